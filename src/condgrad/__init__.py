@@ -1,0 +1,31 @@
+"""Minimise f + g over a convex set, with a proof of optimality in every answer."""
+
+from importlib.metadata import version
+
+from condgrad import sets, simple, smooth, steps, stopping
+from condgrad.certificate import Certificate
+from condgrad.errors import MissingAbility, MissingExtra, NotFiniteError
+from condgrad.loop import Progress
+from condgrad.minimize import minimize
+from condgrad.problem import Answer
+from condgrad.result import Result, Status, Trace
+
+__version__ = version("condgrad")
+
+__all__ = [
+    "Answer",
+    "Certificate",
+    "MissingAbility",
+    "MissingExtra",
+    "NotFiniteError",
+    "Progress",
+    "Result",
+    "Status",
+    "Trace",
+    "minimize",
+    "sets",
+    "simple",
+    "smooth",
+    "steps",
+    "stopping",
+]

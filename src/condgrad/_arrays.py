@@ -1,0 +1,205 @@
+"""The one file that knows of array backends: NumPy and torch (through array-api-compat), SciPy sparse data.
+
+Everything else is written against `xp = namespace(x)`, the array API standard, and the few
+operations below. Scalars that decide something (a value, a slope, a bound) leave the device
+as Python floats and are accumulated in float64 whatever the precision of the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import array_api_compat
+import array_api_compat.numpy as numpy_namespace
+import numpy as np
+import scipy.sparse
+
+Array: TypeAlias = Any
+"""A NumPy array or a torch tensor."""
+Matrix: TypeAlias = Any
+"""A two-dimensional array, or a SciPy sparse matrix."""
+Vector: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.float64]]"
+"""A small float64 vector on the host: weights of a few points."""
+
+
+def namespace(x: Array) -> Any:
+    """The array API namespace of x."""
+    if type(x) is np.ndarray:
+        return numpy_namespace
+    return array_api_compat.array_namespace(x)
+
+
+def is_torch(x: object) -> bool:
+    return array_api_compat.is_torch_array(x)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What the variable looks like: its shape, precision, library and device."""
+
+    shape: tuple[int, ...]
+    xp: Any
+    dtype: Any
+    device: Any
+
+    @classmethod
+    def of(cls, x: Array, shape: tuple[int, ...] | None = None) -> Space:
+        """The space of x, or of arrays of another shape made of the same stuff."""
+        if scipy.sparse.issparse(x):
+            return cls(shape or x.shape, numpy_namespace, x.dtype, "cpu")
+        return cls(tuple(x.shape) if shape is None else shape, namespace(x), x.dtype, array_api_compat.device(x))
+
+    def full(self, fill: float) -> Array:
+        return self.xp.full(self.shape, fill, dtype=self.dtype, device=self.device)
+
+    def hold(self, x: Array) -> Array:
+        """x in this space's precision; an error if it is of another library, shape or device."""
+        if namespace(x) is not self.xp:
+            raise TypeError(f"arrays of two libraries meet: {type(x).__module__} and {self.xp.__name__}")
+        if tuple(x.shape) != self.shape:
+            raise ValueError(f"shape {tuple(x.shape)} where {self.shape} is needed")
+        return x if x.dtype == self.dtype else self.xp.astype(x, self.dtype)
+
+
+def double(x: Array) -> Array:
+    """x in float64."""
+    xp = namespace(x)
+    return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)
+
+
+def dot(x: Array, y: Array) -> float:
+    """<x, y> over all entries, accumulated in float64."""
+    if type(x) is np.ndarray and x.dtype == y.dtype == np.float64:
+        return float(np.vdot(x, y))
+    xp = namespace(x)
+    return float(xp.vecdot(xp.reshape(double(x), (-1,)), xp.reshape(double(y), (-1,))))
+
+
+def total(x: Array) -> float:
+    """The sum of all entries, accumulated in float64."""
+    if type(x) is np.ndarray:
+        return float(x.sum(dtype=np.float64))
+    xp = namespace(x)
+    return float(xp.sum(x, dtype=xp.float64))
+
+
+def dots(rows: Array, x: Array) -> Vector:
+    """<rows[i], x> for each i, on the host."""
+    xp = namespace(rows)
+    return host(xp.reshape(rows, (rows.shape[0], -1)) @ xp.reshape(x, (-1,)))
+
+
+def gram(rows: Array, weights: Array | None = None) -> Any:
+    """The matrix <rows[i] * weights, rows[j]>, on the host."""
+    xp = namespace(rows)
+    flat = xp.reshape(rows, (rows.shape[0], -1))
+    weighted = flat if weights is None else flat * xp.reshape(weights, (-1,))
+    return host(weighted @ xp.matrix_transpose(flat))
+
+
+def combine(a: Vector, rows: Array) -> Array:
+    """sum_i a[i] rows[i]."""
+    if len(a) == 1:
+        return float(a[0]) * rows[0]
+    xp = namespace(rows)
+    weights = xp.asarray(a, dtype=rows.dtype, device=array_api_compat.device(rows))
+    return xp.tensordot(weights, rows, axes=1)
+
+
+def stack(arrays: list[Array]) -> Array:
+    return arrays[0][None] if len(arrays) == 1 else namespace(arrays[0]).stack(arrays)
+
+
+def host(x: Array) -> Any:
+    """x as a float64 NumPy array."""
+    if is_torch(x):
+        x = x.detach().cpu().numpy()
+    return np.asarray(x, dtype=np.float64)
+
+
+def like(values: Array, x: Array) -> Array:
+    """Host values as an array of the kind of x."""
+    return namespace(x).asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
+
+
+def precision(x: Array) -> float:
+    """The rounding unit of x's dtype."""
+    return float(namespace(x).finfo(x.dtype).eps)
+
+
+def smallest(x: Array) -> float:
+    """The smallest positive normal number of x's dtype: what log may be taken of."""
+    return float(namespace(x).finfo(x.dtype).smallest_normal)
+
+
+def all_finite(x: Matrix) -> bool:
+    if scipy.sparse.issparse(x):
+        x = x.data
+    xp = namespace(x)
+    return bool(xp.all(xp.isfinite(x)))
+
+
+def product(K: Matrix, x: Array) -> Array:
+    """K @ x in the wider of the two precisions."""
+    if K.dtype != x.dtype and is_torch(x):
+        K = K.to(x.dtype)
+    return K @ x
+
+
+def product_transposed(K: Matrix, y: Array) -> Array:
+    """K' @ y."""
+    return K.T @ y
+
+
+def spectral_norm(K: Matrix) -> float:
+    """|K|_2, from the smaller of the two Gram matrices."""
+    if 0 in K.shape:
+        return 0.0
+    G = K @ K.T if K.shape[0] <= K.shape[1] else K.T @ K
+    if scipy.sparse.issparse(G):
+        G = G.toarray()
+    xp = namespace(G)
+    return float(xp.max(xp.linalg.eigvalsh(double(G)))) ** 0.5
+
+
+def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
+    """A finite floating-point array from what a user passed; never a copy where none is needed."""
+    if not array_api_compat.is_array_api_obj(value):
+        try:
+            value = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}") from error
+    elif is_torch(value):
+        value = value.detach()
+    xp = namespace(value)
+    if xp.isdtype(value.dtype, "complex floating"):
+        raise TypeError(f"{name} must be real, got dtype {value.dtype}")
+    if not xp.isdtype(value.dtype, "real floating"):
+        try:
+            value = xp.astype(value, xp.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must be an array of numbers, got dtype {value.dtype}") from error
+    if value.dtype not in (xp.float32, xp.float64):
+        value = xp.astype(value, xp.float32 if xp.finfo(value.dtype).bits < 32 else xp.float64)
+    _check(name, value, ndim)
+    return value
+
+
+def data_matrix(name: str, value: Any) -> Matrix:
+    """A finite two-dimensional data matrix, dense or SciPy sparse."""
+    if not scipy.sparse.issparse(value):
+        return floating(name, value, ndim=2)
+    if value.dtype not in (np.float32, np.float64):
+        value = value.astype(np.float64)
+    if value.format not in ("csr", "csc"):
+        value = value.tocsr()
+    _check(name, value, 2)
+    return value
+
+
+def _check(name: str, value: Matrix, ndim: int | None) -> None:
+    if ndim is not None and value.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {tuple(value.shape)}")
+    if not all_finite(value):
+        raise ValueError(f"{name} must be finite, got NaN or infinite entries")

@@ -1,0 +1,100 @@
+"""Minimise a restriction over {a >= 0, sum a <= 1}, for a handful of directions: the corrective step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from condgrad._arrays import Vector
+from condgrad.restriction import Local, Restriction
+
+
+def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float) -> Vector:
+    """The minimiser, from `start = F.local(0)`: Newton's method, or SLSQP where no curvature is known.
+
+    Stops once the model promises less than `tolerance` of what it promised first.
+    """
+    a, here = np.zeros(size), start
+    if here.curvature is None or here.slope is None:
+        return _by_values(F, a)
+    first = 0.0
+    for _ in range(50):
+        direction = quadratic_argmin(here.slope, here.curvature, a) - a
+        promise = -float(here.slope @ direction)
+        first = first or promise
+        if promise <= tolerance * first:
+            break
+        fraction = 1.0
+        noise = 4.0 * np.finfo(float).eps * abs(here.value)
+        while F.value(a + fraction * direction) > here.value - 1e-4 * fraction * promise + noise:
+            fraction *= 0.5
+            if fraction < 1e-12:
+                return a
+        a = np.clip(a + fraction * direction, 0.0, None)
+        here = F.local(a)
+    return a / max(1.0, a.sum())
+
+
+def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
+    """argmin <slope, t - a> + <t - a, curvature (t - a)>/2 over {t >= 0, sum t <= 1}, by an active set.
+
+    Works on the weights (1 - sum t, t) of the simplex: solve on the free weights, walk there until one of them
+    vanishes, free the one with the most negative multiplier.
+    """
+    k = len(a)
+    H = np.zeros((k + 1, k + 1))
+    # remembered points may coincide; a trace of ridge keeps their system regular
+    H[1:, 1:] = curvature + 1e-13 * (np.trace(curvature) or 1.0) * np.eye(k)
+    c = np.concatenate([[0.0], slope - H[1:, 1:] @ a])
+    w = np.concatenate([[max(0.0, 1.0 - a.sum())], a])
+    free = w > 0.0
+    for _ in range(10 * (k + 2)):
+        target, multiplier = _on_face(H, c, free)
+        step = target - w
+        falling = np.flatnonzero(free & (target < 0.0))
+        if len(falling):
+            fractions = w[falling] / -step[falling]
+            first = int(np.argmin(fractions))
+            w = np.clip(w + fractions[first] * step, 0.0, None)
+            w[falling[first]], free[falling[first]] = 0.0, False
+            continue
+        w = target
+        pull = np.where(free, 0.0, H @ w + c + multiplier)
+        worst = int(np.argmin(pull))
+        if pull[worst] >= -1e-14 * (np.abs(c).max() + np.abs(H).max()):
+            break
+        free[worst] = True
+    return w[1:]
+
+
+def _on_face(H: Any, c: Vector, free: Any) -> tuple[Vector, float]:
+    """The minimiser on the affine hull of a face and the multiplier of `sum w = 1`."""
+    index = np.flatnonzero(free)
+    size = len(index)
+    system = np.ones((size + 1, size + 1))
+    system[:size, :size], system[size, size] = H[np.ix_(index, index)], 0.0
+    solution = np.linalg.lstsq(system, np.append(-c[index], 1.0), rcond=None)[0]
+    w = np.zeros(len(c))
+    w[index] = solution[:size]
+    return w, float(solution[size])
+
+
+def _by_values(F: Restriction, a: Vector) -> Vector:
+    def both(t: Vector) -> Any:
+        here = F.local(t)
+        return here.value if here.slope is None else (here.value, here.slope)
+
+    best = minimize(
+        both,
+        a,
+        jac=F.local(a).slope is not None,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(a),
+        constraints={"type": "ineq", "fun": lambda t: 1.0 - t.sum(), "jac": lambda t: -np.ones(len(t))},
+        options={"ftol": 1e-15, "maxiter": 100},
+    )
+    t = np.clip(best.x, 0.0, 1.0)
+    t = t / max(1.0, t.sum())
+    return t if F.value(t) <= F.value(a) else a

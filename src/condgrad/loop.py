@@ -1,0 +1,120 @@
+"""The one loop: iterate, certify, record, stop. Every method runs on it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from condgrad._arrays import Array, double, precision
+from condgrad.certificate import Certificate, Iterate
+from condgrad.errors import NotFiniteError
+from condgrad.problem import Simple, Smooth
+from condgrad.result import Result, Status, Trace
+from condgrad.stopping import StopRule
+
+STALL_WINDOW = 50
+
+
+class Method(Protocol):
+    """Which way and how far: a stream of certified iterates for f + g, ending when no step helps."""
+
+    @property
+    def f(self) -> Smooth: ...
+
+    @property
+    def g(self) -> Simple: ...
+
+    def iterates(self, x: Array) -> Iterator[Iterate]: ...
+
+
+class Progress(NamedTuple):
+    """What a callback sees."""
+
+    iteration: int
+    seconds: float
+    x: Array
+    value: float
+    lower_bound: float
+    gap: float
+    step: float
+
+
+Callback = Callable[[Progress], Any]
+
+
+def run(
+    method: Method, x0: Array, *, stop: StopRule, max_iter: int, time_limit: float | None, callback: Callback | None
+) -> Result:
+    """Pull iterates from a method until a rule says stop; return the best certified point."""
+    begin = time.perf_counter()
+    proof, iterate, k, rows = Certificate(), None, -1, []
+    status, message = Status.STALLED, ""
+    stalled = StallWatch(precision(x0))
+    deadline = math.inf if time_limit is None else time_limit
+    iterates = method.iterates(x0)
+    try:
+        for iterate in iterates:
+            k += 1
+            proof = proof.updated(iterate, k)
+            seconds = time.perf_counter() - begin
+            measure = stop.measure(iterate, proof, method.g)
+            rows.append(_row(k, seconds, iterate, proof, measure))
+            if measure <= stop.tolerance:
+                status = Status.CONVERGED
+                message = f"{stop.name} {measure:.3g} is within the tolerance {stop.tolerance:.3g}"
+            elif callback is not None and callback(_progress(k, seconds, iterate, proof)):
+                status = Status.STOPPED_BY_CALLBACK
+            elif k >= max_iter:
+                status = Status.ITERATION_LIMIT
+            elif seconds >= deadline:
+                status = Status.TIME_LIMIT
+            elif not stalled.by(iterate.value, proof.lower_bound):
+                continue
+            break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    except NotFiniteError as error:
+        raise NotFiniteError(f"at iteration {max(k, 0)}: {error}; no answer can be certified") from error
+    if not message:
+        message = status.value if k < 0 else f"{status.value}; {stop.name} {rows[-1][-1]:.3g}"
+    x, proof = _final(method, x0, proof)
+    return Result(x, proof, status, message, max(k, 0), time.perf_counter() - begin, Trace(rows))
+
+
+def _final(method: Method, x0: Array, proof: Certificate) -> tuple[Array, Certificate]:
+    """The best point, with F computed there once more, in float64."""
+    x = x0 if proof.x is None else proof.x
+    wide = double(x)
+    return x, proof.revalued(method.f.at(wide).value + method.g.value(wide))
+
+
+def _row(k: int, seconds: float, iterate: Iterate, proof: Certificate, measure: float) -> tuple[float, ...]:
+    """A row of the trace, in the order of its columns."""
+    value, lower = iterate.value, proof.lower_bound
+    calls, inner = iterate.oracle_calls, iterate.inner_iterations
+    return (k, seconds, value, proof.value, lower, value - lower, iterate.step, calls, inner, measure)
+
+
+def _progress(k: int, seconds: float, iterate: Iterate, proof: Certificate) -> Progress:
+    return Progress(k, seconds, iterate.x, iterate.value, proof.lower_bound, proof.gap, iterate.step)
+
+
+class StallWatch:
+    """Whether two windows in a row brought neither a new value nor a better bound, up to rounding."""
+
+    def __init__(self, unit: float) -> None:
+        self.unit, self.left, self.lowest = unit, STALL_WINDOW, math.inf
+        self.before = (math.inf, -math.inf)
+
+    def by(self, value: float, lower_bound: float) -> bool:
+        if value < self.lowest:
+            self.lowest = value
+        self.left -= 1
+        if self.left:
+            return False
+        noise = 0.1 * self.unit * max(abs(value), abs(lower_bound) if math.isfinite(lower_bound) else 0.0)
+        still = abs(self.lowest - self.before[0]) <= noise and lower_bound - self.before[1] <= noise
+        self.before, self.lowest, self.left = (self.lowest, lower_bound), math.inf, STALL_WINDOW
+        return still

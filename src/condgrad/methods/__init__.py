@@ -1,0 +1,6 @@
+"""Which way: the methods, a file each, all on the one loop."""
+
+from condgrad.methods.cg import CG
+from condgrad.methods.cgs import CGS
+
+__all__ = ["CG", "CGS"]

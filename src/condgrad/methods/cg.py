@@ -1,0 +1,58 @@
+"""CG, the conditional gradient (Frank-Wolfe): linearise g as well.
+
+It is CGS on the split (f + g) + 0, and Lemma 2 for that split is its classical surrogate gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from condgrad._arrays import Array, Vector, dot
+from condgrad.methods.cgs import CGS
+from condgrad.problem import Simple, Smooth
+from condgrad.restriction import Restriction
+from condgrad.simple import Zero
+from condgrad.steps import StepRule
+
+
+def CG(f: Smooth, g: Simple, step: StepRule, memory: int = 0) -> CGS:
+    """The conditional gradient for f + g."""
+    return CGS(f if isinstance(g, Zero) else f + Linearised(g), Zero(on=g.on), step, memory)
+
+
+class Linearised(Smooth):
+    """g in the role of a smooth part."""
+
+    def __init__(self, g: Simple) -> None:
+        self.g = g
+
+    def at(self, x: Array) -> LinearisedEvaluation:
+        return LinearisedEvaluation(self.g, x)
+
+    def __repr__(self) -> str:
+        return f"Linearised({self.g!r})"
+
+
+class LinearisedEvaluation:
+    def __init__(self, g: Simple, x: Array) -> None:
+        self.g, self.x = g, x
+
+    @cached_property
+    def value(self) -> float:
+        return self.g.value(self.x)
+
+    @cached_property
+    def gradient(self) -> Array:
+        return self.g.gradient(self.x)
+
+    @property
+    def offset(self) -> float:
+        return self.value - dot(self.gradient, self.x)
+
+    def along(self, others: Sequence[Any], directions: Array) -> Restriction:
+        return self.g.along(self.x, directions)
+
+    def moved(self, x: Array, others: Sequence[Any], a: Vector) -> LinearisedEvaluation:
+        return LinearisedEvaluation(self.g, x)

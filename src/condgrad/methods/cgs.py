@@ -1,0 +1,69 @@
+"""CGS, the paper's Algorithm 1: linearise f alone, keep g as it is."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from condgrad._arrays import Array, dot, precision, stack
+from condgrad.certificate import Candidate, Iterate, tangent_bound
+from condgrad.problem import Simple, Smooth
+from condgrad.steps import Move, StepRule
+
+
+@dataclass(frozen=True)
+class CGS:
+    """Generalised conditional gradient, with a memory of oracle points if asked."""
+
+    f: Smooth
+    g: Simple
+    step: StepRule
+    memory: int = 0
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        f, g, unit = self.f, self.g, precision(x)
+        here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
+        share, accuracy = 0.1, 0.1 * max(1.0, abs(here.value + g_here))
+        remembered: deque[tuple[Array, Any]] = deque(maxlen=self.memory)
+        for k in count():
+            c = here.gradient
+            answer = g.argmin(c, warm=warm, accuracy=accuracy)  # line 3
+            s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
+            there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
+            value, bound = here.value + g_here, tangent_bound(here.offset, answer.bound, unit)
+            yield Iterate(
+                x,
+                value,
+                bound,
+                here,
+                a,
+                k + 1,
+                inner,
+                Candidate(s, there.value + g_there) if f.mixes else None,
+            )
+            points, ends = [s, *(p for p, _ in remembered)], [there, *(e for _, e in remembered)]
+            directions = stack([point - x for point in points])
+            model_gap = g_here - g_there - dot(c, directions[0])
+            move = Move(f, g, k, x, here, ends, directions, value, model_gap)
+            fractions = self.step(move)  # line 4
+            a = float(fractions.sum())
+            accuracy = share * (value - bound)
+            if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
+                if value - bound - model_gap <= 16.0 * unit * abs(value) or share < 1e-6:
+                    return
+                share *= 0.1
+                continue
+            x = mixed(x, points, fractions)  # line 5
+            here, g_here = here.moved(x, ends, fractions), g.value(x)
+            remembered.append((s, there))
+
+
+def mixed(x: Array, points: list[Array], fractions: Any) -> Array:
+    """(1 - sum a) x + sum_i a_i points[i]: a convex combination, so that signs survive rounding."""
+    result = (1.0 - float(fractions.sum())) * x
+    for fraction, point in zip(fractions.tolist(), points, strict=True):
+        result = result + fraction * point
+    return result

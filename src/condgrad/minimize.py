@@ -1,0 +1,139 @@
+"""The public call."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+from condgrad import _checks
+from condgrad._arrays import Array, Space, floating, precision
+from condgrad.loop import Callback, Method, Progress, run
+from condgrad.methods import CG, CGS
+from condgrad.problem import Set, Simple, Smooth
+from condgrad.progress import ProgressLine
+from condgrad.result import Result
+from condgrad.steps import Exact, StepRule, step_rule
+from condgrad.stopping import RelativeGap, StopRule
+
+
+class MethodFactory(Protocol):
+    def __call__(self, f: Smooth, g: Simple, step: StepRule, memory: int) -> Method: ...
+
+
+METHODS: dict[str, MethodFactory] = {"cgs": CGS, "cg": CG}
+
+
+def minimize(
+    f: Smooth,
+    g: Simple,
+    x0: Any = None,
+    *,
+    method: str = "cgs",
+    step: str | StepRule = "exact",
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    memory: int = 0,
+    stop: StopRule | None = None,
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> Result:
+    """Minimise f(x) + g(x) over the set that g lives on, with a proof of how good the answer is.
+
+    Parameters
+    ----------
+    f : Smooth
+        The smooth part, from `condgrad.smooth`; sums and positive multiples of these too.
+    g : Simple
+        The simple part, from `condgrad.simple`, which carries its set.
+    x0 : array, optional
+        Where to start, inside the set; by default the set chooses.
+    method : {"cgs", "cg"}
+        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe).
+    step : {"exact", "armijo", "open-loop", "short"} or a step rule
+        How far to go; see `condgrad.steps`.
+    tol : float
+        Stop when the certified gap is within `tol * max(1, |value|)`.
+    max_iter, time_limit : int, float
+        Limits on iterations and seconds.
+    memory : int
+        How many past oracle points each step may use as well; goes with exact steps.
+    stop : stop rule, optional
+        Instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
+    callback : callable, optional
+        Called with a `Progress` after each iteration; a true return value stops the run.
+    progress : bool
+        Show a live line on the terminal.
+
+    Returns
+    -------
+    Result
+        With `lower_bound <= F* <= value`, whatever its status.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[2.0, 0.0], [0.0, 1.0]], [2.0, 2.0])
+    >>> r = cg.minimize(f, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(1.0)))
+    >>> r.status.name, np.round(r.x, 3)
+    ('CONVERGED', array([0.571, 0.429]))
+    """
+    if not isinstance(f, Smooth):
+        raise TypeError(f"f must be a smooth part (condgrad.smooth), got {type(f).__name__}")
+    if isinstance(g, Set):
+        raise TypeError(f"g must be a simple part: for {g!r} alone write condgrad.simple.Zero(on=...)")
+    if not isinstance(g, Simple):
+        raise TypeError(f"g must be a simple part (condgrad.simple), got {type(g).__name__}")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+    rule = step_rule(step)
+    if _checks.whole("memory", memory, at_least=0) and not isinstance(rule, Exact):
+        raise ValueError(f"memory={memory} minimises over past points and goes with step='exact', got {step!r}")
+    _checks.whole("max_iter", max_iter, at_least=0)
+    if time_limit is not None:
+        _checks.number("time_limit", time_limit, at_least=0.0)
+    start = start_point(f, g.on, x0)
+    with ExitStack() as stack:
+        if progress:
+            callback = _both(stack.enter_context(ProgressLine()), callback)
+        return run(
+            METHODS[method](f, g, rule, memory),
+            start,
+            stop=RelativeGap(tol) if stop is None else stop,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            callback=callback,
+        )
+
+
+def start_point(f: Smooth, on: Set, x0: Any) -> Array:
+    """x0 in the precision of f's data and checked to lie in the set, or the set's own start."""
+    space = f.space or on.space
+    if on.shape is not None and space is not None and space.shape != on.shape:
+        raise ValueError(f"f has a variable of shape {space.shape} where {on!r} has points of shape {on.shape}")
+    if x0 is None:
+        if space is None and on.shape is None:
+            raise ValueError(f"x0 is needed: neither {f!r} nor {on!r} knows the shape of the variable")
+        if space is None:
+            space = Space.of(floating("x0", 0.0), shape=on.shape)
+        return on.start(space)
+    x = floating("x0", x0)
+    if space is not None:
+        try:
+            x = space.hold(x)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"x0 does not fit the problem: {error}") from None
+    elif on.shape is not None and tuple(x.shape) != on.shape:
+        raise ValueError(f"x0 must have the shape {on.shape} of {on!r}, got {tuple(x.shape)}")
+    tolerance = max(1e-9, 100.0 * precision(x))
+    if not on.contains(x, tolerance):
+        raise ValueError(f"x0 must lie in {on!r}; it is outside by {on.violation(x):.3g}")
+    return x
+
+
+def _both(show: ProgressLine, callback: Callback | None) -> Callback:
+    def called(now: Progress) -> Any:
+        show(now)
+        return callback is not None and callback(now)
+
+    return called

@@ -1,0 +1,82 @@
+"""A function seen from a point along a few directions: a -> F(x + sum_i a_i d_i).
+
+One direction is a line search; several are the corrective memory. Each part of F knows how to
+restrict itself cheaply, and restrictions add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from condgrad._arrays import Vector
+
+
+class Local(NamedTuple):
+    """Value, slope and curvature at one a; None stands for what nobody knows."""
+
+    value: float
+    slope: Vector | None
+    curvature: Any | None
+
+
+class Restriction(Protocol):
+    def value(self, a: Vector) -> float: ...
+
+    def local(self, a: Vector) -> Local: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Quadratic:
+    """A restriction known once and for all: constant + <slope, a> + <a, curvature a>/2."""
+
+    constant: float
+    slope: Vector
+    curvature: Any
+
+    def value(self, a: Vector) -> float:
+        return float(self.constant + a @ (self.slope + 0.5 * (self.curvature @ a)))
+
+    def local(self, a: Vector) -> Local:
+        bent = self.curvature @ a
+        return Local(float(self.constant + a @ (self.slope + 0.5 * bent)), self.slope + bent, self.curvature)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A positive combination of restrictions that are not all quadratic."""
+
+    weights: Sequence[float]
+    terms: Sequence[Restriction]
+
+    def value(self, a: Vector) -> float:
+        return sum(w * term.value(a) for w, term in zip(self.weights, self.terms, strict=True))
+
+    def local(self, a: Vector) -> Local:
+        here = [term.local(a) for term in self.terms]
+        return Local(
+            self._sum([term.value for term in here]),
+            self._sum([term.slope for term in here]),
+            self._sum([term.curvature for term in here]),
+        )
+
+    def _sum(self, parts: Sequence[Any]) -> Any:
+        if any(part is None for part in parts):
+            return None
+        return sum(w * part for w, part in zip(self.weights, parts, strict=True))
+
+
+def combined(weights: Sequence[float], terms: Sequence[Restriction]) -> Restriction:
+    """sum_i weights[i] terms[i], quadratic if all terms are."""
+    quadratics = [term for term in terms if isinstance(term, Quadratic)]
+    if len(quadratics) < len(terms):
+        return Weighted(weights, terms)
+    pairs = list(zip(weights, quadratics, strict=True))
+    return Quadratic(
+        sum(w * q.constant for w, q in pairs),
+        sum((w * q.slope for w, q in pairs), start=np.zeros(1)),
+        sum(w * q.curvature for w, q in pairs),
+    )

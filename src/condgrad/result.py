@@ -1,0 +1,143 @@
+"""What a run returns: `Result`, its `Status` and its `Trace`."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condgrad._arrays import Array
+from condgrad.certificate import Certificate
+from condgrad.errors import require_extra
+
+
+class Status(Enum):
+    """Why a run ended; the value of a member is its sentence."""
+
+    CONVERGED = "the stopping rule was met"
+    ITERATION_LIMIT = "the iteration limit was reached before the stopping rule was met"
+    TIME_LIMIT = "the time limit was reached before the stopping rule was met"
+    STALLED = "rounding allows no further progress"
+    INTERRUPTED = "the run was interrupted; this is the best certified answer so far"
+    STOPPED_BY_CALLBACK = "the callback asked to stop"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Trace:
+    """The run by column: `trace["gap"]` is a NumPy array with an entry for each iteration.
+
+    `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so far, and `gap`
+    is `value - lower_bound`. `oracle_calls` and `inner_iterations` count from the start. `measure` is what the
+    stopping rule compares with its tolerance.
+    """
+
+    columns = (
+        "iteration",
+        "seconds",
+        "value",
+        "best_value",
+        "lower_bound",
+        "gap",
+        "step",
+        "oracle_calls",
+        "inner_iterations",
+        "measure",
+    )
+
+    def __init__(self, rows: list[tuple[float, ...]]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, column: str) -> Any:
+        if column not in self.columns:
+            raise KeyError(f"no column {column!r}; there are {', '.join(self.columns)}")
+        index = self.columns.index(column)
+        kind = np.int64 if column in ("iteration", "oracle_calls", "inner_iterations") else np.float64
+        return np.array([row[index] for row in self._rows], dtype=kind)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} rows: {', '.join(self.columns)})"
+
+    def to_frame(self) -> Any:
+        """The trace as a pandas DataFrame."""
+        pandas = require_extra("pandas", extra="pandas", purpose="Trace.to_frame")
+        return pandas.DataFrame({column: self[column] for column in self.columns})
+
+    def to_csv(self, path: str | Path) -> None:
+        """The trace as a CSV file."""
+        with Path(path).open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(self.columns)
+            writer.writerows(self._rows)
+
+    def plot(self, *, against: str = "iteration", ax: Any = None) -> Any:
+        """Certified gap (log scale) against `iteration` or `seconds`; returns the matplotlib axes."""
+        pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Trace.plot")
+        if against not in ("iteration", "seconds"):
+            raise ValueError(f"against must be 'iteration' or 'seconds', got {against!r}")
+        if ax is None:
+            _, ax = pyplot.subplots(figsize=(6, 4), layout="constrained")
+        gap = self["best_value"] - self["lower_bound"]
+        ax.plot(self[against], np.where(gap > 0, gap, np.nan), color="#0072B2", label="certified gap")
+        if len(gap) and np.isfinite(gap[-1]):
+            error = self["best_value"] - self["best_value"][-1]
+            shown = np.where(error > gap[-1], error, np.nan)  # closer than the last gap nobody knows
+            ax.plot(self[against], shown, color="#D55E00", ls="--", label="value - last value")
+        ax.set(xlabel=against, ylabel="distance to the optimum", yscale="log")
+        ax.grid(alpha=0.3)
+        ax.legend(frameon=False)
+        return ax
+
+
+@dataclass(frozen=True)
+class Result:
+    """The best point found, with the proof of how good it is."""
+
+    x: Array
+    certificate: Certificate
+    status: Status
+    message: str
+    iterations: int
+    seconds: float
+    trace: Trace
+
+    @property
+    def value(self) -> float:
+        """F(x)."""
+        return self.certificate.value
+
+    @property
+    def lower_bound(self) -> float:
+        """A number that F* cannot be below."""
+        return self.certificate.lower_bound
+
+    @property
+    def gap(self) -> float:
+        """`value - lower_bound`, at least F(x) - F*."""
+        return self.certificate.gap
+
+    @property
+    def success(self) -> bool:
+        """Whether a stopping rule was met."""
+        return self.status is Status.CONVERGED
+
+    def __str__(self) -> str:
+        proof = self.certificate
+        return (
+            f"{self.status}: {self.message}\n"
+            f"  value        {proof.value:.12g}   ({proof.value_from})\n"
+            f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two\n"
+            f"  gap          {proof.gap:.3g}, relative {proof.relative_gap:.3g}\n"
+            f"  {self.iterations} iterations in {self.seconds:.3g} s"
+        )
+
+    def __repr__(self) -> str:
+        return f"Result({self.status}, value={self.value:.10g}, gap={self.gap:.3g}, iterations={self.iterations})"

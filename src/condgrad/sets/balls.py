@@ -1,0 +1,118 @@
+"""The l1, l2 and nuclear-norm balls."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from condgrad import _checks
+from condgrad._arrays import Array, Space, dot, namespace, total
+from condgrad.problem import Answer, Set
+from condgrad.sets.threshold import keep_mass
+
+
+@dataclass(frozen=True)
+class Ball(Set):
+    """{x : |x| <= radius} for some norm."""
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", _checks.number("radius", self.radius, at_least=0.0))
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        return self.radius
+
+    @property
+    def largest_entry(self) -> float:  # type: ignore[override]
+        return self.radius
+
+    @abstractmethod
+    def norm(self, x: Array) -> float:
+        """The norm of the ball."""
+
+    def start(self, space: Space) -> Array:
+        return space.full(0.0)
+
+    def violation(self, x: Array) -> float:
+        return max(0.0, self.norm(x) - self.radius)
+
+
+@dataclass(frozen=True)
+class L1Ball(Ball):
+    """{x : sum |x_i| <= radius}."""
+
+    solid = True
+
+    def norm(self, x: Array) -> float:
+        return total(namespace(x).abs(x))
+
+    def project(self, x: Array) -> Array:
+        xp = namespace(x)
+        sizes = xp.abs(x)
+        if total(sizes) <= self.radius:
+            return x
+        if self.radius == 0.0:
+            return xp.zeros_like(x)
+        flat = xp.reshape(sizes, (-1,))
+        return xp.sign(x) * xp.reshape(keep_mass(flat, self.radius), x.shape)
+
+    def linear_argmin(self, c: Array) -> Answer:
+        xp = namespace(c)
+        flat = xp.reshape(c, (-1,))
+        i = int(xp.argmax(xp.abs(flat)))
+        steepest = float(flat[i])
+        s = xp.zeros_like(flat)
+        s[i] = -self.radius if steepest > 0 else self.radius
+        return Answer(xp.reshape(s, c.shape), -self.radius * abs(steepest), value=0.0)
+
+
+@dataclass(frozen=True)
+class L2Ball(Ball):
+    """{x : |x|_2 <= radius}, the Frobenius ball for matrices."""
+
+    solid = True
+    spectrally_solid = True
+
+    def norm(self, x: Array) -> float:
+        return float(dot(x, x) ** 0.5)
+
+    def project(self, x: Array) -> Array:
+        length = self.norm(x)
+        return x if length <= self.radius else (self.radius / length) * x
+
+    def linear_argmin(self, c: Array) -> Answer:
+        length = self.norm(c)
+        if length == 0.0:
+            return Answer(namespace(c).zeros_like(c), 0.0, value=0.0)
+        return Answer((-self.radius / length) * c, -self.radius * length, value=0.0)
+
+
+@dataclass(frozen=True)
+class NuclearBall(Ball):
+    """{X : sum of singular values <= radius}, for matrices."""
+
+    spectrally_solid = True
+
+    def norm(self, x: Array) -> float:
+        return total(namespace(x).linalg.svdvals(_matrix(x)))
+
+    def project(self, x: Array) -> Array:
+        xp = namespace(x)
+        U, sigma, Vt = xp.linalg.svd(_matrix(x), full_matrices=False)
+        if total(sigma) <= self.radius:
+            return x
+        if self.radius == 0.0:
+            return xp.zeros_like(x)
+        return (U * keep_mass(sigma, self.radius)) @ Vt
+
+    def linear_argmin(self, c: Array) -> Answer:
+        U, sigma, Vt = namespace(c).linalg.svd(_matrix(c), full_matrices=False)
+        return Answer(-self.radius * U[:, :1] * Vt[:1, :], -self.radius * float(sigma[0]), value=0.0)
+
+
+def _matrix(x: Array) -> Array:
+    if x.ndim != 2:
+        raise ValueError(f"NuclearBall holds matrices, got an array of shape {tuple(x.shape)}")
+    return x

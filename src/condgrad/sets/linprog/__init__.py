@@ -1,0 +1,1 @@
+"""Linear programs over the transport polytope, an engine a file."""

@@ -1,0 +1,65 @@
+"""The simplex."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from condgrad import _checks
+from condgrad._arrays import Array, Space, dot, namespace, smallest, total
+from condgrad.problem import Answer, Set
+from condgrad.sets.threshold import keep_mass
+
+
+@dataclass(frozen=True)
+class Simplex(Set):
+    """{x in R^n : x >= 0, sum x = mass}."""
+
+    n: int
+    mass: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", _checks.whole("n", self.n, at_least=1))
+        object.__setattr__(self, "mass", _checks.number("mass", self.mass, at_least=0.0))
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (self.n,)
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        return self.mass
+
+    @property
+    def largest_entry(self) -> float:  # type: ignore[override]
+        return self.mass
+
+    def start(self, space: Space) -> Array:
+        return space.full(self.mass / self.n)
+
+    def violation(self, x: Array) -> float:
+        return max(0.0, -float(namespace(x).min(x)), abs(total(x) - self.mass))
+
+    def project(self, x: Array) -> Array:
+        return namespace(x).zeros_like(x) if self.mass == 0.0 else keep_mass(x, self.mass)
+
+    def linear_argmin(self, c: Array) -> Answer:
+        xp = namespace(c)
+        i = int(xp.argmin(c))
+        s = xp.zeros_like(c)
+        s[i] = self.mass
+        return Answer(s, self.mass * float(c[i]), value=0.0)
+
+    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        """mass * softmax(-c / weight), whose value is known in closed form."""
+        xp = namespace(c)
+        if self.mass == 0.0:
+            return Answer(xp.zeros_like(c), 0.0, value=0.0)
+        lowest = float(xp.min(c))
+        fall = (lowest - c) / weight
+        s = xp.exp(fall)
+        norm = total(s)
+        s = s * (self.mass / norm)
+        least = self.mass * (lowest + weight * (math.log(self.mass) - math.log(norm)))
+        return Answer(s, least, value=weight * dot(s, xp.log(xp.clip(s, min=smallest(s)))))

@@ -1,0 +1,26 @@
+"""max(v - theta, 0) with theta such that it sums to a given mass: the heart of simplex and l1-ball projections."""
+
+from __future__ import annotations
+
+from condgrad._arrays import Array, namespace, total
+
+
+def keep_mass(v: Array, mass: float) -> Array:
+    """max(v - theta, 0) summing to `mass` > 0, for theta found in O(n).
+
+    Entries are shifted by their maximum first, which is exact for the ones that survive, so that a mass
+    far below the size of v is kept to full relative precision. Two lower bounds on theta prune most of
+    a sparse answer at once; Michelot's passes finish on what is left (Michelot, JOTA 50:195, 1986).
+    """
+    xp = namespace(v)
+    v = v - xp.max(v)
+    theta = max(-mass, (total(v) - mass) / v.shape[0])
+    left = v[v > theta]
+    if left.shape[0] == 0:
+        return v  # only NaN leaves nothing; it is reported where the value is
+    while True:
+        theta = (total(left) - mass) / left.shape[0]
+        kept = left[left > theta]
+        if kept.shape[0] == left.shape[0]:
+            return xp.clip(v - theta, min=0.0)
+        left = kept

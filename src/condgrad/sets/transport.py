@@ -1,0 +1,66 @@
+"""The transport polytope."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from condgrad._arrays import Array, Space, dot, floating, host, like, namespace, total
+from condgrad.problem import Answer, Set
+from condgrad.sets.linprog import highs
+
+
+class Transport(Set):
+    """{G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}: plans that carry weights a onto weights b."""
+
+    def __init__(self, a: Any, b: Any) -> None:
+        self.a, self.b = floating("a", a, ndim=1), floating("b", b, ndim=1)
+        for name, weights in (("a", self.a), ("b", self.b)):
+            if weights.shape[0] == 0 or float(namespace(weights).min(weights)) < 0:
+                raise ValueError(f"{name} must hold one or more weights >= 0")
+        mass_a, mass_b = total(self.a), total(self.b)
+        if abs(mass_a - mass_b) > 1e-9 * max(mass_a, mass_b):
+            raise ValueError(f"a and b must have the same mass: a sums to {mass_a:.12g}, b to {mass_b:.12g}")
+        self.mass = mass_a
+        self.shape = (self.a.shape[0], self.b.shape[0])
+        self.space = Space.of(self.a, shape=self.shape)
+        self.scale = max(float(namespace(self.a).max(self.a)), float(namespace(self.b).max(self.b)))
+        self.largest_entry = min(float(namespace(self.a).max(self.a)), float(namespace(self.b).max(self.b)))
+
+    def __repr__(self) -> str:
+        return f"Transport({self.shape[0]} x {self.shape[1]})"  # type: ignore[index]
+
+    def start(self, space: Space) -> Array:
+        outer = self.a[:, None] * self.b[None, :]
+        return space.hold(outer / self.mass if self.mass > 0 else outer)
+
+    def violation(self, x: Array) -> float:
+        xp = namespace(x)
+        rows = xp.max(xp.abs(xp.sum(x, axis=1) - self.a))
+        columns = xp.max(xp.abs(xp.sum(x, axis=0) - self.b))
+        return max(0.0, -float(xp.min(x)), float(rows), float(columns))
+
+    def rounded(self, plan: Array) -> Array:
+        """A plan of the polytope near a nonnegative one: scale down what is too heavy, spread the rest.
+
+        The rounding of Altschuler, Weed and Rigollet (NIPS 2017).
+        """
+        xp = namespace(plan)
+
+        def shrink(have: Array, want: Array) -> Array:
+            return xp.where(have > want, want / xp.where(have > 0, have, xp.ones_like(have)), xp.ones_like(have))
+
+        plan = plan * shrink(xp.sum(plan, axis=1), self.a)[:, None]
+        plan = plan * shrink(xp.sum(plan, axis=0), self.b)[None, :]
+        short_a = xp.clip(self.a - xp.sum(plan, axis=1), min=0.0)
+        short_b = xp.clip(self.b - xp.sum(plan, axis=0), min=0.0)
+        missing = total(short_a)
+        if missing == 0.0:
+            return plan
+        return plan + short_a[:, None] * (short_b / missing)[None, :]
+
+    def linear_argmin(self, c: Array) -> Answer:
+        """The transport problem itself, by linear programming; the bound is a feasible dual's value."""
+        plan, u = highs.solve(host(c), host(self.a), host(self.b))
+        plan, u = self.rounded(like(plan, c)), like(u, c)
+        v = namespace(c).min(c - u[:, None], axis=0)
+        return Answer(plan, dot(self.a, u) + dot(self.b, v), value=0.0)

@@ -1,0 +1,9 @@
+"""The simple parts g."""
+
+from condgrad.simple.entropy import Entropy
+from condgrad.simple.norms import L1Norm, NuclearNorm
+from condgrad.simple.oracle import Oracle
+from condgrad.simple.ridge import Ridge
+from condgrad.simple.zero import Zero
+
+__all__ = ["Entropy", "L1Norm", "NuclearNorm", "Oracle", "Ridge", "Zero"]

@@ -1,0 +1,131 @@
+"""Norms as g: the composite conditional gradient of Harchaoui, Juditsky and Nemirovski (Math. Prog. 152, 2015).
+
+On a set that stays whole when coordinates (or singular values) shrink, `min <c, s> + weight |s|` is the linear
+problem for the soft-thresholded c: the penalty pays `weight` for each unit that moving along c gains.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from condgrad import _checks
+from condgrad._arrays import Array, Vector, combine, dot, namespace, total
+from condgrad.errors import MissingAbility
+from condgrad.problem import Answer, Set, Simple
+from condgrad.restriction import Local, Restriction
+
+
+@dataclass(frozen=True)
+class Norm(Simple):
+    """g(x) = weight |x| for a norm that is not differentiable where it matters."""
+
+    weight: float
+    on: Set
+    need: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
+        self.on.require("linear_argmin", by=type(self).__name__)
+        if not self.shrinks_on(self.on):
+            raise MissingAbility(f"{type(self).__name__} needs a set that {self.need}; {self.on!r} does not")
+
+    @abstractmethod
+    def shrinks_on(self, on: Set) -> bool:
+        """Whether the set allows shrinking."""
+
+    @abstractmethod
+    def norm(self, x: Array) -> float:
+        """|x|."""
+
+    @abstractmethod
+    def subgradient(self, x: Array) -> Array:
+        """A subgradient of the norm at x."""
+
+    @abstractmethod
+    def soft(self, c: Array) -> Array:
+        """c, soft-thresholded by the weight."""
+
+    @abstractmethod
+    def masked(self, s: Array, soft: Array) -> Array:
+        """s without the parts where the thresholded direction is zero."""
+
+    def value(self, x: Array) -> float:
+        return self.weight * self.norm(x)
+
+    def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        soft = self.soft(c)
+        linear = self.on.linear_argmin(soft)
+        point = self.masked(linear.point, soft)
+        return Answer(point, linear.bound, self.value(point))
+
+    def along(self, x: Array, directions: Array) -> Restriction:
+        return NormRestriction(self, x, directions)
+
+
+class L1Norm(Norm):
+    """g(x) = weight |x|_1, on sets that stay whole when coordinates shrink (balls, boxes around 0)."""
+
+    need = "contains a point whenever it contains a larger one, coordinate by coordinate"
+
+    def shrinks_on(self, on: Set) -> bool:
+        return on.solid
+
+    def norm(self, x: Array) -> float:
+        return total(namespace(x).abs(x))
+
+    def subgradient(self, x: Array) -> Array:
+        return namespace(x).sign(x)
+
+    def soft(self, c: Array) -> Array:
+        xp = namespace(c)
+        return xp.sign(c) * xp.clip(xp.abs(c) - self.weight, min=0.0)
+
+    def masked(self, s: Array, soft: Array) -> Array:
+        xp = namespace(s)
+        return xp.where(soft == 0, xp.zeros_like(s), s)
+
+
+class NuclearNorm(Norm):
+    """g(X) = weight * sum of singular values, on sets that stay whole when singular values shrink."""
+
+    need = "contains a matrix whenever it contains one of larger singular values"
+
+    def shrinks_on(self, on: Set) -> bool:
+        return on.spectrally_solid
+
+    def norm(self, x: Array) -> float:
+        return total(namespace(x).linalg.svdvals(x))
+
+    def subgradient(self, x: Array) -> Array:
+        xp = namespace(x)
+        U, sigma, Vt = xp.linalg.svd(x, full_matrices=False)
+        return (U * xp.astype(sigma > 1e-12 * sigma[0], x.dtype)) @ Vt
+
+    def soft(self, c: Array) -> Array:
+        xp = namespace(c)
+        U, sigma, Vt = xp.linalg.svd(c, full_matrices=False)
+        return (U * xp.clip(sigma - self.weight, min=0.0)) @ Vt
+
+    def masked(self, s: Array, soft: Array) -> Array:
+        xp = namespace(s)
+        return s if bool(xp.any(soft != 0)) else xp.zeros_like(s)
+
+
+class NormRestriction:
+    """a -> weight |x + sum_i a_i directions[i]|: slopes but no curvature, because of the kinks."""
+
+    def __init__(self, g: Norm, x: Array, directions: Array) -> None:
+        self.g, self.x, self.directions = g, x, directions
+
+    def value(self, a: Vector) -> float:
+        return self.g.value(self.x + combine(a, self.directions))
+
+    def local(self, a: Vector) -> Local:
+        x = self.x + combine(a, self.directions)
+        subgradient = self.g.subgradient(x)
+        slope = self.g.weight * np.array([dot(subgradient, d) for d in self.directions])
+        return Local(self.g.value(x), slope, None)

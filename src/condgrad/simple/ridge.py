@@ -1,0 +1,42 @@
+"""g(x) = weight |x|^2 on any set with a projection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from condgrad import _checks
+from condgrad._arrays import Array, dot, dots, gram
+from condgrad.problem import Answer, Set, Simple
+from condgrad.restriction import Quadratic, Restriction
+
+
+@dataclass(frozen=True)
+class Ridge(Simple):
+    """g(x) = weight |x|_2^2; its oracle is the projection of -c / (2 weight)."""
+
+    weight: float
+    on: Set
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
+        self.on.require("project", by="Ridge")
+
+    @property
+    def strong_convexity(self) -> float:  # type: ignore[override]
+        return 2.0 * self.weight
+
+    def value(self, x: Array) -> float:
+        return self.weight * dot(x, x)
+
+    def gradient(self, x: Array) -> Array:
+        return (2.0 * self.weight) * x
+
+    def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        s = self.on.project((-0.5 / self.weight) * c)
+        value = self.weight * dot(s, s)
+        return Answer(s, dot(c, s) + value, value)
+
+    def along(self, x: Array, directions: Array) -> Restriction:
+        slope = 2.0 * self.weight * dots(directions, x)
+        return Quadratic(self.value(x), slope, 2.0 * self.weight * gram(directions))

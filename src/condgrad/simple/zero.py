@@ -1,0 +1,35 @@
+"""g = 0: the plain conditional gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condgrad._arrays import Array, namespace
+from condgrad.problem import Answer, Set, Simple
+from condgrad.restriction import Quadratic, Restriction
+
+
+@dataclass(frozen=True)
+class Zero(Simple):
+    """g(x) = 0 on any set with a linear argmin."""
+
+    on: Set
+
+    def __post_init__(self) -> None:
+        self.on.require("linear_argmin", by="Zero")
+
+    def value(self, x: Array) -> float:
+        return 0.0
+
+    def gradient(self, x: Array) -> Array:
+        return namespace(x).zeros_like(x)
+
+    def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        return self.on.linear_argmin(c)
+
+    def along(self, x: Array, directions: Array) -> Restriction:
+        k = directions.shape[0]
+        return Quadratic(0.0, np.zeros(k), np.zeros((k, k)))

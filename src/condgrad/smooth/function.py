@@ -1,0 +1,126 @@
+"""Your own f, from a plain callable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condgrad import _checks
+from condgrad._arrays import Array, Vector, all_finite, combine, dot, is_torch
+from condgrad.errors import NotFiniteError
+from condgrad.problem import Smooth
+from condgrad.restriction import Local, Restriction
+
+
+class Function(Smooth):
+    """f from a callable that returns (value, gradient), or a differentiable torch scalar.
+
+    Parameters
+    ----------
+    value_and_gradient : callable
+        x -> (f(x), grad f(x)). If x is a torch tensor it may return a scalar tensor instead, and the
+        gradient is taken by autograd. It must not modify x.
+    smoothness : float, optional
+        The Lipschitz constant of the gradient; `step="short"` needs it.
+    """
+
+    mixes = False
+
+    def __init__(self, value_and_gradient: Callable[[Array], Any], *, smoothness: float | None = None) -> None:
+        if not callable(value_and_gradient):
+            raise TypeError(f"value_and_gradient must be callable, got {value_and_gradient!r}")
+        self.call = value_and_gradient
+        self._smoothness = None if smoothness is None else _checks.number("smoothness", smoothness, at_least=0.0)
+
+    @property
+    def smoothness(self) -> float | None:
+        return self._smoothness
+
+    def at(self, x: Array) -> FunctionEvaluation:
+        return FunctionEvaluation(self, x)
+
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        result = _call_with_autograd(self.call, x) if is_torch(x) else self.call(x)
+        try:
+            value, gradient = result
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                "value_and_gradient must return (value, gradient), or for a torch x a differentiable scalar; "
+                f"got {type(result).__name__}"
+            ) from error
+        if tuple(np.shape(gradient)) != tuple(x.shape):
+            raise ValueError(
+                f"the gradient of your function must have the shape of x, {tuple(x.shape)}, "
+                f"got {tuple(np.shape(gradient))}"
+            )
+        if not math.isfinite(value) or not all_finite(gradient):
+            raise NotFiniteError(f"your function returned the value {float(value)} and a gradient with NaN or infinity")
+        return float(value), gradient
+
+    def __repr__(self) -> str:
+        return f"Function({getattr(self.call, '__name__', 'callable')})"
+
+
+def _call_with_autograd(call: Callable[[Array], Any], x: Array) -> Any:
+    """What `call` returns, with the gradient added where it returned a differentiable scalar alone."""
+    import torch
+
+    leaf = x.detach().requires_grad_()
+    with torch.enable_grad():
+        result = call(leaf)
+    if not is_torch(result):
+        return tuple(part.detach() if is_torch(part) else part for part in result)
+    if result.numel() != 1 or not result.requires_grad:
+        raise TypeError(
+            "a torch function must return one scalar that depends on x, "
+            f"got shape {tuple(result.shape)} with requires_grad={result.requires_grad}"
+        )
+    (gradient,) = torch.autograd.grad(result.reshape(()), leaf)
+    return result.detach(), gradient
+
+
+class FunctionEvaluation:
+    """A callable at x, called when first asked."""
+
+    def __init__(self, f: Function, x: Array) -> None:
+        self.f, self.x = f, x
+
+    @cached_property
+    def _both(self) -> tuple[float, Array]:
+        return self.f.value_and_gradient(self.x)
+
+    @property
+    def value(self) -> float:
+        return self._both[0]
+
+    @property
+    def gradient(self) -> Array:
+        return self._both[1]
+
+    @property
+    def offset(self) -> float:
+        return self.value - dot(self.gradient, self.x)
+
+    def along(self, others: Sequence[FunctionEvaluation], directions: Array) -> Restriction:
+        return FunctionRestriction(self.f, self.x, directions)
+
+    def moved(self, x: Array, others: Sequence[FunctionEvaluation], a: Vector) -> FunctionEvaluation:
+        return FunctionEvaluation(self.f, x)
+
+
+class FunctionRestriction:
+    """a -> f(x + sum_i a_i directions[i]), each time a call; nobody knows its curvature."""
+
+    def __init__(self, f: Function, x: Array, directions: Array) -> None:
+        self.f, self.x, self.directions = f, x, directions
+
+    def value(self, a: Vector) -> float:
+        return self.local(a).value
+
+    def local(self, a: Vector) -> Local:
+        value, gradient = self.f.value_and_gradient(self.x + combine(a, self.directions))
+        return Local(value, np.array([dot(gradient, d) for d in self.directions]), None)

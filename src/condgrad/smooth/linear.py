@@ -1,0 +1,51 @@
+"""f(x) = <C, x>."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condgrad._arrays import Array, Space, Vector, dot, dots, floating
+from condgrad.problem import Smooth
+from condgrad.restriction import Quadratic, Restriction
+
+
+class Linear(Smooth):
+    """f(x) = <C, x>, for a C of any shape."""
+
+    def __init__(self, C: Any) -> None:
+        self.C = floating("C", C)
+        self.space = Space.of(self.C)
+
+    @property
+    def smoothness(self) -> float | None:
+        return 0.0
+
+    def at(self, x: Array) -> LinearEvaluation:
+        return LinearEvaluation(self.C, x)
+
+    def __repr__(self) -> str:
+        return f"Linear(shape {tuple(self.C.shape)})"
+
+
+class LinearEvaluation:
+    """<C, x>: the tangent plane is the function."""
+
+    offset = 0.0
+
+    def __init__(self, C: Array, x: Array) -> None:
+        self.gradient, self._x = C, x
+
+    @cached_property
+    def value(self) -> float:
+        return dot(self.gradient, self._x)
+
+    def along(self, others: Sequence[LinearEvaluation], directions: Array) -> Restriction:
+        k = len(others)
+        return Quadratic(self.value, dots(directions, self.gradient), np.zeros((k, k)))
+
+    def moved(self, x: Array, others: Sequence[LinearEvaluation], a: Vector) -> LinearEvaluation:
+        return LinearEvaluation(self.gradient, x)

@@ -1,0 +1,145 @@
+"""The data-fitting terms of the paper: least squares, logistic, squared hinge, on dense or sparse data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condgrad._arrays import Array, Matrix, data_matrix, dot, double, floating, host, is_torch, like, namespace, total
+from condgrad.smooth.composite import Composite
+
+
+class LeastSquares(Composite):
+    """f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2.
+
+    Parameters
+    ----------
+    A : array or SciPy sparse matrix, shape (samples, features)
+    y : array, shape (samples,)
+    sample_weight : array of nonnegative numbers, optional
+    """
+
+    def __init__(self, A: Any, y: Any, *, sample_weight: Any = None) -> None:
+        A = data_matrix("A", A)
+        super().__init__(A, _Squares(_target(A, y), _weights(A, sample_weight)))
+
+
+class Logistic(Composite):
+    """f(x) = sum_i w_i log(1 + exp(-y_i z_i.x)).
+
+    Parameters
+    ----------
+    Z : array or SciPy sparse matrix, shape (samples, features)
+    y : array, shape (samples,)
+        Labels: -1 and +1, or any two numbers, of which the larger counts as +1.
+    sample_weight : array of nonnegative numbers, optional
+    """
+
+    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None) -> None:
+        Z = data_matrix("Z", Z)
+        super().__init__(Z, _Logistic(_labels(Z, y), _weights(Z, sample_weight)))
+
+
+class SquaredHinge(Composite):
+    """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2; parameters as for `Logistic`."""
+
+    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None) -> None:
+        Z = data_matrix("Z", Z)
+        super().__init__(Z, _SquaredHinge(_labels(Z, y), _weights(Z, sample_weight)))
+
+
+class _Loss:
+    """Targets and weights of a separable loss, both in float64."""
+
+    quadratic = False
+    steepest_curvature = 1.0
+
+    def __init__(self, y: Array, weights: Array) -> None:
+        self.y, self.weights = y, weights
+        self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
+
+
+class _Squares(_Loss):
+    quadratic = True
+
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        residual = z - self.y
+        theta = self.weights * residual
+        return 0.5 * dot(theta, residual), theta
+
+    def curvature(self, z: Array) -> Array:
+        return self.weights
+
+
+class _Logistic(_Loss):
+    steepest_curvature = 0.25
+
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        xp = namespace(z)
+        margin = self.y * z
+        losses = xp.logaddexp(xp.zeros_like(margin), -margin)
+        # sigma(-margin) = exp(-margin) / (1 + exp(-margin)), with the logarithm already at hand
+        return dot(self.weights, losses), -self.weights * self.y * xp.exp(-margin - losses)
+
+    def curvature(self, z: Array) -> Array:
+        xp = namespace(z)
+        fall = xp.exp(-xp.abs(z))
+        return self.weights * fall / (1.0 + fall) ** 2
+
+
+class _SquaredHinge(_Loss):
+    steepest_curvature = 2.0
+
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        short = namespace(z).clip(1.0 - self.y * z, min=0.0)
+        theta = self.weights * short
+        return dot(theta, short), -2.0 * self.y * theta
+
+    def curvature(self, z: Array) -> Array:
+        xp = namespace(z)
+        return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
+
+
+def _beside(A: Matrix, name: str, values: Any) -> Array:
+    """A float64 vector with one entry a row of A, of A's library and device."""
+    values = floating(name, values, ndim=1)
+    if values.shape[0] != A.shape[0]:
+        raise ValueError(f"{name} must have one entry for each of the {A.shape[0]} rows, got {values.shape[0]}")
+    if is_torch(A):
+        return double(like(values, A))
+    if is_torch(values):
+        raise TypeError(f"{name} is a torch tensor where the data matrix is not")
+    return double(values)
+
+
+def _target(A: Matrix, y: Any) -> Array:
+    if A.shape[0] == 0 or A.shape[1] == 0:
+        raise ValueError(f"the data matrix must have rows and columns, got shape {tuple(A.shape)}")
+    return _beside(A, "y", y)
+
+
+def _weights(A: Matrix, weights: Any) -> Array:
+    if weights is None:
+        weights = np.ones(A.shape[0])
+    weights = _beside(A, "sample_weight", weights)
+    lowest = float(namespace(weights).min(weights))
+    if lowest < 0:
+        raise ValueError(f"sample_weight must be >= 0, got {lowest:g} among its entries")
+    if total(weights) == 0:
+        raise ValueError("sample_weight must have a positive entry, got only zeros")
+    return weights
+
+
+def _labels(Z: Matrix, y: Any) -> Array:
+    """Labels as -1 and +1."""
+    labels = _target(Z, y)
+    seen = np.unique(host(labels))
+    if not (len(seen) == 2 or np.isin(seen, (-1.0, 1.0)).all()):
+        raise ValueError(
+            f"y must hold two classes (-1 and +1, or any two numbers), got {len(seen)}: "
+            f"{', '.join(f'{label:g}' for label in seen[:5])}{', ...' if len(seen) > 5 else ''}"
+        )
+    xp = namespace(labels)
+    high = seen[-1] if len(seen) == 2 else 1.0
+    return xp.where(labels == high, xp.ones_like(labels), -xp.ones_like(labels))

@@ -1,0 +1,193 @@
+"""How far: the step rules of Algorithm 1, and the corrective memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from condgrad import _checks
+from condgrad._arrays import Array, Vector, gram
+from condgrad.errors import MissingAbility
+from condgrad.hull import minimize_over_hull
+from condgrad.problem import Simple, Smooth
+from condgrad.restriction import Local, Quadratic, Restriction, combined
+
+
+@dataclass
+class Move:
+    """The choice before a step rule: from x towards the oracle's point s (and remembered ones)."""
+
+    f: Smooth
+    g: Simple
+    k: int
+    x: Array
+    here: Any
+    """f at x."""
+    others: list[Any]
+    """f at s, then at the remembered points."""
+    directions: Array
+    """What leads there, stacked."""
+    value: float
+    """F(x)."""
+    model_gap: float
+    """<grad f(x), x - s> + g(x) - g(s)."""
+
+    @cached_property
+    def restriction(self) -> Restriction:
+        """F along the directions."""
+        return combined(
+            (1.0, 1.0), (self.here.along(self.others, self.directions), self.g.along(self.x, self.directions))
+        )
+
+    @property
+    def squared_length(self) -> float:
+        return float(gram(self.directions[:1])[0, 0])
+
+
+class StepRule(Protocol):
+    """The fractions to go along each direction: nonnegative, of sum at most 1."""
+
+    def __call__(self, move: Move) -> Vector: ...
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """2 / (k + 2), whatever happens."""
+
+    def __call__(self, move: Move) -> Vector:
+        return np.array([2.0 / (move.k + 2.0)])
+
+
+@dataclass(frozen=True)
+class Short:
+    """The minimiser of the model with L for f and mu for g: min(1, (gap + mu D/2) / ((L + mu) D)), D = |s - x|^2.
+
+    With mu > 0 the distance to the optimum shrinks by L/(L + mu) or better at each step.
+    """
+
+    def __call__(self, move: Move) -> Vector:
+        L, mu, D = move.f.smoothness, move.g.strong_convexity, move.squared_length
+        if L is None:
+            raise MissingAbility(f"step='short' needs the smoothness constant of f, and {move.f!r} has none")
+        bend = (L + mu) * D
+        gain = max(0.0, move.model_gap) + 0.5 * mu * D
+        return np.array([1.0 if bend <= gain else gain / bend])
+
+
+@dataclass(frozen=True)
+class Armijo:
+    """The first of 1, shrink, shrink^2, ... that brings F down by `fraction` of step * gap.
+
+    The gap stands in for the slope, -gap >= <grad F, s - x>, so that g need not be differentiable.
+    """
+
+    fraction: float = 1e-4
+    shrink: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name, value in (("fraction", self.fraction), ("shrink", self.shrink)):
+            if _checks.number(name, value, above=0.0) >= 1.0:
+                raise ValueError(f"{name} must be < 1, got {value!r}")
+
+    def __call__(self, move: Move) -> Vector:
+        a = np.ones(1)
+        if move.model_gap <= 0.0:
+            return np.zeros(1)
+        # Differences below the rounding of F are not evidence against a step, which also ends the search.
+        target = move.value + 4.0 * np.finfo(float).eps * abs(move.value)
+        while move.restriction.value(a) > target - self.fraction * a[0] * move.model_gap:
+            a = a * self.shrink
+        return a
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The minimiser of F along the segment, or over the hull of all remembered points."""
+
+    slope_tolerance: float = 1e-8
+
+    def __call__(self, move: Move) -> Vector:
+        restriction = move.restriction
+        size = len(move.others)
+        if size == 1 and isinstance(restriction, Quadratic):
+            return np.array([_closed_form(restriction)])
+        start = restriction.local(np.zeros(size))
+        if size > 1:
+            return minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance)
+        if start.slope is None:
+            return np.array([_by_values(restriction)])
+        return np.array([_by_slopes(restriction, start, self.slope_tolerance)])
+
+
+def _closed_form(line: Quadratic) -> float:
+    slope, bend = float(line.slope[0]), float(line.curvature[0, 0])
+    if slope >= 0.0:
+        return 0.0
+    return 1.0 if bend <= -slope else -slope / bend
+
+
+def _by_values(line: Restriction) -> float:
+    """The minimiser on [0, 1] of a convex function known by its values alone."""
+    best = minimize_scalar(
+        lambda t: line.value(np.array([t])), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10}
+    )
+    ends = [0.0, float(best.x), 1.0]
+    return min(ends, key=lambda t: line.value(np.array([t])))
+
+
+def _by_slopes(line: Restriction, start: Local, tolerance: float) -> float:
+    """The root of an increasing slope on [0, 1]: Newton where the curvature is known, else secant, inside a bracket."""
+    first = slope = float(start.slope[0])  # type: ignore[index]
+    if first >= 0.0:
+        return 0.0
+    t, here, low, slope_low, high, slope_high = 0.0, start, 0.0, first, 1.0, np.inf
+    for _ in range(100):
+        t = _next_trial(t, slope, here, low, slope_low, high, slope_high)
+        here = line.local(np.array([t]))
+        slope = float(here.slope[0])  # type: ignore[index]
+        if abs(slope) <= -tolerance * first or (t == 1.0 and slope <= 0.0):
+            return t
+        if slope > 0.0:
+            high, slope_high = t, slope
+        else:
+            low, slope_low = t, slope
+        if high - low <= 1e-15 * high:
+            break
+    return low
+
+
+def _next_trial(
+    t: float, slope: float, here: Local, low: float, slope_low: float, high: float, slope_high: float
+) -> float:
+    """Newton's or the secant's proposal, or bisection where neither makes sense."""
+    bend = 0.0 if here.curvature is None else float(here.curvature[0, 0])
+    if bend > 0.0:
+        trial = t - slope / bend
+    elif slope_high < np.inf:
+        trial = (low * slope_high - high * slope_low) / (slope_high - slope_low)
+        # the secant may creep from one side
+        margin = 1e-2 * (high - low)
+        trial = min(max(trial, low + margin), high - margin)
+    else:
+        trial = high
+    if trial >= high and slope_high == np.inf:
+        return high
+    return trial if low < trial < high else 0.5 * (low + high)
+
+
+STEP_RULES: dict[str, StepRule] = {"exact": Exact(), "armijo": Armijo(), "open-loop": OpenLoop(), "short": Short()}
+
+
+def step_rule(step: str | StepRule) -> StepRule:
+    """A rule by name, or the rule itself."""
+    if isinstance(step, str):
+        if step not in STEP_RULES:
+            raise ValueError(f"step must be one of {', '.join(map(repr, STEP_RULES))} or a step rule, got {step!r}")
+        return STEP_RULES[step]
+    if not callable(step):
+        raise TypeError(f"step must be a name or a step rule, got {step!r}")
+    return step

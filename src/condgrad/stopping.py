@@ -1,0 +1,57 @@
+"""When to stop: the rules that may call a run converged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from condgrad import _checks
+from condgrad._arrays import namespace
+from condgrad.certificate import Certificate, Iterate
+from condgrad.problem import Simple
+
+
+class StopRule(Protocol):
+    """Converged once the measure is within the tolerance."""
+
+    @property
+    def tolerance(self) -> float: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float: ...
+
+
+@dataclass(frozen=True)
+class RelativeGap:
+    """gap / max(1, |value|) <= tolerance, by the best value and the best bound so far."""
+
+    tolerance: float
+    name = "relative gap"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerance", _checks.number("tol", self.tolerance, at_least=0.0))
+
+    def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+        return certificate.relative_gap
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """|P(x - grad F(x)) - x|_inf <= tolerance at the iterate x, as in the paper's elastic-net experiments.
+
+    It asks for one extra projection an iteration, so the set needs `project` and g a gradient. When it is met,
+    the answer is the iterate that met it.
+    """
+
+    tolerance: float
+    name = "fixed-point residual"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerance", _checks.number("tolerance", self.tolerance, at_least=0.0))
+
+    def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+        x, xp = iterate.x, namespace(iterate.x)
+        gradient = iterate.here.gradient + g.gradient(x)
+        return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))
