@@ -72,8 +72,7 @@ def dot(x: Array, y: Array) -> float:
     """<x, y> over all entries, accumulated in float64."""
     if type(x) is np.ndarray and x.dtype == y.dtype == np.float64:
         return float(np.vdot(x, y))
-    xp = namespace(x)
-    return float(xp.vecdot(xp.reshape(double(x), (-1,)), xp.reshape(double(y), (-1,))))
+    return float(namespace(x).vecdot(double(x).reshape(-1), double(y).reshape(-1)))
 
 
 def total(x: Array) -> float:
@@ -84,18 +83,23 @@ def total(x: Array) -> float:
     return float(xp.sum(x, dtype=xp.float64))
 
 
+def at_least(low: float, x: Array) -> Array:
+    """max(x, low), entry by entry."""
+    if type(x) is np.ndarray:
+        return np.maximum(x, low)
+    return namespace(x).clip(x, min=low)
+
+
 def dots(rows: Array, x: Array) -> Vector:
     """<rows[i], x> for each i, on the host."""
-    xp = namespace(rows)
-    return host(xp.reshape(rows, (rows.shape[0], -1)) @ xp.reshape(x, (-1,)))
+    return host(rows.reshape(rows.shape[0], -1) @ x.reshape(-1))
 
 
 def gram(rows: Array, weights: Array | None = None) -> Any:
     """The matrix <rows[i] * weights, rows[j]>, on the host."""
-    xp = namespace(rows)
-    flat = xp.reshape(rows, (rows.shape[0], -1))
-    weighted = flat if weights is None else flat * xp.reshape(weights, (-1,))
-    return host(weighted @ xp.matrix_transpose(flat))
+    flat = rows.reshape(rows.shape[0], -1)
+    weighted = flat if weights is None else flat * weights.reshape(-1)
+    return host(weighted @ flat.T)
 
 
 def combine(a: Vector, rows: Array) -> Array:
@@ -113,6 +117,8 @@ def stack(arrays: list[Array]) -> Array:
 
 def host(x: Array) -> Any:
     """x as a float64 NumPy array."""
+    if type(x) is np.ndarray:
+        return x if x.dtype == np.float64 else x.astype(np.float64)
     if is_torch(x):
         x = x.detach().cpu().numpy()
     return np.asarray(x, dtype=np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad._arrays import Array, Space, dot, floating, like, namespace, smallest
+from condgrad._arrays import Array, Space, at_least, dot, floating, like, namespace, smallest
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set
 
@@ -59,7 +59,7 @@ class Box(Set):
             raise MissingAbility(f"the entropy needs nonnegative points: {self!r} has lower < 0")
         tiny = smallest(c)
         # clipping the exponent first keeps exp from overflowing
-        free = xp.exp(xp.minimum(-c / weight - 1.0, xp.log(xp.clip(upper, min=tiny))))
+        free = xp.exp(xp.minimum(-c / weight - 1.0, xp.log(at_least(tiny, upper))))
         s = xp.minimum(xp.maximum(free, lower), upper)
-        value = weight * dot(s, xp.log(xp.clip(s, min=tiny)))
+        value = weight * dot(s, xp.log(at_least(tiny, s)))
         return Answer(s, dot(c, s) + value, value=value)

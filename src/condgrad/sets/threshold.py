@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from condgrad._arrays import Array, namespace, total
+from condgrad._arrays import Array, at_least, namespace, total
 
 
 def keep_mass(v: Array, mass: float) -> Array:
@@ -22,5 +22,5 @@ def keep_mass(v: Array, mass: float) -> Array:
         theta = (total(left) - mass) / left.shape[0]
         kept = left[left > theta]
         if kept.shape[0] == left.shape[0]:
-            return xp.clip(v - theta, min=0.0)
+            return at_least(0.0, v - theta)
         left = kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad._arrays import Array, Space, dot, floating, host, like, namespace, total
+from condgrad._arrays import Array, Space, at_least, dot, floating, host, like, namespace, total
 from condgrad.problem import Answer, Set
 from condgrad.sets.linprog import highs
 
@@ -51,8 +51,8 @@ class Transport(Set):
 
         plan = plan * shrink(xp.sum(plan, axis=1), self.a)[:, None]
         plan = plan * shrink(xp.sum(plan, axis=0), self.b)[None, :]
-        short_a = xp.clip(self.a - xp.sum(plan, axis=1), min=0.0)
-        short_b = xp.clip(self.b - xp.sum(plan, axis=0), min=0.0)
+        short_a = at_least(0.0, self.a - xp.sum(plan, axis=1))
+        short_b = at_least(0.0, self.b - xp.sum(plan, axis=0))
         missing = total(short_a)
         if missing == 0.0:
             return plan

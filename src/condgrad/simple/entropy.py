@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, combine, dot, dots, gram, namespace, smallest
+from condgrad._arrays import Array, Vector, at_least, combine, dot, dots, gram, namespace, smallest
 from condgrad.problem import Answer, Set, Simple
 from condgrad.restriction import Local, Restriction
 
@@ -56,7 +56,7 @@ class EntropyRestriction:
     def local(self, a: Vector) -> Local:
         x = self.x + combine(a, self.directions)
         log = _log(x)
-        curvature = gram(self.directions, 1.0 / namespace(x).clip(x, min=smallest(x)))
+        curvature = gram(self.directions, 1.0 / at_least(smallest(x), x))
         return Local(
             self.weight * dot(x, log),
             self.weight * dots(self.directions, log + 1.0),
@@ -66,4 +66,4 @@ class EntropyRestriction:
 
 def _log(x: Array) -> Array:
     xp = namespace(x)
-    return xp.log(xp.clip(x, min=smallest(x)))
+    return xp.log(at_least(smallest(x), x))

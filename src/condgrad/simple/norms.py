@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, combine, dot, namespace, total
+from condgrad._arrays import Array, Vector, at_least, combine, dot, namespace, total
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple
 from condgrad.restriction import Local, Restriction
@@ -82,7 +82,7 @@ class L1Norm(Norm):
 
     def soft(self, c: Array) -> Array:
         xp = namespace(c)
-        return xp.sign(c) * xp.clip(xp.abs(c) - self.weight, min=0.0)
+        return xp.sign(c) * at_least(0.0, xp.abs(c) - self.weight)
 
     def masked(self, s: Array, soft: Array) -> Array:
         xp = namespace(s)
@@ -108,7 +108,7 @@ class NuclearNorm(Norm):
     def soft(self, c: Array) -> Array:
         xp = namespace(c)
         U, sigma, Vt = xp.linalg.svd(c, full_matrices=False)
-        return (U * xp.clip(sigma - self.weight, min=0.0)) @ Vt
+        return (U * at_least(0.0, sigma - self.weight)) @ Vt
 
     def masked(self, s: Array, soft: Array) -> Array:
         xp = namespace(s)

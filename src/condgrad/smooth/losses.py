@@ -6,7 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, Matrix, data_matrix, dot, double, floating, host, is_torch, like, namespace, total
+from condgrad._arrays import (
+    Array,
+    Matrix,
+    at_least,
+    data_matrix,
+    dot,
+    double,
+    floating,
+    host,
+    is_torch,
+    like,
+    namespace,
+    total,
+)
 from condgrad.smooth.composite import Composite
 
 
@@ -92,7 +105,7 @@ class _SquaredHinge(_Loss):
     steepest_curvature = 2.0
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
-        short = namespace(z).clip(1.0 - self.y * z, min=0.0)
+        short = at_least(0.0, 1.0 - self.y * z)
         theta = self.weights * short
         return dot(theta, short), -2.0 * self.y * theta
 

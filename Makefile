@@ -1,0 +1,29 @@
+# `make run` and `make test` are all a newcomer needs; each makes .venv by itself and is fast the second time.
+.PHONY: run test lint bench clean
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+run: $(STAMP)
+	$(BIN)/python examples/first_certificates.py --out out
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q -n auto
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/overhead.py
+
+clean:
+	rm -rf .venv out
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	touch $@
