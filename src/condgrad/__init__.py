@@ -2,13 +2,15 @@
 
 from importlib.metadata import version
 
-from condgrad import sets, simple, smooth, steps, stopping
 from condgrad.certificate import Certificate
 from condgrad.errors import MissingAbility, MissingExtra, NotFiniteError
 from condgrad.loop import Progress
 from condgrad.minimize import minimize
 from condgrad.problem import Answer
 from condgrad.result import Result, Status, Trace
+
+# the applications stand on the core
+from condgrad import datasets, sets, simple, smooth, steps, stopping, transport  # isort: skip
 
 __version__ = version("condgrad")
 
@@ -22,10 +24,12 @@ __all__ = [
     "Result",
     "Status",
     "Trace",
+    "datasets",
     "minimize",
     "sets",
     "simple",
     "smooth",
     "steps",
     "stopping",
+    "transport",
 ]

@@ -90,6 +90,11 @@ def at_least(low: float, x: Array) -> Array:
     return namespace(x).clip(x, min=low)
 
 
+def log_or_least(x: Array) -> Array:
+    """log x, with the log of the smallest positive number where x is 0."""
+    return namespace(x).log(at_least(smallest(x), x))
+
+
 def dots(rows: Array, x: Array) -> Vector:
     """<rows[i], x> for each i, on the host."""
     return host(rows.reshape(rows.shape[0], -1) @ x.reshape(-1))
@@ -127,6 +132,19 @@ def host(x: Array) -> Any:
 def like(values: Array, x: Array) -> Array:
     """Host values as an array of the kind of x."""
     return namespace(x).asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
+
+
+def matrix_like(K: Matrix, x: Array) -> Matrix:
+    """A matrix, dense or SciPy sparse, as one that multiplies arrays of the kind of x."""
+    if not scipy.sparse.issparse(K):
+        return K if type(K) is type(x) and K.dtype == x.dtype else like(K, x)
+    if not is_torch(x):
+        return K.astype(x.dtype)
+    import torch
+
+    K = K.tocsr()
+    parts = (torch.as_tensor(part, device=x.device) for part in (K.indptr, K.indices, K.data))
+    return torch.sparse_csr_tensor(*parts, size=K.shape, dtype=x.dtype, device=x.device)
 
 
 def precision(x: Array) -> float:

@@ -11,14 +11,17 @@ from condgrad._arrays import Vector
 from condgrad.restriction import Local, Restriction
 
 
-def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float) -> Vector:
-    """The minimiser, from `start = F.local(0)`: Newton's method, or SLSQP where no curvature is known.
+def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float = 1e-4) -> Vector | None:
+    """The minimiser, or None if nothing below `start = F.local(0)` was found.
 
-    Stops once the model promises less than `tolerance` of what it promised first.
+    Newton's method from the middle of the hull, for at its corners the curvature of an entropy is infinite; SLSQP where
+    no curvature is known. Stops once the model promises less than `tolerance` of what it promised first.
     """
-    a, here = np.zeros(size), start
+    a = np.full(size, 0.5 / size)
+    here = F.local(a)
     if here.curvature is None or here.slope is None:
-        return _by_values(F, a)
+        a = _by_values(F, a)
+        return a if F.value(a) < start.value else None
     first = 0.0
     for _ in range(50):
         direction = quadratic_argmin(here.slope, here.curvature, a) - a
@@ -30,11 +33,10 @@ def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: fl
         noise = 4.0 * np.finfo(float).eps * abs(here.value)
         while F.value(a + fraction * direction) > here.value - 1e-4 * fraction * promise + noise:
             fraction *= 0.5
-            if fraction < 1e-12:
-                return a
         a = np.clip(a + fraction * direction, 0.0, None)
+        a /= max(1.0, a.sum())
         here = F.local(a)
-    return a / max(1.0, a.sum())
+    return a if here.value < start.value else None
 
 
 def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
@@ -96,5 +98,4 @@ def _by_values(F: Restriction, a: Vector) -> Vector:
         options={"ftol": 1e-15, "maxiter": 100},
     )
     t = np.clip(best.x, 0.0, 1.0)
-    t = t / max(1.0, t.sum())
-    return t if F.value(t) <= F.value(a) else a
+    return t / max(1.0, t.sum())

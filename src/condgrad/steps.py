@@ -116,11 +116,32 @@ class Exact:
         if size == 1 and isinstance(restriction, Quadratic):
             return np.array([_closed_form(restriction)])
         start = restriction.local(np.zeros(size))
-        if size > 1:
-            return minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance)
+        if size > 1 and (fractions := minimize_over_hull(restriction, start, size)) is not None:
+            return fractions
+        fractions = np.zeros(size)
+        line = restriction if size == 1 else FirstDirection(restriction, size)
         if start.slope is None:
-            return np.array([_by_values(restriction)])
-        return np.array([_by_slopes(restriction, start, self.slope_tolerance)])
+            fractions[0] = _by_values(line)
+        else:
+            fractions[0] = _by_slopes(line, start, self.slope_tolerance)
+        return fractions
+
+
+@dataclass(frozen=True)
+class FirstDirection:
+    """A restriction along its first direction alone."""
+
+    whole: Restriction
+    size: int
+
+    def _embedded(self, a: Vector) -> Vector:
+        return np.concatenate([a, np.zeros(self.size - 1)])
+
+    def value(self, a: Vector) -> float:
+        return self.whole.value(self._embedded(a))
+
+    def local(self, a: Vector) -> Local:
+        return self.whole.local(self._embedded(a))
 
 
 def _closed_form(line: Quadratic) -> float:

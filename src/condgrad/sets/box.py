@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad._arrays import Array, Space, at_least, dot, floating, like, namespace, smallest
+from condgrad._arrays import Array, Space, dot, floating, like, log_or_least, namespace
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set
 
@@ -57,9 +57,8 @@ class Box(Set):
         xp = namespace(c)
         if bool(xp.any(lower < 0)):
             raise MissingAbility(f"the entropy needs nonnegative points: {self!r} has lower < 0")
-        tiny = smallest(c)
         # clipping the exponent first keeps exp from overflowing
-        free = xp.exp(xp.minimum(-c / weight - 1.0, xp.log(at_least(tiny, upper))))
+        free = xp.exp(xp.minimum(-c / weight - 1.0, log_or_least(upper)))
         s = xp.minimum(xp.maximum(free, lower), upper)
-        value = weight * dot(s, xp.log(at_least(tiny, s)))
+        value = weight * dot(s, log_or_least(s))
         return Answer(s, dot(c, s) + value, value=value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, at_least, dot, namespace, smallest, total
+from condgrad._arrays import Array, Space, dot, log_or_least, namespace, total
 from condgrad.problem import Answer, Set
 from condgrad.sets.threshold import keep_mass
 
@@ -62,4 +62,4 @@ class Simplex(Set):
         norm = total(s)
         s = s * (self.mass / norm)
         least = self.mass * (lowest + weight * (math.log(self.mass) - math.log(norm)))
-        return Answer(s, least, value=weight * dot(s, xp.log(at_least(smallest(s), s))))
+        return Answer(s, least, value=weight * dot(s, log_or_least(s)))

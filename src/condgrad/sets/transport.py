@@ -6,13 +6,24 @@ from typing import Any
 
 from condgrad._arrays import Array, Space, at_least, dot, floating, host, like, namespace, total
 from condgrad.problem import Answer, Set
-from condgrad.sets.linprog import highs
+from condgrad.sets import sinkhorn
+from condgrad.sets.linprog import ENGINES
 
 
 class Transport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}: plans that carry weights a onto weights b."""
+    """{G in R^{n x m} : G >= 0, G 1 = a, G' 1 = b}: plans that carry weights a onto weights b.
 
-    def __init__(self, a: Any, b: Any) -> None:
+    Parameters
+    ----------
+    a, b : arrays of weights >= 0, of the same mass
+    engine : {"highs", "emd", "cvxopt", "mosek"}
+        What solves linear programs: HiGHS (in SciPy), the network simplex of POT (by far the fastest), CVXOPT, MOSEK.
+    """
+
+    def __init__(self, a: Any, b: Any, *, engine: str = "highs") -> None:
+        if engine not in ENGINES:
+            raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}")
+        self.engine = engine
         self.a, self.b = floating("a", a, ndim=1), floating("b", b, ndim=1)
         for name, weights in (("a", self.a), ("b", self.b)):
             if weights.shape[0] == 0 or float(namespace(weights).min(weights)) < 0:
@@ -58,9 +69,18 @@ class Transport(Set):
             return plan
         return plan + short_a[:, None] * (short_b / missing)[None, :]
 
+    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        """Sinkhorn's algorithm, warm-started by the potentials of the last answer."""
+        start = None if warm is None else warm.v
+        result = sinkhorn.solve(c, self.a, self.b, weight, start=start, accuracy=accuracy)
+        return Answer(result.plan, result.bound, result.value, result.passes, result.potentials)
+
     def linear_argmin(self, c: Array) -> Answer:
-        """The transport problem itself, by linear programming; the bound is a feasible dual's value."""
-        plan, u = highs.solve(host(c), host(self.a), host(self.b))
-        plan, u = self.rounded(like(plan, c)), like(u, c)
-        v = namespace(c).min(c - u[:, None], axis=0)
-        return Answer(plan, dot(self.a, u) + dot(self.b, v), value=0.0)
+        """The transport problem itself, by linear programming; the bound is the value of a feasible dual."""
+        plan, u = ENGINES[self.engine](host(c), host(self.a), host(self.b))
+        # rows without weight say nothing about the other potentials
+        loaded = self.a > 0
+        u = like(u, c)[loaded]
+        v = namespace(c).min(c[loaded, :] - u[:, None], axis=0)
+        bound = dot(self.a[loaded], u) + dot(self.b, v)
+        return Answer(self.rounded(like(plan, c)), bound, value=0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, at_least, combine, dot, dots, gram, namespace, smallest
+from condgrad._arrays import Array, Vector, at_least, combine, dot, dots, gram, log_or_least, smallest
 from condgrad.problem import Answer, Set, Simple
 from condgrad.restriction import Local, Restriction
 
@@ -29,12 +29,12 @@ class Entropy(Simple):
         return self.weight / largest if largest else 0.0
 
     def value(self, x: Array) -> float:
-        return self.weight * dot(x, _log(x))
+        return self.weight * dot(x, log_or_least(x))
 
     def gradient(self, x: Array) -> Array:
         # At x_i = 0 the true slope is -inf; log of the smallest number is still a slope
         # of weight x log x at 0 for every increase that a float can represent.
-        return self.weight * (_log(x) + 1.0)
+        return self.weight * (log_or_least(x) + 1.0)
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         return self.on.entropic_argmin(c, self.weight, warm=warm, accuracy=accuracy)
@@ -51,19 +51,14 @@ class EntropyRestriction:
 
     def value(self, a: Vector) -> float:
         x = self.x + combine(a, self.directions)
-        return self.weight * dot(x, _log(x))
+        return self.weight * dot(x, log_or_least(x))
 
     def local(self, a: Vector) -> Local:
         x = self.x + combine(a, self.directions)
-        log = _log(x)
+        log = log_or_least(x)
         curvature = gram(self.directions, 1.0 / at_least(smallest(x), x))
         return Local(
             self.weight * dot(x, log),
             self.weight * dots(self.directions, log + 1.0),
             self.weight * curvature,
         )
-
-
-def _log(x: Array) -> Array:
-    xp = namespace(x)
-    return xp.log(at_least(smallest(x), x))

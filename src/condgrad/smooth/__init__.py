@@ -1,7 +1,9 @@
 """The smooth parts f."""
 
 from condgrad.smooth.function import Function
+from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
 from condgrad.smooth.losses import LeastSquares, Logistic, SquaredHinge
+from condgrad.smooth.transport_laplacian import TransportLaplacian
 
-__all__ = ["Function", "LeastSquares", "Linear", "Logistic", "SquaredHinge"]
+__all__ = ["Function", "GroupLasso", "LeastSquares", "Linear", "Logistic", "SquaredHinge", "TransportLaplacian"]

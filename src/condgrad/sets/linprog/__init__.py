@@ -1,1 +1,22 @@
-"""Linear programs over the transport polytope, an engine a file."""
+"""Linear programs over the transport polytope, an engine a file.
+
+An engine is `solve(cost, a, b) -> (plan, u)` on host arrays: a nearly optimal plan and nearly optimal row potentials. The
+caller rounds the one to exact marginals and completes the other to a feasible dual, so an engine's tolerances never
+reach the certificate. Engines whose library is an extra import it when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from condgrad.sets.linprog import cvxopt, emd, highs, mosek
+
+Engine = Callable[[Any, Any, Any], tuple[Any, Any]]
+
+ENGINES: dict[str, Engine] = {
+    "emd": emd.solve,
+    "highs": highs.solve,
+    "cvxopt": cvxopt.solve,
+    "mosek": mosek.solve,
+}

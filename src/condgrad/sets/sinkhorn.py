@@ -1,0 +1,176 @@
+"""Entropic transport: min <c, G> + weight sum G log G over plans with marginals a and b.
+
+The dual of this problem is concave in the column potential v alone, the row potential u being known in closed form:
+
+    u_i(v) = weight (log a_i - log sum_j exp((v_j - c_ij)/weight)),   D(v) = <a, u(v)> + <b, v>  <=  the minimum.
+
+Sinkhorn's iteration is a fixed-point map for v. It runs on scalings of the kernel K = exp((u + v - c)/weight), whose
+rows are normalised in the log domain whenever it is formed, so that nothing overflows; scalings that grow too far are
+absorbed into the potentials and the kernel is formed anew. Anderson's extrapolation of v is accepted only where D does
+not fall. What comes back is a plan of exact marginals and D, whatever the number of passes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from condgrad._arrays import Array, at_least, dot, log_or_least, namespace, total
+from condgrad.sets.anderson import Anderson
+
+LARGEST_LOG_SCALING = 60.0
+"""Beyond exp of this a scaling is absorbed: products of two stay far from the limits of a float."""
+
+
+class Potentials(NamedTuple):
+    """Row and column potentials of a plan exp((u_i + v_j - c_ij)/weight)."""
+
+    u: Array
+    v: Array
+
+
+class Entropic(NamedTuple):
+    """A plan of exact marginals, its entropy term, the dual value, and what it took."""
+
+    plan: Array
+    value: float
+    bound: float
+    passes: int
+    potentials: Potentials
+
+
+def solve(
+    c: Array, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float, max_passes: int = 1000
+) -> Entropic:
+    """Solve for positive weights a, b, from a column potential, until the gap is within `accuracy`."""
+    passes = 0
+    if start is None:
+        start, passes = scaled_start(c, a, b, weight)
+    scaling = Scaling(c, a, b, weight, start)
+    # The marginal error at which to look; what a look shows sets the next one.
+    xp = namespace(c)
+    aim = accuracy / (float(xp.max(scaling.v) - xp.min(scaling.v)) + 10.0 * weight)
+    while True:
+        scaling.iterate(aim, max_passes)
+        plan, bound = scaling.rounded(), scaling.state.dual
+        value = weight * dot(plan, log_or_least(plan))
+        gap = dot(c, plan) + value - bound
+        if gap <= accuracy or scaling.passes >= max_passes or scaling.stuck:
+            return Entropic(plan, value, bound, passes + scaling.passes, scaling.potentials)
+        aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
+
+
+def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
+    """A column potential from larger entropies, falling by four: a cold start at a small one crawls."""
+    xp = namespace(c)
+    v, passes = xp.zeros_like(b), 0
+    t = float(xp.max(c) - xp.min(c)) / 20.0
+    while t > 2.0 * weight:
+        scaling = Scaling(c, a, b, t, v)
+        scaling.iterate(0.01 * total(a), 50)
+        v, passes = scaling.potentials.v, passes + scaling.passes
+        t *= 0.25
+    return v, passes
+
+
+class State(NamedTuple):
+    """A log-scaling x of the columns, with all that two products with the kernel tell."""
+
+    x: Array
+    rows: Array
+    """Scaling of the rows, such that row sums are exact."""
+    columns: Array
+    """Column sums of the scaled kernel."""
+    dual: float
+    error: float
+    """sum |columns - b|."""
+    image: Array
+    """Sinkhorn's next x."""
+
+
+class Scaling:
+    """Sinkhorn's iteration on a kernel K = exp((u + v - c)/weight) with row sums a."""
+
+    def __init__(self, c: Array, a: Array, b: Array, weight: float, v: Array) -> None:
+        xp = namespace(c)
+        self.c, self.a, self.b, self.weight = c, a, b, weight
+        self.log_a, self.log_b = xp.log(a), xp.log(b)
+        self.anderson = Anderson(depth=8)
+        self.passes, self.stuck = 0, False
+        self.restart(v)
+
+    def restart(self, v: Array) -> None:
+        """Put the potential v into the kernel; scalings start from 1."""
+        self.form_kernel(v)
+        xp = namespace(v)
+        if float(xp.min(xp.sum(self.K, axis=0) / self.b)) < np.exp(-LARGEST_LOG_SCALING):
+            self.form_kernel(self.lifted_columns())
+        self.anderson.forget()
+        self.state = self.evaluate(xp.zeros_like(v))
+
+    def form_kernel(self, v: Array) -> None:
+        xp = namespace(v)
+        exponent = v[None, :] - self.c
+        exponent /= self.weight
+        top = xp.max(exponent, axis=1)
+        exponent -= top[:, None]
+        kernel = xp.exp(exponent)
+        sums = xp.sum(kernel, axis=1)
+        kernel *= (self.a / sums)[:, None]
+        self.K, self.v, self.u = kernel, v, self.weight * (self.log_a - xp.log(sums) - top)
+        self.passes += 1
+
+    def lifted_columns(self) -> Array:
+        """A column update in the log domain, for columns whose entries the kernel has lost."""
+        xp = namespace(self.v)
+        exponent = (self.u[:, None] - self.c) / self.weight
+        top = xp.max(exponent, axis=0)
+        sums = xp.sum(xp.exp(exponent - top[None, :]), axis=0)
+        self.passes += 1
+        return self.weight * (self.log_b - xp.log(sums) - top)
+
+    def evaluate(self, x: Array) -> State:
+        xp = namespace(x)
+        s = xp.exp(x)
+        rows = self.a / (self.K @ s)
+        columns = s * (self.K.T @ rows)
+        dual = dot(self.a, self.u + self.weight * xp.log(rows)) + dot(self.b, self.v + self.weight * x)
+        self.passes += 1
+        return State(x, rows, columns, dual, total(xp.abs(columns - self.b)), x + self.log_b - xp.log(columns))
+
+    def iterate(self, aim: float, max_passes: int) -> None:
+        """Until the marginal error is within `aim`, the passes are spent, or rounding stops all progress."""
+        xp = namespace(self.v)
+        while self.state.error > aim and self.passes < max_passes and not self.stuck:
+            before = self.state
+            trial = self.anderson.propose(before.x, before.image)
+            if float(xp.max(xp.abs(trial))) > LARGEST_LOG_SCALING:
+                self.restart(self.v + self.weight * before.image)
+                continue
+            self.state = self.evaluate(trial)
+            if self.state.dual < before.dual:
+                # the extrapolation went too far; Sinkhorn's own step cannot
+                self.anderson.forget()
+                self.state = self.evaluate(before.image)
+                self.stuck = self.state.dual <= before.dual and self.state.error >= before.error
+
+    @property
+    def potentials(self) -> Potentials:
+        xp = namespace(self.v)
+        return Potentials(self.u + self.weight * xp.log(self.state.rows), self.v + self.weight * self.state.x)
+
+    def rounded(self) -> Array:
+        """The scaled kernel as a plan of exact marginals: heavy columns shrink, the rest is spread by rank one.
+
+        The rounding of Altschuler, Weed and Rigollet (NIPS 2017), whose row part is done already.
+        """
+        xp, state = namespace(self.v), self.state
+        shrink = xp.where(state.columns > self.b, self.b / state.columns, xp.ones_like(self.b))
+        plan = (self.K * state.rows[:, None]) * (xp.exp(state.x) * shrink)[None, :]
+        short_a = at_least(0.0, self.a - xp.sum(plan, axis=1))
+        short_b = at_least(0.0, self.b - xp.sum(plan, axis=0))
+        missing = total(short_a)
+        if missing > 0.0:
+            plan += short_a[:, None] * (short_b / missing)[None, :]
+        return plan

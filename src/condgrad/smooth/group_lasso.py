@@ -1,0 +1,115 @@
+"""The class regulariser of transport plans: a target point should receive mass from one class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condgrad import _checks
+from condgrad._arrays import Array, Space, Vector, combine, host, namespace, smallest, total
+from condgrad.problem import Smooth
+from condgrad.restriction import Local, Restriction
+
+
+class GroupLasso(Smooth):
+    """f(G) = weight * sum over columns j and classes c of |G[labels == c, j]|_2.
+
+    It is differentiable where no group vanishes, as under entropy; elsewhere 0 serves as the subgradient of a group.
+
+    Parameters
+    ----------
+    labels : sequence
+        A class for each row of the plan, of any hashable kind.
+    weight : float
+    """
+
+    def __init__(self, labels: Any, *, weight: float = 1.0) -> None:
+        labels = np.asarray(host(labels) if hasattr(labels, "detach") else labels)
+        if labels.ndim != 1 or len(labels) == 0:
+            raise ValueError(f"labels must hold one class a row, got shape {labels.shape}")
+        self.classes, codes = np.unique(labels, return_inverse=True)
+        self.rows = [np.flatnonzero(codes == k) for k in range(len(self.classes))]
+        self.size = len(labels)
+        self.weight = _checks.number("weight", weight, at_least=0.0)
+
+    space: Space | None = None
+
+    def __repr__(self) -> str:
+        return f"GroupLasso({self.size} rows in {len(self.classes)} classes)"
+
+    def at(self, x: Array) -> GroupEvaluation:
+        if x.shape[0] != self.size:
+            raise ValueError(f"labels has {self.size} entries for a plan of {x.shape[0]} rows")
+        return GroupEvaluation(self, x)
+
+    def products(self, x: Array, y: Array) -> Array:
+        """sum over the rows of each class of x * y: classes by columns, a class of rows at a time."""
+        xp = namespace(x)
+        return xp.stack([xp.sum(x[rows] * y[rows], axis=0) for rows in self.rows])
+
+
+class GroupEvaluation:
+    """The regulariser at a plan, from the squared norms of its groups."""
+
+    def __init__(self, f: GroupLasso, x: Array) -> None:
+        self.f, self.x = f, x
+
+    @cached_property
+    def norms(self) -> Array:
+        return namespace(self.x).sqrt(self.f.products(self.x, self.x))
+
+    @cached_property
+    def value(self) -> float:
+        return self.f.weight * total(self.norms)
+
+    @cached_property
+    def gradient(self) -> Array:
+        xp = namespace(self.x)
+        inverse = self.f.weight / xp.where(self.norms > 0, self.norms, xp.ones_like(self.norms))
+        gradient = xp.empty_like(self.x)
+        for k, rows in enumerate(self.f.rows):
+            gradient[rows] = self.x[rows] * inverse[k]
+        return gradient
+
+    @property
+    def offset(self) -> float:
+        return 0.0  # homogeneous of degree one: <gradient, G> is the value
+
+    def along(self, others: Sequence[GroupEvaluation], directions: Array) -> Restriction:
+        linear = namespace(self.x).stack([self.f.products(self.x, d) for d in directions])
+        k = directions.shape[0]
+        quadratic = [[self.f.products(directions[i], directions[j]) for j in range(i + 1)] for i in range(k)]
+        return GroupRestriction(self.f.weight, self.norms**2, linear, quadratic)
+
+    def moved(self, x: Array, others: Sequence[GroupEvaluation], a: Vector) -> GroupEvaluation:
+        return GroupEvaluation(self.f, x)
+
+
+class GroupRestriction:
+    """a -> weight * sum of square roots of quadratics in a, one a group."""
+
+    def __init__(self, weight: float, constant: Array, linear: Array, quadratic: list[list[Array]]) -> None:
+        xp, k = namespace(constant), len(quadratic)
+        self.weight, self.constant, self.linear = weight, constant, linear
+        self.quadratic = xp.stack([xp.stack([quadratic[max(i, j)][min(i, j)] for j in range(k)]) for i in range(k)])
+
+    def _roots(self, a: Vector) -> tuple[Array, Array]:
+        """Norms of the groups at a, and half the derivatives of their squares."""
+        bent = combine(a, self.quadratic)
+        squares = self.constant + 2.0 * combine(a, self.linear) + combine(a, bent)
+        xp = namespace(squares)
+        return xp.sqrt(xp.clip(squares, min=smallest(squares))), self.linear + bent
+
+    def value(self, a: Vector) -> float:
+        return self.weight * total(self._roots(a)[0])
+
+    def local(self, a: Vector) -> Local:
+        roots, half = self._roots(a)
+        xp = namespace(roots)
+        unit = half / roots
+        slope = xp.sum(unit, axis=(1, 2))
+        curvature = xp.sum((self.quadratic - unit[:, None] * unit[None, :]) / roots, axis=(2, 3))
+        return Local(self.weight * total(roots), self.weight * host(slope), self.weight * host(curvature))

@@ -1,0 +1,86 @@
+"""What a plan may be asked beyond its cost: each builds a smooth part for a problem of n x m."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from condgrad import _checks, smooth
+from condgrad.problem import Smooth
+from condgrad.transport.graphs import graph_laplacian, neighbor_graph
+
+
+class Regularizer(Protocol):
+    def smooth_part(self) -> Smooth:
+        """The regulariser as a function of the plan."""
+
+
+@dataclass(frozen=True)
+class Laplacian:
+    """weight * (source tr(Xt' G' Ls G Xt) + target tr(Xs' G Lt G' Xs)): neighbours move alike, both ways.
+
+    Parameters
+    ----------
+    Xs, Xt : arrays, shapes (n, d) and (m, d)
+        Source and target points.
+    weight : float
+        The regularisation parameter lambda_2 of the paper.
+    neighbors : int
+        Size of the symmetric nearest-neighbour graphs.
+    normalized : bool
+        Symmetric-normalised Laplacians I - D^-1/2 W D^-1/2, or raw D - W.
+    source, target : float
+        Weights of the two terms (lambda_s and lambda_t of the paper); 0 switches one off.
+    Ls, Lt : matrices, optional
+        Laplacians to use instead of the neighbour graphs.
+    Ws, Wt : matrices, optional
+        Similarities to build Laplacians from instead of the neighbour graphs.
+    """
+
+    Xs: Any
+    Xt: Any
+    weight: float
+    neighbors: int = 10
+    normalized: bool = True
+    source: float = 1.0
+    target: float = 1.0
+    Ls: Any = None
+    Lt: Any = None
+    Ws: Any = None
+    Wt: Any = None
+
+    def smooth_part(self) -> Smooth:
+        weight = _checks.number("weight", self.weight, at_least=0.0)
+        return smooth.TransportLaplacian(
+            self.Xs,
+            self.Xt,
+            self._laplacian("s", self.Xs, self.Ls, self.Ws),
+            self._laplacian("t", self.Xt, self.Lt, self.Wt),
+            source_weight=weight * _checks.number("source", self.source, at_least=0.0),
+            target_weight=weight * _checks.number("target", self.target, at_least=0.0),
+        )
+
+    def _laplacian(self, side: str, X: Any, L: Any, W: Any) -> Any:
+        if L is not None and W is not None:
+            raise ValueError(f"give L{side} or W{side}, not both")
+        if L is not None:
+            return L
+        return graph_laplacian(neighbor_graph(X, self.neighbors) if W is None else W, normalized=self.normalized)
+
+
+@dataclass(frozen=True)
+class GroupLasso:
+    """weight * sum over target points and classes of the norm of what they receive: one class for each target.
+
+    Parameters
+    ----------
+    labels : sequence
+        The class of each source point.
+    weight : float
+    """
+
+    labels: Any
+    weight: float
+
+    def smooth_part(self) -> Smooth:
+        return smooth.GroupLasso(self.labels, weight=self.weight)
