@@ -142,9 +142,10 @@ def matrix_like(K: Matrix, x: Array) -> Matrix:
         return K.astype(x.dtype)
     import torch
 
-    K = K.tocsr()
-    parts = (torch.as_tensor(part, device=x.device) for part in (K.indptr, K.indices, K.data))
-    return torch.sparse_csr_tensor(*parts, size=K.shape, dtype=x.dtype, device=x.device)
+    K = K.tocoo()
+    places = torch.as_tensor(np.stack([K.row, K.col]), device=x.device)
+    entries = torch.as_tensor(K.data, dtype=x.dtype, device=x.device)
+    return torch.sparse_coo_tensor(places, entries, K.shape, check_invariants=False).coalesce()
 
 
 def precision(x: Array) -> float:

@@ -24,6 +24,8 @@ def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: fl
         return a if F.value(a) < start.value else None
     first = 0.0
     for _ in range(50):
+        if not np.isfinite(here.curvature).all():
+            return None
         direction = quadratic_argmin(here.slope, here.curvature, a) - a
         promise = -float(here.slope @ direction)
         first = first or promise

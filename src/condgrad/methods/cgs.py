@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,7 +51,11 @@ class CGS:
             move = Move(f, g, k, x, here, ends, directions, value, model_gap)
             fractions = self.step(move)  # line 4
             a = float(fractions.sum())
-            accuracy = share * (value - bound)
+            # an oracle far more exact than f is flat between x and s would be effort without effect
+            flatness = (
+                max(there.value - here.value - dot(c, directions[0]), 1e-3 * (value - bound)) if f.mixes else math.inf
+            )
+            accuracy = share * min(value - bound, flatness)
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
                 if value - bound - model_gap <= 16.0 * unit * abs(value) or share < 1e-6:
                     return

@@ -55,15 +55,15 @@ class Transport(Set):
 
         The rounding of Altschuler, Weed and Rigollet (NIPS 2017).
         """
-        xp = namespace(plan)
+        xp, a, b = namespace(plan), like(self.a, plan), like(self.b, plan)
 
         def shrink(have: Array, want: Array) -> Array:
             return xp.where(have > want, want / xp.where(have > 0, have, xp.ones_like(have)), xp.ones_like(have))
 
-        plan = plan * shrink(xp.sum(plan, axis=1), self.a)[:, None]
-        plan = plan * shrink(xp.sum(plan, axis=0), self.b)[None, :]
-        short_a = at_least(0.0, self.a - xp.sum(plan, axis=1))
-        short_b = at_least(0.0, self.b - xp.sum(plan, axis=0))
+        plan = plan * shrink(xp.sum(plan, axis=1), a)[:, None]
+        plan = plan * shrink(xp.sum(plan, axis=0), b)[None, :]
+        short_a = at_least(0.0, a - xp.sum(plan, axis=1))
+        short_b = at_least(0.0, b - xp.sum(plan, axis=0))
         missing = total(short_a)
         if missing == 0.0:
             return plan
@@ -71,9 +71,24 @@ class Transport(Set):
 
     def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         """Sinkhorn's algorithm, warm-started by the potentials of the last answer."""
+        xp, a, b = namespace(c), like(self.a, c), like(self.b, c)
+        rows, columns = a > 0, b > 0
         start = None if warm is None else warm.v
-        result = sinkhorn.solve(c, self.a, self.b, weight, start=start, accuracy=accuracy)
-        return Answer(result.plan, result.bound, result.value, result.passes, result.potentials)
+        if bool(xp.all(rows)) and bool(xp.all(columns)):
+            result = sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
+            return Answer(result.plan, result.bound, result.value, result.passes, result.potentials)
+        plan = xp.zeros_like(c)
+        u, v = xp.full_like(a, -xp.inf), xp.full_like(b, -xp.inf)
+        if not bool(xp.any(rows)):
+            return Answer(plan, 0.0, 0.0, 0, sinkhorn.Potentials(u, v))
+        # points without weight take no part
+        rows, columns = xp.nonzero(rows)[0], xp.nonzero(columns)[0]
+        part = c[rows, :][:, columns]
+        start = None if start is None else start[columns]
+        result = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
+        plan[rows[:, None], columns[None, :]] = result.plan
+        u[rows], v[columns] = result.potentials
+        return Answer(plan, result.bound, result.value, result.passes, sinkhorn.Potentials(u, v))
 
     def linear_argmin(self, c: Array) -> Answer:
         """The transport problem itself, by linear programming; the bound is the value of a feasible dual."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, Vector, combine, host, namespace, smallest, total
+from condgrad._arrays import Array, Space, Vector, at_least, combine, host, namespace, smallest, total
 from condgrad.problem import Smooth
 from condgrad.restriction import Local, Restriction
 
@@ -101,7 +101,8 @@ class GroupRestriction:
         bent = combine(a, self.quadratic)
         squares = self.constant + 2.0 * combine(a, self.linear) + combine(a, bent)
         xp = namespace(squares)
-        return xp.sqrt(xp.clip(squares, min=smallest(squares))), self.linear + bent
+        # groups far below the rest bend sharply and weigh nothing: their norms are kept off zero
+        return xp.sqrt(at_least(1e-30 * float(xp.max(squares)) + smallest(squares), squares)), self.linear + bent
 
     def value(self, a: Vector) -> float:
         return self.weight * total(self._roots(a)[0])

@@ -1,6 +1,17 @@
 """Regularised optimal transport."""
 
+from condgrad.transport.color import recolor
+from condgrad.transport.estimators import EntropicTransport, GroupTransport, LaplaceTransport
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, solve
 
-__all__ = ["GroupLasso", "Laplacian", "TransportResult", "solve"]
+__all__ = [
+    "EntropicTransport",
+    "GroupLasso",
+    "GroupTransport",
+    "LaplaceTransport",
+    "Laplacian",
+    "TransportResult",
+    "recolor",
+    "solve",
+]

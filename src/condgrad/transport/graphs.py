@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import laplacian
+from sklearn.neighbors import kneighbors_graph
 
 from condgrad import _checks
 from condgrad._arrays import Array, data_matrix, host
-from condgrad.errors import require_extra
 
 
 def neighbor_graph(X: Array, neighbors: int) -> Any:
@@ -19,8 +19,7 @@ def neighbor_graph(X: Array, neighbors: int) -> Any:
     _checks.whole("neighbors", neighbors, at_least=1)
     if len(points) < 2:
         return scipy.sparse.csr_array((len(points), len(points)))
-    sklearn_neighbors = require_extra("sklearn.neighbors", extra="sklearn", purpose="a neighbour graph")
-    graph = sklearn_neighbors.kneighbors_graph(points, min(neighbors, len(points) - 1), mode="connectivity")
+    graph = kneighbors_graph(points, min(neighbors, len(points) - 1), mode="connectivity")
     return scipy.sparse.csr_array(graph.maximum(graph.T))
 
 

@@ -1,6 +1,6 @@
 """Linear programs over the transport polytope, an engine a file.
 
-An engine is `solve(cost, a, b) -> (plan, u)` on host arrays: a nearly optimal plan and nearly optimal row potentials. The
+An engine is `solve(cost, a, b) -> (plan, u)` on host arrays: a nearly optimal plan and row potentials to match. The
 caller rounds the one to exact marginals and completes the other to a feasible dual, so an engine's tolerances never
 reach the certificate. Engines whose library is an extra import it when called.
 """
