@@ -70,6 +70,9 @@ class Never:
     def measure(self, iterate: Any, certificate: Any, g: Any) -> float:
         return certificate.relative_gap
 
+    def answer(self, iterate: Any, certificate: Any, k: int) -> Any:
+        return certificate
+
 
 if __name__ == "__main__":
     main()

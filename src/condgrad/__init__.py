@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from condgrad.certificate import Certificate
-from condgrad.errors import MissingAbility, MissingExtra, NotFiniteError
+from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 from condgrad.loop import Progress
 from condgrad.minimize import minimize
 from condgrad.problem import Answer
@@ -17,6 +17,7 @@ __version__ = version("condgrad")
 __all__ = [
     "Answer",
     "Certificate",
+    "ContradictionError",
     "MissingAbility",
     "MissingExtra",
     "NotFiniteError",

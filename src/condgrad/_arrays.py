@@ -7,6 +7,7 @@ as Python floats and are accumulated in float64 whatever the precision of the da
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -50,13 +51,17 @@ class Space:
             return cls(shape or x.shape, numpy_namespace, x.dtype, "cpu")
         return cls(tuple(x.shape) if shape is None else shape, namespace(x), x.dtype, array_api_compat.device(x))
 
+    @property
+    def library(self) -> str:
+        return "torch" if "torch" in self.xp.__name__ else "NumPy"
+
     def full(self, fill: float) -> Array:
         return self.xp.full(self.shape, fill, dtype=self.dtype, device=self.device)
 
     def hold(self, x: Array) -> Array:
         """x in this space's precision; an error if it is of another library, shape or device."""
         if namespace(x) is not self.xp:
-            raise TypeError(f"arrays of two libraries meet: {type(x).__module__} and {self.xp.__name__}")
+            raise TypeError(f"a {Space.of(x).library} array where {self.library} is needed")
         if tuple(x.shape) != self.shape:
             raise ValueError(f"shape {tuple(x.shape)} where {self.shape} is needed")
         return x if x.dtype == self.dtype else self.xp.astype(x, self.dtype)
@@ -129,6 +134,10 @@ def host(x: Array) -> Any:
     return np.asarray(x, dtype=np.float64)
 
 
+def copied(x: Array) -> Array:
+    return namespace(x).asarray(x, copy=True)
+
+
 def like(values: Array, x: Array) -> Array:
     """Host values as an array of the kind of x."""
     return namespace(x).asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
@@ -190,6 +199,8 @@ def spectral_norm(K: Matrix) -> float:
 
 def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
     """A finite floating-point array from what a user passed; never a copy where none is needed."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array: fill or drop the masked entries")
     if not array_api_compat.is_array_api_obj(value):
         try:
             value = np.asarray(value, dtype=np.float64)
@@ -201,6 +212,8 @@ def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
     if xp.isdtype(value.dtype, "complex floating"):
         raise TypeError(f"{name} must be real, got dtype {value.dtype}")
     if not xp.isdtype(value.dtype, "real floating"):
+        if not is_torch(value) and value.dtype.kind not in "biuO":
+            raise TypeError(f"{name} must be an array of numbers, got dtype {value.dtype}")
         try:
             value = xp.astype(value, xp.float64)
         except (TypeError, ValueError) as error:
@@ -211,10 +224,42 @@ def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
     return value
 
 
+def returned(name: str, value: Any, x: Array) -> Array:
+    """What a user's callable returned, as an array of the shape and kind of x."""
+    if is_torch(x) != is_torch(value):
+        if is_torch(value):
+            raise TypeError(f"{name} must be a NumPy array, as x is, got a torch tensor")
+        raise TypeError(f"{name} must be a torch tensor, as x is, got {type(value).__name__}")
+    if not is_torch(value):
+        kind = type(value).__name__
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise TypeError(f"{name} must be an array of real numbers, got {kind}") from error
+        if value.dtype.kind not in "biuf":
+            raise TypeError(f"{name} must be an array of real numbers, got {kind} of dtype {value.dtype}")
+    if tuple(value.shape) != tuple(x.shape):
+        raise ValueError(f"{name} must have the shape of x, {tuple(x.shape)}, got {tuple(value.shape)}")
+    return value if value.dtype == x.dtype else namespace(x).astype(value, x.dtype)
+
+
+def scalar(name: str, value: Any) -> float:
+    """What a user's callable returned, as one number."""
+    shape = tuple(getattr(value, "shape", ()))
+    if math.prod(shape) != 1:
+        raise ValueError(f"{name} must be one number, got an array of shape {shape}")
+    try:
+        return float(value.item() if shape else value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be one real number, got {value!r}") from error
+
+
 def data_matrix(name: str, value: Any) -> Matrix:
     """A finite two-dimensional data matrix, dense or SciPy sparse."""
     if not scipy.sparse.issparse(value):
         return floating(name, value, ndim=2)
+    if value.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be real, got dtype {value.dtype}")
     if value.dtype not in (np.float32, np.float64):
         value = value.astype(np.float64)
     if value.format not in ("csr", "csc"):

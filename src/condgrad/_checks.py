@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Any
 
 
-def number(name: str, value: float, *, above: float | None = None, at_least: float | None = None) -> float:
+def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
     """A finite number in the allowed range."""
     allowed = "finite"
     if above is not None:
@@ -14,6 +15,8 @@ def number(name: str, value: float, *, above: float | None = None, at_least: flo
     elif at_least is not None:
         allowed = f"finite and >= {at_least:g}"
     try:
+        if isinstance(value, str):
+            raise TypeError
         result = float(value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be a number, got {value!r}") from error
@@ -23,7 +26,7 @@ def number(name: str, value: float, *, above: float | None = None, at_least: flo
     return result
 
 
-def whole(name: str, value: int, *, at_least: int) -> int:
+def whole(name: str, value: Any, *, at_least: int) -> int:
     """A whole number in the allowed range."""
     try:
         result = operator.index(value)

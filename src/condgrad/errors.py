@@ -14,6 +14,10 @@ class NotFiniteError(FloatingPointError):
     """A value turned NaN or infinite during a run; the message names the iteration."""
 
 
+class ContradictionError(ValueError):
+    """A lower bound above a value of F: some part of the problem is not what it says it is."""
+
+
 class MissingExtra(ImportError):
     """An optional dependency is needed and not installed."""
 

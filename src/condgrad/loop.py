@@ -30,14 +30,17 @@ class Method(Protocol):
 
 
 class Progress(NamedTuple):
-    """What a callback sees."""
+    """What a callback sees after each iteration."""
 
     iteration: int
     seconds: float
     x: Array
     value: float
+    """F(x)."""
     lower_bound: float
+    """The best bound so far."""
     gap: float
+    """The best value so far minus the best bound so far."""
     step: float
 
 
@@ -49,38 +52,50 @@ def run(
 ) -> Result:
     """Pull iterates from a method until a rule says stop; return the best certified point."""
     begin = time.perf_counter()
-    proof, iterate, k, rows = Certificate(), None, -1, []
-    status, message = Status.STALLED, ""
+    proof, k = Certificate(), -1
+    rows: list[tuple[float, ...]] = []
     stalled = StallWatch(precision(x0))
     deadline = math.inf if time_limit is None else time_limit
     iterates = method.iterates(x0)
     try:
         for iterate in iterates:
-            k += 1
-            proof = proof.updated(iterate, k)
+            proof = proof.updated(iterate, k + 1)
             seconds = time.perf_counter() - begin
             measure = stop.measure(iterate, proof, method.g)
+            k += 1
             rows.append(_row(k, seconds, iterate, proof, measure))
+            asked = callback is not None and callback(_progress(k, seconds, iterate, proof))
             if measure <= stop.tolerance:
                 status = Status.CONVERGED
-                message = f"{stop.name} {measure:.3g} is within the tolerance {stop.tolerance:.3g}"
-            elif callback is not None and callback(_progress(k, seconds, iterate, proof)):
+                proof = stop.answer(iterate, proof, k)
+            elif asked:
                 status = Status.STOPPED_BY_CALLBACK
             elif k >= max_iter:
                 status = Status.ITERATION_LIMIT
             elif seconds >= deadline:
                 status = Status.TIME_LIMIT
-            elif not stalled.by(iterate.value, proof.lower_bound):
+            elif stalled.by(iterate.value, proof.lower_bound):
+                status = Status.STALLED
+            else:
                 continue
             break
+        else:  # the method has no step left that helps
+            status = Status.STALLED
+        x, proof = _final(method, x0, proof)
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+        status, x = Status.INTERRUPTED, proof.x
+        if x is None:
+            x, proof = _final(method, x0, proof)
     except NotFiniteError as error:
-        raise NotFiniteError(f"at iteration {max(k, 0)}: {error}; no answer can be certified") from error
-    if not message:
-        message = status.value if k < 0 else f"{status.value}; {stop.name} {rows[-1][-1]:.3g}"
-    x, proof = _final(method, x0, proof)
+        raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
+    message = _message(status, stop, rows[-1][-1] if rows else math.inf)
     return Result(x, proof, status, message, max(k, 0), time.perf_counter() - begin, Trace(rows))
+
+
+def _message(status: Status, stop: StopRule, measure: float) -> str:
+    if status is Status.CONVERGED:
+        return f"{stop.name} {measure:.3g} is within the tolerance {stop.tolerance:.3g}"
+    return f"{status.value}; {stop.name} {measure:.3g}"
 
 
 def _final(method: Method, x0: Array, proof: Certificate) -> tuple[Array, Certificate]:

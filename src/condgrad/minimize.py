@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Any, Protocol
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, floating, precision
+from condgrad._arrays import Array, Space, copied, floating, precision
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS
 from condgrad.problem import Set, Simple, Smooth
@@ -84,7 +84,7 @@ def minimize(
         raise TypeError(f"g must be a simple part: for {g!r} alone write condgrad.simple.Zero(on=...)")
     if not isinstance(g, Simple):
         raise TypeError(f"g must be a simple part (condgrad.simple), got {type(g).__name__}")
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
     rule = step_rule(step)
     if _checks.whole("memory", memory, at_least=0) and not isinstance(rule, Exact):
@@ -92,6 +92,10 @@ def minimize(
     _checks.whole("max_iter", max_iter, at_least=0)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
+    if stop is not None and (isinstance(stop, type) or not hasattr(stop, "measure")):
+        raise TypeError(f"stop must be a stop rule such as stopping.FixedPoint(1e-5), got {stop!r}")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable, got {callback!r}")
     start = start_point(f, g.on, x0)
     with ExitStack() as stack:
         if progress:
@@ -117,7 +121,9 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
         if space is None:
             space = Space.of(floating("x0", 0.0), shape=on.shape)
         return on.start(space)
-    x = floating("x0", x0)
+    x = copied(floating("x0", x0))
+    if 0 in x.shape:
+        raise ValueError(f"x0 must not be empty, got shape {tuple(x.shape)}")
     if space is not None:
         try:
             x = space.hold(x)

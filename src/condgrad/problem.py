@@ -49,6 +49,9 @@ class Evaluation(Protocol):
     def offset(self) -> float:
         """f(x) - <grad f(x), x>, the height of the tangent plane at the origin."""
 
+    def magnitude(self, other: Any) -> float:
+        """The size of the terms of <grad f(x), y> before they cancel, for y the point of `other`."""
+
     def along(self, others: Sequence[Any], directions: Array) -> Restriction:
         """f restricted to x + sum_i a_i directions[i], directions[i] leading to others[i]."""
 
@@ -106,9 +109,12 @@ class Sum(Smooth):
                 flat += [(weight * w, t) for w, t in zip(term.weights, term.terms, strict=True)]
             else:
                 flat.append((weight, term))
-        shapes = {term.space.shape for _, term in flat if term.space is not None}
-        if len(shapes) > 1:
-            raise ValueError(f"only functions of one variable add up, got variables of shapes {sorted(shapes)}")
+        spaces = [term.space for _, term in flat if term.space is not None]
+        if len({space.shape for space in spaces}) > 1:
+            shapes = ", ".join(str(space.shape) for space in spaces)
+            raise ValueError(f"only functions of one variable add up, got variables of shapes {shapes}")
+        if len({space.library for space in spaces}) > 1:
+            raise TypeError("only functions of one library add up, got NumPy and torch data")
         return cls(tuple(w for w, _ in flat), tuple(t for _, t in flat))
 
     @property
@@ -153,6 +159,10 @@ class SumEvaluation:
     def offset(self) -> float:
         return sum(w * term.offset for w, term in zip(self.weights, self.terms, strict=True))
 
+    def magnitude(self, other: SumEvaluation) -> float:
+        pairs = zip(self.terms, other.terms, strict=True)
+        return sum(w * mine.magnitude(its) for w, (mine, its) in zip(self.weights, pairs, strict=True))
+
     def along(self, others: Sequence[SumEvaluation], directions: Array) -> Restriction:
         terms = [term.along([other.terms[i] for other in others], directions) for i, term in enumerate(self.terms)]
         return combined(self.weights, terms)
@@ -173,6 +183,8 @@ class Set(ABC):
     """The size of the set, against which a violation is judged."""
     largest_entry: float | None = None
     """A bound on every entry of every point, if known."""
+    nonnegative: bool = False
+    """Whether all its points are."""
     solid: bool = False
     """Whether shrinking some coordinates of a point towards zero stays inside."""
     spectrally_solid: bool = False
@@ -188,7 +200,7 @@ class Set(ABC):
 
     def contains(self, x: Array, tolerance: float = 1e-9) -> bool:
         """Membership, up to `tolerance` times the size of the set."""
-        return self.violation(x) <= tolerance * max(1.0, self.scale)
+        return self.violation(x) <= tolerance * self.scale
 
     def project(self, x: Array) -> Array:
         """The Euclidean projection of x."""
@@ -215,6 +227,13 @@ class Set(ABC):
         """Refuse the role early if the ability is missing."""
         if ability not in self.abilities:
             raise MissingAbility(f"{by} needs a set with {ability}: {self.lacks(ability)}")
+
+
+def checked_set(on: Any) -> Set:
+    """`on`, if it is a set."""
+    if not isinstance(on, Set):
+        raise TypeError(f"on must be a set such as condgrad.sets.L1Ball(1.0), got {on!r}")
+    return on
 
 
 class Simple(ABC):

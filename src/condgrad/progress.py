@@ -29,6 +29,8 @@ class ProgressLine:
         if self._last is not None:
             self._show(self._last)
         self._live.__exit__(kind, error, where)
+        if not self._live.console.is_terminal:
+            self._live.console.print()
 
     def __call__(self, now: Progress) -> None:
         self._last = now

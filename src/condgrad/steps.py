@@ -101,6 +101,8 @@ class Armijo:
         target = move.value + 4.0 * np.finfo(float).eps * abs(move.value)
         while move.restriction.value(a) > target - self.fraction * a[0] * move.model_gap:
             a = a * self.shrink
+            if a[0] == 0.0:
+                break
         return a
 
 
@@ -109,6 +111,9 @@ class Exact:
     """The minimiser of F along the segment, or over the hull of all remembered points."""
 
     slope_tolerance: float = 1e-8
+
+    def __post_init__(self) -> None:
+        _checks.number("slope_tolerance", self.slope_tolerance, at_least=0.0)
 
     def __call__(self, move: Move) -> Vector:
         restriction = move.restriction
@@ -209,6 +214,17 @@ def step_rule(step: str | StepRule) -> StepRule:
         if step not in STEP_RULES:
             raise ValueError(f"step must be one of {', '.join(map(repr, STEP_RULES))} or a step rule, got {step!r}")
         return STEP_RULES[step]
-    if not callable(step):
-        raise TypeError(f"step must be a name or a step rule, got {step!r}")
+    if not callable(step) or isinstance(step, type):
+        raise TypeError(f"step must be a name or a step rule such as steps.Armijo(), got {step!r}")
     return step
+
+
+def checked_fractions(fractions: Any, size: int) -> Vector:
+    """What a step rule returned, if it is a point of the hull."""
+    try:
+        a = np.asarray(fractions, dtype=np.float64)
+    except (TypeError, ValueError):
+        a = np.zeros(0)
+    if a.shape != (size,) or not (a >= 0.0).all() or not a.sum() <= 1.0 + 1e-12:
+        raise ValueError(f"a step rule must return {size} number(s) >= 0 of sum <= 1, got {fractions!r}")
+    return a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from condgrad import _checks
@@ -22,6 +22,9 @@ class StopRule(Protocol):
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float: ...
 
+    def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
+        """What the rule proved, once met at iteration k."""
+
 
 @dataclass(frozen=True)
 class RelativeGap:
@@ -35,6 +38,9 @@ class RelativeGap:
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
         return certificate.relative_gap
+
+    def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
+        return certificate
 
 
 @dataclass(frozen=True)
@@ -55,3 +61,6 @@ class FixedPoint:
         x, xp = iterate.x, namespace(iterate.x)
         gradient = iterate.here.gradient + g.gradient(x)
         return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))
+
+    def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
+        return replace(certificate, x=iterate.x, value=iterate.value, value_from=f"iterate {k}")

@@ -35,6 +35,9 @@ class EitherGap:
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
         return certificate.gap / max(self.absolute, self.relative * abs(certificate.value), 1e-300)
 
+    def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
+        return certificate
+
 
 def gcg(
     a: Any,

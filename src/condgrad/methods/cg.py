@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from condgrad._arrays import Array, Vector, dot
+from condgrad._arrays import Array, Vector, dot, namespace
 from condgrad.methods.cgs import CGS
 from condgrad.problem import Simple, Smooth
 from condgrad.restriction import Restriction
@@ -50,6 +50,10 @@ class LinearisedEvaluation:
     @property
     def offset(self) -> float:
         return self.value - dot(self.gradient, self.x)
+
+    def magnitude(self, other: LinearisedEvaluation) -> float:
+        size = namespace(self.x).abs
+        return dot(size(self.gradient), size(other.x))
 
     def along(self, others: Sequence[Any], directions: Array) -> Restriction:
         return self.g.along(self.x, directions)

@@ -10,9 +10,9 @@ from itertools import count
 from typing import Any
 
 from condgrad._arrays import Array, dot, precision, stack
-from condgrad.certificate import Candidate, Iterate, tangent_bound
+from condgrad.certificate import Candidate, Iterate, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
-from condgrad.steps import Move, StepRule
+from condgrad.steps import Move, StepRule, checked_fractions
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,10 @@ class CGS:
             answer = g.argmin(c, warm=warm, accuracy=accuracy)  # line 3
             s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
             there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
-            value, bound = here.value + g_here, tangent_bound(here.offset, answer.bound, unit)
+            value = here.value + g_here
+            sizes = (here.value, here.magnitude(here), here.magnitude(there), g_there, answer.bound)
+            noise = rounding_noise(unit, *sizes)
+            bound = tangent_bound(here.offset, answer.bound, noise)
             yield Iterate(
                 x,
                 value,
@@ -43,13 +46,14 @@ class CGS:
                 a,
                 k + 1,
                 inner,
+                noise,
                 Candidate(s, there.value + g_there) if f.mixes else None,
             )
             points, ends = [s, *(p for p, _ in remembered)], [there, *(e for _, e in remembered)]
             directions = stack([point - x for point in points])
             model_gap = g_here - g_there - dot(c, directions[0])
             move = Move(f, g, k, x, here, ends, directions, value, model_gap)
-            fractions = self.step(move)  # line 4
+            fractions = checked_fractions(self.step(move), len(points))  # line 4
             a = float(fractions.sum())
             # an oracle far more exact than f is flat between x and s would be effort without effect
             flatness = (

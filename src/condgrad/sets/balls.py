@@ -96,11 +96,11 @@ class NuclearBall(Ball):
     spectrally_solid = True
 
     def norm(self, x: Array) -> float:
-        return total(namespace(x).linalg.svdvals(_matrix(x)))
+        return total(namespace(x).linalg.svdvals(matrix(x)))
 
     def project(self, x: Array) -> Array:
         xp = namespace(x)
-        U, sigma, Vt = xp.linalg.svd(_matrix(x), full_matrices=False)
+        U, sigma, Vt = xp.linalg.svd(matrix(x), full_matrices=False)
         if total(sigma) <= self.radius:
             return x
         if self.radius == 0.0:
@@ -108,11 +108,11 @@ class NuclearBall(Ball):
         return (U * keep_mass(sigma, self.radius)) @ Vt
 
     def linear_argmin(self, c: Array) -> Answer:
-        U, sigma, Vt = namespace(c).linalg.svd(_matrix(c), full_matrices=False)
+        U, sigma, Vt = namespace(c).linalg.svd(matrix(c), full_matrices=False)
         return Answer(-self.radius * U[:, :1] * Vt[:1, :], -self.radius * float(sigma[0]), value=0.0)
 
 
-def _matrix(x: Array) -> Array:
+def matrix(x: Array) -> Array:
     if x.ndim != 2:
-        raise ValueError(f"NuclearBall holds matrices, got an array of shape {tuple(x.shape)}")
+        raise ValueError(f"the nuclear norm is for matrices, got an array of shape {tuple(x.shape)}")
     return x

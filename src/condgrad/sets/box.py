@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from condgrad._arrays import Array, Space, dot, floating, like, log_or_least, namespace
-from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set
 
 
@@ -15,13 +14,24 @@ class Box(Set):
     def __init__(self, lower: Any, upper: Any) -> None:
         lower, upper = floating("lower", lower), floating("upper", upper)
         xp = namespace(lower)
-        self.lower, self.upper = xp.broadcast_arrays(lower, upper)
-        if bool(xp.any(self.lower > self.upper)):
-            raise ValueError("lower must be <= upper in every coordinate")
+        try:
+            self.lower, self.upper = xp.broadcast_arrays(lower, upper)
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"lower, of shape {tuple(lower.shape)}, and upper, of shape {tuple(upper.shape)}, do not go together"
+            ) from error
+        if 0 in self.lower.shape:
+            raise ValueError(f"lower and upper must not be empty, got shape {tuple(self.lower.shape)}")
+        excess = xp.reshape(self.lower - self.upper, (-1,))
+        worst = int(xp.argmax(excess))
+        if float(excess[worst]) > 0:
+            pair = [float(xp.reshape(bound, (-1,))[worst]) for bound in (self.lower, self.upper)]
+            raise ValueError(f"lower must be <= upper in every coordinate, got {pair[0]:g} above {pair[1]:g}")
         self.shape = tuple(self.lower.shape) or None
         self.space = Space.of(self.lower) if self.shape else None
         sizes = xp.maximum(xp.abs(self.lower), xp.abs(self.upper))
         self.scale = self.largest_entry = float(xp.max(sizes))
+        self.nonnegative = bool(xp.all(self.lower >= 0))
         self.solid = bool(xp.all((self.lower <= 0) & (self.upper >= 0)))
 
     def __repr__(self) -> str:
@@ -55,8 +65,6 @@ class Box(Set):
         """exp(-c/weight - 1), clipped coordinate by coordinate; the box must be nonnegative."""
         lower, upper = self._bounds(c)
         xp = namespace(c)
-        if bool(xp.any(lower < 0)):
-            raise MissingAbility(f"the entropy needs nonnegative points: {self!r} has lower < 0")
         # clipping the exponent first keeps exp from overflowing
         free = xp.exp(xp.minimum(-c / weight - 1.0, log_or_least(upper)))
         s = xp.minimum(xp.maximum(free, lower), upper)

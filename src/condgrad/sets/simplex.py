@@ -18,6 +18,7 @@ class Simplex(Set):
 
     n: int
     mass: float = 1.0
+    nonnegative = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", _checks.whole("n", self.n, at_least=1))

@@ -20,14 +20,19 @@ class Transport(Set):
         What solves linear programs: HiGHS (in SciPy), the network simplex of POT (by far the fastest), CVXOPT, MOSEK.
     """
 
+    nonnegative = True
+
     def __init__(self, a: Any, b: Any, *, engine: str = "highs") -> None:
         if engine not in ENGINES:
             raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}")
         self.engine = engine
         self.a, self.b = floating("a", a, ndim=1), floating("b", b, ndim=1)
         for name, weights in (("a", self.a), ("b", self.b)):
-            if weights.shape[0] == 0 or float(namespace(weights).min(weights)) < 0:
-                raise ValueError(f"{name} must hold one or more weights >= 0")
+            if weights.shape[0] == 0:
+                raise ValueError(f"{name} must hold one or more weights, got none")
+            lowest = float(namespace(weights).min(weights))
+            if lowest < 0:
+                raise ValueError(f"{name} must hold weights >= 0, got {lowest:g} among them")
         mass_a, mass_b = total(self.a), total(self.b)
         if abs(mass_a - mass_b) > 1e-9 * max(mass_a, mass_b):
             raise ValueError(f"a and b must have the same mass: a sums to {mass_a:.12g}, b to {mass_b:.12g}")

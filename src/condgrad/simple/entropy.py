@@ -7,7 +7,8 @@ from typing import Any
 
 from condgrad import _checks
 from condgrad._arrays import Array, Vector, at_least, combine, dot, dots, gram, log_or_least, smallest
-from condgrad.problem import Answer, Set, Simple
+from condgrad.errors import MissingAbility
+from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.restriction import Local, Restriction
 
 
@@ -20,7 +21,9 @@ class Entropy(Simple):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
-        self.on.require("entropic_argmin", by="Entropy")
+        checked_set(self.on).require("entropic_argmin", by="Entropy")
+        if not self.on.nonnegative:
+            raise MissingAbility(f"Entropy needs a set of nonnegative points; {self.on!r} has others")
 
     @property
     def strong_convexity(self) -> float:  # type: ignore[override]
@@ -56,7 +59,8 @@ class EntropyRestriction:
     def local(self, a: Vector) -> Local:
         x = self.x + combine(a, self.directions)
         log = log_or_least(x)
-        curvature = gram(self.directions, 1.0 / at_least(smallest(x), x))
+        # far above the smallest number, so that neither the quotient nor its sum overflows
+        curvature = gram(self.directions, 1.0 / at_least(smallest(x) ** 0.75, x))
         return Local(
             self.weight * dot(x, log),
             self.weight * dots(self.directions, log + 1.0),

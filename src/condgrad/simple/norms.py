@@ -15,8 +15,9 @@ import numpy as np
 from condgrad import _checks
 from condgrad._arrays import Array, Vector, at_least, combine, dot, namespace, total
 from condgrad.errors import MissingAbility
-from condgrad.problem import Answer, Set, Simple
+from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.restriction import Local, Restriction
+from condgrad.sets.balls import matrix
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Norm(Simple):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
-        self.on.require("linear_argmin", by=type(self).__name__)
+        checked_set(self.on).require("linear_argmin", by=type(self).__name__)
         if not self.shrinks_on(self.on):
             raise MissingAbility(f"{type(self).__name__} needs a set that {self.need}; {self.on!r} does not")
 
@@ -98,16 +99,16 @@ class NuclearNorm(Norm):
         return on.spectrally_solid
 
     def norm(self, x: Array) -> float:
-        return total(namespace(x).linalg.svdvals(x))
+        return total(namespace(x).linalg.svdvals(matrix(x)))
 
     def subgradient(self, x: Array) -> Array:
         xp = namespace(x)
-        U, sigma, Vt = xp.linalg.svd(x, full_matrices=False)
+        U, sigma, Vt = xp.linalg.svd(matrix(x), full_matrices=False)
         return (U * xp.astype(sigma > 1e-12 * sigma[0], x.dtype)) @ Vt
 
     def soft(self, c: Array) -> Array:
         xp = namespace(c)
-        U, sigma, Vt = xp.linalg.svd(c, full_matrices=False)
+        U, sigma, Vt = xp.linalg.svd(matrix(c), full_matrices=False)
         return (U * at_least(0.0, sigma - self.weight)) @ Vt
 
     def masked(self, s: Array, soft: Array) -> Array:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, Space, Vector, combine, dot
-from condgrad.errors import MissingAbility
-from condgrad.problem import Answer, Set, Simple
+from condgrad._arrays import Array, Space, Vector, all_finite, combine, dot, returned, scalar
+from condgrad.errors import MissingAbility, NotFiniteError
+from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.restriction import Local, Restriction
 
 
@@ -53,14 +54,14 @@ class Oracle(Simple):
         for name, given in (("value", value), ("argmin", argmin), ("gradient", gradient)):
             if not (callable(given) or (name == "gradient" and given is None)):
                 raise TypeError(f"{name} must be callable, got {given!r}")
-        self.on = Unknown() if on is None else on
+        self.on = Unknown() if on is None else checked_set(on)
         self._value, self._argmin, self._gradient = value, argmin, gradient
 
     def __repr__(self) -> str:
         return f"Oracle({getattr(self._argmin, '__name__', 'callable')})"
 
     def value(self, x: Array) -> float:
-        return float(self._value(x))
+        return scalar("the value of your Oracle", self._value(x))
 
     @property
     def differentiable(self) -> bool:
@@ -69,18 +70,25 @@ class Oracle(Simple):
     def gradient(self, x: Array) -> Array:
         if self._gradient is None:
             raise MissingAbility("this Oracle has no gradient: pass gradient=")
-        return self._gradient(x)
+        return returned("the gradient of your Oracle", self._gradient(x), x)
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         answer = self._argmin(c)
-        if not isinstance(answer, Answer):
-            value = self.value(answer)
-            answer = Answer(answer, dot(c, answer) + value, value)
-        if tuple(answer.point.shape) != tuple(c.shape):
-            raise ValueError(
-                f"the oracle's point must have the shape of c, {tuple(c.shape)}, got {tuple(answer.point.shape)}"
-            )
-        return answer
+        if isinstance(answer, Answer):
+            bound = scalar("the bound of your Oracle's answer", answer.bound)
+            if math.isnan(bound) or bound == math.inf:
+                raise NotFiniteError(f"your Oracle returned the bound {bound}")
+            return answer._replace(point=self._point(answer.point, c), bound=bound)
+        point = self._point(answer, c)
+        value = self.value(point)
+        return Answer(point, dot(c, point) + value, value)
+
+    @staticmethod
+    def _point(point: Any, c: Array) -> Array:
+        point = returned("the point of your Oracle (alone, or in an Answer)", point, c)
+        if not all_finite(point):
+            raise NotFiniteError("your Oracle returned a point with NaN or infinite entries")
+        return point
 
     def along(self, x: Array, directions: Array) -> Restriction:
         return OracleRestriction(self, x, directions)

@@ -7,7 +7,7 @@ from typing import Any
 
 from condgrad import _checks
 from condgrad._arrays import Array, dot, dots, gram
-from condgrad.problem import Answer, Set, Simple
+from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.restriction import Quadratic, Restriction
 
 
@@ -20,7 +20,7 @@ class Ridge(Simple):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
-        self.on.require("project", by="Ridge")
+        checked_set(self.on).require("project", by="Ridge")
 
     @property
     def strong_convexity(self) -> float:  # type: ignore[override]

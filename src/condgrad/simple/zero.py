@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condgrad._arrays import Array, namespace
-from condgrad.problem import Answer, Set, Simple
+from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.restriction import Quadratic, Restriction
 
 
@@ -19,7 +19,7 @@ class Zero(Simple):
     on: Set
 
     def __post_init__(self) -> None:
-        self.on.require("linear_argmin", by="Zero")
+        checked_set(self.on).require("linear_argmin", by="Zero")
 
     def value(self, x: Array) -> float:
         return 0.0

@@ -80,6 +80,10 @@ class CompositeEvaluation:
     def offset(self) -> float:
         return self.value - dot(self.theta, self.z)
 
+    def magnitude(self, other: CompositeEvaluation) -> float:
+        size = namespace(self.z).abs
+        return dot(size(self.theta), size(other.z))
+
     def along(self, others: Sequence[CompositeEvaluation], directions: Array) -> Restriction:
         line = CompositeRestriction(self.h, self.z, stack([other.z - self.z for other in others]))
         if not self.h.quadratic:

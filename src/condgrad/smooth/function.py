@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, all_finite, combine, dot, is_torch
+from condgrad._arrays import Array, Vector, all_finite, combine, dot, is_torch, namespace, returned, scalar
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Smooth
 from condgrad.restriction import Local, Restriction
@@ -52,14 +52,13 @@ class Function(Smooth):
                 "value_and_gradient must return (value, gradient), or for a torch x a differentiable scalar; "
                 f"got {type(result).__name__}"
             ) from error
-        if tuple(np.shape(gradient)) != tuple(x.shape):
-            raise ValueError(
-                f"the gradient of your function must have the shape of x, {tuple(x.shape)}, "
-                f"got {tuple(np.shape(gradient))}"
-            )
-        if not math.isfinite(value) or not all_finite(gradient):
-            raise NotFiniteError(f"your function returned the value {float(value)} and a gradient with NaN or infinity")
-        return float(value), gradient
+        value = scalar("the value of your function", value)
+        gradient = returned("the gradient of your function", gradient, x)
+        if not math.isfinite(value):
+            raise NotFiniteError(f"your function returned the value {value}")
+        if not all_finite(gradient):
+            raise NotFiniteError("your function returned a gradient with NaN or infinite entries")
+        return value, gradient
 
     def __repr__(self) -> str:
         return f"Function({getattr(self.call, '__name__', 'callable')})"
@@ -104,6 +103,10 @@ class FunctionEvaluation:
     @property
     def offset(self) -> float:
         return self.value - dot(self.gradient, self.x)
+
+    def magnitude(self, other: FunctionEvaluation) -> float:
+        size = namespace(self.x).abs
+        return dot(size(self.gradient), size(other.x))
 
     def along(self, others: Sequence[FunctionEvaluation], directions: Array) -> Restriction:
         return FunctionRestriction(self.f, self.x, directions)

@@ -78,6 +78,9 @@ class GroupEvaluation:
     def offset(self) -> float:
         return 0.0  # homogeneous of degree one: <gradient, G> is the value
 
+    def magnitude(self, other: GroupEvaluation) -> float:
+        return other.value  # the gradient in a group is a unit vector: <gradient, y> is no more than this
+
     def along(self, others: Sequence[GroupEvaluation], directions: Array) -> Restriction:
         linear = namespace(self.x).stack([self.f.products(self.x, d) for d in directions])
         k = directions.shape[0]

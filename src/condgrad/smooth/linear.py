@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, Space, Vector, dot, dots, floating
+from condgrad._arrays import Array, Space, Vector, dot, dots, floating, namespace
 from condgrad.problem import Smooth
 from condgrad.restriction import Quadratic, Restriction
 
@@ -18,6 +18,9 @@ class Linear(Smooth):
 
     def __init__(self, C: Any) -> None:
         self.C = floating("C", C)
+        if 0 in self.C.shape:
+            raise ValueError(f"C must not be empty, got shape {tuple(self.C.shape)}")
+        self.one_signed = float(namespace(self.C).min(self.C)) >= 0.0
         self.space = Space.of(self.C)
 
     @property
@@ -25,7 +28,7 @@ class Linear(Smooth):
         return 0.0
 
     def at(self, x: Array) -> LinearEvaluation:
-        return LinearEvaluation(self.C, x)
+        return LinearEvaluation(self.C, x, self.one_signed)
 
     def __repr__(self) -> str:
         return f"Linear(shape {tuple(self.C.shape)})"
@@ -36,16 +39,22 @@ class LinearEvaluation:
 
     offset = 0.0
 
-    def __init__(self, C: Array, x: Array) -> None:
-        self.gradient, self._x = C, x
+    def __init__(self, C: Array, x: Array, one_signed: bool) -> None:
+        self.gradient, self._x, self._one_signed = C, x, one_signed
 
     @cached_property
     def value(self) -> float:
         return dot(self.gradient, self._x)
+
+    def magnitude(self, other: LinearEvaluation) -> float:
+        if self._one_signed:
+            return abs(other.value)
+        size = namespace(self.gradient).abs
+        return dot(size(self.gradient), size(other._x))
 
     def along(self, others: Sequence[LinearEvaluation], directions: Array) -> Restriction:
         k = len(others)
         return Quadratic(self.value, dots(directions, self.gradient), np.zeros((k, k)))
 
     def moved(self, x: Array, others: Sequence[LinearEvaluation], a: Vector) -> LinearEvaluation:
-        return LinearEvaluation(self.gradient, x)
+        return LinearEvaluation(self.gradient, x, self._one_signed)

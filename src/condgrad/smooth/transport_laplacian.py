@@ -97,6 +97,10 @@ class MomentEvaluation:
     def offset(self) -> float:
         return -self.value  # a quadratic form: <gradient, G> is twice the value
 
+    def magnitude(self, other: MomentEvaluation) -> float:
+        size = namespace(self.P).abs
+        return dot(size(self.U), size(other.P)) + dot(size(self.V), size(other.Q))
+
     def along(self, others: Sequence[MomentEvaluation], directions: Array) -> Restriction:
         dP = stack([other.P - self.P for other in others])
         dQ = stack([other.Q - self.Q for other in others])

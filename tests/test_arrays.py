@@ -1,0 +1,342 @@
+"""The operations of the one file that knows of backends: NumPy and torch, float32 and float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from condgrad import _arrays
+
+Kind = Callable[[Any], Any]
+
+
+@pytest.fixture(params=["numpy-float32", "numpy-float64", "torch-float32", "torch-float64"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """A maker of arrays of one library and precision."""
+    library, dtype = request.param.split("-")
+    if library == "numpy":
+        return lambda values: np.array(values, dtype=dtype)
+    torch = request.getfixturevalue("torch")
+    return lambda values: torch.tensor(np.asarray(values).tolist(), dtype=getattr(torch, dtype))
+
+
+def _numbers(*shape: int) -> np.ndarray:
+    """Numbers that float32 holds exactly, and whose products it does too."""
+    return np.random.default_rng(0).integers(-8, 9, shape) / 4.0
+
+
+# --- sums that decide something ---
+
+
+def _running_sum(products: np.ndarray) -> float:
+    """What adding up one by one in float32 gives."""
+    return float(np.cumsum(products, dtype=np.float32)[-1])
+
+
+@pytest.fixture
+def long_vector() -> np.ndarray:
+    """A million tenths in float32: adding them one by one loses the second digit."""
+    return np.full(1_000_000, 0.1, dtype=np.float32)
+
+
+def _exact_square(x: np.ndarray) -> float:
+    return float(len(x) * float(x[0]) ** 2)
+
+
+def test_naive_sums_are_off(long_vector: np.ndarray) -> None:
+    """The case is hard: more than 1e-4 is lost, so the tests below say something."""
+    naive = _running_sum(long_vector * long_vector)
+    assert abs(naive / _exact_square(long_vector) - 1.0) > 1e-4
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_sums_accumulate_in_double(library: str, long_vector: np.ndarray, torch: Any) -> None:
+    """dot and total of float32 data carry float64 rounding only."""
+    x = torch.asarray(long_vector) if library == "torch" else long_vector
+    exact = _exact_square(long_vector)
+    assert _arrays.total(x) == pytest.approx(1e6 * float(long_vector[0]), rel=1e-10)
+    assert _arrays.dot(x, x) == pytest.approx(exact, rel=1e-10)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_slopes_and_curvatures_accumulate_in_double(library: str, long_vector: np.ndarray, torch: Any) -> None:
+    """`dots` and `gram` are slopes and curvatures of a restriction: they decide the step."""
+    x = torch.asarray(long_vector) if library == "torch" else long_vector
+    exact = _exact_square(long_vector)
+    assert _arrays.dots(x[None], x) == pytest.approx([exact], rel=1e-9)
+    assert _arrays.gram(x[None]) == pytest.approx(np.array([[exact]]), rel=1e-9)
+
+
+def test_cancelling_products_keep_their_difference(kind: Kind) -> None:
+    """4096^2 + 1 - 4096^2, where float32 cannot hold the first sum."""
+    x, y = kind([4096.0, 1.0, 4096.0]), kind([4096.0, 1.0, -4096.0])
+    assert _arrays.dot(x, y) == 1.0
+    assert _arrays.total(kind([16777216.0, 1.0, -16777216.0])) == 1.0
+
+
+def test_dot_and_total_over_all_entries(kind: Kind) -> None:
+    """Arrays of any shape, as Python floats; two precisions may meet."""
+    X, Y = _numbers(3, 4), _numbers(4, 3).T
+    for found, exact in (
+        (_arrays.dot(kind(X), kind(Y)), (X * Y).sum()),
+        (_arrays.dot(kind(X), _arrays.double(kind(Y))), (X * Y).sum()),
+        (_arrays.dot(kind(X).T, kind(Y).T), (X * Y).sum()),
+        (_arrays.total(kind(X)), X.sum()),
+        (_arrays.total(kind(X)[:, ::2]), X[:, ::2].sum()),
+    ):
+        assert type(found) is float
+        assert found == exact
+
+
+# --- small algebra ---
+
+
+def test_dots_and_gram_are_on_the_host(kind: Kind) -> None:
+    """Inner products with the rows, of any shape, as float64 NumPy arrays."""
+    rows, x, weights = _numbers(3, 2, 4), _numbers(2, 4), abs(_numbers(2, 4))
+    flat = rows.reshape(3, -1)
+    for found, exact in (
+        (_arrays.dots(kind(rows), kind(x)), flat @ x.ravel()),
+        (_arrays.gram(kind(rows)), flat @ flat.T),
+        (_arrays.gram(kind(rows), kind(weights)), (flat * weights.ravel()) @ flat.T),
+    ):
+        assert type(found) is np.ndarray
+        assert found.dtype == np.float64
+        np.testing.assert_array_equal(found, exact)
+
+
+def test_combine_and_stack_stay_in_kind(kind: Kind) -> None:
+    """Weighted sums of one and of several rows, in the library and precision of the rows."""
+    rows = _numbers(3, 2, 4)
+    for k in (1, 3):
+        stacked = _arrays.stack([kind(row) for row in rows[:k]])
+        np.testing.assert_array_equal(_arrays.host(stacked), rows[:k])
+        a = np.array([0.5, -2.0, 0.25])[:k]
+        mixed = _arrays.combine(a, stacked)
+        assert type(mixed) is type(stacked)
+        assert mixed.dtype == stacked.dtype
+        np.testing.assert_array_equal(_arrays.host(mixed), np.tensordot(a, rows[:k], axes=1))
+
+
+def test_at_least_is_a_maximum(kind: Kind) -> None:
+    """Entry by entry, in kind, the argument left alone, NaN kept."""
+    x = kind([-1.0, 0.0, 2.0, float("nan")])
+    clipped = _arrays.at_least(0.5, x)
+    assert clipped.dtype == x.dtype
+    np.testing.assert_array_equal(_arrays.host(clipped), [0.5, 0.5, 2.0, np.nan])
+    np.testing.assert_array_equal(_arrays.host(x), [-1.0, 0.0, 2.0, np.nan])
+
+
+def test_log_or_least_never_meets_zero(kind: Kind) -> None:
+    """log x, and at 0 the log of the smallest normal number, so that 0 log 0 = 0 without a warning."""
+    x = kind([0.0, 1.0, 4.0])
+    found = _arrays.log_or_least(x)
+    assert found.dtype == x.dtype
+    np.testing.assert_allclose(_arrays.host(found), np.log([_arrays.smallest(x), 1.0, 4.0]), rtol=1e-6)
+
+
+def test_matrix_like_multiplies(kind: Kind) -> None:
+    """Dense or sparse, whatever its precision, a matrix becomes one that multiplies arrays of the kind of x."""
+    K, x = _numbers(4, 3), kind(_numbers(3, 2))
+    for matrix in (K, K.astype(np.float32), scipy.sparse.csr_array(K), scipy.sparse.csc_array(K)):
+        found = _arrays.matrix_like(matrix, x) @ x
+        assert type(found) is type(x)
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(_arrays.host(found), K @ _numbers(3, 2))
+
+
+def test_double_host_and_like(kind: Kind) -> None:
+    """There and back: float64 on the host, and the kind of another array."""
+    x = kind(_numbers(2, 3))
+    assert _arrays.double(x).dtype == _arrays.namespace(x).float64
+    assert type(_arrays.double(x)) is type(x)
+    back = _arrays.like(_arrays.host(x), x)
+    assert type(back) is type(x)
+    assert back.dtype == x.dtype
+    np.testing.assert_array_equal(_arrays.host(back), _numbers(2, 3))
+
+
+def test_double_and_host_do_not_copy_what_is_right() -> None:
+    """A float64 NumPy array is handed through."""
+    x = np.ones(3)
+    assert _arrays.double(x) is x
+    assert _arrays.host(x) is x
+
+
+def test_host_takes_tensors_with_gradients(torch: Any) -> None:
+    """A tensor that is part of a graph comes back as plain numbers."""
+    np.testing.assert_array_equal(_arrays.host(torch.ones(2, requires_grad=True)), [1.0, 1.0])
+
+
+def test_precision_and_smallest(kind: Kind) -> None:
+    """The numbers of the dtype, by NumPy's account."""
+    x = kind([1.0])
+    info = np.finfo(np.float32 if "float32" in str(x.dtype) else np.float64)
+    assert _arrays.precision(x) == float(info.eps)
+    assert _arrays.smallest(x) == float(info.smallest_normal)
+
+
+def test_all_finite(kind: Kind) -> None:
+    """NaN and both infinities are noticed, in dense and in sparse data."""
+    assert _arrays.all_finite(kind([1.0, -2.0]))
+    for bad in (float("nan"), float("inf"), -float("inf")):
+        assert not _arrays.all_finite(kind([1.0, bad]))
+        assert not _arrays.all_finite(scipy.sparse.csr_array([[0.0, bad]]))
+    assert _arrays.all_finite(scipy.sparse.csc_array([[0.0, 1.0]]))
+
+
+# --- products ---
+
+
+@pytest.mark.parametrize("matrix", ["numpy", "torch", "csr", "csc"])
+@pytest.mark.parametrize("narrow", ["matrix", "vector", "neither"])
+def test_product_is_in_the_wider_precision(matrix: str, narrow: str, torch: Any) -> None:
+    """K @ x and its dtype, for every pair of precisions."""
+    K = _numbers(4, 3).astype(np.float32 if narrow == "matrix" else np.float64)
+    x = _numbers(3).astype(np.float32 if narrow == "vector" else np.float64)
+    convert = {
+        "numpy": np.asarray,
+        "torch": torch.asarray,
+        "csr": scipy.sparse.csr_array,
+        "csc": scipy.sparse.csc_array,
+    }
+    found = _arrays.product(convert[matrix](K), torch.asarray(x) if matrix == "torch" else x)
+    np.testing.assert_array_equal(_arrays.host(found), _numbers(4, 3) @ _numbers(3))
+    assert str(found.dtype).endswith("float64")
+
+
+def test_product_transposed(kind: Kind) -> None:
+    """K' y, dense and sparse."""
+    K, y = _numbers(4, 3), _numbers(4)
+    np.testing.assert_array_equal(_arrays.host(_arrays.product_transposed(kind(K), kind(y))), K.T @ y)
+    for sparse in (scipy.sparse.csr_array(K), scipy.sparse.csc_array(K)):
+        np.testing.assert_array_equal(_arrays.product_transposed(sparse, y), K.T @ y)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (1, 4), (4, 1), (1, 1)])
+def test_spectral_norm(kind: Kind, shape: tuple[int, int]) -> None:
+    """The largest singular value, tall or wide, dense or sparse."""
+    K = _numbers(*shape)
+    largest = np.linalg.svd(K, compute_uv=False)[0]
+    found = _arrays.spectral_norm(kind(K))
+    assert type(found) is float
+    assert found == pytest.approx(largest, rel=1e-6)
+    assert _arrays.spectral_norm(K) == pytest.approx(largest, rel=1e-13)
+    assert _arrays.spectral_norm(scipy.sparse.csr_array(K)) == pytest.approx(largest, rel=1e-13)
+
+
+def test_spectral_norm_of_nothing() -> None:
+    """No rows, no columns, or only zeros."""
+    for shape in ((0, 3), (3, 0), (2, 3)):
+        assert _arrays.spectral_norm(np.zeros(shape)) == 0.0
+
+
+# --- spaces ---
+
+
+def test_space_holds_its_own(kind: Kind) -> None:
+    """Shape, precision and library of x; other precisions are converted, other shapes refused."""
+    x = kind(_numbers(2, 3))
+    space = _arrays.Space.of(x)
+    assert space.shape == (2, 3)
+    assert _arrays.Space.of(x, shape=(4,)).full(2.5).shape == (4,)
+    filled = space.full(2.5)
+    assert type(filled) is type(x)
+    assert filled.dtype == x.dtype
+    np.testing.assert_array_equal(_arrays.host(filled), np.full((2, 3), 2.5))
+    assert space.hold(x) is x
+    assert space.hold(_arrays.double(x)).dtype == x.dtype
+    with pytest.raises(ValueError, match=r"shape \(3,\) where \(2, 3\) is needed"):
+        space.hold(kind([1.0, 2.0, 3.0]))
+
+
+def test_space_refuses_the_other_library(torch: Any) -> None:
+    """Arrays of two libraries never meet by accident."""
+    with pytest.raises(TypeError, match="two libraries"):
+        _arrays.Space.of(np.ones(2)).hold(torch.ones(2))
+    with pytest.raises(TypeError, match="two libraries"):
+        _arrays.Space.of(torch.ones(2)).hold(np.ones(2))
+
+
+def test_space_of_sparse_data() -> None:
+    """Sparse data have dense variables."""
+    space = _arrays.Space.of(scipy.sparse.csr_array(np.eye(3, dtype=np.float32)), shape=(3,))
+    assert type(space.full(0.0)) is np.ndarray
+    assert space.full(0.0).dtype == np.float32
+
+
+# --- what a user passes ---
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        ([1, 2], "float64"),
+        ((1.5, 2.5), "float64"),
+        (np.array([1, 2]), "float64"),
+        (np.array([True, False]), "float64"),
+        (np.array([1.0, 2.0], dtype=np.float16), "float32"),
+        (np.array([1.0, 2.0], dtype=np.longdouble), "float64"),
+        (np.array([1.0, 2.0], dtype=np.float32), "float32"),
+    ],
+)
+def test_floating_makes_arrays_of_numbers(given: Any, dtype: str) -> None:
+    """Lists, whole numbers, truth values, odd precisions."""
+    found = _arrays.floating("x", given)
+    assert found.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(found, np.asarray(given, dtype=np.float64))
+
+
+def test_floating_takes_tensors(torch: Any) -> None:
+    """Whole numbers and short floats become float64 and float32; graphs are left behind."""
+    assert _arrays.floating("x", torch.tensor([1, 2])).dtype == torch.float64
+    assert _arrays.floating("x", torch.tensor([1.0], dtype=torch.bfloat16)).dtype == torch.float32
+    assert not _arrays.floating("x", torch.ones(2, requires_grad=True)).requires_grad
+
+
+def test_floating_does_not_copy(kind: Kind) -> None:
+    """What is right already shares its memory."""
+    x = kind([1.0, 2.0])
+    found = _arrays.floating("x", x)
+    x[0] = 5.0
+    assert float(found[0]) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ("abc", TypeError, "weights must be an array of numbers"),
+        ([[1.0], [2.0, 3.0]], TypeError, "weights must be an array of numbers"),
+        (np.array(["a", "b"]), TypeError, "weights must be an array of numbers"),
+        (np.array([1j]), TypeError, "weights must be real"),
+        ([1.0, float("nan")], ValueError, "weights must be finite"),
+        ([[1.0, 2.0]], ValueError, r"weights must have 1 dimension\(s\), got shape \(1, 2\)"),
+    ],
+)
+def test_floating_refuses_by_name(given: Any, error: Any, sentence: str) -> None:
+    """The sentence names the argument and what is wrong with it."""
+    with pytest.raises(error, match=sentence):
+        _arrays.floating("weights", given, ndim=1)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr"])
+def test_data_matrix_takes_every_sparse_format(form: str) -> None:
+    """Formats with fast products stay, others become CSR; whole numbers become float64."""
+    whole = scipy.sparse.csr_array(np.array([[0, 2], [3, 0]])).asformat(form)
+    found = _arrays.data_matrix("A", whole)
+    assert found.format == (form if form in ("csr", "csc") else "csr")
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found.toarray(), [[0.0, 2.0], [3.0, 0.0]])
+    assert _arrays.data_matrix("A", whole.astype(np.float32)).dtype == np.float32
+
+
+def test_data_matrix_refuses_by_name() -> None:
+    """Vectors, and NaN in sparse data."""
+    with pytest.raises(ValueError, match=r"A must have 2 dimension"):
+        _arrays.data_matrix("A", np.ones(3))
+    with pytest.raises(ValueError, match="A must be finite"):
+        _arrays.data_matrix("A", scipy.sparse.csr_array([[float("nan"), 0.0]]))
