@@ -69,6 +69,8 @@ class Space:
 
 def double(x: Array) -> Array:
     """x in float64."""
+    if type(x) is np.ndarray:
+        return x if x.dtype == np.float64 else x.astype(np.float64)
     xp = namespace(x)
     return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)
 
@@ -102,12 +104,12 @@ def log_or_least(x: Array) -> Array:
 
 def dots(rows: Array, x: Array) -> Vector:
     """<rows[i], x> for each i, on the host."""
-    return host(rows.reshape(rows.shape[0], -1) @ x.reshape(-1))
+    return host(double(rows).reshape(rows.shape[0], -1) @ double(x).reshape(-1))
 
 
 def gram(rows: Array, weights: Array | None = None) -> Any:
     """The matrix <rows[i] * weights, rows[j]>, on the host."""
-    flat = rows.reshape(rows.shape[0], -1)
+    flat = double(rows).reshape(rows.shape[0], -1)
     weighted = flat if weights is None else flat * weights.reshape(-1)
     return host(weighted @ flat.T)
 
@@ -132,6 +134,12 @@ def host(x: Array) -> Any:
     if is_torch(x):
         x = x.detach().cpu().numpy()
     return np.asarray(x, dtype=np.float64)
+
+
+def double_like(values: Array, x: Array) -> Array:
+    """Values in float64, in the library and on the device of x."""
+    xp = namespace(x)
+    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(x))
 
 
 def copied(x: Array) -> Array:
@@ -177,7 +185,7 @@ def all_finite(x: Matrix) -> bool:
 def product(K: Matrix, x: Array) -> Array:
     """K @ x in the wider of the two precisions."""
     if K.dtype != x.dtype and is_torch(x):
-        K = K.to(x.dtype)
+        return double(K) @ double(x)
     return K @ x
 
 

@@ -411,6 +411,7 @@ def test_torch_and_single_precision_agree_with_numpy(name: str, dtype: str, torc
     [
         (lambda: Ridge(1.0, on=PLANS.make(1.0)), "project"),
         (lambda: Entropy(1.0, on=L1Ball(1.0)), "entropic_argmin"),
+        (lambda: Entropy(1.0, on=Box(-1.0, 1.0)), "nonnegative"),
         (lambda: L1Norm(1.0, on=Simplex(3)), "larger"),
         (lambda: L1Norm(1.0, on=Box(0.5, 1.0)), "larger"),
         (lambda: NuclearNorm(1.0, on=L1Ball(1.0)), "singular values"),
@@ -425,7 +426,7 @@ def test_a_g_refuses_a_set_that_cannot_serve_it(make: Callable[[], Simple], miss
 def test_an_oracle_is_held_to_its_word() -> None:
     """A point of the wrong shape, a gradient nobody gave, a set nobody knows."""
     bare = Oracle(lambda _: 0.0, lambda _: np.zeros(2))
-    with pytest.raises(ValueError, match=r"shape of c, \(3,\), got \(2,\)"):
+    with pytest.raises(ValueError, match=r"shape of x, \(3,\), got \(2,\)"):
         bare.argmin(np.zeros(3))
     with pytest.raises(MissingAbility, match="gradient="):
         bare.gradient(np.zeros(2))

@@ -165,6 +165,16 @@ def test_offset_is_the_tangent_plane_at_the_origin(judged: Judged, seed: int, si
     assert here.offset == pytest.approx(here.value - inner, rel=1e-12, abs=1e-12 + 10 * rounding)
 
 
+@core_f
+@LAW
+@given(seed=seeds, size=st.sampled_from([1e-3, 1.0, 1e3]))
+def test_magnitude_bounds_the_products_with_the_gradient(judged: Judged, seed: int, size: float) -> None:
+    """Terms before they cancel are no smaller than what is left of them."""
+    x, y = _pair(judged, seed, size)
+    here = judged.f.at(x)
+    assert abs(np.vdot(here.gradient, y)) <= here.magnitude(judged.f.at(y)) * (1 + 1e-12) + 1e-13
+
+
 # --- restrictions and moves ---
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad._arrays import Array, Space, dot, floating, like, log_or_least, namespace
+from condgrad._arrays import Array, Space, dot, floating, is_torch, like, log_or_least, namespace
 from condgrad.problem import Answer, Set
 
 
@@ -13,6 +13,8 @@ class Box(Set):
 
     def __init__(self, lower: Any, upper: Any) -> None:
         lower, upper = floating("lower", lower), floating("upper", upper)
+        if is_torch(lower) != is_torch(upper):
+            lower, upper = (lower, like(upper, lower)) if is_torch(lower) else (like(lower, upper), upper)
         xp = namespace(lower)
         try:
             self.lower, self.upper = xp.broadcast_arrays(lower, upper)

@@ -144,12 +144,14 @@ class Scaling:
         xp = namespace(self.v)
         while self.state.error > aim and self.passes < max_passes and not self.stuck:
             before = self.state
-            trial = self.anderson.propose(before.x, before.image)
-            if float(xp.max(xp.abs(trial))) > LARGEST_LOG_SCALING:
+            if float(xp.max(xp.abs(before.image))) > LARGEST_LOG_SCALING:
                 self.restart(self.v + self.weight * before.image)
                 continue
-            self.state = self.evaluate(trial)
-            if self.state.dual < before.dual:
+            trial = self.anderson.propose(before.x, before.image)
+            far = float(xp.max(xp.abs(trial))) > LARGEST_LOG_SCALING
+            if not far:
+                self.state = self.evaluate(trial)
+            if far or self.state.dual < before.dual:
                 # the extrapolation went too far; Sinkhorn's own step cannot
                 self.anderson.forget()
                 self.state = self.evaluate(before.image)

@@ -16,8 +16,9 @@ def keep_mass(v: Array, mass: float) -> Array:
     v = v - xp.max(v)
     theta = max(-mass, (total(v) - mass) / v.shape[0])
     left = v[v > theta]
-    if left.shape[0] == 0:
-        return v  # only NaN leaves nothing; it is reported where the value is
+    if left.shape[0] == 0:  # theta rounds to 0 (or v holds NaN, which is reported where the value is)
+        heaviest = v == 0.0
+        return xp.where(heaviest, mass / max(1, int(xp.count_nonzero(heaviest))), at_least(0.0, v))
     while True:
         theta = (total(left) - mass) / left.shape[0]
         kept = left[left > theta]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad._arrays import Array, Space, at_least, dot, floating, host, like, namespace, total
+from condgrad._arrays import Array, Space, at_least, dot, floating, host, like, namespace, precision, total
 from condgrad.problem import Answer, Set
 from condgrad.sets import sinkhorn
 from condgrad.sets.linprog import ENGINES
@@ -34,8 +34,11 @@ class Transport(Set):
             if lowest < 0:
                 raise ValueError(f"{name} must hold weights >= 0, got {lowest:g} among them")
         mass_a, mass_b = total(self.a), total(self.b)
-        if abs(mass_a - mass_b) > 1e-9 * max(mass_a, mass_b):
+        tolerance = max(1e-9, 8.0 * precision(self.a), 8.0 * precision(self.b))
+        if abs(mass_a - mass_b) > tolerance * max(mass_a, mass_b):
             raise ValueError(f"a and b must have the same mass: a sums to {mass_a:.12g}, b to {mass_b:.12g}")
+        if mass_a != mass_b:
+            self.b = self.b * (mass_a / mass_b)
         self.mass = mass_a
         self.shape = (self.a.shape[0], self.b.shape[0])
         self.space = Space.of(self.a, shape=self.shape)
@@ -46,8 +49,7 @@ class Transport(Set):
         return f"Transport({self.shape[0]} x {self.shape[1]})"  # type: ignore[index]
 
     def start(self, space: Space) -> Array:
-        outer = self.a[:, None] * self.b[None, :]
-        return space.hold(outer / self.mass if self.mass > 0 else outer)
+        return space.hold(self.a[:, None] * (self.b / (self.mass or 1.0))[None, :])
 
     def violation(self, x: Array) -> float:
         xp = namespace(x)
@@ -97,10 +99,17 @@ class Transport(Set):
 
     def linear_argmin(self, c: Array) -> Answer:
         """The transport problem itself, by linear programming; the bound is the value of a feasible dual."""
-        plan, u = ENGINES[self.engine](host(c), host(self.a), host(self.b))
+        xp = namespace(c)
+        if self.mass == 0.0:
+            return Answer(xp.zeros_like(c), 0.0, value=0.0)
+        # constants in rows and columns change no plan, but drown the rest in an engine's tolerances
+        low = xp.min(c, axis=1)
+        reduced = c - low[:, None]
+        reduced = reduced - xp.min(reduced, axis=0)[None, :]
+        plan, u = ENGINES[self.engine](host(reduced), host(self.a), host(self.b))
         # rows without weight say nothing about the other potentials
         loaded = self.a > 0
-        u = like(u, c)[loaded]
-        v = namespace(c).min(c[loaded, :] - u[:, None], axis=0)
+        u = (like(u, c) + low)[loaded]
+        v = xp.min(c[loaded, :] - u[:, None], axis=0)
         bound = dot(self.a[loaded], u) + dot(self.b, v)
         return Answer(self.rounded(like(plan, c)), bound, value=0.0)

@@ -72,7 +72,9 @@ def _call_with_autograd(call: Callable[[Array], Any], x: Array) -> Any:
     with torch.enable_grad():
         result = call(leaf)
     if not is_torch(result):
-        return tuple(part.detach() if is_torch(part) else part for part in result)
+        if isinstance(result, tuple | list):
+            return tuple(part.detach() if is_torch(part) else part for part in result)
+        return result
     if result.numel() != 1 or not result.requires_grad:
         raise TypeError(
             "a torch function must return one scalar that depends on x, "

@@ -13,10 +13,10 @@ from condgrad._arrays import (
     data_matrix,
     dot,
     double,
+    double_like,
     floating,
     host,
     is_torch,
-    like,
     namespace,
     total,
 )
@@ -120,7 +120,7 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     if values.shape[0] != A.shape[0]:
         raise ValueError(f"{name} must have one entry for each of the {A.shape[0]} rows, got {values.shape[0]}")
     if is_torch(A):
-        return double(like(values, A))
+        return double_like(values, A)
     if is_torch(values):
         raise TypeError(f"{name} is a torch tensor where the data matrix is not")
     return double(values)
