@@ -123,6 +123,28 @@ def combine(a: Vector, rows: Array) -> Array:
     return xp.tensordot(weights, rows, axes=1)
 
 
+def differences(points: list[Array], x: Array) -> Array:
+    """points[i] - x, stacked."""
+    if len(points) == 1:
+        return (points[0] - x)[None]
+    result = namespace(x).empty((len(points), *x.shape), dtype=x.dtype, device=array_api_compat.device(x))
+    for i, point in enumerate(points):
+        result[i] = point
+        result[i] -= x
+    return result
+
+
+BLOCK = 1 << 15
+"""Entries that a pass of several operations takes at a time, so that what lies between stays in the cache."""
+
+
+def row_blocks(x: Array) -> list[slice]:
+    """Slices of rows small enough for the cache; all rows at once where there is none to spare (a GPU)."""
+    rows = x.shape[0]
+    step = rows if is_torch(x) and x.device.type != "cpu" else max(1, BLOCK * rows // max(1, math.prod(x.shape)))
+    return [slice(begin, begin + step) for begin in range(0, rows, step)]
+
+
 def stack(arrays: list[Array]) -> Array:
     return arrays[0][None] if len(arrays) == 1 else namespace(arrays[0]).stack(arrays)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from condgrad._arrays import Array
 from condgrad.errors import ContradictionError, NotFiniteError
@@ -41,8 +41,8 @@ class Iterate(NamedTuple):
     """F(x)."""
     lower_bound: float
     """A lower bound on F* proved at x."""
-    here: Any
-    """f at x, as an `Evaluation`."""
+    gradient: Array
+    """grad f(x)."""
     step: float
     """How far the last step went to reach x."""
     oracle_calls: int

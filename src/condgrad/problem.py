@@ -43,7 +43,7 @@ class Evaluation(Protocol):
 
     @property
     def gradient(self) -> Array:
-        """grad f(x)."""
+        """grad f(x), which may be as large as x and computed anew each time: ask once."""
 
     @property
     def offset(self) -> float:
@@ -148,7 +148,7 @@ class SumEvaluation:
     def value(self) -> float:
         return sum(w * term.value for w, term in zip(self.weights, self.terms, strict=True))
 
-    @cached_property
+    @property
     def gradient(self) -> Array:
         scaled = (
             term.gradient if w == 1.0 else w * term.gradient for w, term in zip(self.weights, self.terms, strict=True)

@@ -110,7 +110,7 @@ class Armijo:
 class Exact:
     """The minimiser of F along the segment, or over the hull of all remembered points."""
 
-    slope_tolerance: float = 1e-8
+    slope_tolerance: float = 1e-4
 
     def __post_init__(self) -> None:
         _checks.number("slope_tolerance", self.slope_tolerance, at_least=0.0)
@@ -181,7 +181,8 @@ def _by_slopes(line: Restriction, start: Local, tolerance: float) -> float:
             high, slope_high = t, slope
         else:
             low, slope_low = t, slope
-        if high - low <= 1e-15 * high:
+        # by convexity no point of the bracket is better than `low` by more than this
+        if -slope_low * (high - low) <= -tolerance * first or high - low <= 1e-15 * high:
             break
     return low
 
@@ -193,6 +194,9 @@ def _next_trial(
     bend = 0.0 if here.curvature is None else float(here.curvature[0, 0])
     if bend > 0.0:
         trial = t - slope / bend
+        if t == 0.0 and trial < 0.05:
+            # an entropy bends infinitely at a corner and tamely in the middle
+            trial = 0.5
     elif slope_high < np.inf:
         trial = (low * slope_high - high * slope_low) / (slope_high - slope_low)
         # the secant may creep from one side

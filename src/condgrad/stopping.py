@@ -59,7 +59,7 @@ class FixedPoint:
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
         x, xp = iterate.x, namespace(iterate.x)
-        gradient = iterate.here.gradient + g.gradient(x)
+        gradient = iterate.gradient + g.gradient(x)
         return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from condgrad._arrays import Array, dot, precision, stack
+from condgrad._arrays import Array, differences, dot, precision
 from condgrad.certificate import Candidate, Iterate, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
 from condgrad.steps import Move, StepRule, checked_fractions
@@ -42,7 +42,7 @@ class CGS:
                 x,
                 value,
                 bound,
-                here,
+                c,
                 a,
                 k + 1,
                 inner,
@@ -50,15 +50,14 @@ class CGS:
                 Candidate(s, there.value + g_there) if f.mixes else None,
             )
             points, ends = [s, *(p for p, _ in remembered)], [there, *(e for _, e in remembered)]
-            directions = stack([point - x for point in points])
-            model_gap = g_here - g_there - dot(c, directions[0])
+            directions = differences(points, x)
+            slope = dot(c, directions[0])
+            model_gap = g_here - g_there - slope
             move = Move(f, g, k, x, here, ends, directions, value, model_gap)
             fractions = checked_fractions(self.step(move), len(points))  # line 4
             a = float(fractions.sum())
             # an oracle far more exact than f is flat between x and s would be effort without effect
-            flatness = (
-                max(there.value - here.value - dot(c, directions[0]), 1e-3 * (value - bound)) if f.mixes else math.inf
-            )
+            flatness = max(there.value - here.value - slope, 1e-3 * (value - bound)) if f.mixes else math.inf
             accuracy = share * min(value - bound, flatness)
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
                 if value - bound - model_gap <= 16.0 * unit * abs(value) or share < 1e-6:
@@ -68,11 +67,12 @@ class CGS:
             x = mixed(x, points, fractions)  # line 5
             here, g_here = here.moved(x, ends, fractions), g.value(x)
             remembered.append((s, there))
+            del c, directions, move  # as large as x, each: not to be held while the oracle works
 
 
 def mixed(x: Array, points: list[Array], fractions: Any) -> Array:
     """(1 - sum a) x + sum_i a_i points[i]: a convex combination, so that signs survive rounding."""
     result = (1.0 - float(fractions.sum())) * x
     for fraction, point in zip(fractions.tolist(), points, strict=True):
-        result = result + fraction * point
+        result += fraction * point
     return result

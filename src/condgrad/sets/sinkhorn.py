@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from condgrad._arrays import Array, at_least, dot, log_or_least, namespace, total
+from condgrad._arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, total
 from condgrad.sets.anderson import Anderson
 
 LARGEST_LOG_SCALING = 60.0
@@ -53,9 +53,8 @@ def solve(
     aim = accuracy / (float(xp.max(scaling.v) - xp.min(scaling.v)) + 10.0 * weight)
     while True:
         scaling.iterate(aim, max_passes)
-        plan, bound = scaling.rounded(), scaling.state.dual
-        value = weight * dot(plan, log_or_least(plan))
-        gap = dot(c, plan) + value - bound
+        (plan, cost, value), bound = scaling.rounded(), scaling.state.dual
+        gap = cost + value - bound
         if gap <= accuracy or scaling.passes >= max_passes or scaling.stuck:
             return Entropic(plan, value, bound, passes + scaling.passes, scaling.potentials)
         aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
@@ -111,14 +110,17 @@ class Scaling:
 
     def form_kernel(self, v: Array) -> None:
         xp = namespace(v)
-        exponent = v[None, :] - self.c
-        exponent /= self.weight
-        top = xp.max(exponent, axis=1)
-        exponent -= top[:, None]
-        kernel = xp.exp(exponent)
-        sums = xp.sum(kernel, axis=1)
-        kernel *= (self.a / sums)[:, None]
-        self.K, self.v, self.u = kernel, v, self.weight * (self.log_a - xp.log(sums) - top)
+        self.K, self.v, self.u = xp.empty_like(self.c), v, xp.empty_like(self.a)
+        for rows in row_blocks(self.c):
+            exponent = v[None, :] - self.c[rows]
+            exponent /= self.weight
+            top = xp.max(exponent, axis=1)
+            exponent -= top[:, None]
+            kernel = xp.exp(exponent)
+            sums = xp.sum(kernel, axis=1)
+            kernel *= (self.a[rows] / sums)[:, None]
+            self.K[rows] = kernel
+            self.u[rows] = self.weight * (self.log_a[rows] - xp.log(sums) - top)
         self.passes += 1
 
     def lifted_columns(self) -> Array:
@@ -162,17 +164,25 @@ class Scaling:
         xp = namespace(self.v)
         return Potentials(self.u + self.weight * xp.log(self.state.rows), self.v + self.weight * self.state.x)
 
-    def rounded(self) -> Array:
-        """The scaled kernel as a plan of exact marginals: heavy columns shrink, the rest is spread by rank one.
+    def rounded(self) -> tuple[Array, float, float]:
+        """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one pass.
 
-        The rounding of Altschuler, Weed and Rigollet (NIPS 2017), whose row part is done already.
+        The rounding of Altschuler, Weed and Rigollet (NIPS 2017), whose row part is done already: heavy columns
+        shrink, what is missing is spread by a rank-one term.
         """
         xp, state = namespace(self.v), self.state
         shrink = xp.where(state.columns > self.b, self.b / state.columns, xp.ones_like(self.b))
-        plan = (self.K * state.rows[:, None]) * (xp.exp(state.x) * shrink)[None, :]
-        short_a = at_least(0.0, self.a - xp.sum(plan, axis=1))
-        short_b = at_least(0.0, self.b - xp.sum(plan, axis=0))
-        missing = total(short_a)
-        if missing > 0.0:
-            plan += short_a[:, None] * (short_b / missing)[None, :]
-        return plan
+        scaling = xp.exp(state.x) * shrink
+        short_a = at_least(0.0, self.a - state.rows * (self.K @ scaling))
+        short_b = at_least(0.0, self.b - state.columns * shrink)
+        missing = total(short_b)
+        spread = short_b / (missing or 1.0)
+        plan, cost, entropy = xp.empty_like(self.K), 0.0, 0.0
+        for rows in row_blocks(self.K):
+            part = self.K[rows] * scaling[None, :]
+            part *= state.rows[rows][:, None]
+            part += short_a[rows][:, None] * spread[None, :]
+            plan[rows] = part
+            cost += dot(self.c[rows], part)
+            entropy += dot(part, log_or_least(part))
+        return plan, cost, self.weight * entropy

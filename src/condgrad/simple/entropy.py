@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, at_least, combine, dot, dots, gram, log_or_least, smallest
+from condgrad._arrays import (
+    Array,
+    Vector,
+    at_least,
+    combine,
+    dot,
+    dots,
+    gram,
+    log_or_least,
+    namespace,
+    row_blocks,
+    smallest,
+)
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.restriction import Local, Restriction
@@ -32,7 +47,7 @@ class Entropy(Simple):
         return self.weight / largest if largest else 0.0
 
     def value(self, x: Array) -> float:
-        return self.weight * dot(x, log_or_least(x))
+        return self.weight * negentropy(x)
 
     def gradient(self, x: Array) -> Array:
         # At x_i = 0 the true slope is -inf; log of the smallest number is still a slope
@@ -53,16 +68,28 @@ class EntropyRestriction:
         self.weight, self.x, self.directions = weight, x, directions
 
     def value(self, a: Vector) -> float:
-        x = self.x + combine(a, self.directions)
-        return self.weight * dot(x, log_or_least(x))
+        return self.weight * sum(negentropy(x) for x, _ in self._blocks(a))
 
     def local(self, a: Vector) -> Local:
-        x = self.x + combine(a, self.directions)
-        log = log_or_least(x)
-        # far above the smallest number, so that neither the quotient nor its sum overflows
-        curvature = gram(self.directions, 1.0 / at_least(smallest(x) ** 0.75, x))
-        return Local(
-            self.weight * dot(x, log),
-            self.weight * dots(self.directions, log + 1.0),
-            self.weight * curvature,
-        )
+        k = len(a)
+        value, slope, curvature = 0.0, np.zeros(k), np.zeros((k, k))
+        # far above the smallest number, so that neither a quotient nor its sum overflows
+        least = smallest(self.x) ** 0.75
+        for x, directions in self._blocks(a):
+            safe = at_least(least, x)
+            log = namespace(x).log(safe)
+            value += dot(x, log)
+            slope += dots(directions, log + 1.0)
+            curvature += gram(directions, 1.0 / safe)
+        return Local(self.weight * value, self.weight * slope, self.weight * curvature)
+
+    def _blocks(self, a: Vector) -> Iterator[tuple[Array, Array]]:
+        """The point at a and the directions, a few rows at a time."""
+        for rows in row_blocks(self.x):
+            directions = self.directions[:, rows]
+            yield self.x[rows] + combine(a, directions), directions
+
+
+def negentropy(x: Array) -> float:
+    """sum x log x."""
+    return sum(dot(x[rows], log_or_least(x[rows])) for rows in row_blocks(x))

@@ -69,7 +69,7 @@ class CompositeEvaluation:
         self.K, self.h, self.z = K, h, z
         self.value, self.theta = h.evaluate(z)
 
-    @cached_property
+    @property
     def gradient(self) -> Array:
         theta = self.theta
         if theta.dtype != self.K.dtype:

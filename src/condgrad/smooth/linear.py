@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, Space, Vector, dot, dots, floating, namespace
+from condgrad._arrays import Array, Space, Vector, dot, floating, namespace
 from condgrad.problem import Smooth
 from condgrad.restriction import Quadratic, Restriction
 
@@ -53,8 +53,8 @@ class LinearEvaluation:
         return dot(size(self.gradient), size(other._x))
 
     def along(self, others: Sequence[LinearEvaluation], directions: Array) -> Restriction:
-        k = len(others)
-        return Quadratic(self.value, dots(directions, self.gradient), np.zeros((k, k)))
+        slope = np.array([other.value - self.value for other in others])
+        return Quadratic(self.value, slope, np.zeros((len(others), len(others))))
 
     def moved(self, x: Array, others: Sequence[LinearEvaluation], a: Vector) -> LinearEvaluation:
         return LinearEvaluation(self.gradient, x, self._one_signed)

@@ -87,7 +87,7 @@ class MomentEvaluation:
     def value(self) -> float:
         return 0.5 * (dot(self.U, self.P) + dot(self.V, self.Q))
 
-    @cached_property
+    @property
     def gradient(self) -> Array:
         xp = namespace(self.P)
         left, right = xp.concat([self.U, self.f.Xs], axis=1), xp.concat([self.f.Xt, self.V], axis=1)

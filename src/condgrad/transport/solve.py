@@ -87,7 +87,7 @@ def solve(
     regularizers: Sequence[Regularizer] = (),
     method: str = "cgs",
     step: str | StepRule = "exact",
-    memory: int = 5,
+    memory: int = 3,
     start: Any = None,
     engine: str = "highs",
     tol: float = 1e-6,
