@@ -66,8 +66,10 @@ def run(
             rows.append(_row(k, seconds, iterate, proof, measure))
             asked = callback is not None and callback(_progress(k, seconds, iterate, proof))
             if measure <= stop.tolerance:
+                proof = _revalued(method, stop.answer(iterate, proof, k))
+                measure = stop.measure(iterate, proof, method.g)
+            if measure <= stop.tolerance:
                 status = Status.CONVERGED
-                proof = stop.answer(iterate, proof, k)
             elif asked:
                 status = Status.STOPPED_BY_CALLBACK
             elif k >= max_iter:
@@ -81,15 +83,16 @@ def run(
             break
         else:  # the method has no step left that helps
             status = Status.STALLED
-        x, proof = _final(method, x0, proof)
+        if status is not Status.CONVERGED:
+            proof = _revalued(method, proof)
     except KeyboardInterrupt:
-        status, x = Status.INTERRUPTED, proof.x
-        if x is None:
-            x, proof = _final(method, x0, proof)
+        status = Status.INTERRUPTED
+        if proof.x is None:
+            proof = _revalued(method, Certificate(x0))
     except NotFiniteError as error:
         raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
     message = _message(status, stop, rows[-1][-1] if rows else math.inf)
-    return Result(x, proof, status, message, max(k, 0), time.perf_counter() - begin, Trace(rows))
+    return Result(proof.x, proof, status, message, max(k, 0), time.perf_counter() - begin, Trace(rows))
 
 
 def _message(status: Status, stop: StopRule, measure: float) -> str:
@@ -98,11 +101,10 @@ def _message(status: Status, stop: StopRule, measure: float) -> str:
     return f"{status.value}; {stop.name} {measure:.3g}"
 
 
-def _final(method: Method, x0: Array, proof: Certificate) -> tuple[Array, Certificate]:
-    """The best point, with F computed there once more, in float64."""
-    x = x0 if proof.x is None else proof.x
-    wide = double(x)
-    return x, proof.revalued(method.f.at(wide).value + method.g.value(wide))
+def _revalued(method: Method, proof: Certificate) -> Certificate:
+    """The proof with F at its point computed afresh, in float64 where the parts allow it."""
+    x = double(proof.x) if method.f.widens and method.g.widens else proof.x
+    return proof.revalued(method.f.at(x).value + method.g.value(x))
 
 
 def _row(k: int, seconds: float, iterate: Iterate, proof: Certificate, measure: float) -> tuple[float, ...]:

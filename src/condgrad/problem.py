@@ -66,6 +66,8 @@ class Smooth(ABC):
     """Shape and kind of the variable, if f knows it."""
     mixes: bool = True
     """Whether f between known points costs less than f at a new point."""
+    widens: bool = True
+    """Whether f may be asked at a float64 point where its data is float32."""
 
     @abstractmethod
     def at(self, x: Array) -> Any:
@@ -124,6 +126,10 @@ class Sum(Smooth):
     @property
     def mixes(self) -> bool:  # type: ignore[override]
         return all(term.mixes for term in self.terms)
+
+    @property
+    def widens(self) -> bool:  # type: ignore[override]
+        return all(term.widens for term in self.terms)
 
     @property
     def smoothness(self) -> float | None:
@@ -240,6 +246,8 @@ class Simple(ABC):
     """g: convex, and simple together with the set it lives on."""
 
     on: Set
+    widens: bool = True
+    """Whether g may be asked at a float64 point in a float32 run."""
     strong_convexity: float = 0.0
     """mu with g(y) >= g(x) + <g'(x), y - x> + mu/2 |y - x|_2^2 on the set."""
 

@@ -181,8 +181,8 @@ def _by_slopes(line: Restriction, start: Local, tolerance: float) -> float:
             high, slope_high = t, slope
         else:
             low, slope_low = t, slope
-        # by convexity no point of the bracket is better than `low` by more than this
-        if -slope_low * (high - low) <= -tolerance * first or high - low <= 1e-15 * high:
+        # by convexity no point of the bracket is better than `low` by more than slope times width
+        if -slope_low * (high - low) <= -tolerance * first * low or high - low <= 1e-15 * high:
             break
     return low
 

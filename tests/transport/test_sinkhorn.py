@@ -41,7 +41,7 @@ def size(C: Array, a: Array, weight: float) -> float:
 
 def asked(C: Array, a: Array, b: Array, weight: float, *, accuracy: float, warm: Any = None) -> Answer:
     """An answer that is a plan, is what it says it is, and does not contradict itself."""
-    with within(20):
+    with within(5):
         answer = Transport(a, b).entropic_argmin(C, weight, warm=warm, accuracy=accuracy)
     noise = ROUNDING * size(C, a, weight)
     assert np.isfinite(answer.point).all()
@@ -164,8 +164,9 @@ def test_less_accuracy_takes_fewer_passes() -> None:
 def test_a_warm_start_saves_passes() -> None:
     data = cloud(25, 30, seed=10)
     cold = asked(data.C, data.a, data.b, 0.01, accuracy=1e-10)
-    warm = asked(data.C + 1e-6 * np.sin(data.C), data.a, data.b, 0.01, accuracy=1e-10, warm=cold.warm)
-    assert warm.inner_iterations < 0.5 * cold.inner_iterations
+    assert asked(data.C, data.a, data.b, 0.01, accuracy=1e-10, warm=cold.warm).inner_iterations <= 3
+    near = asked(data.C + 1e-6 * np.sin(data.C), data.a, data.b, 0.01, accuracy=1e-10, warm=cold.warm)
+    assert near.inner_iterations < cold.inner_iterations
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (3, 2), (2, 2), (5, 5)])
@@ -290,7 +291,7 @@ def test_costs_may_be_negative() -> None:
 def test_single_precision(entropy: float) -> None:
     """float32 in, float32 out: a plan and a bound, to float32."""
     data = cloud(12, 9, seed=20)
-    with within(20):
+    with within(5):
         answer = Transport(data.a.astype(np.float32), data.b.astype(np.float32)).entropic_argmin(
             data.C.astype(np.float32), entropy, accuracy=1e-5
         )

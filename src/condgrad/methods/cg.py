@@ -26,7 +26,7 @@ class Linearised(Smooth):
     """g in the role of a smooth part."""
 
     def __init__(self, g: Simple) -> None:
-        self.g = g
+        self.g, self.widens = g, g.widens
 
     def at(self, x: Array) -> LinearisedEvaluation:
         return LinearisedEvaluation(self.g, x)

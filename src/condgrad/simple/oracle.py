@@ -43,6 +43,8 @@ class Oracle(Simple):
         x -> grad g(x); exact steps are faster with it, and `method="cg"` needs it.
     """
 
+    widens = False
+
     def __init__(
         self,
         value: Callable[[Array], float],

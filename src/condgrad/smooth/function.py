@@ -29,6 +29,7 @@ class Function(Smooth):
     """
 
     mixes = False
+    widens = False
 
     def __init__(self, value_and_gradient: Callable[[Array], Any], *, smoothness: float | None = None) -> None:
         if not callable(value_and_gradient):
