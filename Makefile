@@ -19,6 +19,8 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/transport.py --cap 20
+	$(BIN)/python benchmarks/group_lasso.py
 
 clean:
 	rm -rf .venv out

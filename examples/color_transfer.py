@@ -22,7 +22,7 @@ def main(out: Path) -> None:
         "image": temple,
         "palette": flower,
         "entropy alone": recolor(temple, flower, entropy=5e-3),
-        "entropy + Laplacian": recolor(temple, flower, entropy=5e-3, weight=30.0),
+        "entropy + Laplacian": recolor(temple, flower, entropy=5e-3, weight=1000.0),
     }
     figure, panels = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
     for axes, (name, picture) in zip(panels.flat, pictures.items(), strict=True):

@@ -28,11 +28,11 @@ def main(out: Path) -> None:
     Xt, yt = rotated_moons(300, np.deg2rad(40.0), seed=1)
     estimators = {
         "no transport": None,
-        "entropic": EntropicTransport(0.02),
-        "Laplacian": LaplaceTransport(0.02, weight=300.0),
-        "class groups": GroupTransport(0.02, weight=0.1),
+        "entropic": EntropicTransport(0.03),
+        "Laplacian": LaplaceTransport(0.03, weight=1000.0, tol=1e-5),
+        "class groups": GroupTransport(0.03, weight=2.0, tol=1e-5),
     }
-    figure, panels = plt.subplots(1, 4, figsize=(14, 3.8), layout="constrained", sharex=True, sharey=True)
+    figure, panels = plt.subplots(1, 4, figsize=(14, 3.2), layout="constrained", sharex=True, sharey=True)
     colours = np.array(["#0072B2", "#D55E00"])
     print(f"{'transport':14}{'accuracy on the target':>24}{'certified gap':>16}")
     for axes, (name, estimator) in zip(panels, estimators.items(), strict=True):
@@ -43,7 +43,7 @@ def main(out: Path) -> None:
         axes.scatter(*Xt.T, c="#BBBBBB", s=14, label="targets (labels unknown)")
         axes.scatter(*moved.T, c=colours[ys], s=14, alpha=0.8, marker="x", label="sources, moved")
         axes.set(title=f"{name}: accuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")
-    panels[0].legend(loc="lower left", fontsize=8)
+    panels[0].legend(loc="lower left", fontsize=8, framealpha=1.0)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "domain_adaptation.png", dpi=130)
     print(f"Picture: {out / 'domain_adaptation.png'}")

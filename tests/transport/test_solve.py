@@ -372,9 +372,9 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 
 @pytest.mark.parametrize(("options", "error", "match"), BAD.values(), ids=BAD.keys())
 def test_bad_input(options: dict[str, Any], error: type[Exception], match: str) -> None:
-    given = {"cost": DATA.C, "a": DATA.a, "b": DATA.b, "entropy": ENTROPY, **options}
+    call = {"cost": DATA.C, "a": DATA.a, "b": DATA.b, "entropy": ENTROPY, **options}
     with within(5), pytest.raises(error, match=match):
-        solve(given.pop("cost"), **given)
+        solve(call.pop("cost"), **call)
 
 
 @pytest.mark.parametrize("step", ["armijo", "open-loop", "short"])

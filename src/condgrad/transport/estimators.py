@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
@@ -9,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -68,6 +70,13 @@ class _PlanTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[mi
         )
         self.plan_, self.Xs_, self.Xt_ = self.result_.plan, Xs, Xt
         self.n_iter_, self.dual_gap_ = self.result_.iterations, self.result_.gap
+        if not self.result_.success:
+            warnings.warn(
+                f"{self.result_.message}; the plan is certified to {self.dual_gap_:.3g} of the optimum. "
+                "Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def fit_transform(self, Xs: Any, ys: Any = None, Xt: Any = None, yt: Any = None) -> Any:
