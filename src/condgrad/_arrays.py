@@ -7,6 +7,7 @@ as Python floats and are accumulated in float64 whatever the precision of the da
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 import array_api_compat
 import array_api_compat.numpy as numpy_namespace
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
 Array: TypeAlias = Any
@@ -51,6 +53,9 @@ class Space:
             return cls(shape or x.shape, numpy_namespace, x.dtype, "cpu")
         return cls(tuple(x.shape) if shape is None else shape, namespace(x), x.dtype, array_api_compat.device(x))
 
+    def __reduce__(self) -> Any:  # a module cannot be pickled, its name can
+        return _space_again, (self.shape, self.xp.__name__, self.dtype, self.device)
+
     @property
     def library(self) -> str:
         return "torch" if "torch" in self.xp.__name__ else "NumPy"
@@ -65,6 +70,10 @@ class Space:
         if tuple(x.shape) != self.shape:
             raise ValueError(f"shape {tuple(x.shape)} where {self.shape} is needed")
         return x if x.dtype == self.dtype else self.xp.astype(x, self.dtype)
+
+
+def _space_again(shape: tuple[int, ...], library: str, dtype: Any, device: Any) -> Space:
+    return Space(shape, importlib.import_module(library), dtype, device)
 
 
 def double(x: Array) -> Array:
@@ -225,6 +234,22 @@ def spectral_norm(K: Matrix) -> float:
         G = G.toarray()
     xp = namespace(G)
     return float(xp.max(xp.linalg.eigvalsh(double(G)))) ** 0.5
+
+
+def cholesky(A: Array) -> Any:
+    """A factor of a symmetric positive definite matrix, which may be overwritten."""
+    if type(A) is np.ndarray:
+        return scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    return namespace(A).linalg.cholesky(A)
+
+
+def solve_cholesky(factor: Any, b: Array) -> Array:
+    """The solution for a right-hand side b."""
+    if type(b) is np.ndarray:
+        return scipy.linalg.cho_solve(factor, b, check_finite=False)
+    import torch
+
+    return torch.cholesky_solve(b[:, None], factor)[:, 0]
 
 
 def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:

@@ -96,7 +96,7 @@ class Smooth(ABC):
     __mul__ = __rmul__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sum(Smooth):
     """sum_i weights[i] terms[i]."""
 
@@ -118,6 +118,10 @@ class Sum(Smooth):
         if len({space.library for space in spaces}) > 1:
             raise TypeError("only functions of one library add up, got NumPy and torch data")
         return cls(tuple(w for w, _ in flat), tuple(t for _, t in flat))
+
+    def __repr__(self) -> str:
+        pairs = zip(self.weights, self.terms, strict=True)
+        return " + ".join(repr(t) if w == 1.0 else f"{w:g} * {t!r}" for w, t in pairs)
 
     @property
     def space(self) -> Space | None:  # type: ignore[override]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -159,7 +159,8 @@ def test_fitting_again_forgets(kind: type) -> None:
 
 @every_kind
 def test_limits_are_passed_on(kind: type) -> None:
-    estimator = fitted(kind, max_iter=1, tol=1e-15)
+    with pytest.warns(ConvergenceWarning, match="iteration limit.*certified.*max_iter"):
+        estimator = fitted(kind, max_iter=1, tol=1e-15)
     assert estimator.n_iter_ <= 1
     assert marginal_error(estimator.plan_, A, B) <= 1e-12
 

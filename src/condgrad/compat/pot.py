@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, floating
+from condgrad._arrays import Array, Space, floating, is_torch
 from condgrad.certificate import Certificate, Iterate
 from condgrad.loop import Progress
 from condgrad.minimize import minimize
@@ -67,7 +67,7 @@ def gcg(
     P = sets.Transport(a, b)
     objective: Smooth = smooth.Linear(M)
     if _checks.number("reg2", reg2, at_least=0.0) > 0:
-        objective = objective + smooth.Function(lambda G: (reg2 * float(f(G)), reg2 * df(G)))
+        objective = objective + smooth.Function(lambda G: _value_and_gradient(f, df, reg2, G))
     result = minimize(
         objective,
         simple.Entropy(reg1, on=P),
@@ -91,6 +91,11 @@ def _weights(name: str, weights: Any, M: Array, axis: int) -> Array:
     if weights is None or len(weights) == 0:
         return Space.of(M, shape=(M.shape[axis],)).full(1.0 / M.shape[axis])
     return floating(name, weights, ndim=1)
+
+
+def _value_and_gradient(f: Any, df: Any, weight: float, G: Array) -> tuple[float, Array]:
+    G = G.detach() if is_torch(G) else G
+    return weight * float(f(G)), weight * df(G)
 
 
 def _say(now: Progress) -> None:

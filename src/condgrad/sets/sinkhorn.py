@@ -44,10 +44,14 @@ def solve(
     c: Array, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float, max_passes: int = 1000
 ) -> Entropic:
     """Solve for positive weights a, b, from a column potential, until the gap is within `accuracy`."""
-    passes = 0
+    passes, cold = 0, start is None
     if start is None:
         start, passes = scaled_start(c, a, b, weight)
     scaling = Scaling(c, a, b, weight, start)
+    if not scaling.state.error < 0.5 * total(a) and not cold:  # a start worse than none
+        start, passes = scaled_start(c, a, b, weight)
+        passes += scaling.passes
+        scaling = Scaling(c, a, b, weight, start)
     # The marginal error at which to look; what a look shows sets the next one.
     xp = namespace(c)
     aim = accuracy / (float(xp.max(scaling.v) - xp.min(scaling.v)) + 10.0 * weight)
@@ -55,7 +59,7 @@ def solve(
         scaling.iterate(aim, max_passes)
         (plan, cost, value), bound = scaling.rounded(), scaling.state.dual
         gap = cost + value - bound
-        if gap <= accuracy or scaling.passes >= max_passes or scaling.stuck:
+        if gap <= accuracy or scaling.passes >= max_passes or scaling.stuck or not scaling.state.error > 0.0:
             return Entropic(plan, value, bound, passes + scaling.passes, scaling.potentials)
         aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
 
@@ -110,6 +114,8 @@ class Scaling:
 
     def form_kernel(self, v: Array) -> None:
         xp = namespace(v)
+        # a constant means nothing to the plan and drowns the digits of the dual
+        v = v - dot(self.b, v) / total(self.b)
         self.K, self.v, self.u = xp.empty_like(self.c), v, xp.empty_like(self.a)
         for rows in row_blocks(self.c):
             exponent = v[None, :] - self.c[rows]

@@ -17,8 +17,10 @@ from condgrad._arrays import (
     data_matrix,
     dot,
     floating,
+    like,
     matrix_like,
     namespace,
+    product,
     stack,
 )
 from condgrad.problem import Smooth
@@ -51,6 +53,11 @@ class TransportLaplacian(Smooth):
         self.target_weight = _checks.number("target_weight", target_weight, at_least=0.0)
         self.space = Space.of(self.Xs, shape=(n, m))
 
+    def scaled(self, factor: float) -> TransportLaplacian:
+        """This regulariser with both weights multiplied."""
+        source, target = factor * self.source_weight, factor * self.target_weight
+        return TransportLaplacian(self.Xs, self.Xt, self.Ls, self.Lt, source_weight=source, target_weight=target)
+
     def __repr__(self) -> str:
         n, m = self.space.shape  # type: ignore[union-attr]
         return f"TransportLaplacian({n} x {m})"
@@ -65,7 +72,7 @@ class TransportLaplacian(Smooth):
         return 2.0 * (self.source_weight * of(self.Ls, self.Xt) + self.target_weight * of(self.Lt, self.Xs))
 
     def at(self, x: Array) -> MomentEvaluation:
-        return MomentEvaluation(self, x @ self.Xt, x.T @ self.Xs)
+        return MomentEvaluation(self, x @ like(self.Xt, x), x.T @ like(self.Xs, x))
 
 
 class MomentEvaluation:
@@ -77,11 +84,11 @@ class MomentEvaluation:
     @cached_property
     def U(self) -> Array:
         """Half the gradient in P, doubled: 2 source_weight Ls P."""
-        return (2.0 * self.f.source_weight) * (self.f.Ls @ self.P)
+        return (2.0 * self.f.source_weight) * product(self.f.Ls, self.P)
 
     @cached_property
     def V(self) -> Array:
-        return (2.0 * self.f.target_weight) * (self.f.Lt @ self.Q)
+        return (2.0 * self.f.target_weight) * product(self.f.Lt, self.Q)
 
     @cached_property
     def value(self) -> float:
@@ -131,4 +138,5 @@ def _laplacian(name: str, L: Any, n: int, X: Array) -> Matrix:
 
 
 def _largest_row_sum(L: Matrix) -> float:
-    return float(abs(L).sum(1).max())
+    sums = abs(L).sum(1)
+    return float((sums.to_dense() if getattr(sums, "is_sparse", False) else sums).max())

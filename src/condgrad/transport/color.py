@@ -43,6 +43,7 @@ def recolor(
     """
     image, palette = _pixels("image", image), _pixels("palette", palette)
     _checks.whole("samples", samples, at_least=2)
+    _checks.number("weight", weight, at_least=0.0)
     rng = np.random.default_rng(seed)
     colors, place = np.unique(image[..., :3].reshape(-1, 3), axis=0, return_inverse=True)
     Xs = _sample(image, samples, rng)

@@ -78,6 +78,15 @@ class TransportResult:
         return str(self.result)
 
 
+def _checked(regularizers: Any) -> Sequence[Regularizer]:
+    if not isinstance(regularizers, list | tuple) or not all(hasattr(r, "smooth_part") for r in regularizers):
+        raise TypeError(
+            "regularizers must be a list of transport.Laplacian, transport.GroupLasso or objects with smooth_part(), "
+            f"got {regularizers!r}"
+        )
+    return regularizers
+
+
 def solve(
     cost: Any,
     a: Any = None,
@@ -87,7 +96,7 @@ def solve(
     regularizers: Sequence[Regularizer] = (),
     method: str = "cgs",
     step: str | StepRule = "exact",
-    memory: int = 3,
+    memory: int | None = None,
     start: Any = None,
     engine: str = "highs",
     tol: float = 1e-6,
@@ -107,8 +116,10 @@ def solve(
         Weight of sum G log G; 0 for none, which makes every method the plain conditional gradient.
     regularizers : sequence
         `transport.Laplacian`, `transport.GroupLasso`, or your own with a `smooth_part()`.
-    method, step, memory, tol, max_iter, time_limit, callback, progress
+    method, step, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
+    memory : int, optional
+        As in `condgrad.minimize`; by default 3 with exact steps, which alone can use it.
     start : array, optional
         A plan to start from.
     engine : str
@@ -116,12 +127,18 @@ def solve(
     """
     C = floating("cost", cost, ndim=2)
     n, m = C.shape
+    if n == 0 or m == 0:
+        raise ValueError(f"cost must not be empty, got shape {(n, m)}")
     a = Space.of(C, shape=(n,)).full(1.0 / n) if a is None else a
     b = Space.of(C, shape=(m,)).full(1.0 / m) if b is None else b
     P = sets.Transport(a, b, engine=engine)
+    if P.shape != (n, m):
+        raise ValueError(f"a and b must have {n} and {m} weights, as cost has rows and columns, got {P.shape}")
     f: Smooth = smooth.Linear(C)
-    for regularizer in regularizers:
+    for regularizer in _checked(regularizers):
         f = f + regularizer.smooth_part()
+    if memory is None:
+        memory = 3 if step == "exact" else 0
     entropy = _checks.number("entropy", entropy, at_least=0.0)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
     result = minimize(
