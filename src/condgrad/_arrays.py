@@ -182,8 +182,19 @@ def like(values: Array, x: Array) -> Array:
     return namespace(x).asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
 
 
+def is_sparse_tensor(K: Matrix) -> bool:
+    return bool(getattr(K, "is_sparse", False))
+
+
+def principal_block(K: Matrix, index: Array) -> Matrix:
+    """The rows and columns of a square matrix that an index names."""
+    return K.to_dense()[index][:, index] if is_sparse_tensor(K) else K[index][:, index]
+
+
 def matrix_like(K: Matrix, x: Array) -> Matrix:
     """A matrix, dense or SciPy sparse, as one that multiplies arrays of the kind of x."""
+    if is_sparse_tensor(K):
+        return K.to(dtype=x.dtype, device=x.device)
     if not scipy.sparse.issparse(K):
         return K if type(K) is type(x) and K.dtype == x.dtype else like(K, x)
     if not is_torch(x):

@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 from condgrad import _checks
 from condgrad._arrays import Array, Space, copied, floating, precision
+from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
-from condgrad.methods import CG, CGS
+from condgrad.methods import CG, CGS, Newton
+from condgrad.methods.newton import dual_model
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.progress import ProgressLine
 from condgrad.result import Result
@@ -20,7 +22,28 @@ class MethodFactory(Protocol):
     def __call__(self, f: Smooth, g: Simple, step: StepRule, memory: int) -> Method: ...
 
 
-METHODS: dict[str, MethodFactory] = {"cgs": CGS, "cg": CG}
+def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """Newton chooses its own steps."""
+    if memory or step != Exact():
+        raise ValueError("method='newton' chooses its own steps: leave step='exact' and memory=0")
+    return Newton(f, g)
+
+
+def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """Newton where there is a dual model of a size that factors fast, else CGS with some memory."""
+    if memory == 0 and step == Exact():
+        try:
+            if dual_model(f, g).size <= LARGEST_FACTOR:
+                return Newton(f, g)
+        except MissingAbility:
+            return CGS(f, g, step, memory=3)
+    return CGS(f, g, step, memory)
+
+
+LARGEST_FACTOR = 3000
+"""Rows of the largest matrix that `auto` lets Newton's method factor."""
+
+METHODS: dict[str, MethodFactory] = {"cgs": CGS, "cg": CG, "newton": newton, "auto": auto}
 
 
 def minimize(
@@ -48,8 +71,10 @@ def minimize(
         The simple part, from `condgrad.simple`, which carries its set.
     x0 : array, optional
         Where to start, inside the set; by default the set chooses.
-    method : {"cgs", "cg"}
-        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe).
+    method : {"cgs", "cg", "newton", "auto"}
+        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "newton"
+        maximises the certificate by Newton's method, for transport with entropy and Laplacian; "auto" takes "newton"
+        where there is a dual model of at most 3000 columns, else "cgs" with a memory of 3.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.steps`.
     tol : float

@@ -136,7 +136,8 @@ STEPS: list[tuple[str, int]] = [("exact", 0), ("exact", 1), ("exact", 5), ("armi
 def test_every_step_rule_finds_the_optimum(name: str, step: str, memory: int) -> None:
     """CVXPY's value, F* between the bounds in every row, exact marginals all along, no rise where none is due."""
     witness = Witness(DATA.a, DATA.b)
-    options: dict[str, Any] = {"step": step, "memory": memory, "tol": 1e-8, "callback": witness, "max_iter": 400}
+    options: dict[str, Any] = {"method": "cgs", "step": step, "memory": memory, "tol": 1e-8, "max_iter": 400}
+    options["callback"] = witness
     if step == "short" and name in ("groups", "both"):
         with pytest.raises(cg.MissingAbility, match="smoothness"):
             solved(name, **options)
@@ -196,7 +197,8 @@ def test_the_papers_problem(memory: int) -> None:
     """n = 100, entropy 1.7e-2, weight 1e3, normalised 10-neighbour Laplacians: a relative gap of 1e-8 is reached."""
     Xs, Xt, *_ = make_clusters(100)
     C, uniform = squared_distances(Xs, Xt), np.full(100, 0.01)
-    result = solve(C, entropy=1.7e-2, regularizers=[Laplacian(Xs, Xt, 1e3)], memory=memory, tol=1e-8, time_limit=30.0)
+    part = Laplacian(Xs, Xt, 1e3)
+    result = solve(C, entropy=1.7e-2, regularizers=[part], method="cgs", memory=memory, tol=1e-8, time_limit=30.0)
     assert result.success
     assert marginal_error(result.plan, uniform, uniform) <= 1e-12
     part = Laplacian(Xs, Xt, 1e3).smooth_part()
@@ -213,7 +215,9 @@ def test_memory_saves_iterations_on_the_papers_problem() -> None:
     """Fewer oracle calls to the same gap than without."""
     Xs, Xt, *_ = make_clusters(60, seed=2)
     C, regularizers = squared_distances(Xs, Xt), [Laplacian(Xs, Xt, 1e3)]
-    with_, without = (solve(C, entropy=1.7e-2, regularizers=regularizers, memory=memory, tol=1e-6) for memory in (5, 0))
+    with_, without = (
+        solve(C, entropy=1.7e-2, regularizers=regularizers, method="cgs", memory=memory, tol=1e-6) for memory in (5, 0)
+    )
     assert with_.iterations < 0.8 * without.iterations
     assert with_.lower_bound <= without.value
     assert without.lower_bound <= with_.value

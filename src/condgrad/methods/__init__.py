@@ -2,5 +2,6 @@
 
 from condgrad.methods.cg import CG
 from condgrad.methods.cgs import CGS
+from condgrad.methods.newton import Newton
 
-__all__ = ["CG", "CGS"]
+__all__ = ["CG", "CGS", "Newton"]

@@ -17,9 +17,11 @@ from condgrad._arrays import (
     data_matrix,
     dot,
     floating,
+    is_sparse_tensor,
     like,
     matrix_like,
     namespace,
+    principal_block,
     product,
     stack,
 )
@@ -53,10 +55,22 @@ class TransportLaplacian(Smooth):
         self.target_weight = _checks.number("target_weight", target_weight, at_least=0.0)
         self.space = Space.of(self.Xs, shape=(n, m))
 
-    def scaled(self, factor: float) -> TransportLaplacian:
-        """This regulariser with both weights multiplied."""
+    def scaled(self, factor: float, like_this: Array) -> TransportLaplacian:
+        """This regulariser with both weights multiplied, in the precision of another array."""
         source, target = factor * self.source_weight, factor * self.target_weight
-        return TransportLaplacian(self.Xs, self.Xt, self.Ls, self.Lt, source_weight=source, target_weight=target)
+        Xs, Xt = like(self.Xs, like_this), like(self.Xt, like_this)
+        return TransportLaplacian(Xs, Xt, self.Ls, self.Lt, source_weight=source, target_weight=target)
+
+    def restricted(self, rows: Array, columns: Array) -> TransportLaplacian:
+        """This regulariser for plans that vanish outside some rows and columns, as a function of the rest."""
+        return TransportLaplacian(
+            self.Xs[rows],
+            self.Xt[columns],
+            principal_block(self.Ls, rows),
+            principal_block(self.Lt, columns),
+            source_weight=self.source_weight,
+            target_weight=self.target_weight,
+        )
 
     def __repr__(self) -> str:
         n, m = self.space.shape  # type: ignore[union-attr]
@@ -131,7 +145,8 @@ def _inner(left: Array, right: Array) -> Any:
 
 
 def _laplacian(name: str, L: Any, n: int, X: Array) -> Matrix:
-    L = data_matrix(name, L)
+    if not is_sparse_tensor(L):
+        L = data_matrix(name, L)
     if tuple(L.shape) != (n, n):
         raise ValueError(f"{name} must have shape {(n, n)}, got {tuple(L.shape)}")
     return matrix_like(L, X)

@@ -94,7 +94,7 @@ def solve(
     *,
     entropy: float,
     regularizers: Sequence[Regularizer] = (),
-    method: str = "cgs",
+    method: str = "auto",
     step: str | StepRule = "exact",
     memory: int | None = None,
     start: Any = None,
@@ -132,13 +132,14 @@ def solve(
     a = Space.of(C, shape=(n,)).full(1.0 / n) if a is None else a
     b = Space.of(C, shape=(m,)).full(1.0 / m) if b is None else b
     P = sets.Transport(a, b, engine=engine)
-    if P.shape != (n, m):
-        raise ValueError(f"a and b must have {n} and {m} weights, as cost has rows and columns, got {P.shape}")
+    for name, weights, size in (("a", P.a, n), ("b", P.b, m)):
+        if weights.shape[0] != size:
+            raise ValueError(f"{name} must have {size} weights, for a cost of {n} x {m}, got {weights.shape[0]}")
     f: Smooth = smooth.Linear(C)
     for regularizer in _checked(regularizers):
         f = f + regularizer.smooth_part()
     if memory is None:
-        memory = 3 if step == "exact" else 0
+        memory = 3 if step == "exact" and method in ("cgs", "cg") else 0
     entropy = _checks.number("entropy", entropy, at_least=0.0)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
     result = minimize(

@@ -17,12 +17,6 @@ def solve(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
     # it wants masses equal to the last bit, and complains of what the caller mends anyway
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan, log = ot.emd(
-            a,
-            b * (a.sum() / b.sum()),
-            np.ascontiguousarray(cost / height),
-            numItermax=10**7,
-            log=True,
-            check_marginals=False,
-        )
+        b = b * (a.sum() / b.sum())
+        plan, log = ot.emd(a, b, cost / height, numItermax=10**7, log=True, check_marginals=False)
     return plan, log["u"] * height

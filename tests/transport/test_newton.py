@@ -1,0 +1,219 @@
+"""Newton on the certificate: its law, its derivatives, its answers against other methods, and a grid of hard cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import condgrad as cg
+from condgrad.transport.newton import EntropicLaplacian, Moments, NewtonSystem, recognise
+
+
+def squared_distances(Xs: Any, Xt: Any) -> Any:
+    return ((Xs[:, None] - Xt[None]) ** 2).sum(-1)
+
+
+def problem(
+    n: int, m: int, *, seed: int = 0, entropy: float = 0.05, weight: float = 10.0, normalized: bool = True
+) -> tuple[Any, Any]:
+    """Points, uneven weights, and both Laplacian terms."""
+    rng = np.random.default_rng(seed)
+    Xs, Xt = rng.random((n, 2)), rng.random((m, 2)) + 0.3
+    a, b = rng.dirichlet(np.full(n, 5.0)), rng.dirichlet(np.full(m, 5.0))
+    f = cg.smooth.Linear(squared_distances(Xs, Xt))
+    if weight > 0:
+        f = f + cg.transport.Laplacian(Xs, Xt, weight=weight, neighbors=3, normalized=normalized).smooth_part()
+    return f, cg.simple.Entropy(entropy, on=cg.sets.Transport(a, b))
+
+
+def model_of(f: Any, g: Any) -> EntropicLaplacian:
+    model = recognise(f, g)
+    assert isinstance(model, EntropicLaplacian)
+    return model
+
+
+def random_point(model: EntropicLaplacian, seed: int, size: float) -> Moments:
+    rng = np.random.default_rng(seed)
+    n, m = model.C.shape
+    return Moments(
+        size * rng.standard_normal(m), size * rng.standard_normal((n, 2)) / n, size * rng.standard_normal((m, 2)) / m
+    )
+
+
+F, G = problem(12, 9)
+BEST = cg.minimize(F, G, memory=5, tol=1e-11)
+"""The judge: another method, certified by its own bound."""
+
+
+@given(seed=st.integers(0, 10**6), size=st.floats(1e-3, 10.0))
+def test_every_dual_point_is_a_lower_bound(seed: int, size: float) -> None:
+    model = model_of(F, G)
+    assert model.evaluate(random_point(model, seed, size), 1.0).dual <= BEST.value + 1e-12
+
+
+@given(seed=st.integers(0, 10**6), t=st.sampled_from([1.0, 3.0, 20.0]))
+def test_gradient_and_hessian_against_differences(seed: int, t: float) -> None:
+    """The residuals are the gradient (in the metric of the Laplacians) and the products its derivative."""
+    model = model_of(F, G)
+    z, d = random_point(model, seed, 0.1), random_point(model, seed + 1, 0.1)
+    h = 1e-5
+    system = NewtonSystem(model, model.evaluate(z, t))
+    r = system.residual
+    slope = r.v @ d.v + system.inner((r.P, r.Q), (d.P, d.Q))
+    there, back = (model.evaluate(model.moved(z, d, s), t) for s in (h, -h))
+    assert slope == pytest.approx((there.dual - back.dual) / (2 * h), rel=1e-5, abs=1e-8)
+    straight, (P, Q) = system.from_moments(d.P, d.Q), system.from_potential(d.v)
+    ahead, behind = NewtonSystem(model, there).residual, NewtonSystem(model, back).residual
+    np.testing.assert_allclose(d.P + straight.P + P, -(ahead.P - behind.P) / (2 * h), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(d.Q + straight.Q + Q, -(ahead.Q - behind.Q) / (2 * h), rtol=1e-4, atol=1e-6)
+    pure = Moments(0.0 * d.v, d.P, d.Q)
+    there, back = (NewtonSystem(model, model.evaluate(model.moved(z, pure, s), t)) for s in (h, -h))
+    np.testing.assert_allclose(straight.v, -(there.residual.v - back.residual.v) / (2 * h), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [0.0, 10.0, 1e3])
+@pytest.mark.parametrize("shape", [(12, 9), (9, 12), (1, 5), (5, 1), (1, 1)])
+def test_the_same_answer_as_cgs(shape: tuple[int, int], weight: float) -> None:
+    f, g = problem(*shape, weight=weight)
+    newton = cg.minimize(f, g, method="newton", tol=1e-11)
+    other = cg.minimize(f, g, memory=5, tol=1e-9, max_iter=20_000)
+    assert newton.success
+    assert newton.lower_bound <= other.value
+    assert other.lower_bound <= newton.value
+    assert g.on.violation(newton.x) <= 1e-12
+    # the bound holds in every row, not only at the end of the path
+    assert (newton.trace["lower_bound"] <= other.value + 1e-12).all()
+
+
+def test_the_plan_is_the_same_too() -> None:
+    newton = cg.minimize(F, G, method="newton", tol=1e-11)
+    np.testing.assert_allclose(newton.x, BEST.x, atol=1e-5)
+    assert newton.value == pytest.approx(BEST.value, abs=2e-11)
+
+
+def test_points_without_weight_take_no_part() -> None:
+    f, g = problem(12, 9)
+    a, b = g.on.a.copy(), g.on.b.copy()
+    a[[2, 7]], b[4] = 0.0, 0.0
+    g = cg.simple.Entropy(0.05, on=cg.sets.Transport(a / a.sum(), b / b.sum()))
+    newton, other = (cg.minimize(f, g, method=m, tol=1e-9, max_iter=20_000) for m in ("newton", "cgs"))
+    assert newton.success
+    assert newton.lower_bound <= other.value
+    assert other.lower_bound <= newton.value
+    assert (newton.x[[2, 7]] == 0).all()
+    assert (newton.x[:, 4] == 0).all()
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_one_laplacian_term_alone(side: str) -> None:
+    data = cg.datasets.make_clusters(20)
+    options = {"source": 0.0, "target": 0.0} | {side: 1.0}
+    part = cg.transport.Laplacian(data.Xs, data.Xt, weight=50.0, neighbors=4, **options)
+    f = cg.smooth.Linear(squared_distances(data.Xs, data.Xt)) + part.smooth_part()
+    g = cg.simple.Entropy(0.02, on=cg.sets.Transport(np.full(20, 0.05), np.full(20, 0.05)))
+    newton, other = (cg.minimize(f, g, method=m, tol=1e-8, max_iter=20_000) for m in ("newton", "cgs"))
+    assert newton.success
+    assert newton.lower_bound <= other.value
+    assert other.lower_bound <= newton.value
+
+
+GRID = [
+    (entropy, weight, normalized, scale)
+    for entropy in (1.0, 1e-2, 1e-4, 1e-6)
+    for weight, normalized in ((0.0, True), (1e3, True), (1e3, False), (1e6, False))
+    for scale in (1.0, 1e-3, 1e3)
+]
+
+
+@pytest.mark.parametrize(("entropy", "weight", "normalized", "scale"), GRID)
+def test_a_grid_of_hard_cases(entropy: float, weight: float, normalized: bool, scale: float) -> None:
+    """Entropy from the largest cost down to a millionth of it, stiff Laplacians, coordinates in any unit."""
+    data = cg.datasets.make_clusters(30)
+    Xs, Xt = scale * data.Xs, scale * data.Xt
+    C = squared_distances(Xs, Xt)
+    regularizers = [cg.transport.Laplacian(Xs, Xt, weight=weight, neighbors=5, normalized=normalized)] if weight else []
+    unit = float(C.max())
+    # tol is relative to max(1, |value|): measure costs in units of the largest, so that it means the same everywhere
+    result = cg.transport.solve(
+        C / unit,
+        entropy=entropy,
+        regularizers=[_rescaled(r, unit) for r in regularizers],
+        method="newton",
+        tol=1e-8,
+        max_iter=500,
+    )
+    assert result.lower_bound <= result.value
+    # the stiffest of all (weight 1e12 times the entropy) is let off one digit, with an honest status
+    assert result.success or (entropy * 1e12 <= weight and result.gap <= 1e-7), str(result)
+    assert cg.sets.Transport(np.full(30, 1 / 30), np.full(30, 1 / 30)).violation(result.plan) <= 1e-12
+
+
+def _rescaled(regularizer: cg.transport.Laplacian, unit: float) -> cg.transport.Laplacian:
+    from dataclasses import replace
+
+    return replace(regularizer, weight=regularizer.weight / unit)
+
+
+def test_weights_over_six_decades() -> None:
+    rng = np.random.default_rng(0)
+    a, b = 10.0 ** rng.uniform(-6, 0, 25), 10.0 ** rng.uniform(-6, 0, 18)
+    Xs, Xt = rng.random((25, 2)), rng.random((18, 2))
+    result = cg.transport.solve(
+        squared_distances(Xs, Xt),
+        a / a.sum(),
+        b / b.sum(),
+        entropy=1e-3,
+        regularizers=[cg.transport.Laplacian(Xs, Xt, weight=100.0, neighbors=4)],
+        method="newton",
+        tol=1e-8,
+    )
+    assert result.success
+
+
+def test_a_good_start_enters_the_path_late() -> None:
+    f, g = problem(12, 9, entropy=1e-3, weight=100.0)
+    cold = cg.minimize(f, g, method="newton", tol=1e-6)
+    warm = cg.minimize(f, g, cold.x, method="newton", tol=1e-6)
+    assert warm.iterations < cold.iterations
+    assert warm.iterations <= 1
+
+
+def test_auto_takes_newton_where_it_can() -> None:
+    auto, newton = (cg.minimize(F, G, method=m, tol=1e-10) for m in ("auto", "newton"))
+    assert auto.iterations == newton.iterations
+    A = np.eye(3)
+    plain = cg.minimize(
+        cg.smooth.LeastSquares(A, np.ones(3)), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), method="auto"
+    )
+    assert plain.success
+
+
+def test_what_newton_cannot_do() -> None:
+    A = np.eye(3)
+    f, g = cg.smooth.LeastSquares(A, np.ones(3)), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    with pytest.raises(cg.MissingAbility, match=r"newton.*no dual model.*LeastSquares.*Ridge"):
+        cg.minimize(f, g, method="newton")
+    with pytest.raises(ValueError, match="chooses its own steps"):
+        cg.minimize(F, G, method="newton", step="armijo")
+
+
+def test_tensors(torch: Any) -> None:
+    data = cg.datasets.make_clusters(25)
+    kinds: list[Any] = [np.asarray, torch.as_tensor]
+    results = [
+        cg.transport.solve(
+            kind(squared_distances(data.Xs, data.Xt)),
+            entropy=0.02,
+            regularizers=[cg.transport.Laplacian(kind(data.Xs), kind(data.Xt), weight=100.0)],
+            method="newton",
+            tol=1e-10,
+        )
+        for kind in kinds
+    ]
+    assert all(result.success for result in results)
+    assert isinstance(results[1].plan, torch.Tensor)
+    np.testing.assert_allclose(results[0].plan, results[1].plan.numpy(), atol=1e-8)
