@@ -1,7 +1,7 @@
 """Newton on the certificate on a GPU: seconds and memory to a certified relative gap of 1e-10, in float64.
 
 Run: python benchmarks/transport_gpu.py [--sizes 2000 10000 20000] [--device cuda]
-Beside it, for pure entropy, POT's torch Sinkhorn to a marginal error of 1e-9 on the same device, where POT is installed.
+Beside it, for pure entropy, POT's torch Sinkhorn to a marginal error of 1e-9 on the same device, if POT is there.
 """
 
 from __future__ import annotations

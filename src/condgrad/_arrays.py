@@ -204,7 +204,8 @@ def matrix_like(K: Matrix, x: Array) -> Matrix:
     K = K.tocoo()
     places = torch.as_tensor(np.stack([K.row, K.col]), device=x.device)
     entries = torch.as_tensor(K.data, dtype=x.dtype, device=x.device)
-    return torch.sparse_coo_tensor(places, entries, K.shape, check_invariants=False).coalesce()
+    with torch.sparse.check_sparse_tensor_invariants(enable=False):  # silently unchecked is a warning in some versions
+        return torch.sparse_coo_tensor(places, entries, K.shape).coalesce()
 
 
 def precision(x: Array) -> float:
