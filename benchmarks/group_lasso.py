@@ -46,7 +46,7 @@ def main() -> None:
 
     def ours(tol: float, max_iter: int, step: str) -> Any:
         return cg.transport.solve(
-            C, entropy=ENTROPY, regularizers=regularizers, memory=0, step=step, tol=tol, max_iter=max_iter
+            C, entropy=ENTROPY, regularizers=regularizers, method="cgs", memory=0, step=step, tol=tol, max_iter=max_iter
         )
 
     def pot() -> Any:

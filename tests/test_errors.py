@@ -620,3 +620,17 @@ class TestTwoLibraries:
 
     def test_torch_function_without_a_scalar(self, torch: ModuleType) -> None:
         check(lambda: solve(lambda x: x * x, x0=torch.zeros(3)), TypeError, r"one scalar.*\(3,\)")
+
+
+def test_an_oracle_that_leaves_its_set() -> None:
+    """A point outside would be certified as better than every point inside."""
+    f = cg.smooth.Function(lambda x: (0.5 * float(np.sum((x - 3.0) ** 2)), x - 3.0))
+    g = cg.simple.Oracle(lambda x: 0.0 * x[0], lambda c: -3.0 * np.sign(c), on=cg.sets.Box(-np.ones(5), np.ones(5)))
+    check(lambda: cg.minimize(f, g), cg.ContradictionError, r"Oracle.*outside Box.*by 2")
+
+
+def test_fixed_point_with_newton() -> None:
+    f = cg.smooth.Linear(np.ones((2, 2)))
+    g = cg.simple.Entropy(1.0, on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5]))
+    stop = cg.stopping.FixedPoint(1e-5)
+    check(lambda: cg.minimize(f, g, method="newton", stop=stop), cg.MissingAbility, r"FixedPoint.*gradient")

@@ -294,3 +294,18 @@ def test_the_answer_is_not_the_callers_array(name: str) -> None:
     assert r.x is not x0
     assert not np.shares_memory(r.x, x0)
     assert abs(r.value - optimum(name).value) <= 1e-5 * optimum(name).scale
+
+
+def test_a_sum_of_two_precisions_is_as_coarse_as_the_coarser() -> None:
+    """In either order: the run is in float64, and the bound gives away what the float32 term may have lost."""
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((40, 8)), rng.standard_normal(40)
+    coarse = cg.smooth.LeastSquares(A.astype(np.float32), y.astype(np.float32))
+    fine = cg.smooth.LeastSquares(A, y)
+    g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(0.5))
+    same = cg.smooth.LeastSquares(A.astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64))
+    best = cg.minimize(fine + same, g, tol=1e-12)
+    for f in (fine + coarse, coarse + fine):
+        result = cg.minimize(f, g, tol=1e-10, max_iter=2000)
+        assert result.x.dtype == np.float64
+        assert result.lower_bound <= best.value

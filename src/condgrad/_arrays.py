@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +18,8 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+
+from condgrad.errors import NotFiniteError
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor."""
@@ -57,6 +60,11 @@ class Space:
         return _space_again, (self.shape, self.xp.__name__, self.dtype, self.device)
 
     @property
+    def unit(self) -> float:
+        """The rounding unit of its precision."""
+        return float(self.xp.finfo(self.dtype).eps)
+
+    @property
     def library(self) -> str:
         return "torch" if "torch" in self.xp.__name__ else "NumPy"
 
@@ -69,6 +77,8 @@ class Space:
             raise TypeError(f"a {Space.of(x).library} array where {self.library} is needed")
         if tuple(x.shape) != self.shape:
             raise ValueError(f"shape {tuple(x.shape)} where {self.shape} is needed")
+        if array_api_compat.device(x) != self.device:
+            raise ValueError(f"an array on {array_api_compat.device(x)} where {self.device} is needed")
         return x if x.dtype == self.dtype else self.xp.astype(x, self.dtype)
 
 
@@ -147,6 +157,14 @@ BLOCK = 1 << 15
 """Entries that a pass of several operations takes at a time, so that what lies between stays in the cache."""
 
 
+def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
+    """(1 - sum a) x + sum_i a_i points[i]: a convex combination, so that signs survive rounding."""
+    result = (1.0 - float(fractions.sum())) * x
+    for fraction, point in zip(fractions.tolist(), points, strict=True):
+        result += fraction * point
+    return result
+
+
 def row_blocks(x: Array) -> list[slice]:
     """Slices of rows small enough for the cache; all rows at once where there is none to spare (a GPU)."""
     rows = x.shape[0]
@@ -196,7 +214,7 @@ def matrix_like(K: Matrix, x: Array) -> Matrix:
     if is_sparse_tensor(K):
         return K.to(dtype=x.dtype, device=x.device)
     if not scipy.sparse.issparse(K):
-        return K if type(K) is type(x) and K.dtype == x.dtype else like(K, x)
+        return like(K, x)
     if not is_torch(x):
         return K.astype(x.dtype)
     import torch
@@ -232,11 +250,6 @@ def product(K: Matrix, x: Array) -> Array:
     return K @ x
 
 
-def product_transposed(K: Matrix, y: Array) -> Array:
-    """K' @ y."""
-    return K.T @ y
-
-
 def spectral_norm(K: Matrix) -> float:
     """|K|_2, from the smaller of the two Gram matrices."""
     if 0 in K.shape:
@@ -248,11 +261,19 @@ def spectral_norm(K: Matrix) -> float:
     return float(xp.max(xp.linalg.eigvalsh(double(G)))) ** 0.5
 
 
-def cholesky(A: Array) -> Any:
-    """A factor of a symmetric positive definite matrix, which may be overwritten."""
-    if type(A) is np.ndarray:
-        return scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-    return namespace(A).linalg.cholesky(A)
+def cholesky(A: Array, *, ridge: float) -> Any:
+    """A factor of A + ridge I, for a symmetric A that is positive semidefinite up to rounding; A is spoiled."""
+    xp = namespace(A)
+    diagonal = xp.arange(A.shape[0])
+    for _ in range(8):
+        A[diagonal, diagonal] += ridge
+        try:
+            if type(A) is np.ndarray:
+                return scipy.linalg.cho_factor(A, lower=True, check_finite=False)
+            return xp.linalg.cholesky(A)
+        except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
+            ridge *= 100.0
+    raise NotFiniteError("a matrix that should be positive definite is not, whatever is added to it")
 
 
 def solve_cholesky(factor: Any, b: Array) -> Array:

@@ -42,7 +42,7 @@ class Iterate(NamedTuple):
     lower_bound: float
     """A lower bound on F* proved at x."""
     gradient: Array
-    """grad f(x)."""
+    """grad f(x), or None from a method that has none."""
     step: float
     """How far the last step went to reach x."""
     oracle_calls: int

@@ -11,7 +11,7 @@ from condgrad._arrays import Vector
 from condgrad.restriction import Local, Restriction
 
 
-def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float = 1e-4) -> Vector | None:
+def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float) -> Vector | None:
     """The minimiser, or None if nothing below `start = F.local(0)` was found.
 
     Newton's method from the middle of the hull, for at its corners the curvature of an entropy is infinite; SLSQP where

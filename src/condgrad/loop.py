@@ -52,7 +52,7 @@ def run(
 ) -> Result:
     """Pull iterates from a method until a rule says stop; return the best certified point."""
     begin = time.perf_counter()
-    proof, k = Certificate(), -1
+    proof, k, measure = Certificate(), -1, math.inf
     rows: list[tuple[float, ...]] = []
     stalled = StallWatch(precision(x0))
     deadline = math.inf if time_limit is None else time_limit
@@ -79,6 +79,7 @@ def run(
             elif stalled.by(iterate.value, proof.lower_bound):
                 status = Status.STALLED
             else:
+                del iterate  # as large as several x: not to be held while the oracle works
                 continue
             break
         else:  # the method has no step left that helps
@@ -88,10 +89,10 @@ def run(
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
         if proof.x is None:
-            proof = _revalued(method, Certificate(x0))
+            proof = _revalued(method, Certificate(x0, value_from="the start"))
     except NotFiniteError as error:
         raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
-    message = _message(status, stop, rows[-1][-1] if rows else math.inf)
+    message = _message(status, stop, measure)
     return Result(proof.x, proof, status, message, max(k, 0), time.perf_counter() - begin, Trace(rows))
 
 

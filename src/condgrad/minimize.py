@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Protocol
 
 from condgrad import _checks
@@ -22,26 +22,27 @@ class MethodFactory(Protocol):
     def __call__(self, f: Smooth, g: Simple, step: StepRule, memory: int) -> Method: ...
 
 
+LARGEST_FACTOR = 3000
+"""Rows of the largest matrix that `auto` lets Newton's method factor."""
+
+
 def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """Newton chooses its own steps."""
     if memory or step != Exact():
         raise ValueError("method='newton' chooses its own steps: leave step='exact' and memory=0")
-    return Newton(f, g)
+    return Newton(f, g, dual_model(f, g))
 
 
 def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """Newton where there is a dual model of a size that factors fast, else CGS with some memory."""
-    if memory == 0 and step == Exact():
-        try:
-            if dual_model(f, g).size <= LARGEST_FACTOR:
-                return Newton(f, g)
-        except MissingAbility:
-            return CGS(f, g, step, memory=3)
-    return CGS(f, g, step, memory)
+    if memory or step != Exact():
+        return CGS(f, g, step, memory)
+    with suppress(MissingAbility):
+        model = dual_model(f, g)
+        if model.size <= LARGEST_FACTOR:
+            return Newton(f, g, model)
+    return CGS(f, g, step, memory=3)
 
-
-LARGEST_FACTOR = 3000
-"""Rows of the largest matrix that `auto` lets Newton's method factor."""
 
 METHODS: dict[str, MethodFactory] = {"cgs": CGS, "cg": CG, "newton": newton, "auto": auto}
 
@@ -82,7 +83,7 @@ def minimize(
     max_iter, time_limit : int, float
         Limits on iterations and seconds.
     memory : int
-        How many past oracle points each step may use as well; goes with exact steps.
+        How many past oracle points each step may use as well; goes with exact steps. "auto" takes 0 for "as you like".
     stop : stop rule, optional
         Instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
     callback : callable, optional

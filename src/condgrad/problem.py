@@ -74,6 +74,11 @@ class Smooth(ABC):
         """The `Evaluation` of f at x."""
 
     @property
+    def unit(self) -> float:
+        """The rounding unit of f's data."""
+        return 0.0 if self.space is None else self.space.unit
+
+    @property
     def smoothness(self) -> float | None:
         """L with |grad f(x) - grad f(y)|_2 <= L |x - y|_2, if known."""
         return None
@@ -125,11 +130,16 @@ class Sum(Smooth):
 
     @property
     def space(self) -> Space | None:  # type: ignore[override]
-        return next((term.space for term in self.terms if term.space is not None), None)
+        spaces = [term.space for term in self.terms if term.space is not None]
+        return min(spaces, key=lambda space: space.unit, default=None)
 
     @property
     def mixes(self) -> bool:  # type: ignore[override]
         return all(term.mixes for term in self.terms)
+
+    @property
+    def unit(self) -> float:
+        return max(term.unit for term in self.terms)
 
     @property
     def widens(self) -> bool:  # type: ignore[override]

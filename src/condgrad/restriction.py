@@ -6,13 +6,13 @@ restrict itself cheaply, and restrictions add up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from condgrad._arrays import Vector
+from condgrad._arrays import Array, Vector, combine, dot
 
 
 class Local(NamedTuple):
@@ -43,6 +43,25 @@ class Quadratic:
     def local(self, a: Vector) -> Local:
         bent = self.curvature @ a
         return Local(float(self.constant + a @ (self.slope + 0.5 * bent)), self.slope + bent, self.curvature)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A restriction known by calls alone, whose curvature nobody knows."""
+
+    value_at: Callable[[Array], float]
+    both_at: Callable[[Array], tuple[float, Array | None]]
+    """Value and gradient; None for a gradient that nobody knows."""
+    x: Array
+    directions: Array
+
+    def value(self, a: Vector) -> float:
+        return self.value_at(self.x + combine(a, self.directions))
+
+    def local(self, a: Vector) -> Local:
+        value, gradient = self.both_at(self.x + combine(a, self.directions))
+        slope = None if gradient is None else np.array([dot(gradient, d) for d in self.directions])
+        return Local(value, slope, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Status(Enum):
     CONVERGED = "the stopping rule was met"
     ITERATION_LIMIT = "the iteration limit was reached before the stopping rule was met"
     TIME_LIMIT = "the time limit was reached before the stopping rule was met"
-    STALLED = "rounding allows no further progress"
+    STALLED = "no step brings F or the bound any further"
     INTERRUPTED = "the run was interrupted; this is the best certified answer so far"
     STOPPED_BY_CALLBACK = "the callback asked to stop"
 
@@ -136,7 +136,7 @@ class Result:
             f"  value        {proof.value:.12g}   ({proof.value_from})\n"
             f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two\n"
             f"  gap          {proof.gap:.3g}, relative {proof.relative_gap:.3g}\n"
-            f"  {self.iterations} iterations in {self.seconds:.3g} s"
+            f"  {self.iterations} iteration{'' if self.iterations == 1 else 's'} in {self.seconds:.3g} s"
         )
 
     def __repr__(self) -> str:

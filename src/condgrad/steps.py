@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, gram
+from condgrad._arrays import Array, Vector, gram, precision
 from condgrad.errors import MissingAbility
 from condgrad.hull import minimize_over_hull
 from condgrad.problem import Simple, Smooth
@@ -98,7 +98,7 @@ class Armijo:
         if move.model_gap <= 0.0:
             return np.zeros(1)
         # Differences below the rounding of F are not evidence against a step, which also ends the search.
-        target = move.value + 4.0 * np.finfo(float).eps * abs(move.value)
+        target = move.value + 4.0 * precision(move.x) * abs(move.value)
         while move.restriction.value(a) > target - self.fraction * a[0] * move.model_gap:
             a = a * self.shrink
             if a[0] == 0.0:
@@ -121,7 +121,10 @@ class Exact:
         if size == 1 and isinstance(restriction, Quadratic):
             return np.array([_closed_form(restriction)])
         start = restriction.local(np.zeros(size))
-        if size > 1 and (fractions := minimize_over_hull(restriction, start, size)) is not None:
+        if (
+            size > 1
+            and (fractions := minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance)) is not None
+        ):
             return fractions
         fractions = np.zeros(size)
         line = restriction if size == 1 else FirstDirection(restriction, size)

@@ -8,6 +8,7 @@ from typing import Protocol
 from condgrad import _checks
 from condgrad._arrays import namespace
 from condgrad.certificate import Certificate, Iterate
+from condgrad.errors import MissingAbility
 from condgrad.problem import Simple
 
 
@@ -28,16 +29,17 @@ class StopRule(Protocol):
 
 @dataclass(frozen=True)
 class RelativeGap:
-    """gap / max(1, |value|) <= tolerance, by the best value and the best bound so far."""
+    """gap / max(scale, |value|) <= tolerance, by the best value and the best bound so far."""
 
     tolerance: float
+    scale: float = 1.0
     name = "relative gap"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tolerance", _checks.number("tol", self.tolerance, at_least=0.0))
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
-        return certificate.relative_gap
+        return certificate.gap / max(self.scale, abs(certificate.value))
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
         return certificate
@@ -58,6 +60,8 @@ class FixedPoint:
         object.__setattr__(self, "tolerance", _checks.number("tolerance", self.tolerance, at_least=0.0))
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+        if iterate.gradient is None:
+            raise MissingAbility("stopping.FixedPoint needs a method that computes gradients of f, such as 'cgs'")
         x, xp = iterate.x, namespace(iterate.x)
         gradient = iterate.gradient + g.gradient(x)
         return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))

@@ -179,5 +179,5 @@ def test_highs_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"engine must be one of 'emd', 'highs', 'cvxopt', 'mosek', got 'abacus'"):
+    with pytest.raises(ValueError, match=r"one of 'auto', 'emd', 'highs', 'cvxopt', 'mosek', got 'abacus'"):
         Transport([1.0], [1.0], engine="abacus")

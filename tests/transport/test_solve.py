@@ -358,7 +358,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "empty cost": ({"cost": np.zeros((0, 3)), "a": None, "b": None}, ValueError, r"cost must .*\(0, 3\)"),
     "cost in words": ({"cost": "far"}, TypeError, r"cost must be an array of numbers, got str"),
     "complex cost": ({"cost": DATA.C + 1j}, TypeError, r"cost must be real"),
-    "unknown engine": ({"engine": "abacus"}, ValueError, r"engine must be one of 'emd', 'highs'.*got 'abacus'"),
+    "unknown engine": ({"engine": "abacus"}, ValueError, r"engine must be one of 'auto', 'emd', 'highs'.*got 'abacus'"),
     "unknown method": ({"method": "simplex"}, ValueError, r"method must be one of 'cgs', 'cg'.*got 'simplex'"),
     "unknown step": ({"step": "giant"}, ValueError, r"step must be one of 'exact'.*got 'giant'"),
     "negative memory": ({"memory": -1}, ValueError, r"memory must be >= 0, got -1"),
@@ -593,3 +593,31 @@ def test_zero_weights_take_no_part() -> None:
     without = solve(DATA.C[keep], a[keep], DATA.b, entropy=ENTROPY, regularizers=part, tol=1e-9)
     assert result.value == pytest.approx(without.value, abs=2e-9)
     assert marginal_error(result.plan, a, DATA.b) <= 1e-12
+
+
+def test_small_units_are_not_an_excuse() -> None:
+    """tol measures a problem smaller than 1 by its own size: the plan is that of the same problem in other units."""
+    large = solve(DATA.C, DATA.a, DATA.b, entropy=ENTROPY, tol=1e-8)
+    small = solve(1e-6 * DATA.C, DATA.a, DATA.b, entropy=1e-6 * ENTROPY, tol=1e-8)
+    assert small.success
+    np.testing.assert_allclose(small.plan, large.plan, atol=1e-4)
+    assert small.gap <= 1e-8 * 1e-6 * DATA.C.max()
+
+
+def test_barycenters_and_cost() -> None:
+    result = solve(DATA.C, DATA.a, DATA.b, entropy=ENTROPY)
+    Y = np.arange(2.0 * M).reshape(M, 2)
+    np.testing.assert_allclose(result.barycenters(Y), (result.plan @ Y) / DATA.a[:, None], rtol=1e-10)
+    assert result.cost == pytest.approx(float(np.sum(DATA.C * result.plan)), rel=1e-12)
+    assert len(repr(result)) < 120
+
+
+def test_a_smooth_function_is_a_regularizer() -> None:
+    def spread(G: Any) -> Any:
+        return 0.5 * float(np.sum(G * G)), G
+
+    result = solve(DATA.C, DATA.a, DATA.b, entropy=ENTROPY, regularizers=[cg.smooth.Function(spread)], tol=1e-7)
+    plain = solve(DATA.C, DATA.a, DATA.b, entropy=ENTROPY, tol=1e-7)
+    assert result.success
+    assert result.lower_bound >= plain.lower_bound
+    assert np.sum(result.plan**2) <= np.sum(plain.plan**2) + 1e-6

@@ -2,13 +2,13 @@
 
     from condgrad.compat.pot import gcg      # in place of: from ot.optim import gcg
 
-Arguments and return values are those of POT 0.9. What differs: the plan has exact marginals, `stopThr` and `stopThr2`
-bound the certified gap (relative and absolute) instead of the last change of the objective, and the log says more.
+Arguments and return values are those of POT 0.9, but for options of its inner solver. What differs: the plan has exact
+marginals, `stopThr` and `stopThr2` bound the certified gap (relative and absolute) instead of the last change of the
+objective, and the log says more.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +16,8 @@ from typing import Any
 from condgrad import _checks, sets, simple, smooth
 from condgrad._arrays import Array, Space, floating, is_torch
 from condgrad.certificate import Certificate, Iterate
-from condgrad.loop import Progress
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,8 @@ def gcg(
 ) -> Any:
     """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b.
 
-    Returns the plan, or `(plan, log)` with the losses, the certified `gap` and `lower_bound`, and the `status`.
+    Returns the plan, or `(plan, log)` with the losses (of the whole objective, entropy included), the number of
+    iterations `niter`, the certified `gap` and `lower_bound`, and the `status`.
     `numInnerItermax` is accepted and not needed: the inner accuracy follows the gap.
     """
     M = floating("M", M, ndim=2)
@@ -74,12 +72,13 @@ def gcg(
         None if G0 is None else P.rounded(Space.of(M).hold(floating("G0", G0))),
         max_iter=numItermax,
         stop=EitherGap(stopThr, stopThr2),
-        callback=_say if verbose else None,
+        progress=verbose,
     )
     if not log:
         return result.x
     return result.x, {
         "loss": result.trace["value"].tolist(),
+        "niter": result.iterations,
         "gap": result.gap,
         "lower_bound": result.lower_bound,
         "status": result.status.name,
@@ -96,7 +95,3 @@ def _weights(name: str, weights: Any, M: Array, axis: int) -> Array:
 def _value_and_gradient(f: Any, df: Any, weight: float, G: Array) -> tuple[float, Array]:
     G = G.detach() if is_torch(G) else G
     return weight * float(f(G)), weight * df(G)
-
-
-def _say(now: Progress) -> None:
-    logger.info("iteration %d: loss %.8e, certified gap %.2e", now.iteration, now.value, now.gap)

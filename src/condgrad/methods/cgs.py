@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from condgrad._arrays import Array, differences, dot, precision
+from condgrad._arrays import Array, differences, dot, mixed, precision
 from condgrad.certificate import Candidate, Iterate, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
 from condgrad.steps import Move, StepRule, checked_fractions
@@ -25,7 +25,7 @@ class CGS:
     memory: int = 0
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, precision(x)
+        f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
         here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
         share, accuracy = 0.1, 0.1 * max(1.0, abs(here.value + g_here))
         remembered: deque[tuple[Array, Any]] = deque(maxlen=self.memory)
@@ -42,12 +42,12 @@ class CGS:
                 x,
                 value,
                 bound,
-                c,
-                a,
-                k + 1,
-                inner,
-                noise,
-                Candidate(s, there.value + g_there) if f.mixes else None,
+                gradient=c,
+                step=a,
+                oracle_calls=k + 1,
+                inner_iterations=inner,
+                noise=noise,
+                candidate=Candidate(s, there.value + g_there) if f.mixes else None,
             )
             points, ends = [s, *(p for p, _ in remembered)], [there, *(e for _, e in remembered)]
             directions = differences(points, x)
@@ -68,11 +68,3 @@ class CGS:
             here, g_here = here.moved(x, ends, fractions), g.value(x)
             remembered.append((s, there))
             del c, directions, move  # as large as x, each: not to be held while the oracle works
-
-
-def mixed(x: Array, points: list[Array], fractions: Any) -> Array:
-    """(1 - sum a) x + sum_i a_i points[i]: a convex combination, so that signs survive rounding."""
-    result = (1.0 - float(fractions.sum())) * x
-    for fraction, point in zip(fractions.tolist(), points, strict=True):
-        result += fraction * point
-    return result

@@ -24,6 +24,10 @@ class DualPoint(Protocol):
     def dual(self) -> float:
         """D_t(z)."""
 
+    @property
+    def magnitude(self) -> float:
+        """The size of its terms before they cancel."""
+
 
 class Primal(NamedTuple):
     """A feasible point from a dual one."""
@@ -94,10 +98,11 @@ class Newton:
 
     f: Smooth
     g: Simple
+    model: DualModel
     shrink: float = 0.25
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        model, unit = dual_model(self.f, self.g), precision(x)
+        model, unit = self.model, max(precision(x), self.f.unit)
         smooth, simple = self.f.at(x).value, self.g.value(x)
         z = model.start(x)
         t = model.first_stage(z, smooth, simple)
@@ -107,10 +112,10 @@ class Newton:
         while True:
             value = primal.smooth + primal.simple
             gap = primal.smooth + t * primal.simple - point.dual
-            noise = rounding_noise(unit, primal.smooth, primal.simple, point.dual)
             # a bound on F itself holds at t = 1 alone
-            dual = point.dual if t == 1.0 else model.evaluate(z, 1.0).dual
-            lower = tangent_bound(dual, 0.0, noise)
+            proof = point if t == 1.0 else model.evaluate(z, 1.0)
+            noise = rounding_noise(unit, primal.smooth, primal.simple, proof.magnitude)
+            lower = tangent_bound(proof.dual, 0.0, noise)
             k += 1
             yield Iterate(like(primal.x, x), value, lower, None, step, k, inner, noise)
             if t > 1.0 and gap <= model.stage_tolerance(t):

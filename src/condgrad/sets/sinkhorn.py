@@ -12,15 +12,16 @@ not fall. What comes back is a plan of exact marginals and D, whatever the numbe
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
-import numpy as np
-
-from condgrad._arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, total
+from condgrad._arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, smallest, total
 from condgrad.sets.anderson import Anderson
 
-LARGEST_LOG_SCALING = 60.0
-"""Beyond exp of this a scaling is absorbed: products of two stay far from the limits of a float."""
+
+def largest_log_scaling(x: Array) -> float:
+    """Beyond exp of this (59 in float64, 7 in float32) a scaling is absorbed, far from the limits of a float."""
+    return -math.log(smallest(x)) / 12.0
 
 
 class Potentials(NamedTuple):
@@ -107,7 +108,7 @@ class Scaling:
         """Put the potential v into the kernel; scalings start from 1."""
         self.form_kernel(v)
         xp = namespace(v)
-        if float(xp.min(xp.sum(self.K, axis=0) / self.b)) < np.exp(-LARGEST_LOG_SCALING):
+        if float(xp.min(xp.sum(self.K, axis=0) / self.b)) < math.exp(-largest_log_scaling(v)):
             self.form_kernel(self.lifted_columns())
         self.anderson.forget()
         self.state = self.evaluate(xp.zeros_like(v))
@@ -145,21 +146,21 @@ class Scaling:
         columns = s * (self.K.T @ rows)
         dual = dot(self.a, self.u + self.weight * xp.log(rows)) + dot(self.b, self.v + self.weight * x)
         self.passes += 1
-        return State(x, rows, columns, dual, total(xp.abs(columns - self.b)), x + self.log_b - xp.log(columns))
+        return State(x, rows, columns, dual, total(xp.abs(columns - self.b)), x + self.log_b - log_or_least(columns))
 
     def iterate(self, aim: float, max_passes: int) -> None:
         """Until the marginal error is within `aim`, the passes are spent, or rounding stops all progress."""
-        xp = namespace(self.v)
+        xp, limit = namespace(self.v), largest_log_scaling(self.v)
         while self.state.error > aim and self.passes < max_passes and not self.stuck:
             before = self.state
-            if float(xp.max(xp.abs(before.image))) > LARGEST_LOG_SCALING:
+            if float(xp.max(xp.abs(before.image))) > limit:
                 self.restart(self.v + self.weight * before.image)
                 continue
             trial = self.anderson.propose(before.x, before.image)
-            far = float(xp.max(xp.abs(trial))) > LARGEST_LOG_SCALING
+            far = not float(xp.max(xp.abs(trial))) <= limit
             if not far:
                 self.state = self.evaluate(trial)
-            if far or self.state.dual < before.dual:
+            if far or not self.state.dual >= before.dual:
                 # the extrapolation went too far; Sinkhorn's own step cannot
                 self.anderson.forget()
                 self.state = self.evaluate(before.image)

@@ -10,13 +10,11 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, at_least, combine, dot, namespace, total
+from condgrad._arrays import Array, at_least, namespace, total
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple, checked_set
-from condgrad.restriction import Local, Restriction
+from condgrad.restriction import Restriction, Sampled
 from condgrad.sets.balls import matrix
 
 
@@ -64,7 +62,7 @@ class Norm(Simple):
         return Answer(point, linear.bound, self.value(point))
 
     def along(self, x: Array, directions: Array) -> Restriction:
-        return NormRestriction(self, x, directions)
+        return Sampled(self.value, lambda y: (self.value(y), self.weight * self.subgradient(y)), x, directions)
 
 
 class L1Norm(Norm):
@@ -114,19 +112,3 @@ class NuclearNorm(Norm):
     def masked(self, s: Array, soft: Array) -> Array:
         xp = namespace(s)
         return s if bool(xp.any(soft != 0)) else xp.zeros_like(s)
-
-
-class NormRestriction:
-    """a -> weight |x + sum_i a_i directions[i]|: slopes but no curvature, because of the kinks."""
-
-    def __init__(self, g: Norm, x: Array, directions: Array) -> None:
-        self.g, self.x, self.directions = g, x, directions
-
-    def value(self, a: Vector) -> float:
-        return self.g.value(self.x + combine(a, self.directions))
-
-    def local(self, a: Vector) -> Local:
-        x = self.x + combine(a, self.directions)
-        subgradient = self.g.subgradient(x)
-        slope = self.g.weight * np.array([dot(subgradient, d) for d in self.directions])
-        return Local(self.g.value(x), slope, None)

@@ -6,12 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from condgrad._arrays import Array, Space, Vector, all_finite, combine, dot, returned, scalar
-from condgrad.errors import MissingAbility, NotFiniteError
+from condgrad._arrays import Array, Space, all_finite, dot, precision, returned, scalar
+from condgrad.errors import ContradictionError, MissingAbility, NotFiniteError
 from condgrad.problem import Answer, Set, Simple, checked_set
-from condgrad.restriction import Local, Restriction
+from condgrad.restriction import Restriction, Sampled
 
 
 class Unknown(Set):
@@ -38,7 +36,7 @@ class Oracle(Simple):
         c -> a minimiser of <c, s> + g(s), which is then taken to be exact, or an `Answer(point, bound)`
         with a lower bound of its own.
     on : set, optional
-        Where g lives, for a start point and a check of x0.
+        Where g lives, for a start point and a check of x0 and of the points that argmin returns.
     gradient : callable, optional
         x -> grad g(x); exact steps are faster with it, and `method="cg"` needs it.
     """
@@ -65,10 +63,6 @@ class Oracle(Simple):
     def value(self, x: Array) -> float:
         return scalar("the value of your Oracle", self._value(x))
 
-    @property
-    def differentiable(self) -> bool:
-        return self._gradient is not None
-
     def gradient(self, x: Array) -> Array:
         if self._gradient is None:
             raise MissingAbility("this Oracle has no gradient: pass gradient=")
@@ -85,29 +79,18 @@ class Oracle(Simple):
         value = self.value(point)
         return Answer(point, dot(c, point) + value, value)
 
-    @staticmethod
-    def _point(point: Any, c: Array) -> Array:
+    def _point(self, point: Any, c: Array) -> Array:
         point = returned("the point of your Oracle (alone, or in an Answer)", point, c)
         if not all_finite(point):
             raise NotFiniteError("your Oracle returned a point with NaN or infinite entries")
+        if not self.on.contains(point, max(1e-6, 100.0 * precision(point))):
+            raise ContradictionError(
+                f"your Oracle returned a point outside {self.on!r}, by {self.on.violation(point):.3g}"
+            )
         return point
 
     def along(self, x: Array, directions: Array) -> Restriction:
-        return OracleRestriction(self, x, directions)
+        def both(y: Array) -> tuple[float, Array | None]:
+            return self.value(y), None if self._gradient is None else self.gradient(y)
 
-
-class OracleRestriction:
-    """a -> g(x + sum_i a_i directions[i]), with slopes if the user gave a gradient."""
-
-    def __init__(self, g: Oracle, x: Array, directions: Array) -> None:
-        self.g, self.x, self.directions = g, x, directions
-
-    def value(self, a: Vector) -> float:
-        return self.g.value(self.x + combine(a, self.directions))
-
-    def local(self, a: Vector) -> Local:
-        x = self.x + combine(a, self.directions)
-        if not self.g.differentiable:
-            return Local(self.g.value(x), None, None)
-        gradient = self.g.gradient(x)
-        return Local(self.g.value(x), np.array([dot(gradient, d) for d in self.directions]), None)
+        return Sampled(self.value, both, x, directions)

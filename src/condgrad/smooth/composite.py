@@ -16,9 +16,9 @@ from condgrad._arrays import (
     dots,
     double,
     gram,
+    mixed,
     namespace,
     product,
-    product_transposed,
     spectral_norm,
     stack,
 )
@@ -74,7 +74,7 @@ class CompositeEvaluation:
         theta = self.theta
         if theta.dtype != self.K.dtype:
             theta = namespace(theta).astype(theta, self.K.dtype)
-        return product_transposed(self.K, theta)
+        return self.K.T @ theta
 
     @property
     def offset(self) -> float:
@@ -91,10 +91,7 @@ class CompositeEvaluation:
         return Quadratic(self.value, dots(line.directions, self.theta), gram(line.directions, self.h.curvature(self.z)))
 
     def moved(self, x: Array, others: Sequence[CompositeEvaluation], a: Vector) -> CompositeEvaluation:
-        z = (1.0 - float(a.sum())) * self.z
-        for weight, other in zip(a.tolist(), others, strict=True):
-            z = z + weight * other.z
-        return CompositeEvaluation(self.K, self.h, z)
+        return CompositeEvaluation(self.K, self.h, mixed(self.z, [other.z for other in others], a))
 
 
 class CompositeRestriction:

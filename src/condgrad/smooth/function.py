@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, all_finite, combine, dot, is_torch, namespace, returned, scalar
+from condgrad._arrays import Array, Vector, all_finite, dot, is_torch, namespace, returned, scalar
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Smooth
-from condgrad.restriction import Local, Restriction
+from condgrad.restriction import Restriction, Sampled
 
 
 class Function(Smooth):
@@ -112,21 +110,8 @@ class FunctionEvaluation:
         return dot(size(self.gradient), size(other.x))
 
     def along(self, others: Sequence[FunctionEvaluation], directions: Array) -> Restriction:
-        return FunctionRestriction(self.f, self.x, directions)
+        both = self.f.value_and_gradient
+        return Sampled(lambda y: both(y)[0], both, self.x, directions)
 
     def moved(self, x: Array, others: Sequence[FunctionEvaluation], a: Vector) -> FunctionEvaluation:
         return FunctionEvaluation(self.f, x)
-
-
-class FunctionRestriction:
-    """a -> f(x + sum_i a_i directions[i]), each time a call; nobody knows its curvature."""
-
-    def __init__(self, f: Function, x: Array, directions: Array) -> None:
-        self.f, self.x, self.directions = f, x, directions
-
-    def value(self, a: Vector) -> float:
-        return self.local(a).value
-
-    def local(self, a: Vector) -> Local:
-        value, gradient = self.f.value_and_gradient(self.x + combine(a, self.directions))
-        return Local(value, np.array([dot(gradient, d) for d in self.directions]), None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, Vector, at_least, combine, host, namespace, smallest, total
+from condgrad._arrays import Array, Vector, at_least, combine, host, namespace, smallest, total
 from condgrad.problem import Smooth
 from condgrad.restriction import Local, Restriction
 
@@ -22,7 +22,7 @@ class GroupLasso(Smooth):
     Parameters
     ----------
     labels : sequence
-        A class for each row of the plan, of any hashable kind.
+        A class for each row of the plan: numbers or strings.
     weight : float
     """
 
@@ -34,8 +34,6 @@ class GroupLasso(Smooth):
         self.rows = [np.flatnonzero(codes == k) for k in range(len(self.classes))]
         self.size = len(labels)
         self.weight = _checks.number("weight", weight, at_least=0.0)
-
-    space: Space | None = None
 
     def __repr__(self) -> str:
         return f"GroupLasso({self.size} rows in {len(self.classes)} classes)"

@@ -47,9 +47,10 @@ class LinearEvaluation:
         return dot(self.gradient, self._x)
 
     def magnitude(self, other: LinearEvaluation) -> float:
-        if self._one_signed:
-            return abs(other.value)
-        size = namespace(self.gradient).abs
+        xp = namespace(self.gradient)
+        if self._one_signed and float(xp.min(other._x)) >= 0.0:
+            return abs(other.value)  # nothing cancels
+        size = xp.abs
         return dot(size(self.gradient), size(other._x))
 
     def along(self, others: Sequence[LinearEvaluation], directions: Array) -> Restriction:

@@ -20,6 +20,7 @@ from condgrad._arrays import (
     is_sparse_tensor,
     like,
     matrix_like,
+    mixed,
     namespace,
     principal_block,
     product,
@@ -97,11 +98,12 @@ class MomentEvaluation:
 
     @cached_property
     def U(self) -> Array:
-        """Half the gradient in P, doubled: 2 source_weight Ls P."""
+        """The gradient in P, 2 source_weight Ls P."""
         return (2.0 * self.f.source_weight) * product(self.f.Ls, self.P)
 
     @cached_property
     def V(self) -> Array:
+        """The gradient in Q."""
         return (2.0 * self.f.target_weight) * product(self.f.Lt, self.Q)
 
     @cached_property
@@ -119,8 +121,10 @@ class MomentEvaluation:
         return -self.value  # a quadratic form: <gradient, G> is twice the value
 
     def magnitude(self, other: MomentEvaluation) -> float:
-        size = namespace(self.P).abs
-        return dot(size(self.U), size(other.P)) + dot(size(self.V), size(other.Q))
+        # Laplacians of far-off coordinates cancel already within the product with L
+        size, f = namespace(self.P).abs, self.f
+        source = 2.0 * f.source_weight * dot(product(abs(f.Ls), size(self.P)), size(other.P))
+        return source + 2.0 * f.target_weight * dot(product(abs(f.Lt), size(self.Q)), size(other.Q))
 
     def along(self, others: Sequence[MomentEvaluation], directions: Array) -> Restriction:
         dP = stack([other.P - self.P for other in others])
@@ -131,11 +135,8 @@ class MomentEvaluation:
         return Quadratic(self.value, slope, _inner(dP, bent_P) + _inner(dQ, bent_Q))
 
     def moved(self, x: Array, others: Sequence[MomentEvaluation], a: Vector) -> MomentEvaluation:
-        rest = 1.0 - float(a.sum())
-        P, Q = rest * self.P, rest * self.Q
-        for weight, other in zip(a.tolist(), others, strict=True):
-            P, Q = P + weight * other.P, Q + weight * other.Q
-        return MomentEvaluation(self.f, P, Q)
+        P, Q = ([other.P for other in others], [other.Q for other in others])
+        return MomentEvaluation(self.f, mixed(self.P, P, a), mixed(self.Q, Q, a))
 
 
 def _inner(left: Array, right: Array) -> Any:
@@ -149,6 +150,8 @@ def _laplacian(name: str, L: Any, n: int, X: Array) -> Matrix:
         L = data_matrix(name, L)
     if tuple(L.shape) != (n, n):
         raise ValueError(f"{name} must have shape {(n, n)}, got {tuple(L.shape)}")
+    if not is_sparse_tensor(L) and float(abs(L - L.T).max()) > 1e-8 * float(abs(L).max()):
+        raise ValueError(f"{name} must be symmetric")
     return matrix_like(L, X)
 
 

@@ -38,6 +38,7 @@ from condgrad.sets import Transport
 from condgrad.simple import Entropy
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import Linear, TransportLaplacian
+from condgrad.smooth.transport_laplacian import MomentEvaluation
 
 
 class Moments(NamedTuple):
@@ -54,7 +55,7 @@ class EntropicLaplacian:
     def __init__(self, C: Array, a: Array, b: Array, entropy: float, laplacian: TransportLaplacian | None) -> None:
         xp = namespace(C)
         self.C, self.a, self.b, self.entropy, self.laplacian = C, a, b, entropy, laplacian
-        self.P = Transport(a, b)
+        self.polytope = Transport(a, b)
         empty = C[:, :0], C.T[:, :0]
         self.Xs, self.Xt = empty if laplacian is None else (laplacian.Xs, laplacian.Xt)
         self.log_a, self.size = xp.log(a), C.shape[1]
@@ -87,22 +88,25 @@ class EntropicLaplacian:
         return min(t, farthest)
 
     def stage_tolerance(self, t: float) -> float:
-        return 0.1 * t * self.entropy * self.P.mass
+        return 0.1 * t * self.entropy * self.polytope.mass
 
     def moved(self, z: Moments, direction: Moments, step: float) -> Moments:
-        return Moments(*(old + step * new for old, new in zip(z, direction, strict=True)))
+        v, P, Q = (old + step * new for old, new in zip(z, direction, strict=True))
+        # a constant in v means nothing to the plan and drowns the digits of the dual
+        return Moments(v - dot(self.b, v) / self.polytope.mass, P, Q)
 
     def evaluate(self, z: Moments, t: float) -> Plan:
         return Plan(self, z, t * self.entropy)
 
     def primal(self, point: Plan) -> Primal:
-        plan = self.P.rounded(point.S)
+        plan = self.polytope.rounded(point.S)
         P, Q = plan @ self.Xt, plan.T @ self.Xs
         quadratic = 0.5 * (dot(P, self.bent_P(P)) + dot(Q, self.bent_Q(Q)))
         return Primal(plan, dot(self.C, plan) + quadratic, self.entropy * negentropy(plan))
 
     def ascent(self, point: Plan, gap: float) -> Ascent:
-        return NewtonSystem(self, point).solve(min(0.1, math.sqrt(max(gap, 0.0))))
+        relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
+        return NewtonSystem(self, point).solve(min(0.1, math.sqrt(relative)))
 
 
 class Plan:
@@ -127,6 +131,11 @@ class Plan:
             self.S[rows] = kernel
             u[rows] = entropy * (model.log_a[rows] - xp.log(sums) - top)
         self.dual = dot(model.a, u) + dot(model.b, z.v) - 0.5 * (dot(z.P, U) + dot(z.Q, V))
+        self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
+        if model.laplacian is not None:
+            moments = MomentEvaluation(model.laplacian, z.P, z.Q)
+            # once for the quadratic, once for the cost that it is linearised to
+            self.magnitude += 2.0 * moments.magnitude(moments)
 
 
 class NewtonSystem:
@@ -147,10 +156,9 @@ class NewtonSystem:
         scaled = self.S / xp.sqrt(self.model.a)[:, None]
         block = -(scaled.T @ scaled)
         diagonal = xp.arange(block.shape[0])
-        unit = 1e-14 * float(xp.max(self.columns))
-        block[diagonal, diagonal] += self.columns + unit
-        block += self.columns[:, None] * (self.columns / self.model.P.mass)[None, :]
-        return cholesky(block)
+        block[diagonal, diagonal] += self.columns
+        block += self.columns[:, None] * (self.columns / self.model.polytope.mass)[None, :]
+        return cholesky(block, ridge=1e-14 * float(xp.max(self.columns)))
 
     def solve_v(self, r: Array) -> Array:
         return self.entropy * solve_cholesky(self.factor, r)
@@ -284,10 +292,9 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
     if len(laplacians) > 1 or len(laplacians) + len(costs) < len(terms) or not costs:
         return None
     C = double(sum(w * t.C for w, t in costs))
-    # exact masses, also where the weights came in float32
     laplacian = laplacians[0][1].scaled(laplacians[0][0], C) if laplacians else None
     xp, a, b = namespace(C), like(g.on.a, C), like(g.on.b, C)
-    b = b * (total(a) / total(b))
+    b = b * (total(a) / total(b))  # exact masses, also where the weights came in float32
     rows, columns = xp.nonzero(a > 0)[0], xp.nonzero(b > 0)[0]
     if len(rows) == len(a) and len(columns) == len(b):
         return EntropicLaplacian(C, a, b, g.weight, laplacian)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 from condgrad import _checks, smooth
@@ -15,7 +15,7 @@ class Regularizer(Protocol):
         """The regulariser as a function of the plan."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Laplacian:
     """weight * (source tr(Xt' G' Ls G Xt) + target tr(Xs' G Lt G' Xs)): neighbours move alike, both ways.
 
@@ -40,6 +40,7 @@ class Laplacian:
     Xs: Any
     Xt: Any
     weight: float
+    _: KW_ONLY
     neighbors: int = 10
     normalized: bool = True
     source: float = 1.0
@@ -60,6 +61,11 @@ class Laplacian:
             target_weight=weight * _checks.number("target", self.target, at_least=0.0),
         )
 
+    def __repr__(self) -> str:
+        return (
+            f"transport.Laplacian({len(self.Xs)} x {len(self.Xt)}, weight={self.weight:g}, neighbors={self.neighbors})"
+        )
+
     def _laplacian(self, side: str, X: Any, L: Any, W: Any) -> Any:
         if L is not None and W is not None:
             raise ValueError(f"give L{side} or W{side}, not both")
@@ -68,7 +74,7 @@ class Laplacian:
         return graph_laplacian(neighbor_graph(X, self.neighbors) if W is None else W, normalized=self.normalized)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupLasso:
     """weight * sum over target points and classes of the norm of what they receive: one class for each target.
 
@@ -81,6 +87,9 @@ class GroupLasso:
 
     labels: Any
     weight: float
+
+    def __repr__(self) -> str:
+        return f"transport.GroupLasso({len(self.labels)} labels, weight={self.weight:g})"
 
     def smooth_part(self) -> Smooth:
         return smooth.GroupLasso(self.labels, weight=self.weight)

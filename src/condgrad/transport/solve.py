@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, floating
+from condgrad._arrays import Array, Space, double_like, floating, is_torch, namespace
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
-from condgrad.problem import Simple, Smooth
+from condgrad.problem import Simple, Smooth, Sum
 from condgrad.result import Result, Status, Trace
 from condgrad.sets.sinkhorn import Potentials
-from condgrad.steps import StepRule
+from condgrad.steps import Exact, StepRule, step_rule
+from condgrad.stopping import RelativeGap
 from condgrad.transport.regularizers import Regularizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TransportResult:
     """A plan with exact marginals and the proof of how good it is."""
 
@@ -59,12 +61,27 @@ class TransportResult:
     def trace(self) -> Trace:
         return self.result.trace
 
-    @property
+    @cached_property
     def potentials(self) -> Potentials:
-        """Row and column potentials (u, v) of the linearised problem at the plan."""
+        """Row and column potentials of the problem linearised at the plan, computed when first asked for.
+
+        With M = cost + gradient of the regularisers, plan ~ exp((u_i + v_j - M_ij)/entropy); for entropy = 0 they are
+        optimal prices, u_i + v_j <= M_ij. Points without weight have -inf.
+        """
         f, g = self.problem
         answer = g.argmin(f.at(self.plan).gradient, accuracy=1e-3 * max(self.gap, 1e-12 * abs(self.value)))
         return answer.warm
+
+    @property
+    def cost(self) -> float:
+        """<cost, plan>, without entropy and regularisers."""
+        f = self.problem[0]
+        terms = zip(f.weights, f.terms, strict=True) if isinstance(f, Sum) else [(1.0, f)]
+        return sum(w * term.at(self.plan).value for w, term in terms if isinstance(term, smooth.Linear))
+
+    def barycenters(self, Y: Array) -> Array:
+        """Where each source goes: the mean of Y, a row a target, under the source's share of the plan."""
+        return self.apply(Y) / self.plan.sum(1)[:, None]
 
     def apply(self, Y: Array) -> Array:
         """plan @ Y."""
@@ -77,11 +94,36 @@ class TransportResult:
     def __str__(self) -> str:
         return str(self.result)
 
+    def __repr__(self) -> str:
+        n, m = self.plan.shape
+        return f"TransportResult({n} x {m}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
+
+
+def _weights(name: str, weights: Any, C: Array, axis: int) -> Array:
+    """Weights of the kind of the cost; uniform ones for None."""
+    size = C.shape[axis]
+    if weights is None:
+        return Space.of(C, shape=(size,)).full(1.0 / size)
+    weights = floating(name, weights, ndim=1)
+    if weights.shape[0] != size:
+        raise ValueError(
+            f"{name} must have {size} weights, for a cost of {' x '.join(map(str, C.shape))}, got {len(weights)}"
+        )
+    return double_like(weights, C) if is_torch(C) else weights
+
+
+def _scale(C: Array, mass: float) -> float:
+    """What plans of this problem can differ by, where that is less than 1."""
+    xp = namespace(C)
+    return min(1.0, mass * float(xp.max(C) - xp.min(C))) or 1.0
+
 
 def _checked(regularizers: Any) -> Sequence[Regularizer]:
-    if not isinstance(regularizers, list | tuple) or not all(hasattr(r, "smooth_part") for r in regularizers):
+    if not isinstance(regularizers, list | tuple) or not all(
+        isinstance(r, Smooth) or hasattr(r, "smooth_part") for r in regularizers
+    ):
         raise TypeError(
-            "regularizers must be a list of transport.Laplacian, transport.GroupLasso or objects with smooth_part(), "
+            "regularizers must be a list of transport.Laplacian, transport.GroupLasso or smooth functions of the plan, "
             f"got {regularizers!r}"
         )
     return regularizers
@@ -98,7 +140,7 @@ def solve(
     step: str | StepRule = "exact",
     memory: int | None = None,
     start: Any = None,
-    engine: str = "highs",
+    engine: str = "auto",
     tol: float = 1e-6,
     max_iter: int = 10_000,
     time_limit: float | None = None,
@@ -113,11 +155,12 @@ def solve(
     a, b : arrays, optional
         Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default.
     entropy : float
-        Weight of sum G log G; 0 for none, which makes every method the plain conditional gradient.
+        Weight of sum G log G; 0 for none, which leaves the plain conditional gradient over linear programs.
     regularizers : sequence
-        `transport.Laplacian`, `transport.GroupLasso`, or your own with a `smooth_part()`.
+        `transport.Laplacian`, `transport.GroupLasso`, or any smooth function of the plan (`condgrad.smooth`).
     method, step, tol, max_iter, time_limit, callback, progress
-        As in `condgrad.minimize`.
+        As in `condgrad.minimize`, but that a problem smaller than 1 is measured by its own size: the gap is to be
+        within tol * max(|value|, min(1, mass * range of the cost)).
     memory : int, optional
         As in `condgrad.minimize`; by default 3 with exact steps, which alone can use it.
     start : array, optional
@@ -129,17 +172,12 @@ def solve(
     n, m = C.shape
     if n == 0 or m == 0:
         raise ValueError(f"cost must not be empty, got shape {(n, m)}")
-    a = Space.of(C, shape=(n,)).full(1.0 / n) if a is None else a
-    b = Space.of(C, shape=(m,)).full(1.0 / m) if b is None else b
-    P = sets.Transport(a, b, engine=engine)
-    for name, weights, size in (("a", P.a, n), ("b", P.b, m)):
-        if weights.shape[0] != size:
-            raise ValueError(f"{name} must have {size} weights, for a cost of {n} x {m}, got {weights.shape[0]}")
+    P = sets.Transport(_weights("a", a, C, 0), _weights("b", b, C, 1), engine=engine)
     f: Smooth = smooth.Linear(C)
     for regularizer in _checked(regularizers):
-        f = f + regularizer.smooth_part()
+        f = f + (regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part())
     if memory is None:
-        memory = 3 if step == "exact" and method in ("cgs", "cg") else 0
+        memory = 3 if method in ("cgs", "cg") and isinstance(step_rule(step), Exact) else 0
     entropy = _checks.number("entropy", entropy, at_least=0.0)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
     result = minimize(
@@ -149,7 +187,7 @@ def solve(
         method=method,
         step=step,
         memory=memory,
-        tol=tol,
+        stop=RelativeGap(tol, scale=_scale(C, P.mass)),
         max_iter=max_iter,
         time_limit=time_limit,
         callback=callback,

@@ -12,15 +12,13 @@ from condgrad.sets.linprog.marginals import marginal_matrix
 
 def solve(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
     n, m = cost.shape
-    # unit mass and unit cost: the tolerances of HiGHS are absolute
-    mass, height = a.sum() or 1.0, np.abs(cost).max() or 1.0
     solution = linprog(
-        cost.ravel() / height,
+        cost.ravel(),
         A_eq=marginal_matrix(n, m),
-        b_eq=np.concatenate([a, b]) / mass,
+        b_eq=np.concatenate([a, b]),
         bounds=(0, None),
         method="highs",
     )
     if solution.x is None:
         raise RuntimeError(f"HiGHS found no plan: {solution.message}")
-    return np.clip(solution.x, 0.0, None).reshape(n, m) * mass, solution.eqlin.marginals[:n] * height
+    return np.clip(solution.x, 0.0, None).reshape(n, m), solution.eqlin.marginals[:n]
