@@ -191,8 +191,10 @@ class Problem:
         """Whether the pair can work at all."""
         if method == "cg" and not self.gradient:
             return False
-        # a linearised g has no smoothness constant of its own
-        return step != "short" or (self.smoothness and (method == "cgs" or isinstance(self.g, cg.simple.Zero)))
+        # a linearised g needs a smoothness constant as well
+        return step != "short" or (
+            self.smoothness and (method == "cgs" or isinstance(self.g, cg.simple.Zero | cg.simple.Ridge))
+        )
 
     def promises(self, step: str) -> bool:
         """Whether CGS has a linear rate."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -191,6 +191,11 @@ def double_like(values: Array, x: Array) -> Array:
     return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(x))
 
 
+def detached(x: Array) -> Array:
+    """x without autograd's history."""
+    return x.detach() if is_torch(x) else x
+
+
 def copied(x: Array) -> Array:
     return namespace(x).asarray(x, copy=True)
 
@@ -198,6 +203,12 @@ def copied(x: Array) -> Array:
 def like(values: Array, x: Array) -> Array:
     """Host values as an array of the kind of x."""
     return namespace(x).asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
+
+
+def largest_row_sum(K: Matrix) -> float:
+    """The largest absolute row sum, which for a symmetric matrix is no less than its norm."""
+    sums = abs(K).sum(1)
+    return float((sums.to_dense() if is_sparse_tensor(sums) else sums).max())
 
 
 def is_sparse_tensor(K: Matrix) -> bool:
@@ -340,6 +351,26 @@ def scalar(name: str, value: Any) -> float:
         return float(value.item() if shape else value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be one real number, got {value!r}") from error
+
+
+def call_with_autograd(call: Callable[[Array], Any], x: Array) -> Any:
+    """What `call` returns, with the gradient added where it returned a differentiable scalar alone."""
+    import torch
+
+    leaf = x.detach().requires_grad_()
+    with torch.enable_grad():
+        result = call(leaf)
+    if not is_torch(result):
+        if isinstance(result, tuple | list):
+            return tuple(part.detach() if is_torch(part) else part for part in result)
+        return result
+    if result.numel() != 1 or not result.requires_grad:
+        raise TypeError(
+            "a torch function must return one scalar that depends on x, "
+            f"got shape {tuple(result.shape)} with requires_grad={result.requires_grad}"
+        )
+    (gradient,) = torch.autograd.grad(result.reshape(()), leaf)
+    return result.detach(), gradient
 
 
 def data_matrix(name: str, value: Any) -> Matrix:

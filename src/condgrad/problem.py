@@ -264,6 +264,8 @@ class Simple(ABC):
     """Whether g may be asked at a float64 point in a float32 run."""
     strong_convexity: float = 0.0
     """mu with g(y) >= g(x) + <g'(x), y - x> + mu/2 |y - x|_2^2 on the set."""
+    smoothness: float | None = None
+    """The Lipschitz constant of its gradient, if it has one."""
 
     @abstractmethod
     def value(self, x: Array) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, floating, is_torch
+from condgrad._arrays import Array, Space, detached, floating
 from condgrad.certificate import Certificate, Iterate
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
@@ -93,5 +93,5 @@ def _weights(name: str, weights: Any, M: Array, axis: int) -> Array:
 
 
 def _value_and_gradient(f: Any, df: Any, weight: float, G: Array) -> tuple[float, Array]:
-    G = G.detach() if is_torch(G) else G
+    G = detached(G)
     return weight * float(f(G)), weight * df(G)

@@ -28,6 +28,10 @@ class Linearised(Smooth):
     def __init__(self, g: Simple) -> None:
         self.g, self.widens = g, g.widens
 
+    @property
+    def smoothness(self) -> float | None:
+        return self.g.smoothness
+
     def at(self, x: Array) -> LinearisedEvaluation:
         return LinearisedEvaluation(self.g, x)
 

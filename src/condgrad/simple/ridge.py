@@ -23,6 +23,10 @@ class Ridge(Simple):
         checked_set(self.on).require("project", by="Ridge")
 
     @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        return 2.0 * self.weight
+
+    @property
     def strong_convexity(self) -> float:  # type: ignore[override]
         return 2.0 * self.weight
 

@@ -17,6 +17,7 @@ class Zero(Simple):
     """g(x) = 0 on any set with a linear argmin."""
 
     on: Set
+    smoothness = 0.0
 
     def __post_init__(self) -> None:
         checked_set(self.on).require("linear_argmin", by="Zero")

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, all_finite, dot, is_torch, namespace, returned, scalar
+from condgrad._arrays import Array, Vector, all_finite, call_with_autograd, dot, is_torch, namespace, returned, scalar
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Smooth
 from condgrad.restriction import Restriction, Sampled
@@ -43,7 +43,7 @@ class Function(Smooth):
         return FunctionEvaluation(self, x)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        result = _call_with_autograd(self.call, x) if is_torch(x) else self.call(x)
+        result = call_with_autograd(self.call, x) if is_torch(x) else self.call(x)
         try:
             value, gradient = result
         except (TypeError, ValueError) as error:
@@ -61,26 +61,6 @@ class Function(Smooth):
 
     def __repr__(self) -> str:
         return f"Function({getattr(self.call, '__name__', 'callable')})"
-
-
-def _call_with_autograd(call: Callable[[Array], Any], x: Array) -> Any:
-    """What `call` returns, with the gradient added where it returned a differentiable scalar alone."""
-    import torch
-
-    leaf = x.detach().requires_grad_()
-    with torch.enable_grad():
-        result = call(leaf)
-    if not is_torch(result):
-        if isinstance(result, tuple | list):
-            return tuple(part.detach() if is_torch(part) else part for part in result)
-        return result
-    if result.numel() != 1 or not result.requires_grad:
-        raise TypeError(
-            "a torch function must return one scalar that depends on x, "
-            f"got shape {tuple(result.shape)} with requires_grad={result.requires_grad}"
-        )
-    (gradient,) = torch.autograd.grad(result.reshape(()), leaf)
-    return result.detach(), gradient
 
 
 class FunctionEvaluation:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, at_least, combine, host, namespace, smallest, total
+from condgrad._arrays import Array, Vector, at_least, combine, host, is_torch, namespace, smallest, total
 from condgrad.problem import Smooth
 from condgrad.restriction import Local, Restriction
 
@@ -27,7 +27,7 @@ class GroupLasso(Smooth):
     """
 
     def __init__(self, labels: Any, *, weight: float = 1.0) -> None:
-        labels = np.asarray(host(labels) if hasattr(labels, "detach") else labels)
+        labels = np.asarray(host(labels) if is_torch(labels) else labels)
         if labels.ndim != 1 or len(labels) == 0:
             raise ValueError(f"labels must hold one class a row, got shape {labels.shape}")
         self.classes, codes = np.unique(labels, return_inverse=True)

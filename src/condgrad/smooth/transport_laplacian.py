@@ -18,6 +18,7 @@ from condgrad._arrays import (
     dot,
     floating,
     is_sparse_tensor,
+    largest_row_sum,
     like,
     matrix_like,
     mixed,
@@ -80,9 +81,8 @@ class TransportLaplacian(Smooth):
     @cached_property
     def smoothness(self) -> float | None:
         def of(L: Matrix, X: Array) -> float:
-            # the largest absolute row sum of a symmetric matrix is no less than its norm
             xp = namespace(X)
-            return _largest_row_sum(L) * float(xp.max(xp.linalg.eigvalsh(X.T @ X)))
+            return largest_row_sum(L) * float(xp.max(xp.linalg.eigvalsh(X.T @ X)))
 
         return 2.0 * (self.source_weight * of(self.Ls, self.Xt) + self.target_weight * of(self.Lt, self.Xs))
 
@@ -153,8 +153,3 @@ def _laplacian(name: str, L: Any, n: int, X: Array) -> Matrix:
     if not is_sparse_tensor(L) and float(abs(L - L.T).max()) > 1e-8 * float(abs(L).max()):
         raise ValueError(f"{name} must be symmetric")
     return matrix_like(L, X)
-
-
-def _largest_row_sum(L: Matrix) -> float:
-    sums = abs(L).sum(1)
-    return float((sums.to_dense() if getattr(sums, "is_sparse", False) else sums).max())
