@@ -209,14 +209,6 @@ def test_product_is_in_the_wider_precision(matrix: str, narrow: str, torch: Any)
     assert str(found.dtype).endswith("float64")
 
 
-def test_product_transposed(kind: Kind) -> None:
-    """K' y, dense and sparse."""
-    K, y = _numbers(4, 3), _numbers(4)
-    np.testing.assert_array_equal(_arrays.host(_arrays.product_transposed(kind(K), kind(y))), K.T @ y)
-    for sparse in (scipy.sparse.csr_array(K), scipy.sparse.csc_array(K)):
-        np.testing.assert_array_equal(_arrays.product_transposed(sparse, y), K.T @ y)
-
-
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (1, 4), (4, 1), (1, 1)])
 def test_spectral_norm(kind: Kind, shape: tuple[int, int]) -> None:
     """The largest singular value, tall or wide, dense or sparse."""

@@ -343,10 +343,12 @@ class TestInterrupted:
         script.write_text(
             textwrap.dedent(
                 """
-                import sys, time
+                import signal, sys, time
                 import numpy as np
                 import condgrad as cg
 
+                # a shell may have started us with the signal ignored
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 data = np.load(sys.argv[1])
                 A, Y = data["A"], data["Y"]
 

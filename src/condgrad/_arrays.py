@@ -153,8 +153,9 @@ def differences(points: list[Array], x: Array) -> Array:
     return result
 
 
-BLOCK = 1 << 15
-"""Entries that a pass of several operations takes at a time, so that what lies between stays in the cache."""
+BLOCK, DEVICE_BLOCK = 1 << 15, 1 << 26
+"""Entries that a pass of several operations takes at a time, so that what lies between stays in the cache; on a GPU, so
+that it takes little memory."""
 
 
 def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
@@ -166,9 +167,9 @@ def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
 
 
 def row_blocks(x: Array) -> list[slice]:
-    """Slices of rows small enough for the cache; all rows at once where there is none to spare (a GPU)."""
-    rows = x.shape[0]
-    step = rows if is_torch(x) and x.device.type != "cpu" else max(1, BLOCK * rows // max(1, math.prod(x.shape)))
+    """Slices of rows for passes of several operations."""
+    rows, block = x.shape[0], DEVICE_BLOCK if is_torch(x) and x.device.type != "cpu" else BLOCK
+    step = max(1, block * rows // max(1, math.prod(x.shape)))
     return [slice(begin, begin + step) for begin in range(0, rows, step)]
 
 

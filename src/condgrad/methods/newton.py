@@ -112,10 +112,9 @@ class Newton:
         while True:
             value = primal.smooth + primal.simple
             gap = primal.smooth + t * primal.simple - point.dual
-            # a bound on F itself holds at t = 1 alone
-            proof = point if t == 1.0 else model.evaluate(z, 1.0)
-            noise = rounding_noise(unit, primal.smooth, primal.simple, proof.magnitude)
-            lower = tangent_bound(proof.dual, 0.0, noise)
+            dual, magnitude = self._proof(z, point, t)
+            noise = rounding_noise(unit, primal.smooth, primal.simple, magnitude)
+            lower = tangent_bound(dual, 0.0, noise)
             k += 1
             yield Iterate(like(primal.x, x), value, lower, None, step, k, inner, noise)
             if t > 1.0 and gap <= model.stage_tolerance(t):
@@ -131,6 +130,12 @@ class Newton:
                     return
                 t, point = 1.0, model.evaluate(z, 1.0)
             primal = model.primal(point)
+
+    def _proof(self, z: Any, point: Any, t: float) -> tuple[float, float]:
+        """The dual function of F itself, which is that at t = 1 alone, and the size of its terms."""
+        if t > 1.0:
+            point = self.model.evaluate(z, 1.0)
+        return point.dual, point.magnitude
 
     def _climb(
         self, model: DualModel, z: Any, point: Any, t: float, ascent: Ascent, noise: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad._arrays import Array, Space, at_least, dot, floating, host, like, namespace, total
+from condgrad._arrays import Array, Space, at_least, dot, floating, host, like, namespace, row_blocks, total
 from condgrad.problem import Answer, Set
 from condgrad.sets import sinkhorn
 from condgrad.sets.linprog import ENGINES
@@ -68,14 +68,19 @@ class Transport(Set):
         def shrink(have: Array, want: Array) -> Array:
             return xp.where(have > want, want / xp.where(have > 0, have, xp.ones_like(have)), xp.ones_like(have))
 
-        plan = plan * shrink(xp.sum(plan, axis=1), a)[:, None]
-        plan = plan * shrink(xp.sum(plan, axis=0), b)[None, :]
-        short_a = at_least(0.0, a - xp.sum(plan, axis=1))
-        short_b = at_least(0.0, b - xp.sum(plan, axis=0))
-        missing = total(short_a)
-        if missing == 0.0:
-            return plan
-        return plan + short_a[:, None] * (short_b / missing)[None, :]
+        by_row = shrink(xp.sum(plan, axis=1), a)
+        columns = plan.T @ by_row
+        by_column = shrink(columns, b)
+        short_a = at_least(0.0, a - by_row * (plan @ by_column))
+        short_b = at_least(0.0, b - by_column * columns)
+        missing = total(short_b)
+        spread = short_b / (missing or 1.0)
+        result = xp.empty_like(plan)
+        for rows in row_blocks(plan):
+            result[rows] = plan[rows] * by_column[None, :]
+            result[rows] *= by_row[rows][:, None]
+            result[rows] += short_a[rows][:, None] * spread[None, :]
+        return result
 
     def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         """Sinkhorn's algorithm, warm-started by the potentials of the last answer."""

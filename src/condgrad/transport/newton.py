@@ -153,8 +153,12 @@ class NewtonSystem:
     def factor(self) -> Any:
         """The Cholesky factor of the v-block, its constant mode lifted off zero."""
         xp = namespace(self.S)
-        scaled = self.S / xp.sqrt(self.model.a)[:, None]
-        block = -(scaled.T @ scaled)
+        # scaled in place and back: a copy would be as large as the plan
+        root = xp.sqrt(self.model.a)[:, None]
+        self.S /= root
+        block = self.S.T @ self.S
+        self.S *= root
+        block *= -1.0
         diagonal = xp.arange(block.shape[0])
         block[diagonal, diagonal] += self.columns
         block += self.columns[:, None] * (self.columns / self.model.polytope.mass)[None, :]
