@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -37,7 +38,7 @@ def namespace(x: Array) -> Any:
 
 
 def is_torch(x: object) -> bool:
-    return array_api_compat.is_torch_array(x)
+    return type(x) is not np.ndarray and array_api_compat.is_torch_array(x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +169,11 @@ def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
 
 def row_blocks(x: Array) -> list[slice]:
     """Slices of rows for passes of several operations."""
-    rows, block = x.shape[0], DEVICE_BLOCK if is_torch(x) and x.device.type != "cpu" else BLOCK
-    step = max(1, block * rows // max(1, math.prod(x.shape)))
+    rows, size = x.shape[0], math.prod(x.shape)
+    block = DEVICE_BLOCK if is_torch(x) and x.device.type != "cpu" else BLOCK
+    if size <= block:
+        return [slice(0, rows)]
+    step = max(1, block * rows // size)
     return [slice(begin, begin + step) for begin in range(0, rows, step)]
 
 
@@ -245,6 +249,8 @@ def precision(x: Array) -> float:
 
 def smallest(x: Array) -> float:
     """The smallest positive normal number of x's dtype: what log may be taken of."""
+    if x.dtype == np.float64:
+        return sys.float_info.min
     return float(namespace(x).finfo(x.dtype).smallest_normal)
 
 

@@ -81,8 +81,11 @@ class CompositeEvaluation:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: CompositeEvaluation) -> float:
-        size = namespace(self.z).abs
-        return dot(size(self.theta), size(other.z))
+        return dot(self._theta_size, namespace(self.z).abs(other.z))
+
+    @cached_property
+    def _theta_size(self) -> Array:
+        return namespace(self.theta).abs(self.theta)
 
     def along(self, others: Sequence[CompositeEvaluation], directions: Array) -> Restriction:
         line = CompositeRestriction(self.h, self.z, stack([other.z - self.z for other in others]))
