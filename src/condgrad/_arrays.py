@@ -155,8 +155,7 @@ def differences(points: list[Array], x: Array) -> Array:
 
 
 BLOCK, DEVICE_BLOCK = 1 << 15, 1 << 26
-"""Entries that a pass of several operations takes at a time, so that what lies between stays in the cache; on a GPU, so
-that it takes little memory."""
+"""Entries a pass takes at a time: what lies between stays in the cache, or on a GPU takes little memory."""
 
 
 def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
