@@ -121,11 +121,10 @@ class Exact:
         if size == 1 and isinstance(restriction, Quadratic):
             return np.array([_closed_form(restriction)])
         start = restriction.local(np.zeros(size))
-        if (
-            size > 1
-            and (fractions := minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance)) is not None
-        ):
-            return fractions
+        if size > 1:
+            best = minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance)
+            if best is not None:
+                return best
         fractions = np.zeros(size)
         line = restriction if size == 1 else FirstDirection(restriction, size)
         if start.slope is None:

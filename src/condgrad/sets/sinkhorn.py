@@ -78,6 +78,17 @@ def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, in
     return v, passes
 
 
+def normalised_rows(exponent: Array, a: Array) -> tuple[Array, Array]:
+    """exp(exponent) with its rows scaled to sums a, and the logarithms of the sums it had; spoils `exponent`."""
+    xp = namespace(exponent)
+    top = xp.max(exponent, axis=1)
+    exponent -= top[:, None]
+    kernel = xp.exp(exponent)
+    sums = xp.sum(kernel, axis=1)
+    kernel *= (a / sums)[:, None]
+    return kernel, xp.log(sums) + top
+
+
 class State(NamedTuple):
     """A log-scaling x of the columns, with all that two products with the kernel tell."""
 
@@ -121,13 +132,8 @@ class Scaling:
         for rows in row_blocks(self.c):
             exponent = v[None, :] - self.c[rows]
             exponent /= self.weight
-            top = xp.max(exponent, axis=1)
-            exponent -= top[:, None]
-            kernel = xp.exp(exponent)
-            sums = xp.sum(kernel, axis=1)
-            kernel *= (self.a[rows] / sums)[:, None]
-            self.K[rows] = kernel
-            self.u[rows] = self.weight * (self.log_a[rows] - xp.log(sums) - top)
+            self.K[rows], log_sums = normalised_rows(exponent, self.a[rows])
+            self.u[rows] = self.weight * (self.log_a[rows] - log_sums)
         self.passes += 1
 
     def lifted_columns(self) -> Array:

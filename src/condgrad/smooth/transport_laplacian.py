@@ -86,6 +86,14 @@ class TransportLaplacian(Smooth):
 
         return 2.0 * (self.source_weight * of(self.Ls, self.Xt) + self.target_weight * of(self.Lt, self.Xs))
 
+    def gradient_in_P(self, P: Array) -> Array:
+        """2 source_weight Ls P."""
+        return (2.0 * self.source_weight) * product(self.Ls, P)
+
+    def gradient_in_Q(self, Q: Array) -> Array:
+        """2 target_weight Lt Q."""
+        return (2.0 * self.target_weight) * product(self.Lt, Q)
+
     def at(self, x: Array) -> MomentEvaluation:
         return MomentEvaluation(self, x @ like(self.Xt, x), x.T @ like(self.Xs, x))
 
@@ -98,13 +106,13 @@ class MomentEvaluation:
 
     @cached_property
     def U(self) -> Array:
-        """The gradient in P, 2 source_weight Ls P."""
-        return (2.0 * self.f.source_weight) * product(self.f.Ls, self.P)
+        """The gradient in P."""
+        return self.f.gradient_in_P(self.P)
 
     @cached_property
     def V(self) -> Array:
         """The gradient in Q."""
-        return (2.0 * self.f.target_weight) * product(self.f.Lt, self.Q)
+        return self.f.gradient_in_Q(self.Q)
 
     @cached_property
     def value(self) -> float:

@@ -26,7 +26,6 @@ from condgrad._arrays import (
     like,
     log_or_least,
     namespace,
-    product,
     row_blocks,
     smallest,
     solve_cholesky,
@@ -35,6 +34,7 @@ from condgrad._arrays import (
 from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport
+from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.simple import Entropy
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import Linear, TransportLaplacian
@@ -64,12 +64,10 @@ class EntropicLaplacian:
         self.Xt_pairs, self.Xs_pairs = _pairs(self.Xt, self.Xt), _pairs(self.Xs, self.Xs)
 
     def bent_P(self, P: Array) -> Array:
-        L = self.laplacian
-        return P if L is None else (2.0 * L.source_weight) * product(L.Ls, P)
+        return P if self.laplacian is None else self.laplacian.gradient_in_P(P)
 
     def bent_Q(self, Q: Array) -> Array:
-        L = self.laplacian
-        return Q if L is None else (2.0 * L.target_weight) * product(L.Lt, Q)
+        return Q if self.laplacian is None else self.laplacian.gradient_in_Q(Q)
 
     def start(self, x: Array) -> Moments:
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
@@ -123,13 +121,8 @@ class Plan:
             exponent += model.C[rows]
             exponent -= z.v[None, :]
             exponent /= -entropy
-            top = xp.max(exponent, axis=1)
-            exponent -= top[:, None]
-            kernel = xp.exp(exponent)
-            sums = xp.sum(kernel, axis=1)
-            kernel *= (model.a[rows] / sums)[:, None]
-            self.S[rows] = kernel
-            u[rows] = entropy * (model.log_a[rows] - xp.log(sums) - top)
+            self.S[rows], log_sums = normalised_rows(exponent, model.a[rows])
+            u[rows] = entropy * (model.log_a[rows] - log_sums)
         self.dual = dot(model.a, u) + dot(model.b, z.v) - 0.5 * (dot(z.P, U) + dot(z.Q, V))
         self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
         if model.laplacian is not None:
