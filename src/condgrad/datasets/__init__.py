@@ -1,5 +1,21 @@
-"""Data to try things on."""
+"""Data to try things on: drawn ones, and the real ones of the paper, which are fetched and never shipped."""
 
 from condgrad.datasets.clusters import Clusters, make_clusters
+from condgrad.datasets.microarrays import Microarray, load_colon, load_lymphoma
+from condgrad.datasets.scaling import standardize
+from condgrad.datasets.sparse_classification import REGIMES, SparseClassification, make_sparse_classification
+from condgrad.datasets.store import DataMismatch, DataUnavailable
 
-__all__ = ["Clusters", "make_clusters"]
+__all__ = [
+    "REGIMES",
+    "Clusters",
+    "DataMismatch",
+    "DataUnavailable",
+    "Microarray",
+    "SparseClassification",
+    "load_colon",
+    "load_lymphoma",
+    "make_clusters",
+    "make_sparse_classification",
+    "standardize",
+]

@@ -1,0 +1,269 @@
+"""The two real data sets of the paper's section 3.2, colon and lymphoma: few samples, thousands of genes."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from condgrad.datasets import public, scaling, store
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Microarray:
+    """Gene expressions of labelled samples.
+
+    Attributes
+    ----------
+    X : array, shape (samples, genes), float64
+    y : array of -1.0 and +1.0
+    feature_names : tuple of str, or None where the copy has none
+    description : str
+        What the samples and labels are, and how the values were prepared.
+    source : str
+        The file that was read, or the address of the download.
+    """
+
+    X: Any
+    y: Any
+    feature_names: tuple[str, ...] | None
+    description: str
+    source: str
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One copy of a data set as a file: its name, what is done to its values, what they are."""
+
+    file: str
+    description: str
+    logarithm: bool = False
+
+
+@dataclass(frozen=True)
+class _DataSet:
+    """What a data set must look like, its copies in order of preference, and how the last one is fetched."""
+
+    title: str
+    shape: tuple[int, int]
+    positives: int
+    copies: tuple[_Copy, ...]
+    remedy: str
+    address: str = ""
+    fetch: Callable[[], dict[str, Any]] | None = None
+
+
+_ELSEWHERE = (
+    "or call this function on a machine with a network and copy {file} and {file}.sha256 from its cache to {cache}"
+)
+
+_COLON = _DataSet(
+    title="colon",
+    shape=(62, 2000),
+    positives=40,
+    copies=(
+        _Copy(
+            "colon.npz",
+            "Colon tissue, 40 tumours (+1) and 22 normal (-1), Alon et al. 1999; log10 of the raw intensities",
+            logarithm=True,
+        ),
+        _Copy(
+            "colon-libsvm.npz",
+            "Colon tissue, 40 tumours (+1) and 22 normal (-1), Alon et al. 1999; copy of the LIBSVM site, "
+            "which is already normalised: no logarithm is taken",
+        ),
+    ),
+    address=public.COLON_URL,
+    fetch=public.fetch_colon,
+    remedy=_ELSEWHERE,
+)
+
+_LYMPHOMA = {
+    "malignant": _DataSet(
+        title="lymphoma (malignant)",
+        shape=(96, 4026),
+        positives=66,
+        copies=(
+            _Copy(
+                "lymphoma96.npz",
+                "Lymphoma, 66 malignant samples (+1: DLBCL, FL, CLL) and 30 others (-1), Alizadeh et al. 2000; "
+                "discretised: each gene is -2, 0 or 2 (below, within or above its mean +- half a deviation)",
+            ),
+            _Copy(
+                "lymphoma96-openml.npz",
+                "Lymphoma, 66 malignant samples (+1: DLBCL, FL, CLL) and 30 others (-1), Alizadeh et al. 2000; "
+                f"values as OpenML has them in {public.LYMPHOMA_NAME}",
+            ),
+        ),
+        address=f"OpenML {public.LYMPHOMA_NAME}",
+        fetch=public.fetch_lymphoma,
+        remedy=_ELSEWHERE,
+    ),
+    "dlbcl": _DataSet(
+        title="lymphoma (dlbcl)",
+        shape=(62, 4026),
+        positives=42,
+        copies=(
+            _Copy(
+                "lymphoma62.npz",
+                "Lymphoma, 42 DLBCL (+1) against 9 FL and 11 CLL (-1), Alizadeh et al. 2000; "
+                "continuous log ratios, missing values imputed",
+            ),
+        ),
+        remedy="or export the data set lymphoma of the R package spls (62 x 4026, class 0 is DLBCL) to arrays X and y "
+        "(+1 for class 0, -1 for the others), write them with numpy.savez_compressed to {cache}/{file}, and record its "
+        "checksum beside it: sha256sum {file} > {file}.sha256",
+    ),
+}
+
+
+def load_colon(*, standardize: bool = True, download_if_missing: bool = True) -> Microarray:
+    """The colon data: 62 tissues, 2000 genes, 40 tumours (+1) and 22 normal (-1).
+
+    Looked for in this order: the folder named by the environment variable CONDGRAD_DATA, the user's cache folder
+    (`XDG_CACHE_HOME`/condgrad, else that of the platform), the LIBSVM data site. In a folder, `colon.npz` holds the
+    raw intensities, of which log10 is taken; `colon-libsvm.npz` is the LIBSVM site's copy, already normalised, of
+    which no logarithm is taken. The answer's `source` and `description` say which one was read.
+
+    Parameters
+    ----------
+    standardize : bool
+        Give each gene mean 0 and variance 1 over all samples (a constant gene becomes 0). To follow the paper, which
+        scales by the training part alone, turn this off, split, and use `standardize` of this package.
+    download_if_missing : bool
+        Whether the network may be used.
+
+    Raises
+    ------
+    DataUnavailable
+        No copy is here and none could be fetched; the message says what was tried and how to get one.
+    DataMismatch
+        A file or download is not what it should be.
+
+    Notes
+    -----
+    `colon.npz` must have the checksum this package knows. No checksum is known for the public copy: its shape, the
+    sizes of its classes and its finiteness are verified, and the sha256 of the file then kept in the cache is recorded
+    beside it (`colon-libsvm.npz.sha256`), so that later reads are verified too. A file whose own sum is recorded
+    beside it in this way is accepted in any folder.
+    """
+    return _load(_COLON, standardize=standardize, may_download=download_if_missing)
+
+
+def load_lymphoma(
+    *,
+    version: Literal["malignant", "dlbcl"] = "malignant",
+    standardize: bool = True,
+    download_if_missing: bool = True,
+) -> Microarray:
+    """The lymphoma data of Alizadeh et al. 2000, 4026 genes, in one of two versions.
+
+    The paper says neither which samples nor which classes it used. Work on feature selection often takes all 96
+    samples, malignant against others, so the version of that shape is the default; whether it is the paper's is a
+    guess (from memory that work counts 62 against 34, and this version 66 against 30). The other version has
+    continuous values.
+
+    Parameters
+    ----------
+    version : "malignant" or "dlbcl"
+        "malignant": 96 samples, 66 malignant (+1; DLBCL, FL and CLL, the classes 1, 3 and 4 of the file) and 30
+        others (-1). File `lymphoma96.npz`, discretised to -2, 0, 2; or `lymphoma96-openml.npz`, fetched from OpenML
+        (`lymphoma_9classes`). "dlbcl": 62 samples, 42 DLBCL (+1) against 9 FL and 11 CLL (-1), continuous. File
+        `lymphoma62.npz`; no public copy that Python can read is known.
+    standardize, download_if_missing : bool
+        As for `load_colon`, like the folders, the verification and the errors.
+    """
+    if version not in _LYMPHOMA:
+        raise ValueError(f'version must be "malignant" or "dlbcl", got {version!r}')
+    return _load(_LYMPHOMA[version], standardize=standardize, may_download=download_if_missing)
+
+
+def _load(wanted: _DataSet, *, standardize: bool, may_download: bool) -> Microarray:
+    """The first copy there is, verified and prepared."""
+    copies = {copy.file: copy for copy in wanted.copies}
+    tried = [] if store.user_folder() else [f"{store.FOLDER_VARIABLE} (not set)"]
+    for path in store.candidates(*copies):
+        if path.is_file():
+            return _prepare(wanted, copies[path.name], store.read(path), source=str(path), standardize=standardize)
+        tried.append(f"{path} (no such file)")
+    if wanted.fetch is None:
+        raise _unavailable(wanted, [*tried, "no public copy is known"])
+    if not may_download:
+        raise _unavailable(wanted, [*tried, f"{wanted.address} (download_if_missing is off)"])
+    try:
+        arrays = wanted.fetch()
+    except store.DataMismatch:
+        raise
+    # scikit-learn raises a ValueError for what OpenML does not know
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise _unavailable(wanted, [*tried, f"{wanted.address} ({type(error).__name__}: {error})"]) from error
+    answer = _prepare(wanted, wanted.copies[-1], arrays, source=wanted.address, standardize=standardize)
+    _keep(wanted.copies[-1].file, arrays)
+    return answer
+
+
+def _prepare(wanted: _DataSet, copy: _Copy, arrays: dict[str, Any], *, source: str, standardize: bool) -> Microarray:
+    """Check what was read, then take the logarithm and scale as asked."""
+    X, y = _numbers(arrays, source)
+    _check_samples(wanted, X, y, source)
+    if not np.isfinite(X).all() or (copy.logarithm and X.min() <= 0.0):
+        allowed = "positive and finite" if copy.logarithm else "finite"
+        raise store.DataMismatch(f"{source} must have {allowed} values in X, and some are not")
+    if copy.logarithm:
+        X = np.log10(X)
+    names = arrays.get("feature_names")
+    return Microarray(
+        X=scaling.standardize(X) if standardize else X,
+        y=y,
+        feature_names=None if names is None else tuple(names.tolist()),
+        description=copy.description + ("; each gene scaled to mean 0 and variance 1." if standardize else "."),
+        source=source,
+    )
+
+
+def _numbers(arrays: dict[str, Any], source: str) -> tuple[Any, Any]:
+    """The arrays X and y in float64."""
+    try:
+        return np.asarray(arrays["X"], dtype=float), np.asarray(arrays["y"], dtype=float)
+    except (KeyError, ValueError) as error:
+        found = {name: str(np.asarray(values).dtype) for name, values in arrays.items()}
+        raise store.DataMismatch(f"{source} must hold arrays of numbers X and y, got {found}") from error
+
+
+def _check_samples(wanted: _DataSet, X: Any, y: Any, source: str) -> None:
+    """Refuse another shape, other labels, or classes of other sizes."""
+    samples = wanted.shape[0]
+    if X.shape != wanted.shape or y.shape != (samples,):
+        raise store.DataMismatch(
+            f"{source} must have X of shape {wanted.shape} and {samples} labels, got {X.shape} and {y.shape}"
+        )
+    found = (int((y == 1.0).sum()), int((y == -1.0).sum()))
+    allowed = (wanted.positives, samples - wanted.positives)
+    if found != allowed:
+        raise store.DataMismatch(
+            f"{source} must have {allowed[0]} labels +1 and {allowed[1]} labels -1, got {found[0]} and {found[1]}"
+        )
+
+
+def _keep(file: str, arrays: dict[str, Any]) -> None:
+    """Write a download to the cache; data already in memory are no less good where the cache cannot be written."""
+    path = store.cache_folder() / file
+    try:
+        store.write(path, arrays)
+    except OSError as error:
+        _LOG.warning("could not keep the download in %s, the next call will fetch it again: %s", path, error)
+
+
+def _unavailable(wanted: _DataSet, tried: list[str]) -> store.DataUnavailable:
+    """The error that says what was tried and what to do."""
+    remedy = wanted.remedy.format(file=wanted.copies[-1].file, cache=store.cache_folder())
+    return store.DataUnavailable(
+        f"the {wanted.title} data are not on this machine and could not be fetched. Tried: {'; '.join(tried)}. "
+        f"Set {store.FOLDER_VARIABLE} to a folder that holds {wanted.copies[0].file}, {remedy}."
+    )

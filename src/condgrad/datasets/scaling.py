@@ -1,0 +1,50 @@
+"""Features on one scale, as the paper prepares all its classification data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def standardize(X: Any, *, reference: Any = None) -> Any:
+    """Shift and scale each feature by the mean and standard deviation it has in the reference.
+
+    Parameters
+    ----------
+    X : array, shape (samples, features)
+    reference : array, shape (other samples, features), optional
+        The samples whose statistics are used: the training part, for a test part. `X` itself by default.
+
+    Returns
+    -------
+    array, shape (samples, features), float64
+        Where `X` is its own reference, features have mean 0 and variance 1. A feature that is constant in the
+        reference says nothing about the samples: it becomes 0.
+
+    Examples
+    --------
+    >>> standardize([[1.0, 7.0], [3.0, 7.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+    X = _matrix("X", X)
+    basis = X if reference is None else _matrix("reference", reference)
+    if basis.shape[0] == 0 or basis.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"reference must have at least one sample and the {X.shape[1]} features of X, got shape {basis.shape}"
+        )
+    # the range is exactly 0 for a constant feature; its computed deviation may be a rounding error
+    varies = np.ptp(basis, axis=0) > 0.0
+    deviation = np.where(varies, basis.std(axis=0), 1.0)
+    return np.where(varies, (X - basis.mean(axis=0)) / deviation, 0.0)
+
+
+def _matrix(name: str, values: Any) -> Any:
+    """A dense table of finite numbers."""
+    matrix = np.asarray(values, dtype=float)
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} must have shape (samples, features), got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity: remove or fill those entries first")
+    return matrix
