@@ -3,5 +3,7 @@
 from condgrad.methods.cg import CG
 from condgrad.methods.cgs import CGS
 from condgrad.methods.newton import Newton
+from condgrad.methods.pqn import PQN
+from condgrad.methods.spg import SPG
 
-__all__ = ["CG", "CGS", "Newton"]
+__all__ = ["CG", "CGS", "PQN", "SPG", "Newton"]

@@ -1,0 +1,205 @@
+"""PQN, the limited-memory projected quasi-Newton of Schmidt, van den Berg, Friedlander and Murphy (AISTATS 2009).
+
+    y ~ argmin_{y in P} <grad F(x), y - x> + 1/2 <y - x, B (y - x)>,   x <- x + a (y - x)
+
+with B the compact L-BFGS matrix of the last changes of x and of grad F. The inner problem is solved by spectral
+projected gradients, which ask for B and for projections, and not for F.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from condgrad import _checks
+from condgrad._arrays import Array, dot, double, double_like, gram, mixed, namespace, precision, stack
+from condgrad.certificate import Iterate
+from condgrad.methods.spg import (
+    Total,
+    Witness,
+    backtrack,
+    first_length,
+    require_projected_gradients,
+    spectral_length,
+    spectral_moves,
+)
+from condgrad.problem import Simple, Smooth
+from condgrad.steps import Armijo
+
+
+@dataclass(frozen=True)
+class PQN:
+    """Projected quasi-Newton for a g with a gradient on a set with a projection: few evaluations, many projections.
+
+    Parameters
+    ----------
+    f, g : Smooth, Simple
+        The two parts of F.
+    pairs : int
+        How many past changes the model of F remembers.
+    inner_iterations : int
+        How many projections the inner problem may take.
+    inner_tolerance : float
+        The inner problem is solved once a move promises no more than this fraction of its fall so far.
+    armijo : Armijo
+        Which fraction of the promised fall is enough, and how a step shrinks.
+    """
+
+    f: Smooth
+    g: Simple
+    _: KW_ONLY
+    pairs: int = 10
+    inner_iterations: int = 100
+    inner_tolerance: float = 1e-2
+    armijo: Armijo = field(default_factory=Armijo)
+
+    def __post_init__(self) -> None:
+        require_projected_gradients(self.g, by="method='pqn'")
+        _checks.whole("pairs", self.pairs, at_least=1)
+        _checks.whole("inner_iterations", self.inner_iterations, at_least=1)
+        _checks.number("inner_tolerance", self.inner_tolerance, at_least=0.0)
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        witness = Witness(self.f, self.g)
+        here = Total(self.f, self.g, x)
+        length, step, inner = first_length(here, self.g.on.scale), 0.0, 0
+        changes: deque[Change] = deque(maxlen=self.pairs)
+        while True:
+            yield witness.iterate(here, step, inner_iterations=inner)
+            for target in self._targets(here, changes, length):
+                inner += target.passes
+                step, there = backtrack(here, here.at(target.x), target.promise, here.value, armijo=self.armijo)
+                if step > 0.0:
+                    break
+            else:
+                return
+            length = spectral_length(here, there, length)
+            change = Change.between(here, there)
+            if change is not None:
+                changes.append(change)
+            here = there
+
+    def _targets(self, here: Total, changes: deque[Change], length: float) -> Iterator[Target]:
+        """The model's minimiser, then, should it mislead, where the gradient leads."""
+        if changes:
+            yield self._minimiser(Model(here, Bend(changes)))
+            changes.clear()
+        x = self.g.on.project(here.x - length * here.gradient)
+        d = x - here.x
+        yield Target(x, max(-dot(here.gradient, d), dot(d, d) / length), 1)
+
+    def _minimiser(self, model: Model) -> Target:
+        """The model's minimiser, loosely, by monotone spectral projected gradients."""
+        x = model.base.x
+        point, passes = ModelPoint(model, x, namespace(x).zeros_like(x)), 0
+        moves = spectral_moves(point, self.g.on.project, 1.0 / model.bend.sigma, window=1, armijo=self.armijo)
+        for move in islice(moves, 1, self.inner_iterations + 1):  # the first is the start itself
+            point, passes = move.point, passes + 1
+            if move.promise <= self.inner_tolerance * point.energy:
+                break
+        return Target(point.x, max(-dot(model.base.gradient, point.d), point.energy), passes)
+
+
+class Target(NamedTuple):
+    """A point to go to, the fall it promises, the projections it took."""
+
+    x: Array
+    promise: float
+    passes: int
+
+
+class Change(NamedTuple):
+    """s and y, the changes of x and of grad F in a step, scaled so that <s, y> = 1."""
+
+    s: Array
+    y: Array
+
+    @classmethod
+    def between(cls, before: Total, after: Total) -> Change | None:
+        """The change, unless its curvature might be rounding."""
+        unit = precision(after.x)
+        s, y = after.x - before.x, after.gradient - before.gradient
+        bend, size = dot(s, y), dot(s, s) ** 0.5
+        if not bend > unit * size * max(100.0 * dot(y, y) ** 0.5, dot(after.gradient, after.gradient) ** 0.5):
+            return None
+        return cls(s * bend**-0.5, y * bend**-0.5)
+
+
+class Bend:
+    """The L-BFGS matrix B = sigma (I - W' M^-1 W) in compact form (Byrd, Nocedal and Schnabel, Math. Prog. 63, 1994).
+
+    W stacks sqrt(sigma) s_i and y_i / sqrt(sigma); M = [[S S', L], [L', -I]] in the same scale, L being the part of
+    S Y' below the diagonal. In directions that no change has seen B is sigma = <s, y>/<s, s>, the last alpha of SPG
+    inverted. The usual <y, y>/<s, y> is the largest curvature seen instead of a mean one; with few samples and many
+    features it holds the method back (five to eight times as many iterations on microarrays).
+    """
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        count, latest = len(changes), changes[-1]
+        self.sigma = 1.0 / dot(latest.s, latest.s)
+        root = self.sigma**0.5
+        W = stack([root * s for s, _ in changes] + [y / root for _, y in changes])
+        self.W = W.reshape(2 * count, -1)
+        products = gram(self.W)
+        middle = np.zeros((2 * count, 2 * count))
+        middle[:count, :count] = products[:count, :count]
+        middle[:count, count:] = np.tril(products[:count, count:], -1)
+        middle[count:, :count] = middle[:count, count:].T
+        middle[count:, count:] = -np.eye(count)
+        self.inverse = double_like(np.linalg.pinv(middle, rcond=1e-14, hermitian=True), self.W)
+
+    def __matmul__(self, v: Array) -> Array:
+        flat = v.reshape(-1)
+        weights = self.inverse @ double(self.W @ flat)
+        if weights.dtype != v.dtype:
+            weights = namespace(v).astype(weights, v.dtype)
+        return (self.sigma * (flat - weights @ self.W)).reshape(v.shape)
+
+
+class Model(NamedTuple):
+    """y -> <grad F(x), y - x> + 1/2 <y - x, B (y - x)>."""
+
+    base: Total
+    bend: Bend
+
+
+class ModelPoint:
+    """The model at x, where B (x - base) is `bent`."""
+
+    def __init__(self, model: Model, x: Array, bent: Array) -> None:
+        self.model, self.x, self.bent = model, x, bent
+
+    @cached_property
+    def d(self) -> Array:
+        """The move from the base."""
+        return self.x - self.model.base.x
+
+    @cached_property
+    def energy(self) -> float:
+        """<d, B d>/2: no more than what any d that lowers the model promises, and no larger term hides it."""
+        return 0.5 * dot(self.d, self.bent)
+
+    @cached_property
+    def value(self) -> float:
+        return dot(self.model.base.gradient, self.d) + self.energy
+
+    @property
+    def rounding(self) -> float:
+        return self.model.base.slope_rounding
+
+    @cached_property
+    def gradient(self) -> Array:
+        return self.model.base.gradient + self.bent
+
+    def at(self, x: Array) -> ModelPoint:
+        return ModelPoint(self.model, x, self.model.bend @ (x - self.model.base.x))
+
+    def moved(self, end: ModelPoint, a: float) -> ModelPoint:
+        fractions = np.array([a])
+        return ModelPoint(self.model, mixed(self.x, [end.x], fractions), mixed(self.bent, [end.bent], fractions))
