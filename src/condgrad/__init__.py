@@ -10,7 +10,7 @@ from condgrad.problem import Answer
 from condgrad.result import Result, Status, Trace
 
 # the applications stand on the core
-from condgrad import datasets, sets, simple, smooth, steps, stopping, transport  # isort: skip
+from condgrad import datasets, linear_model, sets, simple, smooth, steps, stopping, transport  # isort: skip
 
 __version__ = version("condgrad")
 
@@ -26,6 +26,7 @@ __all__ = [
     "Status",
     "Trace",
     "datasets",
+    "linear_model",
     "minimize",
     "sets",
     "simple",

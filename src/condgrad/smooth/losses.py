@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from condgrad._arrays import (
     double,
     double_like,
     floating,
+    gram,
     host,
     is_torch,
     namespace,
     total,
 )
-from condgrad.smooth.composite import Composite
+from condgrad.smooth.composite import Composite, Profile
+from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, Profiled, SquaresIntercept
 
 
 class LeastSquares(Composite):
@@ -31,11 +34,15 @@ class LeastSquares(Composite):
     A : array or SciPy sparse matrix, shape (samples, features)
     y : array, shape (samples,)
     sample_weight : array of nonnegative numbers, optional
+    intercept : bool
+        Add an unpenalised intercept and minimise it out: f(x) = min_b of the same with a_i.x + b for a_i.x. The best b
+        at x is `intercept_at(x)`.
     """
 
-    def __init__(self, A: Any, y: Any, *, sample_weight: Any = None) -> None:
+    def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         A = data_matrix("A", A)
-        super().__init__(A, _Squares(_target(A, y), _weights(A, sample_weight)))
+        h = _Squares(_target(A, y), _weights(A, sample_weight))
+        super().__init__(A, Profiled(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
 
 
 class Logistic(Composite):
@@ -47,30 +54,53 @@ class Logistic(Composite):
     y : array, shape (samples,)
         Labels: -1 and +1, or any two numbers, of which the larger counts as +1.
     sample_weight : array of nonnegative numbers, optional
+    intercept : bool
+        Add an unpenalised intercept and minimise it out, as in `LeastSquares`. It needs samples of both classes: with
+        one alone it would grow without bound.
     """
 
-    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None) -> None:
+    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
-        super().__init__(Z, _Logistic(_labels(Z, y), _weights(Z, sample_weight)))
+        h = _Logistic(_labels(Z, y), _weights(Z, sample_weight))
+        super().__init__(Z, Profiled(h, LogisticIntercept(h.y, h.weights)) if intercept else h)
 
 
 class SquaredHinge(Composite):
     """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2; parameters as for `Logistic`."""
 
-    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None) -> None:
+    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
-        super().__init__(Z, _SquaredHinge(_labels(Z, y), _weights(Z, sample_weight)))
+        h = _SquaredHinge(_labels(Z, y), _weights(Z, sample_weight))
+        super().__init__(Z, Profiled(h, HingeIntercept(h.y, h.weights)) if intercept else h)
 
 
-class _Loss:
+class _Loss(ABC):
     """Targets and weights of a separable loss, both in float64."""
 
     quadratic = False
+    has_intercept = False
     steepest_curvature = 1.0
 
     def __init__(self, y: Array, weights: Array) -> None:
         self.y, self.weights = y, weights
         self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
+
+    @abstractmethod
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        """h(z) and its gradient."""
+
+    @abstractmethod
+    def curvature(self, z: Array) -> Array:
+        """The diagonal of the Hessian."""
+
+    def profile(self, z: Array, *, near: float | None = None) -> Profile:
+        return Profile(*self.evaluate(z), 0.0)
+
+    def intercept_at(self, z: Array, *, near: float | None = None) -> float:
+        return 0.0
+
+    def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
+        return gram(directions, self.curvature(z))
 
 
 class _Squares(_Loss):
@@ -91,7 +121,7 @@ class _Logistic(_Loss):
     def evaluate(self, z: Array) -> tuple[float, Array]:
         xp = namespace(z)
         margin = self.y * z
-        losses = xp.logaddexp(xp.zeros_like(margin), -margin)
+        losses = at_least(0.0, -margin) + xp.log1p(xp.exp(-xp.abs(margin)))  # faster than logaddexp
         # sigma(-margin) = exp(-margin) / (1 + exp(-margin)), with the logarithm already at hand
         return dot(self.weights, losses), -self.weights * self.y * xp.exp(-margin - losses)
 

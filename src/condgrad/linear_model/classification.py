@@ -1,0 +1,212 @@
+"""Logistic regression and the linear support vector machine under an l1 constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import log_expit, logsumexp
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
+from condgrad.linear_model.solver import Fit
+from condgrad.smooth import Logistic, SquaredHinge
+from condgrad.smooth.composite import Composite
+
+
+class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+    """One problem for two classes, else one for each class against the rest."""
+
+    loss: type[Logistic] | type[SquaredHinge]
+
+    class_weight: Any
+    classes_: Any
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
+        X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS)
+        check_classification_targets(y)
+        return X, y
+
+    def _tasks(self, X: Any, y: Any, weights: Any) -> list[Composite]:
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}")
+        if self.class_weight is not None:
+            weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
+        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        return [
+            self.loss(X, np.where(codes == k, 1.0, -1.0), sample_weight=weights, intercept=self.fit_intercept)
+            for k in positives
+        ]
+
+    def _class_weights(self, y: Any, codes: Any, weights: Any) -> Any:
+        """The weight of each sample's class; a balanced one makes all classes weigh alike."""
+        if self.class_weight != "balanced":
+            return compute_class_weight(self.class_weight, classes=self.classes_, y=y)[codes]
+        mass = np.bincount(codes, weights=weights)
+        if (mass == 0.0).any():
+            absent = self.classes_[int(np.argmin(mass))]
+            raise ValueError(f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}")
+        return (mass.sum() / (len(mass) * mass))[codes]
+
+    def _absorb(self, fits: Sequence[Fit]) -> None:
+        self.coef_ = np.stack([fit.coef for fit in fits])
+        self.intercept_ = np.array([fit.intercept for fit in fits], dtype=self.coef_.dtype)
+        self.n_iter_ = np.array([fit.iterations for fit in fits])
+        self.objective_ = np.array([fit.value for fit in fits])
+        self.dual_gap_ = np.array([fit.gap for fit in fits])
+        self.multiplier_ = np.array([fit.multiplier for fit in fits])
+
+    def decision_function(self, X: Any) -> Any:
+        """X coef' + intercept: shape (samples,) for two classes, else (samples, classes)."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Any:
+        """The class with the highest score."""
+        scores = self._scores(X)
+        best = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return self.classes_[best]
+
+
+class LogisticClassifier(LinearClassifier):
+    """Adds probabilities."""
+
+    loss = Logistic
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """The logarithms of the probabilities, exact where these round to 0."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            return log_expit(np.hstack([-scores, scores]))
+        logs = log_expit(scores)
+        return logs - logsumexp(logs, axis=1, keepdims=True)
+
+    def predict_proba(self, X: Any) -> Any:
+        """The probability of each class, in the order of `classes_`; one against the rest, scaled to sum to 1."""
+        return np.exp(self.predict_log_proba(X))
+
+
+class HingeClassifier(LinearClassifier):
+    """The squared hinge loss."""
+
+    loss = SquaredHinge
+
+
+class ConstrainedLogisticRegression(SingleFit, LogisticClassifier):
+    """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to |coef|_1 <= radius.
+
+    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and the coefficients are within
+    sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. Several classes are fitted one against
+    the rest, each with its own constraint.
+
+    Parameters
+    ----------
+    radius : float
+        The bound on |coef|_1; at least 0.
+    ridge : float
+        The weight of |coef|_2^2; above 0. 0.5 is `sklearn.linear_model.LogisticRegression(C=1)`.
+    fit_intercept : bool
+    class_weight : dict or "balanced", optional
+        Weights by class, which multiply the `sample_weight`; "balanced" lets all classes weigh alike.
+    tol : float
+        Stop at `dual_gap_ <= tol * max(1, |objective_|)`. In float32 nothing below 1.2e-5 is asked for: rounding leaves
+        no better proof.
+    max_iter : int
+    warm_start : bool
+        Start from the last coefficients.
+    method : str
+        As in `condgrad.minimize`.
+
+    Attributes
+    ----------
+    classes_ : array
+    coef_ : array, shape (1, features) for two classes, else (classes, features)
+    intercept_, n_iter_ : arrays, with an entry for each row of `coef_`
+    objective_ : array
+        The value of the objective at the solution.
+    dual_gap_ : array
+        What the objective may be above its minimum, at most.
+    multiplier_ : array
+        The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu |coef|_1 without a
+        constraint; exactly 0 where the constraint is idle.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    For two classes `sklearn.linear_model.LogisticRegression(C=C, l1_ratio=l1_ratio, solver="saga")` (before version 1.8
+    with `penalty="elasticnet"`) has the same solution where `l1_ratio / C = multiplier_` and
+    `(1 - l1_ratio) / C = 2 * ridge`, that is `C = 1 / (multiplier_ + 2 * ridge)`. In glmnet, with n samples and
+    `standardize=FALSE`, it is `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2 * ridge / n`.
+
+    Examples
+    --------
+    >>> from condgrad.linear_model import ConstrainedLogisticRegression
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]], ["no", "no", "yes", "yes"]
+    >>> model = ConstrainedLogisticRegression(radius=1.0, ridge=0.1).fit(X, y)
+    >>> model.coef_.round(2), model.predict([[2.5, 0.5]])
+    (array([[1., 0.]]), array(['yes'], dtype='<U3'))
+    """
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        ridge: float = 0.5,
+        *,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        warm_start: bool = False,
+        method: str = "auto",
+    ) -> None:
+        self.radius = radius
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.method = method
+
+
+class ConstrainedLinearSVC(SingleFit, HingeClassifier):
+    """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to |coef|_1 <= radius.
+
+    Parameters and attributes are those of `ConstrainedLogisticRegression`. A ridge of 0.5 is that of
+    `sklearn.svm.LinearSVC(C=1)`, which however penalises the intercept. Where the data can be separated with a margin,
+    the intercept is the middle of all that do it.
+
+    Examples
+    --------
+    >>> from condgrad.linear_model import ConstrainedLinearSVC
+    >>> model = ConstrainedLinearSVC(radius=2.0).fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
+    >>> model.predict([[2.0], [3.0]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        ridge: float = 0.5,
+        *,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        warm_start: bool = False,
+        method: str = "auto",
+    ) -> None:
+        self.radius = radius
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.method = method

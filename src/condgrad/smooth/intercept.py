@@ -1,0 +1,199 @@
+"""An unpenalised intercept, minimised out of a separable loss: H(z) = min_b h(z + b).
+
+H is convex and smooth. By the envelope theorem its gradient is theta = h'(z + b) at the best b, which sums to 0, and
+its Hessian is diag(w) - w w'/sum(w) with w = h''(z + b).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from condgrad._arrays import Array, at_least, dot, gram, namespace, total
+from condgrad.smooth.composite import Profile
+
+UNIT = sys.float_info.epsilon
+PASSES = 200
+"""More than bisection needs from any bracket of float64 numbers that a loss can tell apart."""
+
+
+class PlainLoss(Protocol):
+    """A separable loss without an intercept."""
+
+    quadratic: bool
+    curvature_bound: float
+    y: Array
+    weights: Array
+
+    def evaluate(self, z: Array) -> tuple[float, Array]: ...
+
+    def curvature(self, z: Array) -> Array: ...
+
+
+class BestIntercept(Protocol):
+    """argmin_b h(z + b) for one loss, to rounding; `near` may say where to look first."""
+
+    def __call__(self, z: Array, near: float | None) -> float: ...
+
+
+class Profiled:
+    """H(z) = min_b h(z + b)."""
+
+    has_intercept = True
+
+    def __init__(self, plain: PlainLoss, best: BestIntercept) -> None:
+        self.plain, self.best = plain, best
+        self.quadratic, self.curvature_bound = plain.quadratic, plain.curvature_bound
+        self.y, self.weights = plain.y, plain.weights
+
+    def intercept_at(self, z: Array, *, near: float | None = None) -> float:
+        return self.best(z, near)
+
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        value, theta, _ = self.profile(z)
+        return value, theta
+
+    def profile(self, z: Array, *, near: float | None = None) -> Profile:
+        b = self.best(z, near)
+        shifted = z + b
+        value, theta = self.plain.evaluate(shifted)
+        return Profile(value, self._balanced(theta, shifted), b)
+
+    def curvature(self, z: Array) -> Array:
+        return self.plain.curvature(z + self.best(z, None))
+
+    def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
+        weights = self.plain.curvature(z + (self.best(z, None) if intercept is None else intercept))
+        mass = total(weights)
+        if mass == 0.0:
+            return gram(directions, weights)
+        # means are taken off the directions: taken off their products they might leave nothing but rounding
+        return gram(directions - (directions @ (weights / mass))[:, None], weights)
+
+    def _balanced(self, theta: Array, z: Array) -> Array:
+        """theta with the rounding of b taken out: only a theta that sums to 0 is a point of the dual."""
+        excess = total(theta)
+        if abs(excess) <= UNIT * total(namespace(theta).abs(theta)):
+            return theta
+        weights = self.plain.curvature(z)
+        mass = total(weights)
+        # in proportion to the curvature, as a last Newton step on b would do it
+        return theta - (excess / mass) * weights if mass > abs(excess) else theta
+
+
+class SquaresIntercept:
+    """The weighted mean of the residuals."""
+
+    def __init__(self, y: Array, weights: Array) -> None:
+        self.y, self.shares = y, weights / total(weights)
+
+    def __call__(self, z: Array, near: float | None) -> float:
+        return dot(self.shares, self.y - z)
+
+
+class TwoClasses:
+    """The samples of positive weight by class."""
+
+    def __init__(self, y: Array, weights: Array) -> None:
+        xp = namespace(y)
+        used = weights >= sys.float_info.min  # half of anything smaller may be 0
+        self.positive, self.negative = (xp.nonzero(used & (y == sign))[0] for sign in (1.0, -1.0))
+        if 0 in (self.positive.shape[0], self.negative.shape[0]):
+            raise ValueError(
+                "y must hold two classes, each with a positive sample_weight, where there is an intercept; "
+                f"got only {'+1' if self.negative.shape[0] == 0 else '-1'}: the intercept alone would fit it perfectly"
+            )
+        self.positive_weights, self.negative_weights = weights[self.positive], weights[self.negative]
+
+
+class LogisticIntercept(TwoClasses):
+    """The b at which both classes pull alike.
+
+    sum over the negative class of w sigma(z + b) = sum over the positive class of w sigma(-z - b). The difference of
+    their logarithms increases with b at a rate between 0 and 2, tends to 1 far out, and never underflows.
+    """
+
+    def __init__(self, y: Array, weights: Array) -> None:
+        super().__init__(y, weights)
+        self.odds = math.log(total(self.positive_weights)) - math.log(total(self.negative_weights))
+
+    def __call__(self, z: Array, near: float | None) -> float:
+        positive, negative = -z[self.positive], z[self.negative]
+        top_positive, top_negative = float(positive.max()), float(negative.max())
+
+        def newton(b: float) -> tuple[float, bool]:
+            rise, rise_rate = _log_pull(self.negative_weights, negative + b, top_negative + b)
+            fall, fall_rate = _log_pull(self.positive_weights, positive - b, top_positive - b)
+            excess, rate = rise - fall, rise_rate + fall_rate
+            # the second derivative is no larger than the first: a step below 1e-8 leaves an error below 1e-16
+            settled = abs(excess) <= max(UNIT * (1.0 + abs(rise) + abs(fall)), 1e-8 * rate)
+            if rate < sys.float_info.min:
+                return math.copysign(math.inf, -excess) if excess else b, settled
+            return b - excess / rate, settled
+
+        lowest, highest = min(-top_positive, float(negative.min())), max(top_negative, -float(positive.min()))
+        start = self.odds - 0.5 * (lowest + highest) if near is None else near
+        return _bracketed(newton, start, self.odds - highest, self.odds - lowest)
+
+
+def _log_pull(weights: Array, margin: Array, top: float) -> tuple[float, float]:
+    """log sum_i w_i sigma(margin_i), and its derivative by a shift of the margins; `top` is the largest of them."""
+    xp = namespace(margin)
+    fall = xp.exp(-xp.abs(margin))
+    rest = 1.0 / (1.0 + fall)
+    scale = min(0.0, top)  # the largest term is of order 1, however small they all are
+    parts = rest * xp.exp(-at_least(0.0, -margin) - scale)
+    mass = dot(weights, parts)
+    opposite = rest * xp.exp(-at_least(0.0, margin))
+    return scale + math.log(mass), dot(weights * opposite, parts) / mass
+
+
+class HingeIntercept(TwoClasses):
+    """The weighted mean of the breakpoints y - z of the samples that it leaves short of their margin.
+
+    Where some b satisfies every margin, the middle of all that do.
+    """
+
+    def __call__(self, z: Array, near: float | None) -> float:
+        xp = namespace(z)
+        positive, negative = 1.0 - z[self.positive], -1.0 - z[self.negative]
+        high, low = float(positive.max()), float(negative.min())
+        if high <= low:
+            return 0.5 * (low + high)
+
+        def newton(b: float) -> tuple[float, bool]:
+            short_positive = self.positive_weights * xp.astype(positive > b, xp.float64)
+            short_negative = self.negative_weights * xp.astype(negative < b, xp.float64)
+            mass = total(short_positive) + total(short_negative)
+            if mass == 0.0:
+                return b, True
+            trial = (dot(short_positive, positive) + dot(short_negative, negative)) / mass
+            return trial, trial == b
+
+        return _bracketed(newton, 0.5 * (low + high) if near is None else near, low, high)
+
+
+def _bracketed(newton: Callable[[float], tuple[float, bool]], b: float, low: float, high: float) -> float:
+    """The root of an increasing function between low and high, from its Newton steps and bisection.
+
+    `newton(b)` is where Newton's method goes from b, and whether b is the root to rounding already.
+    """
+    b = min(max(b, low), high)
+    last_step = math.inf
+    for _ in range(PASSES):
+        trial, settled = newton(b)
+        if settled:
+            return min(max(trial, low), high)
+        if trial < b:
+            high = b
+        else:
+            low = b
+        if not low <= trial <= high or abs(trial - b) > 0.5 * last_step:
+            trial = 0.5 * (low + high)
+        last_step = abs(trial - b)
+        if last_step <= UNIT * max(1.0, abs(b)):  # a loss changes over distances of order 1
+            return trial
+        b = trial
+    return b

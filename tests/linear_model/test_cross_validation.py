@@ -1,0 +1,159 @@
+"""Cross-validation: the scores are those of single fits, fold by fold, and the best pair is fitted to all samples."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import get_scorer, mean_squared_error
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+
+from condgrad.linear_model import (
+    ConstrainedElasticNet,
+    ConstrainedElasticNetCV,
+    ConstrainedLinearSVC,
+    ConstrainedLinearSVCCV,
+    ConstrainedLogisticRegression,
+    ConstrainedLogisticRegressionCV,
+)
+from condgrad.linear_model.cross_validation import best_pair
+from tests.linear_model import drawn
+
+PAIRS = {
+    ConstrainedElasticNetCV: ConstrainedElasticNet,
+    ConstrainedLogisticRegressionCV: ConstrainedLogisticRegression,
+    ConstrainedLinearSVCCV: ConstrainedLinearSVC,
+}
+every_kind = pytest.mark.parametrize("kind", PAIRS)
+X, Y = drawn(0, samples=45, features=6)
+THREE = np.digitize(X[:, 0], np.quantile(X[:, 0], [0.3, 0.6]))
+
+
+def _size(estimator: Any, X: Any, y: Any) -> float:  # noqa: ARG001  (a scorer's signature)
+    """A score that takes no weights and is blind to the model."""
+    return float(len(y))
+
+
+RADII, RIDGES = [0.05, 0.5, 2.0], [0.1, 5.0]
+
+
+@every_kind
+def test_scores_are_those_of_single_fits(kind: type) -> None:
+    folds = list(StratifiedKFold(3).split(X, Y))
+    model = kind(radii=RADII, ridges=RIDGES, cv=folds, tol=1e-8).fit(X, Y)
+    scorer = get_scorer("neg_mean_squared_error" if kind is ConstrainedElasticNetCV else "accuracy")
+    assert model.scores_.shape == (2, 3, 3)
+    for i, ridge in enumerate(RIDGES):
+        for j, radius in enumerate(RADII):
+            for k, (train, test) in enumerate(folds):
+                single = PAIRS[kind](radius, ridge=ridge, tol=1e-8).fit(X[train], Y[train])
+                assert model.scores_[i, j, k] == pytest.approx(scorer(single, X[test], Y[test]), rel=1e-3)
+    i, j = RIDGES.index(model.ridge_), RADII.index(model.radius_)
+    assert model.scores_.mean(axis=2)[i, j] == model.scores_.mean(axis=2).max()
+    single = PAIRS[kind](model.radius_, ridge=model.ridge_, tol=1e-8).fit(X, Y)
+    np.testing.assert_array_equal(model.coef_, single.coef_)
+    for name in ("intercept_", "objective_", "dual_gap_", "multiplier_", "n_iter_"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(single, name))
+
+
+def test_the_choice_is_grid_searchs() -> None:
+    cv = KFold(4, shuffle=True, random_state=0)
+    model = ConstrainedElasticNetCV(radii=RADII, ridges=RIDGES, cv=cv, tol=1e-8).fit(X, Y)
+    grid = {"radius": RADII, "ridge": RIDGES}
+    search = GridSearchCV(ConstrainedElasticNet(tol=1e-8), grid, cv=cv, scoring="neg_mean_squared_error").fit(X, Y)
+    assert search.best_params_ == {"radius": model.radius_, "ridge": model.ridge_}
+
+
+@every_kind
+def test_default_radii(kind: type) -> None:
+    model = kind(n_radii=6, ridges=(0.2, 1.0), cv=3, tol=1e-4).fit(X, Y)
+    assert model.radii_.shape == (6,)
+    np.testing.assert_allclose(model.radii_[-1] / model.radii_[0], 1e3)
+    free = PAIRS[kind](1e3, ridge=0.2).fit(X, Y)
+    assert model.radii_[-1] == pytest.approx(np.abs(free.coef_).sum(), rel=0.05)
+    assert model.radius_ in model.radii_
+    assert model.ridge_ in (0.2, 1.0)
+    assert model.score(X, Y) > 0.3
+
+
+def test_several_classes_share_their_radius() -> None:
+    model = ConstrainedLogisticRegressionCV(radii=RADII, cv=3, scoring="neg_log_loss").fit(X, THREE)
+    assert model.coef_.shape == (3, 6)
+    assert model.dual_gap_.shape == (3,)
+    assert (model.scores_ < 0.0).all()
+    assert (np.abs(model.coef_).sum(axis=1) <= model.radius_ * (1.0 + 1e-9)).all()
+
+
+@every_kind
+def test_equal_scores_prefer_the_simplest(kind: type) -> None:
+    model = kind(radii=[3.0, 1.0, 2.0], ridges=[0.1, 0.4], cv=2, scoring=_size).fit(X, Y)
+    assert (model.radius_, model.ridge_) == (1.0, 0.4)
+    np.testing.assert_array_equal(model.radii_, [1.0, 2.0, 3.0])
+
+
+def test_scores_that_are_not_numbers() -> None:
+    means = np.array([[np.nan, 1.0, 2.0]])
+    assert best_pair(means, [1.0, 2.0, 3.0], [0.5]) == (3.0, 0.5)
+    with pytest.raises(ValueError, match="no score is finite"):
+        best_pair(means[:, :1], [1.0], [0.5])
+
+
+def test_weights_enter_fits_and_scores() -> None:
+    weights = np.random.default_rng(0).integers(0, 3, 45).astype(float)
+    folds = list(KFold(3).split(X))
+    model = ConstrainedElasticNetCV(radii=[0.5], cv=folds, tol=1e-8).fit(X, Y, sample_weight=weights)
+    for k, (train, test) in enumerate(folds):
+        single = ConstrainedElasticNet(0.5, tol=1e-8).fit(X[train], Y[train], sample_weight=weights[train])
+        error = mean_squared_error(Y[test], single.predict(X[test]), sample_weight=weights[test])
+        assert model.scores_[0, 0, k] == pytest.approx(-error, rel=1e-3)
+    plain = ConstrainedElasticNetCV(radii=[0.5], cv=folds, scoring=_size)
+    np.testing.assert_array_equal(plain.fit(X, Y, sample_weight=weights).scores_, np.full((1, 1, 3), 15.0))
+
+
+@every_kind
+def test_formats(kind: type) -> None:
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = kind(radii=RADII, cv=3).fit(frame, Y)
+    assert list(model.feature_names_in_) == list("abcdef")
+    sparse = kind(radii=RADII, cv=3).fit(scipy.sparse.csc_array(X), Y)
+    assert sparse.radius_ == model.radius_
+    np.testing.assert_allclose(sparse.coef_, model.coef_, atol=1e-3)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_folds_from_a_generator_in_several_processes() -> None:
+    alone = ConstrainedElasticNetCV(radii=RADII, cv=3).fit(X, Y)
+    model = ConstrainedElasticNetCV(radii=RADII, cv=KFold(3).split(X), n_jobs=2).fit(X, Y)
+    np.testing.assert_allclose(model.scores_, alone.scores_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [ConstrainedLogisticRegressionCV, ConstrainedLinearSVCCV])
+def test_a_fold_of_one_class_is_named(kind: type) -> None:
+    positive, negative = np.flatnonzero(Y > 0), np.flatnonzero(Y < 0)
+    folds: list[Any] = [(np.arange(45), np.arange(5)), (positive, negative)]
+    with pytest.raises(ValueError, match=r"in fold 1: y must hold at least two classes.*take fewer or other folds"):
+        kind(radii=[1.0], cv=folds).fit(X, Y)
+
+
+def test_warnings_and_errors() -> None:
+    with pytest.warns(ConvergenceWarning, match="of 10 fits fell short") as seen:
+        ConstrainedLogisticRegressionCV(radii=RADII, cv=3, max_iter=1, tol=1e-12, method="cgs").fit(X, Y)
+    assert len(seen) == 1
+    for options, message in (
+        ({"ridges": [0.0]}, "ridge must be finite and > 0"),
+        ({"ridges": []}, "ridges must hold at least one"),
+        ({"radii": [-1.0]}, "radii must be finite and >= 0"),
+        ({"radii": []}, "radii must hold at least one"),
+        ({"n_radii": 0}, "n_radii must be >= 1"),
+        ({"scoring": "fame"}, "scoring"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ConstrainedElasticNetCV(**options).fit(X, Y)

@@ -1,0 +1,43 @@
+"""scikit-learn's own suite, for every estimator, with no expected failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from condgrad.linear_model import (
+    ConstrainedElasticNet,
+    ConstrainedElasticNetCV,
+    ConstrainedLinearSVC,
+    ConstrainedLinearSVCCV,
+    ConstrainedLogisticRegression,
+    ConstrainedLogisticRegressionCV,
+)
+
+ESTIMATORS = [
+    ConstrainedElasticNet(),
+    ConstrainedLinearSVC(),
+    ConstrainedLogisticRegression(),
+    ConstrainedElasticNetCV(n_radii=2, cv=2, tol=1e-3),
+    ConstrainedLinearSVCCV(n_radii=2, cv=2, tol=1e-3),
+    ConstrainedLogisticRegressionCV(n_radii=2, cv=2, tol=1e-3),
+]
+ONLY_WITH_A_SWITCH = "check_array_api_input"
+"""Skips itself unless SciPy was imported with SCIPY_ARRAY_API=1."""
+
+
+def _checks() -> Iterator[Any]:
+    for estimator in ESTIMATORS:
+        for each, check in estimator_checks_generator(estimator):
+            name = getattr(check, "func", check).__name__
+            details = "-".join(str(value) for value in getattr(check, "keywords", {}).values())
+            if name != ONLY_WITH_A_SWITCH:
+                yield pytest.param(each, check, id=f"{type(estimator).__name__}-{name}{details and '-'}{details}")
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(_checks()))
+def test_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)

@@ -1,0 +1,303 @@
+"""An intercept minimised out of a loss: against scalar minimisation, differences and the explicit problem."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import log_expit
+
+import condgrad as cg
+from condgrad._arrays import host
+from condgrad.smooth import LeastSquares, Logistic, SquaredHinge
+
+Array = Any
+LAW = settings(max_examples=60)
+LOSSES: dict[type, Callable[[Array, Array], Array]] = {
+    LeastSquares: lambda z, y: 0.5 * (z - y) ** 2,
+    Logistic: lambda z, y: -log_expit(y * z),
+    SquaredHinge: lambda z, y: np.maximum(0.0, 1.0 - y * z) ** 2,
+}
+every_loss = pytest.mark.parametrize("kind", LOSSES)
+seeds = st.integers(0, 2**32 - 1)
+scales = st.sampled_from([0.0, 1e-6, 1e-2, 1.0, 10.0, 1e2, 1e4])
+
+
+def drawn(seed: int, size: int = 12) -> tuple[Array, Array, Array]:
+    """Positions of order 1, labels of both classes but often unbalanced, weights with zeros among them."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(size) < rng.choice([0.1, 0.5, 0.9]), 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    weights = rng.random(size) * 10.0 ** rng.uniform(-3, 3) * (rng.random(size) < 0.8)
+    weights[:2] = 0.5, 2.0
+    return rng.standard_normal(size), y, weights
+
+
+def loss(kind: type, y: Array, weights: Array) -> Any:
+    """The separable loss of z itself, intercept minimised out."""
+    return kind(np.eye(len(y)), y, sample_weight=weights, intercept=True).h
+
+
+def direct(kind: type, z: Array, y: Array, weights: Array) -> Callable[[float], float]:
+    return lambda b: math.fsum(weights * LOSSES[kind](z + b, y))
+
+
+def judged(kind: type, z: Array, y: Array, weights: Array) -> float:
+    """min_b by bounded scalar minimisation, on an interval that holds the root of each loss."""
+    reach = np.abs(z).max() + 2.0 + abs(math.log(weights[y > 0].sum() / weights[y < 0].sum()))
+    found = minimize_scalar(
+        direct(kind, z, y, weights), bounds=(-reach, reach), method="bounded", options={"xatol": 1e-12 * reach}
+    )
+    return float(found.fun)
+
+
+# --- the best intercept ---
+
+
+@every_loss
+@LAW
+@given(seed=seeds, scale=scales)
+def test_value_is_the_least_over_all_intercepts(kind: type, seed: int, scale: float) -> None:
+    z, y, weights = drawn(seed)
+    z *= scale
+    h = loss(kind, y, weights)
+    value, theta = h.evaluate(z)
+    best = judged(kind, z, y, weights)
+    rounding = 1e-13 * (1.0 + scale) * weights.sum()
+    assert value <= best * (1.0 + 1e-14) + rounding
+    # the judge stops at its own resolution, to which the value is of second order
+    assert value >= best - 1e-9 * (abs(best) + rounding) - rounding
+    assert value == pytest.approx(direct(kind, z, y, weights)(h.intercept_at(z)), rel=1e-12, abs=rounding)
+    assert abs(theta.sum()) <= 4e-16 * len(z) * np.abs(theta).sum()
+
+
+@every_loss
+@LAW
+@given(seed=seeds, scale=scales, shift=st.floats(-1e3, 1e3))
+def test_a_shift_moves_the_intercept_and_nothing_else(kind: type, seed: int, scale: float, shift: float) -> None:
+    z, y, weights = drawn(seed)
+    z *= scale
+    h = loss(kind, y, weights)
+    (value, theta), (shifted, theta_shifted) = h.evaluate(z), h.evaluate(z + shift)
+    rounding = 1e-12 * (1.0 + scale + abs(shift))
+    assert shifted == pytest.approx(value, rel=rounding, abs=rounding * weights.sum())
+    np.testing.assert_allclose(theta_shifted, theta, rtol=0, atol=rounding * weights.sum() * 10.0)
+
+
+@every_loss
+@LAW
+@given(seed=seeds, scale=scales, near=st.floats(-1e5, 1e5))
+def test_a_hint_changes_nothing(kind: type, seed: int, scale: float, near: float) -> None:
+    z, y, weights = drawn(seed)
+    z *= scale
+    h = loss(kind, y, weights)
+    cold, warm = h.profile(z), h.profile(z, near=near)
+    rounding = 1e-12 * (1.0 + scale) * weights.sum()
+    assert warm.value == pytest.approx(cold.value, rel=1e-12, abs=rounding)
+    np.testing.assert_allclose(warm.theta, cold.theta, rtol=0, atol=rounding)
+    again = h.profile(z)
+    assert again.intercept == cold.intercept
+    np.testing.assert_array_equal(again.theta, cold.theta)
+
+
+def test_intercept_of_constant_positions_is_the_log_odds() -> None:
+    h = loss(Logistic, np.array([1.0, 1.0, 1.0, -1.0]), np.array([1.0, 2.0, 0.0, 1.5]))
+    assert h.intercept_at(np.full(4, 7.0)) == pytest.approx(math.log(2.0) - 7.0, rel=1e-15)
+
+
+@pytest.mark.parametrize("odds", [1e-12, 1e-6, 1e6, 1e12])
+def test_intercept_of_very_unbalanced_classes(odds: float) -> None:
+    h = loss(Logistic, np.array([1.0, -1.0]), np.array([odds, 1.0]))
+    assert h.intercept_at(np.zeros(2)) == pytest.approx(math.log(odds), rel=1e-14)
+
+
+def test_weights_that_hardly_exist_count_as_none() -> None:
+    weights = np.array([1.0, 1.0, 5e-324, 1e-320])
+    h = loss(Logistic, np.array([1.0, -1.0, 1.0, -1.0]), weights)
+    assert h.intercept_at(np.array([1.0, 2.0, 3.0, -4.0])) == pytest.approx(-1.5, rel=1e-12)
+
+
+def test_separated_classes_keep_their_intercept() -> None:
+    """e^-5000 is nowhere near a float, yet the root is at the middle."""
+    z, y = np.array([-4000.0, -4500.0, 6000.0, 7000.0]), np.array([-1.0, -1.0, 1.0, 1.0])
+    h = loss(Logistic, y, np.ones(4))
+    value, theta, b = h.profile(z)
+    assert b == pytest.approx(-1000.0, rel=1e-12)
+    assert value == 0.0
+    np.testing.assert_array_equal(theta, np.zeros(4))
+    hinge = loss(SquaredHinge, y, np.ones(4))
+    assert hinge.intercept_at(z) == pytest.approx(-1000.0, rel=1e-12)
+    assert hinge.evaluate(z)[0] == 0.0
+
+
+# --- derivatives ---
+
+
+@every_loss
+@LAW
+@given(seed=seeds)
+def test_gradient_and_hessian_are_differences(kind: type, seed: int) -> None:
+    z, y, weights = drawn(seed)
+    h = loss(kind, y, weights)
+    step = 1e-5
+    directions = np.random.default_rng(seed).standard_normal((3, len(z)))
+    slopes, bends = [], []
+    for d in directions:
+        (up, theta_up), (down, theta_down) = h.evaluate(z + step * d), h.evaluate(z - step * d)
+        slopes.append((up - down) / (2.0 * step))
+        bends.append(directions @ (theta_up - theta_down) / (2.0 * step))
+    size = weights.sum()
+    np.testing.assert_allclose(directions @ h.evaluate(z)[1], slopes, atol=1e-5 * size)
+    if kind is not SquaredHinge or _away_from_kinks(h, z, y, step * np.abs(directions).max()):
+        np.testing.assert_allclose(h.hessian_gram(z, directions), bends, atol=1e-4 * size)
+
+
+def _away_from_kinks(h: Any, z: Array, y: Array, distance: float) -> bool:
+    return bool(np.abs(1.0 - y * (z + h.intercept_at(z))).min() > 4.0 * distance)
+
+
+@every_loss
+def test_hessian_is_the_curvature_less_its_mean(kind: type) -> None:
+    z, y, weights = drawn(3)
+    h = loss(kind, y, weights)
+    w = h.curvature(z)
+    np.testing.assert_allclose(
+        h.hessian_gram(z, np.eye(len(z))), np.diag(w) - np.outer(w, w) / w.sum(), atol=1e-14 * weights.sum()
+    )
+    np.testing.assert_allclose(w, h.plain.curvature(z + h.intercept_at(z)), rtol=1e-12)
+
+
+def test_no_curvature_no_hessian() -> None:
+    h = loss(SquaredHinge, np.array([1.0, -1.0]), np.ones(2))
+    np.testing.assert_array_equal(h.hessian_gram(np.array([5.0, -5.0]), np.eye(2)), np.zeros((2, 2)))
+
+
+@every_loss
+def test_plain_losses_have_no_intercept(kind: type) -> None:
+    z, y, weights = drawn(5)
+    f = kind(np.eye(len(y)), y, sample_weight=weights)
+    assert not f.h.has_intercept
+    assert f.h.intercept_at(z) == f.intercept_at(z) == f.at(z).intercept == 0.0
+    np.testing.assert_allclose(f.h.hessian_gram(z, np.eye(len(z))), np.diag(f.h.curvature(z)))
+    with_one = kind(np.eye(len(y)), y, sample_weight=weights, intercept=True)
+    assert with_one.h.has_intercept
+    assert "intercept" in repr(with_one)
+    assert "intercept" not in repr(f)
+
+
+# --- in f(x) = h(Kx) ---
+
+
+def problem(kind: type, seed: int, form: Callable[[Array], Any] = lambda Z: Z) -> tuple[Any, Array]:
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((12, 5)) + 3.0
+    _, y, weights = drawn(seed)
+    return kind(form(Z), y, sample_weight=weights, intercept=True), rng.standard_normal(5)
+
+
+@every_loss
+@LAW
+@given(seed=seeds)
+def test_restrictions_and_moves_agree_with_fresh_evaluations(kind: type, seed: int) -> None:
+    f, x = problem(kind, seed)
+    rng = np.random.default_rng(seed)
+    ends = rng.standard_normal((2, 5))
+    a = rng.dirichlet(np.ones(3))[:2]
+    here, there = f.at(x), [f.at(s) for s in ends]
+    mixed = x + a @ (ends - x)
+    line = here.along(there, ends - x)
+    fresh = f.at(mixed)
+    assert line.value(a) == pytest.approx(fresh.value, rel=1e-10, abs=1e-12)
+    local = line.local(a)
+    np.testing.assert_allclose(local.slope, (ends - x) @ fresh.gradient, rtol=1e-8, atol=1e-8 * abs(fresh.value))
+    moved = here.moved(mixed, there, a)
+    assert moved.value == pytest.approx(fresh.value, rel=1e-10, abs=1e-12)
+    if kind is not SquaredHinge or fresh.value > 1e-3:  # where the margin is slack any b in an interval is best
+        assert moved.intercept == pytest.approx(f.intercept_at(mixed), rel=1e-8, abs=1e-8)
+
+
+@every_loss
+@LAW
+@given(seed=seeds)
+def test_tangents_lie_below(kind: type, seed: int) -> None:
+    """Convexity, by the gradient that the certificate uses."""
+    f, x = problem(kind, seed)
+    y = 3.0 * np.random.default_rng(seed).standard_normal(5)
+    here, there = f.at(x), f.at(y)
+    slack = 1e-15 * (here.magnitude(here) + here.magnitude(there) + here.value)
+    assert there.value >= here.offset + here.gradient @ y - 4.0 * slack
+
+
+@every_loss
+@pytest.mark.parametrize("step", ["exact", "armijo", "open-loop", "short"])
+def test_every_step_rule_brackets_the_optimum(kind: type, step: str) -> None:
+    """The same problem with the intercept as one more variable, by SciPy, between the bounds."""
+    f, _ = problem(kind, 8)
+    K, h, g = f.K, f.h.plain, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(100.0))  # so large that the constraint is idle
+
+    def explicit(v: Array) -> tuple[float, Array]:
+        value, theta = h.evaluate(K @ v[:-1] + v[-1])
+        return value + 0.5 * v[:-1] @ v[:-1], np.append(K.T @ theta + v[:-1], theta.sum())
+
+    options = {"gtol": 1e-10, "ftol": 1e-15, "maxiter": 10_000}
+    judge = minimize(explicit, np.zeros(6), jac=True, method="L-BFGS-B", options=options)
+    found = cg.minimize(f, g, method="cgs", step=step, max_iter=200)
+    slack = 1e-8 * judge.fun
+    assert found.lower_bound <= judge.fun + slack
+    assert judge.fun <= found.value + slack
+    if step == "exact":
+        assert found.success
+        assert f.intercept_at(found.x) == pytest.approx(judge.x[-1], abs=0.05)
+
+
+FORMS: dict[str, Callable[[Array], Any]] = {
+    "csr": scipy.sparse.csr_array,
+    "csc": scipy.sparse.csc_matrix,
+    "float32": lambda Z: Z.astype(np.float32),
+    "fortran": np.asfortranarray,
+}
+
+
+@every_loss
+@pytest.mark.parametrize("form", FORMS)
+def test_data_formats(kind: type, form: str) -> None:
+    (dense, x), (other, _) = problem(kind, 2), problem(kind, 2, FORMS[form])
+    rel = 1e-5 if form == "float32" else 1e-12
+    assert other.at(x).value == pytest.approx(dense.at(x).value, rel=rel)
+    assert other.intercept_at(x) == pytest.approx(dense.intercept_at(x), rel=rel)
+    np.testing.assert_allclose(other.at(x).gradient, dense.at(x).gradient, rtol=rel, atol=1e2 * rel)
+    found = cg.minimize(other, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(2.0)), method="cgs", memory=3, tol=1e-4)
+    judge = cg.minimize(dense, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(2.0)), method="cgs", memory=3, tol=1e-8)
+    assert found.success
+    assert found.lower_bound <= judge.value
+    assert judge.lower_bound <= found.value * (1.0 + rel)
+
+
+@every_loss
+def test_torch_agrees_with_numpy(kind: type, torch: ModuleType) -> None:
+    (f, x), (same, _) = problem(kind, 4), problem(kind, 4, lambda Z: torch.as_tensor(Z))
+    here, there = f.at(x), same.at(torch.as_tensor(x))
+    assert there.value == pytest.approx(here.value, rel=1e-12)
+    assert there.intercept == pytest.approx(here.intercept, rel=1e-10)
+    np.testing.assert_allclose(host(there.gradient), here.gradient, rtol=1e-9, atol=1e-9)
+    g = cg.simple.Ridge(0.5, on=cg.sets.L1Ball(2.0))
+    found, judge = cg.minimize(same, g, method="cgs", memory=3), cg.minimize(f, g, method="cgs", memory=3)
+    assert isinstance(found.x, torch.Tensor)
+    assert found.value == pytest.approx(judge.value, rel=2e-6)
+
+
+@pytest.mark.parametrize("kind", [Logistic, SquaredHinge])
+def test_one_class_is_refused(kind: type) -> None:
+    Z = np.eye(3)
+    with pytest.raises(ValueError, match=r"y must hold two classes.*got only \+1"):
+        kind(Z, np.ones(3), intercept=True)
+    with pytest.raises(ValueError, match=r"y must hold two classes.*positive sample_weight.*got only -1"):
+        kind(Z, [1.0, -1.0, -1.0], sample_weight=[0.0, 1.0, 1.0], intercept=True)
