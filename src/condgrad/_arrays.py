@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,11 @@ def namespace(x: Array) -> Any:
 
 def is_torch(x: object) -> bool:
     return type(x) is not np.ndarray and array_api_compat.is_torch_array(x)
+
+
+def on_device(x: Array) -> bool:
+    """Whether x lives on an accelerator."""
+    return is_torch(x) and x.device.type != "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,7 @@ def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
 def row_blocks(x: Array) -> list[slice]:
     """Slices of rows for passes of several operations."""
     rows, size = x.shape[0], math.prod(x.shape)
-    block = DEVICE_BLOCK if is_torch(x) and x.device.type != "cpu" else BLOCK
+    block = DEVICE_BLOCK if on_device(x) else BLOCK
     if size <= block:
         return [slice(0, rows)]
     step = max(1, block * rows // size)
@@ -278,28 +284,46 @@ def spectral_norm(K: Matrix) -> float:
     return float(xp.max(xp.linalg.eigvalsh(double(G)))) ** 0.5
 
 
-def cholesky(A: Array, *, ridge: float) -> Any:
-    """A factor of A + ridge I, for a symmetric A that is positive semidefinite up to rounding; A is spoiled."""
-    xp = namespace(A)
-    diagonal = xp.arange(A.shape[0])
+def cholesky(build: Callable[[], Array], *, ridge: float) -> Any:
+    """A factor of A + ridge I in the place of A = build(), symmetric and positive semidefinite up to rounding."""
     for _ in range(8):
+        A = build()
+        diagonal = namespace(A).arange(A.shape[0])
         A[diagonal, diagonal] += ridge
-        try:
-            if type(A) is np.ndarray:
-                return scipy.linalg.cho_factor(A, lower=True, check_finite=False)
-            return xp.linalg.cholesky(A)
-        except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
-            ridge *= 100.0
+        # the transpose, which is the same matrix, has the order of entries that LAPACK needs to work in place
+        if type(A) is np.ndarray:
+            factor, info = scipy.linalg.lapack.dpotrf(A.T, lower=True, clean=False, overwrite_a=True)
+        else:
+            import torch
+
+            factor, info = torch.linalg.cholesky_ex(A.mT, out=(A.mT, A.new_empty((), dtype=torch.int32)))
+        if int(info) == 0:
+            return factor
+        ridge *= 100.0
     raise NotFiniteError("a matrix that should be positive definite is not, whatever is added to it")
 
 
 def solve_cholesky(factor: Any, b: Array) -> Array:
     """The solution for a right-hand side b."""
     if type(b) is np.ndarray:
-        return scipy.linalg.cho_solve(factor, b, check_finite=False)
+        return scipy.linalg.cho_solve((factor, True), b, check_finite=False)
     import torch
 
-    return torch.cholesky_solve(b[:, None], factor)[:, 0]
+    half = torch.linalg.solve_triangular(factor, b[:, None], upper=False)
+    return torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, 0]
+
+
+def free_memory(x: Array) -> float:
+    """Bytes that are free where x lives, infinite where nobody can tell."""
+    if is_torch(x) and x.device.type == "cuda":
+        import torch
+
+        unused = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
+        return float(torch.cuda.mem_get_info(x.device)[0] + unused)
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return math.inf
 
 
 def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:

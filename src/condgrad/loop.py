@@ -52,11 +52,12 @@ def run(
 ) -> Result:
     """Pull iterates from a method until a rule says stop; return the best certified point."""
     begin = time.perf_counter()
-    proof, k, measure = Certificate(), -1, math.inf
+    proof, k, measure = Certificate(x0, value_from="the start"), -1, math.inf
     rows: list[tuple[float, ...]] = []
     stalled = StallWatch(precision(x0))
     deadline = math.inf if time_limit is None else time_limit
     iterates = method.iterates(x0)
+    del x0  # as large as any iterate: the method and the proof hold it as long as it matters
     try:
         for iterate in iterates:
             proof = proof.updated(iterate, k + 1)
@@ -88,8 +89,8 @@ def run(
             proof = _revalued(method, proof)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-        if proof.x is None:
-            proof = _revalued(method, Certificate(x0, value_from="the start"))
+        if proof.value == math.inf:
+            proof = _revalued(method, proof)
     except NotFiniteError as error:
         raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
     message = _message(status, stop, measure)

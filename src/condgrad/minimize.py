@@ -9,21 +9,17 @@ from condgrad import _checks
 from condgrad._arrays import Array, Space, copied, floating, precision
 from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
-from condgrad.methods import CG, CGS, Newton
+from condgrad.methods import CG, CGS, PQN, SPG, Newton
 from condgrad.methods.newton import dual_model
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.progress import ProgressLine
 from condgrad.result import Result
-from condgrad.steps import Exact, StepRule, step_rule
+from condgrad.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.stopping import RelativeGap, StopRule
 
 
 class MethodFactory(Protocol):
     def __call__(self, f: Smooth, g: Simple, step: StepRule, memory: int) -> Method: ...
-
-
-LARGEST_FACTOR = 3000
-"""Rows of the largest matrix that `auto` lets Newton's method factor."""
 
 
 def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
@@ -34,17 +30,37 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
 
 
 def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Newton where there is a dual model of a size that factors fast, else CGS with some memory."""
+    """Newton where there is a dual model whose directions are affordable, else CGS with some memory."""
     if memory or step != Exact():
         return CGS(f, g, step, memory)
     with suppress(MissingAbility):
         model = dual_model(f, g)
-        if model.size <= LARGEST_FACTOR:
+        if model.affordable:
             return Newton(f, g, model)
     return CGS(f, g, step, memory=3)
 
 
-METHODS: dict[str, MethodFactory] = {"cgs": CGS, "cg": CG, "newton": newton, "auto": auto}
+def spg(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """Non-monotone by default, monotone with Armijo's rule."""
+    if memory or not (step == Exact() or isinstance(step, Armijo)):
+        raise ValueError(
+            "method='spg' searches along projected gradients: step must be 'exact' (non-monotone), 'armijo' (monotone) "
+            f"or a steps.Armijo, and memory 0, got {step!r} and memory={memory}"
+        )
+    return SPG(f, g, window=1, armijo=step) if isinstance(step, Armijo) else SPG(f, g)
+
+
+def pqn(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """Monotone always, with the parameters of Armijo's rule if it is given."""
+    if memory or not (step == Exact() or isinstance(step, Armijo)):
+        raise ValueError(
+            "method='pqn' tries the whole step and backtracks: step must be 'exact', 'armijo' or a steps.Armijo, "
+            f"and memory 0, got {step!r} and memory={memory}"
+        )
+    return PQN(f, g, armijo=step) if isinstance(step, Armijo) else PQN(f, g)
+
+
+METHODS: dict[str, MethodFactory] = {"cgs": CGS, "cg": CG, "spg": spg, "pqn": pqn, "newton": newton, "auto": auto}
 
 
 def minimize(
@@ -72,8 +88,10 @@ def minimize(
         The simple part, from `condgrad.simple`, which carries its set.
     x0 : array, optional
         Where to start, inside the set; by default the set chooses.
-    method : {"cgs", "cg", "newton", "auto"}
-        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "newton"
+    method : {"cgs", "cg", "spg", "pqn", "newton", "auto"}
+        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "spg" and "pqn"
+        are the spectral projected gradient and projected quasi-Newton, for a g with a gradient on a set with a
+        projection (step "exact" is their own rule, "armijo" the monotone one); "newton"
         maximises the certificate by Newton's method, for transport with entropy and Laplacian; "auto" takes "newton"
         where there is a dual model of at most 3000 columns, else "cgs" with a memory of 3.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
@@ -122,13 +140,12 @@ def minimize(
         raise TypeError(f"stop must be a stop rule such as stopping.FixedPoint(1e-5), got {stop!r}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
-    start = start_point(f, g.on, x0)
     with ExitStack() as stack:
         if progress:
             callback = _both(stack.enter_context(ProgressLine()), callback)
         return run(
             METHODS[method](f, g, rule, memory),
-            start,
+            start_point(f, g.on, x0),
             stop=RelativeGap(tol) if stop is None else stop,
             max_iter=max_iter,
             time_limit=time_limit,

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.transport.newton import EntropicLaplacian, Moments, NewtonSystem, recognise
+from condgrad.transport import newton_system as systems
+from condgrad.transport.moments import Moments
+from condgrad.transport.newton import Embedded, EntropicLaplacian, recognise
+from condgrad.transport.newton_system import FactoredSystem, NewtonSystem, NystromSystem
 
 
 def squared_distances(Xs: Any, Xt: Any) -> Any:
@@ -63,13 +66,17 @@ def test_gradient_and_hessian_against_differences(seed: int, t: float) -> None:
     h = 1e-5
     system = NewtonSystem(model, model.evaluate(z, t))
     r = system.residual
-    slope = r.v @ d.v + system.inner((r.P, r.Q), (d.P, d.Q))
+    slope = system.inner(r, d)
     there, back = (model.evaluate(model.moved(z, d, s), t) for s in (h, -h))
     assert slope == pytest.approx((there.dual - back.dual) / (2 * h), rel=1e-5, abs=1e-8)
-    straight, (P, Q) = system.from_moments(d.P, d.Q), system.from_potential(d.v)
+    straight, potential = system.product(None, (d.P, d.Q)), system.product(d.v, None)
     ahead, behind = NewtonSystem(model, there).residual, NewtonSystem(model, back).residual
-    np.testing.assert_allclose(d.P + straight.P + P, -(ahead.P - behind.P) / (2 * h), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(d.Q + straight.Q + Q, -(ahead.Q - behind.Q) / (2 * h), rtol=1e-4, atol=1e-6)
+    whole = system.product(d.v, (d.P, d.Q))
+    for part, alone, other in zip(whole, straight, potential, strict=True):
+        np.testing.assert_allclose(part, alone + other, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(whole.v, -(ahead.v - behind.v) / (2 * h), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(d.P + whole.P, -(ahead.P - behind.P) / (2 * h), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(d.Q + whole.Q, -(ahead.Q - behind.Q) / (2 * h), rtol=1e-4, atol=1e-6)
     pure = Moments(0.0 * d.v, d.P, d.Q)
     there, back = (NewtonSystem(model, model.evaluate(model.moved(z, pure, s), t)) for s in (h, -h))
     np.testing.assert_allclose(straight.v, -(there.residual.v - back.residual.v) / (2 * h), rtol=1e-4, atol=1e-6)
@@ -234,3 +241,80 @@ def test_far_off_coordinates_do_not_spoil_the_bound(method: str, shift: float) -
     best = solved(data.Xs, data.Xt, method="newton", tol=1e-11)
     result = solved(Xs, Xt, method=method, tol=1e-9, max_iter=300)
     assert result.lower_bound <= best.value + 1e-13
+
+
+@given(seed=st.integers(0, 10**6), t=st.sampled_from([1.0, 5.0]), weight=st.sampled_from([0.0, 1.0, 10.0]))
+def test_both_systems_find_the_same_direction(seed: int, t: float, weight: float) -> None:
+    """One by a factor of the potential block, one by conjugate gradients that know its low rank."""
+    f, g = problem(14, 11, weight=weight, seed=seed)
+    model = model_of(f, g)
+    near = cg.minimize(f, g, method="newton", tol=1e-3)
+    point = model.evaluate(model.start(near.x), t)
+    factored = FactoredSystem(model, point).solve(1e-9)
+    sketched = NystromSystem(model, point, largest_rank=6).solve(1e-9)
+    assert sketched.slope == pytest.approx(factored.slope, rel=1e-6)
+    for one, other in zip(_centred(factored.direction), _centred(sketched.direction), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5 * (1e-3 + np.abs(one).max(initial=0.0)))
+
+
+def _centred(direction: Moments) -> Moments:
+    """A constant in v means nothing."""
+    return direction._replace(v=direction.v - direction.v.mean())
+
+
+def test_the_rank_follows_the_decay() -> None:
+    """Small entropies make kernels of high rank."""
+
+    def rank(entropy: float) -> int:
+        data = cg.datasets.make_clusters(300)
+        f = cg.smooth.Linear(squared_distances(data.Xs, data.Xt))
+        weights = np.full(300, 1 / 300)
+        g = cg.simple.Entropy(entropy, on=cg.sets.Transport(weights, weights))
+        best = cg.minimize(f, g, method="newton", tol=1e-6)
+        model = model_of(f, g)
+        point = model.evaluate(model.start(best.x), 1.0)
+        return len(NystromSystem(model, point, largest_rank=300).weights)
+
+    assert rank(0.1) == systems.FIRST_RANK
+    assert rank(1e-4) > 2 * systems.FIRST_RANK
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_where_no_factor_fits(normalized: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory for a factor the answer is the same."""
+    f, g = problem(60, 50, entropy=0.01, weight=1e2, normalized=normalized)
+    factored = cg.minimize(f, g, method="newton", tol=1e-9)
+    monkeypatch.setattr(systems, "free_memory", lambda _: 0.0)
+    monkeypatch.setattr(systems.FactoredSystem, "solve", None)
+    sketched = cg.minimize(f, g, method="newton", tol=1e-9)
+    assert factored.success
+    assert sketched.success
+    assert sketched.lower_bound <= factored.value
+    assert factored.lower_bound <= sketched.value
+
+
+def test_large_kernels_of_high_rank_are_factored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A low-rank approximation that would be no approximation gives way to the factor."""
+    monkeypatch.setattr(systems, "LEAST_SIZE", 1)
+    f, g = problem(64, 60, entropy=1e-5, weight=0.0)
+    model = model_of(f, g)
+    best = cg.minimize(f, g, method="newton", tol=1e-8)
+    assert best.success
+    point = model.evaluate(model.start(best.x), 1.0)
+    assert isinstance(systems.newton_system(model, point), FactoredSystem)
+
+
+def test_wide_problems_are_turned() -> None:
+    """A factor has the size of the smaller side, whichever that is."""
+    f, g = problem(5, 40)
+    wide = recognise(f, g)
+    assert isinstance(wide, Embedded)
+    assert wide.model.size == 5
+    C, omega = f.terms
+    turned = cg.smooth.Linear(C.C.T) + omega.turned()
+    tall = cg.minimize(
+        turned, cg.simple.Entropy(0.05, on=cg.sets.Transport(g.on.b, g.on.a)), method="newton", tol=1e-11
+    )
+    result = cg.minimize(f, g, method="newton", tol=1e-11)
+    assert result.value == pytest.approx(tall.value, abs=1e-11)
+    np.testing.assert_allclose(result.x, tall.x.T, atol=1e-7)

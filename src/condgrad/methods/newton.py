@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from condgrad._arrays import Array, like, precision
+from condgrad._arrays import Array, Space, precision
 from condgrad.certificate import Iterate, rounding_noise, tangent_bound
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
@@ -51,8 +51,8 @@ class DualModel(Protocol):
     """What an application supplies: the dual function, its Newton direction, a feasible point."""
 
     @property
-    def size(self) -> int:
-        """Rows of the matrix that a direction factors."""
+    def affordable(self) -> bool:
+        """Whether `auto` should prefer Newton to CGS here."""
 
     def start(self, x: Array) -> Any:
         """A z for the primal point x."""
@@ -88,7 +88,7 @@ def dual_model(f: Smooth, g: Simple) -> DualModel:
             return model
     raise MissingAbility(
         f"method='newton' has no dual model for f = {f!r} and g = {g!r}; it knows linear costs with TransportLaplacian "
-        "under Entropy on Transport; method='cgs' works for every pair"
+        "or GroupLasso under Entropy on Transport; method='cgs' works for every pair"
     )
 
 
@@ -102,50 +102,46 @@ class Newton:
     shrink: float = 0.25
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        model, unit = self.model, max(precision(x), self.f.unit)
-        smooth, simple = self.f.at(x).value, self.g.value(x)
+        model, unit, space = self.model, max(precision(x), self.f.unit), Space.of(x)
+        primal = Primal(x, self.f.at(x).value, self.g.value(x))
         z = model.start(x)
-        t = model.first_stage(z, smooth, simple)
-        k, inner, step = 0, 0, 0.0
-        point = model.evaluate(z, t)
-        primal = Primal(x, smooth, simple)
+        t = model.first_stage(z, primal.smooth, primal.simple)
+        k, inner, step, point = 0, 0, 0.0, model.evaluate(z, t)
+        del x
         while True:
-            value = primal.smooth + primal.simple
             gap = primal.smooth + t * primal.simple - point.dual
-            dual, magnitude = self._proof(z, point, t)
-            noise = rounding_noise(unit, primal.smooth, primal.simple, magnitude)
-            lower = tangent_bound(dual, 0.0, noise)
+            # the dual function of F itself is that at t = 1 alone
+            proof = point if t == 1.0 else model.evaluate(z, 1.0)
+            noise = rounding_noise(unit, primal.smooth, primal.simple, proof.magnitude)
+            lower = tangent_bound(proof.dual, 0.0, noise)
+            del proof
             k += 1
-            yield Iterate(like(primal.x, x), value, lower, None, step, k, inner, noise)
+            yield Iterate(space.hold(primal.x), primal.smooth + primal.simple, lower, None, step, k, inner, noise)
+            del primal  # as large as the plan, like a point: not to be held where another is made
             if t > 1.0 and gap <= model.stage_tolerance(t):
-                t = max(1.0, self.shrink * t)
-                step, point = 0.0, model.evaluate(z, t)
-                primal = model.primal(point)
-                continue
-            ascent = model.ascent(point, gap)
-            inner += ascent.inner_iterations
-            step, z, point = self._climb(model, z, point, t, ascent, noise)
-            if step == 0.0:
-                if t == 1.0:
+                t, step = max(1.0, self.shrink * t), 0.0
+            else:
+                ascent = model.ascent(point, gap)
+                inner += ascent.inner_iterations
+                dual, point = point.dual, None
+                step, z, point = self._climb(z, dual, t, ascent, noise)
+                if step == 0.0 and t == 1.0:
                     return
-                t, point = 1.0, model.evaluate(z, 1.0)
+                if step == 0.0:
+                    t = 1.0
+            if step == 0.0:
+                point = None
+                point = model.evaluate(z, t)
             primal = model.primal(point)
 
-    def _proof(self, z: Any, point: Any, t: float) -> tuple[float, float]:
-        """The dual function of F itself, which is that at t = 1 alone, and the size of its terms."""
-        if t > 1.0:
-            point = self.model.evaluate(z, 1.0)
-        return point.dual, point.magnitude
-
-    def _climb(
-        self, model: DualModel, z: Any, point: Any, t: float, ascent: Ascent, noise: float
-    ) -> tuple[float, Any, Any]:
+    def _climb(self, z: Any, dual: float, t: float, ascent: Ascent, noise: float) -> tuple[float, Any, Any]:
         """Halve the step until the dual rises as the slope promises."""
-        step = 1.0
+        model, step = self.model, 1.0
         while step > 1e-10:
             trial = model.moved(z, ascent.direction, step)
             there = model.evaluate(trial, t)
-            if there.dual >= point.dual + 1e-4 * step * ascent.slope - noise:
+            if there.dual >= dual + 1e-4 * step * ascent.slope - noise:
                 return step, trial, there
+            del there
             step *= 0.5
-        return 0.0, z, point
+        return 0.0, z, None

@@ -74,6 +74,11 @@ class TransportLaplacian(Smooth):
             target_weight=self.target_weight,
         )
 
+    def turned(self) -> TransportLaplacian:
+        """This regulariser as a function of the transposed plan."""
+        weights = {"source_weight": self.target_weight, "target_weight": self.source_weight}
+        return TransportLaplacian(self.Xt, self.Xs, self.Lt, self.Ls, **weights)
+
     def __repr__(self) -> str:
         n, m = self.space.shape  # type: ignore[union-attr]
         return f"TransportLaplacian({n} x {m})"

@@ -1,0 +1,85 @@
+"""What the dual models of entropic transport share: their parts, their path, the potential of a plan."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from condgrad._arrays import Array, at_least, dot, double, like, namespace, smallest, total
+from condgrad.problem import Simple, Smooth, Sum
+from condgrad.sets import Transport
+from condgrad.simple import Entropy
+from condgrad.smooth import Linear
+
+
+class EntropicParts(NamedTuple):
+    """A problem <C, G> + regularisers + entropy over plans from a to b."""
+
+    C: Array
+    a: Array
+    b: Array
+    entropy: float
+    regularizers: list[tuple[float, Smooth]]
+    """Weights and terms of f beside the cost."""
+
+
+def entropic_parts(f: Smooth, g: Simple) -> EntropicParts | None:
+    """The parts in float64, if f has a linear cost and g is an entropy on a polytope of some mass."""
+    if not (isinstance(g, Entropy) and isinstance(g.on, Transport)) or g.on.mass == 0.0:
+        return None
+    weighted = list(zip(f.weights, f.terms, strict=True)) if isinstance(f, Sum) else [(1.0, f)]
+    costs = [(w, term.C) for w, term in weighted if isinstance(term, Linear)]
+    if not costs:
+        return None
+    # the cost itself where it can be had: a copy is as large as the plan
+    C = double(costs[0][1] if len(costs) == 1 and costs[0][0] == 1.0 else sum(w * cost for w, cost in costs))
+    a, b = like(g.on.a, C), like(g.on.b, C)
+    b = b * (total(a) / total(b))  # exact masses, also where the weights came in float32
+    return EntropicParts(C, a, b, g.weight, [(w, term) for w, term in weighted if not isinstance(term, Linear)])
+
+
+class EntropicPath:
+    """The path of t * entropy for a cost C and positive weights a, b."""
+
+    def __init__(self, C: Array, a: Array, b: Array, entropy: float) -> None:
+        xp = namespace(C)
+        self.C, self.a, self.b, self.entropy = C, a, b, entropy
+        self.polytope = Transport(a, b)
+        self.height = float(xp.max(C) - xp.min(C))
+
+    def evaluate(self, z: Any, t: float) -> Any:
+        """The dual function for t * entropy."""
+        raise NotImplementedError
+
+    def first_stage(self, z: Any, smooth: float, simple: float) -> float:
+        """The smallest t at which the start is near the path; a far start enters where all starts are near."""
+        farthest = max(1.0, 0.5 * self.height / self.entropy)
+        t = 1.0
+        while t < farthest and not smooth + t * simple - self.evaluate(z, t).dual <= 10.0 * self.stage_tolerance(t):
+            t *= 4.0
+        return min(t, farthest)
+
+    def stage_tolerance(self, t: float) -> float:
+        return 0.1 * t * self.entropy * self.polytope.mass
+
+
+def fitted_potential(x: Array, R: Array) -> Array:
+    """The v of the least-squares fit R_ij ~ u_i + v_j with weights x_ij, by conjugate gradients."""
+    xp = namespace(x)
+    columns = xp.sum(x, axis=0)
+    inverse_rows, inverse_columns = (1.0 / at_least(smallest(x), sums) for sums in (xp.sum(x, axis=1), columns))
+    weighted = x * R
+    residual = xp.sum(weighted, axis=0) - x.T @ (inverse_rows * xp.sum(weighted, axis=1))
+    v = xp.zeros_like(columns)
+    p = inverse_columns * residual
+    size = dot(p, residual)
+    target = 1e-20 * size
+    for _ in range(100):
+        bent = columns * p - x.T @ (inverse_rows * (x @ p))
+        bend = dot(p, bent)
+        if not size > target or bend <= 0.0:
+            break
+        v = v + (size / bend) * p
+        residual = residual - (size / bend) * bent
+        before, size = size, dot(inverse_columns * residual, residual)
+        p = inverse_columns * residual + (size / before) * p
+    return v

@@ -1,0 +1,242 @@
+"""The dual model of transport with entropy and class group lasso, for Newton on the certificate.
+
+The lasso w |G_cj| of class c in column j is the largest <w Y_cj, G_cj> over |Y_cj| <= 1. So for any such Y and any row
+potentials u, the column potentials v being eliminated,
+
+    L_ij = (u_i - C_ij - w Y_ij)/e,   S_ij = b_j softmax_i(L_ij),   v_j = e (log b_j - log sum_i exp L_ij)
+    D = <a, u> + <b, v>
+
+is a lower bound on F*. The best Y for a given u is S_cj/|S_cj|. It does not depend on v, and each group finds its own;
+see `shares`. With it the plan moves, a group at a time, by dS = (diag(d) + p p') du + S dv/e, where
+
+    d = S/(e + w Y),   p = sqrt(w r/q) Y^2/(e + w Y),   r = |S_cj|,   q = e sum Y^2/(e + w Y).
+
+Eliminating dv as well, a Newton direction solves (diag(sum_j d) + P P' - S diag(1/b) S'/e) du = a - S 1, where P P' has
+a block for each class.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from condgrad._arrays import (
+    Array,
+    at_least,
+    cholesky,
+    dot,
+    double,
+    host,
+    log_or_least,
+    namespace,
+    row_blocks,
+    smallest,
+    solve_cholesky,
+    total,
+)
+from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
+from condgrad.problem import Simple, Smooth
+from condgrad.simple.entropy import negentropy
+from condgrad.smooth import GroupLasso
+from condgrad.transport.entropic import EntropicPath, entropic_parts, fitted_potential
+
+FLOOR = -200.0
+"""Exponents below this add nothing to a group, take most processors ten times as long, and may vanish in a square."""
+
+
+class EntropicGroups(EntropicPath):
+    """The dual of <C, G> + group lasso + entropy, as a function of u.
+
+    It holds the points that carry weight, the rows sorted by class, so that a class is a slice; plans go in and out on
+    all points, in the user's order.
+    """
+
+    def __init__(self, C: Array, a: Array, b: Array, entropy: float, labels: GroupLasso, weight: float) -> None:
+        xp = namespace(C)
+        self.shape, self.weight = tuple(C.shape), weight
+        loaded = host(a) > 0
+        classes = [rows[loaded[rows]] for rows in labels.rows]
+        ends = np.cumsum([len(rows) for rows in classes]).tolist()
+        self.classes = [slice(end - len(rows), end) for rows, end in zip(classes, ends, strict=True) if len(rows)]
+        self.rows = xp.asarray(np.concatenate(classes), device=C.device)
+        self.columns = xp.nonzero(b > 0)[0]
+        super().__init__(self._loaded(C), a[self.rows], b[self.columns], entropy)
+        self.size, self.log_b = len(self.a), xp.log(self.b)
+
+    def _loaded(self, x: Array) -> Array:
+        return x[self.rows, :][:, self.columns]
+
+    @property
+    def affordable(self) -> bool:
+        """A direction takes a factor; where the entropy is large, CGS is there before it."""
+        return self.size <= (3000 if self.height > 50.0 * self.entropy else 300)
+
+    def start(self, x: Array) -> Array:
+        """The potential x would have as an optimal plan: x = exp((u + v - C - w Y)/entropy), Y = x/|x| by groups."""
+        x = self._loaded(double(x))
+        cost = self.C + self.entropy * log_or_least(x)
+        for rows in self.classes:
+            cost[rows] += self.weight * units(x[rows])[0]
+        return fitted_potential(x.T, cost.T)
+
+    def moved(self, z: Array, direction: Array, step: float) -> Array:
+        u = z + step * direction
+        # a constant in u means nothing to the plan and drowns the digits of the dual
+        return u - dot(self.a, u) / self.polytope.mass
+
+    def evaluate(self, z: Array, t: float) -> GroupedPlan:
+        return GroupedPlan(self, z, t * self.entropy)
+
+    def primal(self, point: GroupedPlan) -> Primal:
+        plan = self.polytope.rounded(point.S)
+        norms = sum(total(column_norms(plan[rows])) for rows in self.classes)
+        smooth, simple = dot(self.C, plan) + self.weight * norms, self.entropy * negentropy(plan)
+        whole = namespace(plan).zeros(self.shape, dtype=plan.dtype, device=plan.device)
+        whole[self.rows[:, None], self.columns[None, :]] = plan
+        return Primal(whole, smooth, simple)
+
+    def ascent(self, point: GroupedPlan, gap: float) -> Ascent:
+        """The Newton direction, by a Cholesky factor."""
+        xp = namespace(point.S)
+        sums = xp.sum(point.S, axis=1)
+        residual = self.a - sums
+        factor = cholesky(lambda: self._curvature(point, sums), ridge=1e-14 * float(xp.max(sums)))
+        direction = point.entropy * solve_cholesky(factor, residual)
+        return Ascent(direction, dot(residual, direction), 1)
+
+    def _curvature(self, point: GroupedPlan, sums: Array) -> Array:
+        """Minus the Hessian times the entropy, its constant mode lifted off zero."""
+        S, ratio = point.S, self.weight / point.entropy
+        xp = namespace(S)
+        # scaled in place and back: a copy would be as large as the plan
+        root, share = xp.sqrt(self.b)[None, :], sums / self.polytope.mass
+        S /= root
+        result = S @ S.T
+        S *= root
+        for rows in row_blocks(result):
+            result[rows] *= -1.0
+            result[rows] += sums[rows][:, None] * share[None, :]
+        diagonal = xp.empty_like(self.a)
+        for rows in self.classes:
+            P, norms = units(S[rows])
+            slack = 1.0 + ratio * P
+            diagonal[rows] = xp.sum(S[rows] / slack, axis=1)
+            P *= P
+            P /= slack
+            q = xp.sum(P, axis=0)
+            P *= xp.sqrt(ratio * norms / at_least(smallest(q), q))[None, :]
+            result[rows, rows] += P @ P.T
+        places = xp.arange(self.size)
+        result[places, places] += diagonal
+        return result
+
+
+class GroupedPlan:
+    """The dual function at u and the plan S it is attained by, whose columns are exact."""
+
+    def __init__(self, model: EntropicGroups, u: Array, entropy: float) -> None:
+        xp = namespace(u)
+        self.entropy, self.S = entropy, xp.empty_like(model.C)
+        ratio = model.weight / entropy
+        scales = xp.empty((len(model.classes), len(model.b)), dtype=u.dtype, device=u.device)
+        sums = xp.empty_like(scales)
+        for c, rows in enumerate(model.classes):
+            for columns in row_blocks(model.C[rows].T):
+                x = u[rows][:, None] - model.C[rows, columns]
+                x /= entropy
+                Y, scale = shares(x, ratio)
+                # where the norm is above 1, if only by rounding, Y proves nothing
+                Y *= (ratio / at_least(1.0, column_norms(Y)))[None, :]
+                x -= Y
+                x -= scale[None, :]
+                S = xp.exp(at_least(FLOOR, x), out=Y)
+                self.S[rows, columns], scales[c, columns], sums[c, columns] = S, scale, xp.sum(S, axis=0)
+        logs = scales + log_or_least(sums)
+        top = xp.max(logs, axis=0)
+        log_sums = top + xp.log(xp.sum(xp.exp(logs - top[None, :]), axis=0))
+        norms = xp.exp(scales - log_sums[None, :]) * model.b[None, :]
+        for c, rows in enumerate(model.classes):
+            self.S[rows] *= norms[c][None, :]
+        v = entropy * (model.log_b - log_sums)
+        self.dual = dot(model.a, u) + dot(model.b, v)
+        self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(v)) + model.weight * total(norms)
+
+
+def column_norms(x: Array) -> Array:
+    xp = namespace(x)
+    return xp.sqrt(xp.sum(x * x, axis=0))
+
+
+def units(x: Array) -> tuple[Array, Array]:
+    """The columns of x scaled to norm 1, and their norms; columns that vanish in a square stay near 0."""
+    norms = column_norms(x)
+    return x / at_least(math.sqrt(smallest(x)), norms)[None, :], norms
+
+
+def shares(x: Array, ratio: float, passes: int = 40) -> tuple[Array, Array]:
+    """For each column of x the y of norm 1 and the s with log y_i + ratio y_i + s = x_i, nearly.
+
+    Newton's method on log p, p = ratio y, and s at once: log p_i + p_i = rest_i = x_i + log ratio - s and log |p| =
+    log ratio. The largest y lies between 1/sqrt(n) and 1, which brackets s.
+    """
+    xp, ratio = namespace(x), max(ratio, 1e-60)  # squares of what is less would vanish
+    n, top = x.shape[0], xp.max(x, axis=0)
+    low, high = top - ratio, top + 0.5 * math.log(n) - ratio / math.sqrt(n)
+    floor, enough = xp.full_like(top, FLOOR), 1e-5 + 1e-14 * (ratio + float(xp.max(xp.abs(top))))
+    # all that has the shape of x is allocated once: the passes are bound by memory
+    rest, log_p, p, slack, residual, work = xp.empty((6, *x.shape), dtype=x.dtype, device=x.device)
+    s = high
+    rest[...] = x
+    rest += (math.log(ratio) - s)[None, :]
+    _log_bound(rest, out=log_p)
+    while True:
+        passes -= 1
+        xp.exp(xp.maximum(log_p, floor, out=p), out=p)
+        xp.subtract(rest, log_p, out=residual)
+        residual -= p
+        slack[...] = p
+        slack += 1.0
+        xp.multiply(p, p, out=work)
+        squares = xp.sum(work, axis=0)
+        work /= slack
+        slopes = xp.sum(work, axis=0)
+        work *= residual
+        step = (squares * (0.5 * xp.log(squares) - math.log(ratio)) + xp.sum(work, axis=0)) / slopes
+        before, s = s, xp.minimum(xp.maximum(s + step, low), high)
+        step = s - before
+        residual -= step[None, :]
+        error = max(float(xp.max(residual)), -float(xp.min(residual)))
+        residual /= slack
+        if error <= enough or passes == 0:
+            residual += 1.0
+            p *= residual
+            p /= ratio
+            return p, s
+        log_p += residual
+        rest -= step[None, :]
+        # where s falls much, a linear step runs too far
+        if float(xp.min(step)) < -1.0:
+            xp.minimum(log_p, _log_bound(rest, out=work), out=log_p)
+
+
+def _log_bound(z: Array, *, out: Array) -> Array:
+    """min(z, log max(z, 1)), which is no less than the log p of log p + p = z."""
+    xp = namespace(z)
+    xp.log(xp.maximum(z, xp.ones_like(z[0]), out=out), out=out)
+    return xp.minimum(z, out, out=out)
+
+
+def recognise(f: Smooth, g: Simple) -> DualModel | None:
+    """A model for linear costs plus one GroupLasso, under entropy on a polytope."""
+    parts = entropic_parts(f, g)
+    if parts is None or len(parts.regularizers) != 1:
+        return None
+    weight, lasso = parts.regularizers[0]
+    if not isinstance(lasso, GroupLasso):
+        return None
+    lasso.at(parts.C)  # refuses labels of another length
+    return EntropicGroups(parts.C, parts.a, parts.b, parts.entropy, lasso, weight * lasso.weight)
+
+
+MODELS.append(recognise)
