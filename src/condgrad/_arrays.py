@@ -309,8 +309,33 @@ def solve_cholesky(factor: Any, b: Array) -> Array:
         return scipy.linalg.cho_solve((factor, True), b, check_finite=False)
     import torch
 
-    half = torch.linalg.solve_triangular(factor, b[:, None], upper=False)
-    return torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, 0]
+    half = torch.linalg.solve_triangular(factor, b.reshape(b.shape[0], -1), upper=False)
+    return torch.linalg.solve_triangular(factor.mT, half, upper=True).reshape(b.shape)
+
+
+def dense(K: Matrix) -> Array:
+    """K as an array."""
+    return K.toarray() if scipy.sparse.issparse(K) else K
+
+
+def weighted_gram(K: Matrix, w: Array) -> Array:
+    """K' diag(w) K in float64, as an array."""
+    if scipy.sparse.issparse(K) and K.nnz < 0.05 * K.shape[0] * K.shape[1]:
+        return np.asarray((K.T @ K.multiply(w[:, None])).toarray(), dtype=np.float64)
+    B = double(dense(K)) * namespace(w).sqrt(w)[:, None]
+    return B.T @ B
+
+
+def steepest_indices(g: Array, x: Array, size: int) -> Array:
+    """Where x is not 0 and where |g| is largest, `size` of them in all."""
+    xp = namespace(g)
+    score = xp.where(x == 0, xp.abs(g), xp.inf)
+    return np.argpartition(score, -size)[-size:] if type(g) is np.ndarray else score.topk(size).indices
+
+
+def selected_columns(K: Matrix, index: Array) -> Matrix:
+    """Some columns, in float64."""
+    return double(K[:, index]) if not scipy.sparse.issparse(K) else K[:, index].astype(np.float64, copy=False)
 
 
 def free_memory(x: Array) -> float:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, Vector
+from condgrad._arrays import Array, Space, Vector, namespace
 from condgrad.errors import MissingAbility
 from condgrad.restriction import Restriction, combined
 
@@ -32,6 +32,28 @@ class Answer(NamedTuple):
     inner_iterations: int = 0
     warm: Any = None
     """What the next call may start from."""
+
+
+class Face(NamedTuple):
+    """A point of a polyhedral set and the face that has it in its inside.
+
+    Near the point the face is {point + d : d = 0 but at `active`, <normal, d[active]> = 0}; a projection onto the set
+    has the derivative I - normal normal'/|normal|^2 on these coordinates.
+    """
+
+    point: Array
+    active: Array
+    """Indices of the coordinates that are free to move."""
+    normal: Array | None
+    """What the free coordinates must stay orthogonal to, if to anything."""
+
+    def same_as(self, other: Face) -> bool:
+        """Whether both are the same face, wherever their points are."""
+        xp = namespace(self.active)
+        if (self.normal is None) != (other.normal is None) or self.active.shape != other.active.shape:
+            return False
+        alike = bool(xp.all(self.active == other.active))
+        return alike and (self.normal is None or bool(xp.all(self.normal == other.normal)))
 
 
 class Evaluation(Protocol):
@@ -225,6 +247,10 @@ class Set(ABC):
     def project(self, x: Array) -> Array:
         """The Euclidean projection of x."""
         raise self.lacks("project")
+
+    def face(self, v: Array) -> Face:
+        """The projection of v, and the face of the set that has it inside: the derivative of a projection."""
+        raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex and Box do")
 
     def linear_argmin(self, c: Array) -> Answer:
         """argmin <c, s> over the set."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from condgrad import _checks
 from condgrad._arrays import Array, Space, dot, namespace, total
-from condgrad.problem import Answer, Set
+from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass
 
 
@@ -57,6 +57,13 @@ class L1Ball(Ball):
             return xp.zeros_like(x)
         flat = xp.reshape(sizes, (-1,))
         return xp.sign(x) * xp.reshape(keep_mass(flat, self.radius), x.shape)
+
+    def face(self, v: Array) -> Face:
+        xp, point = namespace(v), self.project(v)
+        if point is v:  # inside
+            return Face(v, xp.arange(v.shape[0], device=v.device), None)
+        active = xp.nonzero(point)[0]
+        return Face(point, active, xp.sign(point[active]))
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from condgrad._arrays import Array, Space, dot, floating, is_torch, like, log_or_least, namespace
-from condgrad.problem import Answer, Set
+from condgrad.problem import Answer, Face, Set
 
 
 class Box(Set):
@@ -57,6 +57,10 @@ class Box(Set):
         lower, upper = self._bounds(x)
         xp = namespace(x)
         return xp.minimum(xp.maximum(x, lower), upper)
+
+    def face(self, v: Array) -> Face:
+        lower, upper = self._bounds(v)
+        return Face(self.project(v), namespace(v).nonzero((v > lower) & (v < upper))[0], None)
 
     def linear_argmin(self, c: Array) -> Answer:
         lower, upper = self._bounds(c)

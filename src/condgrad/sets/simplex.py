@@ -8,7 +8,7 @@ from typing import Any
 
 from condgrad import _checks
 from condgrad._arrays import Array, Space, dot, log_or_least, namespace, total
-from condgrad.problem import Answer, Set
+from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass
 
 
@@ -44,6 +44,11 @@ class Simplex(Set):
 
     def project(self, x: Array) -> Array:
         return namespace(x).zeros_like(x) if self.mass == 0.0 else keep_mass(x, self.mass)
+
+    def face(self, v: Array) -> Face:
+        xp, point = namespace(v), self.project(v)
+        active = xp.nonzero(point)[0]
+        return Face(point, active, xp.ones_like(point[active]))
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)

@@ -85,6 +85,11 @@ class _Loss(ABC):
         self.y, self.weights = y, weights
         self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
 
+    @property
+    def plain(self) -> _Loss:
+        """This loss, as `Profiled` has the one it was made of."""
+        return self
+
     @abstractmethod
     def evaluate(self, z: Array) -> tuple[float, Array]:
         """h(z) and its gradient."""
