@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import signal
 import time
 import warnings
@@ -26,11 +27,17 @@ import scipy.sparse
 
 import condgrad as cg
 
+# for the libraries that are loaded later, with a peer; threadpoolctl minds those that are here already
+os.environ |= {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+
 TOLERANCES = tuple(10.0 ** (-0.5 * k) for k in range(25))
 """Loosest first, from 1 to 1e-12."""
 
 EPOCHS = tuple(dict.fromkeys(round(1.5**k) for k in range(2, 36)))
 """For a solver whose tolerance says little of the objective: how many passes over the data it may make."""
+
+WARM_UP = 8
+"""The place in either list of an effort that calls, and so compiles, every part of a solver."""
 
 
 @dataclass(frozen=True)
@@ -125,18 +132,19 @@ class OutOfTime(Exception):
 
 @contextlib.contextmanager
 def capped(seconds: float) -> Iterator[None]:
-    """Stop what runs inside after so much CPU time, as soon as it comes back to Python."""
+    """Stop what runs inside after so many seconds, as soon as it comes back to Python."""
 
-    def ring(number: int, frame: Any) -> None:
+    def ring(*_: Any) -> None:
         raise OutOfTime
 
-    before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    # wall time: a timer of CPU time would make the clock of CPU time coarse for the rest of the process
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        signal.signal(signal.SIGPROF, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -162,9 +170,6 @@ class Peer(ABC):
 
     name: str
     package: str
-    version: str
-    warm = False
-    """Whether a fit may start from the one before."""
     efforts: Sequence[float] = TOLERANCES
 
     def __init__(self, problem: Problem) -> None:
@@ -175,7 +180,7 @@ class Peer(ABC):
     def fit(self, multiplier: float, effort: float) -> Any:
         """The coefficients."""
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027 - nothing to forget for most
         """Let the next fit start from nothing."""
 
     def strength(self, multiplier: float) -> float:
@@ -188,7 +193,7 @@ class Peer(ABC):
 class Skglm(Peer):
     """What its two solvers share: compiled objects, and Xw kept with w for warm starts."""
 
-    package, warm = "skglm", True
+    package = "skglm"
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -245,7 +250,6 @@ class Glmnet(Peer):
 
         self.routines = _glmnet
         self.labels = np.asfortranarray(np.column_stack([problem.y > 0, problem.y <= 0]), dtype=float)
-        self.offset = np.zeros((self.samples, 2), order="F")
         self.penalties = np.ones(self.features)
         self.bounds = np.asfortranarray(np.tile([[-np.inf], [np.inf]], self.features))
         if problem.sparse:
@@ -253,8 +257,9 @@ class Glmnet(Peer):
             self.parts = X.data, X.indptr + 1, X.indices + 1
 
     def fit(self, multiplier: float, effort: float) -> Any:
-        # the routine rescales the labels in place
-        given = (self.labels.copy(), self.offset, 0, self.penalties, self.bounds)
+        # the routine works on these in place, though not on data that it need not standardise
+        labels, offset = self.labels.copy(order="F"), np.zeros((self.samples, 2), order="F")
+        given = (labels, offset, 0, self.penalties.copy(), self.bounds.copy(order="F"))
         path = np.array([self.strength(multiplier)])
         n, share = self.features, self.share(multiplier)
         last = (0, 0, 100_000, 0)
@@ -270,23 +275,21 @@ class Glmnet(Peer):
 
 
 class Adelie(Peer):
-    name, package, warm = "adelie", "adelie", True
+    """Always from zero: its warm start fails under the NumPy 2 that we need."""
+
+    name, package = "adelie", "adelie"
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         import adelie
 
-        self.adelie = adelie
+        self.solve = adelie.grpnet
         matrix = adelie.matrix.sparse if problem.sparse else adelie.matrix.dense
         self.X = matrix(problem.by_columns, method="naive", n_threads=1)
         self.glm = adelie.glm.binomial((np.asarray(problem.y) > 0).astype(float), dtype=np.float64)
-        self.state: Any = None
-
-    def forget(self) -> None:
-        self.state = None
 
     def fit(self, multiplier: float, effort: float) -> Any:
-        self.state = self.adelie.grpnet(
+        state = self.solve(
             self.X,
             self.glm,
             alpha=self.share(multiplier),
@@ -296,16 +299,14 @@ class Adelie(Peer):
             intercept=False,
             early_exit=False,
             progress_bar=False,
-            n_threads=1,
-            warm_start=self.state,
         )
-        return self.state.betas[-1].toarray().ravel()
+        return state.betas[-1].toarray().ravel()
 
 
 class Saga(Peer):
     """The one solver of scikit-learn's LogisticRegression that takes both penalties."""
 
-    name, package, warm, efforts = "scikit-learn saga", "sklearn", True, EPOCHS
+    name, package, efforts = "scikit-learn saga", "sklearn", EPOCHS
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -357,7 +358,11 @@ class Found:
 
 
 def least_efforts(
-    peer: Peer, run: Callable[[float], tuple[Any, int]], error: Callable[[Any], float], levels: Sequence[float], cap: float
+    peer: Peer,
+    run: Callable[[float], tuple[Any, int]],
+    error: Callable[[Any], float],
+    levels: Sequence[float],
+    cap: float,
 ) -> tuple[list[Found], float]:
     """For each level, the time of `run` at the least effort that reaches it; and the best error seen."""
     found, best = [Found() for _ in levels], np.inf
@@ -367,7 +372,7 @@ def least_efforts(
         return lambda: run(effort)
 
     with quiet(), contextlib.suppress(OutOfTime):
-        run(peer.efforts[0])  # compiles what is compiled at the first call
+        run(peer.efforts[WARM_UP])
         for effort in peer.efforts:
             with capped(cap):
                 seconds, (x, fits) = clocked(fresh(effort))

@@ -313,6 +313,24 @@ def solve_cholesky(factor: Any, b: Array) -> Array:
     return torch.linalg.solve_triangular(factor.mT, half, upper=True).reshape(b.shape)
 
 
+def solve_positive(A: Array, r: Array, *, ridge: float) -> Array:
+    """(A + ridge I)^-1 r for a few columns r and a symmetric A, positive semidefinite up to rounding; A is spoiled."""
+    diagonal = namespace(A).arange(A.shape[0])
+    A[diagonal, diagonal] += ridge
+    if type(A) is np.ndarray:
+        _, x, info = scipy.linalg.lapack.dposv(A, r, lower=True)
+        if info == 0:
+            return x
+    floor = 1e-14 * float(A[diagonal, diagonal].max())
+    return solve_cholesky(cholesky(lambda: copied(A), ridge=floor), r)
+
+
+def squared_norm(K: Matrix) -> float:
+    """The sum of all squared entries."""
+    entries = K.data if scipy.sparse.issparse(K) else K
+    return dot(entries, entries)
+
+
 def dense(K: Matrix) -> Array:
     """K as an array."""
     return K.toarray() if scipy.sparse.issparse(K) else K

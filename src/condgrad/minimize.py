@@ -9,7 +9,7 @@ from condgrad import _checks
 from condgrad._arrays import Array, Space, copied, floating, precision
 from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
-from condgrad.methods import CG, CGS, PQN, SPG, Newton
+from condgrad.methods import CG, CGS, PQN, SPG, FaceNewton, Newton
 from condgrad.methods.newton import dual_model
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.progress import ProgressLine
@@ -26,17 +26,28 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """Newton chooses its own steps."""
     if memory or step != Exact():
         raise ValueError("method='newton' chooses its own steps: leave step='exact' and memory=0")
-    return Newton(f, g, dual_model(f, g))
+    model = dual_model(f, g)
+    if model is not None:
+        return Newton(f, g, model)
+    try:
+        return FaceNewton.of(f, g)
+    except MissingAbility as missing:
+        raise MissingAbility(
+            f"method='newton' knows h(Kx) + Ridge on sets with faces, and linear costs with TransportLaplacian or "
+            f"GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
+            "method='cgs' works for every pair"
+        ) from None
 
 
 def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Newton where there is a dual model whose directions are affordable, else CGS with some memory."""
+    """Newton where it is at hand and affordable, else CGS with some memory."""
     if memory or step != Exact():
         return CGS(f, g, step, memory)
+    model = dual_model(f, g)
+    if model is not None and model.affordable:
+        return Newton(f, g, model)
     with suppress(MissingAbility):
-        model = dual_model(f, g)
-        if model.affordable:
-            return Newton(f, g, model)
+        return FaceNewton.of(f, g)
     return CGS(f, g, step, memory=3)
 
 

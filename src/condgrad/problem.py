@@ -252,6 +252,10 @@ class Set(ABC):
         """The projection of v, and the face of the set that has it inside: the derivative of a projection."""
         raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex and Box do")
 
+    def reach(self, x: Array, d: Array) -> float:
+        """The largest a with x + a d in the set, for x in the set and d along a face that `face` named."""
+        raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex and Box do")
+
     def linear_argmin(self, c: Array) -> Answer:
         """argmin <c, s> over the set."""
         raise self.lacks("linear_argmin")

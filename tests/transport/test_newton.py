@@ -200,10 +200,13 @@ def test_auto_takes_newton_where_it_can() -> None:
 
 
 def test_what_newton_cannot_do() -> None:
-    A = np.eye(3)
-    f, g = cg.smooth.LeastSquares(A, np.ones(3)), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
-    with pytest.raises(cg.MissingAbility, match=r"newton.*no dual model.*LeastSquares.*Ridge"):
-        cg.minimize(f, g, method="newton")
+    f = cg.smooth.LeastSquares(np.eye(3), np.ones(3))
+    with pytest.raises(cg.MissingAbility, match=r"newton.*LeastSquares.*L2Ball.*has no faces"):
+        cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="newton")
+    with pytest.raises(cg.MissingAbility, match=r"newton.*Linear.* is no h\(Kx\)"):
+        cg.minimize(cg.smooth.Linear(np.ones(3)), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), method="newton")
+    with pytest.raises(cg.MissingAbility, match=r"newton.*L1Norm.* is no quadratic"):
+        cg.minimize(f, cg.simple.L1Norm(1.0, on=cg.sets.L1Ball(1.0)), method="newton")
     with pytest.raises(ValueError, match="chooses its own steps"):
         cg.minimize(F, G, method="newton", step="armijo")
 

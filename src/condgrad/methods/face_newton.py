@@ -1,37 +1,57 @@
-"""Newton's method for h(Kx) + weight |x|^2 on a polyhedral set: a quadratic model minimised over its faces.
+"""Newton on the certificate of h(Kx) + weight |x|^2 on a polyhedral set.
 
-At x the model q(y) = <grad F(x), y - x> + <y - x, (K' hess h K + 2 weight) (y - x)>/2 is minimised over the set by
-semismooth Newton steps of its own: the projection of y - alpha grad q(y) names a face, and the minimum of q on the
-affine hull of that face is the next y. A face has few free coordinates, and its equations are solved in them or in the
-samples, whichever are fewer. The minimiser gives a direction, along which F itself must fall.
+The dual function of z is D(z) = h(z) - <theta, z> + min_s [<K'theta, s> + weight |s|^2], theta = grad h(z). Its oracle
+projects, and a projection onto a polyhedral set is linear on faces: near a point with free coordinates A and normal e
+it moves by dv_A - e <e, dv_A>/|e|^2. So a Newton step on D solves equations on one face. With s the oracle's point and
+u = K s it leads to z = K (s - d), where d is the constrained minimum
 
-Where points may be sparse, only a working set of coordinates is looked at between two full gradients: the support of x
-and the steepest of the rest. The lower bound is always that of the full problem.
+    (K_A' W K_A + 2 weight) d + mu e = K_A' W (u - z),   <e, d> = 0,   W = hess h(z).
+
+A small weight lets the face change with every breath of z. Then a proximal term c |x - x_k|^2 steadies it, which leads
+near the solution, and Newton steps of F itself do the rest, on one face after the other as far as each goes. Where
+points may be sparse, all this looks at a working set of coordinates alone: the support of x and the steepest of the
+rest. Values and lower bounds are always those of the full problem.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from condgrad._arrays import Array, dot, double, namespace, selected_columns, steepest_indices
+from condgrad._arrays import (
+    Array,
+    Matrix,
+    dot,
+    double,
+    namespace,
+    selected_columns,
+    squared_norm,
+    steepest_indices,
+    total,
+)
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
-from condgrad.methods.quadratic_model import QuadraticModel
+from condgrad.methods.face_system import least_on_face
 from condgrad.methods.spg import Total, Witness
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.simple import Ridge, Zero
-from condgrad.smooth.composite import Composite, CompositeEvaluation
+from condgrad.smooth.composite import Composite, CompositeEvaluation, Profile, Separable
 
-SMALLEST_SET = 64
+SMALLEST_SET = 100
 """Coordinates of the first working set."""
-SETTLED = 1e-3
-"""A working set has done its work when what it still promises is this share of the full gap."""
+SETTLED = 1e-2
+"""A working set has done its work when its own gap is this share of the full one."""
+STEADY = 0.03
+"""The strong convexity of the first proximal problem, in units of the mean curvature of a coordinate."""
+PROXIMAL_STEPS = 2
+LONGEST = 200
+"""Newton steps after which a working set gives way to a look at the full problem."""
 
 
 @dataclass(frozen=True)
 class FaceNewton:
-    """Newton's method on the faces of a polyhedral set."""
+    """Newton's method for a smooth loss of Kx and a quadratic on a polyhedral set."""
 
     f: Composite
     g: Ridge | Zero
@@ -49,76 +69,173 @@ class FaceNewton:
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, witness, n = self.f, self.g, Witness(self.f, self.g), x.shape[0]
-        point, step, inner, size = Total(f, g, x), 0.0, 0, SMALLEST_SET
         sparse = g.on.solid and g.on.shape is None
+        point, moved, inner, size, gap = Total(f, g, x), 0.0, 0, SMALLEST_SET, math.inf
         while True:
-            iterate = witness.iterate(point, step, inner_iterations=inner)
+            iterate = witness.iterate(point, moved, inner_iterations=inner)
             yield iterate
-            size = min(n, max(size, 2 * int(namespace(x).count_nonzero(x))))
-            if sparse and 2 * size < n:
-                chosen = steepest_indices(point.gradient, point.x, size)
-                part = FacePart(f, g, chosen, point)
-                step = part.descend(SETTLED * (iterate.value - iterate.lower_bound))
+            before, gap = gap, iterate.value - iterate.lower_bound
+            size = max(size, 2 * int(namespace(x).count_nonzero(point.x)))
+            if gap > 0.1 * before:
+                size *= 2
+            chosen = steepest_indices(point.gradient, point.x, size) if sparse and 2 * size < n else None
+            part = WorkingSet(f, g, chosen, point)
+            part.solve(SETTLED * gap)
+            inner, moved = inner + part.steps, float(part.value < point.value)
+            if moved:
                 x = part.embedded(point.x)
-            else:
-                part = FacePart(f, g, None, point)
-                step = part.descend(None)
-                x = part.x
-            inner += part.steps
-            if step == 0.0 and size == n:
+                point = Total(f, g, x, CompositeEvaluation(f.K, f.h, part.u, near=part.profile.intercept))
+            elif chosen is None:
                 return
-            size = min(n, 2 * size) if step == 0.0 else size
-            point = Total(f, g, x, CompositeEvaluation(f.K, f.h, part.z, near=part.intercept))
 
 
-class FacePart:
-    """The problem in some of the coordinates, the others being 0."""
+class WorkingSet:
+    """The problem in some of the coordinates, the others being 0, and its best point so far."""
 
     def __init__(self, f: Composite, g: Ridge | Zero, chosen: Array | None, point: Total) -> None:
-        self.h, self.on, self.chosen = f.h, g.on, chosen
-        self.K = f.K if chosen is None else selected_columns(f.K, chosen)
-        self.x = point.x if chosen is None else point.x[chosen]
+        self.h, self.g, self.chosen = f.h, g, chosen
         self.weight = g.weight if isinstance(g, Ridge) else 0.0
-        self.z, self.smooth = point.smooth.z, point.smooth.value
-        self.theta, self.intercept = point.smooth.theta, point.smooth.intercept
-        self.steps = 0
+        self.K = f.K if chosen is None else selected_columns(f.by_column, chosen)
+        self.x = point.x if chosen is None else point.x[chosen]
+        self.u = point.smooth.z
+        self.profile = Profile(point.smooth.value, point.smooth.theta, point.smooth.intercept)
+        self.value, self.steps = point.value, 0
 
     def embedded(self, x: Array) -> Array:
         """The point in all coordinates."""
+        if self.chosen is None:
+            return self.x
         whole = namespace(x).zeros_like(x)
         whole[self.chosen] = self.x
         return whole
 
-    def descend(self, enough: float | None) -> float:
-        """Newton steps until they promise less than `enough`, or one of them; the length of the last."""
-        step = 0.0
-        while self.steps < 50:
-            gradient = double(self.K.T @ self.theta) + (2.0 * self.weight) * self.x
-            w = self.h.plain.curvature(self.z + self.intercept)
-            model = QuadraticModel(self.K, w, 2.0 * self.weight, centred=self.h.has_intercept)
-            end = self.on.project(model.argmin(self.x, gradient, self.on))
-            d = end - self.x
-            promise = -dot(gradient, d)
-            taken = self._search(d, promise) if promise > 0.0 else 0.0
-            step = taken or step
-            self.steps += 1
-            if enough is None or taken == 0.0 or promise <= enough:
-                return step
-        return step
+    def solve(self, enough: float) -> None:
+        """Newton on the dual, with a proximal term where the weight is small; the rest is a walk along the faces."""
+        # twice the ridge against the mean curvature of a coordinate, at its largest
+        steady = 0.5 * STEADY * self.h.curvature_bound * squared_norm(self.K) / self.K.shape[1]
+        extra = max(0.0, steady - self.weight)
+        for _ in range(1 if extra == 0.0 else PROXIMAL_STEPS):
+            solved = self._proximal_step(extra, enough)
+        if extra > 0.0 or not solved:
+            self._walk(enough)
 
-    def _search(self, d: Array, promise: float) -> float:
-        """Halve the step until F falls by a fraction of what was promised."""
-        dz = double(self.K @ d)
-        value = self.smooth + self.weight * dot(self.x, self.x)
-        cross, square = 2.0 * self.weight * dot(self.x, d), self.weight * dot(d, d)
-        noise = 4e-16 * abs(value)
-        step = 1.0
-        while step > 1e-12:
-            profile = self.h.profile(self.z + step * dz, near=self.intercept)
-            fall = self.smooth - profile.value - step * (cross + step * square)
-            if fall >= 1e-4 * step * promise - noise:
-                self.x, self.z = self.x + step * d, self.z + step * dz
-                self.smooth, self.theta, self.intercept = profile
-                return step
+    def _proximal_step(self, extra: float, enough: float) -> bool:
+        """Newton on the dual of F + extra |x - x_k|^2, x_k being the point so far; whether it was solved."""
+        start = self.value
+        dual = ProximalDual(self.K, self.h, self.g.on, self.weight + extra, (2.0 * extra) * self.x)
+        here: DualState | None = dual.at(self.u, self.profile)
+        while here is not None and self.steps < LONGEST:
+            self.steps += 1
+            profile = self.h.profile(here.image, near=here.profile.intercept)
+            gap = profile.value + here.simple - here.dual
+            self._try(here.s, here.image, profile)
+            if gap <= 0.1 * (enough if extra == 0.0 else max(enough, start - self.value)):
+                return True
+            here = dual.climbed(here)
+        return False
+
+    def _try(self, x: Array, u: Array, profile: Profile) -> bool:
+        """Take a point if F is less there."""
+        value = profile.value + self.weight * dot(x, x)
+        if not value < self.value:
+            return False
+        self.x, self.u, self.profile, self.value = x, u, profile, value
+        return True
+
+    def _walk(self, enough: float) -> None:
+        """Newton steps of F on one face after the other, each as far as the set goes."""
+        for _ in range(LONGEST):
+            self.steps += 1
+            c = double(self.K.T @ self.profile.theta)
+            slope = c + (2.0 * self.weight) * self.x
+            lower = self.profile.value - dot(self.profile.theta, self.u) + self.g.argmin(c).bound
+            if self.value - lower <= enough or not self._step(slope):
+                return
+
+    def _step(self, slope: Array) -> bool:
+        """A Newton step on the face that a short gradient step leads to; whether F fell."""
+        xp, on, x = namespace(slope), self.g.on, self.x
+        w = self.h.plain.curvature(self.u + self.profile.intercept)
+        short = 1e-6 * (on.scale or 1.0) / (float(xp.max(xp.abs(slope))) or 1.0)
+        face = on.face(x - short * slope)
+        A, e = face.active, face.normal
+        for _ in range(5):
+            K = self.K[:, A]
+            ridge = max(2.0 * self.weight, 1e-10 * self.h.curvature_bound * squared_norm(K) / max(1, K.shape[1]))
+            d = -least_on_face(K, w, ridge, slope[A], e, centred=self.h.has_intercept)
+            # a coordinate that has just joined, and turns back at once, was none of this face
+            keep = xp.ones_like(d, dtype=xp.bool) if e is None else (x[A] != 0) | (d * e > 0)
+            if bool(xp.all(keep)):
+                break
+            A, e, K, d = A[keep], e[keep], K[:, keep], d[keep]
+        whole = xp.zeros_like(x)
+        whole[A] = d
+        step = min(1.0, on.reach(x, whole))
+        promise, dz = -dot(slope, whole), double(K @ d)
+        if not promise > 0.0:
+            return False
+        while step > 1e-10:
+            y = x + step * whole
+            if step < 1.0:  # what was to become 0 is 0
+                y = xp.where(xp.abs(y) <= 1e-14 * xp.abs(x), 0.0 * y, y)
+            y = on.project(y)
+            profile = self.h.profile(self.u + step * dz, near=self.profile.intercept)
+            fall = self.value - profile.value - self.weight * dot(y, y)
+            if fall >= 1e-4 * step * promise:
+                return self._try(y, self.u + step * dz, profile)
             step *= 0.5
-        return 0.0
+        return False
+
+
+class DualState:
+    """The dual function at z."""
+
+    def __init__(self, problem: ProximalDual, z: Array, profile: Profile) -> None:
+        self.z, self.profile = z, profile
+        c = double(problem.K.T @ profile.theta) - problem.tilt
+        self.face = problem.on.face((-0.5 / problem.ridge) * c)
+        self.s = self.face.point
+        self.simple = problem.ridge * dot(self.s, self.s) - dot(problem.tilt, self.s)
+        self.dual = profile.value - dot(profile.theta, z) + dot(c, self.s) + problem.ridge * dot(self.s, self.s)
+        A = self.face.active
+        self.K_A = problem.K if A.shape[0] == problem.K.shape[1] else problem.K[:, A]
+        inside = self.face.normal is None
+        self.image = double(problem.K @ self.s if inside else self.K_A @ self.s[A])
+
+
+@dataclass(frozen=True)
+class ProximalDual:
+    """The dual of h(Kx) + ridge |x|^2 - <tilt, x> on a set."""
+
+    K: Matrix
+    h: Separable
+    on: Set
+    ridge: float
+    tilt: Array
+
+    def at(self, z: Array, profile: Profile) -> DualState:
+        return DualState(self, z, profile)
+
+    def climbed(self, here: DualState) -> DualState | None:
+        """Where a Newton step leads, halved until the dual rises."""
+        r, w = here.image - here.z, self.h.plain.curvature(here.z + here.profile.intercept)
+        mass = total(w) if self.h.has_intercept else 0.0
+        bent = w * (r - dot(w, r) / mass) if mass > 0.0 else w * r
+        d = least_on_face(
+            here.K_A,
+            w,
+            2.0 * self.ridge,
+            double(here.K_A.T @ bent),
+            here.face.normal,
+            centred=self.h.has_intercept,
+        )
+        dz = r - double(here.K_A @ d)
+        slope, step = dot(bent, dz), 1.0
+        noise = 4e-16 * (abs(here.profile.value) + abs(here.simple) + dot(abs(here.profile.theta), abs(here.z)))
+        while step > 1e-6:
+            z = here.z + step * dz
+            there = self.at(z, self.h.profile(z, near=here.profile.intercept))
+            if there.dual >= here.dual + 1e-4 * step * slope - noise:
+                return there
+            step *= 0.5
+        return None

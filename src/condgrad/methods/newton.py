@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 
 from condgrad._arrays import Array, Space, precision
 from condgrad.certificate import Iterate, rounding_noise, tangent_bound
-from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
 
 
@@ -80,16 +79,9 @@ MODELS: list[Callable[[Smooth, Simple], DualModel | None]] = []
 """Applications add a function here that recognises their f and g."""
 
 
-def dual_model(f: Smooth, g: Simple) -> DualModel:
-    """The first model that fits, or a sentence that says what would."""
-    for recognise in MODELS:
-        model = recognise(f, g)
-        if model is not None:
-            return model
-    raise MissingAbility(
-        f"method='newton' has no dual model for f = {f!r} and g = {g!r}; it knows linear costs with TransportLaplacian "
-        "or GroupLasso under Entropy on Transport; method='cgs' works for every pair"
-    )
+def dual_model(f: Smooth, g: Simple) -> DualModel | None:
+    """The first model that fits, if one does."""
+    return next((model for recognise in MODELS if (model := recognise(f, g)) is not None), None)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, dot, namespace, total
+from condgrad._arrays import Array, Space, dot, host, namespace, total
 from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass
 
@@ -64,6 +65,23 @@ class L1Ball(Ball):
             return Face(v, xp.arange(v.shape[0], device=v.device), None)
         active = xp.nonzero(point)[0]
         return Face(point, active, xp.sign(point[active]))
+
+    def reach(self, x: Array, d: Array) -> float:
+        xp = namespace(x)
+        turning = x * d < 0
+        turns = xp.abs(x[turning] / d[turning])
+        slack = self.radius - self.norm(x)
+        if slack <= 1e-12 * self.radius:  # on a face, up to the first sign that turns
+            return float(xp.min(turns)) if turns.shape[0] else math.inf
+        # |x + a d| is convex and piecewise linear in a: where it crosses the radius
+        rise = total(xp.where(x == 0, xp.abs(d), xp.sign(x) * d))
+        level, a = -slack, 0.0
+        order = xp.argsort(turns)
+        for turn, bend in zip(host(turns[order]), host(2.0 * xp.abs(d[turning][order])), strict=True):
+            if level + rise * (turn - a) >= 0.0:
+                break
+            level, a, rise = level + rise * (turn - a), float(turn), rise + float(bend)
+        return a - level / rise if rise > 0.0 else math.inf
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)

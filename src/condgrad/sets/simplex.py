@@ -50,6 +50,11 @@ class Simplex(Set):
         active = xp.nonzero(point)[0]
         return Face(point, active, xp.ones_like(point[active]))
 
+    def reach(self, x: Array, d: Array) -> float:
+        falling = d < 0
+        ratios = x[falling] / -d[falling]
+        return float(namespace(x).min(ratios)) if ratios.shape[0] else math.inf
+
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)
         i = int(xp.argmin(c))

@@ -81,6 +81,11 @@ class Composite(Smooth):
     def smoothness(self) -> float | None:
         return self.h.curvature_bound * spectral_norm(self.K) ** 2
 
+    @cached_property
+    def by_column(self) -> Matrix:
+        """K in a form whose columns are cheap to take."""
+        return self.K.tocsc() if hasattr(self.K, "tocsc") else self.K
+
     def at(self, x: Array) -> CompositeEvaluation:
         return CompositeEvaluation(self.K, self.h, double(product(self.K, x)))
 

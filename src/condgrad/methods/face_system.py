@@ -1,0 +1,36 @@
+"""The equations of Newton's method on one face of a polyhedral set."""
+
+from __future__ import annotations
+
+from condgrad._arrays import Array, Matrix, dense, dot, double, namespace, solve_positive, total, weighted_gram
+
+
+def least_on_face(K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, *, centred: bool) -> Array:
+    """d with (K' W K + ridge) d + mu e = g and <e, d> = 0, in as many unknowns as K has rows or columns.
+
+    W is diag(w), or diag(w) - w w'/sum(w) if `centred`: that takes the weighted mean off each column of K.
+    """
+    xp = namespace(g)
+    if g.shape[0] == 0:
+        return g
+    r = g[:, None] if e is None else xp.stack([g, e], axis=1)
+    mass = total(w) if centred else 0.0
+    mean = double(K.T @ w) / mass if mass > 0.0 else None
+    x = _in_columns(K, w, ridge, r, mass, mean) if K.shape[1] <= K.shape[0] else _in_rows(K, w, ridge, r, mean)
+    return x[:, 0] if e is None else x[:, 0] - (dot(e, x[:, 0]) / dot(e, x[:, 1])) * x[:, 1]
+
+
+def _in_columns(K: Matrix, w: Array, ridge: float, r: Array, mass: float, mean: Array | None) -> Array:
+    H = weighted_gram(K, w)
+    if mean is not None:
+        H -= (mass * mean)[:, None] * mean[None, :]
+    return solve_positive(H, r, ridge=ridge)
+
+
+def _in_rows(K: Matrix, w: Array, ridge: float, r: Array, mean: Array | None) -> Array:
+    """By the identity (B'B + ridge)^-1 = (1 - B' (B B' + ridge)^-1 B)/ridge."""
+    B = double(dense(K))
+    if mean is not None:
+        B = B - mean[None, :]
+    B = B * namespace(w).sqrt(w)[:, None]
+    return (r - B.T @ solve_positive(B @ B.T, B @ r, ridge=ridge)) / ridge
