@@ -8,13 +8,13 @@ several runs; data conversion, objects and compilation stay outside the clock.
 
 Table 1. For ours, "proved" is the time of a whole call that stops by its own certificate at the level, and "reached"
 that of one that is told by an outsider, who knows F*, when it is there. The peers prove nothing and do not take a
-radius: they are given the multiplier of the constraint and, for each level, their loosest tolerance that reaches it.
+radius: they are given the multiplier of the constraint and, for each level, the tolerance that reaches it fastest.
 Their points are judged by the kinder of two errors, that of F at the projection onto the ball and that of their own
 penalised objective. The ratio is to skglm's ProxNewton: "proved" for ours, "reached" for the others.
 
 Table 2. Nobody is given the multiplier. The peers look for it: they halve it from where x = 0 until |x|_1 exceeds the
 radius, then SciPy's brentq closes in on |x|_1 = radius. Fits start from the one before where the package allows it. The
-search ends when |x|_1 is as close as the level asks for, which they are told; their tolerance is again the loosest
+search ends when |x|_1 is as close as the level asks for, which they are told; their tolerance is again the fastest
 that does it. Errors are those of F at the projection. Ours solve this problem as it is: their time is "proved" above.
 """
 
@@ -35,13 +35,14 @@ import numpy as np
 import scipy.sparse
 from elastic_net_peers import (
     PEERS,
+    SOON,
     Found,
     Peer,
     Problem,
     ProxNewton,
     best_time,
+    fastest_efforts,
     installed,
-    least_efforts,
     quiet,
 )
 from scipy.optimize import brentq
@@ -75,9 +76,6 @@ METHODS: dict[str, tuple[str, str]] = {
 """Ours: the method and the step."""
 
 BASELINE = ProxNewton.name
-
-SOON = 1.0
-"""Seconds beyond which one run is measurement enough."""
 
 
 @dataclass
@@ -171,21 +169,21 @@ def scouted(problem: Problem, name: str, tol: float, cap: float) -> list[tuple[f
 def theirs(problem: Problem, kind: type[Peer], levels: Sequence[float], cap: float) -> list[Row]:
     peer, multiplier = kind(problem), problem.optimum.multiplier
     rows = [Row(problem.name, kind.name, level) for level in levels]
-    found, best = least_efforts(
+    found, best = fastest_efforts(
         peer, lambda effort: (peer.fit(multiplier, effort), 1), problem.kinder_error, levels, cap
     )
     for row, one in zip(rows, found, strict=True):
         row.reached, row.tolerance, row.best_error = one.seconds, one.effort, best
         searched = Found()
         if one.seconds is not None:
-            (searched,), _ = least_efforts(
+            (searched,), _ = fastest_efforts(
                 peer,
                 lambda effort, level=row.level: multiplier_search(peer, effort, level),
                 problem.constrained_error,
                 [row.level],
                 cap,
             )
-        row.constrained, row.fits = searched.seconds, searched.fits if searched.seconds is not None else None
+        row.constrained, row.fits = searched.seconds, searched.fits
     return rows
 
 

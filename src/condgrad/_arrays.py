@@ -325,23 +325,26 @@ def solve_positive(A: Array, r: Array, *, ridge: float) -> Array:
     return solve_cholesky(cholesky(lambda: copied(A), ridge=floor), r)
 
 
-def squared_norm(K: Matrix) -> float:
-    """The sum of all squared entries."""
-    entries = K.data if scipy.sparse.issparse(K) else K
-    return dot(entries, entries)
-
-
-def dense(K: Matrix) -> Array:
-    """K as an array."""
-    return K.toarray() if scipy.sparse.issparse(K) else K
+def squared_rows(K: Matrix) -> Array:
+    """The squared norms of the rows, in float64."""
+    if scipy.sparse.issparse(K):
+        return np.asarray(K.power(2).sum(axis=1), dtype=np.float64).reshape(-1)
+    return namespace(K).vecdot(double(K), double(K))
 
 
 def weighted_gram(K: Matrix, w: Array) -> Array:
     """K' diag(w) K in float64, as an array."""
-    if scipy.sparse.issparse(K) and K.nnz < 0.05 * K.shape[0] * K.shape[1]:
-        return np.asarray((K.T @ K.multiply(w[:, None])).toarray(), dtype=np.float64)
-    B = double(dense(K)) * namespace(w).sqrt(w)[:, None]
+    if scipy.sparse.issparse(K):
+        scaled = K.copy()
+        scaled.data = K.data * w[K.indices] if K.format == "csc" else K.multiply(w[:, None]).tocsr().data
+        return (K.T @ scaled).toarray()
+    B = double(K) * namespace(w).sqrt(w)[:, None]
     return B.T @ B
+
+
+def row_gram(K: Matrix) -> Array:
+    """K K' in float64, as an array."""
+    return (K @ K.T).toarray() if scipy.sparse.issparse(K) else double(K) @ double(K).T
 
 
 def steepest_indices(g: Array, x: Array, size: int) -> Array:

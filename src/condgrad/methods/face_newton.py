@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from condgrad._arrays import (
     Array,
     Matrix,
+    Space,
     dot,
     double,
     namespace,
     selected_columns,
-    squared_norm,
+    squared_rows,
     steepest_indices,
     total,
 )
@@ -45,6 +46,8 @@ SETTLED = 1e-2
 STEADY = 0.03
 """The strong convexity of the first proximal problem, in units of the mean curvature of a coordinate."""
 PROXIMAL_STEPS = 2
+SHORT = 1e-6
+"""A step of this share of the set's size shows which coordinates a gradient sets free."""
 LONGEST = 200
 """Newton steps after which a working set gives way to a look at the full problem."""
 
@@ -69,7 +72,7 @@ class FaceNewton:
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, witness, n = self.f, self.g, Witness(self.f, self.g), x.shape[0]
-        sparse = g.on.solid and g.on.shape is None
+        sparse, space = g.on.solid and g.on.shape is None, Space.of(x)
         point, moved, inner, size, gap = Total(f, g, x), 0.0, 0, SMALLEST_SET, math.inf
         while True:
             iterate = witness.iterate(point, moved, inner_iterations=inner)
@@ -83,8 +86,10 @@ class FaceNewton:
             part.solve(SETTLED * gap)
             inner, moved = inner + part.steps, float(part.value < point.value)
             if moved:
-                x = part.embedded(point.x)
-                point = Total(f, g, x, CompositeEvaluation(f.K, f.h, part.u, near=part.profile.intercept))
+                x = part.embedded(space)
+                known = x.dtype == part.x.dtype
+                here = CompositeEvaluation(f.K, f.h, part.u, near=part.profile.intercept) if known else None
+                point = Total(f, g, x, here)
             elif chosen is None:
                 return
 
@@ -96,23 +101,23 @@ class WorkingSet:
         self.h, self.g, self.chosen = f.h, g, chosen
         self.weight = g.weight if isinstance(g, Ridge) else 0.0
         self.K = f.K if chosen is None else selected_columns(f.by_column, chosen)
-        self.x = point.x if chosen is None else point.x[chosen]
+        self.x = double(point.x if chosen is None else point.x[chosen])
         self.u = point.smooth.z
         self.profile = Profile(point.smooth.value, point.smooth.theta, point.smooth.intercept)
         self.value, self.steps = point.value, 0
 
-    def embedded(self, x: Array) -> Array:
+    def embedded(self, space: Space) -> Array:
         """The point in all coordinates."""
         if self.chosen is None:
-            return self.x
-        whole = namespace(x).zeros_like(x)
-        whole[self.chosen] = self.x
+            return namespace(self.x).astype(self.x, space.dtype, copy=False)
+        whole = space.full(0.0)
+        whole[self.chosen] = namespace(whole).astype(self.x, space.dtype)
         return whole
 
     def solve(self, enough: float) -> None:
         """Newton on the dual, with a proximal term where the weight is small; the rest is a walk along the faces."""
         # twice the ridge against the mean curvature of a coordinate, at its largest
-        steady = 0.5 * STEADY * self.h.curvature_bound * squared_norm(self.K) / self.K.shape[1]
+        steady = 0.5 * STEADY * dot(self.h.plain.steepest, squared_rows(self.K)) / self.K.shape[1]
         extra = max(0.0, steady - self.weight)
         for _ in range(1 if extra == 0.0 else PROXIMAL_STEPS):
             solved = self._proximal_step(extra, enough)
@@ -149,41 +154,58 @@ class WorkingSet:
             c = double(self.K.T @ self.profile.theta)
             slope = c + (2.0 * self.weight) * self.x
             lower = self.profile.value - dot(self.profile.theta, self.u) + self.g.argmin(c).bound
-            if self.value - lower <= enough or not self._step(slope):
+            if self.value - lower <= enough or not (self._newton_step(slope) or self._gradient_step(slope)):
                 return
 
-    def _step(self, slope: Array) -> bool:
-        """A Newton step on the face that a short gradient step leads to; whether F fell."""
+    def _newton_step(self, slope: Array) -> bool:
+        """A step on the face that a short gradient step leads to, as far as it goes; whether F fell."""
         xp, on, x = namespace(slope), self.g.on, self.x
         w = self.h.plain.curvature(self.u + self.profile.intercept)
-        short = 1e-6 * (on.scale or 1.0) / (float(xp.max(xp.abs(slope))) or 1.0)
-        face = on.face(x - short * slope)
+        # this keeps the equations of a face with more coordinates than samples from being singular
+        ridge = max(2.0 * self.weight, 1e-10 * dot(w, squared_rows(self.K)) / self.K.shape[1])
+        face = on.face(x - SHORT * (on.scale or 1.0) / (float(xp.max(xp.abs(slope))) or 1.0) * slope)
         A, e = face.active, face.normal
+        d = xp.zeros_like(x)
         for _ in range(5):
             K = self.K[:, A]
-            ridge = max(2.0 * self.weight, 1e-10 * self.h.curvature_bound * squared_norm(K) / max(1, K.shape[1]))
-            d = -least_on_face(K, w, ridge, slope[A], e, centred=self.h.has_intercept)
-            # a coordinate that has just joined, and turns back at once, was none of this face
-            keep = xp.ones_like(d, dtype=xp.bool) if e is None else (x[A] != 0) | (d * e > 0)
-            if bool(xp.all(keep)):
+            d[A] = -least_on_face(K, w, ridge, slope[A], e, centred=self.h.has_intercept)
+            # a coordinate that has just come off its bound, and turns back at once, was none of this face
+            back = (on.project(x + SHORT * d) == x) if e is None else (x == 0) & (d * (face.point - x) < 0)
+            back = back[A] & (d[A] != 0)
+            d[A[back]] = 0.0
+            if not bool(xp.any(back)):
                 break
-            A, e, K, d = A[keep], e[keep], K[:, keep], d[keep]
-        whole = xp.zeros_like(x)
-        whole[A] = d
-        step = min(1.0, on.reach(x, whole))
-        promise, dz = -dot(slope, whole), double(K @ d)
-        if not promise > 0.0:
+            A, e = A[~back], None if e is None else e[~back]
+        promise, reach = -dot(slope, d), on.reach(x, d)
+        if not promise > 0.0 or reach < SHORT:
             return False
+        return self._search(d, double(self.K[:, A] @ d[A]), promise, min(1.0, reach))
+
+    def _search(self, d: Array, du: Array, promise: float, step: float) -> bool:
+        """Halve the step until F falls by a fraction of what was promised."""
+        xp = namespace(d)
         while step > 1e-10:
-            y = x + step * whole
-            if step < 1.0:  # what was to become 0 is 0
-                y = xp.where(xp.abs(y) <= 1e-14 * xp.abs(x), 0.0 * y, y)
-            y = on.project(y)
-            profile = self.h.profile(self.u + step * dz, near=self.profile.intercept)
+            y = self.x + step * d
+            y = xp.where((y * self.x < 0) & (xp.abs(y) <= 1e-14 * xp.abs(self.x)), 0.0, y)  # what was to become 0 is 0
+            u = self.u + step * du
+            profile = self.h.profile(u, near=self.profile.intercept)
             fall = self.value - profile.value - self.weight * dot(y, y)
             if fall >= 1e-4 * step * promise:
-                return self._try(y, self.u + step * dz, profile)
+                return self._try(y, u, profile)
             step *= 0.5
+        return False
+
+    def _gradient_step(self, slope: Array) -> bool:
+        """A projected gradient step, which leads on from everywhere but the solution."""
+        length = (self.g.on.scale or 1.0) / (float(namespace(slope).max(namespace(slope).abs(slope))) or 1.0)
+        for _ in range(60):
+            y = self.g.on.project(self.x - length * slope)
+            u = double(self.K @ y)
+            profile = self.h.profile(u, near=self.profile.intercept)
+            fall = self.value - profile.value - self.weight * dot(y, y)
+            if fall > 1e-4 * dot(slope, self.x - y) > 0.0:
+                return self._try(y, u, profile)
+            length *= 0.25
         return False
 
 

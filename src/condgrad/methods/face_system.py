@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from condgrad._arrays import Array, Matrix, dense, dot, double, namespace, solve_positive, total, weighted_gram
+from condgrad._arrays import Array, Matrix, dot, double, namespace, row_gram, solve_positive, total, weighted_gram
 
 
 def least_on_face(K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, *, centred: bool) -> Array:
@@ -17,7 +17,10 @@ def least_on_face(K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, 
     mass = total(w) if centred else 0.0
     mean = double(K.T @ w) / mass if mass > 0.0 else None
     x = _in_columns(K, w, ridge, r, mass, mean) if K.shape[1] <= K.shape[0] else _in_rows(K, w, ridge, r, mean)
-    return x[:, 0] if e is None else x[:, 0] - (dot(e, x[:, 0]) / dot(e, x[:, 1])) * x[:, 1]
+    if e is None:
+        return x[:, 0]
+    d = x[:, 0] - (dot(e, x[:, 0]) / dot(e, x[:, 1])) * x[:, 1]
+    return d - (dot(e, d) / dot(e, e)) * e  # once more: a small difference of large numbers is not orthogonal to e
 
 
 def _in_columns(K: Matrix, w: Array, ridge: float, r: Array, mass: float, mean: Array | None) -> Array:
@@ -29,8 +32,15 @@ def _in_columns(K: Matrix, w: Array, ridge: float, r: Array, mass: float, mean: 
 
 def _in_rows(K: Matrix, w: Array, ridge: float, r: Array, mean: Array | None) -> Array:
     """By the identity (B'B + ridge)^-1 = (1 - B' (B B' + ridge)^-1 B)/ridge."""
-    B = double(dense(K))
+    root = namespace(w).sqrt(w)
+    G, Kr = row_gram(K), double(K @ r)
     if mean is not None:
-        B = B - mean[None, :]
-    B = B * namespace(w).sqrt(w)[:, None]
-    return (r - B.T @ solve_positive(B @ B.T, B @ r, ridge=ridge)) / ridge
+        means = double(K @ mean)
+        G = G - means[:, None] - means[None, :] + dot(mean, mean)
+        Kr = Kr - (mean @ r)[None, :]
+    G = root[:, None] * G * root[None, :]
+    y = root[:, None] * solve_positive(G, root[:, None] * Kr, ridge=ridge)
+    back = double(K.T @ y)
+    if mean is not None:
+        back = back - mean[:, None] * namespace(y).sum(y, axis=0)[None, :]
+    return (r - back) / ridge

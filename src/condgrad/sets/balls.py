@@ -67,20 +67,20 @@ class L1Ball(Ball):
         return Face(point, active, xp.sign(point[active]))
 
     def reach(self, x: Array, d: Array) -> float:
+        """|x + a d| is convex and piecewise linear in a, with bends where a sign turns: where it leaves the radius."""
         xp = namespace(x)
-        turning = x * d < 0
-        turns = xp.abs(x[turning] / d[turning])
-        slack = self.radius - self.norm(x)
-        if slack <= 1e-12 * self.radius:  # on a face, up to the first sign that turns
-            return float(xp.min(turns)) if turns.shape[0] else math.inf
-        # |x + a d| is convex and piecewise linear in a: where it crosses the radius
+        size, slack = total(xp.abs(d)), self.radius - self.norm(x)
+        level = -slack if slack > 1e-12 * self.radius else 0.0
         rise = total(xp.where(x == 0, xp.abs(d), xp.sign(x) * d))
-        level, a = -slack, 0.0
-        order = xp.argsort(turns)
-        for turn, bend in zip(host(turns[order]), host(2.0 * xp.abs(d[turning][order])), strict=True):
-            if level + rise * (turn - a) >= 0.0:
+        if abs(rise) <= 1e-12 * size:  # along a face
+            rise = 0.0
+        turning = x * d < 0
+        turns, bends = host(xp.abs(x[turning] / d[turning])), host(2.0 * xp.abs(d[turning]))
+        a = 0.0
+        for k in turns.argsort():
+            if level + rise * (turns[k] - a) > 0.0 or (level == 0.0 and rise > 0.0):
                 break
-            level, a, rise = level + rise * (turn - a), float(turn), rise + float(bend)
+            level, a, rise = level + rise * (turns[k] - a), float(turns[k]), rise + float(bends[k])
         return a - level / rise if rise > 0.0 else math.inf
 
     def linear_argmin(self, c: Array) -> Answer:

@@ -83,7 +83,8 @@ class _Loss(ABC):
 
     def __init__(self, y: Array, weights: Array) -> None:
         self.y, self.weights = y, weights
-        self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
+        self.steepest = self.steepest_curvature * weights
+        self.curvature_bound = float(namespace(weights).max(self.steepest))
 
     @property
     def plain(self) -> _Loss:

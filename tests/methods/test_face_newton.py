@@ -1,0 +1,382 @@
+"""Newton on the faces of polyhedral sets, against CVXPY, closed forms and SPG."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import condgrad as cg
+from condgrad.loop import Progress
+from condgrad.methods import FaceNewton
+from tests.methods import SMOOTH, Judged, assert_lawful, data, microarray
+
+Array = np.ndarray
+N = 12
+SETS: dict[str, tuple[Any, Callable[..., Any]]] = {
+    "l1": (cg.sets.L1Ball(0.9), lambda x: [cp.norm1(x) <= 0.9]),
+    "simplex": (cg.sets.Simplex(N), lambda x: [x >= 0, cp.sum(x) == 1]),
+    "box": (cg.sets.Box(-0.05, 0.2), lambda x: [x >= -0.05, x <= 0.2]),
+}
+EVERY_LOSS = pytest.mark.parametrize("loss", SMOOTH)
+EVERY_SET = pytest.mark.parametrize("on", SETS)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def newton(f: Any, g: Any, x0: Any = None, *, tol: float = 1e-9, **options: Any) -> cg.Result:
+    return cg.minimize(f, g, x0, method="newton", tol=tol, **options)
+
+
+def quadratic(weight: float, on: Any) -> Any:
+    return cg.simple.Ridge(weight, on=on) if weight else cg.simple.Zero(on=on)
+
+
+def smooth(loss: str, A: Any, y: Any, **options: Any) -> Any:
+    """A loss with targets or their signs, whichever it needs."""
+    return SMOOTH[loss][0](A, y if loss == "squares" else (y > 0) * 2.0 - 1.0, **options)
+
+
+def assert_solved(result: cg.Result, g: Any) -> None:
+    """Converged, inside the set, and every row between the best bound and the best value."""
+    assert result.status is cg.Status.CONVERGED, result.message
+    assert g.on.contains(result.x, 1e-12)
+    noise = 1e-12 * max(1.0, abs(result.value))
+    assert (result.trace["lower_bound"] <= result.value + noise).all()
+    assert (result.trace["value"] >= result.lower_bound - noise).all()
+
+
+def assert_same_answer(result: cg.Result, other: cg.Result, *, slack: float = 0.0) -> None:
+    """Two certificates of one problem overlap."""
+    assert result.lower_bound <= other.value + slack
+    assert other.lower_bound <= result.value + slack
+
+
+@cache
+def with_judge(loss: str, on: str, ridge: float, intercept: bool, weighted: bool) -> Judged:
+    """A problem solved by Clarabel."""
+    A, target, labels = data(300 + 10 * list(SMOOTH).index(loss) + list(SETS).index(on), n=N)
+    y = target + 0.5 if loss == "squares" else labels
+    weights = np.random.default_rng(5).uniform(0.0, 3.0, len(y)) if weighted else None
+    x, b = cp.Variable(N), cp.Variable()
+    z, root = A @ x + (b if intercept else 0.0), np.ones(len(y)) if weights is None else weights
+    if loss == "squares":
+        fit = 0.5 * cp.sum(cp.multiply(root, cp.square(z - y)))
+    elif loss == "logistic":
+        fit = cp.sum(cp.multiply(root, cp.logistic(-cp.multiply(y, z))))
+    else:
+        fit = cp.sum(cp.multiply(root, cp.square(cp.pos(1.0 - cp.multiply(y, z)))))
+    P, constraints = SETS[on]
+    least = cp.Problem(cp.Minimize(fit + ridge * cp.sum_squares(x)), constraints(x)).solve(solver="CLARABEL")
+    f = SMOOTH[loss][0](A, y, sample_weight=weights, intercept=intercept)
+    return Judged(f, quadratic(ridge, P), float(least))
+
+
+@EVERY_LOSS
+@EVERY_SET
+@pytest.mark.parametrize("ridge", [5.0, 1e-6, 0.0])
+def test_it_agrees_with_clarabel_and_proves_it(loss: str, on: str, ridge: float) -> None:
+    for intercept, weighted in product((False, True), repeat=2):
+        problem, seen = with_judge(loss, on, ridge, intercept, weighted), []
+        result = newton(problem.f, problem.g, callback=lambda now: seen.append(now.x.copy()))
+        assert result.status is cg.Status.CONVERGED
+        assert_lawful(result, problem)
+        assert all(problem.g.on.contains(x, 1e-12) for x in seen)
+        assert result.iterations <= 15
+
+
+@EVERY_LOSS
+@EVERY_SET
+@settings(max_examples=20)
+@given(seed=seeds, ridge=st.sampled_from([1e-6, 1e-3, 1.0]), tall=st.booleans(), intercept=st.booleans())
+def test_it_agrees_with_spg(loss: str, on: str, seed: int, ridge: float, tall: bool, intercept: bool) -> None:
+    """Relative ridges down to 1e-6, more samples than features and fewer, tiny sets to idle ones."""
+    rng = np.random.default_rng(seed)
+    m, n = (30, 8) if tall else (8, 30)
+    A, y = rng.standard_normal((m, n)), rng.standard_normal(m)
+    y[0], y[1] = 1.0, -1.0
+    size = 10.0 ** rng.uniform(-3.0, 1.5)
+    P = {"l1": cg.sets.L1Ball(size), "simplex": cg.sets.Simplex(n, size), "box": cg.sets.Box(-size / n, size / n)}[on]
+    f, g = smooth(loss, A, y, intercept=intercept), cg.simple.Ridge(ridge * m, on=P)
+    result = newton(f, g)
+    assert_solved(result, g)
+    assert_same_answer(result, cg.minimize(f, g, method="spg", tol=1e-9, max_iter=500))
+
+
+@settings(max_examples=40)
+@given(seed=seeds, loss=st.sampled_from(sorted(SMOOTH)), on=st.sampled_from(["l1", "box", "half", "simplex"]))
+def test_two_features_take_it_to_every_corner(seed: int, loss: str, on: str) -> None:
+    """In the plane x walks from the inside to edges and vertices and back; stiff columns, small ridge, any start."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((2, 2)) * rng.choice([1.0, 10.0], 2)
+    P = {"l1": cg.sets.L1Ball(1.0), "box": cg.sets.Box(-1.0, 1.0), "half": cg.sets.Box(0.0, 1.0)}.get(on)
+    P = P or cg.sets.Simplex(2)
+    g = cg.simple.Ridge(1e-4, on=P)
+    f = smooth(loss, A, rng.standard_normal(2) if loss == "squares" else np.array([1.0, -1.0]))
+    for x0 in (None, P.project(3.0 * rng.standard_normal(2))):
+        assert_solved(newton(f, g, x0), g)
+
+
+@pytest.mark.parametrize(
+    ("loss", "A", "y", "P"),
+    [
+        # x on the boundary, the gradient leads inside and Newton's direction outside
+        ("squares", [[-0.5, 12.2], [-0.3, 7.3]], [-1.4, 0.0], cg.sets.L1Ball(1.0)),
+        # the last steps along a face are small against the numbers they are differences of
+        ("squared hinge", [[0.2, -5.2], [-0.4, -24.4]], [1.0, -1.0], cg.sets.L1Ball(1.0)),
+        ("logistic", [[-0.8, -10.1], [9.1, -4.5]], [1.0, -1.0], cg.sets.L1Ball(1.0)),
+        # a coordinate leaves its bound by the gradient and is pressed against it by Newton
+        ("logistic", [[7.2, 5.4], [-11.1, -0.3]], [1.0, -1.0], cg.sets.Box(-1.0, 1.0)),
+    ],
+)
+def test_corners_that_once_were_traps(loss: str, A: Any, y: Any, P: Any) -> None:
+    g = cg.simple.Ridge(1e-4, on=P)
+    result = newton(smooth(loss, A, np.array(y)), g)
+    assert_solved(result, g)
+    assert result.iterations <= 10
+
+
+@settings(max_examples=25)
+@given(seed=seeds, weight=st.sampled_from([1e-6, 0.1, 10.0]), size=st.sampled_from([1e-3, 1.0, 1e3]))
+def test_a_projection_in_disguise_has_a_closed_form(seed: int, weight: float, size: float) -> None:
+    """|x - y|^2/2 + w |x|^2 over P is least at P(y / (1 + 2w))."""
+    y = np.random.default_rng(seed).standard_normal(9)
+    for P in (cg.sets.L1Ball(size), cg.sets.Simplex(9, size), cg.sets.Box(-size, 0.5 * size)):
+        result = newton(cg.smooth.LeastSquares(np.eye(9), y), cg.simple.Ridge(weight, on=P), tol=1e-12)
+        assert result.status is cg.Status.CONVERGED
+        np.testing.assert_allclose(result.x, P.project(y / (1.0 + 2.0 * weight)), atol=2e-6 * max(1.0, size))
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("ridge", [1e-2, 1e-6])
+def test_an_idle_set_is_none(loss: str, ridge: float) -> None:
+    """Far from the boundary x solves grad F = 0."""
+    A, y, _ = data(17)
+    g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1e8))
+    f = smooth(loss, A, y)
+    result = newton(f, g, tol=1e-12)
+    assert_solved(result, g)
+    _, slope = f.value_and_gradient(result.x)
+    assert np.abs(slope + 2.0 * ridge * result.x).max() <= 1e-4
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("P", [cg.sets.L1Ball(0.0), cg.sets.Box(0.3, 0.3), cg.sets.Simplex(N, mass=0.0)])
+def test_a_set_of_one_point(loss: str, P: Any) -> None:
+    A, y, _ = data(18)
+    result = newton(smooth(loss, A, y), cg.simple.Ridge(1e-3, on=P))
+    assert result.status is cg.Status.CONVERGED
+    np.testing.assert_array_equal(result.x, P.project(np.zeros(N)))
+
+
+SHAPES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
+    "all zeros": lambda A, y: (0.0 * A, y),
+    "constant features": lambda A, y: (np.hstack([A, np.ones((len(A), 3))]), y),
+    "duplicated features": lambda A, y: (np.hstack([A, A, A]), y),
+    "dead features": lambda A, y: (np.hstack([0.0 * A, A]), y),
+    "separable": lambda A, y: (A, np.sign(A[:, 0] + 0.3 * A[:, 1])),
+    "met margins": lambda A, y: (np.hstack([100.0 * np.sign(y)[:, None], A]), np.sign(y)),
+    "two samples": lambda A, y: (A[:2], np.array([1.0, -1.0])),
+    "one feature": lambda A, y: (A[:, :1], y),
+    "repeated samples": lambda A, y: (np.vstack([A, A]), np.concatenate([y, -y])),
+}
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("ridge", [1e-1, 1e-6, 0.0])
+def test_degenerate_data(loss: str, shape: str, ridge: float) -> None:
+    A, y, _ = data(19, m=20)
+    A, y = SHAPES[shape](A, y)
+    n = A.shape[1]
+    for intercept, on in product((False, True), (cg.sets.L1Ball(2.0), cg.sets.Simplex(n), cg.sets.Box(-0.2, 0.4))):
+        f, g = smooth(loss, A, y, intercept=intercept), quadratic(ridge, on)
+        result = newton(f, g)
+        assert_solved(result, g)
+        assert_same_answer(result, cg.minimize(f, g, method="spg", max_iter=200), slack=1e-12 * max(1.0, result.value))
+
+
+@EVERY_LOSS
+@EVERY_SET
+def test_one_sample(loss: str, on: str) -> None:
+    A, _, _ = data(20)
+    f, g = smooth(loss, A[:1], np.array([1.0])), quadratic(1e-6, SETS[on][0])
+    assert_solved(newton(f, g), g)
+
+
+@EVERY_LOSS
+@EVERY_SET
+@pytest.mark.parametrize("intercept", [False, True])
+def test_weights_over_six_decades(loss: str, on: str, intercept: bool) -> None:
+    """A weight is a number of copies, so that scaled weights and ridge scale F."""
+    A, y, _ = data(21)
+    weights = 10.0 ** np.linspace(-3.0, 3.0, len(y))
+    f, P = smooth(loss, A, y, sample_weight=weights, intercept=intercept), SETS[on][0]
+    for ridge in (1e-6, 1.0):
+        g = cg.simple.Ridge(ridge, on=P)
+        result = newton(f, g)
+        assert_solved(result, g)
+        scaled = smooth(loss, A, y, sample_weight=8.0 * weights, intercept=intercept)
+        again = newton(scaled, cg.simple.Ridge(8.0 * ridge, on=P))
+        assert math.isclose(again.value, 8.0 * result.value, rel_tol=1e-8, abs_tol=1e-7)
+
+
+@EVERY_LOSS
+@EVERY_SET
+@pytest.mark.parametrize("size", [1e-5, 1e5])
+def test_units_do_not_matter(loss: str, on: str, size: float) -> None:
+    A, y, _ = data(22)
+    g = cg.simple.Ridge(1e-4 * size**2, on=SETS[on][0])
+    result = newton(smooth(loss, size * A, y), g)
+    assert_solved(result, g)
+    assert result.iterations <= 15
+
+
+@EVERY_LOSS
+@EVERY_SET
+def test_single_precision_data(loss: str, on: str) -> None:
+    for ridge, intercept in product((5.0, 1e-6, 0.0), (False, True)):
+        problem = with_judge(loss, on, ridge, intercept, False)
+        A, y = problem.f.K.astype(np.float32), problem.f.h.y
+        f = smooth(loss, A, y.astype(np.float32), intercept=intercept)
+        result = newton(f, problem.g, tol=1e-5)
+        assert result.status is cg.Status.CONVERGED
+        assert result.x.dtype == np.float32
+        assert abs(result.value - problem.least) <= 1e-4 * problem.scale
+        assert (result.trace["lower_bound"] <= problem.least + 1e-4 * problem.scale).all()
+
+
+@EVERY_LOSS
+@EVERY_SET
+@pytest.mark.parametrize("intercept", [False, True])
+def test_torch_walks_as_numpy_does(torch: Any, loss: str, on: str, intercept: bool) -> None:
+    for ridge in (5.0, 1e-6, 0.0):
+        problem = with_judge(loss, on, ridge, intercept, False)
+        A, y = torch.tensor(problem.f.K), torch.tensor(problem.f.h.y)
+        result = newton(SMOOTH[loss][0](A, y, intercept=intercept), problem.g)
+        numpy_result = newton(problem.f, problem.g)
+        assert isinstance(result.x, torch.Tensor)
+        assert result.x.dtype == torch.float64
+        assert result.iterations == numpy_result.iterations
+        assert abs(result.value - problem.least) <= 1e-7 * problem.scale
+        np.testing.assert_allclose(result.x.numpy(), numpy_result.x, atol=1e-3)
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("intercept", [False, True])
+def test_sparse_data_is_the_same_problem(loss: str, intercept: bool) -> None:
+    rng = np.random.default_rng(23)
+    K = scipy.sparse.random(60, 500, density=0.03, random_state=1, format="csr")
+    y = np.sign(K @ rng.standard_normal(500) + 1e-3)
+    for ridge, on in product((1e-1, 1e-5), (cg.sets.L1Ball(3.0), cg.sets.Simplex(500), cg.sets.Box(-0.1, 0.1))):
+        g = cg.simple.Ridge(ridge, on=on)
+        full = newton(smooth(loss, K.toarray(), y, intercept=intercept), g)
+        for form in (K, K.tocsc(), scipy.sparse.csr_array(K)):
+            result = newton(smooth(loss, form, y, intercept=intercept), g)
+            assert_solved(result, g)
+            assert abs(result.value - full.value) <= 2e-9 * max(1.0, full.value)
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_sparse_data_stays_sparse(loss: str, form: str) -> None:
+    """The dense matrix would take 48 MB."""
+    K = scipy.sparse.random(300, 20_000, density=1e-3, random_state=2, format=form)
+    y = np.sign(K @ np.random.default_rng(24).standard_normal(20_000) + 1e-3)
+    f, g = smooth(loss, K, y, intercept=True), cg.simple.Ridge(1e-2, on=cg.sets.L1Ball(5.0))
+    tracemalloc.start()
+    result = newton(f, g, tol=1e-6)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert_solved(result, g)
+    assert peak <= 12e6
+
+
+@EVERY_LOSS
+@EVERY_SET
+@pytest.mark.parametrize("ridge", [5.0, 1e-6, 0.0])
+def test_from_the_solution_there_is_little_to_do(loss: str, on: str, ridge: float) -> None:
+    problem = with_judge(loss, on, ridge, True, True)
+    first = newton(problem.f, problem.g, tol=1e-10)
+    again = newton(problem.f, problem.g, first.x, tol=1e-9)
+    assert again.status is cg.Status.CONVERGED
+    assert again.iterations <= 1
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("ridge", [1.0, 1e-4, 0.0])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_working_sets_give_the_answer_of_all_features(loss: str, ridge: float, intercept: bool) -> None:
+    """The same set given as an array of bounds, or with dead weight, knows no working sets."""
+    Z, y = microarray(4, m=40, n=5000)
+    f = smooth(loss, Z, y, intercept=intercept)
+    for P in (cg.sets.L1Ball(2.0), cg.sets.Box(-2e-3, 2e-3)):
+        g = quadratic(ridge, P)
+        result = newton(f, g, tol=1e-8)
+        assert_solved(result, g)
+        other = cg.minimize(f, g, method="spg", tol=1e-8, max_iter=400)
+        assert_same_answer(result, other)
+        assert result.value <= other.value + 1e-8 * max(1.0, other.value)
+
+
+def test_limits_are_looked_at_between_looks_at_the_whole() -> None:
+    Z, y = microarray(5, n=3000)
+    f, g = cg.smooth.Logistic(Z, y), cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(4.0))
+    whole = newton(f, g, tol=1e-10)
+    assert whole.iterations >= 2
+    one = newton(f, g, tol=1e-10, max_iter=1)
+    assert one.status is cg.Status.ITERATION_LIMIT
+    assert one.iterations == 1
+    np.testing.assert_array_equal(one.trace["value"], whole.trace["value"][:2])
+    none = newton(f, g, max_iter=0)
+    assert (none.status, none.iterations) == (cg.Status.ITERATION_LIMIT, 0)
+    np.testing.assert_array_equal(none.x, np.zeros(3000))
+    assert newton(f, g, tol=1e-10, time_limit=0.0).status is cg.Status.TIME_LIMIT
+    seen: list[Progress] = []
+    asked = newton(f, g, tol=1e-10, callback=lambda now: seen.append(now) or now.iteration == 1)
+    assert asked.status is cg.Status.STOPPED_BY_CALLBACK
+    assert [now.iteration for now in seen] == [0, 1]
+    assert one.lower_bound <= whole.value <= one.value
+
+
+@EVERY_LOSS
+@EVERY_SET
+def test_a_tolerance_below_rounding_ends_stalled(loss: str, on: str) -> None:
+    problem = with_judge(loss, on, 1e-6, True, True)
+    result = newton(problem.f, problem.g, tol=0.0)
+    assert result.status is cg.Status.STALLED
+    assert 0.0 <= result.gap <= 1e-11 * problem.scale
+
+
+def test_auto_takes_it() -> None:
+    problem = with_judge("logistic", "l1", 5.0, False, False)
+    auto, asked = (cg.minimize(problem.f, problem.g, method=name, tol=1e-9) for name in ("auto", "newton"))
+    np.testing.assert_array_equal(auto.trace["value"], asked.trace["value"])
+
+
+def test_what_is_missing_is_said_in_a_sentence() -> None:
+    A, y, _ = data(25)
+    f, ball = cg.smooth.LeastSquares(A, y), cg.sets.L1Ball(1.0)
+    ridge = cg.simple.Ridge(1.0, on=ball)
+    for pair, sentence in (
+        ((cg.smooth.Linear(np.ones(N)), ridge), r"Linear.* is no h\(Kx\): LeastSquares, Logistic and SquaredHinge are"),
+        ((f + f, ridge), r"is no h\(Kx\)"),
+        ((f, cg.simple.L1Norm(0.1, on=ball)), r"L1Norm.* is no quadratic: Ridge and Zero are"),
+        ((f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0))), r"L2Ball.* has no faces: L1Ball, Simplex and Box do"),
+    ):
+        with pytest.raises(cg.MissingAbility, match=sentence):
+            FaceNewton.of(*pair)
+        with pytest.raises(cg.MissingAbility, match=rf"method='newton' knows.*{sentence}.*method='cgs' works"):
+            newton(*pair)
+    for options in ({"step": "armijo"}, {"memory": 2}):
+        with pytest.raises(ValueError, match="method='newton' chooses its own steps"):
+            newton(f, ridge, **options)
