@@ -35,13 +35,13 @@ import numpy as np
 import scipy.sparse
 from elastic_net_peers import (
     PEERS,
-    SOON,
-    Found,
+    OutOfTime,
     Peer,
     Problem,
     ProxNewton,
     best_time,
-    fastest_efforts,
+    capped,
+    clocked,
     installed,
     quiet,
 )
@@ -76,6 +76,15 @@ METHODS: dict[str, tuple[str, str]] = {
 """Ours: the method and the step."""
 
 BASELINE = ProxNewton.name
+
+WARM_UP = 8
+"""The place in either list of an effort that calls, and so compiles, every part of a solver."""
+
+MORE = 6
+"""How many efforts beyond the first that reaches a level are tried for being faster."""
+
+SOON = 1.0
+"""Seconds beyond which one run is measurement enough."""
 
 
 @dataclass
@@ -164,6 +173,64 @@ def scouted(problem: Problem, name: str, tol: float, cap: float) -> list[tuple[f
 
     solved(problem, name, f, tol, note, cap)
     return moments
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run at some effort."""
+
+    effort: float
+    seconds: float
+    error: float
+    fits: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """The effort that reached a level fastest, and what it took; None where none did."""
+
+    effort: float | None = None
+    seconds: float | None = None
+    fits: int | None = None
+
+
+def fastest_efforts(
+    peer: Peer,
+    run: Callable[[float], tuple[Any, int]],
+    error: Callable[[Any], float],
+    levels: Sequence[float],
+    cap: float,
+) -> tuple[list[Found], float]:
+    """For each level, the time of `run` at the effort that reaches it fastest; and the best error seen.
+
+    That is mostly the least one that does. A search among loose fits may take many of them, though, so a few more
+    efforts are tried.
+    """
+    tried: list[Trial] = []
+
+    def fresh(effort: float) -> Callable[[], tuple[Any, int]]:
+        peer.forget()
+        return lambda: run(effort)
+
+    def exact(trial: Trial, budget: float) -> float:
+        return trial.seconds if trial.seconds > SOON else best_time(lambda: fresh(trial.effort), budget=budget)
+
+    with quiet(), contextlib.suppress(OutOfTime):
+        fresh(peer.efforts[WARM_UP])()
+        for effort in peer.efforts:
+            with capped(cap):
+                seconds, (x, fits) = clocked(fresh(effort))
+            tried.append(Trial(effort, seconds, error(x), fits))
+            enough = sum(trial.error <= min(levels) for trial in tried)
+            if enough > MORE or (enough and seconds > SOON) or seconds > cap:
+                break
+    found = []
+    with quiet():
+        for level in levels:
+            there = [trial for trial in tried if trial.error <= level][: MORE + 1]
+            best = min(there, key=lambda trial: exact(trial, 0.1), default=None)
+            found.append(Found() if best is None else Found(best.effort, exact(best, 0.6), best.fits))
+    return found, min((trial.error for trial in tried), default=math.inf)
 
 
 def theirs(problem: Problem, kind: type[Peer], levels: Sequence[float], cap: float) -> list[Row]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import math
 import os
 import signal
 import time
@@ -36,15 +35,6 @@ TOLERANCES = tuple(10.0 ** (-0.5 * k) for k in range(25))
 
 EPOCHS = tuple(dict.fromkeys(round(1.5**k) for k in range(2, 36)))
 """For a solver whose tolerance says little of the objective: how many passes over the data it may make."""
-
-WARM_UP = 8
-"""The place in either list of an effort that calls, and so compiles, every part of a solver."""
-
-MORE = 6
-"""How many efforts beyond the first that reaches a level are tried for being faster."""
-
-SOON = 1.0
-"""Seconds beyond which one run is measurement enough."""
 
 
 @dataclass(frozen=True)
@@ -353,61 +343,3 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One run at some effort."""
-
-    effort: float
-    seconds: float
-    error: float
-    fits: int
-
-
-@dataclass(frozen=True)
-class Found:
-    """The effort that reached a level fastest, and what it took; None where none did."""
-
-    effort: float | None = None
-    seconds: float | None = None
-    fits: int | None = None
-
-
-def fastest_efforts(
-    peer: Peer,
-    run: Callable[[float], tuple[Any, int]],
-    error: Callable[[Any], float],
-    levels: Sequence[float],
-    cap: float,
-) -> tuple[list[Found], float]:
-    """For each level, the time of `run` at the effort that reaches it fastest; and the best error seen.
-
-    That is mostly the least one that does. A search among loose fits may take many of them, though, so a few more
-    efforts are tried.
-    """
-    tried: list[Trial] = []
-
-    def fresh(effort: float) -> Callable[[], tuple[Any, int]]:
-        peer.forget()
-        return lambda: run(effort)
-
-    def exact(trial: Trial, budget: float) -> float:
-        return trial.seconds if trial.seconds > SOON else best_time(lambda: fresh(trial.effort), budget=budget)
-
-    with quiet(), contextlib.suppress(OutOfTime):
-        fresh(peer.efforts[WARM_UP])()
-        for effort in peer.efforts:
-            with capped(cap):
-                seconds, (x, fits) = clocked(fresh(effort))
-            tried.append(Trial(effort, seconds, error(x), fits))
-            enough = sum(trial.error <= min(levels) for trial in tried)
-            if enough > MORE or (enough and seconds > SOON) or seconds > cap:
-                break
-    found = []
-    with quiet():
-        for level in levels:
-            there = [trial for trial in tried if trial.error <= level][: MORE + 1]
-            best = min(there, key=lambda trial: exact(trial, 0.1), default=None)
-            found.append(Found() if best is None else Found(best.effort, exact(best, 0.6), best.fits))
-    return found, min((trial.error for trial in tried), default=math.inf)

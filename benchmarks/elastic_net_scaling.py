@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elastic_net import LAYOUT, multiplier_search
-from elastic_net_peers import Problem, ProxNewton, best_time, clocked, fastest_efforts, installed
+from elastic_net import LAYOUT, fastest_efforts, multiplier_search
+from elastic_net_peers import Problem, ProxNewton, best_time, clocked, installed
 from threadpoolctl import threadpool_limits
 
 import condgrad as cg

@@ -123,6 +123,21 @@ def at_least(low: float, x: Array) -> Array:
     return namespace(x).clip(x, min=low)
 
 
+def signs(x: Array) -> Array:
+    """-1, 0 or 1 for each entry."""
+    return np.sign(x) if type(x) is np.ndarray else namespace(x).sign(x)
+
+
+def sorted_threshold(v: Array, mass: float) -> float:
+    """theta with sum max(v - theta, 0) = mass > 0, from the sorted entries of v."""
+    xp = namespace(v)
+    falling = np.sort(v)[::-1] if type(v) is np.ndarray else xp.sort(v, descending=True)
+    excess = xp.cumulative_sum(falling) - mass
+    ranks = xp.arange(1, v.shape[0] + 1, dtype=v.dtype, device=v.device)
+    last = max(1, int(xp.count_nonzero(falling * ranks > excess)))
+    return float(excess[last - 1]) / last
+
+
 def log_or_least(x: Array) -> Array:
     """log x, with the log of the smallest positive number where x is 0."""
     return namespace(x).log(at_least(smallest(x), x))
@@ -330,6 +345,13 @@ def squared_rows(K: Matrix) -> Array:
     if scipy.sparse.issparse(K):
         return np.asarray(K.power(2).sum(axis=1), dtype=np.float64).reshape(-1)
     return namespace(K).vecdot(double(K), double(K))
+
+
+def solve_triangular(factor: Array, b: Array) -> Array:
+    """The solution of a lower triangular system for one right-hand side."""
+    if type(factor) is np.ndarray:
+        return scipy.linalg.solve_triangular(factor, b, lower=True, check_finite=False)
+    return namespace(b).linalg.solve_triangular(factor, b[:, None], upper=False)[:, 0]
 
 
 def weighted_gram(K: Matrix, w: Array) -> Array:

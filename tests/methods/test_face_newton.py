@@ -61,6 +61,13 @@ def assert_same_answer(result: cg.Result, other: cg.Result, *, slack: float = 0.
     assert other.lower_bound <= result.value + slack
 
 
+class Walk(list[Array]):
+    """A callback that keeps the iterates."""
+
+    def __call__(self, now: Progress) -> None:
+        self.append(now.x.copy())
+
+
 @cache
 def with_judge(loss: str, on: str, ridge: float, intercept: bool, weighted: bool) -> Judged:
     """A problem solved by Clarabel."""
@@ -86,11 +93,11 @@ def with_judge(loss: str, on: str, ridge: float, intercept: bool, weighted: bool
 @pytest.mark.parametrize("ridge", [5.0, 1e-6, 0.0])
 def test_it_agrees_with_clarabel_and_proves_it(loss: str, on: str, ridge: float) -> None:
     for intercept, weighted in product((False, True), repeat=2):
-        problem, seen = with_judge(loss, on, ridge, intercept, weighted), []
-        result = newton(problem.f, problem.g, callback=lambda now: seen.append(now.x.copy()))
+        problem, walk = with_judge(loss, on, ridge, intercept, weighted), Walk()
+        result = newton(problem.f, problem.g, callback=walk)
         assert result.status is cg.Status.CONVERGED
         assert_lawful(result, problem)
-        assert all(problem.g.on.contains(x, 1e-12) for x in seen)
+        assert all(problem.g.on.contains(x, 1e-12) for x in walk)
         assert result.iterations <= 15
 
 
@@ -183,9 +190,9 @@ SHAPES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
     "constant features": lambda A, y: (np.hstack([A, np.ones((len(A), 3))]), y),
     "duplicated features": lambda A, y: (np.hstack([A, A, A]), y),
     "dead features": lambda A, y: (np.hstack([0.0 * A, A]), y),
-    "separable": lambda A, y: (A, np.sign(A[:, 0] + 0.3 * A[:, 1])),
+    "separable": lambda A, _: (A, np.sign(A[:, 0] + 0.3 * A[:, 1])),
     "met margins": lambda A, y: (np.hstack([100.0 * np.sign(y)[:, None], A]), np.sign(y)),
-    "two samples": lambda A, y: (A[:2], np.array([1.0, -1.0])),
+    "two samples": lambda A, _: (A[:2], np.array([1.0, -1.0])),
     "one feature": lambda A, y: (A[:, :1], y),
     "repeated samples": lambda A, y: (np.vstack([A, A]), np.concatenate([y, -y])),
 }

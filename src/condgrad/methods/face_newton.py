@@ -33,19 +33,22 @@ from condgrad._arrays import (
 )
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
-from condgrad.methods.face_system import least_on_face
+from condgrad.methods.face_system import least_on_face, square_root_model
 from condgrad.methods.spg import Total, Witness
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.simple import Ridge, Zero
+from condgrad.smooth import LeastSquares
 from condgrad.smooth.composite import Composite, CompositeEvaluation, Profile, Separable
 
-SMALLEST_SET = 100
+SMALLEST_SET = 50
 """Coordinates of the first working set."""
 SETTLED = 1e-2
 """A working set has done its work when its own gap is this share of the full one."""
 STEADY = 0.03
 """The strong convexity of the first proximal problem, in units of the mean curvature of a coordinate."""
 PROXIMAL_STEPS = 2
+TALL = 4
+"""Samples a coordinate from which on it pays to forget the samples between two Newton steps."""
 SHORT = 1e-6
 """A step of this share of the set's size shows which coordinates a gradient sets free."""
 LONGEST = 200
@@ -73,24 +76,27 @@ class FaceNewton:
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, witness, n = self.f, self.g, Witness(self.f, self.g), x.shape[0]
         sparse, space = g.on.solid and g.on.shape is None, Space.of(x)
-        point, moved, inner, size, gap = Total(f, g, x), 0.0, 0, SMALLEST_SET, math.inf
+        point, inner, size, gap, fell, whole = Total(f, g, x), 0, SMALLEST_SET, math.inf, True, False
         while True:
-            iterate = witness.iterate(point, moved, inner_iterations=inner)
+            iterate = witness.iterate(point, float(fell), inner_iterations=inner)
             yield iterate
             before, gap = gap, iterate.value - iterate.lower_bound
+            if whole and not fell and gap > 0.5 * before:
+                return
             size = max(size, 2 * int(namespace(x).count_nonzero(point.x)))
             if gap > 0.1 * before:
                 size *= 2
-            chosen = steepest_indices(point.gradient, point.x, size) if sparse and 2 * size < n else None
+            whole = not sparse or 2 * size >= n
+            chosen = None if whole else steepest_indices(point.gradient, point.x, size)
             part = WorkingSet(f, g, chosen, point)
             part.solve(SETTLED * gap)
-            inner, moved = inner + part.steps, float(part.value < point.value)
-            if moved:
+            inner, fell = inner + part.steps, part.value < point.value
+            if part.moved:
                 x = part.embedded(space)
                 known = x.dtype == part.x.dtype
                 here = CompositeEvaluation(f.K, f.h, part.u, near=part.profile.intercept) if known else None
                 point = Total(f, g, x, here)
-            elif chosen is None:
+            elif whole:
                 return
 
 
@@ -104,7 +110,7 @@ class WorkingSet:
         self.x = double(point.x if chosen is None else point.x[chosen])
         self.u = point.smooth.z
         self.profile = Profile(point.smooth.value, point.smooth.theta, point.smooth.intercept)
-        self.value, self.steps = point.value, 0
+        self.value, self.steps, self.moved = point.value, 0, False
 
     def embedded(self, space: Space) -> Array:
         """The point in all coordinates."""
@@ -115,7 +121,13 @@ class WorkingSet:
         return whole
 
     def solve(self, enough: float) -> None:
-        """Newton on the dual, with a proximal term where the weight is small; the rest is a walk along the faces."""
+        """Newton on the dual, with a proximal term where the weight is small; the rest is a walk along the faces.
+
+        Where there are many more samples than coordinates, quadratic models take the samples' place.
+        """
+        if self.K.shape[0] >= TALL * self.K.shape[1]:
+            self._solve_by_models(enough)
+            return
         # twice the ridge against the mean curvature of a coordinate, at its largest
         steady = 0.5 * STEADY * dot(self.h.plain.steepest, squared_rows(self.K)) / self.K.shape[1]
         extra = max(0.0, steady - self.weight)
@@ -123,6 +135,32 @@ class WorkingSet:
             solved = self._proximal_step(extra, enough)
         if extra > 0.0 or not solved:
             self._walk(enough)
+
+    def _solve_by_models(self, enough: float) -> None:
+        """Newton steps whose quadratic model |R y - t|^2/2 + weight |y|^2, R square, is minimised over the set."""
+        for _ in range(LONGEST):
+            self.steps += 1
+            slope, gap = self._slope_and_gap()
+            if gap <= enough:
+                return
+            w = self.h.plain.curvature(self.u + self.profile.intercept)
+            R, t = square_root_model(
+                self.K, w, self.x, slope - (2.0 * self.weight) * self.x, centred=self.h.has_intercept
+            )
+            model = LeastSquares(R, t)
+            part = WorkingSet(model, self.g, None, Total(model, self.g, self.x))
+            part.solve(0.03 * gap)
+            d = part.x - self.x
+            promise = -dot(slope, d)
+            fell = promise > 0.0 and self._search(d, double(self.K @ d), promise, 1.0)
+            if not (fell or self._gradient_step(slope)):
+                return
+
+    def _slope_and_gap(self) -> tuple[Array, float]:
+        """The gradient of F and the gap of the working set, at the point so far."""
+        c = double(self.K.T @ self.profile.theta)
+        lower = self.profile.value - dot(self.profile.theta, self.u) + self.g.argmin(c).bound
+        return c + (2.0 * self.weight) * self.x, self.value - lower
 
     def _proximal_step(self, extra: float, enough: float) -> bool:
         """Newton on the dual of F + extra |x - x_k|^2, x_k being the point so far; whether it was solved."""
@@ -139,22 +177,30 @@ class WorkingSet:
             here = dual.climbed(here)
         return False
 
-    def _try(self, x: Array, u: Array, profile: Profile) -> bool:
-        """Take a point if F is less there."""
+    def _try(self, x: Array, u: Array, profile: Profile, noise: float = 0.0) -> bool:
+        """Take a point if F is less there, up to what rounding may have added."""
         value = profile.value + self.weight * dot(x, x)
-        if not value < self.value:
+        if not value < self.value + noise:
             return False
-        self.x, self.u, self.profile, self.value = x, u, profile, value
+        self.x, self.u, self.profile, self.value, self.moved = x, u, profile, value, True
         return True
+
+    @property
+    def noise(self) -> float:
+        """What rounding does to F."""
+        size = namespace(self.u).abs
+        return 4e-16 * (abs(self.value) + dot(size(self.profile.theta), size(self.u)))
 
     def _walk(self, enough: float) -> None:
         """Newton steps of F on one face after the other, each as far as the set goes."""
+        gap = math.inf
         for _ in range(LONGEST):
             self.steps += 1
-            c = double(self.K.T @ self.profile.theta)
-            slope = c + (2.0 * self.weight) * self.x
-            lower = self.profile.value - dot(self.profile.theta, self.u) + self.g.argmin(c).bound
-            if self.value - lower <= enough or not (self._newton_step(slope) or self._gradient_step(slope)):
+            value, before, (slope, gap) = self.value, gap, self._slope_and_gap()
+            if gap <= enough or not (self._newton_step(slope) or self._gradient_step(slope)):
+                return
+            # where F has no digits left, the gap may still have some
+            if not self.value < value and gap > 0.5 * before:
                 return
 
     def _newton_step(self, slope: Array) -> bool:
@@ -183,15 +229,15 @@ class WorkingSet:
 
     def _search(self, d: Array, du: Array, promise: float, step: float) -> bool:
         """Halve the step until F falls by a fraction of what was promised."""
-        xp = namespace(d)
+        xp, noise = namespace(d), self.noise
         while step > 1e-10:
             y = self.x + step * d
             y = xp.where((y * self.x < 0) & (xp.abs(y) <= 1e-14 * xp.abs(self.x)), 0.0, y)  # what was to become 0 is 0
             u = self.u + step * du
             profile = self.h.profile(u, near=self.profile.intercept)
             fall = self.value - profile.value - self.weight * dot(y, y)
-            if fall >= 1e-4 * step * promise:
-                return self._try(y, u, profile)
+            if fall >= 1e-4 * step * promise - noise:
+                return self._try(y, u, profile, noise)
             step *= 0.5
         return False
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from condgrad._arrays import Array, Matrix, dot, double, namespace, row_gram, solve_positive, total, weighted_gram
+from condgrad._arrays import (
+    Array,
+    Matrix,
+    dot,
+    double,
+    namespace,
+    row_gram,
+    solve_positive,
+    solve_triangular,
+    total,
+    weighted_gram,
+)
 
 
 def least_on_face(K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, *, centred: bool) -> Array:
@@ -13,6 +24,8 @@ def least_on_face(K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, 
     xp = namespace(g)
     if g.shape[0] == 0:
         return g
+    if e is not None:  # the part along e moves nothing, and may hide the rest
+        g = g - (dot(e, g) / dot(e, e)) * e
     r = g[:, None] if e is None else xp.stack([g, e], axis=1)
     mass = total(w) if centred else 0.0
     mean = double(K.T @ w) / mass if mass > 0.0 else None
@@ -23,11 +36,26 @@ def least_on_face(K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, 
     return d - (dot(e, d) / dot(e, e)) * e  # once more: a small difference of large numbers is not orthogonal to e
 
 
+def square_root_model(K: Matrix, w: Array, x: Array, c: Array, *, centred: bool) -> tuple[Array, Array]:
+    """R and t, R square, with R'R = K' W K and R'(R x - t) = c: a least-squares problem that bends as the loss does."""
+    mass = total(w) if centred else 0.0
+    H = _bent(K, w, mass, double(K.T @ w) / mass if mass > 0.0 else None)
+    xp = namespace(H)
+    floor = 1e-12 * (float(xp.linalg.trace(H)) / H.shape[0] or 1.0)
+    factor = xp.linalg.cholesky(H + floor * xp.eye(H.shape[0], dtype=H.dtype, device=H.device))
+    return factor.T, factor.T @ x - solve_triangular(factor, c)
+
+
 def _in_columns(K: Matrix, w: Array, ridge: float, r: Array, mass: float, mean: Array | None) -> Array:
+    return solve_positive(_bent(K, w, mass, mean), r, ridge=ridge)
+
+
+def _bent(K: Matrix, w: Array, mass: float, mean: Array | None) -> Array:
+    """K' W K."""
     H = weighted_gram(K, w)
     if mean is not None:
         H -= (mass * mean)[:, None] * mean[None, :]
-    return solve_positive(H, r, ridge=ridge)
+    return H
 
 
 def _in_rows(K: Matrix, w: Array, ridge: float, r: Array, mean: Array | None) -> Array:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, dot, host, namespace, total
+from condgrad._arrays import Array, Space, dot, host, namespace, signs, total
 from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass
 
@@ -57,21 +57,21 @@ class L1Ball(Ball):
         if self.radius == 0.0:
             return xp.zeros_like(x)
         flat = xp.reshape(sizes, (-1,))
-        return xp.sign(x) * xp.reshape(keep_mass(flat, self.radius), x.shape)
+        return signs(x) * xp.reshape(keep_mass(flat, self.radius), x.shape)
 
     def face(self, v: Array) -> Face:
         xp, point = namespace(v), self.project(v)
         if point is v:  # inside
             return Face(v, xp.arange(v.shape[0], device=v.device), None)
         active = xp.nonzero(point)[0]
-        return Face(point, active, xp.sign(point[active]))
+        return Face(point, active, signs(point[active]))
 
     def reach(self, x: Array, d: Array) -> float:
         """|x + a d| is convex and piecewise linear in a, with bends where a sign turns: where it leaves the radius."""
         xp = namespace(x)
         size, slack = total(xp.abs(d)), self.radius - self.norm(x)
         level = -slack if slack > 1e-12 * self.radius else 0.0
-        rise = total(xp.where(x == 0, xp.abs(d), xp.sign(x) * d))
+        rise = total(xp.where(x == 0, xp.abs(d), signs(x) * d))
         if abs(rise) <= 1e-12 * size:  # along a face
             rise = 0.0
         turning = x * d < 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from condgrad._arrays import Array, at_least, namespace, total
+from condgrad._arrays import Array, at_least, namespace, sorted_threshold, total
+
+FEW = 400
+"""Entries that are sorted faster than they are pruned."""
 
 
 def keep_mass(v: Array, mass: float) -> Array:
@@ -14,6 +17,8 @@ def keep_mass(v: Array, mass: float) -> Array:
     """
     xp = namespace(v)
     v = v - xp.max(v)
+    if v.shape[0] <= FEW:
+        return at_least(0.0, v - sorted_threshold(v, mass))
     theta = max(-mass, (total(v) - mass) / v.shape[0])
     left = v[v > theta]
     if left.shape[0] == 0:  # theta rounds to 0 (or v holds NaN, which is reported where the value is)
