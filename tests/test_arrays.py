@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from condgrad import _arrays
+from condgrad import _arrays, _inputs
 
 Kind = Callable[[Any], Any]
 
@@ -278,22 +278,22 @@ def test_space_of_sparse_data() -> None:
 )
 def test_floating_makes_arrays_of_numbers(given: Any, dtype: str) -> None:
     """Lists, whole numbers, truth values, odd precisions."""
-    found = _arrays.floating("x", given)
+    found = _inputs.floating("x", given)
     assert found.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(found, np.asarray(given, dtype=np.float64))
 
 
 def test_floating_takes_tensors(torch: Any) -> None:
     """Whole numbers and short floats become float64 and float32; graphs are left behind."""
-    assert _arrays.floating("x", torch.tensor([1, 2])).dtype == torch.float64
-    assert _arrays.floating("x", torch.tensor([1.0], dtype=torch.bfloat16)).dtype == torch.float32
-    assert not _arrays.floating("x", torch.ones(2, requires_grad=True)).requires_grad
+    assert _inputs.floating("x", torch.tensor([1, 2])).dtype == torch.float64
+    assert _inputs.floating("x", torch.tensor([1.0], dtype=torch.bfloat16)).dtype == torch.float32
+    assert not _inputs.floating("x", torch.ones(2, requires_grad=True)).requires_grad
 
 
 def test_floating_does_not_copy(kind: Kind) -> None:
     """What is right already shares its memory."""
     x = kind([1.0, 2.0])
-    found = _arrays.floating("x", x)
+    found = _inputs.floating("x", x)
     x[0] = 5.0
     assert float(found[0]) == 5.0
 
@@ -312,23 +312,23 @@ def test_floating_does_not_copy(kind: Kind) -> None:
 def test_floating_refuses_by_name(given: Any, error: Any, sentence: str) -> None:
     """The sentence names the argument and what is wrong with it."""
     with pytest.raises(error, match=sentence):
-        _arrays.floating("weights", given, ndim=1)
+        _inputs.floating("weights", given, ndim=1)
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr"])
 def test_data_matrix_takes_every_sparse_format(form: str) -> None:
     """Formats with fast products stay, others become CSR; whole numbers become float64."""
     whole = scipy.sparse.csr_array(np.array([[0, 2], [3, 0]])).asformat(form)
-    found = _arrays.data_matrix("A", whole)
+    found = _inputs.data_matrix("A", whole)
     assert found.format == (form if form in ("csr", "csc") else "csr")
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found.toarray(), [[0.0, 2.0], [3.0, 0.0]])
-    assert _arrays.data_matrix("A", whole.astype(np.float32)).dtype == np.float32
+    assert _inputs.data_matrix("A", whole.astype(np.float32)).dtype == np.float32
 
 
 def test_data_matrix_refuses_by_name() -> None:
     """Vectors, and NaN in sparse data."""
     with pytest.raises(ValueError, match=r"A must have 2 dimension"):
-        _arrays.data_matrix("A", np.ones(3))
+        _inputs.data_matrix("A", np.ones(3))
     with pytest.raises(ValueError, match="A must be finite"):
-        _arrays.data_matrix("A", scipy.sparse.csr_array([[float("nan"), 0.0]]))
+        _inputs.data_matrix("A", scipy.sparse.csr_array([[float("nan"), 0.0]]))

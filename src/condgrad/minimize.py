@@ -6,7 +6,8 @@ from contextlib import ExitStack, suppress
 from typing import Any, Protocol
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, copied, floating, precision
+from condgrad._arrays import Array, Space, copied, precision
+from condgrad._inputs import floating
 from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, FaceNewton, Newton

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, detached, floating
+from condgrad._arrays import Array, Space, detached
+from condgrad._inputs import floating
 from condgrad.certificate import Certificate, Iterate
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from condgrad._arrays import Array, Space, dot, floating, is_torch, like, log_or_least, namespace
+from condgrad._arrays import Array, Space, dot, is_torch, like, log_or_least, namespace
+from condgrad._inputs import floating
 from condgrad.problem import Answer, Face, Set
 
 

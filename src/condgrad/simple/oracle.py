@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from condgrad._arrays import Array, Space, all_finite, dot, precision, returned, scalar
+from condgrad._arrays import Array, Space, all_finite, dot, precision
+from condgrad._inputs import returned, scalar
 from condgrad.errors import ContradictionError, MissingAbility, NotFiniteError
 from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.restriction import Restriction, Sampled

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, all_finite, call_with_autograd, dot, is_torch, namespace, returned, scalar
+from condgrad._arrays import Array, Vector, all_finite, dot, is_torch, namespace
+from condgrad._inputs import call_with_autograd, returned, scalar
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Smooth
 from condgrad.restriction import Restriction, Sampled

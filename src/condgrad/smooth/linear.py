@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, Space, Vector, dot, floating, namespace
+from condgrad._arrays import Array, Space, Vector, dot, namespace
+from condgrad._inputs import floating
 from condgrad.problem import Smooth
 from condgrad.restriction import Quadratic, Restriction
 

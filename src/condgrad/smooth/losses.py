@@ -7,21 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import (
-    Array,
-    Matrix,
-    at_least,
-    data_matrix,
-    dot,
-    double,
-    double_like,
-    floating,
-    gram,
-    host,
-    is_torch,
-    namespace,
-    total,
-)
+from condgrad._arrays import Array, Matrix, at_least, dot, double, double_like, gram, host, is_torch, namespace, total
+from condgrad._inputs import data_matrix, floating
 from condgrad.smooth.composite import Composite, Profile
 from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, Profiled, SquaresIntercept
 

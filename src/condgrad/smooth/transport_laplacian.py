@@ -14,9 +14,7 @@ from condgrad._arrays import (
     Matrix,
     Space,
     Vector,
-    data_matrix,
     dot,
-    floating,
     is_sparse_tensor,
     largest_row_sum,
     like,
@@ -27,6 +25,7 @@ from condgrad._arrays import (
     product,
     stack,
 )
+from condgrad._inputs import data_matrix, floating
 from condgrad.problem import Smooth
 from condgrad.restriction import Quadratic, Restriction
 

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, double_like, floating, is_torch, namespace
+from condgrad._arrays import Array, Space, double_like, is_torch, namespace
+from condgrad._inputs import floating
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth, Sum
