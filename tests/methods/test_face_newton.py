@@ -73,15 +73,15 @@ def with_judge(loss: str, on: str, ridge: float, intercept: bool, weighted: bool
     """A problem solved by Clarabel."""
     A, target, labels = data(300 + 10 * list(SMOOTH).index(loss) + list(SETS).index(on), n=N)
     y = target + 0.5 if loss == "squares" else labels
-    weights = np.random.default_rng(5).uniform(0.0, 3.0, len(y)) if weighted else None
+    weights = np.random.default_rng(5).uniform(0.0, 3.0, len(y)) if weighted else np.ones(len(y))
     x, b = cp.Variable(N), cp.Variable()
-    z, root = A @ x + (b if intercept else 0.0), np.ones(len(y)) if weights is None else weights
-    if loss == "squares":
-        fit = 0.5 * cp.sum(cp.multiply(root, cp.square(z - y)))
-    elif loss == "logistic":
-        fit = cp.sum(cp.multiply(root, cp.logistic(-cp.multiply(y, z))))
-    else:
-        fit = cp.sum(cp.multiply(root, cp.square(cp.pos(1.0 - cp.multiply(y, z)))))
+    z = A @ x + (b if intercept else 0.0)
+    each = {
+        "squares": 0.5 * cp.square(z - y),
+        "logistic": cp.logistic(-cp.multiply(y, z)),
+        "squared hinge": cp.square(cp.pos(1.0 - cp.multiply(y, z))),
+    }
+    fit = cp.sum(cp.multiply(weights, each[loss]))
     P, constraints = SETS[on]
     least = cp.Problem(cp.Minimize(fit + ridge * cp.sum_squares(x)), constraints(x)).solve(solver="CLARABEL")
     f = SMOOTH[loss][0](A, y, sample_weight=weights, intercept=intercept)
@@ -103,20 +103,20 @@ def test_it_agrees_with_clarabel_and_proves_it(loss: str, on: str, ridge: float)
 
 @EVERY_LOSS
 @EVERY_SET
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seed=seeds, ridge=st.sampled_from([1e-6, 1e-3, 1.0]), tall=st.booleans(), intercept=st.booleans())
 def test_it_agrees_with_spg(loss: str, on: str, seed: int, ridge: float, tall: bool, intercept: bool) -> None:
     """Relative ridges down to 1e-6, more samples than features and fewer, tiny sets to idle ones."""
     rng = np.random.default_rng(seed)
-    m, n = (30, 8) if tall else (8, 30)
+    m, n = (200, 6) if tall else (8, 30)
     A, y = rng.standard_normal((m, n)), rng.standard_normal(m)
-    y[0], y[1] = 1.0, -1.0
+    y[:2] = 1.0, -1.0
     size = 10.0 ** rng.uniform(-3.0, 1.5)
     P = {"l1": cg.sets.L1Ball(size), "simplex": cg.sets.Simplex(n, size), "box": cg.sets.Box(-size / n, size / n)}[on]
     f, g = smooth(loss, A, y, intercept=intercept), cg.simple.Ridge(ridge * m, on=P)
     result = newton(f, g)
     assert_solved(result, g)
-    assert_same_answer(result, cg.minimize(f, g, method="spg", tol=1e-9, max_iter=500))
+    assert_same_answer(result, cg.minimize(f, g, method="spg", tol=1e-9, max_iter=150))
 
 
 @settings(max_examples=40)
@@ -125,11 +125,10 @@ def test_two_features_take_it_to_every_corner(seed: int, loss: str, on: str) -> 
     """In the plane x walks from the inside to edges and vertices and back; stiff columns, small ridge, any start."""
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((2, 2)) * rng.choice([1.0, 10.0], 2)
-    P = {"l1": cg.sets.L1Ball(1.0), "box": cg.sets.Box(-1.0, 1.0), "half": cg.sets.Box(0.0, 1.0)}.get(on)
-    P = P or cg.sets.Simplex(2)
-    g = cg.simple.Ridge(1e-4, on=P)
+    P = {"l1": cg.sets.L1Ball(1.0), "box": cg.sets.Box(-1.0, 1.0), "half": cg.sets.Box(0.0, 1.0)}
+    g = cg.simple.Ridge(1e-4, on=P.get(on, cg.sets.Simplex(2)))
     f = smooth(loss, A, rng.standard_normal(2) if loss == "squares" else np.array([1.0, -1.0]))
-    for x0 in (None, P.project(3.0 * rng.standard_normal(2))):
+    for x0 in (None, g.on.project(3.0 * rng.standard_normal(2))):
         assert_solved(newton(f, g, x0), g)
 
 
@@ -147,9 +146,26 @@ def test_two_features_take_it_to_every_corner(seed: int, loss: str, on: str) -> 
 )
 def test_corners_that_once_were_traps(loss: str, A: Any, y: Any, P: Any) -> None:
     g = cg.simple.Ridge(1e-4, on=P)
-    result = newton(smooth(loss, A, np.array(y)), g)
-    assert_solved(result, g)
-    assert result.iterations <= 10
+    assert_solved(newton(smooth(loss, A, np.array(y)), g, max_iter=10), g)
+
+
+def test_a_last_step_of_1e_11_is_one() -> None:
+    """Deep inside the box, where x + 1e-6 d is x to rounding."""
+    f = smooth("squared hinge", [[1.1], [-0.9], [0.5]], np.array([-1.0, 1.0, 1.0]), sample_weight=[0.2, 0.02, 1e3])
+    g = cg.simple.Zero(on=cg.sets.Box(-16.0, 33.0))
+    assert_solved(newton(f, g), g)
+
+
+@pytest.mark.parametrize(("m", "n", "seed"), [(20, 120, 4), (40, 400, 2), (40, 400, 3)])
+def test_every_iterate_is_feasible_however_often_coordinates_turn_back(m: int, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    A, y, walk = rng.standard_normal((m, n)), rng.standard_normal(m), Walk()
+    y[:2] = 1.0, -1.0
+    f = smooth("squared hinge", A, y, sample_weight=10.0 ** rng.uniform(-3.0, 3.0, m), intercept=True)
+    for P in (cg.sets.Simplex(n, 3.0), cg.sets.L1Ball(3.0)):
+        walk.clear()
+        newton(f, cg.simple.Zero(on=P), callback=walk, tol=1e-6, max_iter=10)
+        assert all(P.contains(x, 1e-12) for x in walk)
 
 
 @settings(max_examples=25)
@@ -168,12 +184,18 @@ def test_a_projection_in_disguise_has_a_closed_form(seed: int, weight: float, si
 def test_an_idle_set_is_none(loss: str, ridge: float) -> None:
     """Far from the boundary x solves grad F = 0."""
     A, y, _ = data(17)
-    g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1e8))
-    f = smooth(loss, A, y)
+    f, g = smooth(loss, A, y), cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1e8))
     result = newton(f, g, tol=1e-12)
     assert_solved(result, g)
     _, slope = f.value_and_gradient(result.x)
     assert np.abs(slope + 2.0 * ridge * result.x).max() <= 1e-4
+
+
+@EVERY_LOSS
+@EVERY_SET
+def test_one_sample(loss: str, on: str) -> None:
+    f, g = smooth(loss, data(20)[0][:1], np.array([1.0])), quadratic(1e-6, SETS[on][0])
+    assert_solved(newton(f, g), g)
 
 
 @EVERY_LOSS
@@ -209,31 +231,22 @@ def test_degenerate_data(loss: str, shape: str, ridge: float) -> None:
         f, g = smooth(loss, A, y, intercept=intercept), quadratic(ridge, on)
         result = newton(f, g)
         assert_solved(result, g)
-        assert_same_answer(result, cg.minimize(f, g, method="spg", max_iter=200), slack=1e-12 * max(1.0, result.value))
-
-
-@EVERY_LOSS
-@EVERY_SET
-def test_one_sample(loss: str, on: str) -> None:
-    A, _, _ = data(20)
-    f, g = smooth(loss, A[:1], np.array([1.0])), quadratic(1e-6, SETS[on][0])
-    assert_solved(newton(f, g), g)
+        assert_same_answer(result, cg.minimize(f, g, method="spg", max_iter=60), slack=1e-12 * max(1.0, result.value))
 
 
 @EVERY_LOSS
 @EVERY_SET
 @pytest.mark.parametrize("intercept", [False, True])
 def test_weights_over_six_decades(loss: str, on: str, intercept: bool) -> None:
-    """A weight is a number of copies, so that scaled weights and ridge scale F."""
+    """Weights and ridge scaled together scale F."""
     A, y, _ = data(21)
     weights = 10.0 ** np.linspace(-3.0, 3.0, len(y))
-    f, P = smooth(loss, A, y, sample_weight=weights, intercept=intercept), SETS[on][0]
+    f = smooth(loss, A, y, sample_weight=weights, intercept=intercept)
+    scaled = smooth(loss, A, y, sample_weight=8.0 * weights, intercept=intercept)
     for ridge in (1e-6, 1.0):
-        g = cg.simple.Ridge(ridge, on=P)
-        result = newton(f, g)
+        g = cg.simple.Ridge(ridge, on=SETS[on][0])
+        result, again = newton(f, g), newton(scaled, cg.simple.Ridge(8.0 * ridge, on=g.on))
         assert_solved(result, g)
-        scaled = smooth(loss, A, y, sample_weight=8.0 * weights, intercept=intercept)
-        again = newton(scaled, cg.simple.Ridge(8.0 * ridge, on=P))
         assert math.isclose(again.value, 8.0 * result.value, rel_tol=1e-8, abs_tol=1e-7)
 
 
@@ -243,9 +256,7 @@ def test_weights_over_six_decades(loss: str, on: str, intercept: bool) -> None:
 def test_units_do_not_matter(loss: str, on: str, size: float) -> None:
     A, y, _ = data(22)
     g = cg.simple.Ridge(1e-4 * size**2, on=SETS[on][0])
-    result = newton(smooth(loss, size * A, y), g)
-    assert_solved(result, g)
-    assert result.iterations <= 15
+    assert_solved(newton(smooth(loss, size * A, y), g, max_iter=15), g)
 
 
 @EVERY_LOSS
@@ -256,8 +267,7 @@ def test_single_precision_data(loss: str, on: str) -> None:
         A, y = problem.f.K.astype(np.float32), problem.f.h.y
         f = smooth(loss, A, y.astype(np.float32), intercept=intercept)
         result = newton(f, problem.g, tol=1e-5)
-        assert result.status is cg.Status.CONVERGED
-        assert result.x.dtype == np.float32
+        assert (result.status, result.x.dtype) == (cg.Status.CONVERGED, np.float32)
         assert abs(result.value - problem.least) <= 1e-4 * problem.scale
         assert (result.trace["lower_bound"] <= problem.least + 1e-4 * problem.scale).all()
 
@@ -271,7 +281,6 @@ def test_torch_walks_as_numpy_does(torch: Any, loss: str, on: str, intercept: bo
         A, y = torch.tensor(problem.f.K), torch.tensor(problem.f.h.y)
         result = newton(SMOOTH[loss][0](A, y, intercept=intercept), problem.g)
         numpy_result = newton(problem.f, problem.g)
-        assert isinstance(result.x, torch.Tensor)
         assert result.x.dtype == torch.float64
         assert result.iterations == numpy_result.iterations
         assert abs(result.value - problem.least) <= 1e-7 * problem.scale
@@ -281,13 +290,12 @@ def test_torch_walks_as_numpy_does(torch: Any, loss: str, on: str, intercept: bo
 @EVERY_LOSS
 @pytest.mark.parametrize("intercept", [False, True])
 def test_sparse_data_is_the_same_problem(loss: str, intercept: bool) -> None:
-    rng = np.random.default_rng(23)
-    K = scipy.sparse.random(60, 500, density=0.03, random_state=1, format="csr")
-    y = np.sign(K @ rng.standard_normal(500) + 1e-3)
-    for ridge, on in product((1e-1, 1e-5), (cg.sets.L1Ball(3.0), cg.sets.Simplex(500), cg.sets.Box(-0.1, 0.1))):
+    K = scipy.sparse.random(40, 300, density=0.03, random_state=1, format="csr")
+    y = np.sign(K @ np.random.default_rng(23).standard_normal(300) + 1e-3)
+    for ridge, on in product((1e-1, 1e-5), (cg.sets.L1Ball(3.0), cg.sets.Simplex(300), cg.sets.Box(-0.1, 0.1))):
         g = cg.simple.Ridge(ridge, on=on)
         full = newton(smooth(loss, K.toarray(), y, intercept=intercept), g)
-        for form in (K, K.tocsc(), scipy.sparse.csr_array(K)):
+        for form in (K, scipy.sparse.csc_array(K)):
             result = newton(smooth(loss, form, y, intercept=intercept), g)
             assert_solved(result, g)
             assert abs(result.value - full.value) <= 2e-9 * max(1.0, full.value)
@@ -321,18 +329,24 @@ def test_from_the_solution_there_is_little_to_do(loss: str, on: str, ridge: floa
 
 @EVERY_LOSS
 @pytest.mark.parametrize("ridge", [1.0, 1e-4, 0.0])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_working_sets_give_the_answer_of_all_features(loss: str, ridge: float, intercept: bool) -> None:
-    """The same set given as an array of bounds, or with dead weight, knows no working sets."""
+def test_working_sets_give_the_answer_of_all_features(loss: str, ridge: float) -> None:
     Z, y = microarray(4, m=40, n=5000)
-    f = smooth(loss, Z, y, intercept=intercept)
-    for P in (cg.sets.L1Ball(2.0), cg.sets.Box(-2e-3, 2e-3)):
-        g = quadratic(ridge, P)
-        result = newton(f, g, tol=1e-8)
-        assert_solved(result, g)
-        other = cg.minimize(f, g, method="spg", tol=1e-8, max_iter=400)
-        assert_same_answer(result, other)
-        assert result.value <= other.value + 1e-8 * max(1.0, other.value)
+    f, g = smooth(loss, Z, y, intercept=loss == "logistic"), quadratic(ridge, cg.sets.L1Ball(1.0))
+    result = newton(f, g, tol=1e-8)
+    assert_solved(result, g)
+    assert_same_answer(result, cg.minimize(f, g, method="spg", tol=1e-8, max_iter=100))
+
+
+@pytest.mark.parametrize("ridge", [1.0, 1e-2])
+def test_a_box_of_numbers_has_working_sets_and_one_of_arrays_has_none(ridge: float) -> None:
+    Z, y = microarray(6, m=40, n=1000)
+    few, all_features = (
+        newton(cg.smooth.Logistic(Z, y), cg.simple.Ridge(ridge, on=on))
+        for on in (cg.sets.Box(-0.02, 0.02), cg.sets.Box(np.full(1000, -0.02), np.full(1000, 0.02)))
+    )
+    assert few.status is all_features.status is cg.Status.CONVERGED
+    assert few.iterations > all_features.iterations  # it looked at the whole more often
+    assert_same_answer(few, all_features)
 
 
 def test_limits_are_looked_at_between_looks_at_the_whole() -> None:
@@ -341,17 +355,13 @@ def test_limits_are_looked_at_between_looks_at_the_whole() -> None:
     whole = newton(f, g, tol=1e-10)
     assert whole.iterations >= 2
     one = newton(f, g, tol=1e-10, max_iter=1)
-    assert one.status is cg.Status.ITERATION_LIMIT
-    assert one.iterations == 1
+    assert (one.status, one.iterations) == (cg.Status.ITERATION_LIMIT, 1)
     np.testing.assert_array_equal(one.trace["value"], whole.trace["value"][:2])
     none = newton(f, g, max_iter=0)
-    assert (none.status, none.iterations) == (cg.Status.ITERATION_LIMIT, 0)
-    np.testing.assert_array_equal(none.x, np.zeros(3000))
+    assert (none.status, none.iterations, np.count_nonzero(none.x)) == (cg.Status.ITERATION_LIMIT, 0, 0)
     assert newton(f, g, tol=1e-10, time_limit=0.0).status is cg.Status.TIME_LIMIT
-    seen: list[Progress] = []
-    asked = newton(f, g, tol=1e-10, callback=lambda now: seen.append(now) or now.iteration == 1)
-    assert asked.status is cg.Status.STOPPED_BY_CALLBACK
-    assert [now.iteration for now in seen] == [0, 1]
+    asked = newton(f, g, tol=1e-10, callback=lambda now: now.iteration == 1)
+    assert (asked.status, asked.iterations) == (cg.Status.STOPPED_BY_CALLBACK, 1)
     assert one.lower_bound <= whole.value <= one.value
 
 

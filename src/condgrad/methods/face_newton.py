@@ -93,9 +93,9 @@ class FaceNewton:
             inner, fell = inner + part.steps, part.value < point.value
             if part.moved:
                 x = part.embedded(space)
-                known = x.dtype == part.x.dtype
-                here = CompositeEvaluation(f.K, f.h, part.u, near=part.profile.intercept) if known else None
-                point = Total(f, g, x, here)
+                exact = x.dtype == part.x.dtype and g.on.contains(x, 1e-13)
+                here = CompositeEvaluation(f.K, f.h, part.u, near=part.profile.intercept) if exact else None
+                point = Total(f, g, x if exact else g.on.project(x), here)
             elif whole:
                 return
 
@@ -212,7 +212,7 @@ class WorkingSet:
         face = on.face(x - SHORT * (on.scale or 1.0) / (float(xp.max(xp.abs(slope))) or 1.0) * slope)
         A, e = face.active, face.normal
         d = xp.zeros_like(x)
-        for _ in range(5):
+        while True:
             K = self.K[:, A]
             d[A] = -least_on_face(K, w, ridge, slope[A], e, centred=self.h.has_intercept)
             # a coordinate that has just come off its bound, and turns back at once, was none of this face
@@ -223,9 +223,23 @@ class WorkingSet:
                 break
             A, e = A[~back], None if e is None else e[~back]
         promise, reach = -dot(slope, d), on.reach(x, d)
-        if not promise > 0.0 or reach < SHORT:
+        if not promise > 0.0:
             return False
-        return self._search(d, double(self.K[:, A] @ d[A]), promise, min(1.0, reach))
+        if reach < 1.0 and self._bent_step(d, slope):
+            return True
+        return reach >= SHORT and self._search(d, double(self.K[:, A] @ d[A]), promise, min(1.0, reach))
+
+    def _bent_step(self, d: Array, slope: Array) -> bool:
+        """A step projected back onto the set, which may bring many coordinates to their bounds at once."""
+        return any(self._try_projected(self.x + step * d, slope, 0.1) for step in (1.0, 0.25, 0.0625, 0.015625))
+
+    def _try_projected(self, target: Array, slope: Array, fraction: float) -> bool:
+        """Take the projection of a point if F falls by a fraction of what the slope promises."""
+        y = self.g.on.project(target)
+        u = double(self.K @ y)
+        profile = self.h.profile(u, near=self.profile.intercept)
+        fall = self.value - profile.value - self.weight * dot(y, y)
+        return fall > fraction * dot(slope, self.x - y) > 0.0 and self._try(y, u, profile)
 
     def _search(self, d: Array, du: Array, promise: float, step: float) -> bool:
         """Halve the step until F falls by a fraction of what was promised."""
@@ -245,12 +259,8 @@ class WorkingSet:
         """A projected gradient step, which leads on from everywhere but the solution."""
         length = (self.g.on.scale or 1.0) / (float(namespace(slope).max(namespace(slope).abs(slope))) or 1.0)
         for _ in range(60):
-            y = self.g.on.project(self.x - length * slope)
-            u = double(self.K @ y)
-            profile = self.h.profile(u, near=self.profile.intercept)
-            fall = self.value - profile.value - self.weight * dot(y, y)
-            if fall > 1e-4 * dot(slope, self.x - y) > 0.0:
-                return self._try(y, u, profile)
+            if self._try_projected(self.x - length * slope, slope, 1e-4):
+                return True
             length *= 0.25
         return False
 

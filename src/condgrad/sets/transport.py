@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad._arrays import Array, Space, at_least, dot, host, like, namespace, row_blocks, total
+from condgrad._arrays import Array, Space, at_least, dot, host, like, namespace, row_blocks, smallest, total
 from condgrad._inputs import floating
 from condgrad.problem import Answer, Set
 from condgrad.sets import sinkhorn
@@ -67,7 +67,7 @@ class Transport(Set):
         xp, a, b = namespace(plan), like(self.a, plan), like(self.b, plan)
 
         def shrink(have: Array, want: Array) -> Array:
-            return xp.where(have > want, want / xp.where(have > 0, have, xp.ones_like(have)), xp.ones_like(have))
+            return xp.where(have > want, want / at_least(smallest(have), have), xp.ones_like(have))
 
         by_row = shrink(xp.sum(plan, axis=1), a)
         columns = plan.T @ by_row

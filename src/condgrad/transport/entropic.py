@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from condgrad._arrays import Array, at_least, dot, double, like, namespace, smallest, total
@@ -52,11 +53,16 @@ class EntropicPath:
 
     def first_stage(self, z: Any, smooth: float, simple: float) -> float:
         """The smallest t at which the start is near the path; a far start enters where all starts are near."""
-        farthest = max(1.0, 0.5 * self.height / self.entropy)
-        t = 1.0
+        t, farthest = 1.0, math.inf
         while t < farthest and not smooth + t * simple - self.evaluate(z, t).dual <= 10.0 * self.stage_tolerance(t):
+            if farthest == math.inf:
+                farthest = max(1.0, 0.5 * self.spread(z) / self.entropy)
             t *= 4.0
         return min(t, farthest)
+
+    def spread(self, z: Any) -> float:
+        """How far costs differ, as z sees them: an entropy of that size makes all plans alike."""
+        return self.height
 
     def stage_tolerance(self, t: float) -> float:
         return 0.1 * t * self.entropy * self.polytope.mass

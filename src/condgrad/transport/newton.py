@@ -31,6 +31,9 @@ from condgrad.transport.entropic import EntropicPath, entropic_parts, fitted_pot
 from condgrad.transport.moments import Moments, pairs
 from condgrad.transport.newton_system import newton_system
 
+STARVED = 1e-3
+"""The share of its mass below which a column has lost touch with the plan."""
+
 
 class EntropicLaplacian(EntropicPath):
     """The dual of <C, G> + Laplacian + entropy, on weights that are all positive."""
@@ -52,6 +55,10 @@ class EntropicLaplacian(EntropicPath):
     def bent_Q(self, Q: Array) -> Array:
         return Q if self.laplacian is None else self.laplacian.gradient_in_Q(Q)
 
+    def quadratic(self, P: Array, Q: Array) -> float:
+        """The Laplacian at a plan with these moments."""
+        return 0.5 * (dot(P, self.bent_P(P)) + dot(Q, self.bent_Q(Q)))
+
     def start(self, x: Array) -> Moments:
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
         x = double(x)
@@ -65,18 +72,39 @@ class EntropicLaplacian(EntropicPath):
         # a constant in v means nothing to the plan and drowns the digits of the dual
         return Moments(v - dot(self.b, v) / self.polytope.mass, P, Q)
 
+    def spread(self, z: Moments) -> float:
+        """The widest row of the cost linearised at z, less its potential: a stiff Laplacian outgrows the cost."""
+        xp, widest = namespace(self.C), 0.0
+        left, right = linearised(self, z)
+        for rows in row_blocks(self.C):
+            cost = left[rows] @ right
+            cost += self.C[rows]
+            cost -= z.v[None, :]
+            widest = max(widest, float(xp.max(xp.max(cost, axis=1) - xp.min(cost, axis=1))))
+        return widest
+
     def evaluate(self, z: Moments, t: float) -> Plan:
         return Plan(self, z, t * self.entropy)
 
     def primal(self, point: Plan) -> Primal:
         plan = self.polytope.rounded(point.S)
-        P, Q = plan @ self.Xt, plan.T @ self.Xs
-        quadratic = 0.5 * (dot(P, self.bent_P(P)) + dot(Q, self.bent_Q(Q)))
-        return Primal(plan, dot(self.C, plan) + quadratic, self.entropy * negentropy(plan))
+        smooth = dot(self.C, plan) + self.quadratic(plan @ self.Xt, plan.T @ self.Xs)
+        return Primal(plan, smooth, self.entropy * negentropy(plan))
 
     def ascent(self, point: Plan, gap: float) -> Ascent:
+        columns = namespace(point.S).sum(point.S, axis=0)
+        if bool(namespace(columns).any(columns < STARVED * self.b)):
+            # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
+            dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
+            return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), dot(self.b - columns, dv), 1)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
         return newton_system(self, point).solve(min(0.1, math.sqrt(relative)))
+
+
+def linearised(model: EntropicLaplacian, z: Moments) -> tuple[Array, Array]:
+    """Thin factors of what the Laplacian adds to the cost at z: left @ right = U Xt' + Xs V'."""
+    xp, U, V = namespace(model.C), model.bent_P(z.P), model.bent_Q(z.Q)
+    return xp.concat([U, model.Xs], axis=1), xp.concat([model.Xt, V], axis=1).T
 
 
 class Plan:
@@ -85,8 +113,7 @@ class Plan:
     def __init__(self, model: EntropicLaplacian, z: Moments, entropy: float) -> None:
         xp = namespace(model.C)
         self.z, self.entropy = z, entropy
-        U, V = model.bent_P(z.P), model.bent_Q(z.Q)
-        left, right = xp.concat([U, model.Xs], axis=1), xp.concat([model.Xt, V], axis=1).T
+        left, right = linearised(model, z)
         self.S, u = xp.empty_like(model.C), xp.empty_like(model.a)
         for rows in row_blocks(model.C):
             exponent = left[rows] @ right
@@ -95,7 +122,7 @@ class Plan:
             exponent /= -entropy
             self.S[rows], log_sums = normalised_rows(exponent, model.a[rows])
             u[rows] = entropy * (model.log_a[rows] - log_sums)
-        self.dual = dot(model.a, u) + dot(model.b, z.v) - 0.5 * (dot(z.P, U) + dot(z.Q, V))
+        self.dual = dot(model.a, u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q)
         self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
         if model.laplacian is not None:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
