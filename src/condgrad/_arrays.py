@@ -283,6 +283,10 @@ def all_finite(x: Matrix) -> bool:
 
 def product(K: Matrix, x: Array) -> Array:
     """K @ x in the wider of the two precisions."""
+    if type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > 500:
+        support = np.flatnonzero(x)
+        if 8 * support.shape[0] < x.shape[0]:  # a sparse x needs a few columns only
+            return K[:, support] @ x[support]
     if K.dtype != x.dtype and is_torch(x):
         return double(K) @ double(x)
     return K @ x

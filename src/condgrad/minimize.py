@@ -103,9 +103,11 @@ def minimize(
     method : {"cgs", "cg", "spg", "pqn", "newton", "auto"}
         "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "spg" and "pqn"
         are the spectral projected gradient and projected quasi-Newton, for a g with a gradient on a set with a
-        projection (step "exact" is their own rule, "armijo" the monotone one); "newton"
-        maximises the certificate by Newton's method, for transport with entropy and Laplacian; "auto" takes "newton"
-        where there is a dual model of at most 3000 columns, else "cgs" with a memory of 3.
+        projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
+        certificate: for h(Kx) (`LeastSquares`, `Logistic`, `SquaredHinge`) with `Ridge` or `Zero` on `L1Ball`,
+        `Simplex` or `Box`, and for linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian`
+        or one `GroupLasso`. "auto" takes "newton" wherever it is at hand, but for class groups whose entropy is
+        large or whose sources are more than 3000, and "cgs" with a memory of 3 for everything else.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.steps`.
     tol : float

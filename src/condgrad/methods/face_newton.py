@@ -2,10 +2,7 @@
 
 The dual function of z is D(z) = h(z) - <theta, z> + min_s [<K'theta, s> + weight |s|^2], theta = grad h(z). Its oracle
 projects, and a projection onto a polyhedral set is linear on faces: near a point with free coordinates A and normal e
-it moves by dv_A - e <e, dv_A>/|e|^2. So a Newton step on D solves equations on one face. With s the oracle's point and
-u = K s it leads to z = K (s - d), where d is the constrained minimum
-
-    (K_A' W K_A + 2 weight) d + mu e = K_A' W (u - z),   <e, d> = 0,   W = hess h(z).
+it moves by dv_A - e <e, dv_A>/|e|^2. So a Newton step on D solves equations on one face; see `proximal_dual`.
 
 A small weight lets the face change with every breath of z. Then a proximal term c |x - x_k|^2 steadies it, which leads
 near the solution, and Newton steps of F itself do the rest, on one face after the other as far as each goes. Where
@@ -21,7 +18,6 @@ from dataclasses import dataclass
 
 from condgrad._arrays import (
     Array,
-    Matrix,
     Space,
     dot,
     double,
@@ -29,16 +25,16 @@ from condgrad._arrays import (
     selected_columns,
     squared_rows,
     steepest_indices,
-    total,
 )
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
 from condgrad.methods.face_system import least_on_face, square_root_model
+from condgrad.methods.proximal_dual import DualState, ProximalDual
 from condgrad.methods.spg import Total, Witness
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth import LeastSquares
-from condgrad.smooth.composite import Composite, CompositeEvaluation, Profile, Separable
+from condgrad.smooth.composite import Composite, CompositeEvaluation, Profile
 
 SMALLEST_SET = 50
 """Coordinates of the first working set."""
@@ -51,7 +47,7 @@ TALL = 4
 """Samples a coordinate from which on it pays to forget the samples between two Newton steps."""
 SHORT = 1e-6
 """A step of this share of the set's size shows which coordinates a gradient sets free."""
-LONGEST = 200
+LONGEST = 100
 """Newton steps after which a working set gives way to a look at the full problem."""
 
 
@@ -263,57 +259,3 @@ class WorkingSet:
                 return True
             length *= 0.25
         return False
-
-
-class DualState:
-    """The dual function at z."""
-
-    def __init__(self, problem: ProximalDual, z: Array, profile: Profile) -> None:
-        self.z, self.profile = z, profile
-        c = double(problem.K.T @ profile.theta) - problem.tilt
-        self.face = problem.on.face((-0.5 / problem.ridge) * c)
-        self.s = self.face.point
-        self.simple = problem.ridge * dot(self.s, self.s) - dot(problem.tilt, self.s)
-        self.dual = profile.value - dot(profile.theta, z) + dot(c, self.s) + problem.ridge * dot(self.s, self.s)
-        A = self.face.active
-        self.K_A = problem.K if A.shape[0] == problem.K.shape[1] else problem.K[:, A]
-        inside = self.face.normal is None
-        self.image = double(problem.K @ self.s if inside else self.K_A @ self.s[A])
-
-
-@dataclass(frozen=True)
-class ProximalDual:
-    """The dual of h(Kx) + ridge |x|^2 - <tilt, x> on a set."""
-
-    K: Matrix
-    h: Separable
-    on: Set
-    ridge: float
-    tilt: Array
-
-    def at(self, z: Array, profile: Profile) -> DualState:
-        return DualState(self, z, profile)
-
-    def climbed(self, here: DualState) -> DualState | None:
-        """Where a Newton step leads, halved until the dual rises."""
-        r, w = here.image - here.z, self.h.plain.curvature(here.z + here.profile.intercept)
-        mass = total(w) if self.h.has_intercept else 0.0
-        bent = w * (r - dot(w, r) / mass) if mass > 0.0 else w * r
-        d = least_on_face(
-            here.K_A,
-            w,
-            2.0 * self.ridge,
-            double(here.K_A.T @ bent),
-            here.face.normal,
-            centred=self.h.has_intercept,
-        )
-        dz = r - double(here.K_A @ d)
-        slope, step = dot(bent, dz), 1.0
-        noise = 4e-16 * (abs(here.profile.value) + abs(here.simple) + dot(abs(here.profile.theta), abs(here.z)))
-        while step > 1e-6:
-            z = here.z + step * dz
-            there = self.at(z, self.h.profile(z, near=here.profile.intercept))
-            if there.dual >= here.dual + 1e-4 * step * slope - noise:
-                return there
-            step *= 0.5
-        return None
