@@ -212,7 +212,7 @@ class WorkingSet:
             K = self.K[:, A]
             d[A] = -least_on_face(K, w, ridge, slope[A], e, centred=self.h.has_intercept)
             # a coordinate that has just come off its bound, and turns back at once, was none of this face
-            back = (on.project(x + SHORT * d) == x) if e is None else (x == 0) & (d * (face.point - x) < 0)
+            back = (on.project(x + d) == x) if e is None else (x == 0) & (d * (face.point - x) < 0)
             back = back[A] & (d[A] != 0)
             d[A[back]] = 0.0
             if not bool(xp.any(back)):

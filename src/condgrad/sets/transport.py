@@ -67,7 +67,7 @@ class Transport(Set):
         xp, a, b = namespace(plan), like(self.a, plan), like(self.b, plan)
 
         def shrink(have: Array, want: Array) -> Array:
-            return xp.where(have > want, want / at_least(smallest(have), have), xp.ones_like(have))
+            return want / at_least(smallest(have), xp.maximum(have, want))
 
         by_row = shrink(xp.sum(plan, axis=1), a)
         columns = plan.T @ by_row
