@@ -34,7 +34,7 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
         return FaceNewton.of(f, g)
     except MissingAbility as missing:
         raise MissingAbility(
-            f"method='newton' knows h(Kx) + Ridge on sets with faces, and linear costs with TransportLaplacian or "
+            f"method='newton' knows h(Kx) + Ridge or Zero on sets with faces, and linear costs with TransportLaplacian or "
             f"GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
             "method='cgs' works for every pair"
         ) from None
@@ -102,7 +102,7 @@ def minimize(
         Where to start, inside the set; by default the set chooses.
     method : {"cgs", "cg", "spg", "pqn", "newton", "auto"}
         "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "spg" and "pqn"
-        are the spectral projected gradient and projected quasi-Newton, for a g with a gradient on a set with a
+        are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
         projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
         certificate: for h(Kx) (`LeastSquares`, `Logistic`, `SquaredHinge`) with `Ridge` or `Zero` on `L1Ball`,
         `Simplex` or `Box`, and for linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian`

@@ -126,7 +126,7 @@ def test_entries_that_are_no_numbers_pass_as_in_numpy(odd: float, where: int, ma
 
 @pytest.mark.usefixtures("always_compiled")
 def test_arrays_of_other_kinds_are_projected() -> None:
-    """Strided, read-only, of integers' precision or of matrices: whatever numba is not given, NumPy takes."""
+    """Read-only or a matrix; strided or of half precision, which NumPy takes."""
     v = drawn("normal", 6 * BLOCK, 0, np.float64, 0)
     frozen = v.copy()
     frozen.flags.writeable = False
@@ -158,7 +158,7 @@ def test_numpy_takes_over_without_numba(missing: str, monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("error", [RuntimeError("no locator available"), PermissionError("read-only")])
 def test_a_cache_that_cannot_be_written_is_done_without(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(numba: Any) -> None:
+    def refuse(_: Any) -> None:
         raise error
 
     monkeypatch.setattr(compiled, "cached", refuse)
