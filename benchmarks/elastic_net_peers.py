@@ -131,7 +131,11 @@ class OutOfTime(Exception):
 def capped(seconds: float) -> Iterator[None]:
     """Stop what runs inside after so many seconds, as soon as it comes back to Python."""
 
+    rang = False
+
     def ring(*_: Any) -> None:
+        nonlocal rang
+        rang = True
         raise OutOfTime
 
     # wall time: a timer of CPU time would make the clock of CPU time coarse for the rest of the process
@@ -139,6 +143,10 @@ def capped(seconds: float) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except SystemError as error:  # how compiled code reports an alarm that rang while it was entered
+        if rang:
+            raise OutOfTime from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

@@ -1,6 +1,6 @@
 """Time to a given accuracy on the paper's transport problem: ours, POT's, and the conditional gradient over each LP.
 
-Run: python benchmarks/transport.py [--sizes 100 500 2000] [--cap 60] [--threads 1] [--raw] [--skip-lp]
+Run: python benchmarks/transport.py [--sizes 100 500 2000] [--cap 60] [--threads 2] [--raw] [--skip-lp]
 
 The problem is that of section 3.1 of the paper: noisy clusters, squared Euclidean cost, entropy 1.7e-2, Laplacian
 weight 1e3 on symmetric 10-nearest-neighbour graphs. F* comes from a certified run. A solver's error at a moment is
@@ -196,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 2000])
     parser.add_argument("--cap", type=float, default=60.0, help="seconds a solver may take")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--raw", action="store_true", help="raw Laplacians D - W instead of normalised ones")
     parser.add_argument("--skip-lp", action="store_true", help="leave out the conditional gradients over LPs")
     parser.add_argument("--seed", type=int, default=0)
