@@ -34,8 +34,8 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
         return FaceNewton.of(f, g)
     except MissingAbility as missing:
         raise MissingAbility(
-            f"method='newton' knows h(Kx) + Ridge or Zero on sets with faces, and linear costs with TransportLaplacian or "
-            f"GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
+            f"method='newton' knows h(Kx) + Ridge or Zero on sets with faces, and linear costs with TransportLaplacian "
+            f"or GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
             "method='cgs' works for every pair"
         ) from None
 
