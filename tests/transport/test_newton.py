@@ -165,6 +165,22 @@ def _rescaled(regularizer: cg.transport.Laplacian, unit: float) -> cg.transport.
     return replace(regularizer, weight=regularizer.weight / unit)
 
 
+@pytest.mark.parametrize(("weight", "normalized"), [(0.0, True), (1e3, True), (1e3, False), (1e6, False)])
+@pytest.mark.parametrize("entropy", [1.0, 1e-2, 1e-4])
+def test_units_do_not_matter(entropy: float, weight: float, normalized: bool) -> None:
+    """The same problem in another unit of length takes the same iterations, but for what rounding does."""
+    data = cg.datasets.make_clusters(30)
+    counts = []
+    for scale in (1.0, 1e-3, 1e3):
+        Xs, Xt = scale * data.Xs, scale * data.Xt
+        C = squared_distances(Xs, Xt)
+        terms = [cg.transport.Laplacian(Xs, Xt, weight / C.max(), neighbors=5, normalized=normalized)] if weight else []
+        result = cg.transport.solve(C / C.max(), entropy=entropy, regularizers=terms, method="newton", tol=1e-8)
+        assert result.success
+        counts.append(result.iterations)
+    assert max(counts) - min(counts) <= 0.1 * max(counts)
+
+
 def test_weights_over_six_decades() -> None:
     rng = np.random.default_rng(0)
     a, b = 10.0 ** rng.uniform(-6, 0, 25), 10.0 ** rng.uniform(-6, 0, 18)
