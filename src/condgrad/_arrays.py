@@ -296,11 +296,8 @@ def spectral_norm(K: Matrix) -> float:
     """|K|_2, from the smaller of the two Gram matrices."""
     if 0 in K.shape:
         return 0.0
-    G = K @ K.T if K.shape[0] <= K.shape[1] else K.T @ K
-    if scipy.sparse.issparse(G):
-        G = G.toarray()
-    xp = namespace(G)
-    return float(xp.max(xp.linalg.eigvalsh(double(G)))) ** 0.5
+    G = row_gram(K if K.shape[0] <= K.shape[1] else K.T)
+    return float(namespace(G).max(namespace(G).linalg.eigvalsh(G))) ** 0.5
 
 
 def cholesky(build: Callable[[], Array], *, ridge: float) -> Any:
@@ -362,7 +359,7 @@ def weighted_gram(K: Matrix, w: Array) -> Array:
     """K' diag(w) K in float64, as an array."""
     if scipy.sparse.issparse(K):
         scaled = K.copy()
-        scaled.data = K.data * w[K.indices] if K.format == "csc" else K.multiply(w[:, None]).tocsr().data
+        scaled.data = K.data * (w[K.indices] if K.format == "csc" else np.repeat(w, np.diff(K.indptr)))
         return (K.T @ scaled).toarray()
     B = double(K) * namespace(w).sqrt(w)[:, None]
     return B.T @ B
@@ -370,7 +367,7 @@ def weighted_gram(K: Matrix, w: Array) -> Array:
 
 def row_gram(K: Matrix) -> Array:
     """K K' in float64, as an array."""
-    return (K @ K.T).toarray() if scipy.sparse.issparse(K) else double(K) @ double(K).T
+    return double((K @ K.T).toarray()) if scipy.sparse.issparse(K) else double(K) @ double(K).T
 
 
 def steepest_indices(g: Array, x: Array, size: int) -> Array:

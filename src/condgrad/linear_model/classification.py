@@ -97,7 +97,32 @@ class HingeClassifier(LinearClassifier):
     loss = SquaredHinge
 
 
-class ConstrainedLogisticRegression(SingleFit, LogisticClassifier):
+class ClassifierFit(SingleFit):
+    """The parameters of a classifier for one radius and one ridge."""
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        ridge: float = 0.5,
+        *,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        warm_start: bool = False,
+        method: str = "auto",
+    ) -> None:
+        self.radius = radius
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.method = method
+
+
+class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to |coef|_1 <= radius.
 
     Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and the coefficients are within
@@ -153,29 +178,8 @@ class ConstrainedLogisticRegression(SingleFit, LogisticClassifier):
     (array([[1., 0.]]), array(['yes'], dtype='<U3'))
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        ridge: float = 0.5,
-        *,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        method: str = "auto",
-    ) -> None:
-        self.radius = radius
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.method = method
 
-
-class ConstrainedLinearSVC(SingleFit, HingeClassifier):
+class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
     """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to |coef|_1 <= radius.
 
     Parameters and attributes are those of `ConstrainedLogisticRegression`. A ridge of 0.5 is that of
@@ -189,24 +193,3 @@ class ConstrainedLinearSVC(SingleFit, HingeClassifier):
     >>> model.predict([[2.0], [3.0]])
     array([0, 1])
     """
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        ridge: float = 0.5,
-        *,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        method: str = "auto",
-    ) -> None:
-        self.radius = radius
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.method = method

@@ -182,7 +182,40 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         self.method = method
 
 
-class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
+class CrossValidatedClassifier(CrossValidated):
+    """The parameters of a classifier that chooses its radius and its ridge."""
+
+    default_scoring = "accuracy"
+
+    def __init__(
+        self,
+        *,
+        radii: Any = None,
+        n_radii: int = 20,
+        ridges: Any = (0.5,),
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        method: str = "auto",
+    ) -> None:
+        self.radii = radii
+        self.n_radii = n_radii
+        self.ridges = ridges
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.method = method
+
+
+class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifier):
     """`ConstrainedLogisticRegression` with the radius and the ridge chosen by cross-validation.
 
     Parameters and attributes are those of `ConstrainedElasticNetCV`, and `class_weight` and `classes_` those of
@@ -190,67 +223,9 @@ class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
     the accuracy; `scoring="neg_log_loss"` tells more models apart.
     """
 
-    default_scoring = "accuracy"
 
-    def __init__(
-        self,
-        *,
-        radii: Any = None,
-        n_radii: int = 20,
-        ridges: Any = (0.5,),
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        method: str = "auto",
-    ) -> None:
-        self.radii = radii
-        self.n_radii = n_radii
-        self.ridges = ridges
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method
-
-
-class ConstrainedLinearSVCCV(CrossValidated, HingeClassifier):
+class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
     """`ConstrainedLinearSVC` with the radius and the ridge chosen by cross-validation.
 
     Parameters and attributes are those of `ConstrainedLogisticRegressionCV`.
     """
-
-    default_scoring = "accuracy"
-
-    def __init__(
-        self,
-        *,
-        radii: Any = None,
-        n_radii: int = 20,
-        ridges: Any = (0.5,),
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        method: str = "auto",
-    ) -> None:
-        self.radii = radii
-        self.n_radii = n_radii
-        self.ridges = ridges
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method

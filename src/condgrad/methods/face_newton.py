@@ -41,8 +41,9 @@ SMALLEST_SET = 50
 SETTLED = 1e-2
 """A working set has done its work when its own gap is this share of the full one."""
 STEADY = 0.03
-"""The strong convexity of the first proximal problem, in units of the mean curvature of a coordinate."""
+"""The strong convexity of a proximal problem, in units of the mean curvature of a coordinate."""
 PROXIMAL_STEPS = 2
+"""Proximal problems, each around the last one's solution, before the walk."""
 TALL = 4
 """Samples a coordinate from which on it pays to forget the samples between two Newton steps."""
 SHORT = 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from condgrad._arrays import Array, at_least, dot, double, like, namespace, smallest, total
+from condgrad._arrays import Array, at_least, dot, double, like, namespace, row_blocks, smallest, total
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport
 from condgrad.simple import Entropy
@@ -66,6 +66,23 @@ class EntropicPath:
 
     def stage_tolerance(self, t: float) -> float:
         return 0.1 * t * self.entropy * self.polytope.mass
+
+
+def lifted_overlap(S: Array, weights: Array, columns: Array, mass: float) -> Array:
+    """columns columns'/mass - S' diag(1/weights) S, for a plan S of row sums `weights` and column sums `columns`.
+
+    With diag(columns) added it is the curvature of an entropic dual in v, its constant mode lifted off zero.
+    """
+    # scaled in place and back: a copy would be as large as the plan
+    root = namespace(S).sqrt(weights)[:, None]
+    S /= root
+    result = S.T @ S
+    S *= root
+    share = columns / mass
+    for rows in row_blocks(result):
+        result[rows] *= -1.0
+        result[rows] += columns[rows][:, None] * share[None, :]
+    return result
 
 
 def fitted_potential(x: Array, R: Array) -> Array:

@@ -39,7 +39,7 @@ from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
 from condgrad.problem import Simple, Smooth
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import GroupLasso
-from condgrad.transport.entropic import EntropicPath, entropic_parts, fitted_potential
+from condgrad.transport.entropic import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
 
 FLOOR = -200.0
 """Exponents below this add nothing to a group, take most processors ten times as long, and may vanish in a square."""
@@ -109,14 +109,7 @@ class EntropicGroups(EntropicPath):
         """Minus the Hessian times the entropy, its constant mode lifted off zero."""
         S, ratio = point.S, self.weight / point.entropy
         xp = namespace(S)
-        # scaled in place and back: a copy would be as large as the plan
-        root, share = xp.sqrt(self.b)[None, :], sums / self.polytope.mass
-        S /= root
-        result = S @ S.T
-        S *= root
-        for rows in row_blocks(result):
-            result[rows] *= -1.0
-            result[rows] += sums[rows][:, None] * share[None, :]
+        result = lifted_overlap(S.T, self.b, sums, self.polytope.mass)
         diagonal = xp.empty_like(self.a)
         for rows in self.classes:
             P, norms = units(S[rows])

@@ -12,6 +12,8 @@ Newton directions come from `newton_system`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import cached_property
 
 from condgrad._arrays import (
     Array,
@@ -75,13 +77,19 @@ class EntropicLaplacian(EntropicPath):
     def spread(self, z: Moments) -> float:
         """The widest row of the cost linearised at z, less its potential: a stiff Laplacian outgrows the cost."""
         xp, widest = namespace(self.C), 0.0
-        left, right = linearised(self, z)
+        for _, cost in self.reduced_costs(z):
+            widest = max(widest, float(xp.max(xp.max(cost, axis=1) - xp.min(cost, axis=1))))
+        return widest
+
+    def reduced_costs(self, z: Moments) -> Iterator[tuple[slice, Array]]:
+        """The cost linearised at z, less its potential: C + U Xt' + Xs V' - v, some rows at a time."""
+        xp, U, V = namespace(self.C), self.bent_P(z.P), self.bent_Q(z.Q)
+        left, right = xp.concat([U, self.Xs], axis=1), xp.concat([self.Xt, V], axis=1).T
         for rows in row_blocks(self.C):
             cost = left[rows] @ right
             cost += self.C[rows]
             cost -= z.v[None, :]
-            widest = max(widest, float(xp.max(xp.max(cost, axis=1) - xp.min(cost, axis=1))))
-        return widest
+            yield rows, cost
 
     def evaluate(self, z: Moments, t: float) -> Plan:
         return Plan(self, z, t * self.entropy)
@@ -92,7 +100,7 @@ class EntropicLaplacian(EntropicPath):
         return Primal(plan, smooth, self.entropy * negentropy(plan))
 
     def ascent(self, point: Plan, gap: float) -> Ascent:
-        columns = namespace(point.S).sum(point.S, axis=0)
+        columns = point.columns
         if bool(namespace(columns).any(columns < STARVED * self.b)):
             # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
             dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
@@ -101,26 +109,16 @@ class EntropicLaplacian(EntropicPath):
         return newton_system(self, point).solve(min(0.1, math.sqrt(relative)))
 
 
-def linearised(model: EntropicLaplacian, z: Moments) -> tuple[Array, Array]:
-    """Thin factors of what the Laplacian adds to the cost at z: left @ right = U Xt' + Xs V'."""
-    xp, U, V = namespace(model.C), model.bent_P(z.P), model.bent_Q(z.Q)
-    return xp.concat([U, model.Xs], axis=1), xp.concat([model.Xt, V], axis=1).T
-
-
 class Plan:
     """The dual function at (v, P, Q) and the plan S it is attained by, whose rows are exact."""
 
     def __init__(self, model: EntropicLaplacian, z: Moments, entropy: float) -> None:
         xp = namespace(model.C)
         self.z, self.entropy = z, entropy
-        left, right = linearised(model, z)
         self.S, u = xp.empty_like(model.C), xp.empty_like(model.a)
-        for rows in row_blocks(model.C):
-            exponent = left[rows] @ right
-            exponent += model.C[rows]
-            exponent -= z.v[None, :]
-            exponent /= -entropy
-            self.S[rows], log_sums = normalised_rows(exponent, model.a[rows])
+        for rows, cost in model.reduced_costs(z):
+            cost /= -entropy
+            self.S[rows], log_sums = normalised_rows(cost, model.a[rows])
             u[rows] = entropy * (model.log_a[rows] - log_sums)
         self.dual = dot(model.a, u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q)
         self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
@@ -128,6 +126,11 @@ class Plan:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
             # once for the quadratic, once for the cost that it is linearised to
             self.magnitude += 2.0 * moments.magnitude(moments)
+
+    @cached_property
+    def columns(self) -> Array:
+        """Its column sums."""
+        return namespace(self.S).sum(self.S, axis=0)
 
 
 class Embedded:

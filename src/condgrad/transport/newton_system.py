@@ -25,10 +25,10 @@ from condgrad._arrays import (
     free_memory,
     namespace,
     on_device,
-    row_blocks,
     solve_cholesky,
 )
 from condgrad.methods.newton import Ascent
+from condgrad.transport.entropic import lifted_overlap
 from condgrad.transport.moments import Moments, pairs
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class NewtonSystem:
 
     def __init__(self, model: EntropicLaplacian, point: Plan) -> None:
         self.model, self.S, self.entropy = model, point.S, point.entropy
-        self.columns = namespace(point.S).sum(point.S, axis=0)
+        self.columns = point.columns
         self.S_Xt, self.S_Xs = point.S @ model.Xt, point.S.T @ model.Xs
         self.S_Xt_pairs, self.S_Xs_pairs = point.S @ model.Xt_pairs, point.S.T @ model.Xs_pairs
         self.residual = Moments(model.b - self.columns, self.S_Xt - point.z.P, self.S_Xs - point.z.Q)
@@ -104,15 +104,7 @@ class FactoredSystem(NewtonSystem):
         xp = namespace(self.S)
 
         def block() -> Array:
-            # scaled in place and back: a copy would be as large as the plan
-            root = xp.sqrt(self.model.a)[:, None]
-            self.S /= root
-            result = self.S.T @ self.S
-            self.S *= root
-            share = self.columns / self.model.polytope.mass
-            for rows in row_blocks(result):
-                result[rows] *= -1.0
-                result[rows] += self.columns[rows][:, None] * share[None, :]
+            result = lifted_overlap(self.S, self.model.a, self.columns, self.model.polytope.mass)
             diagonal = xp.arange(result.shape[0])
             result[diagonal, diagonal] += self.columns
             return result
