@@ -132,7 +132,7 @@ def sorted_threshold(v: Array, mass: float) -> float:
     """theta with sum max(v - theta, 0) = mass > 0, from the sorted entries of v."""
     xp = namespace(v)
     falling = np.sort(v)[::-1] if type(v) is np.ndarray else xp.sort(v, descending=True)
-    excess = xp.cumulative_sum(falling) - mass
+    excess = falling.cumsum(0) - mass
     ranks = xp.arange(1, v.shape[0] + 1, dtype=v.dtype, device=v.device)
     last = max(1, int(xp.count_nonzero(falling * ranks > excess)))
     return float(excess[last - 1]) / last
@@ -264,7 +264,7 @@ def matrix_like(K: Matrix, x: Array) -> Matrix:
 
 def precision(x: Array) -> float:
     """The rounding unit of x's dtype."""
-    return float(namespace(x).finfo(x.dtype).eps)
+    return sys.float_info.epsilon if x.dtype == np.float64 else float(namespace(x).finfo(x.dtype).eps)
 
 
 def smallest(x: Array) -> float:

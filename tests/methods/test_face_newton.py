@@ -345,7 +345,8 @@ def test_a_box_of_numbers_has_working_sets_and_one_of_arrays_has_none(ridge: flo
         for on in (cg.sets.Box(-0.02, 0.02), cg.sets.Box(np.full(1000, -0.02), np.full(1000, 0.02)))
     )
     assert few.status is all_features.status is cg.Status.CONVERGED
-    assert few.iterations > all_features.iterations  # it looked at the whole more often
+    # the first of its sets does not hold what the whole does
+    assert few.trace["value"][1] > all_features.trace["value"][1] + 1e-6
     assert_same_answer(few, all_features)
 
 

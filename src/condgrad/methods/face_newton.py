@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from condgrad._arrays import (
     Array,
@@ -22,13 +23,14 @@ from condgrad._arrays import (
     dot,
     double,
     namespace,
+    principal_block,
     selected_columns,
     squared_rows,
     steepest_indices,
 )
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
-from condgrad.methods.face_system import least_on_face, square_root_model
+from condgrad.methods.face_system import bent_gram, least_on_face, square_root_model
 from condgrad.methods.proximal_dual import DualState, ProximalDual
 from condgrad.methods.spg import Total, Witness
 from condgrad.problem import Set, Simple, Smooth
@@ -38,7 +40,7 @@ from condgrad.smooth.composite import Composite, CompositeEvaluation, Profile
 
 SMALLEST_SET = 50
 """Coordinates of the first working set."""
-SETTLED = 1e-2
+SETTLED = 0.05
 """A working set has done its work when its own gap is this share of the full one."""
 STEADY = 0.03
 """The strong convexity of a proximal problem, in units of the mean curvature of a coordinate."""
@@ -107,7 +109,8 @@ class WorkingSet:
         self.x = double(point.x if chosen is None else point.x[chosen])
         self.u = point.smooth.z
         self.profile = Profile(point.smooth.value, point.smooth.theta, point.smooth.intercept)
-        self.value, self.steps, self.moved = point.value, 0, False
+        self.start = self.value = point.value
+        self.steps, self.moved = 0, False
 
     def embedded(self, space: Space) -> Array:
         """The point in all coordinates."""
@@ -116,6 +119,13 @@ class WorkingSet:
         whole = space.full(0.0)
         whole[self.chosen] = namespace(whole).astype(self.x, space.dtype)
         return whole
+
+    @cached_property
+    def bent(self) -> Array | None:
+        """K' W K where it is the same everywhere, so that every face takes its block of it."""
+        if not self.h.quadratic or self.K.shape[1] > self.K.shape[0]:
+            return None
+        return bent_gram(self.K, self.h.plain.curvature(self.u), centred=self.h.has_intercept)
 
     def solve(self, enough: float) -> None:
         """Newton on the dual, with a proximal term where the weight is small; the rest is a walk along the faces.
@@ -138,7 +148,7 @@ class WorkingSet:
         for _ in range(LONGEST):
             self.steps += 1
             slope, gap = self._slope_and_gap()
-            if gap <= enough:
+            if self._settled(gap, enough):
                 return
             w = self.h.plain.curvature(self.u + self.profile.intercept)
             R, t = square_root_model(
@@ -153,6 +163,10 @@ class WorkingSet:
             if not (fell or self._gradient_step(slope)):
                 return
 
+    def _settled(self, gap: float, enough: float) -> bool:
+        """Whether the gap is small, beside what F fell by too: a dual may come close before its point is any good."""
+        return gap <= enough and (gap <= self.start - self.value or gap <= 1e-3 * enough)
+
     def _slope_and_gap(self) -> tuple[Array, float]:
         """The gradient of F and the gap of the working set, at the point so far."""
         c = double(self.K.T @ self.profile.theta)
@@ -162,14 +176,14 @@ class WorkingSet:
     def _proximal_step(self, extra: float, enough: float) -> bool:
         """Newton on the dual of F + extra |x - x_k|^2, x_k being the point so far; whether it was solved."""
         start = self.value
-        dual = ProximalDual(self.K, self.h, self.g.on, self.weight + extra, (2.0 * extra) * self.x)
+        dual = ProximalDual(self.K, self.h, self.g.on, self.weight + extra, (2.0 * extra) * self.x, self.bent)
         here: DualState | None = dual.at(self.u, self.profile)
         while here is not None and self.steps < LONGEST:
             self.steps += 1
             profile = self.h.profile(here.image, near=here.profile.intercept)
             gap = profile.value + here.simple - here.dual
             self._try(here.s, here.image, profile)
-            if gap <= 0.1 * (enough if extra == 0.0 else max(enough, start - self.value)):
+            if self._settled(gap, 0.1 * (enough if extra == 0.0 else max(enough, start - self.value))):
                 return True
             here = dual.climbed(here)
         return False
@@ -194,7 +208,7 @@ class WorkingSet:
         for _ in range(LONGEST):
             self.steps += 1
             value, before, (slope, gap) = self.value, gap, self._slope_and_gap()
-            if gap <= enough or not (self._newton_step(slope) or self._gradient_step(slope)):
+            if self._settled(gap, enough) or not (self._newton_step(slope) or self._gradient_step(slope)):
                 return
             # where F has no digits left, the gap may still have some
             if not self.value < value and gap > 0.5 * before:
@@ -211,7 +225,8 @@ class WorkingSet:
         d = xp.zeros_like(x)
         while True:
             K = self.K[:, A]
-            d[A] = -least_on_face(K, w, ridge, slope[A], e, centred=self.h.has_intercept)
+            bent = None if self.bent is None else principal_block(self.bent, A)
+            d[A] = -least_on_face(K, w, ridge, slope[A], e, centred=self.h.has_intercept, bent=bent)
             # a coordinate that has just come off its bound, and turns back at once, was none of this face
             back = (on.project(x + d) == x) if e is None else (x == 0) & (d * (face.point - x) < 0)
             back = back[A] & (d[A] != 0)

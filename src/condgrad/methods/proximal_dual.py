@@ -10,8 +10,9 @@ on the face of s, with free coordinates A and normal e.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from condgrad._arrays import Array, Matrix, dot, double, total
+from condgrad._arrays import Array, Matrix, dot, double, namespace, principal_block, product, total
 from condgrad.methods.face_system import least_on_face
 from condgrad.problem import Set
 from condgrad.smooth.composite import Profile, Separable
@@ -21,16 +22,18 @@ class DualState:
     """The dual function at z."""
 
     def __init__(self, problem: ProximalDual, z: Array, profile: Profile) -> None:
-        self.z, self.profile = z, profile
+        self.z, self.profile, self.problem = z, profile, problem
         c = double(problem.K.T @ profile.theta) - problem.tilt
         self.face = problem.on.face((-0.5 / problem.ridge) * c)
         self.s = self.face.point
-        self.simple = problem.ridge * dot(self.s, self.s) - dot(problem.tilt, self.s)
-        self.dual = profile.value - dot(profile.theta, z) + dot(c, self.s) + problem.ridge * dot(self.s, self.s)
-        A = self.face.active
-        self.K_A = problem.K if A.shape[0] == problem.K.shape[1] else problem.K[:, A]
-        inside = self.face.normal is None
-        self.image = double(problem.K @ self.s if inside else self.K_A @ self.s[A])
+        quadratic = problem.ridge * dot(self.s, self.s)
+        self.simple = quadratic - dot(problem.tilt, self.s)
+        self.dual = profile.value - dot(profile.theta, z) + dot(c, self.s) + quadratic
+
+    @cached_property
+    def image(self) -> Array:
+        """K s."""
+        return double(product(self.problem.K, self.s))
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class ProximalDual:
     on: Set
     ridge: float
     tilt: Array
+    bent: Array | None
+    """K' W K where it is the same everywhere and at hand."""
 
     def at(self, z: Array, profile: Profile) -> DualState:
         return DualState(self, z, profile)
@@ -51,15 +56,7 @@ class ProximalDual:
         r, w = here.image - here.z, self.h.plain.curvature(here.z + here.profile.intercept)
         mass = total(w) if self.h.has_intercept else 0.0
         bent = w * (r - dot(w, r) / mass) if mass > 0.0 else w * r
-        d = least_on_face(
-            here.K_A,
-            w,
-            2.0 * self.ridge,
-            double(here.K_A.T @ bent),
-            here.face.normal,
-            centred=self.h.has_intercept,
-        )
-        dz = r - double(here.K_A @ d)
+        dz = r - self._image_of_step(here, w, double(self.K.T @ bent))
         slope, step = dot(bent, dz), 1.0
         noise = 4e-16 * (abs(here.profile.value) + abs(here.simple) + dot(abs(here.profile.theta), abs(here.z)))
         while step > 1e-6:
@@ -69,3 +66,13 @@ class ProximalDual:
                 return there
             step *= 0.5
         return None
+
+    def _image_of_step(self, here: DualState, w: Array, g: Array) -> Array:
+        """K d."""
+        A, e, ridge, centred = here.face.active, here.face.normal, 2.0 * self.ridge, self.h.has_intercept
+        if self.bent is None:
+            K = self.K if A.shape[0] == g.shape[0] else self.K[:, A]
+            return double(K @ least_on_face(K, w, ridge, g[A], e, centred=centred))
+        d = namespace(g).zeros_like(g)
+        d[A] = least_on_face(self.K, w, ridge, g[A], e, centred=centred, bent=principal_block(self.bent, A))
+        return double(self.K @ d)

@@ -56,8 +56,9 @@ class L1Ball(Ball):
             return x
         if self.radius == 0.0:
             return xp.zeros_like(x)
-        flat = xp.reshape(sizes, (-1,))
-        return signs(x) * xp.reshape(keep_mass(flat, self.radius), x.shape)
+        if x.ndim == 1:
+            return signs(x) * keep_mass(sizes, self.radius)
+        return signs(x) * xp.reshape(keep_mass(xp.reshape(sizes, (-1,)), self.radius), x.shape)
 
     def face(self, v: Array) -> Face:
         xp, point = namespace(v), self.project(v)

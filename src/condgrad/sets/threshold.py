@@ -32,7 +32,7 @@ def keep_mass_by_arrays(v: Array, mass: float) -> Array:
     a sparse answer at once; Michelot's passes finish on what is left (Michelot, JOTA 50:195, 1986).
     """
     xp = namespace(v)
-    v = v - xp.max(v)
+    v = v - v.max()
     if v.shape[0] <= FEW:
         return at_least(0.0, v - sorted_threshold(v, mass))
     theta = max(-mass, (total(v) - mass) / v.shape[0])
