@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 run: $(STAMP)
-	$(BIN)/python examples/first_certificates.py --out out
+	$(BIN)/condgrad paper --out out
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto
@@ -18,9 +18,9 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python benchmarks/transport.py --cap 20
-	$(BIN)/python benchmarks/group_lasso.py
+	$(BIN)/condgrad bench overhead
+	$(BIN)/condgrad bench transport --cap 20
+	$(BIN)/condgrad bench group_lasso
 
 clean:
 	rm -rf .venv out

@@ -2,7 +2,7 @@
 
 from condgrad.transport import group_newton as _group_newton  # noqa: F401  (registers its dual model)
 from condgrad.transport import newton as _newton  # noqa: F401  (registers its dual model)
-from condgrad.transport.color import recolor
+from condgrad.transport.color import Recoloring, recolor, recoloring
 from condgrad.transport.estimators import EntropicTransport, GroupTransport, LaplaceTransport
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, solve
@@ -13,7 +13,9 @@ __all__ = [
     "GroupTransport",
     "LaplaceTransport",
     "Laplacian",
+    "Recoloring",
     "TransportResult",
     "recolor",
+    "recoloring",
     "solve",
 ]

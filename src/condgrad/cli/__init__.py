@@ -1,0 +1,14 @@
+"""The command line, `condgrad`: transport, recolor, fit, predict, paper, bench, doctor."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """The entry point: runs a command; what a user can mend ends in one sentence and exit code 2."""
+    try:
+        from condgrad.cli.app import run
+    except ModuleNotFoundError as missing:
+        sys.exit(f"condgrad: the command line needs {missing.name}: pip install 'condgrad[cli]'")
+    run()

@@ -1,0 +1,183 @@
+"""`condgrad transport`: a certified plan between two point clouds, or for a matrix of costs."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from condgrad.cli.outcome import exit_code, print_json
+from condgrad.cli.staging import staged
+from condgrad.cli.transport_picture import draw
+from condgrad.cli.transport_problem import Files, Metric, Problem, Wishes, checked, read_problem
+from condgrad.cli.transport_report import certificate_facts, print_report, verdict, versions, write_json, writing
+from condgrad.transport import TransportResult, solve
+
+PRODUCTS = ("plan.npy", "plan.csv", "mapped.csv", "certificate.json", "trace.csv", "picture.png")
+ENTRIES_IN_CSV = 50_000
+"""A plan up to this size is written as a table too, for spreadsheets."""
+
+
+class Method(StrEnum):
+    """The methods that know plans."""
+
+    AUTO = "auto"
+    NEWTON = "newton"
+    CGS = "cgs"
+    CG = "cg"
+
+
+def transport(
+    source: Annotated[Path | None, typer.Argument(metavar="SOURCE", help="Source points, a row each.")] = None,
+    target: Annotated[Path | None, typer.Argument(metavar="TARGET", help="Target points, a row each.")] = None,
+    cost: Annotated[Path | None, typer.Option(metavar="FILE", help="A matrix of costs instead of distances.")] = None,
+    entropy: Annotated[
+        float | None,
+        typer.Option(metavar="W", help="Weight of the entropy, 0 for none.", show_default="0.02 x median cost"),
+    ] = None,
+    laplacian: Annotated[
+        float | None, typer.Option(metavar="W", help="Weight of the Laplacian: neighbours move alike.")
+    ] = None,
+    neighbors: Annotated[int, typer.Option(metavar="K", min=1, help="Neighbours of a point, for --laplacian.")] = 10,
+    labels: Annotated[Path | None, typer.Option(metavar="FILE", help="Class of each source, for --groups.")] = None,
+    groups: Annotated[
+        float | None, typer.Option(metavar="W", help="Weight of class groups: a target receives one class.")
+    ] = None,
+    source_weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Weights of the sources.", show_default="equal")
+    ] = None,
+    target_weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Weights of the targets.", show_default="equal")
+    ] = None,
+    metric: Annotated[
+        Metric, typer.Option(metavar="NAME", help=f"Cost between points: {', '.join(Metric)}.")
+    ] = Metric.SQEUCLIDEAN,
+    tol: Annotated[float, typer.Option(metavar="GAP", help="Relative certified gap to reach.")] = 1e-6,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Stop after this time.")] = None,
+    method: Annotated[Method, typer.Option(metavar="NAME", help=f"One of {', '.join(Method)}.")] = Method.AUTO,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("condgrad-transport"),
+    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
+) -> None:
+    """Move one point cloud onto another by optimal transport, with a proof of optimality.
+
+    Files are CSV, TSV, NPY or NPZ (file.npz:name for one array of several).
+    The folder of results gets plan.npy, mapped.csv (where each source goes),
+    certificate.json, trace.csv and picture.png.
+
+    [bold]Examples[/bold]
+      condgrad transport before.csv after.csv
+      condgrad transport cells.npz:day1 cells.npz:day2 --laplacian 100
+      condgrad transport --cost distances.npy --entropy 0 --json
+
+    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
+    """
+    files = Files(source, target, cost, source_weights, target_weights, labels)
+    wishes = Wishes(metric, entropy, laplacian, neighbors, groups)
+    checked("tol", tol)
+    if time_limit is not None:
+        checked("time-limit", time_limit)
+    problem = read_problem(files, wishes)
+    settings = _settings(problem, files, wishes) | {"tol": tol, "time_limit": time_limit, "method": str(method)}
+    with staged(out) as folder:
+        answer = solve(
+            problem.cost,
+            problem.a,
+            problem.b,
+            entropy=problem.entropy,
+            regularizers=problem.regularizers,
+            method=method,
+            tol=tol,
+            time_limit=time_limit,
+            progress=sys.stderr.isatty() and not as_json,
+        )
+        facts = _facts(problem, answer, files, settings)
+        mapped = None if problem.target is None else _barycenters(answer, problem.target.values)
+        with writing(out):
+            _write(folder, problem, answer, mapped, facts)
+            if not no_picture:
+                draw(folder / "picture.png", problem, answer.plan, mapped, answer.trace, tol)
+            written = sorted(file.name for file in folder.iterdir())
+    for name in set(PRODUCTS) - set(written):
+        (out / name).unlink(missing_ok=True)  # of an earlier run: it would pass for a part of this one
+    if as_json:
+        print_json(facts | {"out": str(out), "files": written})
+    else:
+        _print(problem, answer, facts, [out / name for name in written])
+    raise typer.Exit(exit_code(answer.status))
+
+
+def _settings(problem: Problem, files: Files, wishes: Wishes) -> dict[str, Any]:
+    return {
+        "metric": str(wishes.metric) if files.cost is None else None,
+        "entropy": problem.entropy,
+        "entropy_from": problem.entropy_from,
+        "laplacian": wishes.laplacian,
+        "neighbors": wishes.neighbors if wishes.laplacian else None,
+        "groups": wishes.groups,
+    }
+
+
+def _facts(problem: Problem, answer: TransportResult, files: Files, settings: Mapping[str, Any]) -> dict[str, Any]:
+    n, m = problem.cost.shape
+    return certificate_facts(answer.result) | {
+        "transport_cost": float(answer.cost),
+        "sources": n,
+        "targets": m,
+        "settings": settings,
+        "inputs": files.facts(),
+        "versions": versions(),
+    }
+
+
+def _barycenters(answer: TransportResult, Xt: Any) -> Any:
+    """Where each source goes; NaN for a source without weight, which goes nowhere."""
+    mass = answer.plan.sum(axis=1)
+    mapped = np.full((len(mass), Xt.shape[1]), np.nan)
+    mapped[mass > 0] = answer.apply(Xt)[mass > 0] / mass[mass > 0, None]
+    return mapped
+
+
+def _write(folder: Path, problem: Problem, answer: TransportResult, mapped: Any, facts: Mapping[str, Any]) -> None:
+    np.save(folder / "plan.npy", answer.plan)
+    if answer.plan.size <= ENTRIES_IN_CSV:
+        _write_table(folder / "plan.csv", None, answer.plan)
+    if mapped is not None and problem.target is not None:
+        names = problem.target.names or [f"x{axis}" for axis in range(1, mapped.shape[1] + 1)]
+        _write_table(folder / "mapped.csv", names, mapped)
+    answer.trace.to_csv(folder / "trace.csv")
+    write_json(folder / "certificate.json", facts)
+
+
+def _write_table(path: Path, names: Sequence[str] | None, values: Any) -> None:
+    """Numbers that read back as they are; a blank for what is not known."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        if names is not None:
+            writer.writerow(names)
+        writer.writerows(["" if np.isnan(entry) else repr(float(entry)) for entry in row] for row in values)
+
+
+def _print(problem: Problem, answer: TransportResult, facts: Mapping[str, Any], written: Sequence[Path]) -> None:
+    n, m = problem.cost.shape
+    print_report(
+        verdict(answer.result, "this plan"),
+        {
+            "plan": f"{n} sources to {m} targets, transport cost {answer.cost:.6g}",
+            "entropy": f"{problem.entropy:.4g} ({problem.entropy_from})",
+            "value": f"{answer.value:.10g}, cost with entropy and regularisers",
+            "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
+            "effort": f"{_count(answer.iterations, 'iteration')} in {facts['seconds']:.2g} s",
+            "written": ", ".join(path.name for path in written) + f" in {written[0].parent}",
+        },
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,125 @@
+"""`condgrad doctor` through its entry point: whole, bare and broken installations."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import condgrad as cg
+from condgrad.cli.doctor import EXTRAS, extra
+from tests.cli.conftest import Command
+
+BROKEN = {
+    "torch": "print('noise')\nraise OSError('libcudart.so.12: cannot open shared object file')",
+    "ot": "raise SystemExit('bye')",
+    "cvxopt": "import not_there_at_all",
+    "matplotlib": "raise RuntimeError",
+    "plotly": "x = 1 / 0",
+}
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    return importlib.import_module("condgrad.cli.doctor")
+
+
+@pytest.fixture(autouse=True)
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONDGRAD_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_the_report_fits_a_terminal_and_the_small_problems_are_certified(condgrad_here: Command) -> None:
+    ended = condgrad_here("doctor")
+    assert ended.code == 0
+    assert max(map(len, ended.stdout.splitlines())) <= 80
+    words = " ".join(ended.stdout.split())
+    for name in (*EXTRAS, "processor", "threads", "memory", "GPU", "colon", "lymphoma"):
+        assert name in words
+    assert cg.__version__ in words
+    assert words.count("certified: value") == 2
+    assert "set CONDGRAD_DATA to its folder" in words
+
+
+def test_broken_packages_are_told_and_nothing_else_breaks(
+    condgrad: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in BROKEN.items():
+        (tmp_path / f"{name}.py").write_text(text, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    ended = condgrad("doctor", "--json")
+    assert ended.code == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert report["certified"] is True
+    extras = {finding["name"]: finding for finding in report["extras"]}
+    assert extras["torch"]["text"].startswith("torch is broken (OSError: libcudart.so.12: cannot open")
+    assert extras["pot"]["text"].startswith("POT is broken (SystemExit: bye): pip install 'condgrad[pot]'")
+    assert extras["cvxopt"]["text"].startswith("cvxopt (it misses not_there_at_all) is not installed")
+    assert extras["plot"]["text"].startswith("matplotlib is broken (RuntimeError)")
+    assert extras["cli"]["text"].startswith("plotly is broken (ZeroDivisionError")
+    assert extras["pandas"]["good"] is True
+    [gpu] = [finding for finding in report["machine"] if finding["name"] == "GPU"]
+    assert (gpu["good"], gpu["text"]) == (None, "torch is not installed or broken, and GPUs are used through it")
+
+
+def test_a_missing_extra_comes_with_the_command_that_gets_it() -> None:
+    found = extra("pot", ("no_such_module",))
+    assert (found.good, found.text) == (None, "no_such_module is not installed: pip install 'condgrad[pot]'")
+
+
+def test_mosek_is_no_use_without_its_licence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("MOSEKLM_LICENSE_FILE", raising=False)
+    without = extra("mosek", ("rich",))
+    assert without.good is None
+    assert "no licence: put it at" in without.text
+    monkeypatch.setenv("MOSEKLM_LICENSE_FILE", "27007@server")
+    assert extra("mosek", ("rich",)).text.endswith("licence found")
+    monkeypatch.setenv("MOSEKLM_LICENSE_FILE", str(tmp_path / "gone.lic"))
+    assert extra("mosek", ("rich",)).good is None
+    (tmp_path / "mosek").mkdir()
+    (tmp_path / "mosek" / "mosek.lic").touch()
+    assert extra("mosek", ("rich",)).good is True
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_what_is_not_certified_ends_with_3(
+    raises: bool, condgrad_here: Command, module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short() -> cg.Result:
+        if raises:
+            raise FloatingPointError("NaN in BLAS")
+        f, g = (
+            cg.smooth.LeastSquares([[1.0, 2.0], [2.0, 1.0]], [3.0, 1.0]),
+            cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)),
+        )
+        return cg.minimize(f, g, max_iter=1)
+
+    monkeypatch.setattr(module, "EXTRAS", {})
+    monkeypatch.setattr(module, "_elastic_net", short)
+    ended = condgrad_here("doctor", "--json")
+    assert ended.code == 3
+    report = json.loads(ended.stdout)
+    assert report["certified"] is False
+    elastic_net, transport = report["self-test"]
+    assert elastic_net["text"].startswith("failed: FloatingPointError: NaN in BLAS" if raises else "not certified (")
+    assert transport["good"] is True
+
+
+def test_data_are_verified(
+    condgrad_here: Command, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "colon.npz").write_bytes(b"not an archive")
+    monkeypatch.setenv("CONDGRAD_DATA", str(tmp_path))
+    monkeypatch.setattr(module, "EXTRAS", {})
+    ended = condgrad_here("doctor", "--json")
+    assert ended.code == 0
+    colon, lymphoma = json.loads(ended.stdout)["data"]
+    assert colon["good"] is False
+    assert "DataMismatch" in colon["text"]
+    assert lymphoma["good"] is None
+    assert "condgrad.datasets.load_lymphoma()" in lymphoma["text"]

@@ -1,0 +1,347 @@
+"""`condgrad fit` and `condgrad predict` as a user runs them; CVXPY and scikit-learn judge the coefficients."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cvxpy
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import ElasticNet
+
+from condgrad.cli.fit_picture import apart
+from condgrad.cli.model_file import KINDS, SQUARES, Model, from_json
+from tests.cli.conftest import Command
+from tests.linear_model import judge, loss_of
+
+NAMES = ("age", "income, EUR", "flat", "rate", "size")
+FILES = ("certificate.json", "coefficients.csv", "model.json", "path.png", "report.txt")
+SMALL = ("--radius", 1.2, "--ridge", 0.7)
+
+
+def data(seed: int = 0, rows: int = 36) -> tuple[Any, Any, Any]:
+    """Columns in many units, one of them constant; a target of numbers; and labels of three classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, 5)) * [10.0, 2e4, 0.0, 1e-3, 1.0] + [50.0, 3e4, 0.1, 0.0, -2.0]
+    signal = (X[:, 0] - 50.0) / 10.0 - (X[:, 1] - 3e4) / 2e4 + 0.6 * rng.standard_normal(rows)
+    return X, 3.0 * signal + 100.0, np.array(["low", "mid", "top"])[np.digitize(signal, [-0.7, 0.7])]
+
+
+def write_table(file: Path, names: Sequence[str], columns: Sequence[Any]) -> Path:
+    with file.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(names)
+        writer.writerows(zip(*[np.asarray(column).tolist() for column in columns], strict=True))
+    return file
+
+
+def write_data(folder: Path, target: Any, X: Any, **more: Any) -> Path:
+    return write_table(folder / "data.csv", [*NAMES, "y", *more], [*X.T, target, *more.values()])
+
+
+def coefficients(folder: Path) -> list[dict[str, str]]:
+    with (folder / "coefficients.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def plain(rows: Sequence[Mapping[str, str]], column: str = "coefficient") -> Any:
+    found = {row["feature"]: float(row[column]) for row in rows}
+    return np.array([found[name] for name in NAMES])
+
+
+def certificate(folder: Path) -> Any:
+    return json.loads((folder / "certificate.json").read_text())
+
+
+def model_in(folder: Path) -> Model:
+    return from_json((folder / "model.json").read_bytes(), source="model.json")
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_coefficients_in_the_units_of_the_data(
+    kind: str, intercept: bool, tmp_path: Path, condgrad_here: Command
+) -> None:
+    """CVXPY solves the problem in the units of the data, where standardisation is a weighting of the two norms."""
+    X, numbers, labels = data()
+    y = numbers if kind == SQUARES else np.where(labels == "low", "no", "yes")
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    ended = condgrad_here(
+        "fit", write_data(tmp_path, y, X, w=weights), "--target", "y", "--loss", kind, "--weights", "w", *SMALL,
+        "--tol", 1e-9, *([] if intercept else ["--no-intercept"]),
+    )  # fmt: skip
+    assert ended.code == 0, ended.stderr
+    share = weights / weights.sum()
+    scale = np.sqrt(share @ (X - (share @ X if intercept else 0.0)) ** 2)
+    if intercept:
+        scale[2] = 1.0
+    coef, b = cvxpy.Variable(5), cvxpy.Variable()
+    # the judge's own columns, so that its numbers are of one size; coefficients are compared in the data's units
+    scores = (X / scale) @ coef + (b if intercept else 0.0)
+    signs = numbers if kind == SQUARES else np.where(y == "yes", 1.0, -1.0)
+    objective = weights @ loss_of(KINDS[kind], scores, signs) + 0.7 * cvxpy.sum_squares(coef)
+    best = cvxpy.Problem(cvxpy.Minimize(objective), [cvxpy.norm1(coef) <= 1.2])
+    best.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    out = tmp_path / "condgrad-fit"
+    found = plain(coefficients(out))
+    np.testing.assert_allclose(found * scale, coef.value, atol=2e-5)
+    (proof,) = certificate(out)["problems"]
+    slack = 1e-7 * abs(best.value)
+    assert proof["lower_bound"] - slack <= best.value <= proof["value"] + slack
+    if intercept:
+        assert found[2] == 0.0
+        lead = coefficients(out)[0]
+        assert lead["feature"] == "(intercept)"
+        assert float(lead["coefficient"]) == pytest.approx(float(b.value), rel=1e-3, abs=1e-3)
+
+
+def test_least_squares_is_scikit_learns_at_the_multiplier(tmp_path: Path, condgrad_here: Command) -> None:
+    X, y, _ = data()
+    file, out = write_data(tmp_path, y, X), tmp_path / "out"
+    assert condgrad_here("fit", file, "--target", "y", *SMALL, "--tol", 1e-10, "--out", out).code == 0
+    (proof,) = certificate(out)["problems"]
+    penalty = proof["multiplier"] + 2 * 0.7
+    peer = ElasticNet(penalty / len(y), l1_ratio=proof["multiplier"] / penalty, tol=1e-12, max_iter=100_000)
+    spread = np.where(np.arange(5) == 2, 1.0, X.std(axis=0))
+    peer.fit((X - X.mean(axis=0)) / spread, y)
+    np.testing.assert_allclose(plain(coefficients(out), "standardised_coefficient"), peer.coef_, atol=1e-6)
+    np.testing.assert_allclose(plain(coefficients(out)), peer.coef_ / spread, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(model_in(out).intercept[0], peer.intercept_)
+
+
+def test_columns_as_they_are(tmp_path: Path, condgrad_here: Command) -> None:
+    X, y, _ = data()
+    X = X / [10.0, 2e4, 1.0, 1e-3, 1.0]
+    assert condgrad_here("fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--no-standardize").code == 0
+    best = judge(KINDS[SQUARES], X, y, radius=1.2, ridge=0.7)
+    np.testing.assert_allclose(plain(coefficients(tmp_path / "condgrad-fit")), best.coef, atol=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_the_unit_of_the_target_does_not_matter(unit: float, tmp_path: Path, condgrad_here: Command) -> None:
+    X, y, _ = data()
+    for name, factor in (("one", 1.0), ("other", unit)):
+        file, out = write_data(tmp_path, factor * y, X), tmp_path / name
+        ended = condgrad_here("fit", file, "--target", "y", "--radius", 2 * factor, "--ridge", 0.7, "--out", out)
+        assert ended.code == 0
+    np.testing.assert_allclose(model_in(tmp_path / "other").coef, unit * np.array(model_in(tmp_path / "one").coef))
+
+
+def test_a_weight_is_a_number_of_rows(tmp_path: Path, condgrad_here: Command) -> None:
+    X, y, _ = data(2)
+    counts = np.arange(len(y)) % 3
+    y[0] = np.nan  # a row of weight 0 counts as none
+    weighted = write_data(tmp_path, y, X, w=counts)
+    assert condgrad_here("fit", weighted, "--target", "y", "--weights", "w", *SMALL, "--out", "a").code == 0
+    repeated = write_data(tmp_path, np.repeat(y, counts), np.repeat(X, counts, axis=0))
+    assert condgrad_here("fit", repeated, "--target", "y", *SMALL, "--out", "b").code == 0
+    np.testing.assert_allclose(model_in(tmp_path / "a").coef, model_in(tmp_path / "b").coef, rtol=1e-3, atol=1e-6)
+
+
+def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Command) -> None:
+    """Radius and ridge by cross-validation, one block for each class, and the round trip of the model."""
+    X, _, labels = data()
+    file, out = write_data(tmp_path, labels, X, name=[f"id{k}" for k in range(len(labels))]), tmp_path / "out"
+    ended = condgrad_here("fit", file, "--target", "y", "--drop", "name", "--ridge", 0.5, "--folds", 3, "--out", out)
+    assert ended.code == 0, ended.stderr
+    assert sorted(file.name for file in out.iterdir()) == sorted(FILES)
+    assert (out / "report.txt").read_text() in ended.stdout
+    assert all(len(line) <= 80 for line in (out / "report.txt").read_text().splitlines())
+    assert "chosen by cross-validated log loss, 3 folds" in ended.stdout
+    rows = coefficients(out)
+    assert [row["class"] for row in rows] == ["low"] * 6 + ["mid"] * 6 + ["top"] * 6
+    for k in range(3):
+        sizes = [abs(float(row["standardised_coefficient"])) for row in rows[6 * k + 1 : 6 * k + 6]]
+        assert sizes == sorted(sizes, reverse=True)
+    facts = certificate(out)
+    assert [proof["class"] for proof in facts["problems"]] == ["low", "mid", "top"]
+    assert facts["certified"]
+    assert all(proof["relative_gap"] <= 1e-6 for proof in facts["problems"])
+    assert facts["data"]["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert facts["training_score"] >= facts["cross_validated_score"] > 0.5
+    with Image.open(out / "path.png") as picture:
+        assert len(picture.convert("L").getcolors()) > 20
+
+    said = condgrad_here("predict", out / "model.json", file, "--out", "new/answers.csv", "--json")
+    assert said.code == 0
+    model = model_in(out)
+    estimator, seen = model.estimator(), (X - model.center) / np.array(model.scale)
+    with (tmp_path / "new" / "answers.csv").open(newline="") as stream:
+        answers = list(csv.DictReader(stream))
+    assert [row["prediction"] for row in answers] == estimator.predict(seen).tolist()
+    chances = [[float(row[f"probability of {label}"]) for label in ("low", "mid", "top")] for row in answers]
+    np.testing.assert_allclose(chances, estimator.predict_proba(seen), rtol=1e-12)
+    assert sum(json.loads(said.stdout)["predictions"].values()) == len(labels)
+    assert facts["training_score"] == pytest.approx(np.mean(estimator.predict(seen) == labels))
+
+
+def test_the_same_seed_gives_the_same_files(tmp_path: Path, condgrad_here: Command) -> None:
+    X, y, _ = data(4)
+    file = write_data(tmp_path, y, X)
+    for out in ("a", "b"):
+        ended = condgrad_here("fit", file, "--target", "y", "--radius", 2, "--folds", 3, "--seed", 5, "--out", out)
+        assert ended.code == 0
+    assert "ridge      3.6  (chosen by cross-validated squared error, 3 folds)" in ended.stdout
+    for name in FILES:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_files_of_arrays_give_the_same_model(tmp_path: Path, condgrad_here: Command) -> None:
+    """A sparse matrix is not centred: the intercept takes the difference, and nothing else changes."""
+    X, y, _ = data(6)
+    X = np.where(np.abs(X) < np.median(np.abs(X), axis=0), 0.0, X)[:, [0, 1, 3, 4]]
+    np.save(tmp_path / "matrix.npy", np.column_stack([X, y]))
+    np.savez(tmp_path / "pair.npz", X=X, y=y, other=y)
+    dump_svmlight_file(X, y, str(tmp_path / "lines.svm"), zero_based=False)
+    options = {"matrix.npy": ["--target", "-1"], "pair.npz": ["--target", "y"], "lines.svm": []}
+    found = []
+    for name, target in options.items():
+        ended = condgrad_here("fit", name, *target, *SMALL, "--tol", 1e-10, "--out", f"{name}.out")
+        assert ended.code == 0, ended.stderr
+        assert condgrad_here("predict", f"{name}.out/model.json", name, "--out", f"{name}.csv").code == 0
+        model = model_in(tmp_path / f"{name}.out")
+        answers = np.loadtxt(tmp_path / f"{name}.csv", skiprows=1)
+        found.append(np.concatenate([model.plain_coef[0] * X.std(axis=0), model.plain_intercept, answers]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-4, atol=1e-6)
+
+
+def test_an_unfinished_fit_says_so_and_ends_with_3(tmp_path: Path, condgrad_here: Command) -> None:
+    X, _, labels = data()
+    file = write_data(tmp_path, np.where(labels == "low", 0, 1), X)
+    ended = condgrad_here("fit", file, "--target", "y", "--radius", 50, "--ridge", 1e-6, "--max-iter", 1, "--json")
+    assert ended.code == 3
+    facts = certificate(tmp_path / "condgrad-fit")
+    assert json.loads(ended.stdout) == {**facts, "out": "condgrad-fit"}
+    assert not facts["certified"]
+    (proof,) = facts["problems"]
+    assert proof["class"] == 1
+    assert f"{proof['relative_gap']:.3g}, where 1e-06 was asked for" in ended.stderr
+    assert "NOT certified" in (tmp_path / "condgrad-fit" / "report.txt").read_text()
+
+
+TABLE = "a,b,y\n1,2,no\n2,1,yes\n3,5,no\n4,4,yes\n5,3,no\n6,6,yes\n"
+BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
+    "empty": ("", (), "is empty"),
+    "blank": (" \n\n", (), "is empty"),
+    "garbage": (bytes(range(256)), (), "holds binary data"),
+    "ragged": ("a,b,y\n1,2,no\n1,2\n", (), "line 3 has 2 cells where the header has 3"),
+    "one row": ("a,b,y\n1,2,no\n", (), "has one row"),
+    "missing cell": (TABLE.replace("3,5", "3,"), (), "line 4, column 'b': the cell holds no number"),
+    "missing target": (TABLE.replace("1,yes", "1,"), (), "line 3: the target 'y' is missing"),
+    "text": (TABLE.replace("a,b", "a,c").replace("1,2", "x,2"), (), "line 2, column 'a': 'x' is not a number"),
+    "text column": ("a,who,y\n1,x,0\n2,y,1\n3,z,0\n4,w,1\n", (), "column 'who' holds text.*--drop who"),
+    "infinite": (TABLE.replace("3,5", "inf,5"), (), "line 4, column 'a': inf is not a finite number"),
+    "huge": (TABLE.replace("3,5", "1e308,5"), (), "column 'a' reaches 1e\\+308"),
+    "huge target": ("a,y\n1,1e308\n2,5.5\n3,7.1\n", (), "the target 'y' reaches 1e\\+308"),
+    "one class": (TABLE.replace("yes", "no"), (), "the target 'y' is 'no' in all rows"),
+    "one number": ("a,y\n1,0.5\n2,0.5\n3,0.5\n", (), "the target 'y' is 0.5 in all rows"),
+    "all distinct": ("a,y\n1,p\n2,q\n3,r\n", (), "another label in each row"),
+    "a rare class": (TABLE + "7,7,maybe\n", (), "class 'maybe' has one row"),
+    "folds": (TABLE, ("--folds", 4), "--folds 4: class 'no' has 3 rows"),
+    "one fold": (TABLE, ("--folds", 1), "--folds must be >= 2, got 1"),
+    "no such target": (TABLE.replace("b,y", "b,why"), ("--target", "wyh"), "did you mean 'why'"),
+    "no such drop": (TABLE, ("--drop", "zz"), "--drop zz: .* has no column 'zz'; it has 'a', 'b', 'y'"),
+    "dropped target": (TABLE, ("--drop", "y"), "--drop y: this column is the target"),
+    "nothing left": (TABLE, ("--drop", "a", "--drop", "b"), "no column beside the target"),
+    "weights are the target": (TABLE, ("--weights", "y"), "--weights y: this column is the target"),
+    "negative weight": (TABLE.replace("3,5", "-3,5"), ("--weights", "a"), "line 4 holds -3.0"),
+    "text for numbers": (TABLE, ("--loss", "least-squares"), "the target 'y' holds text, such as 'no'"),
+    "radius": (TABLE, ("--radius", -1), "--radius must be finite and >= 0, got -1"),
+    "ridge": (TABLE, ("--ridge", 0), "--ridge must be finite and > 0, got 0"),
+    "tol": (TABLE, ("--tol", "nan"), "--tol must be finite"),
+    "max-iter": (TABLE, ("--max-iter", 0), "--max-iter must be >= 1, got 0"),
+}
+
+
+@pytest.mark.parametrize(("content", "options", "sentence"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_sentence(
+    content: bytes | str, options: Sequence[object], sentence: str, tmp_path: Path, condgrad_here: Command
+) -> None:
+    (tmp_path / "data.csv").write_bytes(content.encode() if isinstance(content, str) else content)
+    target = [] if "--target" in options else ["--target", "y"]
+    ended = condgrad_here("fit", "data.csv", *target, *options)
+    assert ended.code == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("condgrad: ")
+    assert ended.stderr.count("\n") == 1
+    assert re.search(sentence, ended.stderr), ended.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_files_that_are_not_there(tmp_path: Path, condgrad_here: Command) -> None:
+    assert "nowhere.csv does not exist" in condgrad_here("fit", "nowhere.csv", "--target", "y").stderr
+    assert "is a folder" in condgrad_here("fit", tmp_path, "--target", "y").stderr
+    (tmp_path / "data.csv").write_text(TABLE)
+    assert "give --target COLUMN; data.csv has 'a', 'b', 'y'" in condgrad_here("fit", "data.csv").stderr
+    ended = condgrad_here("fit", "data.csv", "--target", "y", *SMALL, "--out", "data.csv")
+    assert (ended.code, ended.stderr.count("\n")) == (2, 1)
+    assert "is a file: give a folder" in ended.stderr
+    assert (tmp_path / "data.csv").read_text() == TABLE
+
+
+def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command) -> None:
+    (tmp_path / "data.csv").write_bytes(b"\xef\xbb\xbf" + TABLE.replace(",", ";").replace("\n", "\r\n").encode())
+    assert condgrad_here("fit", "data.csv", "--target", "y", "--loss", "squared-hinge", *SMALL).code == 0
+    model = "condgrad-fit/model.json"
+    (tmp_path / "lacks.csv").write_text("a\n1\n")
+    (tmp_path / "huge.csv").write_text("a,b\n1e308,-1e308\n1,2\n")
+    fields = json.loads((tmp_path / model).read_text()) | {"scale": [1e-5, 1e-5]}
+    (tmp_path / "fine.json").write_text(json.dumps(fields))
+    (tmp_path / "garbage.json").write_text("{}")
+    cases = {
+        (model, "lacks.csv"): "lacks.csv lacks the column 'b' that the model needs",
+        ("fine.json", "huge.csv"): "huge.csv holds numbers too large for the model",
+        (model, "nowhere.csv"): "nowhere.csv does not exist",
+        ("garbage.json", "data.csv"): "the field 'format' is missing",
+        ("data.csv", "data.csv"): "not the JSON of a model",
+        (model, "data.csv", "--out", "data.csv"): "would overwrite the input",
+        (model, "data.csv", "--out", "condgrad-fit"): "is a folder: give a file",
+    }
+    before = sorted(tmp_path.rglob("*"))
+    for arguments, sentence in cases.items():
+        ended = condgrad_here("predict", *arguments)
+        assert (ended.code, ended.stderr.count("\n")) == (2, 1)
+        assert sentence in ended.stderr
+        assert sorted(tmp_path.rglob("*")) == before
+    assert condgrad_here("predict", model, "data.csv").code == 0
+    assert (tmp_path / "predictions.csv").read_text().startswith("prediction,decision value of yes\n")
+
+
+def test_the_installed_script(tmp_path: Path, condgrad: Command) -> None:
+    (tmp_path / "data.csv").write_text(TABLE)
+    ended = condgrad("fit", "data.csv", "--target", "y", *SMALL)
+    assert ended.code == 0
+    assert "Certified: the relative gap is at most the 1e-06 asked for." in ended.stdout
+    assert ended.stderr == ""
+    assert sorted(file.name for file in (tmp_path / "condgrad-fit").iterdir()) == sorted(FILES)
+    ended = condgrad("fit", "data.csv", "--target", "Y")
+    assert (ended.code, ended.stderr) == (2, "condgrad: --target Y: data.csv has no column 'Y'; did you mean 'y'?\n")
+
+
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_help_has_examples_and_fits_80_columns(command: str, condgrad_here: Command) -> None:
+    ended = condgrad_here(command, "--help")
+    assert ended.code == 0
+    assert ended.stdout.count(f"  condgrad {command} ") >= 2
+    assert all(len(line) <= 80 for line in ended.stdout.splitlines())
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12))
+def test_labels_keep_their_distance(places: list[float]) -> None:
+    moved = np.array(apart(places, distance=0.08))
+    order = np.argsort(places, kind="stable")
+    assert np.all(np.diff(moved[order]) >= 0.08 - 1e-12)
+    assert moved.min() >= 0.0
+    assert moved.max() <= 1.0 + 1e-12
+    np.testing.assert_allclose(apart(moved.tolist(), distance=0.08), moved, atol=1e-12)
