@@ -236,6 +236,10 @@ def largest_row_sum(K: Matrix) -> float:
     return float((sums.to_dense() if is_sparse_tensor(sums) else sums).max())
 
 
+def is_dense(K: Matrix) -> bool:
+    return not scipy.sparse.issparse(K)
+
+
 def is_sparse_tensor(K: Matrix) -> bool:
     return bool(getattr(K, "is_sparse", False))
 

@@ -243,6 +243,7 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "text column": ("a,who,y\n1,x,0\n2,y,1\n3,z,0\n4,w,1\n", (), "column 'who' holds text.*--drop who"),
     "infinite": (TABLE.replace("3,5", "inf,5"), (), "line 4, column 'a': inf is not a finite number"),
     "huge": (TABLE.replace("3,5", "1e308,5"), (), "column 'a' reaches 1e\\+308"),
+    "huge and raw": (TABLE.replace("3,5", "1e30,5"), ("--no-standardize",), "reaches 1e\\+30.*leave out --no-stand"),
     "huge target": ("a,y\n1,1e308\n2,5.5\n3,7.1\n", (), "the target 'y' reaches 1e\\+308"),
     "one class": (TABLE.replace("yes", "no"), (), "the target 'y' is 'no' in all rows"),
     "one number": ("a,y\n1,0.5\n2,0.5\n3,0.5\n", (), "the target 'y' is 0.5 in all rows"),

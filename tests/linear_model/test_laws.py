@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -194,3 +195,16 @@ def test_many_more_features_than_samples_give_sparse_answers(kind: type) -> None
     model = kind(0.5, ridge=0.05).fit(X, y)
     assert 0 < np.count_nonzero(np.abs(model.coef_) > 1e-6) < 30
     assert np.abs(model.coef_).sum() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("model", [ConstrainedLogisticRegression, ConstrainedLinearSVC, ConstrainedElasticNet])
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize("offset", [1e2, 1e5])
+def test_columns_far_from_zero(model: Any, layout: Any, offset: float) -> None:
+    """An intercept takes the offset of a column up: the fit is that of the centred columns."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((13, 3)) * [0.0, 10.0, 1e-2]
+    y = np.where(rng.standard_normal(13) > 0.0, 1.0, -1.0)
+    near, far = (model(radius=100.0, ridge=0.03, tol=1e-4).fit(layout(X + shift), y) for shift in (0.0, offset))
+    distance = sum(np.sqrt(np.max(fit.dual_gap_) / 0.03) for fit in (near, far))
+    assert np.abs(near.coef_ - far.coef_).max() <= distance + 1e-6

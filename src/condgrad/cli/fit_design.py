@@ -16,6 +16,9 @@ from condgrad.cli.tables import Table, is_missing, listed
 LARGEST, SMALLEST = 1e100, 1e-100
 """Beyond these the squares of numbers leave the range of floats."""
 
+LARGEST_RAW, SMALLEST_RAW = 1e12, 1e-12
+"""The same for columns that are not standardised: beyond these rounding hides one column behind another."""
+
 CONSTANT = 1e-12
 """A column whose spread is below this share of its size differs by rounding alone."""
 
@@ -75,7 +78,7 @@ def design(table: Table, columns: Columns, *, loss: str | None, standardize: boo
         cells = [cells[row] for row in kept] if isinstance(cells, list) else cells[kept]
         X, weights = X[kept], weights[kept]
     kind, y, classes = _target(table, target, cells, loss, rows=kept)
-    _check_size(table, features, X)
+    _check_size(table, features, X, standardize=standardize)
     center, spread, constant = _units(X, weights, centered=intercept)
     scale = np.where(constant | (not standardize), 1.0, spread)
     typical = float(np.mean((spread / scale)[~constant] ** 2)) if not constant.all() else 1.0
@@ -171,15 +174,17 @@ def _classes(table: Table, name: str, labels: Any) -> tuple[Label, ...]:
     return found
 
 
-def _check_size(table: Table, features: Sequence[str], X: Any) -> None:
-    """Numbers whose squares are floats."""
+def _check_size(table: Table, features: Sequence[str], X: Any, *, standardize: bool) -> None:
+    """Numbers whose squares are floats, and that rounding leaves comparable."""
+    smallest, largest = (SMALLEST, LARGEST) if standardize else (SMALLEST_RAW, LARGEST_RAW)
     sizes = abs(X).max(axis=0)
     sizes = np.ravel(sizes.toarray()) if sparse.issparse(sizes) else sizes
-    bad = np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))
+    bad = np.flatnonzero((sizes > largest) | ((sizes < smallest) & (sizes > 0.0)))
     if len(bad):
+        advice = "choose another unit, or leave the column out with --drop"
         raise BadInput(
-            f"{table.source}: column {features[bad[0]]!r} reaches {sizes[bad[0]]:g}; sizes between {SMALLEST:g} and "
-            f"{LARGEST:g} are allowed: choose another unit, or leave the column out with --drop"
+            f"{table.source}: column {features[bad[0]]!r} reaches {sizes[bad[0]]:g}; sizes between {smallest:g} and "
+            f"{largest:g} are allowed: {advice if standardize else 'leave out --no-standardize, or ' + advice}"
         )
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from condgrad._arrays import (
     Array,
     Matrix,
+    cholesky,
+    copied,
     dot,
     double,
+    is_dense,
     namespace,
     row_gram,
     solve_positive,
@@ -44,17 +47,19 @@ def square_root_model(K: Matrix, w: Array, x: Array, c: Array, *, centred: bool)
     H = bent_gram(K, w, centred=centred)
     xp = namespace(H)
     floor = 1e-12 * (float(xp.linalg.trace(H)) / H.shape[0] or 1.0)
-    factor = xp.linalg.cholesky(H + floor * xp.eye(H.shape[0], dtype=H.dtype, device=H.device))
+    # sparse columns far from 0 are centred after their products, which may cost more digits than this floor gives
+    factor = xp.tril(cholesky(lambda: copied(H), ridge=floor))
     return factor.T, factor.T @ x - solve_triangular(factor, c)
 
 
 def bent_gram(K: Matrix, w: Array, *, centred: bool) -> Array:
     """K' W K."""
-    H = weighted_gram(K, w)
     mean = _column_means(K, w) if centred else None
-    if mean is not None:
-        H -= (total(w) * mean)[:, None] * mean[None, :]
-    return H
+    if mean is None:
+        return weighted_gram(K, w)
+    if is_dense(K):
+        return weighted_gram(K - mean[None, :], w)
+    return weighted_gram(K, w) - (total(w) * mean)[:, None] * mean[None, :]
 
 
 def _column_means(K: Matrix, w: Array) -> Array | None:

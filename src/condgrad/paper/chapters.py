@@ -58,7 +58,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels in rows. `alt` says in words what the picture shows, with what was measured; the caption how to read it."""
+    """Panels in rows. `alt` says in words what the picture shows and what was measured, the caption how to read it."""
 
     name: str
     title: str

@@ -80,7 +80,7 @@ def _piece(task: Task) -> Piece:
     word = task.problem.replace(" ", "-")
     return Piece(
         name=f"theory-{word}-{task.step}-{task.seed}",
-        label=f"theory, {task.problem}: {task.step}",
+        label=f"theory, {task.problem}, seed {task.seed}: {task.step}",
         settings={**task.__dict__, "solver": task.solver, "tol": task.tol},
         seconds=0.1 if KINDS[task.problem].random else task.cap,
         work=partial(run, task),
