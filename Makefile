@@ -19,7 +19,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/condgrad bench overhead
-	$(BIN)/condgrad bench transport --cap 20
+	$(BIN)/condgrad bench transport -- --cap 20
 	$(BIN)/condgrad bench group_lasso
 
 clean:

@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
 from condgrad.cli.bench import bench
 from condgrad.cli.doctor import doctor
 from condgrad.cli.fit import fit, predict
-from condgrad.cli.outcome import BadInput, ExitCode, errors
+from condgrad.cli.outcome import BadInput, ExitCode, errors, output
 from condgrad.cli.paper import paper
 from condgrad.cli.recolor import recolor
 from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        output.out(version("condgrad"))
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="condgrad",
-    help="Minimise f + g over a convex set, with a proof of optimality in every answer.",
     epilog="Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Minimise f + g over a convex set, with a proof of optimality in every answer."""
+
+
 for command in (transport, recolor, fit, predict, paper, bench, doctor):
     app.command()(command)
 

@@ -45,8 +45,8 @@ def theory_figure(runs: Sequence[Rate]) -> Figure:
         title="F(x_k) - F* under its bounds",
         caption=(
             "Above: under 2 C_f/(k + 2), with the curvature of f alone. In the fourth panel no method that adds one "
-            "vertex a step can be below the dash-dotted curve, so O(1/k) is all there is. Below: under h_0 (L/(L + mu))^k, "
-            "where g is strongly convex."
+            "vertex a step can be below the dash-dotted curve, so O(1/k) is all there is. Below: under "
+            "h_0 (L/(L + mu))^k, where g is strongly convex."
         ),
         alt=f"All measured errors against iterations, with their bounds in grey. {_summary(runs)}",
         rows=[panels[:2], panels[2:], linear],
