@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from typing import Any, Protocol
 
-from condgrad import _checks
+from condgrad import _checks, deadline
 from condgrad._arrays import Array, Space, copied, precision
 from condgrad._inputs import floating
 from condgrad.errors import MissingAbility
@@ -157,6 +157,7 @@ def minimize(
     with ExitStack() as stack:
         if progress:
             callback = _both(stack.enter_context(ProgressLine()), callback)
+        stack.enter_context(deadline.within(time_limit))
         return run(
             METHODS[method](f, g, rule, memory),
             start_point(f, g.on, x0),

@@ -48,7 +48,7 @@ def paper(
     """Run the paper's experiments: figures, tables, and what became of each claim.
 
     Writes report.html (one file, opens from disk), the figures as PNG and PDF, curves.csv and results.json.
-    Takes three to five minutes on two cores. What is finished is kept: after an interruption run the same command again.
+    Takes three to five minutes on two cores. What is finished is kept: after an interruption run it again.
 
     [bold]Examples[/bold]
 

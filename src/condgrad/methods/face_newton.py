@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from condgrad import deadline
 from condgrad._arrays import (
     Array,
     Space,
@@ -95,7 +96,7 @@ class FaceNewton:
                 exact = x.dtype == part.x.dtype and g.on.contains(x, 1e-13)
                 here = CompositeEvaluation(f.K, f.h, part.u, near=part.profile.intercept) if exact else None
                 point = Total(f, g, x if exact else g.on.project(x), here)
-            elif whole:
+            elif whole and not deadline.passed():
                 return
 
 
@@ -164,7 +165,12 @@ class WorkingSet:
                 return
 
     def _settled(self, gap: float, enough: float) -> bool:
-        """Whether the gap is small, beside what F fell by too: a dual may come close before its point is any good."""
+        """Whether the gap is small, beside what F fell by too: a dual may come close before its point is any good.
+
+        Where time is up, everything is settled.
+        """
+        if deadline.passed():
+            return True
         return gap <= enough and (gap <= self.start - self.value or gap <= 1e-3 * enough)
 
     def _slope_and_gap(self) -> tuple[Array, float]:

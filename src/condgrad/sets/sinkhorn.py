@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from condgrad import deadline
 from condgrad._arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, smallest, total
 from condgrad.sets.anderson import Anderson
 
@@ -60,7 +61,8 @@ def solve(
         scaling.iterate(aim, max_passes)
         (plan, cost, value), bound = scaling.rounded(), scaling.state.dual
         gap = cost + value - bound
-        if gap <= accuracy or scaling.passes >= max_passes or scaling.stuck or not scaling.state.error > 0.0:
+        spent = scaling.passes >= max_passes or deadline.passed()
+        if gap <= accuracy or spent or scaling.stuck or not scaling.state.error > 0.0:
             return Entropic(plan, value, bound, passes + scaling.passes, scaling.potentials)
         aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
 
@@ -155,9 +157,9 @@ class Scaling:
         return State(x, rows, columns, dual, total(xp.abs(columns - self.b)), x + self.log_b - log_or_least(columns))
 
     def iterate(self, aim: float, max_passes: int) -> None:
-        """Until the marginal error is within `aim`, the passes are spent, or rounding stops all progress."""
+        """Until the marginal error is within `aim`, passes or time are spent, or rounding stops all progress."""
         xp, limit = namespace(self.v), largest_log_scaling(self.v)
-        while self.state.error > aim and self.passes < max_passes and not self.stuck:
+        while self.state.error > aim and self.passes < max_passes and not (self.stuck or deadline.passed()):
             before = self.state
             if float(xp.max(xp.abs(before.image))) > limit:
                 self.restart(self.v + self.weight * before.image)

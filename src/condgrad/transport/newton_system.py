@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condgrad import deadline
 from condgrad._arrays import (
     Array,
     at_least,
@@ -133,7 +134,7 @@ class FactoredSystem(NewtonSystem):
             r = Moments(nothing, residual.P - back.P, residual.Q - back.Q)
             p, size = r, self.inner(r, r)
             target = accuracy * accuracy * size
-            while size > target and iterations < 500:
+            while size > target and iterations < 500 and not deadline.passed():
                 iterations += 1
                 Ap = self.reduced(p.P, p.Q)
                 bend = self.inner(p, Ap)
@@ -212,7 +213,7 @@ class NystromSystem(NewtonSystem):
         z = self.preconditioned(r)
         p, size, iterations = z, self.inner(z, r), 0
         target = accuracy * accuracy * size
-        while size > target and iterations < 500:
+        while size > target and iterations < 500 and not deadline.passed():
             iterations += 1
             Ap = self.lifted(p)
             bend = self.inner(p, Ap)
