@@ -45,8 +45,8 @@ SETTLED = 0.05
 """A working set has done its work when its own gap is this share of the full one."""
 STEADY = 0.03
 """The strong convexity of a proximal problem, in units of the mean curvature of a coordinate."""
-PROXIMAL_STEPS = 2
-"""Proximal problems, each around the last one's solution, before the walk."""
+PATIENCE = 10
+"""Steps of a walk that does not end, after which a proximal problem with a tenth of the term leads it on."""
 TALL = 4
 """Samples a coordinate from which on it pays to forget the samples between two Newton steps."""
 SHORT = 1e-6
@@ -139,10 +139,17 @@ class WorkingSet:
         # twice the ridge against the mean curvature of a coordinate, at its largest
         steady = 0.5 * STEADY * dot(self.h.plain.steepest, squared_rows(self.K)) / self.K.shape[1]
         extra = max(0.0, steady - self.weight)
-        for _ in range(1 if extra == 0.0 else PROXIMAL_STEPS):
-            solved = self._proximal_step(extra, enough)
-        if extra > 0.0 or not solved:
-            self._walk(enough)
+        solved = self._proximal_step(extra, enough)
+        if solved and extra == 0.0:
+            return
+        # a walk through pieces of different curvature is long by nature, and no shorter from elsewhere
+        patience = LONGEST if self.h.plain.has_pieces else PATIENCE
+        while self.steps < LONGEST:
+            if extra > 0.0:
+                self._proximal_step(extra, enough)
+            if self._walk(enough, patience):
+                return
+            extra *= 0.1
 
     def _solve_by_models(self, enough: float) -> None:
         """Newton steps whose quadratic model |R y - t|^2/2 + weight |y|^2, R square, is minimised over the set."""
@@ -208,17 +215,18 @@ class WorkingSet:
         size = namespace(self.u).abs
         return 4e-16 * (abs(self.value) + dot(size(self.profile.theta), size(self.u)))
 
-    def _walk(self, enough: float) -> None:
-        """Newton steps of F on one face after the other, each as far as the set goes."""
+    def _walk(self, enough: float, patience: int) -> bool:
+        """Newton steps of F on one face after the other, each as far as the set goes; whether it came to its end."""
         gap = math.inf
-        for _ in range(LONGEST):
+        for _ in range(patience):
             self.steps += 1
             value, before, (slope, gap) = self.value, gap, self._slope_and_gap()
             if self._settled(gap, enough) or not (self._newton_step(slope) or self._gradient_step(slope)):
-                return
+                return True
             # where F has no digits left, the gap may still have some
             if not self.value < value and gap > 0.5 * before:
-                return
+                return True
+        return False
 
     def _newton_step(self, slope: Array) -> bool:
         """A step on the face that a short gradient step leads to, as far as it goes; whether F fell."""

@@ -65,6 +65,8 @@ class _Loss(ABC):
     """Targets and weights of a separable loss, both in float64."""
 
     quadratic = False
+    has_pieces = False
+    """Whether the curvature jumps."""
     has_intercept = False
     steepest_curvature = 1.0
 
@@ -125,6 +127,7 @@ class _Logistic(_Loss):
 
 
 class _SquaredHinge(_Loss):
+    has_pieces = True
     steepest_curvature = 2.0
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
