@@ -7,6 +7,7 @@ Both run the same few outer iterations on the same problem. Memory is the peak t
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import tracemalloc
 import warnings
@@ -17,6 +18,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import condgrad as cg
+
+try:
+    import ot
+except ModuleNotFoundError:
+    sys.exit("this benchmark compares with POT: pip install 'condgrad[pot]'")
 
 ENTROPY, WEIGHT = 0.05, 0.1
 
@@ -50,8 +56,6 @@ def main() -> None:
         )
 
     def pot() -> Any:
-        import ot
-
         a = np.full(options.n, 1.0 / options.n)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

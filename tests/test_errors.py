@@ -475,7 +475,7 @@ def test_rules(make: Callable[[], Any], match: str) -> None:
 
 
 STEPS = {
-    "a number": lambda move: 0.5 / (move.k + 1),
+    "a number beyond 1": lambda move: 1.5 + move.k,
     "nothing": nothing,
     "two for one direction": lambda move: np.full(2, 0.1) * (move.k + 1),
     "out of the set": lambda move: np.array([5.0 + move.k]),

@@ -94,6 +94,8 @@ def run(
     except NotFiniteError as error:
         raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
     message = _message(status, stop, measure)
+    if status is Status.STALLED and stalled.unit > 1e-10:
+        message += "; float32 data prove little below 1e-5: take float64 for more"
     return Result(proof.x, proof, status, message, max(k, 0), time.perf_counter() - begin, Trace(rows))
 
 

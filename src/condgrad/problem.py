@@ -257,7 +257,7 @@ class Set(ABC):
         raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex and Box do")
 
     def linear_argmin(self, c: Array) -> Answer:
-        """argmin <c, s> over the set."""
+        """argmin <c, s> over the set; a set of your own may return the point alone, which is then taken to be exact."""
         raise self.lacks("linear_argmin")
 
     def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:

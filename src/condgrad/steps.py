@@ -228,9 +228,10 @@ def step_rule(step: str | StepRule) -> StepRule:
 def checked_fractions(fractions: Any, size: int) -> Vector:
     """What a step rule returned, if it is a point of the hull."""
     try:
-        a = np.asarray(fractions, dtype=np.float64)
+        a = np.atleast_1d(np.asarray(fractions, dtype=np.float64))
     except (TypeError, ValueError):
         a = np.zeros(0)
     if a.shape != (size,) or not (a >= 0.0).all() or not a.sum() <= 1.0 + 1e-12:
-        raise ValueError(f"a step rule must return {size} number(s) >= 0 of sum <= 1, got {fractions!r}")
+        wanted = "a number from 0 to 1" if size == 1 else f"{size} numbers >= 0 of sum <= 1"
+        raise ValueError(f"a step rule must return {wanted}, got {fractions!r}")
     return a

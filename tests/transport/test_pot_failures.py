@@ -281,7 +281,9 @@ def test_gcg_mends_an_infeasible_start(G0: str) -> None:
 
 def test_gcg_keeps_its_iteration_limit() -> None:
     data = cloud(6, 5, seed=9)
-    _, log = gcg(data.a, data.b, data.C, 0.02, 20.0, half_square, itself, numItermax=2, stopThr=0, stopThr2=0, log=True)
+    tight = {"numItermax": 2, "stopThr": 0, "stopThr2": 0, "alpha_min": 0.0}
+    with pytest.warns(UserWarning, match=r"gcg ended after 2 iterations within .* of the minimum; raise numItermax"):
+        _, log = gcg(data.a, data.b, data.C, 0.02, 20.0, half_square, itself, log=True, **tight)
     assert log["status"] == "ITERATION_LIMIT"
     assert len(log["loss"]) == 3
 

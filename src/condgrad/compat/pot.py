@@ -9,6 +9,7 @@ objective, and the log says more.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,12 +53,14 @@ def gcg(
     stopThr2: float = 1e-9,
     verbose: bool = False,
     log: bool = False,
+    **line_search: Any,  # noqa: ARG001  (POT hands these to a line search that is not needed here)
 ) -> Any:
     """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b.
 
     Returns the plan, or `(plan, log)` with the losses (of the whole objective, entropy included), the number of
     iterations `niter`, the certified `gap` and `lower_bound`, and the `status`.
-    `numInnerItermax` is accepted and not needed: the inner accuracy follows the gap.
+    `numInnerItermax` and options of the line search are accepted and not needed: the inner accuracy follows the gap,
+    and steps are exact. A plan that falls short of `stopThr` comes with a warning that states its gap.
     """
     M = floating("M", M, ndim=2)
     a = _weights("a", a, M, 0)
@@ -75,6 +78,11 @@ def gcg(
         stop=EitherGap(stopThr, stopThr2),
         progress=verbose,
     )
+    if not result.success:
+        warnings.warn(
+            f"gcg ended after {result.iterations} iterations within {result.gap:.3g} of the minimum; raise numItermax",
+            stacklevel=2,
+        )
     if not log:
         return result.x
     return result.x, {

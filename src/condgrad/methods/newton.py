@@ -7,6 +7,7 @@ not. A far start needs a path: t*g in place of g, t falling to 1, each stage sol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -14,6 +15,9 @@ from typing import Any, NamedTuple, Protocol
 from condgrad._arrays import Array, Space, precision
 from condgrad.certificate import Iterate, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
+
+IDLE = 5
+"""Iterations in a row whose gains drown in rounding, after which no other will bring more."""
 
 
 class DualPoint(Protocol):
@@ -99,6 +103,7 @@ class Newton:
         z = model.start(x)
         t = model.first_stage(z, primal.smooth, primal.simple)
         k, inner, step, point = 0, 0, 0.0, model.evaluate(z, t)
+        highest, lowest, idle = -math.inf, math.inf, 0
         del x
         while True:
             gap = primal.smooth + t * primal.simple - point.dual
@@ -108,7 +113,12 @@ class Newton:
             lower = tangent_bound(proof.dual, 0.0, noise)
             del proof
             k += 1
-            yield Iterate(space.hold(primal.x), primal.smooth + primal.simple, lower, None, step, k, inner, noise)
+            value = primal.smooth + primal.simple
+            idle = 0 if t > 1.0 or lower > highest + 0.1 * noise or value < lowest - 0.1 * noise else idle + 1
+            highest, lowest = max(highest, lower), min(lowest, value)
+            yield Iterate(space.hold(primal.x), value, lower, None, step, k, inner, noise)
+            if idle == IDLE:
+                return
             del primal  # as large as the plan, like a point: not to be held where another is made
             if t > 1.0 and gap <= model.stage_tolerance(t):
                 t, step = max(1.0, self.shrink * t), 0.0

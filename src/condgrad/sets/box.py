@@ -39,7 +39,9 @@ class Box(Set):
         self.solid = bool(xp.all((self.lower <= 0) & (self.upper >= 0)))
 
     def __repr__(self) -> str:
-        return f"Box(shape {self.shape or 'any'})"
+        if self.shape is None:
+            return f"Box({float(self.lower):g}, {float(self.upper):g})"
+        return f"Box(shape {self.shape})"
 
     def _bounds(self, x: Array) -> tuple[Array, Array]:
         """Both bounds, in the shape and kind of x."""

@@ -1,9 +1,10 @@
 """The simple parts g."""
 
+from condgrad.problem import Simple
 from condgrad.simple.entropy import Entropy
 from condgrad.simple.norms import L1Norm, NuclearNorm
 from condgrad.simple.oracle import Oracle
 from condgrad.simple.ridge import Ridge
 from condgrad.simple.zero import Zero
 
-__all__ = ["Entropy", "L1Norm", "NuclearNorm", "Oracle", "Ridge", "Zero"]
+__all__ = ["Entropy", "L1Norm", "NuclearNorm", "Oracle", "Ridge", "Simple", "Zero"]

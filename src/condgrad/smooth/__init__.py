@@ -1,9 +1,19 @@
 """The smooth parts f."""
 
+from condgrad.problem import Smooth
 from condgrad.smooth.function import Function
 from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
 from condgrad.smooth.losses import LeastSquares, Logistic, SquaredHinge
 from condgrad.smooth.transport_laplacian import TransportLaplacian
 
-__all__ = ["Function", "GroupLasso", "LeastSquares", "Linear", "Logistic", "SquaredHinge", "TransportLaplacian"]
+__all__ = [
+    "Function",
+    "GroupLasso",
+    "LeastSquares",
+    "Linear",
+    "Logistic",
+    "Smooth",
+    "SquaredHinge",
+    "TransportLaplacian",
+]

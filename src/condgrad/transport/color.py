@@ -64,14 +64,7 @@ def recolor(
 
 
 def recoloring(
-    image: Any,
-    palette: Any,
-    *,
-    entropy: float = 1e-3,
-    weight: float = 0.0,
-    samples: int = 500,
-    seed: int = 0,
-    tol: float = 1e-4,
+    image: Any, palette: Any, *, entropy: float, weight: float, samples: int, seed: int, tol: float
 ) -> Recoloring:
     """What `recolor` does, with the certified transport of the sampled colours beside the image."""
     image, palette = _pixels("image", image), _pixels("palette", palette)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,6 +60,10 @@ class TransportResult:
         return self.result.iterations
 
     @property
+    def seconds(self) -> float:
+        return self.result.seconds
+
+    @property
     def trace(self) -> Trace:
         return self.result.trace
 
@@ -81,8 +86,12 @@ class TransportResult:
         return sum(w * term.at(self.plan).value for w, term in terms if isinstance(term, smooth.Linear))
 
     def barycenters(self, Y: Array) -> Array:
-        """Where each source goes: the mean of Y, a row a target, under the source's share of the plan."""
-        return self.apply(Y) / self.plan.sum(1)[:, None]
+        """Where each source goes: the mean of Y, a row a target, under the source's share of the plan.
+
+        A source without weight goes nowhere: its row is NaN.
+        """
+        mass = self.plan.sum(1)[:, None]
+        return self.apply(Y) / namespace(mass).where(mass > 0.0, mass, math.nan)
 
     def apply(self, Y: Array) -> Array:
         """plan @ Y."""
