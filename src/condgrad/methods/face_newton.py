@@ -144,10 +144,11 @@ class WorkingSet:
             return
         # a walk through pieces of different curvature is long by nature, and no shorter from elsewhere
         patience = LONGEST if self.h.plain.has_pieces else PATIENCE
-        while self.steps < LONGEST:
+        while True:
             if extra > 0.0:
                 self._proximal_step(extra, enough)
-            if self._walk(enough, patience):
+            # a proximal problem that took all the steps there are may have led nowhere: the walk has its own
+            if self._walk(enough, patience) or self.steps >= LONGEST:
                 return
             extra *= 0.1
 
@@ -234,6 +235,8 @@ class WorkingSet:
         w = self.h.plain.curvature(self.u + self.profile.intercept)
         # this keeps the equations of a face with more coordinates than samples from being singular
         ridge = max(2.0 * self.weight, 1e-10 * dot(w, squared_rows(self.K)) / self.K.shape[1])
+        if not ridge > 0.0:  # a loss that does not bend here has no Newton step
+            return False
         face = on.face(x - SHORT * (on.scale or 1.0) / (float(xp.max(xp.abs(slope))) or 1.0) * slope)
         A, e = face.active, face.normal
         d = xp.zeros_like(x)

@@ -18,6 +18,9 @@ from condgrad._arrays import (
     weighted_gram,
 )
 
+SMALLEST = 1e-200
+"""A curvature whose inverse has a square that is a float."""
+
 
 def least_on_face(
     K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, *, centred: bool, bent: Array | None = None
@@ -46,7 +49,8 @@ def square_root_model(K: Matrix, w: Array, x: Array, c: Array, *, centred: bool)
     """R and t, R square, with R'R = K' W K and R'(R x - t) = c: a least-squares problem that bends as the loss does."""
     H = bent_gram(K, w, centred=centred)
     xp = namespace(H)
-    floor = 1e-12 * (float(xp.linalg.trace(H)) / H.shape[0] or 1.0)
+    # what cancels in sparse columns may leave a trace below 0, and what underflows one of 0
+    floor = max(1e-12 * float(xp.max(xp.abs(H))), SMALLEST)
     # sparse columns far from 0 are centred after their products, which may cost more digits than this floor gives
     factor = xp.tril(cholesky(lambda: copied(H), ridge=floor))
     return factor.T, factor.T @ x - solve_triangular(factor, c)
