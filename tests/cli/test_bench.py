@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -13,16 +11,11 @@ from tests.cli.conftest import Command
 
 
 @pytest.fixture
-def module() -> ModuleType:
-    return importlib.import_module("condgrad.cli.bench")
-
-
-@pytest.fixture
-def scripts(tmp_path: Path, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
+def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package folder whose benchmarks a test may write."""
     folder = tmp_path / "package" / "benchmarks"
     folder.mkdir(parents=True)
-    monkeypatch.setattr(module, "files", lambda _: tmp_path / "package")
+    monkeypatch.setattr("condgrad.cli.bench.files", lambda _: tmp_path / "package")
     return folder
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -20,11 +18,6 @@ BROKEN = {
     "matplotlib": "raise RuntimeError",
     "plotly": "x = 1 / 0",
 }
-
-
-@pytest.fixture
-def module() -> ModuleType:
-    return importlib.import_module("condgrad.cli.doctor")
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +81,7 @@ def test_mosek_is_no_use_without_its_licence(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("raises", [True, False])
 def test_what_is_not_certified_ends_with_3(
-    raises: bool, condgrad_here: Command, module: ModuleType, monkeypatch: pytest.MonkeyPatch
+    raises: bool, condgrad_here: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def short() -> cg.Result:
         if raises:
@@ -99,8 +92,8 @@ def test_what_is_not_certified_ends_with_3(
         )
         return cg.minimize(f, g, max_iter=1)
 
-    monkeypatch.setattr(module, "EXTRAS", {})
-    monkeypatch.setattr(module, "_elastic_net", short)
+    monkeypatch.setattr("condgrad.cli.doctor.EXTRAS", {})
+    monkeypatch.setattr("condgrad.cli.doctor._elastic_net", short)
     ended = condgrad_here("doctor", "--json")
     assert ended.code == 3
     report = json.loads(ended.stdout)
@@ -110,12 +103,10 @@ def test_what_is_not_certified_ends_with_3(
     assert transport["good"] is True
 
 
-def test_data_are_verified(
-    condgrad_here: Command, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_are_verified(condgrad_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "colon.npz").write_bytes(b"not an archive")
     monkeypatch.setenv("CONDGRAD_DATA", str(tmp_path))
-    monkeypatch.setattr(module, "EXTRAS", {})
+    monkeypatch.setattr("condgrad.cli.doctor.EXTRAS", {})
     ended = condgrad_here("doctor", "--json")
     assert ended.code == 0
     colon, lymphoma = json.loads(ended.stdout)["data"]

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from condgrad.cli.model_file import HINGE, KINDS, LOGISTIC, SQUARES, Model, from_json, to_json
 from condgrad.cli.outcome import BadInput
-from condgrad.cli.tables import Table
+from condgrad.cli.tables import Naming, Table
 from tests.linear_model import drawn
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -28,7 +28,9 @@ LABELS = st.one_of(
 def models(draw: st.DrawFn) -> Model:
     kind = draw(st.sampled_from(sorted(KINDS)))
     classes: tuple[Any, ...] = () if kind == SQUARES else tuple(sorted(draw(LABELS)))
-    features = draw(st.lists(st.text(), min_size=1, max_size=4, unique=True))
+    naming = draw(st.sampled_from(Naming))
+    names = st.text() if naming is Naming.HEADER else st.integers(1, 999_999_999).map(str)
+    features = draw(st.lists(names, min_size=1, max_size=4, unique=True))
     problems = len(classes) if len(classes) > 2 else 1
 
     def numbers(of: st.SearchStrategy[float], size: int) -> tuple[float, ...]:
@@ -38,6 +40,7 @@ def models(draw: st.DrawFn) -> Model:
         kind=kind,
         target=draw(st.text()),
         classes=classes,
+        naming=naming,
         features=tuple(features),
         center=numbers(NUMBERS, len(features)),
         scale=numbers(st.floats(1e-300, 1e300), len(features)),
@@ -83,9 +86,11 @@ def test_a_field_of_another_shape_is_named_or_taken(model: Model, data: st.DataO
         assert json.loads(to_json(found)) == fields
 
 
-MODEL = Model(LOGISTIC, "y", ("no", "yes"), ("a", "b"), (0.0, 1.0), (1.0, 2.0), ((0.5, 0.0),), (0.1,), 1.0, 0.5)
+MODEL = Model(
+    LOGISTIC, "y", ("no", "yes"), Naming.HEADER, ("a", "b"), (0.0, 1.0), (1.0, 2.0), ((0.5, 0.0),), (0.1,), 1.0, 0.5
+)
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "version": ({"version": 2}, "version must be 1, got 2"),
+    "version": ({"version": 1}, "version must be 2, got 1"),
     "format": ({"format": "pickle"}, "format must be 'condgrad linear model'"),
     "kind": ({"kind": "forest"}, "kind must be one of logistic, least-squares, squared-hinge, got 'forest'"),
     "kind of another type": ({"kind": ["logistic"]}, "kind must be one of"),
@@ -95,6 +100,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "true is no number": ({"intercept": [True]}, r"intercept\[0\] must be a finite number, got True"),
     "giant integer": ({"radius": 10**400}, "radius must be a finite number, got an integer beyond all floats"),
     "no spread": ({"scale": [1.0, 0.0]}, "scale must hold numbers > 0, got 0.0"),
+    "naming": ({"naming": "letters"}, "naming must be one of header, positions from 0, .*, got 'letters'"),
+    "numbers that are none": ({"naming": "positions from 0"}, "features must be numbers, .*, got 'a'"),
+    "an index below the first": (
+        {"naming": "libsvm indices from 1", "features": ["1", "0"]},
+        "features must be numbers, as naming is 'libsvm indices from 1', got '0'",
+    ),
     "same names": ({"features": ["a", "a"]}, "features must hold one or more names, each once"),
     "one class": ({"classes": ["no"]}, "classes must hold two or more labels"),
     "mixed classes": ({"classes": ["no", 1]}, r"classes\[0\] must be a finite number"),
@@ -146,9 +157,9 @@ def test_the_file_predicts_as_the_estimator(kind: str, classes: int) -> None:
     names = tuple("abcdef")
     coef = np.atleast_2d(estimator.coef_)
     model = Model(
-        kind, "y", () if kind == SQUARES else tuple(estimator.classes_.tolist()), names, tuple(center.tolist()),
-        tuple(scale.tolist()), tuple(map(tuple, coef.tolist())), tuple(np.atleast_1d(estimator.intercept_).tolist()),
-        0.8, 0.1,
+        kind, "y", () if kind == SQUARES else tuple(estimator.classes_.tolist()), Naming.HEADER, names,
+        tuple(center.tolist()), tuple(scale.tolist()), tuple(map(tuple, coef.tolist())),
+        tuple(np.atleast_1d(estimator.intercept_).tolist()), 0.8, 0.1,
     )  # fmt: skip
     restored = from_json(to_json(model).encode(), source="model.json")
     again, order = restored.estimator(), [5, 3, 1, 0, 2, 4]
@@ -175,6 +186,6 @@ def test_only_used_columns_are_needed() -> None:
 
 
 def test_a_sparse_file_need_not_mention_a_column() -> None:
-    table = Table("new.svm", ("b", "z"), sparse.csr_matrix([[4.0, 1.0], [0.0, 1.0]]))
-    model = replace(MODEL, coef=((0.5, 1.0),), center=(0.0, 0.0))
+    table = Table("new.svm", ("2", "3"), sparse.csr_matrix([[4.0, 1.0], [0.0, 1.0]]), naming=Naming.LIBSVM)
+    model = replace(MODEL, naming=Naming.LIBSVM, features=("1", "2"), coef=((0.5, 1.0),), center=(0.0, 0.0))
     np.testing.assert_array_equal(model.matrix_from(table).toarray(), [[0.0, 2.0], [0.0, 0.0]])

@@ -47,7 +47,7 @@ def test_a_good_run_ends_with_the_claims_and_the_files(
         assert any(line.endswith(str(Path("out") / name)) for line in lines)
     for name in ("report.html", "figure-1.png", "figure-1.pdf", "curves.csv", "results.json"):
         assert (tmp_path / "out" / name).stat().st_size > 0
-    assert "[3/3] figure-1" in ended.stderr
+    assert "3 of 3 pieces done" in ended.stderr
     assert "condgrad paper --seeds 1" in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
@@ -56,7 +56,10 @@ def test_json_is_alone_on_standard_output(use: list[Fake], condgrad_here: Comman
     ended = condgrad_here("paper", "--json", "--quick", "--out", "there")
     assert ended.code == 0
     assert json.loads(ended.stdout) == json.loads((tmp_path / "there" / "results.json").read_text("utf-8"))
-    assert "figure-1" in ended.stderr
+    assert "3 of 3 pieces done" in ended.stderr
+    assert json.loads(ended.stdout)["seeds"] == [0]
+    more = condgrad_here("paper", "--json", "--quick", "--seeds", 2, "--out", "there")
+    assert json.loads(more.stdout)["seeds"] == [0, 1]
 
 
 def test_a_piece_that_fails_ends_with_3_and_one_sentence(use: list[Fake], condgrad_here: Command) -> None:

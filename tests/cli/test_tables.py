@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
+from condgrad.cli.files import number
 from condgrad.cli.fit_matrices import read_table
 from condgrad.cli.outcome import BadInput
-from condgrad.cli.tables import Table, is_missing, number, read_text_table
+from condgrad.cli.tables import Table, is_missing, read_text_table
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cc"]), max_size=12).filter(

@@ -154,7 +154,7 @@ def sample_chapters() -> list[Chapter]:
                     "2 C_f/(k+2) is O(1/k), & not linear.",
                 ),
             ],
-            notes=[HOSTILE, "MOSEK has no licence here."],
+            notes=[HOSTILE, "MOSEK has no licence here.", f"See https://example.org/{'longaddress' * 6}."],
             settings={"entropy": "1.7e-2", "weight": "1e3", "neighbours": "10"},
         ),
         Chapter(

@@ -23,6 +23,11 @@ def nothing() -> None:
     """The work of a piece that has none."""
 
 
+def no_constants(name: str) -> None:
+    """For `json.loads`: NaN and Infinity are no JSON, though Python reads them."""
+    raise AssertionError(f"{name} is no JSON")
+
+
 def curve(solver: str, *, status: str = "CONVERGED", seed: int = 0) -> Curve:
     columns = {
         "iteration": [0, 1, 2],

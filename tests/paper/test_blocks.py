@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from html.parser import HTMLParser
 from importlib.resources import files
 
@@ -84,6 +85,39 @@ def test_text_arrives_as_text(word: str, verdict: Verdict) -> None:
     assert not any(name.startswith("on") for name in read.attributes)
     assert read.words.count(word) >= 15
     assert read.words.count(verdict.value) + sum(text.strip() == verdict.value for text in read.words) >= 2
+
+
+@given(st.integers(0, 60), st.integers(1, 60))
+def test_a_verdict_is_a_share(borne_out: int, cases: int) -> None:
+    borne_out = min(borne_out, cases)
+    verdict = Verdict.of(borne_out, cases)
+    expected = (
+        Verdict.HOLDS
+        if borne_out == cases
+        else Verdict.FAILS
+        if Fraction(borne_out, cases) <= Fraction(1, 4)
+        else Verdict.IN_PART
+    )
+    assert verdict is expected
+    assert Verdict.of(borne_out, cases, in_part=cases) in (Verdict.HOLDS, Verdict.IN_PART)
+
+
+def test_counts_of_verdicts_are_english() -> None:
+    said = {
+        Verdict.HOLDS: ("1 holds", "2 hold"),
+        Verdict.IN_PART: ("1 holds in part", "2 hold in part"),
+        Verdict.FAILS: ("1 fails", "2 fail"),
+        Verdict.UNTESTED: ("1 not tested", "2 not tested"),
+    }
+    for verdict, expected in said.items():
+        assert tuple(f"{count} {verdict.said_of(count)}" for count in (1, 2)) == expected
+    chapter = Chapter("c", "c", "", claims=[Claim("c", "m", Verdict.HOLDS, "w")] * 3)
+    assert "<b>3</b> hold<" in blocks.summary([chapter])
+    assert "fails where at most a quarter" in blocks.claims([chapter])
+
+
+def test_what_to_install_brings_the_peers() -> None:
+    assert 'pip install "condgrad[cli,bench]"' in blocks.colophon(facts={}, machine={})
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(width=64)), max_size=8))

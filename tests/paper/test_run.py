@@ -23,7 +23,7 @@ from condgrad.paper.display import Estimate, LiveDisplay, PlainDisplay, display_
 from condgrad.paper.machine import Machine, this_machine, thread_pools, versions
 from condgrad.paper.pieces import Curve, Scale
 from condgrad.paper.run import Outcome, run_paper
-from tests.paper.fakes import Fake, curve, slow_run
+from tests.paper.fakes import Fake, curve, no_constants, slow_run
 
 ONE = Scale(seeds=1)
 REPOSITORY = Path(__file__).parents[2]
@@ -38,10 +38,6 @@ def run(out: Path, *experiments: Fake, scale: Scale = ONE, fresh: bool = False) 
 
 def fail() -> None:
     raise ArithmeticError("the matrix is singular\nand more lines")
-
-
-def no_constants(name: str) -> None:
-    raise AssertionError(f"{name} is no JSON")
 
 
 def test_all_files_are_there_and_nothing_else(tmp_path: Path) -> None:
@@ -208,10 +204,9 @@ def test_a_killed_run_continues_with_the_missing_pieces(tmp_path: Path) -> None:
     out, log = tmp_path / "out", tmp_path / "log"
     command = [sys.executable, "-m", "tests.paper.fakes", str(out), str(log)]
     process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    # "preparing", then a line for each piece
-    for _ in range(3):
-        process.stderr.readline()
+    # the third piece has begun, so two are kept
+    while process.poll() is None and not (log.exists() and len(log.read_text().split()) >= 3):
+        time.sleep(0.01)
     process.kill()
     process.communicate(timeout=60)
     assert process.returncode != 0
@@ -244,7 +239,22 @@ def test_the_estimate_learns_how_long_pieces_really_take(expected: list[float], 
     assert estimate.seconds_left(now) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_log_has_a_line_for_each_piece_and_no_escape_codes(tmp_path: Path) -> None:
+def test_a_log_is_short_and_counts_what_it_left_out(tmp_path: Path) -> None:
+    """Pieces that are done at once have no lines of their own; one that failed has."""
+    _, said = run(tmp_path, Fake(works={"cg": fail}), scale=Scale(seeds=20))
+    lines = [line for line in said.splitlines() if line.startswith("[")]
+    assert len(lines) == 20
+    assert all(": failed, " in line for line in lines)
+    assert re.search(r"^60 of 60 pieces done in 0:0\d: 40 converged, 20 failed$", said, re.MULTILINE)
+    again, kept = run(tmp_path, Fake(), scale=Scale(seeds=20))
+    assert not again.failures
+    assert re.search(r"^20 of 20 pieces done in 0:0\d: 20 converged$", kept, re.MULTILINE)
+
+
+def test_a_log_of_long_pieces_has_a_line_for_each_and_no_escape_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("condgrad.paper.display.QUIET_SECONDS", 0.0)
     _, said = run(tmp_path, Fake(works={"cg": fail}))
     lines = [line for line in said.splitlines() if line.startswith("[")]
     assert [line.split(":")[0] for line in lines] == ["[1/3] figure-1", "[2/3] figure-1", "[3/3] figure-1"]

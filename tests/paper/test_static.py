@@ -159,3 +159,16 @@ def test_labels_of_levels_can_be_read_back(value: float) -> None:
     else:
         read = float(plain)
     assert read == pytest.approx(value, rel=1e-3)
+
+
+@pytest.mark.parametrize("ratio", [1.5, 3.0, 5.3, 8.0, 12.0, 31.0, 58.0, 700.0, 1e5])
+@pytest.mark.parametrize("least", [1.1, 12.0, 3e-7])
+def test_every_logarithmic_axis_has_ticks_to_read(least: float, ratio: float) -> None:
+    """However few powers of ten there are on it."""
+    line = Line("cg", [1.0, 2.0, 3.0], [least, least * ratio**0.5, least * ratio])
+    canvas = sketch(Figure("f", "f", "", "", [[Panel("p", "x", "y", [line])]]))
+    FigureCanvasAgg(canvas).draw()
+    (axes,) = canvas.axes
+    low, high = axes.get_ylim()
+    shown = [tick for tick in axes.yaxis.get_major_ticks() if low <= tick.get_loc() <= high and tick.label1.get_text()]
+    assert 3 <= len(shown) <= 10

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from condgrad.paper import store as store_module
 from condgrad.paper.pieces import Curve, Piece
 from condgrad.paper.results import Part, curves_csv
-from condgrad.paper.store import Found, Store, as_json, plain
-from tests.paper.fakes import Fake, curve
+from condgrad.paper.store import Found, Store
+from condgrad.paper.whole_files import json_text, plain, write_whole
+from tests.paper.fakes import Fake, curve, no_constants
 
 MACHINE = {"cpu": "abacus", "cores": 1}
 numbers = st.floats(allow_nan=True, allow_infinity=True)
@@ -28,10 +28,6 @@ in_shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_f
 
 def piece(**changed: Any) -> Piece:
     return Piece("a-piece", "a piece", {"n": 100, "sizes": (1, 2), **changed}, 1.0, lambda: curve("cg"))
-
-
-def no_constants(name: str) -> None:
-    raise AssertionError(f"{name} is no JSON")
 
 
 @st.composite
@@ -81,7 +77,7 @@ def test_changed_settings_or_another_version_are_not_used(tmp_path: Path, monkey
     assert kept.look(piece()).found is Found.KEPT
     assert kept.look(piece(n=101)).found is Found.CHANGED
     assert kept.look(piece(more=None)).found is Found.CHANGED
-    monkeypatch.setattr(store_module, "version", lambda _: "99.0")
+    monkeypatch.setattr("condgrad.paper.store.version", lambda _: "99.0")
     assert kept.look(piece()).found is Found.CHANGED
 
 
@@ -99,7 +95,14 @@ def test_a_damaged_file_means_that_the_piece_is_done_again(data: st.DataObject, 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("columns", {"value": [1.0], "seconds": []}), ("columns", {"value": ["x"]}), ("facts", 3), ("seed", None)],
+    [
+        ("columns", {"value": [1.0], "seconds": []}),
+        ("columns", {"value": ["x"]}),
+        ("facts", 3),
+        ("seed", None),
+        ("seed", math.inf),
+        ("columns", {"value": [10**400]}),
+    ],
 )
 def test_a_record_of_another_shape_is_damaged(field: str, value: object, tmp_path: Path) -> None:
     kept = Store(tmp_path)
@@ -125,7 +128,7 @@ def test_columns_of_unequal_length_are_refused_and_nothing_is_written(tmp_path: 
 def test_no_part_of_a_file_is_left_where_writing_fails(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError):
-        store_module.write_whole(tmp_path / "taken", "text")
+        write_whole(tmp_path / "taken", "text")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
@@ -145,7 +148,7 @@ def test_the_csv_has_every_finite_number_exactly(drawn: list[Curve]) -> None:
 
 
 def test_json_is_strict() -> None:
-    assert json.loads(as_json({"a": math.nan, "b": [math.inf, np.arange(2)], "c": Path("x")})) == {
+    assert json.loads(json_text({"a": math.nan, "b": [math.inf, np.arange(2)], "c": Path("x")})) == {
         "a": None,
         "b": [None, [0, 1]],
         "c": "x",

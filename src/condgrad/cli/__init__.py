@@ -11,4 +11,6 @@ def main() -> None:
         from condgrad.cli.app import run
     except ModuleNotFoundError as missing:
         sys.exit(f"condgrad: the command line needs {missing.name}: pip install 'condgrad[cli]'")
+    except KeyboardInterrupt:  # the imports take a second
+        sys.exit(130)
     run()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import signal
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -14,6 +16,7 @@ from condgrad.cli.fit import fit, predict
 from condgrad.cli.outcome import BadInput, ExitCode, errors, output
 from condgrad.cli.paper import paper
 from condgrad.cli.recolor import recolor
+from condgrad.cli.signals import Ended, ended_by
 from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
@@ -49,11 +52,18 @@ for command in (transport, recolor, fit, predict, paper, bench, doctor):
 
 def run() -> None:
     """Runs the command of the command line; a user's mistake ends in one sentence."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name of a file may hold what no text can
     try:
-        app()
+        with ended_by(signal.SIGTERM):
+            app()
     except (BadInput, ContradictionError, MissingAbility, MissingExtra, NotFiniteError) as mistake:
         errors.print(f"condgrad: {mistake}", markup=False)
         sys.exit(ExitCode.BAD_INPUT)
+    except Ended as end:
+        errors.print("condgrad: interrupted")
+        sys.exit(end.code)
     except KeyboardInterrupt:
         errors.print("condgrad: interrupted")
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)

@@ -20,22 +20,22 @@ MAIN_GUARD = 'if __name__ == "__main__":'
 
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help="Which one; without a name they are listed.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which one; without a name they are listed.")
+    ] = None,
     arguments: Annotated[
-        list[str] | None, typer.Argument(help="What follows -- goes to the benchmark; try -- --help.")
+        list[str] | None,
+        typer.Argument(metavar="ARGUMENTS", help="What follows -- goes to the benchmark; try -- --help."),
     ] = None,
 ) -> None:
     """List the benchmarks, or run one of them.
 
     [bold]Examples[/bold]
+      condgrad bench
+      condgrad bench transport -- --sizes 100 500 --cap 20
+      condgrad bench elastic_net -- --help
 
-    condgrad bench
-
-    condgrad bench transport -- --sizes 100 500 --cap 20
-
-    condgrad bench elastic_net -- --help
-
-    The exit code is that of the benchmark, 2 where there is none of that name.
+    Exit codes: that of the benchmark, 2 where there is none of that name.
     """
     scripts = benchmarks()
     if not scripts:

@@ -23,6 +23,7 @@ import condgrad as cg
 from condgrad.cli.outcome import ExitCode, output, print_json
 from condgrad.datasets.store import FOLDER_VARIABLE, DataUnavailable
 from condgrad.paper.machine import distribution_version, gpus, this_machine
+from condgrad.paper.words import power, told
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "torch": ("torch",),
@@ -57,17 +58,17 @@ class Finding:
 
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="The findings on standard output, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Show what is installed, the threads, GPU and data there are, and solve two small problems as a test.
+    """Show what is installed and whether it works.
+
+    Names extras, threads, GPU and data, and solves two small problems as a test.
 
     [bold]Examples[/bold]
+      condgrad doctor
+      condgrad doctor --json
 
-    condgrad doctor
-
-    condgrad doctor --json
-
-    Exit codes: 0 both small problems were solved and certified, 3 one was not.
+    Exit codes: 0 both problems certified, 3 not both.
     """
     # a package that is broken may print or warn as it is imported; the report alone belongs on standard output
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
@@ -80,7 +81,7 @@ def doctor(
             "self-test": [tested("elastic net", _elastic_net), tested("transport", _transport)],
         }
     certified = all(finding.good for finding in findings["self-test"])
-    if json:
+    if as_json:
         groups = {group: [dataclasses.asdict(finding) for finding in lines] for group, lines in findings.items()}
         print_json({"certified": certified, **groups})
     else:
@@ -109,10 +110,8 @@ def extra(name: str, modules: tuple[str, ...]) -> Finding:
             raise
         # whatever a broken package raises as it is imported, the report goes on
         except BaseException as error:
-            reason = _first_line(error)
-            return Finding(
-                name, False, f"{distribution} is broken ({reason}): {command} --force-reinstall --no-cache-dir"
-            )
+            remedy = f"{command} --force-reinstall --no-cache-dir"
+            return Finding(name, False, f"{distribution} is broken ({told(error)}): {remedy}")
         version = distribution_version(distribution) or getattr(imported, "__version__", "of unknown version")
         installed.append(f"{distribution} {version}")
     found = Finding(name, True, ", ".join(installed))
@@ -142,7 +141,7 @@ def _gpu() -> Finding:
     try:
         found = gpus(torch)
     except Exception as error:
-        return Finding("GPU", False, f"torch cannot look for it: {_first_line(error)}")
+        return Finding("GPU", False, f"torch cannot look for it: {told(error)}")
     return Finding("GPU", True, ", ".join(found)) if found else Finding("GPU", None, "torch sees none")
 
 
@@ -158,7 +157,7 @@ def data(name: str, load: Loader, call: str) -> Finding:
         return Finding(name, None, text)
     # damaged, not readable, no home folder: something is there, and it is no use
     except Exception as error:
-        return Finding(name, False, _first_line(error))
+        return Finding(name, False, told(error))
 
 
 def tested(name: str, solve: Callable[[], Any]) -> Finding:
@@ -167,11 +166,11 @@ def tested(name: str, solve: Callable[[], Any]) -> Finding:
     try:
         result = solve()
     except Exception as error:
-        return Finding(name, False, f"failed: {_first_line(error)}")
+        return Finding(name, False, f"failed: {told(error)}")
     seconds = time.perf_counter() - begin
     good = result.status is cg.Status.CONVERGED and result.gap <= TOLERANCE * max(1.0, abs(result.value))
     verdict = "certified" if good else f"not certified ({result.message})"
-    return Finding(name, good, f"{verdict}: value {result.value:.6g}, gap {result.gap:.1e}, {seconds:.2f} s")
+    return Finding(name, good, f"{verdict}: value {result.value:.6g}, gap {power(result.gap, 1)}, {seconds:.2f} s")
 
 
 def _elastic_net() -> Any:
@@ -187,11 +186,6 @@ def _transport() -> Any:
     cost = ((source[:, None, :] - target[None, :, :]) ** 2).sum(axis=2)
     laplacian = cg.transport.Laplacian(source, target, weight=10.0, neighbors=5, normalized=True)
     return cg.transport.solve(cost, entropy=0.1, regularizers=[laplacian], tol=TOLERANCE)
-
-
-def _first_line(error: BaseException) -> str:
-    line = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 def _table(findings: Mapping[str, list[Finding]]) -> Table:

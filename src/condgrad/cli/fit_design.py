@@ -11,7 +11,7 @@ from scipy import sparse
 
 from condgrad.cli.model_file import LOGISTIC, SQUARES, Label
 from condgrad.cli.outcome import BadInput
-from condgrad.cli.tables import Table, is_missing, listed
+from condgrad.cli.tables import Naming, Table, is_missing, listed
 
 LARGEST, SMALLEST = 1e100, 1e-100
 """Beyond these the squares of numbers leave the range of floats."""
@@ -49,15 +49,19 @@ class Design:
     y: Any
     """Labels; for least squares (y - target_center) / target_scale, so that the unit of the target does not matter."""
     weights: Any
-    """One for each row, all above 0; None where all are 1."""
+    """One for each row, all above 0, in units of `weight_unit`; None where all are 1."""
     classes: tuple[Label, ...]
     center: Any
     scale: Any
     target_center: float
     target_scale: float
+    weight_unit: float
+    """The mean weight of a row, so that the unit of the weights does not matter."""
     constant: tuple[str, ...]
     typical_square: float
     """The weighted sum of the squares of a column of X, on average: the scale of a ridge."""
+    naming: Naming
+    """Where the names of the features come from."""
 
     @property
     def rows(self) -> int:
@@ -71,12 +75,13 @@ def design(table: Table, columns: Columns, *, loss: str | None, standardize: boo
     target, features = _roles(table, columns)
     cells = table.column(target)
     X = table.features(features)
-    kept, weights = np.arange(table.rows), None
+    kept, weights, weight_unit = np.arange(table.rows), None, 1.0
     if columns.weights is not None:  # a row of weight 0 counts as none
         weights = _weights(table, columns.weights)
         kept = np.flatnonzero(weights)
         cells = [cells[row] for row in kept] if isinstance(cells, list) else cells[kept]
-        X, weights = X[kept], weights[kept]
+        weight_unit = float(np.mean(weights[kept]))
+        X, weights = X[kept], weights[kept] / weight_unit
     kind, y, classes = _target(table, target, cells, loss, rows=kept)
     _check_size(table, features, X, standardize=standardize)
     center, spread, constant = _units(X, weights, centered=intercept)
@@ -93,8 +98,8 @@ def design(table: Table, columns: Columns, *, loss: str | None, standardize: boo
         y = (y - target_center) / target_scale
     names = tuple(name for name, flat in zip(features, constant, strict=True) if flat)
     return Design(
-        kind, target, tuple(features), X, y, weights, classes, center, scale, target_center, target_scale, names,
-        typical,
+        kind, target, tuple(features), X, y, weights, classes, center, scale, target_center, target_scale,
+        weight_unit, names, typical, table.naming,
     )  # fmt: skip
 
 

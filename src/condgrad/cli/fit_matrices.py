@@ -10,8 +10,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
+from condgrad.cli.files import npy_array, npz_array, npz_names, read_bytes
 from condgrad.cli.outcome import BadInput
-from condgrad.cli.tables import Table, listed, read_bytes, read_text_table
+from condgrad.cli.tables import Naming, Table, listed, read_text_table
 
 LABEL = "label"
 """How the first number of a libsvm line is called."""
@@ -27,7 +28,7 @@ def read_table(path: Path) -> tuple[Table, bytes]:
     content = read_bytes(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return _matrix_table(path, _array(path, content), {}), content
+        return _matrix_table(path, npy_array(path, content), {}), content
     if suffix == ".npz":
         return _npz_table(path, content), content
     if suffix in (".svm", ".libsvm", ".svmlight"):
@@ -35,24 +36,9 @@ def read_table(path: Path) -> tuple[Table, bytes]:
     return read_text_table(path, content), content
 
 
-def _array(path: Path, content: bytes) -> Any:
-    try:
-        return np.load(io.BytesIO(content), allow_pickle=False)
-    except Exception as error:  # what NumPy meets in a broken header has many names
-        raise BadInput(f"{path} is not an array that NumPy reads without pickle: {_first_line(error)}") from None
-
-
 def _npz_table(path: Path, content: bytes) -> Table:
     """The only matrix of the file; its vectors with an entry for each row can be target or weights."""
-    archive = _array(path, content)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        return _matrix_table(path, archive, {})
-    arrays = {}
-    for name in archive.files:
-        try:
-            arrays[name] = archive[name]
-        except Exception as error:
-            raise BadInput(f"{path}: the array {name!r} cannot be read: {_first_line(error)}") from None
+    arrays = {name: npz_array(path, content, name) for name in npz_names(path, content)}
     if arrays.keys() >= SPARSE_PARTS:
         return _matrix_table(path, _csr(path, arrays), arrays)
     matrices = [name for name, array in arrays.items() if array.ndim == 2]
@@ -63,7 +49,7 @@ def _npz_table(path: Path, content: bytes) -> Table:
 
 def _csr(path: Path, arrays: dict[str, Any]) -> Any:
     """The matrix of `scipy.sparse.save_npz`, in rows; its parts leave `arrays`."""
-    kind = arrays.pop("format", np.array(b"csr")).item()
+    kind = arrays.pop("format", np.array(b"csr")).tolist()
     data, indices, indptr, shape = (arrays.pop(name) for name in ("data", "indices", "indptr", "shape"))
     if kind not in (b"csr", "csr", b"csc", "csc"):
         raise BadInput(f"{path}: sparse format {kind!r} is not read: save it as csr")
@@ -72,6 +58,7 @@ def _csr(path: Path, arrays: dict[str, Any]) -> Any:
         found = of_kind(
             (data.astype(np.float64), indices.astype(np.int64), indptr.astype(np.int64)), shape=tuple(map(int, shape))
         )
+        _check_columns(path, found)
         found.check_format(full_check=True)
     except (ValueError, TypeError) as error:
         raise BadInput(f"{path} holds no sparse matrix: {_first_line(error)}") from None
@@ -91,7 +78,8 @@ def _matrix_table(path: Path, matrix: Any, others: dict[str, Any]) -> Table:
         for name, array in others.items()
         if array.shape == (numbers.shape[0],) and array.dtype.kind in "fiubU"
     }
-    return Table(path.name, tuple(map(str, range(numbers.shape[1]))), numbers, beside=beside)
+    names = tuple(map(str, range(numbers.shape[1])))
+    return Table(path.name, names, numbers, beside=beside, naming=Naming.POSITIONS)
 
 
 def _libsvm_table(path: Path, content: bytes) -> Table:
@@ -100,15 +88,20 @@ def _libsvm_table(path: Path, content: bytes) -> Table:
         matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True, dtype=np.float64)
     except Exception as error:
         raise BadInput(f"{path} is not a libsvm file: {_first_line(error)}") from None
-    if matrix.shape[1] > MOST_COLUMNS:
-        raise BadInput(
-            f"{path} has the feature index {matrix.shape[1] - 1}, beyond the largest allowed, {MOST_COLUMNS}"
-        )
+    _check_columns(path, matrix)
     first = 0 if matrix.shape[1] and matrix[:, [0]].nnz else 1  # most files count from 1
     names = tuple(map(str, range(first, matrix.shape[1])))
     if not names:
         raise BadInput(f"{path} holds labels and no features")
-    return Table(path.name, names, matrix[:, first:], beside={LABEL: labels})
+    naming = Naming.LIBSVM if first else Naming.LIBSVM_FROM_0
+    return Table(path.name, names, matrix[:, first:], beside={LABEL: labels}, naming=naming)
+
+
+def _check_columns(path: Path, matrix: Any) -> None:
+    if matrix.shape[1] > MOST_COLUMNS:
+        raise BadInput(
+            f"{path} has the feature index {matrix.shape[1] - 1}, beyond the largest allowed, {MOST_COLUMNS}"
+        )
 
 
 def _first_line(error: BaseException) -> str:

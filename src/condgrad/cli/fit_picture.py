@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from condgrad.cli.files import shortened
 from condgrad.cli.fit_design import Design
 from condgrad.cli.fit_solve import Fitted, Options
 from condgrad.cli.model_file import SQUARES
-from condgrad.cli.tables import shortened
-from condgrad.errors import require_extra
+from condgrad.cli.pictures import COLORS, empty_figure, save
 from condgrad.linear_model import Path, path
-
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which colour-blind readers tell apart."""
 
 OTHERS = "#B8B8B8"
 MOST_OTHERS = 200
@@ -33,20 +30,17 @@ BEYOND = 1.5
 
 def draw_path(file: File, problem: Design, fitted: Fitted, options: Options) -> None:
     """A panel for each problem, the first `MOST_PANELS` of them."""
-    module = require_extra("matplotlib.figure", extra="plot", purpose="the picture of a fit")
     panels = min(len(fitted.proofs), MOST_PANELS)
     columns = min(panels, 2)
     lines = math.ceil(panels / columns)
-    figure = module.Figure(figsize=(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines), layout="constrained", dpi=150)
+    figure = empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
     grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
     for k in range(panels):
         _draw_panel(grid[k], _path(problem, fitted, options, k), problem, fitted, options, k)
     for spare in grid[panels:]:
         spare.set_axis_off()
     figure.suptitle(_title(problem, fitted, panels), fontsize=12, parse_math=False)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # a name in a script the font lacks
-        figure.savefig(file)
+    save(figure, file)
 
 
 def _title(problem: Design, fitted: Fitted, panels: int) -> str:
@@ -67,7 +61,7 @@ def _path(problem: Design, fitted: Fitted, options: Options, k: int) -> Path:
             y,
             loss=problem.kind,
             radii=np.linspace(0.0, top, POINTS),
-            ridge=fitted.model.ridge,
+            ridge=fitted.model.ridge / problem.weight_unit,
             fit_intercept=options.intercept,
             sample_weight=problem.weights,
             tol=max(options.tol, DRAWING_TOL),

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import platform
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from condgrad.cli.files import counted, shortened
 from condgrad.cli.fit_design import Design
 from condgrad.cli.fit_solve import Fitted, Options, Proof, coefficients_within
 from condgrad.cli.model_file import HINGE, LOGISTIC, SQUARES
-from condgrad.cli.tables import shortened
+from condgrad.cli.report import not_converged
+from condgrad.paper.machine import versions
 
 NAMES = {
     LOGISTIC: "logistic regression (a sum of log(1 + exp(-margin)))",
@@ -91,10 +91,7 @@ def certificate(problem: Design, fitted: Fitted, options: Options, source: Sourc
         "cross_validated_score": fitted.held_out_score,
         "settings": asdict(options),
         "data": {**source.facts(), "rows": problem.rows, "features": len(problem.features)},
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("condgrad", "numpy", "scipy", "scikit-learn")},
-        },
+        "versions": versions(),
     }
 
 
@@ -128,7 +125,10 @@ def _facts(problem: Design, fitted: Fitted, options: Options) -> Iterator[str]:
     used, features = int(model.used.sum()), len(model.features)
     flat = f" ({len(problem.constant)} constant)" if problem.constant else ""
     weighted = ", weighted" if problem.weights is not None else ""
-    yield _fact("data", f"{problem.rows} rows{weighted}, {features} features{flat}{_class_counts(problem)}")
+    yield _fact(
+        "data",
+        f"{counted(problem.rows, 'row')}{weighted}, {counted(features, 'feature')}{flat}{_class_counts(problem)}",
+    )
     yield _fact("model", NAMES[model.kind])
     how = f"chosen by cross-validated {fitted.chosen_by}, {fitted.folds} folds"
     yield _fact("radius", f"{model.radius:.6g}  ({'given' if options.radius is not None else how})")
@@ -137,11 +137,19 @@ def _facts(problem: Design, fitted: Fitted, options: Options) -> Iterator[str]:
     held_out = (
         "too few rows for cross-validation"
         if fitted.held_out_score is None
-        else f"{fitted.held_out_score:.4f} on held-out rows ({fitted.folds} folds)"
+        else f"{fitted.held_out_score:.4f} on held-out rows ({_which_folds(fitted, options)})"
     )
     yield _fact(fitted.measure, f"{fitted.training_score:.4f} on the rows fitted, {held_out}")
     if fitted.unfinished_trials:
         yield _fact("note", "some fits of the cross-validation ended before their tolerance")
+
+
+def _which_folds(fitted: Fitted, options: Options) -> str:
+    """A score on the folds that made the choice is a little too good."""
+    chosen = [name for name in ("radius", "ridge") if getattr(options, name) is None]
+    if not chosen:
+        return f"{fitted.folds} folds"
+    return f"the {fitted.folds} folds that chose {' and '.join(chosen)}, so new rows may do worse"
 
 
 def _fact(name: str, text: str) -> str:
@@ -178,28 +186,36 @@ def _coefficient_lines(fitted: Fitted, k: int, proof: Proof) -> Iterator[str]:
 def _proof_sentence(fitted: Fitted, proof: Proof) -> str:
     several = len(fitted.proofs) > 1
     who = f"Class {proof.label!r}: the" if several else "The"
-    idle = (
-        "The radius is not felt: a larger one changes nothing."
-        if proof.multiplier == 0.0
-        else f"A penalty of {proof.multiplier:.6g} |coef|_1 in place of the radius has the same solution."
-    )
     return (
         f"{who} objective is {proof.value:.9g}, and no coefficients within the radius bring it below "
-        f"{proof.lower_bound:.9g} (gap {proof.gap:.2g}, relative {proof.relative_gap:.2g}). The best standardised "
-        f"coefficients are within {coefficients_within(proof, fitted.model.ridge):.2g} of these. {idle}"
+        f"{proof.lower_bound:.9g} (gap {proof.gap:.2g}). The best standardised coefficients are within "
+        f"{coefficients_within(proof, fitted.model.ridge):.2g} of these. {_radius_sentence(fitted, proof)}"
     )
+
+
+def _radius_sentence(fitted: Fitted, proof: Proof) -> str:
+    """What the radius does: multiplier * radius is what it costs to first order, which may be less than was asked."""
+    radius = fitted.model.radius
+    if proof.multiplier == 0.0:
+        return "The radius is not felt: a larger one changes nothing."
+    if radius > 0.0 and proof.multiplier * radius <= max(proof.gap, fitted.tol * abs(proof.value)):
+        return "The radius is not felt within the accuracy asked for."
+    if proof.relative_gap > fitted.tol:
+        return f"A penalty of about {proof.multiplier:.2g} |coef|_1 in place of the radius would give a similar fit."
+    return f"A penalty of {proof.multiplier:.6g} |coef|_1 in place of the radius has the same solution."
 
 
 def _verdict(fitted: Fitted) -> str:
     if fitted.certified:
-        return f"Certified: the relative gap is at most the {fitted.tol:g} asked for."
-    return f"NOT certified: {shortfall(fitted)}"
+        return f"Certified: the relative gap is {_worst(fitted):.2g}, at most the {fitted.tol:g} asked for."
+    return f"{shortfall(fitted)}."
 
 
 def shortfall(fitted: Fitted) -> str:
     """Where a fit ended too early."""
-    worst = max(proof.relative_gap for proof in fitted.proofs)
-    return (
-        f"the relative gap reached is {worst:.3g}, where {fitted.tol:g} was asked for; "
-        "raise --max-iter or --tol, or take a larger --ridge"
-    )
+    advice = "raise --max-iter or --tol, or take a larger --ridge"
+    return f"{not_converged(_worst(fitted), fitted.tol)}; {advice}"
+
+
+def _worst(fitted: Fitted) -> float:
+    return max(proof.relative_gap for proof in fitted.proofs)

@@ -147,14 +147,15 @@ def _folds(problem: Design, options: Options) -> list[tuple[Any, Any]]:
 
 
 def _chosen(problem: Design, options: Options, folds: Sequence[Any]) -> tuple[float, float, str | None]:
-    """Radius and ridge, in the units of the scaled target, and by what they were chosen."""
+    """Radius and ridge, in the units of the scaled target and weights, and by what they were chosen."""
     radius = None if options.radius is None else options.radius / problem.target_scale
-    if radius is not None and options.ridge is not None:
-        return radius, options.ridge, None
+    ridge = None if options.ridge is None else options.ridge / problem.weight_unit
+    if radius is not None and ridge is not None:
+        return radius, ridge, None
     scoring, name = CRITERIA[problem.kind]
     chooser = CHOOSERS[problem.kind](
         radii=None if radius is None else [radius],
-        ridges=[share * problem.typical_square for share in RIDGES] if options.ridge is None else [options.ridge],
+        ridges=[share * problem.typical_square for share in RIDGES] if ridge is None else [ridge],
         fit_intercept=options.intercept,
         cv=folds,
         scoring=scoring,
@@ -189,7 +190,7 @@ def _score(problem: Design, y: Any, predicted: Any, weights: Any) -> float:
 
 
 def _model(problem: Design, estimator: Any) -> Model:
-    """The estimator in the units of the target."""
+    """The estimator in the units of the target and the weights."""
     scale = problem.target_scale
     coef = scale * np.atleast_2d(estimator.coef_)
     intercept = scale * np.atleast_1d(estimator.intercept_) + problem.target_center
@@ -197,28 +198,29 @@ def _model(problem: Design, estimator: Any) -> Model:
         kind=problem.kind,
         target=problem.target,
         classes=problem.classes,
+        naming=problem.naming,
         features=problem.features,
         center=tuple(problem.center.tolist()),
         scale=tuple(problem.scale.tolist()),
         coef=tuple(map(tuple, coef.tolist())),
         intercept=tuple(intercept.tolist()),
         radius=scale * float(estimator.radius),
-        ridge=float(estimator.ridge),
+        ridge=problem.weight_unit * float(estimator.ridge),
     )
 
 
 def _proofs(problem: Design, estimator: Any) -> tuple[Proof, ...]:
-    """The loss and the ridge term grow with the square of the target's unit, the multiplier with the unit."""
-    unit = problem.target_scale
+    """Loss and ridge term grow with the weights' unit and the square of the target's, the multiplier with both."""
+    unit, weight = problem.target_scale, problem.weight_unit
     labels = problem.classes if len(problem.classes) > 2 else problem.classes[1:] or (None,)
     columns = (estimator.objective_, estimator.dual_gap_, estimator.multiplier_, estimator.n_iter_)
     return tuple(
         Proof(
             label=label,
-            value=unit**2 * float(value),
-            gap=unit**2 * float(gap),
+            value=weight * unit**2 * float(value),
+            gap=weight * unit**2 * float(gap),
             relative_gap=float(gap) / max(1.0, abs(float(value))),
-            multiplier=unit * float(multiplier),
+            multiplier=weight * unit * float(multiplier),
             iterations=int(iterations),
         )
         for label, value, gap, multiplier, iterations in zip(labels, *map(np.atleast_1d, columns), strict=True)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from condgrad.cli.column_names import Known
 from condgrad.cli.outcome import BadInput
-from condgrad.cli.tables import Table, listed
+from condgrad.cli.tables import Naming, Table, listed
 from condgrad.linear_model import ConstrainedElasticNet, ConstrainedLinearSVC, ConstrainedLogisticRegression
 
-FORMAT, VERSION = "condgrad linear model", 1
+FORMAT, VERSION = "condgrad linear model", 2
 LOGISTIC, SQUARES, HINGE = "logistic", "least-squares", "squared-hinge"
 KINDS = {LOGISTIC: ConstrainedLogisticRegression, SQUARES: ConstrainedElasticNet, HINGE: ConstrainedLinearSVC}
 
@@ -31,6 +32,8 @@ class Model:
     target: str
     classes: tuple[Label, ...]
     """In the order of the estimator; empty for least squares."""
+    naming: Naming
+    """Where the names of the features come from: files number their columns from 0 or from 1, or have a header."""
     features: tuple[str, ...]
     center: tuple[float, ...]
     scale: tuple[float, ...]
@@ -73,28 +76,26 @@ class Model:
         return estimator
 
     def matrix_from(self, table: Table) -> Any:
-        """The standardised columns of a table, by name; one whose coefficients are all 0 may be absent."""
-        if table.is_sparse:
-            return self.standardized(self._sparse_matrix_from(table))
+        """The standardised columns of a table; one whose coefficients are all 0 may be absent."""
+        found = Known(self.naming, self.features, self.target).found_in(table)
         needed = [name for name, used in zip(self.features, self.used, strict=True) if used]
-        present = set(table.names)
-        absent = [name for name in needed if name not in present]
-        if absent:
+        absent = [name for name in needed if name not in found]
+        if absent and not table.naming.is_libsvm:
             what = "column" if len(absent) == 1 else "columns"
             raise BadInput(f"{table.source} lacks the {what} {listed(absent)} that the model needs")
+        if table.is_sparse:
+            return self.standardized(self._sparse_matrix_from(table, found))
         full = np.tile(np.array(self.center), (table.rows, 1))
-        full[:, self.used] = table.features(needed)
+        full[:, self.used] = table.features([found[name] for name in needed])
         return self.standardized(full)
 
-    def _sparse_matrix_from(self, table: Table) -> Any:
-        """The columns that the model uses; one that a sparse file does not mention is 0."""
-        places = {name: j for j, name in enumerate(self.features)}
-        shared = [name for name in table.names if name in places and self.used[places[name]]]
-        entries = table.features(shared).tocoo()
-        columns = np.array([places[name] for name in shared], dtype=np.int64)[entries.col]
-        shape = (table.rows, len(self.features))
-        found = sparse.csr_matrix((entries.data, (entries.row, columns)), shape=shape)
-        return found.toarray() if any(self.center) else found
+    def _sparse_matrix_from(self, table: Table, found: Mapping[str, str]) -> Any:
+        """The columns that the model uses; one that a libsvm file does not mention is 0."""
+        shared = [j for j, name in enumerate(self.features) if name in found and self.used[j]]
+        entries = table.features([found[self.features[j]] for j in shared]).tocoo()
+        columns = np.array(shared, dtype=np.int64)[entries.col]
+        full = sparse.csr_matrix((entries.data, (entries.row, columns)), shape=(table.rows, len(self.features)))
+        return full.toarray() if any(self.center) else full
 
 
 def to_json(model: Model) -> str:
@@ -137,7 +138,8 @@ def _checked(fields: Any) -> Model:
     kind = _field(fields, "kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise _Wrong(f"kind must be one of {', '.join(KINDS)}, got {_shown(kind)}")
-    features = _texts(fields, "features")
+    naming = _naming(fields)
+    features = _features(fields, naming)
     classes = _classes(fields, kind)
     problems = 1 if len(classes) <= 2 else len(classes)
     scale = _numbers(_field(fields, "scale"), "scale", size=len(features))
@@ -148,6 +150,7 @@ def _checked(fields: Any) -> Model:
         kind=kind,
         target=_text(_field(fields, "target"), "target"),
         classes=classes,
+        naming=naming,
         features=features,
         center=_numbers(_field(fields, "center"), "center", size=len(features)),
         scale=scale,
@@ -186,16 +189,27 @@ def _numbers(value: Any, name: str, *, size: int) -> tuple[float, ...]:
 
 
 def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise _Wrong(f"{name} must be text, got {_shown(value)}")
     return value
 
 
-def _texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    texts = tuple(_text(entry, f"{name}[{j}]") for j, entry in enumerate(_sequence(_field(fields, name), name)))
-    if not texts or len(set(texts)) != len(texts):
-        raise _Wrong(f"{name} must hold one or more names, each once")
-    return texts
+def _naming(fields: Mapping[str, Any]) -> Naming:
+    naming = _field(fields, "naming")
+    if not isinstance(naming, str) or naming not in list(Naming):
+        raise _Wrong(f"naming must be one of {', '.join(Naming)}, got {_shown(naming)}")
+    return Naming(naming)
+
+
+def _features(fields: Mapping[str, Any], naming: Naming) -> tuple[str, ...]:
+    entries = _sequence(_field(fields, "features"), "features")
+    names = tuple(_text(entry, f"features[{j}]") for j, entry in enumerate(entries))
+    if not names or len(set(names)) != len(names):
+        raise _Wrong("features must hold one or more names, each once")
+    for name in names if naming is not Naming.HEADER else ():
+        if not (name.isascii() and name.isdecimal() and len(name) < 10 and int(name) >= naming.first):
+            raise _Wrong(f"features must be numbers, as naming is {naming.value!r}, got {_shown(name)}")
+    return names
 
 
 def _classes(fields: Mapping[str, Any], kind: str) -> tuple[Label, ...]:
@@ -205,9 +219,9 @@ def _classes(fields: Mapping[str, Any], kind: str) -> tuple[Label, ...]:
         if labels:
             raise _Wrong(f"classes must be empty for {SQUARES}, got {len(labels)}")
         return ()
-    if not all(isinstance(label, str) for label in labels):
-        for j, label in enumerate(labels):
-            _number(label, f"classes[{j}]")
+    check = _text if all(isinstance(label, str) for label in labels) else _number
+    for j, label in enumerate(labels):
+        check(label, f"classes[{j}]")
     if len(labels) < 2 or any(not a < b for a, b in pairwise(labels)):
         raise _Wrong("classes must hold two or more labels in rising order")
     return tuple(labels)

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from condgrad.paper.whole_files import plain
 from condgrad.result import Status
 
 errors = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
@@ -21,6 +22,7 @@ class ExitCode(IntEnum):
     CERTIFIED = 0
     BAD_INPUT = 2
     NOT_CONVERGED = 3
+    INTERRUPTED = 130
 
 
 class BadInput(ValueError):
@@ -29,18 +31,8 @@ class BadInput(ValueError):
 
 def print_json(facts: Mapping[str, Any]) -> None:
     """Machine-readable facts on standard output, alone there; what is not finite becomes null, as JSON asks."""
-    output.out(json.dumps(_plain(facts), indent=2))
+    output.out(json.dumps(plain(facts), indent=2))
 
 
 def exit_code(status: Status | str) -> ExitCode:
     return ExitCode.CERTIFIED if str(status) == Status.CONVERGED.name else ExitCode.NOT_CONVERGED
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not abs(value) < float("inf"):
-        return None
-    return value

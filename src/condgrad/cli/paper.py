@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from condgrad.cli.outcome import BadInput, ExitCode, errors, output, print_json
+from condgrad.cli.staging import check_folder
 from condgrad.paper.chapters import Chapter, Verdict
 from condgrad.paper.display import display_for
 from condgrad.paper.pieces import Experiment, Scale
@@ -22,7 +23,7 @@ from condgrad.paper.pieces import Experiment, Scale
 if TYPE_CHECKING:
     from condgrad.paper.run import Outcome
 
-INTERRUPTED = 130
+DRAWS, QUICK_DRAWS = 3, 1
 COLORS = {Verdict.HOLDS: "green", Verdict.IN_PART: "yellow", Verdict.FAILS: "red", Verdict.UNTESTED: "dim"}
 
 
@@ -37,39 +38,46 @@ class Asked(StrEnum):
 
 def paper(
     figure: Annotated[
-        list[Asked] | None, typer.Option(help="Only this part; give it several times for several. All by default.")
+        list[Asked] | None,
+        typer.Option(metavar="PART", help=f"One of {', '.join(Asked)}; may be repeated.", show_default="all"),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A look within a minute: smaller problems.")] = False,
-    seeds: Annotated[int, typer.Option(min=1, help="How many draws of the random problems.")] = 3,
-    out: Annotated[Path, typer.Option(help="The folder for page, figures, numbers and finished pieces.")] = Path("out"),
+    quick: Annotated[bool, typer.Option("--quick", help="A look within a minute: smaller problems, one draw.")] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="How many draws of the random problems.",
+            show_default=f"{DRAWS}, or {QUICK_DRAWS} with --quick",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write, and to continue from.")] = Path("out"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Do all again, whatever earlier runs finished.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="The results on standard output, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments: figures, tables, and what became of each claim.
 
-    Writes report.html (one file, opens from disk), the figures as PNG and PDF, curves.csv and results.json.
-    Takes three to five minutes on two cores. What is finished is kept: after an interruption run it again.
+    Writes report.html (one file, opens from disk), the figures as PNG and PDF,
+    curves.csv and results.json. Takes three to five minutes on two cores. What is
+    finished is kept: after an interruption run it again.
 
     [bold]Examples[/bold]
+      condgrad paper --quick
+      condgrad paper --figure 1 --figure theory --out transport
+      condgrad paper --seeds 10 --json > results.json
 
-    condgrad paper --quick
-
-    condgrad paper --figure 1 --figure theory --out transport
-
-    condgrad paper --seeds 10 --json > results.json
-
-    Exit codes: 0 all done, 2 bad input, 3 some piece failed, 130 interrupted.
+    Exit codes: 0 all done, 2 bad input, 3 a piece failed, 130 interrupted.
     """
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"--out {out} is a file: give a folder")
+    check_folder(out)
     asked = list(dict.fromkeys(figure)) if figure else list(Asked)
+    draws = seeds if seeds is not None else QUICK_DRAWS if quick else DRAWS
     try:
-        outcome = _run(asked, Scale(quick=quick, seeds=seeds), out, fresh=fresh)
+        outcome = _run(asked, Scale(quick=quick, seeds=draws), out, fresh=fresh)
     except KeyboardInterrupt:
         same = "the same command without --fresh" if fresh else "the same command"
         errors.print(f"condgrad: interrupted, finished pieces kept; run {same} to continue", markup=False)
-        raise typer.Exit(INTERRUPTED) from None
-    if json:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if as_json:
         print_json(outcome.results)
     else:
         _report(outcome)

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from condgrad.cli.outcome import BadInput, exit_code, print_json
+from condgrad.cli.memory import require_memory_for_plan
+from condgrad.cli.outcome import exit_code, print_json
 from condgrad.cli.recolor_images import check_writable, read_image, write_image
 from condgrad.cli.recolor_picture import draw
-from condgrad.cli.staging import staged
-from condgrad.cli.transport_memory import require_memory_for_plan
+from condgrad.cli.report import certificate_facts, print_report, verdict
+from condgrad.cli.staging import check_new_file, staged
 from condgrad.cli.transport_problem import checked
-from condgrad.cli.transport_report import certificate_facts, print_report, verdict, versions, writing
+from condgrad.paper.machine import versions
 from condgrad.transport.color import Recoloring, recoloring
 
 
@@ -51,18 +52,20 @@ def recolor(
     require_memory_for_plan(samples, samples, "ask for fewer --samples")
     out = Path(f"{image.stem}-recolored.png") if out is None else out
     pixels, colors = read_image(image), read_image(palette)
-    _check_out(out, image, palette, pixels)
-    with staged(out.parent) as folder, writing(out):
+    check_writable(out, pixels)
+    files = [out, _comparison(out)] if compare else [out]
+    for file in files:
+        check_new_file(file, image, palette)
+    with staged(out.parent) as folder:
         painted = _painted(pixels, colors, samples=samples, entropy=entropy, weight=laplacian, seed=seed, tol=tol)
         write_image(folder / out.name, painted.image)
         if compare:
             draw(folder / _comparison(out).name, pixels, colors, painted.image)
     settings = {"samples": samples, "entropy": entropy, "laplacian": laplacian, "seed": seed, "tol": tol}
-    written = [out, _comparison(out)] if compare else [out]
     if as_json:
-        print_json(_facts(painted, image, palette, settings) | {"files": [str(file) for file in written]})
+        print_json(_facts(painted, image, palette, settings) | {"files": [str(file) for file in files]})
     else:
-        _print(painted, written)
+        _print(painted, files, tol)
     raise typer.Exit(exit_code(painted.result.status))
 
 
@@ -76,16 +79,6 @@ def _painted(
 
 def _comparison(out: Path) -> Path:
     return out.with_name(f"{out.stem}-compare.png")
-
-
-def _check_out(out: Path, image: Path, palette: Path, pixels: Any) -> None:
-    check_writable(out, pixels)
-    for written in (out, _comparison(out)):
-        if written.is_dir():
-            raise BadInput(f"--out {written} is a folder: give a file")
-        for read in (image, palette):
-            if written.exists() and written.samefile(read):
-                raise BadInput(f"--out {written} would overwrite {read}: choose another name")
 
 
 def _facts(painted: Recoloring, image: Path, palette: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -104,11 +97,11 @@ def _facts(painted: Recoloring, image: Path, palette: Path, settings: dict[str, 
     }
 
 
-def _print(painted: Recoloring, written: list[Path]) -> None:
+def _print(painted: Recoloring, written: list[Path], tol: float) -> None:
     answer, (height, width) = painted.result, painted.image.shape[:2]
     n, m = answer.plan.shape
     print_report(
-        verdict(answer.result, "the plan between the colours"),
+        verdict(answer.result, "the plan between the colours", tol),
         {
             "image": f"{width} x {height} pixels, {n} of its pixels matched to {m} of the palette",
             "value": f"{answer.value:.10g}",

@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from condgrad.cli.files import check_file
+from condgrad.cli.memory import require_memory
 from condgrad.cli.outcome import BadInput
-from condgrad.cli.transport_memory import require_memory
 
 BYTES_A_PIXEL = 24
 """Memory a pixel takes while it is decoded, turned, converted and copied."""

@@ -6,8 +6,10 @@ import csv
 import difflib
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from condgrad.cli.files import counted, decoded, number, shortened
 from condgrad.cli.outcome import BadInput
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
@@ -22,6 +25,24 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
 
 DELIMITERS = ",;\t|"
 ROWS_AT_A_TIME = 4096
+
+
+class Naming(StrEnum):
+    """Where the names of columns come from."""
+
+    HEADER = "header"
+    POSITIONS = "positions from 0"
+    LIBSVM = "libsvm indices from 1"
+    LIBSVM_FROM_0 = "libsvm indices from 0"
+
+    @property
+    def is_libsvm(self) -> bool:
+        return self in (Naming.LIBSVM, Naming.LIBSVM_FROM_0)
+
+    @property
+    def first(self) -> int:
+        """The number of the first column, where columns are numbered."""
+        return 1 if self is Naming.LIBSVM else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +59,7 @@ class Table:
     """Columns that are no features: a target or weights that a file keeps apart from its matrix."""
     lines: Any = None
     """The line of each row in the file, where it has lines."""
+    naming: Naming = Naming.HEADER
 
     @property
     def rows(self) -> int:
@@ -56,7 +78,7 @@ class Table:
         if name in self.names or name in self.beside:
             return name
         counted = self.names == tuple(map(str, range(len(self.names))))
-        if counted and name.lstrip("-").isdigit() and -len(self.names) <= int(name) < 0:
+        if counted and re.fullmatch("-[0-9]{1,9}", name) and -len(self.names) <= int(name) < 0:
             return self.names[int(name)]
         raise BadInput(f"{option} {name}: {self.source} has no column {name!r}; {self._nearest(name)}")
 
@@ -113,14 +135,6 @@ class Table:
         return f"{self.source}: {what}, and features must be numbers; leave out what is no feature with {drops}"
 
 
-def number(cell: str) -> float | None:
-    """The number a cell shows, if any; Python's 1_000 is none."""
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None
-
-
 def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
@@ -135,28 +149,9 @@ def quoted(name: str) -> str:
     return name if name.replace("_", "").replace(".", "").isalnum() else f'"{name}"'
 
 
-def shortened(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def read_bytes(path: Path) -> bytes:
-    """The content of a file that has some."""
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder: give a file")
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise BadInput(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not content.strip():
-        raise BadInput(f"{path} is empty")
-    return content
-
-
 def read_text_table(path: Path, content: bytes) -> Table:
     """A table whose first line names its columns."""
-    text = _decoded(path, content)
+    text = decoded(path, content)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(text)
     rows = _rows(path, text, delimiter)
     header = next(rows, None)
@@ -174,23 +169,9 @@ def read_text_table(path: Path, content: bytes) -> Table:
     return Table(path.name, names, np.concatenate(blocks), texts=texts, lines=np.array(lines))
 
 
-def _decoded(path: Path, content: bytes) -> str:
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise BadInput(f"{path} is UTF-16 text: save it as UTF-8")
-    if b"\0" in content:
-        raise BadInput(
-            f"{path} holds binary data: give a table as text (CSV, TSV), or .npy, .npz, .svm by their suffix"
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise BadInput(f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8 text") from None
-
-
 def _delimiter(text: str) -> str:
     """The mark that splits the first line into most cells; a comma where none does."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for line in text.splitlines() if line.strip()), "")[: csv.field_size_limit()]
     return max(DELIMITERS, key=lambda mark: len(next(csv.reader([first], delimiter=mark))))
 
 
@@ -230,7 +211,7 @@ def _numbers(
     while some := list(islice(rows, ROWS_AT_A_TIME)):
         for line, cells in some:
             if len(cells) != len(names):
-                have = f"{len(cells)} cell" + ("" if len(cells) == 1 else "s")
+                have = counted(len(cells), "cell")
                 raise BadInput(f"{path}, line {line} has {have} where the header has {len(names)}")
         lines += [line for line, _ in some]
         block = np.empty((len(some), len(names)))

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from condgrad.cli.files import shortened
+from condgrad.cli.pictures import COLORS, empty_figure, save
 from condgrad.cli.transport_problem import Problem
 from condgrad.errors import require_extra
 from condgrad.result import Trace
 
-SOURCE, TARGET, MAPPED, COUPLING = "#0072B2", "#D55E00", "#009E73", "#555555"
+SOURCE, TARGET, MAPPED = COLORS[:3]
+COUPLING = "#555555"
 POINTS_SHOWN = 5_000
 LINES_SHOWN = 400
 PIXELS_SHOWN = 1_000
@@ -19,9 +22,7 @@ PIXELS_SHOWN = 1_000
 
 def draw(path: Path, problem: Problem, plan: Any, mapped: Any, trace: Trace, tol: float) -> None:
     """Writes the picture: clouds or plan on the left, certified gap against time on the right."""
-    figure = require_extra("matplotlib.figure", extra="cli", purpose="the picture").Figure(
-        figsize=(12, 5.2), dpi=150, layout="constrained"
-    )
+    figure = empty_figure(12.0, 5.2, purpose="the picture")
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
     source, target = problem.source, problem.target
     if source is None or target is None or source.values.shape[1] != target.values.shape[1]:
@@ -29,9 +30,10 @@ def draw(path: Path, problem: Problem, plan: Any, mapped: Any, trace: Trace, tol
     else:
         _draw_clouds(left, source.values, target.values, plan, mapped)
         if target.names is not None and len(target.names) == 2:
-            left.set(xlabel=target.names[0], ylabel=target.names[1])
+            left.set_xlabel(shortened(target.names[0]), parse_math=False)
+            left.set_ylabel(shortened(target.names[1]), parse_math=False)
     _draw_gap(right, trace, tol)
-    figure.savefig(path)
+    save(figure, path)
 
 
 def _draw_clouds(ax: Any, Xs: Any, Xt: Any, plan: Any, mapped: Any) -> None:
@@ -78,7 +80,7 @@ def _view(Xs: Any, Xt: Any) -> tuple[Any, str, tuple[str, str]]:
 
 def _draw_couplings(ax: Any, origin: Any, aim: Any, plan: Any) -> None:
     """Lines for the strongest coupling of each source and of each target, the heavier the darker."""
-    collections = require_extra("matplotlib.collections", extra="cli", purpose="the picture")
+    collections = require_extra("matplotlib.collections", extra="plot", purpose="the picture")
     n, m = plan.shape
     rows = np.r_[np.arange(n), plan.argmax(axis=0)]
     columns = np.r_[plan.argmax(axis=1), np.arange(m)]

@@ -12,14 +12,17 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from condgrad import _checks
-from condgrad.cli.files import Table, file_of, read_labels, read_matrix, read_points, read_vector
+from condgrad.cli.memory import require_memory_for_plan
 from condgrad.cli.outcome import BadInput
-from condgrad.cli.transport_memory import require_memory_for_plan
+from condgrad.cli.point_files import Points, file_of, read_labels, read_matrix, read_points, read_vector
 from condgrad.transport import GroupLasso, Laplacian
 from condgrad.transport.regularizers import Regularizer
 
 ENTROPY_SHARE = 0.02
 """The default entropy, as a share of the median cost: plans stay sharp and are found in seconds."""
+
+LARGEST = 1e300
+"""Beyond this, sums of costs leave the range of floats."""
 
 
 class Metric(StrEnum):
@@ -46,6 +49,9 @@ class Files:
     def named(self) -> dict[str, Path]:
         return {name: path for name, path in vars(self).items() if path is not None}
 
+    def on_disk(self) -> list[Path]:
+        return [file_of(path) for path in self.named().values()]
+
     def facts(self) -> dict[str, Any]:
         """Names and sizes, for the record."""
         return {name: {"file": str(path), "bytes": file_of(path).stat().st_size} for name, path in self.named().items()}
@@ -60,6 +66,8 @@ class Wishes:
     laplacian: float | None
     neighbors: int
     groups: float | None
+    drop: tuple[str, ...] = ()
+    """Columns of the clouds to leave out."""
 
     def __post_init__(self) -> None:
         for option in ("entropy", "laplacian", "groups"):
@@ -78,8 +86,8 @@ class Problem:
     entropy: float
     entropy_from: str
     regularizers: Sequence[Regularizer]
-    source: Table | None
-    target: Table | None
+    source: Points | None
+    target: Points | None
 
 
 def checked(option: str, value: float) -> float:
@@ -93,8 +101,12 @@ def checked(option: str, value: float) -> float:
 def read_problem(files: Files, wishes: Wishes) -> Problem:
     """The problem in the files, checked as a whole."""
     _check_names(files, wishes)
-    source = None if files.source is None else read_points(files.source)
-    target = None if files.target is None else read_points(files.target)
+    source = None if files.source is None else read_points(files.source, drop=wishes.drop)
+    target = None if files.target is None else read_points(files.target, drop=wishes.drop)
+    there = frozenset().union(*(points.dropped for points in (source, target) if points is not None))
+    for column in wishes.drop:
+        if column not in there:
+            raise BadInput(f"--drop {column}: neither {files.source} nor {files.target} has such a column")
     cost = _cost(files, wishes.metric, source, target)
     a, b = _weights(files, cost)
     entropy, entropy_from = _entropy(cost, wishes.entropy)
@@ -111,9 +123,11 @@ def _check_names(files: Files, wishes: Wishes) -> None:
         raise BadInput("--laplacian needs to know which points are neighbours: give SOURCE and TARGET beside --cost")
     if (files.labels is None) != (wishes.groups is None):
         raise BadInput("--labels FILE and --groups WEIGHT go together: give both or neither")
+    if wishes.drop and files.source is None:
+        raise BadInput("--drop leaves out columns of SOURCE and TARGET: give both, or leave it out")
 
 
-def _cost(files: Files, metric: Metric, source: Table | None, target: Table | None) -> Any:
+def _cost(files: Files, metric: Metric, source: Points | None, target: Points | None) -> Any:
     if files.cost is None:
         return _distances(files, metric, source, target)
     cost = read_matrix(files.cost)
@@ -123,11 +137,13 @@ def _cost(files: Files, metric: Metric, source: Table | None, target: Table | No
                 f"{files.cost} has {cost.shape[axis]} {what} and {file} has {len(points.values)} points: "
                 "a cost has a row for each source and a column for each target"
             )
+    if np.abs(cost).max() > LARGEST:
+        raise BadInput(f"{files.cost} holds costs beyond {LARGEST:g}: choose a larger unit")
     _check_room(*cost.shape)
     return cost
 
 
-def _distances(files: Files, metric: Metric, source: Table | None, target: Table | None) -> Any:
+def _distances(files: Files, metric: Metric, source: Points | None, target: Points | None) -> Any:
     assert source is not None, "without a cost there are two clouds"
     assert target is not None, "without a cost there are two clouds"
     Xs, Xt = source.values, target.values
@@ -139,8 +155,8 @@ def _distances(files: Files, metric: Metric, source: Table | None, target: Table
     _check_room(len(Xs), len(Xt))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         cost = cdist(Xs, Xt, metric=str(metric))
-    if not np.isfinite(cost).all():
-        i, j = np.argwhere(~np.isfinite(cost))[0]
+    if not (cost <= LARGEST).all():
+        i, j = np.argwhere(~(cost <= LARGEST))[0]
         raise BadInput(
             f"the {metric} cost from row {i + 1} of {files.source} to row {j + 1} of {files.target} is {cost[i, j]}: "
             "rescale the coordinates or choose another --metric"
@@ -196,7 +212,7 @@ def _entropy(cost: Any, wish: float | None) -> tuple[float, str]:
     return 1.0, "1, as all costs are equal"
 
 
-def _regularizers(wishes: Wishes, labels: Any, source: Table | None, target: Table | None) -> list[Regularizer]:
+def _regularizers(wishes: Wishes, labels: Any, source: Points | None, target: Points | None) -> list[Regularizer]:
     wanted: list[Regularizer] = []
     if wishes.laplacian and source is not None and target is not None:
         wanted.append(Laplacian(source.values, target.values, weight=wishes.laplacian, neighbors=wishes.neighbors))

@@ -8,7 +8,7 @@ from html import escape
 from types import MappingProxyType
 from urllib.parse import quote
 
-from condgrad.paper.chapters import Chapter, Claim, Figure, Panel, Table, Verdict
+from condgrad.paper.chapters import LEGEND, Chapter, Claim, Figure, Panel, Table, Verdict
 from condgrad.paper.interactive import sample
 from condgrad.paper.solvers import STYLES
 from condgrad.paper.strokes import NOT_MEASURED, Stroke, legend, strokes
@@ -62,6 +62,7 @@ def claims(chapters: Sequence[Chapter]) -> str:
     )
     return (
         '<section id="claims" aria-labelledby="claims-title"><h2 id="claims-title">The claims of the paper</h2>'
+        f'<p class="prose">{escape(LEGEND)}</p>'
         f'<table class="claims" role="table"><thead role="rowgroup"><tr role="row">{head}</tr></thead>{"".join(groups)}'
         "</table></section>"
     )
@@ -108,7 +109,7 @@ def colophon(*, facts: Mapping[str, str], machine: Mapping[str, str]) -> str:
         '<section id="reproduce" aria-labelledby="reproduce-title"><h2 id="reproduce-title">Reproduce</h2>'
         '<p class="prose">Times depend on the machine; iterations, values and bounds hardly do. The same numbers are '
         "in <code>results.json</code> and <code>curves.csv</code> beside this page. To measure again:</p>"
-        f'<pre tabindex="0"><code>pip install "condgrad[cli]"\n{escape(command)}</code></pre>'
+        f'<pre tabindex="0"><code>pip install "condgrad[cli,bench]"\n{escape(command)}</code></pre>'
         f'<div class="columns">{_facts("Run", rest)}{_facts("Machine and versions", machine)}</div></section>'
     )
 
@@ -125,8 +126,8 @@ def _tally(chapters: Sequence[Chapter]) -> str:
 
 def _badge(verdict: Verdict, *, count: int | None = None) -> str:
     name, sign = BADGES[verdict]
-    number = "" if count is None else f"<b>{count}</b> "
-    return f'<span class="badge {name}"><span aria-hidden="true">{sign}</span> {number}{verdict.value}</span>'
+    words = verdict.value if count is None else f"<b>{count}</b> {verdict.said_of(count)}"
+    return f'<span class="badge {name}"><span aria-hidden="true">{sign}</span> {words}</span>'
 
 
 def _claim(claim: Claim) -> str:

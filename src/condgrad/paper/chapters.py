@@ -6,6 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from condgrad.paper.words import power
+
+ROUNDING = 1e-12
+"""A bound may be above F* by so much, for F itself is computed in floats."""
+
+TOO_FEW = 0.25
+"""A claim that at most this share of its cases bears out fails."""
+
+LEGEND = (
+    "A claim holds where all of its cases (draws, runs, pairs of solvers) bear it out, fails where at most a quarter "
+    "of them do, and holds in part between."
+)
+
 
 class Verdict(Enum):
     """What became of a claim."""
@@ -14,6 +27,23 @@ class Verdict(Enum):
     IN_PART = "holds in part"
     FAILS = "fails"
     UNTESTED = "not tested"
+
+    @classmethod
+    def of(cls, borne_out: int, cases: int, *, in_part: int | None = None) -> Verdict:
+        """Holds where all cases bear a claim out, fails where at most a quarter do, holds in part between.
+
+        Where a claim has a weaker reading, `in_part` cases bear that out, and decide between the latter two.
+        """
+        if cases == 0:
+            return cls.UNTESTED
+        if borne_out == cases:
+            return cls.HOLDS
+        return cls.IN_PART if (borne_out if in_part is None else in_part) > TOO_FEW * cases else cls.FAILS
+
+    def said_of(self, count: int) -> str:
+        """The verdict on so many claims, such as "fails" for one and "fail" for two."""
+        several = {Verdict.HOLDS: "hold", Verdict.IN_PART: "hold in part", Verdict.FAILS: "fail"}
+        return self.value if count == 1 else several.get(self, self.value)
 
 
 @dataclass(frozen=True)
@@ -24,6 +54,19 @@ class Claim:
     measured: str
     verdict: Verdict
     why: str
+
+    @classmethod
+    def untested(cls, claim: str, why: str) -> Claim:
+        return cls(claim, "Nothing: the runs that it needs are missing.", Verdict.UNTESTED, why)
+
+    @classmethod
+    def of_bounds(cls, claim: str, *, bounds: int, excess: float, why: str) -> Claim:
+        """A claim about certificates; `excess` is by how much the highest bound is above F*."""
+        side = "above" if excess > 0.0 else "below"
+        measured = f"{bounds:,} bounds proved, the highest {power(abs(excess))} {side} the best value known."
+        if excess <= ROUNDING:
+            return cls(claim, measured, Verdict.HOLDS, why)
+        return cls(claim, measured, Verdict.FAILS, "A bound above F* is an error of this library: please report it.")
 
 
 @dataclass(frozen=True)

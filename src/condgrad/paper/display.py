@@ -1,8 +1,9 @@
-"""What a person sees while a run goes on: bars on a terminal, one plain line for each piece elsewhere."""
+"""What a person sees while a run goes on: bars on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -12,9 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from condgrad.paper.pieces import Curve, Piece
+from condgrad.paper.words import ending
 
 DOUBT_SECONDS = 5.0
 """How many seconds of work it takes to believe the observed ratio as much as the expected one."""
+
+QUIET_SECONDS = 5.0
+"""A log has no line sooner than this after the last one, unless a piece failed or was skipped."""
 
 
 class Estimate:
@@ -64,17 +69,20 @@ class Display(Protocol):
 
 
 class PlainDisplay:
-    """One line for each finished piece, for logs and pipes."""
+    """A line every few seconds, for logs and pipes; what failed or was skipped has its own, and a count ends it."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._estimate = Estimate(0.0)
-        self._began = 0.0
-        self._done, self._count = 0, 0
+        self._began = self._last_line = time.perf_counter()
+        self._first = self._began
+        self._endings: Counter[str] = Counter()
+        self._count = 0
 
     def begin(self, expected: float, todo: Mapping[str, int], total: Mapping[str, int]) -> None:
         self._estimate = Estimate(expected)
         self._count = sum(todo.values())
+        self._first = self._last_line = time.perf_counter()
 
     def start(self, experiment: str, piece: Piece) -> None:
         self._began = time.perf_counter()
@@ -83,15 +91,22 @@ class PlainDisplay:
     def finish(self, experiment: str, piece: Piece, curve: Curve) -> None:
         now = time.perf_counter()
         self._estimate.finish(now)
-        self._done += 1
+        self._endings[ending(curve.status)] += 1
+        if curve.status not in ("FAILED", "SKIPPED") and now - self._last_line < QUIET_SECONDS:
+            return
+        self._last_line = now
         left = clock(self._estimate.seconds_left(now))
         self.say(
-            f"[{self._done}/{self._count}] {experiment}: {piece.label}: {curve.status.lower().replace('_', ' ')}, "
+            f"[{self._endings.total()}/{self._count}] {experiment}: {piece.label}: {ending(curve.status)}, "
             f"{now - self._began:.1f} s, about {left} left"
         )
 
     def end(self) -> None:
-        pass
+        if not self._count:
+            return
+        how = ", ".join(f"{count} {word}" for word, count in self._endings.most_common())
+        took = clock(time.perf_counter() - self._first)
+        self.say(f"{self._endings.total()} of {self._count} pieces done in {took}{f': {how}' if how else ''}")
 
     def say(self, sentence: str) -> None:
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from condgrad.datasets import REGIMES
 from condgrad.minimize import minimize
@@ -23,6 +22,7 @@ from condgrad.paper.elastic_net_chapter import microarray_chapter, toy_chapter
 from condgrad.paper.elastic_net_curves import TOLERANCE, kept
 from condgrad.paper.elastic_net_data import TEST_SHARE, Samples, Split, microarrays, stratified, toy
 from condgrad.paper.hyper_parameters import Choice, Grid, choose
+from condgrad.paper.machine import one_thread
 from condgrad.paper.pieces import Curve, Piece, Scale
 from condgrad.paper.solvers import SOLVERS
 from condgrad.problem import Simple, Smooth
@@ -101,8 +101,7 @@ class Problem:
 
 def solve(problem: Problem, solver: str, cap: float) -> Result:
     """One run of a solver on one thread, after a short one that is not timed."""
-    # the products are so small that on a busy machine threads wait for each other, up to a hundred times as long
-    with threadpool_limits(limits=1):
+    with one_thread():
         (f, g), (method, step) = problem.parts, METHODS[solver]
         start = np.zeros(problem.data.X_train.shape[1])
         run = partial(minimize, f, g, start, method=method, step=step, stop=FixedPoint(TOLERANCE))
@@ -159,11 +158,6 @@ def _piece(experiment: str, problem: Problem, solver: str, cap: float) -> Piece:
     )
 
 
-def _seeds(scale: Scale) -> range:
-    """A quick run has one draw."""
-    return range(1 if scale.quick else scale.seeds)
-
-
 @dataclass(frozen=True)
 class Toy:
     """Figure 2: three regimes of the toy problem; and how CGS and SPG depend on the ridge in one of them."""
@@ -178,7 +172,7 @@ class Toy:
     swept_radius: float = 4.0
 
     def pieces(self, scale: Scale) -> list[Piece]:
-        cap, seeds = self.cap.at(scale), _seeds(scale)
+        cap, seeds = self.cap.at(scale), range(scale.seeds)
         race = [self._race(regime, seed) for regime in self.regimes for seed in seeds]
         sweep = [self._sweep(ratio, seed) for ratio in self.swept_ratios for seed in seeds]
         return [*pieces_of(self.name, race, METHODS, cap), *pieces_of(self.name, sweep, SWEPT, cap)]
@@ -210,7 +204,7 @@ class Microarrays:
 
     def pieces(self, scale: Scale) -> list[Piece]:
         found = microarrays(self.patience)
-        problems = [self._problem(samples, seed) for samples in found for seed in _seeds(scale)]
+        problems = [self._problem(samples, seed) for samples in found for seed in range(scale.seeds)]
         return pieces_of(self.name, problems, METHODS, self.cap.at(scale))
 
     def chapter(self, curves: Sequence[Curve]) -> Chapter:

@@ -19,10 +19,10 @@ from condgrad.paper.elastic_net_curves import (
     median_reached,
     reached,
 )
-from condgrad.paper.elastic_net_words import count, duration, listed
 from condgrad.paper.hyper_parameters import TIE_RULE
 from condgrad.paper.pieces import Curve
 from condgrad.paper.solvers import SOLVERS
+from condgrad.paper.words import count, duration, listed
 
 RESIDUAL = "|P(x - ∇F(x)) - x|∞"
 READING = (
@@ -149,16 +149,16 @@ def _speed_table(race: Sequence[Curve]) -> Table:
     for problem, solvers in by_problem(race).items():
         for solver in (solver for solver in SOLVERS if solver in solvers):
             curves = solvers[solver]
-            limit = _limit(curves)
+            late = _later_than(curves)
             rough, fine = (median_reached(curves, level) for level in (ROUGH, TOLERANCE))
             there = sum(reached(curve, TOLERANCE).seconds < math.inf for curve in curves)
             rows.append(
                 [
                     problem,
                     SOLVERS[solver].label,
-                    duration(rough.seconds, limit=limit),
+                    duration(rough.seconds, never=late),
                     count(rough.iteration),
-                    duration(fine.seconds, limit=limit),
+                    duration(fine.seconds, never=late),
                     count(fine.iteration),
                     f"{there} of {len(curves)}",
                 ]
@@ -195,9 +195,10 @@ def _choice_table(race: Sequence[Curve]) -> Table:
     )
 
 
-def _limit(curves: Sequence[Curve]) -> float | None:
-    """The least time limit of those that met it."""
-    return min((curve.facts["time_limit"] for curve in curves if curve.status == "TIME_LIMIT"), default=None)
+def _later_than(curves: Sequence[Curve]) -> str:
+    """What is known of a time that never came: the least time limit of those that met it."""
+    limits = [curve.facts["time_limit"] for curve in curves if curve.status == "TIME_LIMIT"]
+    return f"> {duration(min(limits))}" if limits else "never"
 
 
 def _spread(race: Sequence[Curve]) -> str:
@@ -239,7 +240,7 @@ def _summary(race: Sequence[Curve], where: str) -> str:
         return "Not measured yet."
     told = [f"{SOLVERS[s].label} {duration(seconds)}" for s, seconds in medians.items() if seconds < math.inf]
     never = [SOLVERS[s].label for s, seconds in medians.items() if seconds == math.inf]
-    late = f" Not there within the limits in the median: {'; '.join(never)}." if never else ""
+    late = f" In the median not there within the limits: {'; '.join(never)}." if never else ""
     order = "; ".join(told) or "none got there"
     return f"Over all {where} the median time to an optimality condition of 1e-5: {order}.{late}"
 

@@ -1,6 +1,6 @@
 """The claims of section 3.2, judged by the curves.
 
-A claim about draws holds where all of them bear it out, in part where some do, and fails where none does.
+The cases of a claim are draws: see `condgrad.paper.chapters.Verdict.of` for how many must bear it out.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from statistics import geometric_mean, median
 from typing import NamedTuple
 
-from condgrad.paper.chapters import Claim, Verdict
+from condgrad.paper.chapters import LEGEND, Claim, Verdict
 from condgrad.paper.elastic_net_curves import ROUGH, TOLERANCE, Draw, best_residual, draws, measured, reached
-from condgrad.paper.elastic_net_words import duration, listed, share, takes, times
 from condgrad.paper.pieces import Curve
 from condgrad.paper.solvers import SOLVERS
+from condgrad.paper.words import duration, factor, listed, power, share, takes
 
 FAR = 2.0
 """How many times faster is "far more efficient"."""
@@ -26,9 +26,8 @@ FIRST_ITERATIONS = range(1, 11)
 RIVALS = ("cgs-armijo", "cgs-open-loop", "spg", "pqn")
 """Whom the paper compares CG with."""
 RULE = (
-    "A claim holds where every draw bears it out, in part where some do, fails where none does. "
-    f"“Far” is {FAR:g} times or more, “on par” at most {PAR:g} times slower; a solver that never reached the level "
-    "counts as slower than any that did."
+    f"{LEGEND} “Far” is {FAR:g} times or more, “on par” at most {PAR:g} times slower; a solver that never reached the "
+    "level counts as slower than any that did."
 )
 NOT_MEASURED = "The curves that it needs were not measured."
 
@@ -44,11 +43,10 @@ class Tally(NamedTuple):
 
 
 def verdict(*tallies: Tally) -> Verdict:
-    """Holds where all draws bear it out, in part where some do."""
-    seen, total = sum(tally.seen for tally in tallies), sum(tally.total for tally in tallies)
-    if total == 0 or any(tally.total == 0 for tally in tallies):
+    """On all tallies together; untested where one of them is of nothing."""
+    if any(tally.total == 0 for tally in tallies):
         return Verdict.UNTESTED
-    return Verdict.HOLDS if seen == total else Verdict.IN_PART if seen else Verdict.FAILS
+    return Verdict.of(sum(tally.seen for tally in tallies), sum(tally.total for tally in tallies))
 
 
 def toy_claims(race: Sequence[Curve], sweep: Sequence[Curve]) -> list[Claim]:
@@ -92,7 +90,6 @@ def _seen(values: Sequence[float], test: Callable[[float], bool]) -> Tally:
 def _cg(all_draws: Sequence[Draw]) -> Claim:
     complete = [draw for draw in all_draws if "cg" in draw and any(rival in draw for rival in RIVALS)]
     last = Tally(sum(_is_last(draw) for draw in complete), len(complete))
-    verdict_ = verdict(last)
     text = NOT_MEASURED
     if complete:
         rough = Tally(sum(reached(draw["cg"], ROUGH).seconds < math.inf for draw in complete), len(complete))
@@ -100,14 +97,16 @@ def _cg(all_draws: Sequence[Draw]) -> Claim:
         best = median(best_residual(draw["cg"]) for draw in complete)
         text = (
             f"CG is the last in {last}. It reached 1e-2 in {rough} and 1e-5 in {fine}; the median of its best "
-            f"residuals is {best:.1e}."
+            f"residuals is {power(best, 1)}."
         )
+    found = verdict(last)
+    beyond = " That is its worst case: on these draws others are slower still." if found is Verdict.FAILS else ""
     return Claim(
         "The conditional gradient algorithm performs very poorly, whatever the setting.",
         text,
-        verdict_,
+        found,
         "It moves towards one vertex of the ball at a time, that is one coordinate, and gives up the strong convexity "
-        "of the ridge by linearising it, which leaves a rate of O(1/k) in general.",
+        f"of the ridge by linearising it, which leaves a rate of O(1/k) in general.{beyond}",
     )
 
 
@@ -200,7 +199,8 @@ def parity(sweep: Sequence[Curve]) -> str:
     late = [share(ridge) for ridge, ratio in points if ratio == math.inf]
     ends = (
         f"In the sweep CGS {f'does not get there in time at ridge {listed(late)}, ' if late else ''}takes "
-        f"{times(worst)} the iterations of SPG at ridge {share(least)} and {times(best)} at {share(largest)}"
+        f"{factor(worst)} times the iterations of SPG at ridge {share(least)} and {factor(best)} times at "
+        f"{share(largest)}"
     )
     level = [ridge for i, (ridge, _) in enumerate(points) if all(ratio <= PAR for _, ratio in points[i:])]
     where = f"at most {PAR:g} times from {share(min(level))} on" if level else f"nowhere as few as {PAR:g} times"
@@ -217,8 +217,8 @@ def _open_loop(all_draws: Sequence[Draw]) -> Claim:
         "CGS with 2/(k+2) is globally less efficient than CGS with line search and SPG, but better in the first "
         "iterations.",
         f"It is behind both at 1e-5 in {later}. Over iterations 1 to {FIRST_ITERATIONS[-1]} its residual is below "
-        f"that of CGS with Armijo in {better['cgs-armijo']} (median ratio {median(early['cgs-armijo']):.2g}) and "
-        f"below that of SPG in {better['spg']} (median ratio {median(early['spg']):.2g}). It is at 1e-2 before "
+        f"that of CGS with Armijo in {better['cgs-armijo']} (median ratio {factor(median(early['cgs-armijo']))}) and "
+        f"below that of SPG in {better['spg']} (median ratio {factor(median(early['spg']))}). It is at 1e-2 before "
         f"CGS with Armijo in {rough}, which is not part of the verdict."
         if three
         else NOT_MEASURED,

@@ -11,6 +11,7 @@ import numpy as np
 
 from condgrad.paper.chapters import Line
 from condgrad.paper.pieces import Curve
+from condgrad.paper.reading import first_at, thinned
 
 ROUGH, TOLERANCE = 1e-2, 1e-5
 LEVELS = (1e-1, ROUGH, 1e-3, 1e-4, TOLERANCE)
@@ -39,9 +40,8 @@ def kept(residuals: Any) -> Any:
     size = len(residuals)
     if size == 0:
         return np.zeros(0, dtype=np.int64)
-    spread = np.round(np.geomspace(1, size, MOST_POINTS)).astype(np.int64) - 1
-    firsts = [hits[0] for level in LEVELS if (hits := np.flatnonzero(residuals <= level)).size]
-    return np.unique(np.concatenate([spread, np.array([0, np.argmin(residuals), size - 1, *firsts], dtype=np.int64)]))
+    firsts = [first for level in LEVELS if (first := first_at(residuals, level)) is not None]
+    return np.unique(np.concatenate([thinned(size, MOST_POINTS), [np.argmin(residuals), *firsts]]))
 
 
 def measured(curves: Iterable[Curve]) -> list[Curve]:
@@ -67,9 +67,8 @@ def by_problem(curves: Iterable[Curve]) -> dict[str, dict[str, list[Curve]]]:
 
 def reached(curve: Curve, level: float) -> Point:
     """When the residual first met a level."""
-    residuals, columns = np.asarray(curve.columns["residual"], dtype=float), curve.columns
-    hits = np.flatnonzero(residuals <= level)
-    return Point(columns["iteration"][hits[0]], columns["seconds"][hits[0]]) if hits.size else NEVER
+    first = first_at(curve.columns["residual"], level)
+    return NEVER if first is None else Point(curve.columns["iteration"][first], curve.columns["seconds"][first])
 
 
 def best_residual(curve: Curve) -> float:

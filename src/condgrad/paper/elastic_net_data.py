@@ -102,7 +102,7 @@ def stand_in(missing: Mapping[str, str]) -> Samples:
 
     X, y = load_breast_cancer(return_X_y=True)
     names = " and ".join(missing)
-    reasons = " ".join(f"{why}. To get it, {LOADERS[name].remedy}." for name, why in missing.items())
+    reasons = " ".join(f"{why}. To get them, {LOADERS[name].remedy}." for name, why in missing.items())
     return Samples(
         name=f"breast cancer (stand-in for {names})",
         X=X,

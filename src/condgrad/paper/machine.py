@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import importlib
 import os
 import platform
 import subprocess
@@ -114,10 +114,11 @@ def usable_cores() -> int:
 
 def thread_pools() -> dict[str, int]:
     """How many threads each numerical library loaded now may use."""
-    # comes with scikit-learn, but nothing should end for want of it; it has no type hints
+    # comes with scikit-learn, but nothing should end for want of it
     try:
-        threadpoolctl: Any = importlib.import_module("threadpoolctl")
-        pools = threadpoolctl.threadpool_info()
+        from threadpoolctl import threadpool_info
+
+        pools = threadpool_info()
     except Exception:
         return {}
     counts: dict[str, int] = {}
@@ -125,6 +126,14 @@ def thread_pools() -> dict[str, int]:
         name = "OpenMP" if pool["user_api"] == "openmp" else f"BLAS ({pool['internal_api']})"
         counts[name] = max(counts.get(name, 0), int(pool["num_threads"]))
     return counts
+
+
+def one_thread() -> contextlib.AbstractContextManager[Any]:
+    """One BLAS thread, the same for all solvers: at these sizes several wait for each other most of the time."""
+    from threadpoolctl import threadpool_limits
+
+    limits: contextlib.AbstractContextManager[Any] = threadpool_limits(1)
+    return limits
 
 
 def memory_gb() -> float | None:

@@ -67,7 +67,8 @@
     }
     const place = log ? Math.log10 : (value) => value;
     const length = place(most) - place(least) || 1;
-    return { length, at: (value) => (value === null || (log && value <= 0) ? NaN : (place(value) - place(least)) / length) };
+    const powers = log ? Math.floor(place(most)) - Math.ceil(place(least)) + 1 : 0;
+    return { length, powers, at: (value) => (value === null || (log && value <= 0) ? NaN : (place(value) - place(least)) / length) };
   }
 
   /** The points that carry a marker: evenly along the line as it is seen, each solver's a little further on. */
@@ -124,12 +125,16 @@
       type, automargin: true, zeroline: false, showline: true, linecolor: color("--axis"), gridcolor: color("--grid"),
       ticks: "outside", ticklen: 4, tickcolor: color("--axis"), exponentformat: "power", nticks: name === "x" ? 6 : 7,
       minexponent: 4, uirevision: `${type}${state.resets}`, title: name === "x" ? { text: plain(panel.x), standoff: 8 } : {},
-      ...(type === "log" ? decades(extent(state, panel, name).length) : {}),
+      ...(type === "log" ? decades(extent(state, panel, name)) : {}),
     };
   }
 
-  /** Whole powers of ten, about six of them; plotly writes them a quarter larger than other ticks. */
-  const decades = (length) => (length >= 1 ? { dtick: Math.ceil(length / 7), tickfont: { size: 9.6 } } : {});
+  /** Whole powers of ten, about six of them; plotly writes them a quarter larger than other ticks. Where there are fewer
+      than three, twos and fives as well: plotly takes them where there is a tick for about half a decade. */
+  function decades({ length, powers }) {
+    if (powers >= 3) return { dtick: Math.ceil(length / 7), tickfont: { size: 9.6 } };
+    return length >= 1 ? { nticks: Math.round(length / 0.45), tickfont: { size: 11 } } : {};
+  }
 
   function level(state, panel) {
     const log = axisType(state, panel, "y") === "log";

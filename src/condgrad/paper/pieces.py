@@ -63,7 +63,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much to do: `quick` for a look within a minute, `seeds` for the draws of random problems."""
+    """How much to do: `quick` for smaller problems and less time for each, `seeds` for the draws of random ones."""
 
     quick: bool = False
     seeds: int = 3

@@ -6,10 +6,10 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from condgrad.paper.chapters import Chapter, Claim, Table
+from condgrad.paper.chapters import Chapter
 from condgrad.paper.pieces import Curve
 
 KEYS = ("experiment", "problem", "solver", "seed")
@@ -32,7 +32,7 @@ def curves_csv(parts: Sequence[Part]) -> str:
     names = {name for part in parts for curve in part.curves for name in curve.columns}
     measured = [*FIRST, *sorted(names.difference(FIRST))]
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text)
     writer.writerow([*KEYS, *measured])
     for part in parts:
         for curve in part.curves:
@@ -60,21 +60,12 @@ def _experiment(part: Part) -> dict[str, Any]:
         "name": part.experiment,
         "title": chapter.title,
         "summary": chapter.summary,
-        "claims": [_claim(claim) for claim in chapter.claims],
-        "tables": [_table(table) for table in chapter.tables],
+        "claims": [asdict(claim) | {"verdict": claim.verdict.value} for claim in chapter.claims],
+        "tables": [asdict(table) for table in chapter.tables],
         "notes": list(chapter.notes),
         "settings": dict(chapter.settings),
         "curves": [_curve(curve) for curve in part.curves],
     }
-
-
-def _claim(claim: Claim) -> dict[str, str]:
-    return {"claim": claim.claim, "measured": claim.measured, "verdict": claim.verdict.value, "why": claim.why}
-
-
-def _table(table: Table) -> dict[str, Any]:
-    rows = [list(row) for row in table.rows]
-    return {"title": table.title, "columns": list(table.columns), "rows": rows, "note": table.note}
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

@@ -6,10 +6,8 @@ import contextlib
 import dataclasses
 import datetime
 import logging
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,14 +16,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from condgrad.paper.chapters import Chapter, Figure
+from condgrad.paper.chapters import Chapter
 from condgrad.paper.display import Display
 from condgrad.paper.machine import this_machine, versions
 from condgrad.paper.page import render
 from condgrad.paper.pieces import Curve, Experiment, Piece, Scale
 from condgrad.paper.results import Part, curves_csv, summary
 from condgrad.paper.static import draw
-from condgrad.paper.store import Found, Lookup, Store, as_json, curve_of, plain, record_of, write_whole
+from condgrad.paper.store import Found, Lookup, Store, curve_of, record_of
+from condgrad.paper.whole_files import json_text, plain, write_whole
+from condgrad.paper.words import told
 
 FAILED = "FAILED"
 TITLE = "Generalized conditional gradient: the paper's experiments, measured again"
@@ -185,13 +185,8 @@ def _done(experiment: Experiment, piece: Piece) -> Curve:
             seed=seed if isinstance(seed, int) else 0,
             columns={},
             status=FAILED,
-            note=_sentence(error),
+            note=told(error),
         )
-
-
-def _sentence(error: Exception) -> str:
-    first = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 @contextlib.contextmanager
@@ -226,10 +221,10 @@ def _part(experiment: Experiment, curves: Sequence[Curve], pieces: Sequence[Piec
     # the other chapters, hours of work perhaps, should not be lost with this one
     except Exception as error:
         _LOG.info("the chapter of %s failed", experiment.name, exc_info=True)
-        sentence = f"This chapter could not be written: {_sentence(error)}"
+        sentence = f"This chapter could not be written: {told(error)}"
         chapter = Chapter(name=experiment.name, title=experiment.name, summary=sentence)
         notes.append(
-            f"{experiment.name}: the chapter failed: {_sentence(error)}; where older code left pieces, --fresh may help"
+            f"{experiment.name}: the chapter failed: {told(error)}; where older code left pieces, --fresh may help"
         )
     chapter = dataclasses.replace(chapter, notes=[*chapter.notes, *notes])
     return Part(experiment.name, chapter, curves, failures=tuple(notes))
@@ -238,7 +233,7 @@ def _part(experiment: Experiment, curves: Sequence[Curve], pieces: Sequence[Piec
 def _written(parts: Sequence[Part], out: Path, *, quick: bool, command: str) -> Outcome:
     """The files of a run; the page comes last, so that where it is new, all is."""
     chapters = [part.chapter for part in parts]
-    figures = _drawn([figure for chapter in chapters for figure in chapter.figures], out)
+    figures = [path for chapter in chapters for figure in chapter.figures for path in draw(figure, out)]
     machine = this_machine()
     facts = {
         "command": command,
@@ -251,7 +246,7 @@ def _written(parts: Sequence[Part], out: Path, *, quick: bool, command: str) -> 
     }
     results = plain(summary(parts, facts))
     write_whole(out / "curves.csv", curves_csv(parts))
-    write_whole(out / "results.json", as_json(results))
+    write_whole(out / "results.json", json_text(results))
     page = out / "report.html"
     write_whole(page, render(chapters, title=TITLE, facts=_words(results), machine=machine.described() | versions()))
     return Outcome(parts, results, page, figures, results["failures"])
@@ -262,13 +257,3 @@ def _words(results: Mapping[str, Any]) -> dict[str, str]:
     seeds = ", ".join(map(str, results["seeds"]))
     scale = "quick" if results["quick"] else "full"
     return {"command": results["command"], "date": results["date"], "scale": scale, "seeds": seeds}
-
-
-def _drawn(figures: Sequence[Figure], out: Path) -> list[Path]:
-    """The figures as pictures; they appear whole or not at all."""
-    folder = Path(tempfile.mkdtemp(prefix=".figures-", dir=out))
-    try:
-        made = [path for figure in figures for path in draw(figure, folder)]
-        return [path.replace(out / path.name) for path in made]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

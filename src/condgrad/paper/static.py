@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Sequence
@@ -14,19 +15,20 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullFormatter
 
 from condgrad.paper.chapters import Figure, Panel
 from condgrad.paper.solvers import STYLES
 from condgrad.paper.strokes import NOT_MEASURED, Stroke, floor, legend, positive, power_of_ten, strokes
+from condgrad.paper.whole_files import write_whole
 
 DOTS_PER_INCH = 200
 PAGE_WIDTH, ALONE, NARROW, PANEL_HEIGHT, LETTER = 7.0, 5.0, 2.5, 2.6, 0.078
 """Inches: panels share the width of a page, so that the letters need no magnifying glass in print."""
 
 FEW_POINTS = 8
-SHORT_AXIS = 30.0
-"""Last to first: below this, powers of ten alone would leave a logarithmic axis nearly without ticks."""
+FEW_POWERS = 3
+"""With fewer powers of ten than this on it, a logarithmic axis has ticks between them."""
 INK, FAINT = "#24292f", "#d8dde3"
 DASHES = MappingProxyType(
     {"solid": "-", "dash": (0, (4.5, 1.8)), "dot": (0, (1.1, 1.4)), "dashdot": (0, (5.5, 1.5, 1.1, 1.5))}
@@ -99,10 +101,13 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
     defaults = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith("backend")}
     with matplotlib.rc_context({**defaults, **SETTINGS}):
         canvas = sketch(figure)
-        png, pdf = folder / f"{figure.name}.png", folder / f"{figure.name}.pdf"
-        canvas.savefig(png, dpi=DOTS_PER_INCH, metadata={"Title": figure.title})
-        canvas.savefig(pdf, metadata={"Title": figure.title, "CreationDate": None})
-    return [png, pdf]
+        png, pdf = io.BytesIO(), io.BytesIO()
+        canvas.savefig(png, format="png", dpi=DOTS_PER_INCH, metadata={"Title": figure.title})
+        canvas.savefig(pdf, format="pdf", metadata={"Title": figure.title, "CreationDate": None})
+    made = {folder / f"{figure.name}.png": png, folder / f"{figure.name}.pdf": pdf}
+    for path, picture in made.items():
+        write_whole(path, picture.getvalue())
+    return list(made)
 
 
 def sketch(figure: Figure) -> Canvas:
@@ -175,14 +180,22 @@ def _scales(axes: Any, panel: Panel) -> None:
             continue
         getattr(axes, f"set_{axis.axis_name}scale")("log")
         low, high = axis.get_view_interval()
-        if high >= SHORT_AXIS * low:
+        if math.floor(math.log10(high)) - math.ceil(math.log10(low)) + 1 >= FEW_POWERS:
             axis.set_major_locator(LogLocator(numticks=7))
             axis.set_minor_locator(LogLocator(subs="auto", numticks=7))
         else:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high >= 5.0 * low else range(1, 10)))
+            axis.set_major_locator(_close_ticks(high / low))
             axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
         axis.set_minor_formatter(NullFormatter())
         axis.set_tick_params(which="minor", length=2.0)
+
+
+def _close_ticks(ratio: float) -> Locator:
+    """About three to eight ticks at round numbers on a logarithmic axis whose last value is `ratio` times its first."""
+    if ratio < 5.0:
+        return MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
+    multiples = (1.0, 3.0) if ratio >= 30.0 else (1.0, 2.0, 5.0) if ratio >= 10.0 else (1.0, 2.0, 3.0, 5.0, 7.0)
+    return LogLocator(subs=multiples, numticks=20)
 
 
 def _level(axes: Any, level: float) -> None:

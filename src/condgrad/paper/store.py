@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from condgrad.paper.pieces import Curve, Piece
+from condgrad.paper.whole_files import json_text, plain, write_whole
 
 
 class Found(Enum):
@@ -49,7 +48,7 @@ class Store:
         except FileNotFoundError:
             return Lookup(Found.MISSING)
         # a folder or garbage in the place of the file, or a file of another shape: the piece is done again
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             return Lookup(Found.DAMAGED)
         if settings != plain(piece.settings) or made_by != version("condgrad"):
             return Lookup(Found.CHANGED)
@@ -66,7 +65,7 @@ class Store:
             "curve": record_of(curve),
         }
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path(piece), as_json(record, indent=None))
+        write_whole(self._path(piece), json_text(record, indent=None))
 
     def _path(self, piece: Piece) -> Path:
         return self.folder / f"{piece.name}.json"
@@ -109,35 +108,3 @@ def _check_lengths(columns: Mapping[str, Sequence[float]]) -> None:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns of a curve must have equal lengths, got {lengths}")
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it: arrays are lists, what is not finite is null, other objects are their text."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if type(value) in (int, float):
-        return value if math.isfinite(value) else None
-    # NumPy's arrays and numbers
-    return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
-
-
-def as_json(value: Any, *, indent: int | None = 2) -> str:
-    """Strict JSON, which every reader takes."""
-    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write under a temporary name in the same folder, then rename, which is atomic."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise

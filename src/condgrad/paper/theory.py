@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
 from condgrad.minimize import minimize
 from condgrad.paper.chapters import Chapter
+from condgrad.paper.machine import one_thread
 from condgrad.paper.pieces import Curve, Piece, Scale
 from condgrad.paper.theory_chapter import theory_chapter
 from condgrad.paper.theory_problems import COLUMNS, KINDS
-from condgrad.paper.transport_runs import one_thread, traced
+from condgrad.paper.transport_runs import traced
 
 TOLERANCE, NEWTON_TOLERANCE = 1e-14, 1e-13
 SOLVER = {"exact": "cgs-exact", "armijo": "cgs-armijo", "open-loop": "cgs-open-loop", "short": "cgs-short"}
@@ -30,9 +31,7 @@ class Extent:
 FULL = Extent(
     MappingProxyType({"least squares": COLUMNS, "logistic": COLUMNS, "transport": 20, "corner": 5000}), 500, 2.0
 )
-QUICK = Extent(
-    MappingProxyType({"least squares": COLUMNS, "logistic": COLUMNS, "transport": 20, "corner": 5000}), 200, 0.5
-)
+QUICK = replace(FULL, iterations=200, cap=0.5)
 
 
 @dataclass(frozen=True)

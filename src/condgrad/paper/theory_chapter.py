@@ -9,9 +9,10 @@ import numpy as np
 
 from condgrad.paper.chapters import Chapter, Claim, Figure, Line, Panel, Table, Verdict
 from condgrad.paper.pieces import Curve
+from condgrad.paper.reading import thinned
 from condgrad.paper.theory_problems import KINDS
 from condgrad.paper.theory_reading import Rate, rates
-from condgrad.paper.transport_reading import thinned
+from condgrad.paper.words import span
 
 TITLE = "Theory: rates of convergence"
 LEAST_LABEL = "the least that k + 1 entries allow"
@@ -107,33 +108,29 @@ def _bound_claim(claim: str, runs: Sequence[Rate], why: str) -> Claim:
     under = sum(run.share <= 1.0 for run in runs)
     shares = ", ".join(f"{share:.2g} for {name}" for name, share in worst.items())
     measured = f"{under} of {len(runs)} runs stay below. The largest share of the bound: {shares}."
-    if under == len(runs):
-        return Claim(claim, measured, Verdict.HOLDS, why)
     over = ", ".join(sorted({f"{run.problem} ({run.step})" for run in runs if run.share > 1.0}))
-    return Claim(claim, measured, Verdict.IN_PART if under else Verdict.FAILS, f"Above the bound: {over}.")
+    return Claim(claim, measured, Verdict.of(under, len(runs)), f"Above the bound: {over}." if over else why)
 
 
 def linear_claim(runs: Sequence[Rate]) -> Claim:
     """'Linear' needs h_{k+1} <= q h_k with q < 1: asked of the corner, where nothing is strongly convex but F."""
     claim = "The algorithm has a linear convergence rate (abstract and 2.3)."
-    corner = [run for run in runs if run.problem == "corner" and math.isfinite(run.power)]
+    corner = _corner_runs(runs)
     strong = _strong_runs(runs)
     if not corner or not strong:
         return _untested(claim)
-    powers = [run.power for run in corner]
     geometric = sum(_contracts(run) for run in strong)
     measured = (
-        f"|x|^2/2 on the simplex with g = 0: the error falls like k^-{min(powers):.2f} to k^-{max(powers):.2f}, and "
-        f"h_(k+1)/h_k climbs to {max(run.worst_contraction for run in corner):.4f}. With a strongly convex g: "
+        f"|x|^2/2 on the simplex with g = 0: the error falls like {_powers(corner)}, and at the end a step takes off "
+        f"{1.0 - min(run.contractions[-1] for run in corner):.1%} of it at most. With a strongly convex g: "
         f"{geometric} of {len(strong)} runs shrink geometrically, by L/(L + mu) or better at every step."
     )
     why = (
         "What the theorem proves, 2 C/(k + 2), is O(1/k), which is called sublinear. A linear rate needs a strongly "
         "convex g (not F: in the corner F is strongly convex and it does not help)."
     )
-    if all(power >= SUBLINEAR for power in powers):
-        return Claim(claim, measured, Verdict.HOLDS if geometric == len(strong) else Verdict.IN_PART, why)
-    return Claim(claim, measured, Verdict.IN_PART if geometric == len(strong) else Verdict.FAILS, why)
+    steep = sum(run.power >= SUBLINEAR for run in corner)
+    return Claim(claim, measured, Verdict.of(steep + geometric, len(corner) + len(strong)), why)
 
 
 def strong_claim(runs: Sequence[Rate]) -> Claim:
@@ -148,10 +145,12 @@ def strong_claim(runs: Sequence[Rate]) -> Claim:
         for step in LINEAR_STEPS
         if (group := [run for run in strong if run.problem == name and run.step == step])
     ]
-    measured = f"The largest h_(k+1)/h_k: {'; '.join(parts)}."
+    measured = f"{good} of {len(strong)} runs do. The largest h_(k+1)/h_k: {'; '.join(parts)}."
+    over = ", ".join(sorted({f"{run.problem} ({run.step})" for run in strong if not _contracts(run)}))
     why = "The step mu/(L + mu) already contracts so; exact and short steps are at least as good along the same line."
-    verdict = Verdict.HOLDS if good == len(strong) else Verdict.IN_PART if good else Verdict.FAILS
-    return Claim(claim, measured, verdict, why)
+    if over:
+        why = f"Slower than that: {over}."
+    return Claim(claim, measured, Verdict.of(good, len(strong)), why)
 
 
 def certified(runs: Sequence[Rate]) -> Claim:
@@ -160,9 +159,16 @@ def certified(runs: Sequence[Rate]) -> Claim:
         return _untested(claim)
     excess = max(max(run.curve.columns["lower_bound"]) - run.optimum for run in runs)
     rows = sum(len(run.k) for run in runs)
-    measured = f"{rows} iterates; the highest bound is {abs(excess):.0e} {'above' if excess > 0.0 else 'below'} F*."
     why = "The bound gives away what rounding may have added, so it holds in floating-point arithmetic too."
-    return Claim(claim, measured, Verdict.HOLDS if excess <= 1e-12 else Verdict.FAILS, why)
+    return Claim.of_bounds(claim, bounds=rows, excess=excess, why=why)
+
+
+def _corner_runs(runs: Sequence[Rate]) -> list[Rate]:
+    return [run for run in runs if run.problem == "corner" and math.isfinite(run.power)]
+
+
+def _powers(runs: Sequence[Rate]) -> str:
+    return f"1/k^p with p = {span(run.power for run in runs)}"
 
 
 def _strong_runs(runs: Sequence[Rate]) -> list[Rate]:
@@ -175,7 +181,7 @@ def _contracts(run: Rate) -> bool:
 
 
 def _untested(claim: str) -> Claim:
-    return Claim(claim, "Nothing: the runs it needs are missing.", Verdict.UNTESTED, "Run all of the theory's pieces.")
+    return Claim.untested(claim, "Run all of the theory's pieces.")
 
 
 def _names(runs: Sequence[Rate]) -> list[str]:
@@ -231,9 +237,9 @@ def _summary(runs: Sequence[Rate]) -> str:
     if tested:
         under = sum(run.share <= 1.0 for run in tested)
         sentences.append(f"{under} of {len(tested)} runs stay below 2 C_f/(k + 2).")
-    powers = [run.power for run in runs if run.problem == "corner" and math.isfinite(run.power)]
-    if powers:
-        sentences.append(f"On the simplex without g the error falls like k^-{min(powers):.2f} to k^-{max(powers):.2f}.")
+    corner = _corner_runs(runs)
+    if corner:
+        sentences.append(f"On the simplex without g the error falls like {_powers(corner)}.")
     strong = _strong_runs(runs)
     if strong:
         good = sum(_contracts(run) for run in strong)

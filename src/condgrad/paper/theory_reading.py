@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from condgrad.paper.pieces import Curve
+from condgrad.paper.reading import Numbers, best_known
 from condgrad.paper.theory_problems import KINDS
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,14 @@ class Rate:
         """Where h_k and so its successor's share of it is known."""
         return self.h[:-1] > self.floor
 
+    @cached_property
+    def contractions(self) -> Numbers:
+        """h_{k+1} / h_k above rounding."""
+        return np.asarray(self.h[1:][self.clear] / self.h[:-1][self.clear])
+
     @property
     def worst_contraction(self) -> float:
-        """The largest h_{k+1} / h_k above rounding."""
-        return float((self.h[1:][self.clear] / self.h[:-1][self.clear]).max(initial=0.0))
+        return float(self.contractions.max(initial=0.0))
 
     @property
     def power(self) -> float:
@@ -100,5 +103,5 @@ def _optimum(curves: Sequence[Curve]) -> tuple[float, float]:
     exact = curves[0].facts.get("optimum")
     if exact is not None:
         return float(exact), 1e-16
-    value = min(min(curve.columns["best_value"]) for curve in curves)
-    return value, max(value - max(max(curve.columns["lower_bound"]) for curve in curves), 1e-16)
+    value, bound = best_known(curves)
+    return value, max(value - bound, 1e-16)

@@ -9,10 +9,12 @@ import numpy as np
 
 from condgrad.paper.chapters import Chapter, Figure, Line, Panel, Table
 from condgrad.paper.pieces import Curve
+from condgrad.paper.reading import Numbers, thinned
 from condgrad.paper.solvers import SOLVERS
 from condgrad.paper.transport_claims import CG, PAPER_CGS, gaps_of, transport_claims
 from condgrad.paper.transport_problem import ENTROPY, NEIGHBORS, WEIGHT
-from condgrad.paper.transport_reading import Measured, Numbers, Size, sizes_of, thinned
+from condgrad.paper.transport_reading import Measured, Size, sizes_of
+from condgrad.paper.words import count, duration, ending, power
 
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
 TITLE = "Figure 1: regularised optimal transport"
@@ -39,7 +41,7 @@ def objective_figure(sizes: Sequence[Size]) -> Figure:
     """The paper's figure 1: F at the iterates against iterations and time."""
     rows = [_row(size, _objective_line, "objective F(x)", log_y=False) for size in sizes]
     overshoot = [
-        f"{_label(m)} rises to {m.values.max():.3g} at n = {size.n}"
+        f"{m.label} rises to {m.values.max():.3g} at n = {size.n}"
         for size in sizes
         for m in size.measured.values()
         if m.values.max() > size.reference.start + 0.5 * size.reference.scale
@@ -49,14 +51,14 @@ def objective_figure(sizes: Sequence[Size]) -> Figure:
         name="figure-1",
         title="Objective value along iterations and time",
         caption=f"As in the paper: F at the iterates, left against iterations, right against time.{left_out}",
-        alt=f"Objective values of {_count(sizes)}. {_in_words(sizes)}",
+        alt=f"Objective values of {_solvers(sizes)}. {_in_words(sizes)}",
         rows=rows,
     )
 
 
 def suboptimality_figure(sizes: Sequence[Size]) -> Figure:
     """F - F* on a logarithmic axis, F* being certified."""
-    floors = ", ".join(f"{size.reference.slack:.0e} at n = {size.n}" for size in sizes)
+    floors = ", ".join(f"{power(size.reference.slack)} at n = {size.n}" for size in sizes)
     return Figure(
         name="figure-1-suboptimality",
         title="Distance to the certified optimum",
@@ -64,7 +66,7 @@ def suboptimality_figure(sizes: Sequence[Size]) -> Figure:
             "F - F* at the best point so far, for the library's methods the oracle's points among them. F* is the best "
             f"value of all solvers; it is proved to {floors}, the dashed level, below which nobody knows more."
         ),
-        alt=f"Suboptimality of {_count(sizes)} on logarithmic axes. {_in_words(sizes)}",
+        alt=f"Suboptimality of {_solvers(sizes)} on logarithmic axes. {_in_words(sizes)}",
         rows=[_row(size, _error_line, "F - F*", log_y=True) for size in sizes],
     )
 
@@ -82,9 +84,11 @@ def gaps_figure(size: Size) -> Figure | None:
         Line("gap", k, ours.tolist()),
         Line("true-error", k, error.tolist()),
     ]
-    last = f"at iteration {k[-1] - 1:.0f} our gap is {ours[-1]:.1e} and the classical one {classical[-1]:.1e}"
+    last = (
+        f"at iteration {k[-1] - 1:.0f} our gap is {power(ours[-1], 1)} and the classical one {power(classical[-1], 1)}"
+    )
     known = error[np.isfinite(error)]
-    error_words = f"{known[-1]:.1e}" if known.size else "too small to be known"
+    error_words = power(known[-1], 1) if known.size else "too small to be known"
     return Figure(
         name="figure-1-gaps",
         title="Two gaps and the error they bound",
@@ -114,17 +118,17 @@ def _row(size: Size, line: Callable[[Measured, bool], Line], y_label: str, *, lo
 
 
 def _objective_line(m: Measured, timed: bool) -> Line:
-    # an open-loop step may shoot up far beyond the start and would press all others into a corner
-    shown = np.flatnonzero(m.values <= m.reference.start + 1e-9 * abs(m.reference.start))
-    return _line(m, timed, m.values, shown)
+    # an open-loop step may shoot up far beyond the start and would press all others into a corner: a gap instead
+    top = m.reference.start + 1e-9 * abs(m.reference.start)
+    return _line(m, timed, np.where(m.values <= top, m.values, np.nan))
 
 
 def _error_line(m: Measured, timed: bool) -> Line:
-    return _line(m, timed, m.errors, np.arange(len(m.errors)))
+    return _line(m, timed, m.errors)
 
 
-def _line(m: Measured, timed: bool, y: Numbers, shown: np.ndarray) -> Line:
-    shown = shown[thinned(len(shown))] if len(shown) else shown
+def _line(m: Measured, timed: bool, y: Numbers) -> Line:
+    shown = thinned(len(y))
     x = m.seconds if timed else m.iterations + 1.0
     return Line(m.curve.solver, x[shown].tolist(), y[shown].tolist())
 
@@ -134,29 +138,32 @@ def _ordered(size: Size) -> list[Measured]:
 
 
 def _table(size: Size) -> Table:
-    columns = ["solver", *(f"to {level:.0e}" for level in LEVELS), "best reached", "proved gap", "iterations", "status"]
+    columns = [
+        "solver",
+        *(f"to {power(level)}" for level in LEVELS),
+        "best reached",
+        "proved gap",
+        "iterations",
+        "status",
+    ]
     rows = [_measured_cells(m) for m in _ordered(size)]
-    rows += [[SOLVERS[s].label, *["-"] * 7, c.status] for s, c in size.skipped.items()]
+    rows += [[SOLVERS[s].label, *["-"] * 7, ending(c.status)] for s, c in size.skipped.items()]
     return Table(
-        title=f"Seconds to a relative accuracy, n = {size.n}",
+        title=f"Time to a relative accuracy, n = {size.n}",
         columns=columns,
         rows=rows,
         note=(
             "Accuracy is (F - F*)/(F_0 - F*) at the best point so far, F_0 at the product of the weights, where all "
-            f"start. F* = {size.reference.value:.10g}, proved to {size.reference.slack:.0e}."
+            f"start. F* = {size.reference.value:.10g}, proved to {power(size.reference.slack)}."
         ),
     )
 
 
 def _measured_cells(m: Measured) -> list[str]:
     bounds = m.curve.columns.get("lower_bound")
-    gap = f"{m.curve.columns['best_value'][-1] - bounds[-1]:.0e}" if bounds else "none"
-    times = [_seconds(m.time_to(level)) for level in LEVELS]
-    return [_label(m), *times, f"{m.best:.0e}", gap, f"{m.iterations[-1]:.0f}", m.curve.status]
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.3g}" if math.isfinite(seconds) else "-"
+    gap = power(m.curve.columns["best_value"][-1] - bounds[-1]) if bounds else "none"
+    times = [duration(m.time_to(level), never="-") for level in LEVELS]
+    return [m.label, *times, power(m.best), gap, count(m.iterations[-1]), ending(m.curve.status)]
 
 
 def _summary(sizes: Sequence[Size]) -> str:
@@ -165,27 +172,38 @@ def _summary(sizes: Sequence[Size]) -> str:
 
 def _in_words(sizes: Sequence[Size]) -> str:
     """For each size the best of CGS, ours and CG."""
-    groups = (("CGS", PAPER_CGS), ("with memory", ("cgs-memory",)), ("Newton", ("newton",)))
     sentences = []
     for size in sizes:
-        parts = [_group_words(name, size.among(solvers)) for name, solvers in groups if size.among(solvers)]
+        parts = _times_by_level(size)
         cg = min(size.among(CG), key=lambda m: m.best, default=None)
         if cg is not None:
-            parts.append(f"the best CG ({_label(cg)}) is {cg.best:.0e} away after {cg.seconds[-1]:.1f} s")
-        sentences.append(f"n = {size.n}: {', '.join(parts)}.")
+            parts.append(f"the best CG ({cg.label}) is at {power(cg.best)} after {duration(cg.seconds[-1])}")
+        sentences.append(f"n = {size.n}, errors as shares of F_0 - F*: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
-def _group_words(name: str, runs: Sequence[Measured]) -> str:
-    """The tightest level that the group reached, and when."""
-    for level in reversed(LEVELS):
-        seconds = min(m.time_to(level) for m in runs)
-        if math.isfinite(seconds):
-            return f"{name} within {level:.0e} of F_0 - F* in {seconds:.2g} s"
-    return f"{name} is {min(m.best for m in runs):.0e} away"
+def _times_by_level(size: Size) -> list[str]:
+    """The tightest level that each group reached and when, such as "below 1e-8 after 0.2 s (Newton), 3 s (CGS)"."""
+    groups = (("CGS", PAPER_CGS), ("CGS with memory", ("cgs-memory",)), ("Newton", ("newton",)))
+    times: dict[float, list[tuple[float, str]]] = {}
+    late = []
+    for name, solvers in groups:
+        runs = size.among(solvers)
+        reached = [(level, min(m.time_to(level) for m in runs)) for level in reversed(LEVELS)] if runs else []
+        first = next(((level, seconds) for level, seconds in reached if math.isfinite(seconds)), None)
+        if first is not None:
+            times.setdefault(first[0], []).append((first[1], name))
+        elif runs:
+            last = min(runs, key=lambda m: m.best)
+            late.append(f"{name} is at {power(last.best)} after {duration(last.seconds[-1])}")
+    told = [
+        f"below {power(level)} after {', '.join(f'{duration(seconds)} ({name})' for seconds, name in sorted(several))}"
+        for level, several in sorted(times.items())
+    ]
+    return told + late
 
 
-def _count(sizes: Sequence[Size]) -> str:
+def _solvers(sizes: Sequence[Size]) -> str:
     return f"{max(len(size.measured) for size in sizes)} solvers at n = {' and '.join(str(size.n) for size in sizes)}"
 
 
@@ -194,7 +212,7 @@ def _skipped_note(size: Size, solver: str) -> str:
 
 
 def _failed_notes(sizes: Sequence[Size]) -> list[str]:
-    return [f"{_label(m)}, n = {size.n}: {m.curve.note}" for size in sizes for m in _ordered(size) if m.curve.note]
+    return [f"{m.label}, n = {size.n}: {m.curve.note}" for size in sizes for m in _ordered(size) if m.curve.note]
 
 
 def _settings(sizes: Sequence[Size]) -> dict[str, str]:
@@ -219,7 +237,3 @@ def _settings(sizes: Sequence[Size]) -> dict[str, str]:
         "threads": "one for BLAS",
         **caps,
     }
-
-
-def _label(measured: Measured) -> str:
-    return SOLVERS[measured.curve.solver].label

@@ -19,6 +19,7 @@ from condgrad.errors import MissingExtra
 from condgrad.loop import Progress
 from condgrad.minimize import minimize
 from condgrad.paper.transport_problem import TransportProblem
+from condgrad.paper.words import told
 from condgrad.sets import Transport
 
 ROW = ("iteration", "seconds", "value", "best_value", "lower_bound")
@@ -104,7 +105,7 @@ def main() -> None:
             callback=_tell_progress,
         )
     except Exception as error:  # whatever an engine's library raises
-        _tell({"status": "FAILED", "note": f"{type(error).__name__}: {error}"})
+        _tell({"status": "FAILED", "note": told(error)})
     else:
         _tell({"status": result.status.name, "note": ""})
 

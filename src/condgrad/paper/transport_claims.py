@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,8 @@ from condgrad.paper.chapters import Claim, Verdict
 from condgrad.paper.pieces import Curve
 from condgrad.paper.solvers import SOLVERS
 from condgrad.paper.transport_reading import Measured, Size
-from condgrad.paper.transport_runs import TOO_SLOW
+from condgrad.paper.transport_runs import MISSING, TOO_SLOW
+from condgrad.paper.words import count, duration, factor, power, span
 
 PAPER_CGS = ("cgs-exact", "cgs-armijo", "cgs-open-loop")
 CG = ("cg-emd", "cg-highs", "cg-cvxopt", "cg-mosek")
@@ -65,7 +65,7 @@ class Duel:
 
     @property
     def name(self) -> str:
-        return f"{_label(self.cgs)} against {_label(self.cg)}, n = {self.n}"
+        return f"{self.cgs.label} against {self.cg.label}, n = {self.n}"
 
 
 def duels(sizes: Sequence[Size], cgs: Sequence[str] = PAPER_CGS, cg: Sequence[str] = CG) -> list[Duel]:
@@ -79,20 +79,38 @@ def time_claim(sizes: Sequence[Size]) -> Claim:
         return _untested(claim)
     won = [duel for duel in fights if duel.gain > 1.0]
     exceptions = [duel for duel in fights if not duel.always_ahead]
-    gains = [duel.gain for duel in fights]
+    came = [duel.gain for duel in fights if duel.gain > 0.0]
+    speeds = f"is {span(came)} times as fast over" if len(came) == len(fights) else f"gets there in {len(came)} of"
     measured = (
-        f"To the best value that CG reached, CGS is {_factor(min(gains))} to {_factor(max(gains))} times as fast "
-        f"over {len(fights)} pairs (step rule, LP engine, size); it wins {len(won)} of them there, "
-        f"and {len(fights) - len(exceptions)} of them at every accuracy on the way."
+        f"To the best value that CG reached, CGS {speeds} {len(fights)} pairs (step rule, LP engine, size); it "
+        f"wins {len(won)} of them there, and {len(fights) - len(exceptions)} of them at every accuracy on the way."
     )
     if exceptions:
-        shown = "; ".join(f"{duel.name} ({_behind(duel)})" for duel in exceptions[:3])
+        shown = "; ".join(f"{duel.name} ({_worst(duel)})" for duel in exceptions[:3])
         measured += f" Not always ahead: {shown}{' and others' if len(exceptions) > 3 else ''}."
+    verdict = Verdict.of(len(fights) - len(exceptions), len(fights), in_part=len(won))
+    missing = _missing_engines(sizes)
+    if missing:
+        measured += f" Not all cases were tested: {missing}"
+        verdict = Verdict.IN_PART if verdict is Verdict.HOLDS else verdict
     why = (
         "A linear program answers with a vertex, a plan without entropy, so CG needs a vertex for each entry that "
         "should not be zero; Sinkhorn answers with a full plan. The first steps of CG are cheap: it may lead there."
     )
-    return Claim(claim, measured, _share(len(fights) - len(exceptions), len(fights), some=len(won)), why)
+    if verdict is Verdict.FAILS:
+        why = "The steps of CG are cheap at these sizes, and to the accuracy that it reached it is the faster one."
+    return Claim(claim, measured, verdict, why)
+
+
+def _missing_engines(sizes: Sequence[Size]) -> str:
+    """Sentences on engines of CG whose package or licence is not there."""
+    notes = {
+        f"{SOLVERS[engine].label}: {curve.note}": None
+        for size in sizes
+        for engine, curve in size.skipped.items()
+        if engine in CG and curve.facts.get("reason") == MISSING
+    }
+    return " ".join(note if note.endswith(".") else f"{note}." for note in notes)
 
 
 def objective_claim(sizes: Sequence[Size]) -> Claim:
@@ -102,8 +120,8 @@ def objective_claim(sizes: Sequence[Size]) -> Claim:
         return _untested(claim)
     better = [duel for duel in fights if duel.better_value]
     ends = ", ".join(
-        f"n = {size.n}: CGS {min(float(m.levels[-1]) for m in size.among(PAPER_CGS)):.0e}, "
-        f"CG {min(float(m.levels[-1]) for m in size.among(CG)):.0e}"
+        f"CGS {power(min(float(m.levels[-1]) for m in size.among(PAPER_CGS)))} and "
+        f"CG {power(min(float(m.levels[-1]) for m in size.among(CG)))} at n = {size.n}"
         for size in sizes
         if size.among(PAPER_CGS) and size.among(CG)
     )
@@ -111,8 +129,11 @@ def objective_claim(sizes: Sequence[Size]) -> Claim:
         f"CGS ends lower in {len(better)} of {len(fights)} pairs, with no more time than CG had. "
         f"Best (F - F*)/(F_0 - F*) of the iterates: {ends}."
     )
+    verdict = Verdict.of(len(better), len(fights))
     why = "CG is O(1/k) with a large constant here: the entropy bends without bound where an entry is zero."
-    return Claim(claim, measured, _share(len(better), len(fights)), why)
+    if verdict is Verdict.FAILS:
+        why = "Both had time enough at these sizes; where CG ends lower, its steps were the cheaper ones."
+    return Claim(claim, measured, verdict, why)
 
 
 def growth_claim(sizes: Sequence[Size]) -> Claim:
@@ -124,12 +145,19 @@ def growth_claim(sizes: Sequence[Size]) -> Claim:
     found = [entry for engine in CG if (entry := _growth(small, large, engine)) is not None]
     if not found:
         return _untested(claim)
-    measured = "; ".join(sentence for _, sentence in found) + "."
+    grown = sum(more for more, _ in found)
+    measured = (
+        f"The gain grows with {grown} of {len(found)} engines. CGS with exact steps against "
+        f"{'; against '.join(words for _, words in found)}."
+    )
+    verdict = Verdict.of(grown, len(found))
     why = (
         "A linear program over n x n plans grows faster than n^2, a pass of Sinkhorn like n^2; how many steps CGS "
         "needs depends on the graphs rather than on n."
     )
-    return Claim(claim, measured, _share(sum(grown for grown, _ in found), len(found)), why)
+    if verdict is Verdict.FAILS:
+        why = "Between these sizes the time of CGS grows more than that of CG: it needs more steps, or longer ones."
+    return Claim(claim, measured, verdict, why)
 
 
 def _growth(small: Size, large: Size, engine: str) -> tuple[bool, str] | None:
@@ -138,14 +166,14 @@ def _growth(small: Size, large: Size, engine: str) -> tuple[bool, str] | None:
         return None
     late = large.skipped.get(engine)
     if late is not None and late.facts.get("reason") == TOO_SLOW:
-        return True, f"{label}: {_factor(first.gain)} times at n = {small.n}, not one step at n = {large.n}"
+        return True, f"{label}: {_speed(first.gain)} at n = {small.n}, and CG takes no step at n = {large.n}"
     second = _duel(large, engine)
     if second is None:
         return None
     level = max(float(first.cg.levels[-1]), float(second.cg.levels[-1]))
     before, after = (d.cg.iterate_time_to(level) / d.cgs.iterate_time_to(level) for d in (first, second))
-    gains = f"{_factor(before)} times at n = {small.n}, {_factor(after)} at n = {large.n}"
-    return after > before, f"{label}: {gains} (to {level:.0e}, exact step)"
+    speeds = f"{_speed(before)} at n = {small.n}, {_speed(after)} at n = {large.n}"
+    return after > before, f"{label}: {speeds} (to {power(level)})"
 
 
 def _duel(size: Size, engine: str) -> Duel | None:
@@ -156,16 +184,16 @@ def mosek_claim(sizes: Sequence[Size]) -> Claim:
     claim = "The gain in time is about an order of magnitude over CG with MOSEK (3.1)."
     fights = duels(sizes, cgs=("cgs-exact",), cg=("cg-mosek",))
     others = duels(sizes, cgs=("cgs-exact",), cg=tuple(engine for engine in CG if engine != "cg-mosek"))
-    beside = ", ".join(f"{_factor(d.gain)} over {_label(d.cg)} at n = {d.n}" for d in others) or "none measured"
+    beside = f"Against other engines: {_speeds(others)}." if others else "No other engine was measured."
     if not fights:
         missing = next((c.note for size in sizes for s, c in size.skipped.items() if s == "cg-mosek"), "")
         sentence = missing or "CG with MOSEK was not run."
-        return Claim(claim, f"Gains over the other engines: {beside}.", Verdict.UNTESTED, sentence)
+        return Claim(claim, beside, Verdict.UNTESTED, sentence)
     gains = [duel.gain for duel in fights]
     strong = sum(gain >= ABOUT_TEN for gain in gains)
-    measured = f"{', '.join(f'{_factor(d.gain)} at n = {d.n}' for d in fights)}. Other engines: {beside}."
+    measured = f"From {factor(ABOUT_TEN)} times on in {strong} of {len(gains)} sizes. {_speeds(fights)}. {beside}"
     why = "The factor is to the best value that CG reached in its time; it grows with the accuracy that is asked for."
-    return Claim(claim, measured, _share(strong, len(gains), some=sum(gain > 1.0 for gain in gains)), why)
+    return Claim(claim, measured, Verdict.of(strong, len(gains), in_part=sum(gain > 1.0 for gain in gains)), why)
 
 
 def cvxopt_claim(sizes: Sequence[Size]) -> Claim:
@@ -178,9 +206,10 @@ def cvxopt_claim(sizes: Sequence[Size]) -> Claim:
         why = "Its interior-point method knows nothing of the structure and factors matrices over all n^2 variables."
         return Claim(claim, skipped.note, Verdict.HOLDS, why)
     if ran is None:
-        return _untested(claim, skipped.note if skipped else "")
+        return _untested(claim, skipped.note) if skipped else _untested(claim)
     reached = (
-        f"It reached {ran.levels[-1]:.0e} of the way in {ran.seconds[-1]:.1f} s and {ran.iterations[-1]:.0f} steps."
+        f"It came to {power(float(ran.levels[-1]))} of F_0 - F* in {duration(ran.seconds[-1])} and "
+        f"{count(ran.iterations[-1])} steps."
     )
     verdict = Verdict.FAILS if ran.levels[-1] <= 1e-2 else Verdict.IN_PART
     return Claim(claim, reached, verdict, "Linear programs of this size are within its reach on this machine.")
@@ -189,21 +218,19 @@ def cvxopt_claim(sizes: Sequence[Size]) -> Claim:
 def certificate_claim(sizes: Sequence[Size]) -> Claim:
     """Lemma 2 on every row of every certified curve: the bound stays below each value that anybody reached."""
     claim = "The gap is a certificate: F(x) - F* is never above it (Lemma 2)."
-    rows, above = 0, -math.inf
-    for size in sizes:
-        bounds = [c.curve.columns["lower_bound"] for c in size.measured.values() if "lower_bound" in c.curve.columns]
-        rows += sum(map(len, bounds))
-        above = max([above, *(max(bound) - size.reference.value for bound in bounds)])
-    if not rows:
+    above = [
+        bound - size.reference.value
+        for size in sizes
+        for measured in size.measured.values()
+        for bound in measured.curve.columns.get("lower_bound", ())
+    ]
+    if not above:
         return _untested(claim)
-    measured = (
-        f"{rows} bounds proved, the highest {'above' if above > 0.0 else 'below'} the best value by {abs(above):.0e}."
-    )
     why = (
         "Our bound takes what the oracle proves of its own minimum (the dual value of Sinkhorn's potentials). The "
         "lemma as it stands needs an exact oracle, which Sinkhorn is not."
     )
-    return Claim(claim, measured, Verdict.HOLDS if above <= 1e-12 else Verdict.FAILS, why)
+    return Claim.of_bounds(claim, bounds=len(above), excess=max(above), why=why)
 
 
 def classical_gap_claim(sizes: Sequence[Size]) -> Claim:
@@ -216,14 +243,17 @@ def classical_gap_claim(sizes: Sequence[Size]) -> Claim:
     ratios = np.concatenate([classical / ours for _, ours, classical in pairs])
     better = int((ratios > 1.0).sum())
     measured = (
-        f"Better at {better} of {len(ratios)} iterates, by {_factor(float(ratios.min()))} to "
-        f"{_factor(float(ratios.max()))} times, {_factor(float(ratios[-1]))} times at the last one."
+        f"Better at {better} of {len(ratios)} iterates. The classical gap is {factor(float(ratios.min()))} to "
+        f"{factor(float(ratios.max()))} times ours, {factor(float(ratios[-1]))} times at the last one."
     )
     why = (
         "Far from the optimum the two differ little. Near it ours shrinks like the error, the classical one like its "
         "square root: it pays for the curvature of g as well."
     )
-    return Claim(claim, measured, _share(better, len(ratios)), why)
+    verdict = Verdict.of(better, len(ratios))
+    if verdict is Verdict.FAILS:
+        why = "Far from the optimum the two differ little, and rounding decides: these runs end there."
+    return Claim(claim, measured, verdict, why)
 
 
 def gaps_of(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
@@ -234,25 +264,18 @@ def gaps_of(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
     return ours, classical
 
 
-def _share(won: int, of: int, *, some: int | None = None) -> Verdict:
-    """All, some or none; `some` counts what is enough for a part where it is not the same."""
-    if won == of:
-        return Verdict.HOLDS
-    return Verdict.IN_PART if (won if some is None else some) > 0 else Verdict.FAILS
+def _untested(claim: str, why: str = "Run all of figure 1.") -> Claim:
+    return Claim.untested(claim, why)
 
 
-def _untested(claim: str, why: str = "") -> Claim:
-    return Claim(claim, "Nothing: the runs it needs are missing.", Verdict.UNTESTED, why or "Run all of figure 1.")
-
-
-def _behind(duel: Duel) -> str:
+def _worst(duel: Duel) -> str:
     level, ratio = min(duel.ratios, key=lambda entry: entry[1])
-    return f"{_factor(ratio)} times as fast to {level:.0e}" if ratio > 0.0 else f"never came to {level:.0e}"
+    return f"{_speed(ratio)} to {power(level)}"
 
 
-def _factor(ratio: float) -> str:
-    return f"{ratio:.2g}" if ratio < 100.0 else f"{ratio:.0f}"
+def _speeds(fights: Sequence[Duel]) -> str:
+    return "; ".join(f"{duel.cg.label}, n = {duel.n}: {_speed(duel.gain)}" for duel in fights)
 
 
-def _label(measured: Measured) -> str:
-    return SOLVERS[measured.curve.solver].label
+def _speed(ratio: float) -> str:
+    return f"{factor(ratio)} times as fast" if ratio > 0.0 else "CGS never gets there"

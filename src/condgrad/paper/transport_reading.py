@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from condgrad.paper.pieces import Curve
+from condgrad.paper.reading import Numbers, best_known, first_at
+from condgrad.paper.solvers import SOLVERS
 from condgrad.paper.transport_runs import gaps_problem
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,10 @@ class Measured:
 
     curve: Curve
     reference: Reference
+
+    @property
+    def label(self) -> str:
+        return SOLVERS[self.curve.solver].label
 
     @cached_property
     def seconds(self) -> Numbers:
@@ -86,8 +89,8 @@ class Measured:
 
 def _first(seconds: Numbers, levels: Numbers, level: float) -> float:
     # the last value of a curve is itself a level, which it reaches up to rounding
-    reached = np.flatnonzero(levels <= level * (1.0 + 1e-9))
-    return float(seconds[reached[0]]) if reached.size else math.inf
+    first = first_at(levels, level * (1.0 + 1e-9))
+    return math.inf if first is None else float(seconds[first])
 
 
 @dataclass(frozen=True)
@@ -117,20 +120,7 @@ def _size(n: int, curves: Sequence[Curve]) -> Size | None:
     ran = [curve for curve in runs if len(curve.columns.get("best_value", ()))]
     if not ran:
         return None
-    reference = Reference(
-        value=min(min(curve.columns["best_value"]) for curve in ran),
-        lower_bound=max(
-            (max(c.columns["lower_bound"]) for c in ran if c.columns.get("lower_bound")), default=-math.inf
-        ),
-        start=float(ran[0].facts["start_value"]),
-    )
+    reference = Reference(*best_known(ran), start=float(ran[0].facts["start_value"]))
     measured = {curve.solver: Measured(curve, reference) for curve in ran}
     skipped = {curve.solver: curve for curve in runs if curve.solver not in measured}
     return Size(n, reference, measured, skipped, gaps)
-
-
-def thinned(count: int, most: int = 250) -> NDArray[np.int_]:
-    """At most so many of the indices 0 .. count - 1, dense at the start, the last one among them."""
-    if count <= most:
-        return np.arange(count)
-    return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1

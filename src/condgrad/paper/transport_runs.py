@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 from condgrad.errors import MissingExtra, require_extra
 from condgrad.loop import Progress
 from condgrad.minimize import minimize
+from condgrad.paper.machine import one_thread
 from condgrad.paper.pieces import Curve
 from condgrad.paper.transport_child import ROW, refusal, streamed_cg
 from condgrad.paper.transport_problem import TransportProblem
@@ -62,11 +62,6 @@ OURS: Mapping[str, Options] = {
     "newton": Options(method="newton", tol=NEWTON_TOLERANCE),
 }
 ENGINES: Mapping[str, str] = {"cg-highs": "highs", "cg-cvxopt": "cvxopt", "cg-mosek": "mosek"}
-
-
-def one_thread() -> contextlib.AbstractContextManager[Any]:
-    """One BLAS thread, the same for all solvers: at these sizes several wait for each other most of the time."""
-    return importlib.import_module("threadpoolctl").threadpool_limits(1)
 
 
 def on_one_thread(run: Run) -> Curve:

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from condgrad.cli.files import read_labels, read_matrix, read_points, read_vector
 from condgrad.cli.outcome import BadInput
+from condgrad.cli.point_files import read_labels, read_matrix, read_points, read_vector
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -137,9 +137,10 @@ def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
         ("1,2\n-inf,3\n", "line 2, column 1, is -inf"),
         ("1,2\n1e999,3\n", "line 2, column 1, is 1e999"),
         (",x,y\n0,1,2\n", "to_csv(index=False)"),
-        (bytes(range(256)), "is not text (byte 129)"),
-        (b"1,2\n\xff\xfe\n", "is not text (byte 5)"),
-        ("1,2\n".encode("utf-16"), "is not text"),
+        (bytes(range(256)), "holds binary data"),
+        (b"1,2\n\xff\xfe\n", "line 2: byte 0xff is not UTF-8 text"),
+        ("1,2\n".encode("utf-16"), "is UTF-16 text"),
+        ("1,2\n3,1_000\n", "line 2, column 2, is '1_000', which is not a number"),
         ("1," + "x" * 10_000, "..."),
         ("<html><body>\nnot found\n", "line 2, has 2 values where the lines before have 1"),
     ],
@@ -245,7 +246,7 @@ def test_a_text_larger_than_memory(tmp_path: Path) -> None:
         ("a\nb\n", "2 labels for 3 sources"),
         ("a,1\nb,2\nc,3\n", "line 1, has 2 columns"),
         ("a,,b\n", "line 1, has an empty label"),
-        (b"\x00\x01", "is not text"),
+        (b"\x00\x01", "holds binary data"),
     ],
 )
 def test_bad_labels(tmp_path: Path, content: bytes | str, said: str) -> None:

@@ -1,0 +1,123 @@
+"""`condgrad predict` across kinds of files: the same rows give the same answers, or one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+from tests.cli.conftest import Command
+from tests.cli.test_fit import write_table
+
+FIT = ("--target", "y", "--loss", "least-squares", "--radius", 2, "--ridge", 0.1, "--tol", 1e-10)
+
+
+def rows() -> tuple[Any, Any]:
+    """Each column has its own effect, so that a shift by one shows."""
+    X = np.random.default_rng(3).standard_normal((40, 5)).round(3)
+    return X, X @ [1.0, -2.0, 0.5, 0.0, 3.0] + 0.1
+
+
+def write_npz(folder: Path, X: Any, y: Any) -> str:
+    np.savez(folder / "rows.npz", X=X, y=y)
+    return "rows.npz"
+
+
+def write_npy(folder: Path, X: Any, y: Any) -> str:
+    np.save(folder / "rows.npy", X[: len(y)])
+    return "rows.npy"
+
+
+def write_svm(folder: Path, X: Any, y: Any) -> str:
+    dump_svmlight_file(X, y, str(folder / "rows.svm"), zero_based=False)
+    return "rows.svm"
+
+
+def write_svm_from_0(folder: Path, X: Any, y: Any) -> str:
+    dump_svmlight_file(X, y, str(folder / "from0.svm"), zero_based=True)
+    return "from0.svm"
+
+
+def write_numbered_csv(folder: Path, X: Any, y: Any) -> str:
+    write_table(folder / "rows.csv", [*map(str, range(X.shape[1])), "y"], [*X.T, y])
+    return "rows.csv"
+
+
+def target_of(file: str) -> tuple[object, ...]:
+    return ("--target", "label", *FIT[2:]) if file.endswith(".svm") else FIT
+
+
+Write = Callable[[Path, Any, Any], str]
+PAIRS: list[tuple[Write, Write]] = [
+    (write_npz, write_svm),
+    (write_svm, write_npz),
+    (write_svm, write_npy),
+    (write_npz, write_svm_from_0),
+    (write_svm_from_0, write_npz),
+    (write_npz, write_numbered_csv),
+    (write_svm_from_0, write_svm_from_0),
+]
+
+
+@pytest.mark.parametrize(("fitted", "asked"), PAIRS)
+def test_the_same_rows_give_the_same_answers(
+    fitted: Write, asked: Write, condgrad_here: Command, tmp_path: Path
+) -> None:
+    X, y = rows()
+    source = fitted(tmp_path, X, y)
+    assert condgrad_here("fit", source, *target_of(source), "--out", "m").code == 0
+    for name, file in (("own.csv", source), ("other.csv", asked(tmp_path, X, y))):
+        ended = condgrad_here("predict", "m/model.json", file, "--out", name)
+        assert ended.code == 0, ended.stderr
+    own, other = (np.loadtxt(tmp_path / name, skiprows=1) for name in ("own.csv", "other.csv"))
+    np.testing.assert_allclose(other, own, rtol=1e-12, atol=1e-12)
+    assert np.corrcoef(own, y)[0, 1] > 0.8
+
+
+def refused(condgrad_here: Command, tmp_path: Path, file: str, sentence: str) -> None:
+    ended = condgrad_here("predict", "m/model.json", file)
+    assert (ended.code, ended.stderr.count("\n")) == (2, 1), ended.stderr
+    assert sentence in ended.stderr
+    assert not (tmp_path / "predictions.csv").exists()
+
+
+def test_a_model_with_names_takes_no_numbered_columns(condgrad_here: Command, tmp_path: Path) -> None:
+    X, y = rows()
+    write_table(tmp_path / "named.csv", [*"abcde", "y"], [*X.T, y])
+    assert condgrad_here("fit", "named.csv", *FIT, "--out", "m").code == 0
+    for write in (write_svm, write_npz):
+        file = write(tmp_path, X, y)
+        refused(condgrad_here, tmp_path, file, f"{file} numbers its columns, and the model knows its own by the names")
+    write_table(tmp_path / "other.csv", list("vwxyz"), X.T)
+    refused(condgrad_here, tmp_path, "other.csv", "other.csv has no column of the model")
+
+
+def test_numbers_that_may_mean_another_column_are_refused(condgrad_here: Command, tmp_path: Path) -> None:
+    X, y = rows()
+    write_svm(tmp_path, X, y)
+    assert condgrad_here("fit", "rows.svm", *target_of("rows.svm"), "--out", "m").code == 0
+    refused(condgrad_here, tmp_path, write_svm_from_0(tmp_path, X, y), "from0.svm has the index 0")
+    np.save(tmp_path / "wide.npy", np.column_stack([y, X]))
+    refused(condgrad_here, tmp_path, "wide.npy", "wide.npy has 6 columns, and the libsvm file of the model had 5")
+    refused(condgrad_here, tmp_path, write_numbered_csv(tmp_path, X, y), "rows.csv has a column '0'")
+
+
+def test_a_target_amid_the_matrix_is_missed(condgrad_here: Command, tmp_path: Path) -> None:
+    X, y = rows()
+    np.save(tmp_path / "whole.npy", np.column_stack([y, X]))
+    assert condgrad_here("fit", "whole.npy", "--target", "0", *FIT[2:], "--out", "m").code == 0
+    refused(condgrad_here, tmp_path, write_npy(tmp_path, X, y), "rows.npy has 5 columns, and the model was fitted to")
+    refused(condgrad_here, tmp_path, write_svm(tmp_path, X, y), "rows.svm keeps its label apart")
+    write_table(tmp_path / "one.csv", list("12345"), X.T)  # without the target, by name
+    assert condgrad_here("predict", "m/model.json", "one.csv").code == 0
+
+
+def test_a_header_from_1_is_no_header_from_0(condgrad_here: Command, tmp_path: Path) -> None:
+    X, y = rows()
+    assert condgrad_here("fit", write_npz(tmp_path, X, y), *FIT, "--out", "m").code == 0
+    write_table(tmp_path / "one.csv", list("12345"), X.T)
+    refused(condgrad_here, tmp_path, "one.csv", "one.csv has no column '0', and the model counts columns from 0")
