@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from condgrad import deadline
 from condgrad._arrays import (
@@ -33,11 +34,12 @@ from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
 from condgrad.methods.face_system import bent_gram, least_on_face, square_root_model
 from condgrad.methods.proximal_dual import DualState, ProximalDual
-from condgrad.methods.spg import Total, Witness
+from condgrad.methods.spg import Total, Witness, first_length, spectral_moves
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth import LeastSquares
 from condgrad.smooth.composite import Composite, CompositeEvaluation, Profile
+from condgrad.steps import Armijo
 
 SMALLEST_SET = 50
 """Coordinates of the first working set."""
@@ -45,6 +47,8 @@ SETTLED = 0.05
 """A working set has done its work when its own gap is this share of the full one."""
 STEADY = 0.03
 """The strong convexity of a proximal problem, in units of the mean curvature of a coordinate."""
+SPECTRAL_MOVES = 10
+"""Spectral projected gradients that lead towards the solution of a quadratic problem, before Newton's method."""
 PATIENCE = 10
 """Steps of a walk that does not end, after which a proximal problem with a tenth of the term leads it on."""
 TALL = 4
@@ -136,6 +140,8 @@ class WorkingSet:
         if self.K.shape[0] >= TALL * self.K.shape[1]:
             self._solve_by_models(enough)
             return
+        if self.bent is not None:
+            self._approach()
         # twice the ridge against the mean curvature of a coordinate, at its largest
         steady = 0.5 * STEADY * dot(self.h.plain.steepest, squared_rows(self.K)) / self.K.shape[1]
         extra = max(0.0, steady - self.weight)
@@ -151,6 +157,16 @@ class WorkingSet:
             if self._walk(enough, patience) or self.steps >= LONGEST:
                 return
             extra *= 0.1
+
+    def _approach(self) -> None:
+        """A few spectral projected gradients, cheaper than a climb where the curvature is the same everywhere."""
+        here = CompositeEvaluation(self.K, self.h, self.u, near=self.profile.intercept)
+        start = Total(Composite(self.K, self.h), self.g, self.x, here)
+        length = first_length(start, self.g.on.scale)
+        moves = spectral_moves(start, self.g.on.project, length, window=SPECTRAL_MOVES, armijo=Armijo())
+        for move in islice(moves, 1, 1 + SPECTRAL_MOVES):
+            there = move.point.smooth
+            self._try(move.point.x, there.z, Profile(there.value, there.theta, there.intercept))
 
     def _solve_by_models(self, enough: float) -> None:
         """Newton steps whose quadratic model |R y - t|^2/2 + weight |y|^2, R square, is minimised over the set."""
