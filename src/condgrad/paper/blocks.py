@@ -30,8 +30,8 @@ SHORT = 24
 def contents(chapters: Sequence[Chapter]) -> str:
     """The links of the table of contents."""
     links = [("summary", "Summary")]
-    links += [("claims", "Claims")] if any(chapter.claims for chapter in chapters) else []
     links += [(_anchor("chapter", chapter.name), chapter.title) for chapter in chapters]
+    links += [("claims", "Claims")] if any(chapter.claims for chapter in chapters) else []
     links.append(("reproduce", "Reproduce"))
     return "".join(f'<li><a href="#{anchor}">{escape(title)}</a></li>' for anchor, title in links)
 
@@ -121,7 +121,7 @@ def _tally(chapters: Sequence[Chapter]) -> str:
     if not badges:
         return ""
     tested = f"Claims tested: {len(verdicts) - verdicts.count(Verdict.UNTESTED)} of {len(verdicts)}"
-    return f'<div class="tally"><p>{tested}</p><ul>{badges}</ul></div>'
+    return f'<div class="tally"><p><a href="#claims">{tested}</a></p><ul>{badges}</ul></div>'
 
 
 def _badge(verdict: Verdict, *, count: int | None = None) -> str:
