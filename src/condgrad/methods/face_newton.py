@@ -53,6 +53,8 @@ PATIENCE = 10
 """Steps of a walk that does not end, after which a proximal problem with a tenth of the term leads it on."""
 TALL = 4
 """Samples a coordinate from which on it pays to forget the samples between two Newton steps."""
+WIDEST = 4000
+"""Coordinates up to which a matrix of all pairs of them is worth its memory."""
 SHORT = 1e-6
 """A step of this share of the set's size shows which coordinates a gradient sets free."""
 LONGEST = 100
@@ -128,7 +130,7 @@ class WorkingSet:
     @cached_property
     def bent(self) -> Array | None:
         """K' W K where it is the same everywhere, so that every face takes its block of it."""
-        if not self.h.quadratic or self.K.shape[1] > self.K.shape[0]:
+        if not self.h.quadratic or self.K.shape[1] > min(self.K.shape[0], WIDEST):
             return None
         return bent_gram(self.K, self.h.plain.curvature(self.u), centred=self.h.has_intercept)
 
