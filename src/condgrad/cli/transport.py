@@ -109,7 +109,7 @@ def transport(
             progress=sys.stderr.isatty() and not as_json,
         )
         facts = _facts(problem, answer, files, settings)
-        mapped = None if problem.target is None else _barycenters(answer, problem.target.values)
+        mapped = None if problem.target is None else answer.barycenters(problem.target.values)
         _write(folder, problem, answer, mapped, facts)
         if not no_picture:
             draw(folder / "picture.png", problem, answer.plan, mapped, answer.trace, tol)
@@ -146,14 +146,6 @@ def _facts(problem: Problem, answer: TransportResult, files: Files, settings: Ma
         "inputs": files.facts(),
         "versions": versions(),
     }
-
-
-def _barycenters(answer: TransportResult, Xt: Any) -> Any:
-    """Where each source goes; NaN for a source without weight, which goes nowhere."""
-    mass = answer.plan.sum(axis=1)
-    mapped = np.full((len(mass), Xt.shape[1]), np.nan)
-    mapped[mass > 0] = answer.apply(Xt)[mass > 0] / mass[mass > 0, None]
-    return mapped
 
 
 def _write(folder: Path, problem: Problem, answer: TransportResult, mapped: Any, facts: Mapping[str, Any]) -> None:

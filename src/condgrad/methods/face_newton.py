@@ -32,7 +32,7 @@ from condgrad._arrays import (
 )
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
-from condgrad.methods.face_system import bent_gram, least_on_face, square_root_model
+from condgrad.methods.face_system import bent_gram, least_by_gram, least_on_face, square_root_model
 from condgrad.methods.proximal_dual import DualState, ProximalDual
 from condgrad.methods.spg import Total, Witness, first_length, spectral_moves
 from condgrad.problem import Set, Simple, Smooth
@@ -175,7 +175,7 @@ class WorkingSet:
         for _ in range(LONGEST):
             self.steps += 1
             slope, gap = self._slope_and_gap()
-            if self._settled(gap, enough):
+            if self._may_stop(gap, enough):
                 return
             w = self.h.plain.curvature(self.u + self.profile.intercept)
             R, t = square_root_model(
@@ -190,14 +190,10 @@ class WorkingSet:
             if not (fell or self._gradient_step(slope)):
                 return
 
-    def _settled(self, gap: float, enough: float) -> bool:
-        """Whether the gap is small, beside what F fell by too: a dual may come close before its point is any good.
-
-        Where time is up, everything is settled.
-        """
-        if deadline.passed():
-            return True
-        return gap <= enough and (gap <= self.start - self.value or gap <= 1e-3 * enough)
+    def _may_stop(self, gap: float, enough: float) -> bool:
+        """Whether time is up, or the gap small, beside what F fell by too: a dual may be close before its point is."""
+        small = gap <= enough and (gap <= self.start - self.value or gap <= 1e-3 * enough)
+        return small or deadline.passed()
 
     def _slope_and_gap(self) -> tuple[Array, float]:
         """The gradient of F and the gap of the working set, at the point so far."""
@@ -215,7 +211,7 @@ class WorkingSet:
             profile = self.h.profile(here.image, near=here.profile.intercept)
             gap = profile.value + here.simple - here.dual
             self._try(here.s, here.image, profile)
-            if self._settled(gap, 0.1 * (enough if extra == 0.0 else max(enough, start - self.value))):
+            if self._may_stop(gap, 0.1 * (enough if extra == 0.0 else max(enough, start - self.value))):
                 return True
             here = dual.climbed(here)
         return False
@@ -240,7 +236,7 @@ class WorkingSet:
         for _ in range(patience):
             self.steps += 1
             value, before, (slope, gap) = self.value, gap, self._slope_and_gap()
-            if self._settled(gap, enough) or not (self._newton_step(slope) or self._gradient_step(slope)):
+            if self._may_stop(gap, enough) or not (self._newton_step(slope) or self._gradient_step(slope)):
                 return True
             # where F has no digits left, the gap may still have some
             if not self.value < value and gap > 0.5 * before:
@@ -259,9 +255,7 @@ class WorkingSet:
         A, e = face.active, face.normal
         d = xp.zeros_like(x)
         while True:
-            K = self.K[:, A]
-            bent = None if self.bent is None else principal_block(self.bent, A)
-            d[A] = -least_on_face(K, w, ridge, slope[A], e, centred=self.h.has_intercept, bent=bent)
+            d[A] = -self._least(A, w, ridge, slope[A], e)
             # a coordinate that has just come off its bound, and turns back at once, was none of this face
             back = (on.project(x + d) == x) if e is None else (x == 0) & (d * (face.point - x) < 0)
             back = back[A] & (d[A] != 0)
@@ -275,6 +269,12 @@ class WorkingSet:
         if reach < 1.0 and self._bent_step(d, slope):
             return True
         return reach >= SHORT and self._search(d, double(self.K[:, A] @ d[A]), promise, min(1.0, reach))
+
+    def _least(self, A: Array, w: Array, ridge: float, g: Array, e: Array | None) -> Array:
+        """The solution of Newton's equations on a face."""
+        if self.bent is not None:
+            return least_by_gram(principal_block(self.bent, A), ridge, g, e)
+        return least_on_face(self.K[:, A], w, ridge, g, e, centred=self.h.has_intercept)
 
     def _bent_step(self, d: Array, slope: Array) -> bool:
         """A step projected back onto the set, which may bring many coordinates to their bounds at once."""

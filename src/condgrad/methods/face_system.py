@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from condgrad._arrays import (
     Array,
     Matrix,
@@ -22,23 +24,28 @@ SMALLEST = 1e-200
 """A curvature whose inverse has a square that is a float."""
 
 
-def least_on_face(
-    K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, *, centred: bool, bent: Array | None = None
-) -> Array:
+def least_on_face(K: Matrix, w: Array, ridge: float, g: Array, e: Array | None, *, centred: bool) -> Array:
     """d with (K' W K + ridge) d + mu e = g and <e, d> = 0, in as many unknowns as K has rows or columns.
 
-    W is diag(w), or diag(w) - w w'/sum(w) if `centred`: that takes the weighted mean off each column of K. `bent` is
-    K' W K where it is known; it is spoiled.
+    W is diag(w), or diag(w) - w w'/sum(w) if `centred`: that takes the weighted mean off each column of K.
     """
-    xp = namespace(g)
+    if K.shape[1] <= K.shape[0]:
+        return least_by_gram(bent_gram(K, w, centred=centred), ridge, g, e)
+    return _along_face(lambda r: _in_rows(K, w, ridge, r, centred=centred), g, e)
+
+
+def least_by_gram(bent: Array, ridge: float, g: Array, e: Array | None) -> Array:
+    """The same from K' W K, which is spoiled."""
+    return _along_face(lambda r: solve_positive(bent, r, ridge=ridge), g, e)
+
+
+def _along_face(solve: Callable[[Array], Array], g: Array, e: Array | None) -> Array:
+    """The solution of a positive system for g, with what leaves the face taken off."""
     if g.shape[0] == 0:
         return g
     if e is not None:  # the part along e moves nothing, and may hide the rest
         g = g - (dot(e, g) / dot(e, e)) * e
-    r = g[:, None] if e is None else xp.stack([g, e], axis=1)
-    if bent is None and K.shape[1] <= K.shape[0]:
-        bent = bent_gram(K, w, centred=centred)
-    x = _in_rows(K, w, ridge, r, centred=centred) if bent is None else solve_positive(bent, r, ridge=ridge)
+    x = solve(g[:, None] if e is None else namespace(g).stack([g, e], axis=1))
     if e is None:
         return x[:, 0]
     d = x[:, 0] - (dot(e, x[:, 0]) / dot(e, x[:, 1])) * x[:, 1]

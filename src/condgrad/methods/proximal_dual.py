@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from condgrad._arrays import Array, Matrix, dot, double, namespace, principal_block, product, total
-from condgrad.methods.face_system import least_on_face
+from condgrad.methods.face_system import least_by_gram, least_on_face
 from condgrad.problem import Set
 from condgrad.smooth.composite import Profile, Separable
 
@@ -69,10 +69,10 @@ class ProximalDual:
 
     def _image_of_step(self, here: DualState, w: Array, g: Array) -> Array:
         """K d."""
-        A, e, ridge, centred = here.face.active, here.face.normal, 2.0 * self.ridge, self.h.has_intercept
+        A, e, ridge = here.face.active, here.face.normal, 2.0 * self.ridge
         if self.bent is None:
             K = self.K if A.shape[0] == g.shape[0] else self.K[:, A]
-            return double(K @ least_on_face(K, w, ridge, g[A], e, centred=centred))
+            return double(K @ least_on_face(K, w, ridge, g[A], e, centred=self.h.has_intercept))
         d = namespace(g).zeros_like(g)
-        d[A] = least_on_face(self.K, w, ridge, g[A], e, centred=centred, bent=principal_block(self.bent, A))
+        d[A] = least_by_gram(principal_block(self.bent, A), ridge, g[A], e)
         return double(self.K @ d)
