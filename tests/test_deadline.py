@@ -35,16 +35,6 @@ def test_the_nearer_of_two_limits_counts_and_ends_with_its_block() -> None:
         assert not deadline.passed()
 
 
-def test_sinkhorn_stops_inside_the_oracle() -> None:
-    f, g = stiff_transport()
-    whole = cg.minimize(f, g, tol=1e-7)
-    none = cg.minimize(f, g, tol=1e-7, time_limit=0.0)
-    assert (whole.status, none.status) == (cg.Status.CONVERGED, cg.Status.TIME_LIMIT)
-    assert none.trace["inner_iterations"][-1] < 0.5 * whole.trace["inner_iterations"][-1]
-    assert none.lower_bound <= whole.value
-    assert whole.lower_bound <= none.value
-
-
 @pytest.mark.parametrize("method", ["newton", "cgs", "spg"])
 @pytest.mark.parametrize("limit", [0.0, 1e-3, 5e-3])
 def test_a_limit_is_called_a_limit(method: str, limit: float) -> None:
@@ -60,12 +50,43 @@ def test_a_limit_is_called_a_limit(method: str, limit: float) -> None:
     assert best.lower_bound <= result.value
 
 
+def first_steps(f: cg.smooth.Smooth, g: cg.simple.Simple, method: str) -> int:
+    """What happens inside the first iteration, counted by the method."""
+    return int(cg.minimize(f, g, method=method, tol=1e-10, max_iter=1).trace["inner_iterations"][-1])
+
+
 def test_newton_for_transport_stops_inside_its_equations() -> None:
     d = cg.datasets.make_clusters(80)
     cost = ((d.Xs[:, None] - d.Xt[None]) ** 2).sum(-1)
-    laplacian = cg.transport.Laplacian(d.Xs, d.Xt, weight=1e3)
-    solve = {"entropy": 1.7e-2, "regularizers": [laplacian], "method": "newton", "tol": 1e-10}
-    whole, none = cg.transport.solve(cost, **solve), cg.transport.solve(cost, **solve, time_limit=0.0)
+    weights = np.full(80, 1.0 / 80.0)
+    f = cg.smooth.Linear(cost) + cg.transport.Laplacian(d.Xs, d.Xt, weight=1e3).smooth_part()
+    g = cg.simple.Entropy(1.7e-2, on=cg.sets.Transport(weights, weights))
+    assert first_steps(f, g, "newton") > 1
+    with deadline.within(0.0):
+        assert first_steps(f, g, "newton") == 1  # the step itself, without conjugate gradients
+        none = cg.minimize(f, g, method="newton", max_iter=1)
+    whole = cg.minimize(f, g, method="newton", tol=1e-10)
+    assert whole.status is cg.Status.CONVERGED
+    assert none.lower_bound <= whole.value
+    assert whole.lower_bound <= none.value
+
+
+def test_a_working_set_stops_after_a_step() -> None:
+    rng = np.random.default_rng(2)
+    Z = rng.standard_normal((60, 400))
+    y = np.where(Z[:, :5].sum(axis=1) + rng.standard_normal(60) > 0.0, 1.0, -1.0)
+    f, g = cg.smooth.Logistic(Z, y), cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(4.0))
+    assert first_steps(f, g, "newton") > 3
+    with deadline.within(0.0):
+        assert first_steps(f, g, "newton") <= 3  # a look by each of two proximal problems and the walk
+
+
+def test_sinkhorn_stops_after_its_first_look() -> None:
+    f, g = stiff_transport()
+    usual = first_steps(f, g, "cgs")
+    with deadline.within(0.0):
+        assert first_steps(f, g, "cgs") < 0.5 * usual
+    whole, none = (cg.minimize(f, g, tol=1e-7, time_limit=limit) for limit in (None, 0.0))
     assert (whole.status, none.status) == (cg.Status.CONVERGED, cg.Status.TIME_LIMIT)
     assert none.lower_bound <= whole.value
     assert whole.lower_bound <= none.value
