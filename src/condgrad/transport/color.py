@@ -20,7 +20,7 @@ NEIGHBORS = 8
 """Sampled colours that a pixel listens to: with one alone, smooth skies fall apart into patches."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Recoloring:
     """An image in new colours, and the certified plan between sampled colours that they come from."""
 

@@ -21,7 +21,7 @@ from condgrad.stopping import RelativeGap
 from condgrad.transport.regularizers import Regularizer
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class TransportResult:
     """A plan with exact marginals and the proof of how good it is."""
 
