@@ -35,7 +35,7 @@ MAKERS = {
 def test_a_result_is_equal_to_itself_alone(make: Any) -> None:
     """Arrays have no single truth value: two results are the same only where they are one."""
     once, again = make(), make()
-    assert once == once  # noqa: PLR0124
+    assert once == once
     assert once != again
     assert len({once, again}) == 2
 

@@ -14,7 +14,6 @@ from condgrad._arrays import Array
 from condgrad.certificate import Certificate
 from condgrad.errors import require_extra
 
-
 FEW_POINTS = 20
 """A plot marks its points where there are no more than these: one alone makes no line."""
 

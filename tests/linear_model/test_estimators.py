@@ -279,5 +279,12 @@ def test_classes_that_cannot_be_told_apart(kind: type) -> None:
 def test_weights_are_checked(kind: type) -> None:
     with pytest.raises(ValueError, match="sample_weight must be >= 0"):
         kind().fit(X, Y, sample_weight=-np.ones(40))
-    with pytest.raises(ValueError, match="sample_weight"):
-        kind().fit(X, Y, sample_weight=np.ones(39))
+    for weights in (np.ones(39), np.ones((40, 1))):
+        with pytest.raises(
+            ValueError, match=r"sample_weight must have one entry for each of the 40 samples, got shape"
+        ):
+            kind().fit(X, Y, sample_weight=weights)
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        kind().fit(X, Y, sample_weight=np.full(40, np.nan))
+    whole, single = kind().fit(X, Y, sample_weight=np.full(40, 2.0)), kind().fit(X, Y, sample_weight=2.0)
+    np.testing.assert_array_equal(single.coef_, whole.coef_)

@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -88,6 +89,26 @@ def test_sparse_and_single_precision() -> None:
     np.testing.assert_allclose(single.coefs, dense.coefs, atol=2e-2)
 
 
+@every_loss
+def test_frames_and_labels_as_the_estimators_take_them(loss: str) -> None:
+    plain = path(X, Y, loss=loss, radii=[0.5, 1.0])
+    frame, weights = pd.DataFrame(X, columns=list("abcdefghijkl")), pd.Series(np.ones(30))
+    labels = pd.Series(Y) if loss == "least-squares" else pd.Series(np.where(Y > 0, "yes", "no"))
+    same = path(frame, labels, loss=loss, radii=[0.5, 1.0], sample_weight=weights)
+    np.testing.assert_allclose(same.coefs, plain.coefs, atol=1e-6)
+    lists = path(X.tolist(), labels.tolist(), loss=loss, radii=[0.5, 1.0])
+    np.testing.assert_array_equal(lists.coefs, plain.coefs)
+
+
+def test_one_class_against_the_rest() -> None:
+    three = np.array(["ape", "bee", "cow"])[np.arange(30) % 3]
+    with pytest.raises(ValueError, match=r"y must hold two classes, got 3: .* one class against the rest"):
+        path(X, three, radii=[0.5])
+    found = path(X, three == "bee", radii=[0.5])
+    model = ConstrainedLogisticRegression(0.5).fit(X, three == "bee")
+    np.testing.assert_array_equal(found.coefs, model.coef_)
+
+
 def test_tensors(torch: ModuleType) -> None:
     dense, same = path(X, Y, n_radii=3), path(torch.as_tensor(X), torch.as_tensor(Y), n_radii=3)
     assert isinstance(same.coefs, torch.Tensor)
@@ -122,5 +143,5 @@ def test_warnings_and_errors() -> None:
         path(X, Y, n_radii=0)
     with pytest.raises(ValueError, match="ridge must be finite and > 0"):
         path(X, Y, ridge=0.0)
-    with pytest.raises(ValueError, match="y must hold two classes"):
+    with pytest.raises(ValueError, match="y must hold at least two classes, got one class"):
         path(X, np.ones(30))

@@ -21,8 +21,6 @@ from condgrad.smooth.composite import Composite
 class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     """One problem for two classes, else one for each class against the rest."""
 
-    loss: type[Logistic] | type[SquaredHinge]
-
     class_weight: Any
     classes_: Any
 
@@ -111,6 +109,8 @@ class ClassifierFit(SingleFit):
         max_iter: int = 10_000,
         warm_start: bool = False,
         method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
     ) -> None:
         self.radius = radius
         self.ridge = ridge
@@ -120,6 +120,8 @@ class ClassifierFit(SingleFit):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose
 
 
 class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
@@ -146,6 +148,10 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         Start from the last coefficients.
     method : str
         As in `condgrad.minimize`.
+    time_limit : float, optional
+        Seconds that `fit` may take; at the limit it ends with what it has, and warns.
+    verbose : bool
+        Show a live line on the terminal.
 
     Attributes
     ----------

@@ -17,12 +17,14 @@ from condgrad.smooth.composite import Composite
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     """One least-squares problem."""
 
+    loss = LeastSquares
+
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
         return X, y
 
     def _tasks(self, X: Any, y: Any, weights: Any) -> list[Composite]:
-        return [LeastSquares(X, y, sample_weight=weights, intercept=self.fit_intercept)]
+        return [self.loss(X, y, sample_weight=weights, intercept=self.fit_intercept)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         (fit,) = fits
@@ -57,6 +59,10 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         Start from the last coefficients.
     method : str
         As in `condgrad.minimize`.
+    time_limit : float, optional
+        Seconds that `fit` may take; at the limit it ends with what it has, and warns.
+    verbose : bool
+        Show a live line on the terminal.
 
     Attributes
     ----------
@@ -97,6 +103,8 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         max_iter: int = 10_000,
         warm_start: bool = False,
         method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
     ) -> None:
         self.radius = radius
         self.ridge = ridge
@@ -105,3 +113,5 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose
