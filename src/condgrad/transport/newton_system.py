@@ -23,11 +23,11 @@ from condgrad._arrays import (
     cholesky,
     dot,
     double_like,
-    free_memory,
     namespace,
     on_device,
     solve_cholesky,
 )
+from condgrad.memory import free_memory
 from condgrad.methods.newton import Ascent
 from condgrad.transport.entropic import lifted_overlap
 from condgrad.transport.moments import Moments, pairs
