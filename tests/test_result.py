@@ -64,11 +64,16 @@ def axes() -> Iterator[Any]:
 
 
 def rows(values: list[float], bounds: list[float]) -> list[tuple[float, ...]]:
-    best = np.minimum.accumulate(values)
-    return [
-        (k, 0.1 * k, v, float(top), low, v - low, 1.0, k, k, 0.0)
-        for k, (v, top, low) in enumerate(zip(values, best, bounds, strict=True))
-    ]
+    """A trace with these values of F and lower bounds."""
+    known: dict[str, Any] = {
+        "iteration": range(len(values)),
+        "seconds": np.linspace(0.0, 1.0, len(values)),
+        "value": values,
+        "best_value": np.minimum.accumulate(values),
+        "lower_bound": bounds,
+    }
+    columns = [known.get(name, np.zeros(len(values))) for name in cg.Trace.columns]
+    return list(zip(*columns, strict=True))
 
 
 def test_every_iteration_is_drawn_to_the_end(axes: Any) -> None:

@@ -101,6 +101,7 @@ class CrossValidated(LinearEstimator):
             delayed(score_fold)(shell, solver, scorer, X, y, weights, train, test, k, line)
             for k, (train, test) in enumerate(folds)
         )
+        line.say("the folds")
         scores: list[Any] = []
         tried: list[Fit] = []
         for fold_scores, fits in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):

@@ -188,9 +188,12 @@ def warn_unless_converged(fits: Sequence[Fit], *, stacklevel: int) -> None:
         return
     worst = max(short, key=lambda fit: fit.relative_gap)
     which = "" if len(fits) == 1 else f"{len(short)} of {len(fits)} fits fell short; the worst: "
+    proof = f"the objective is within {worst.gap:.3g} of its minimum"
+    if worst.gap == math.inf:
+        proof = "nothing was proved about how far the objective is from its minimum"
     warnings.warn(
-        f"{which}{worst.message}, where {worst.tol:.3g} was asked; the objective is within {worst.gap:.3g} of its "
-        f"minimum. {ADVICE[worst.status]}, take a larger ridge or scale the features.",
+        f"{which}{worst.message}, where {worst.tol:.3g} was asked; {proof}. {ADVICE[worst.status]}, take a larger ridge "
+        "or scale the features.",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -87,9 +88,11 @@ class _PlanTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[mi
         self.plan_, self.Xs_, self.Xt_ = self.result_.plan, Xs, Xt
         self.n_iter_, self.dual_gap_ = self.result_.iterations, self.result_.gap
         if not self.result_.success:
+            proof = f"the plan is certified to {self.dual_gap_:.3g} of the optimum"
+            if self.dual_gap_ == math.inf:
+                proof = "nothing was proved about how far the plan is from the optimum"
             warnings.warn(
-                f"{self.result_.message}; the plan is certified to {self.dual_gap_:.3g} of the optimum. "
-                f"{ADVICE[self.result_.status]}.",
+                f"{self.result_.message}; {proof}. {ADVICE[self.result_.status]}.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
