@@ -192,8 +192,8 @@ def warn_unless_converged(fits: Sequence[Fit], *, stacklevel: int) -> None:
     if worst.gap == math.inf:
         proof = "nothing was proved about how far the objective is from its minimum"
     warnings.warn(
-        f"{which}{worst.message}, where {worst.tol:.3g} was asked; {proof}. {ADVICE[worst.status]}, take a larger ridge "
-        "or scale the features.",
+        f"{which}{worst.message}, where {worst.tol:.3g} was asked; {proof}. {ADVICE[worst.status]}, "
+        "take a larger ridge or scale the features.",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
     )
