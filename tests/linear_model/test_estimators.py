@@ -36,11 +36,13 @@ def test_attributes(kind: type) -> None:
     model = kind(0.7, ridge=0.4).fit(X, Y)
     tasks = () if kind is ConstrainedElasticNet else (1,)
     assert model.coef_.shape == (*tasks, 8)
-    for name in ("intercept_", "n_iter_", "objective_", "dual_gap_", "multiplier_"):
+    for name in ("intercept_", "n_iter_", "objective_", "dual_gap_", "relative_gap_", "multiplier_"):
         assert np.shape(getattr(model, name)) == tasks, name
     assert np.all(model.n_iter_ >= 1)
     assert np.all(model.dual_gap_ >= 0.0)
-    assert np.all(model.dual_gap_ <= 1e-6 * np.maximum(1.0, model.objective_))
+    null = kind(0.0, ridge=0.4).fit(X, Y).objective_
+    np.testing.assert_allclose(model.relative_gap_, model.dual_gap_ / null)
+    assert np.all(model.relative_gap_ <= 1e-6)
     assert model.n_features_in_ == 8
     public = {name for name in vars(model) if name not in model.get_params()}
     assert all(name.endswith("_") for name in public)

@@ -53,7 +53,8 @@ def test_the_default_grid_ends_where_the_constraint_falls_idle(loss: str) -> Non
     assert found.radii.shape == found.gaps.shape == found.values.shape == found.n_iters.shape == (12,)
     np.testing.assert_allclose(found.radii[1:] / found.radii[:-1], 1e3 ** (1 / 11))
     assert (found.gaps >= 0.0).all()
-    assert (found.gaps <= 1e-6 * np.maximum(1.0, found.values)).all()
+    null = path(X, Y, loss=loss, radii=[0.0], ridge=0.4).values[0]
+    assert (found.gaps <= 1e-6 * null).all()
     free = path(X, Y, loss=loss, radii=[1e3], ridge=0.4)
     assert free.multipliers[0] == 0.0
     assert found.radii[-1] == pytest.approx(np.abs(free.coefs[0]).sum(), rel=0.05)

@@ -344,7 +344,7 @@ def test_gcg_is_interrupted_by_an_interrupt() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         gcg(data.a, data.b, data.C, 0.1, 1.0, half_square, gradient)
-    assert len(calls) == 4
+    assert len(calls) <= 5  # the value of the last plan may be computed once more
 
 
 BAD = {

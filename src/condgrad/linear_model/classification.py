@@ -57,6 +57,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.n_iter_ = np.array([fit.iterations for fit in fits])
         self.objective_ = np.array([fit.value for fit in fits])
         self.dual_gap_ = np.array([fit.gap for fit in fits])
+        self.relative_gap_ = np.array([fit.relative_gap for fit in fits])
         self.multiplier_ = np.array([fit.multiplier for fit in fits])
 
     def decision_function(self, X: Any) -> Any:
@@ -141,8 +142,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     class_weight : dict or "balanced", optional
         Weights by class, which multiply the `sample_weight`; "balanced" lets all classes weigh alike.
     tol : float
-        Stop at `dual_gap_ <= tol * max(1, |objective_|)`. In float32 nothing below 1.2e-5 is asked for: rounding leaves
-        no better proof.
+        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
     max_iter : int
     warm_start : bool
         Start from the last coefficients.
@@ -162,6 +162,9 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         The value of the objective at the solution.
     dual_gap_ : array
         What the objective may be above its minimum, at most.
+    relative_gap_ : array
+        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
+        that is larger.
     multiplier_ : array
         The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu |coef|_1 without a
         constraint; exactly 0 where the constraint is idle.

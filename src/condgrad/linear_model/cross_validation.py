@@ -210,7 +210,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     radii_, ridges_ : array
         What was tried; radii increase.
     scores_ : array, shape (ridges, radii, folds)
-    coef_, intercept_, n_iter_, objective_, dual_gap_, multiplier_
+    coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
         Of the last fit, to all samples, as in `ConstrainedElasticNet`.
     """
 

@@ -30,7 +30,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         (fit,) = fits
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self.n_iter_, self.objective_ = fit.iterations, fit.value
-        self.dual_gap_, self.multiplier_ = fit.gap, fit.multiplier
+        self.dual_gap_, self.relative_gap_ = fit.gap, fit.relative_gap
+        self.multiplier_ = fit.multiplier
 
     def predict(self, X: Any) -> Any:
         """X coef + intercept."""
@@ -52,8 +53,7 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         form is a small ridge such as 1e-8.
     fit_intercept : bool
     tol : float
-        Stop at `dual_gap_ <= tol * max(1, |objective_|)`. In float32 nothing below 1.2e-5 is asked for: rounding leaves
-        no better proof.
+        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
     max_iter : int
     warm_start : bool
         Start from the last coefficients.
@@ -73,6 +73,9 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         The value of the objective at the solution.
     dual_gap_ : float
         What the objective may be above its minimum, at most.
+    relative_gap_ : float
+        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
+        that is larger.
     multiplier_ : float
         The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge |coef|_2^2 + mu |coef|_1
         without a constraint; exactly 0 where the constraint is idle.

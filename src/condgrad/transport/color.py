@@ -56,7 +56,7 @@ def recolor(
         Pixels of each image to match.
     seed : int
     tol : float
-        Relative certified gap of the transport problem.
+        The certified gap of the transport problem, over the scale of its objective; as in `transport.solve`.
     time_limit : float, optional
         Seconds for the transport problem; at the limit its best plan so far paints the image, with a warning.
     progress : bool

@@ -142,7 +142,7 @@ class EntropicTransport(_PlanTransformer):
     metric : str
         The cost, as `scipy.spatial.distance.cdist` names it.
     tol : float
-        Relative certified gap to reach.
+        The certified gap to reach, over the scale of the objective; as in `transport.solve`.
     max_iter : int
     method : str
         As in `transport.solve`.
