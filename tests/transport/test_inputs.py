@@ -93,6 +93,7 @@ def test_prices_of_points_without_weight(regularizers: list[Any]) -> None:
     assert np.isfinite(u).all()
     assert np.isfinite(v).all()
     assert (u[:, None] + v[None, :] <= M + 1e-12).all()
+    np.testing.assert_allclose(u[a == 0.0], (M - v[None, :])[a == 0.0].min(axis=1))  # no higher price would do
     assert a @ u + b @ v == pytest.approx(float(np.sum(M * plain.plan)), abs=2.0 * plain.gap + 1e-12)
     smooth = solve(DATA.C, a, b, entropy=0.1, regularizers=regularizers)
     assert np.array_equal(np.isneginf(smooth.potentials.u), a == 0.0)
