@@ -20,7 +20,6 @@ from condgrad.result import Status
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge
 from condgrad.smooth.composite import Composite
-from condgrad.stopping import RelativeGap
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
@@ -40,13 +39,14 @@ class Fit:
     intercept: float
     value: float
     gap: float
-    relative_gap: float
     multiplier: float
     iterations: int
     status: Status
     message: str
     tol: float
-    """The relative gap that was asked for."""
+    """The gap / scale that was asked for."""
+    relative_gap: float
+    """The gap / scale that was reached."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,12 @@ class Solver:
             here.intercept,
             result.value,
             result.gap,
-            result.certificate.relative_gap,
             multiplier(result.x, double(here.gradient), g.weight, ball),
             result.iterations,
             result.status,
             result.message,
             tol,
+            result.relative_gap,
         )
 
     def path(self, f: Composite, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
@@ -129,9 +129,8 @@ class Solver:
         # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2
         bound = (f.K.shape[1] * here.value / checked_ridge(ridge)) ** 0.5
         ball = L1Ball(bound)
-        stop = RelativeGap(1e-3, scale=here.value)
         result = minimize(
-            f, Ridge(ridge, on=ball), method=self.method, stop=stop, max_iter=1000, time_limit=self.time_left
+            f, Ridge(ridge, on=ball), method=self.method, tol=1e-3, max_iter=1000, time_limit=self.time_left
         ).uninterrupted()
         return ball.norm(result.x) or 1.0
 
