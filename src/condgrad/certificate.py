@@ -3,11 +3,11 @@
 Two questions about numbers are settled here and nowhere else.
 
 *What is a gap measured against?* Against the scale of F, which follows the units of the problem: the larger of
-|f| + |g| at the answer and |f| + |g| at the null point. That is the point of the set nearest to the origin, or the set's
-own start where it has no projection, or the start of the run where f and g both vanish there. So multiplying f and g by
-a constant changes no decision; where f and g cancel, as a cost and an entropy do, the scale does not; and where F* is 0,
-as in interpolation, or the run starts near the solution, the gap is measured against what the null model loses. For
-least squares that is the convention of lasso solvers, gap <= tol |y|^2/2.
+|f| + |g| at the answer and |f| + |g| at the null point. The null point is the point of the set nearest to the origin,
+or the set's own start where it has no projection; where f and g both vanish there, the start of the run. So multiplying
+f and g by a constant changes no decision; where f and g cancel, as a cost and an entropy do, the scale does not; and
+where F* is 0, as in interpolation, or the run starts near the solution, the gap is measured against what the null model
+loses. For least squares that is the convention of lasso solvers, gap <= tol |y|^2/2.
 
 *What may rounding have done to a bound?* A few units of the terms of the bound, taken before they cancel. That much is
 given away, so that the inequality survives floating-point arithmetic.

@@ -87,9 +87,10 @@ class Certifier:
 
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
+        c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
-            return Iterate(point.x, point.terms, -math.inf, None, step, self.tally.effort, 0.0)
-        f, g, here, c = self.f, self.g, point.smooth, point.smooth_gradient
+            return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
+        f, g, here = self.f, self.g, point.smooth
         answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
         self.warm = answer.warm
         self.tally.oracle_calls += 1

@@ -32,11 +32,11 @@ class CGS:
         share, accuracy = 0.1, 0.1 * Terms(here.value, g_here).size
         remembered: deque[tuple[Array, Any]] = deque(maxlen=self.memory)
         for k in count():
+            c = None if deadline.passed() else here.gradient
             if deadline.passed():
                 if k == 0:
-                    yield Iterate(x, Terms(here.value, g_here), -math.inf, None, a, Effort(1, 0, 0), 0.0)
+                    yield Iterate(x, Terms(here.value, g_here), -math.inf, c, a, Effort(1, 0, 0), 0.0)
                 return
-            c = here.gradient
             answer = g.argmin(c, warm=warm, accuracy=accuracy)  # line 3
             s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
             there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value

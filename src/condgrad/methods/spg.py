@@ -117,7 +117,10 @@ def spectral_moves(
     while True:
         yield SpectralMove(here, step, promise)
         recent.append(here.value)
-        end = here.at(project(here.x - length * here.gradient))
+        target = project(here.x - length * here.gradient)
+        if deadline.passed():
+            return
+        end = here.at(target)
         d = end.x - here.x
         # a projection promises |d|^2 / alpha or more, which rounding may hide in the slope
         promise = max(-dot(here.gradient, d), dot(d, d) / length)
