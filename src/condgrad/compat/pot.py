@@ -3,8 +3,8 @@
     from condgrad.compat.pot import gcg      # in place of: from ot.optim import gcg
 
 Arguments and return values are those of POT 0.9, but for options of its inner solver. What differs: the plan has exact
-marginals, `stopThr` and `stopThr2` bound the certified gap (relative and absolute) instead of the last change of the
-objective, and the log says more.
+marginals, `stopThr` and `stopThr2` bound the certified gap (over the scale of the objective, and absolute) instead of
+the last change of the objective, and the log says more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from condgrad.transport.solve import beside
 
 @dataclass(frozen=True)
 class EitherGap:
-    """gap <= absolute, or gap <= relative * |value|."""
+    """gap <= absolute, or gap <= relative * the scale of F; `condgrad.certificate` says what the scale is."""
 
     relative: float
     absolute: float
@@ -38,7 +38,7 @@ class EitherGap:
     name = "gap in units of stopThr or stopThr2"
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
-        return certificate.gap / max(self.absolute, self.relative * abs(certificate.value), 1e-300)
+        return certificate.gap / max(self.absolute, self.relative * certificate.scale, 1e-300)
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
         return certificate

@@ -52,7 +52,7 @@ class FitsLine:
     def fitted(self, *, radius: float, ridge: float, relative_gap: float) -> None:
         """One fit more."""
         self.done += 1
-        self._text = f"radius {radius:.4g}  ridge {ridge:.4g}  relative gap {relative_gap:.1e}"
+        self._text = f"radius {radius:.4g}  ridge {ridge:.4g}  gap / scale {relative_gap:.1e}"
         self._show()
 
     def reached(self, done: int) -> None:
