@@ -134,6 +134,22 @@ def test_small_weights_are_no_zeros() -> None:
     assert model.score(X, Y) > 0.8
 
 
+@every_kind
+@factors
+def test_units_where_next_to_nothing_is_lost(kind: type, c: float) -> None:
+    """More features than samples and a wide ball: F* is small against what the null model loses."""
+    rng = np.random.default_rng(5)
+    wide, weights = rng.standard_normal((12, 30)), 1.0 + np.arange(12) % 2
+    y = np.where(np.arange(12) % 3 == 0, 1.0, -1.0)
+    plain = kind(50.0, 1e-4).fit(wide, y, sample_weight=weights)
+    assert np.max(plain.objective_) < 1e-2 * np.max(kind(0.0, 1e-4).fit(wide, y, sample_weight=weights).objective_)
+    weighted = kind(50.0, 1e-4 * c).fit(wide, y, sample_weight=c * weights)
+    same_fit(weighted, plain, c, of_coef=1.0, of_value=c, rounding=1e-6)
+    featured = kind(50.0 / c, 1e-4 * c * c).fit(c * wide, y, sample_weight=weights)
+    same_iterations(featured.n_iter_, plain.n_iter_, c)
+    same(featured.objective_, plain.objective_, c, rtol=1e-2)
+
+
 # --- searches ---
 
 
