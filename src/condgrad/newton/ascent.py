@@ -107,7 +107,7 @@ class Newton:
         while True:
             stage_done = t > 1.0 and model.stage_gap(point) <= model.stage_tolerance(t)
             if not first and (t == 1.0 or stage_done):
-                primal = None
+                del primal  # as large as the plan
                 primal = model.primal(point)
                 evaluations += 1
             terms, lower = primal.terms, -math.inf

@@ -26,11 +26,11 @@ from condgrad._arrays import (
     cholesky,
     dot,
     double_like,
-    free_memory,
     namespace,
     smallest,
     solve_cholesky,
 )
+from condgrad.memory import free_memory
 from condgrad.newton.ascent import Ascent
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.entropic_path import lifted_overlap
@@ -84,9 +84,9 @@ class PotentialBlock(Protocol):
 def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlock, Array | None]:
     """Low rank where K is, a factor where it is not and fits into memory."""
     size = hessian.columns.shape[0]
-    factor_fits = 3.0 * 8.0 * size * size <= free_memory(hessian.columns)
-    if factor_fits and size <= SMALL_PLAN:
+    if size <= SMALL_PLAN:
         return FactoredBlock(hessian), None
+    factor_fits = 3.0 * 8.0 * size * size <= free_memory(hessian.columns)
     low_rank = LowRankBlock(hessian, basis, largest_rank=size // 4 if factor_fits else size // 2)
     if low_rank.smallest > SMALL_EIGENVALUE and factor_fits:
         return FactoredBlock(hessian), low_rank.vectors
