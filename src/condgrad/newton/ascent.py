@@ -17,6 +17,8 @@ from condgrad._arrays import Array, Space, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
 
+STEPS_TO_CERTIFY = 3
+"""Steps of a stage before t = 1 after which its point is certified."""
 IDLE = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
 
@@ -101,47 +103,49 @@ class Newton:
         z = model.start(x)
         t = self._first_stage(evaluate, z, primal.terms)
         evaluations, inner, step, point = 1, 0, 0.0, evaluate(z, t)
-        highest, lowest, idle, noise = -math.inf, math.inf, 0, 0.0
-        first = True
+        highest, lowest, idle, noise, steps_in_stage = -math.inf, math.inf, 0, 0.0, 0
+        certify = True
         del x
         while True:
-            stage_done = t > 1.0 and model.stage_gap(point) <= model.stage_tolerance(t)
-            if not first and (t == 1.0 or stage_done):
-                del primal  # as large as the plan
-                primal = model.primal(point)
-                evaluations += 1
-            terms, lower = primal.terms, -math.inf
-            if first or t == 1.0 or stage_done:
+            lower = -math.inf
+            if certify:
                 # the dual function of F itself is that at t = 1 alone
                 proof = point if t == 1.0 else evaluate(z, 1.0)
+                terms = primal.terms
                 noise = rounding_noise(unit, terms.f, g.magnitude(primal.x, terms.g), proof.magnitude)
                 lower = tangent_bound(proof.dual, 0.0, noise)
                 del proof
-            gained = lower > highest + 0.1 * noise or terms.value < lowest - 0.1 * noise
+            value = primal.terms.value
+            gained = lower > highest + 0.1 * noise or value < lowest - 0.1 * noise
             idle = 0 if t > 1.0 or gained else idle + 1
-            highest, lowest, first = max(highest, lower), min(lowest, terms.value), False
-            yield Iterate(
-                space.hold(primal.x), terms, lower, None, step, Effort(evaluations, evaluate.calls, inner), noise
-            )
-            if idle == IDLE or deadline.passed():
+            highest, lowest = max(highest, lower), min(lowest, value)
+            effort = Effort(evaluations, evaluate.calls, inner)
+            yield Iterate(space.hold(primal.x), primal.terms, lower, None, step, effort, noise)
+            if idle == IDLE:
                 return
-            if stage_done:
-                t, step = max(1.0, self.shrink * t), 0.0
+            gap = value - point.dual if t == 1.0 else model.stage_gap(point)
+            if t > 1.0 and gap <= model.stage_tolerance(t):
+                t, step, steps_in_stage, point = max(1.0, self.shrink * t), 0.0, 0, None
             else:
-                gap = terms.value - point.dual if t == 1.0 else model.stage_gap(point)
                 ascent = model.ascent(point, gap)
                 inner += ascent.inner_iterations
                 dual, point = point.dual, None
                 step, z, point = self._climb(evaluate, z, dual, t, ascent, noise)
-                if step == 0.0 and (t == 1.0 or deadline.passed()):
+                steps_in_stage += 1
+                if step == 0.0 and t == 1.0:
                     return
                 if step == 0.0:
                     t = 1.0
             if deadline.passed():
                 return
-            if step == 0.0:
-                point = None
+            if point is None:
                 point = evaluate(z, t)
+            # the way to t = 1 is certified where it is long; a plan and its proof cost as much as a step
+            certify = t == 1.0 or steps_in_stage == STEPS_TO_CERTIFY
+            if certify:
+                del primal  # as large as the plan, like a point: not to be held where another is made
+                primal = model.primal(point)
+                evaluations += 1
 
     def _first_stage(self, evaluate: DualEvaluator, z: Any, terms: Terms) -> float:
         """The smallest t at which the start is near the path; a far start enters where all starts are near."""

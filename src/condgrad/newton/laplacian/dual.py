@@ -6,7 +6,8 @@ cost is C + U Xt' + Xs V', and with entropy e the dual function of (v, P, Q), ro
     L_ij = (v_j - C_ij - U_i.Xt_j - Xs_i.V_j)/e,   S_ij = a_i softmax_j(L_ij),   u_i = e (log a_i - log sum_j exp L_ij)
     D = -<P, U>/2 - <Q, V>/2 + <a, u> + <b, v>.
 
-Newton directions come from `hessian` and `preconditioner`.
+Coordinates are centred first, see `centred`, which adds a linear term to the cost. Newton directions come from `hessian`
+and `preconditioner`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from condgrad._arrays import (
     Array,
     dot,
     double,
+    largest_row_sum,
     log_or_least,
     namespace,
     row_blocks,
@@ -36,6 +38,7 @@ from condgrad.simple.entropy import negentropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation
 
+MANY_DIMENSIONS = 100
 STARVED = 1e-3
 """The share of its mass below which a column has lost touch with the plan."""
 
@@ -45,15 +48,23 @@ class EntropicLaplacian(EntropicPath):
 
     def __init__(self, C: Array, a: Array, b: Array, entropy: float, laplacian: TransportLaplacian | None) -> None:
         super().__init__(C, a, b, entropy)
-        empty = C[:, :0], C.T[:, :0]
-        self.laplacian = None if laplacian is None else in_principal_axes(laplacian)
-        self.Xs, self.Xt = empty if self.laplacian is None else (self.laplacian.Xs, self.laplacian.Xt)
-        self.log_a = namespace(C).log(a)
+        self.given, self.log_a = laplacian, namespace(C).log(a)
+        if laplacian is None:
+            empty = C[:, :0], C.T[:, :0]
+            self.laplacian, (self.Xs, self.Xt), self.linear, self.constant = None, empty, empty, 0.0
+        else:
+            self.laplacian, self.linear, self.constant = centred(laplacian, a, b)
+            self.Xs, self.Xt = self.laplacian.Xs, self.laplacian.Xt
         self._basis: Array | None = None
 
     @property
     def affordable(self) -> bool:
-        return True
+        """In very many dimensions CGS is ahead, unless the Laplacian is raw: one that keeps constants is less stiff."""
+        if self.given is None or self.given.Xs.shape[1] <= MANY_DIMENSIONS:
+            return True
+        xp, largest = namespace(self.a), largest_row_sum(self.given.Ls)
+        constants = self.given.Ls @ xp.ones_like(self.a)
+        return float(xp.max(xp.abs(constants))) <= 1e-9 * largest
 
     def gradient_in_P(self, P: Array) -> Array:
         return P if self.laplacian is None else self.laplacian.gradient_in_P(P)
@@ -69,7 +80,8 @@ class EntropicLaplacian(EntropicPath):
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
         x = double(x)
         P, Q = x @ self.Xt, x.T @ self.Xs
-        cost = self.C + self.gradient_in_P(P) @ self.Xt.T + self.Xs @ self.gradient_in_Q(Q).T
+        left, right = self._factors(P, Q)
+        cost = self.C + left @ right.T
         cost += self.entropy * log_or_least(x)
         return Moments(fitted_potential(x, cost), P, Q)
 
@@ -86,14 +98,19 @@ class EntropicLaplacian(EntropicPath):
         return widest
 
     def reduced_costs(self, z: Moments) -> Iterator[tuple[slice, Array]]:
-        """The cost linearised at z, less its potential: C + U Xt' + Xs V' - v, some rows at a time."""
-        xp, U, V = namespace(self.C), self.gradient_in_P(z.P), self.gradient_in_Q(z.Q)
-        left, right = xp.concat([U, self.Xs], axis=1), xp.concat([self.Xt, V], axis=1).T
+        """The cost linearised at z, less its potential, some rows at a time."""
+        left, right = self._factors(z.P, z.Q)
         for rows in row_blocks(self.C):
-            cost = left[rows] @ right
+            cost = left[rows] @ right.T
             cost += self.C[rows]
             cost -= z.v[None, :]
             yield rows, cost
+
+    def _factors(self, P: Array, Q: Array) -> tuple[Array, Array]:
+        """What the linearised regulariser adds to C, U Xt' + Xs V' and the linear terms, as left right'."""
+        xp = namespace(self.C)
+        left = xp.concat([self.gradient_in_P(P), self.Xs, self.linear[0]], axis=1)
+        return left, xp.concat([self.Xt, self.gradient_in_Q(Q), self.linear[1]], axis=1)
 
     def evaluate(self, z: Moments, t: float) -> Plan:
         return Plan(self, z, t * self.entropy)
@@ -104,7 +121,7 @@ class EntropicLaplacian(EntropicPath):
         <S, log S> follows from the potentials: log S_ij = (u_i + v_j - M_ij)/e.
         """
         z, cost = point.z, point.cost
-        smooth = cost + self.quadratic(point.S_Xt, point.S_Xs)
+        smooth = cost + self.quadratic(point.S_Xt, point.S_Xs) + self.constant
         linearised = cost + dot(self.gradient_in_P(z.P), point.S_Xt) + dot(self.gradient_in_Q(z.Q), point.S_Xs)
         negentropy_times_e = dot(self.a, point.u) + dot(point.columns, z.v) - linearised
         missing = total(namespace(point.columns).abs(point.columns - self.b))
@@ -112,7 +129,7 @@ class EntropicLaplacian(EntropicPath):
 
     def primal(self, point: Plan) -> Primal:
         plan = self.polytope.rounded(point.S)
-        smooth = dot(self.C, plan) + self.quadratic(plan @ self.Xt, plan.T @ self.Xs)
+        smooth = dot(self.C, plan) + (0.0 if self.given is None else self.given.at(plan).value)
         return Primal(plan, Terms(smooth, self.entropy * negentropy(plan)))
 
     def ascent(self, point: Plan, gap: float) -> Ascent:
@@ -138,8 +155,9 @@ class Plan:
             cost /= -entropy
             self.S[rows], log_sums = normalised_rows(cost, model.a[rows])
             self.u[rows] = entropy * (model.log_a[rows] - log_sums)
-        self.dual = dot(model.a, self.u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q)
-        self.magnitude = model.rounding_size + dot(model.a, xp.abs(self.u)) + dot(model.b, xp.abs(z.v))
+        self.dual = dot(model.a, self.u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q) + model.constant
+        potentials = dot(model.a, xp.abs(self.u)) + dot(model.b, xp.abs(z.v))
+        self.magnitude = model.rounding_size + potentials + abs(model.constant)
         if model.laplacian is not None:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
             # once for the quadratic, once for the cost that it is linearised to
@@ -175,19 +193,31 @@ class Plan:
 
     @property
     def cost(self) -> float:
-        """<C, S>."""
-        return dot(self.model.C, self.S)
+        """<C, S>, with the linear terms."""
+        left, right = self.model.linear
+        return dot(self.model.C, self.S) + dot(left, self.times(right))
 
 
-def in_principal_axes(laplacian: TransportLaplacian) -> TransportLaplacian:
-    """The same regulariser in turned coordinates, which only its moments see: all of it is unchanged by a rotation."""
-    Xs, Xt = laplacian.Xs, laplacian.Xt
-    if Xs.shape[1] <= FEW_DIMENSIONS:
-        return laplacian
+def centred(laplacian: TransportLaplacian, a: Array, b: Array) -> tuple[TransportLaplacian, tuple[Array, Array], float]:
+    """The same regulariser of coordinates around their means, a linear cost left right' and a constant.
+
+    With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt, plus the linear
+    2 <G, (L a)(Yt m)'>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and
+    couple them with the potentials. In many dimensions the coordinates are turned to their principal axes as well,
+    which changes neither term and lets variances stand for covariances.
+    """
+    Xs, Xt, mass = laplacian.Xs, laplacian.Xt, total(a)
     xp = namespace(Xs)
-    centred = [X - xp.mean(X, axis=0)[None, :] for X in (Xs, Xt)]
-    axes = xp.linalg.eigh(centred[0].T @ centred[0] + centred[1].T @ centred[1])[1]
-    return laplacian.with_points(Xs @ axes, Xt @ axes)
+    mean_s, mean_t = (a @ Xs) / mass, (b @ Xt) / mass
+    Ys, Yt = Xs - mean_s[None, :], Xt - mean_t[None, :]
+    from_a, from_b = laplacian.gradient_in_P(a[:, None]), laplacian.gradient_in_Q(b[:, None])
+    left = xp.concat([from_a, (Ys @ mean_s)[:, None]], axis=1)
+    right = xp.concat([(Yt @ mean_t)[:, None], from_b], axis=1)
+    constant = 0.5 * (dot(mean_t, mean_t) * dot(a[:, None], from_a) + dot(mean_s, mean_s) * dot(b[:, None], from_b))
+    if Xs.shape[1] > FEW_DIMENSIONS:
+        axes = xp.linalg.eigh(Ys.T @ Ys + Yt.T @ Yt)[1]
+        Ys, Yt = Ys @ axes, Yt @ axes
+    return laplacian.with_points(Ys, Yt), (left, right), constant
 
 
 class Embedded:

@@ -5,7 +5,9 @@ The Hessian has a potential block H_vv, two moment blocks, and couplings between
 *The potential block* is H_vv = D^1/2 (I - K) D^1/2 / e with D = diag(S'1) and K = D^-1/2 S' diag(1/a) S D^-1/2. An
 entropic plan makes K nearly of low rank, and a randomised Nystrom approximation V diag(values) V' of it gives both an
 inverse of H_vv and, inside the preconditioner, S ~ (S D^-1/2 V)(D^1/2 V)', so that couplings cost no product with the
-plan. A plan that is nearly a permutation has no low rank; there H_vv is factored and the plan itself couples.
+plan. A plan that is nearly a permutation has no low rank; there H_vv is factored and the plan itself couples. So it
+does in many dimensions, where a stiff Laplacian magnifies what the low rank leaves out (at d = 8 it took ten times as
+many steps).
 
 *The Schur complement of the moments* is close to I + C L: for row i the d x d block of C is the covariance of the
 targets under S_i, divided by e, and L is the metric of the Laplacian; for columns likewise. It is self-adjoint in that
@@ -37,14 +39,14 @@ from condgrad.newton.entropic_path import lifted_overlap
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, contracted
 from condgrad.newton.laplacian.moments import Moments, pairs
 
-SMALL_PLAN = 128
-"""Columns up to which a factor of H_vv costs less than looking for a low rank."""
+SMALL_PLAN, SMALL_PLAN_IN_MANY_DIMENSIONS = 128, 1000
+"""Columns up to which a factor of H_vv costs less than looking for a low rank; in many dimensions products cost more."""
 SMALL_EIGENVALUE = 0.01
 """Eigenvalues of K below this are left out: I - K is near I there."""
 FIRST_RANK = 32
 SPARE_RANK = 8
 """Random vectors beside those of the last direction."""
-SCHUR_ACCURACY = 1e-2
+SCHUR_ACCURACY = 0.1
 SCHUR_ITERATIONS = 200
 MOST_ITERATIONS = 500
 
@@ -83,8 +85,8 @@ class PotentialBlock(Protocol):
 
 def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlock, Array | None]:
     """Low rank where K is, a factor where it is not and fits into memory."""
-    size = hessian.columns.shape[0]
-    if size <= SMALL_PLAN:
+    size, few = hessian.columns.shape[0], hessian.S_Xt.shape[1] <= FEW_DIMENSIONS
+    if size <= (SMALL_PLAN if few else SMALL_PLAN_IN_MANY_DIMENSIONS):
         return FactoredBlock(hessian), None
     factor_fits = 3.0 * 8.0 * size * size <= free_memory(hessian.columns)
     low_rank = LowRankBlock(hessian, basis, largest_rank=size // 4 if factor_fits else size // 2)
@@ -130,9 +132,12 @@ class LowRankBlock:
         kept = max(1, int(xp.count_nonzero(values > 0.5 * SMALL_EIGENVALUE)))
         self.vectors, values = vectors[:, :kept], values[:kept]
         self.weights = values / at_least(1e-9, 1.0 - values)
+        if hessian.S_Xt.shape[1] > FEW_DIMENSIONS:
+            self.times, self.transposed_times = self.plan.times, self.plan.transposed_times
+            return
         both = xp.concat([self.constant, self.vectors], axis=1)
-        self.left = self.plan.times(both / self.root[:, None])
-        self.right = both * self.root[:, None]
+        left, right = self.plan.times(both / self.root[:, None]), both * self.root[:, None]
+        self.times, self.transposed_times = lambda R: left @ (right.T @ R), lambda R: right @ (left.T @ R)
 
     def _leading(self, rank: int, basis: Array | None) -> tuple[Array, Array]:
         """The leading eigenvectors and eigenvalues of K without its constant mode, from products with `rank` vectors.
@@ -161,12 +166,6 @@ class LowRankBlock:
         q = r / self.root
         q = q + self.vectors @ (self.weights * (self.vectors.T @ q))
         return self.entropy * q / self.root
-
-    def times(self, R: Array) -> Array:
-        return self.left @ (self.right.T @ R)
-
-    def transposed_times(self, R: Array) -> Array:
-        return self.right @ (self.left.T @ R)
 
 
 class BlockFactorisation:
