@@ -10,13 +10,12 @@ from typing import Annotated
 
 import typer
 
-from condgrad.cli.bench import bench
 from condgrad.cli.doctor import doctor
-from condgrad.cli.fit import fit, predict
-from condgrad.cli.outcome import BadInput, ExitCode, errors, output
-from condgrad.cli.paper import paper
+from condgrad.cli.experiments import PASSED_ON, bench, paper
+from condgrad.cli.fit import fit
+from condgrad.cli.predict import predict
 from condgrad.cli.recolor import recolor
-from condgrad.cli.signals import Ended, ended_by
+from condgrad.cli.report import BadInput, ExitCode, ended_by, errors, output
 from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
@@ -46,8 +45,10 @@ def options(
     """Minimise f + g over a convex set, with a proof of optimality in every answer."""
 
 
-for command in (transport, recolor, fit, predict, paper, bench, doctor):
+for command in (transport, recolor, fit, predict, doctor):
     app.command()(command)
+for command in (paper, bench):
+    app.command(context_settings=PASSED_ON)(command)
 
 
 def run() -> None:
@@ -61,9 +62,6 @@ def run() -> None:
     except (BadInput, ContradictionError, MissingAbility, MissingExtra, NotFiniteError) as mistake:
         errors.print(f"condgrad: {mistake}", markup=False)
         sys.exit(ExitCode.BAD_INPUT)
-    except Ended as end:
-        errors.print("condgrad: interrupted")
-        sys.exit(end.code)
     except KeyboardInterrupt:
         errors.print("condgrad: interrupted")
         sys.exit(ExitCode.INTERRUPTED)

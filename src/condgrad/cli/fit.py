@@ -1,51 +1,147 @@
-"""`condgrad fit` and `condgrad predict`: the l1-constrained elastic net of a table, and what it says of new rows."""
+"""`condgrad fit`: the l1-constrained elastic net of a table, certified."""
 
 from __future__ import annotations
 
-import csv
+import inspect
+import math
 import signal
-from collections.abc import Mapping
-from enum import StrEnum
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
+import jinja2
 import numpy as np
 import typer
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, get_scorer, r2_score
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.preprocessing import StandardScaler
 
-from condgrad import _checks
-from condgrad.cli.files import read_bytes
-from condgrad.cli.fit_design import Columns, design
-from condgrad.cli.fit_matrices import read_table
-from condgrad.cli.fit_picture import draw_path
-from condgrad.cli.fit_report import Source, certificate, report, shortfall, write_coefficients
-from condgrad.cli.fit_solve import FOLDS, Options, solve
-from condgrad.cli.model_file import LOGISTIC, SQUARES, Model, from_json, to_json
-from condgrad.cli.outcome import BadInput, ExitCode, errors, output, print_json
-from condgrad.cli.signals import ended_by
-from condgrad.cli.staging import check_new_file, staged
-from condgrad.cli.tables import Table
-from condgrad.paper.whole_files import json_text
+from condgrad.cli import report
+from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table, written_whole
+from condgrad.cli.model import CHOOSERS, ESTIMATORS, LABELS, NUMBERS, Model, classifies
+from condgrad.cli.report import BadInput, shortened, working
+from condgrad.errors import require_extra
+from condgrad.linear_model import path as coefficient_path
+from condgrad.linear_model.path import LOSSES
 
 PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt")
-LARGEST_SEED = 2**32 - 1
-"""The largest that scikit-learn shuffles with."""
+INTERCEPT = "(intercept)"
+RIDGES = (1e-3, 1e-2, 1e-1)
+"""The ridges to try, as shares of the typical sum of squares of a column."""
+
+RADII, FOLDS = 20, 5
+CHOOSING_TOL = 1e-4
+"""Scores on held-out rows are no finer than this."""
+
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Beyond these the squares of numbers leave the range of floats."""
+
+CONSTANT = 1e-12
+"""A column whose spread is below this share of its size differs by rounding alone."""
+
+MOST_COUNTED = 10
+"""Whole numbers with at most so many values are taken for labels, unless --loss says otherwise."""
+
+COEFFICIENTS_SHOWN = 10
+"""In the report, or half as many for each of several classes; the file has all."""
+
+POINTS_DRAWN, DRAWING_TOL, MOST_PANELS, MOST_LINES = 37, 1e-6, 6, 200
+BEYOND = 1.5
+"""How far the picture goes past the chosen radius, which is one of its points."""
 
 
-class Loss(StrEnum):
-    """The losses by their names on the command line."""
+@dataclass(frozen=True)
+class FitSettings:
+    """What the user asks of the fit; None stands for: choose it."""
 
-    LOGISTIC = "logistic"
-    LEAST_SQUARES = "least-squares"
-    SQUARED_HINGE = "squared-hinge"
+    radius: float | None
+    ridge: float | None
+    folds: int | None
+    tol: float
+    max_iter: int
+    standardize: bool
+    intercept: bool
+    seed: int
+
+    @property
+    def chosen(self) -> list[str]:
+        """What cross-validation has to choose."""
+        return [name for name in ("radius", "ridge") if getattr(self, name) is None]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Rows, standardised columns and a target, ready for an estimator."""
+
+    loss: str
+    target: str
+    features: tuple[str, ...]
+    X: Any
+    """(x - center) / scale, dense or CSR; 0 in columns that are constant."""
+    y: Any
+    weights: Any
+    """One for each row, all above 0; None where all are 1."""
+    center: Any
+    scale: Any
+    constant: int
+    """How many columns do not vary."""
+    typical_square: float
+    """The weighted sum of the squares of a column of X, on average: the scale of a ridge."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The certificate of one problem; `label` is the class it sets against the rest."""
+
+    label: Any
+    value: float
+    lower_bound: float
+    gap: float
+    relative_gap: float
+    multiplier: float
+    iterations: int
+    standardised_coefficients_within: float
+    """How far, in the 2-norm, the best ones can be: sqrt(gap / ridge)."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A model, its proofs, and how well it does."""
+
+    model: Model
+    proofs: tuple[Proof, ...]
+    certified: bool
+    training_score: float
+    held_out_score: float | None
+    """Of models for the same radius and ridge on the rows that they did not see."""
+    folds: int
+    chosen_by: str | None
+    """The criterion of the choice; None where the user gave radius and ridge."""
+    unfinished_trials: bool
+
+    @property
+    def measure(self) -> str:
+        return "accuracy" if classifies(self.model.kind) else "R2"
+
+    @property
+    def relative_gap(self) -> float:
+        return max(proof.relative_gap for proof in self.proofs)
 
 
 def fit(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="CSV or TSV with a header; or .npy, .npz, .svm (libsvm).")
+        Path, typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm (libsvm).")
     ],
     target: Annotated[str | None, typer.Option(metavar="COLUMN", help="What to predict; an index in a matrix.")] = None,
     loss: Annotated[
-        Loss | None, typer.Option(metavar="NAME", help=f"One of {', '.join(Loss)}.", show_default="by the target")
+        str | None, typer.Option(metavar="NAME", help=f"One of {', '.join(LOSSES)}.", show_default="by the target")
     ] = None,
     radius: Annotated[
         float | None, typer.Option(metavar="R", help="Bound on |coef|_1.", show_default="cross-validated")
@@ -54,15 +150,17 @@ def fit(
         float | None, typer.Option(metavar="W", help="Weight of |coef|_2^2.", show_default="cross-validated")
     ] = None,
     folds: Annotated[
-        int | None, typer.Option(metavar="N", help="Folds of the cross-validation.", show_default=str(FOLDS))
+        int | None, typer.Option(metavar="N", min=2, help="Folds of the cross-validation.", show_default=str(FOLDS))
     ] = None,
     no_standardize: Annotated[bool, typer.Option("--no-standardize", help="Take columns as they are.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Without a constant.")] = False,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave out; may be repeated.")] = None,
+    drop: DropColumns = None,
     weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="How much each row counts.")] = None,
-    tol: Annotated[float, typer.Option(metavar="GAP", help="Relative certified gap to reach.")] = 1e-6,
-    max_iter: Annotated[int, typer.Option(metavar="N", help="The most iterations of a fit.")] = 10_000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Which rows go to which fold.")] = 0,
+    row_id: IdColumn = None,
+    header: Header = None,
+    tol: Annotated[float, typer.Option(metavar="GAP", help="Gap / scale of F to reach, certified.")] = 1e-6,
+    max_iter: Annotated[int, typer.Option(metavar="N", min=1, help="The most iterations of a fit.")] = 10_000,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Which rows go to which fold.")] = 0,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("condgrad-fit"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
 ) -> None:
@@ -77,131 +175,423 @@ def fit(
     Writes model.json, coefficients.csv, certificate.json, path.png, report.txt.
 
     [bold]Examples[/bold]
-      condgrad fit patients.csv --target outcome --drop id
-      condgrad fit houses.csv --target price --radius 2 --ridge 0.1 --json
+      condgrad fit patients.csv --target outcome --id patient --drop hospital
+      condgrad fit houses.parquet --target price --radius 2 --ridge 0.1 --json
       condgrad fit colon.npz --target y --loss squared-hinge --folds 10
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    options = _options(radius, ridge, folds, tol, max_iter, not no_standardize, not no_intercept, seed)
-    table, content = read_table(data)
-    columns = Columns(target, weights, tuple(drop or ()))
-    wanted = None if loss is None else str(loss)
-    problem = design(table, columns, loss=wanted, standardize=options.standardize, intercept=options.intercept)
-    source = Source(data, content)
-    for name in PRODUCTS:
-        check_new_file(out / name, data)
-    with staged(out) as folder:
-        # a cross-validation whose fits were cut short would choose by chance
-        with ended_by(signal.SIGINT), errors.status(f"fitting {problem.rows} rows, {len(problem.features)} features"):
-            fitted = solve(problem, options)
-        text = report(problem, fitted, options, source)
-        facts = certificate(problem, fitted, options, source)
-        (folder / "model.json").write_text(to_json(fitted.model), encoding="utf-8")
-        (folder / "certificate.json").write_text(json_text(facts), encoding="utf-8")
+    settings = FitSettings(
+        None if radius is None else report.checked("radius", radius, at_least=0.0),
+        None if ridge is None else report.checked("ridge", ridge, above=0.0),
+        folds,
+        report.checked("tol", tol, at_least=0.0),
+        max_iter,
+        not no_standardize,
+        not no_intercept,
+        seed,
+    )
+    if loss is not None:
+        report.one_of("loss", loss, LOSSES)
+    table = read_table(data, header=header, row_id=row_id)
+    problem = _training_data(table, settings, target, weights, drop or [], loss)
+    with written_whole(out, PRODUCTS, read=[data]) as folder:
+        with report.ended_by(signal.SIGINT):  # a cross-validation whose fits were cut short would choose by chance
+            fitted = _solved(problem, settings, table)
+        text = _report(problem, fitted, settings, table)
+        facts = _certificate(problem, fitted, settings, table)
+        (folder / "model.json").write_text(fitted.model.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
-        write_coefficients(folder / "coefficients.csv", fitted)
-        draw_path(folder / "path.png", problem, fitted, options)
+        for k in range(len(fitted.proofs)):
+            file = folder / "coefficients.csv"
+            _coefficients(fitted, k).to_csv(file, mode="a", header=k == 0, index=False, encoding="utf-8")
+        with working("drawing"):
+            draw_path(folder / "path.png", problem, fitted, settings)
     if as_json:
-        print_json({**facts, "out": str(out)})
+        report.print_json({**facts, "out": str(out)})
     else:
-        output.print(f"{text}\nWritten to {out}: {', '.join(PRODUCTS)}", markup=False)
+        report.output.print(f"{text}\nWritten to {out}: {', '.join(PRODUCTS)}", markup=False)
     if not fitted.certified:
-        errors.print(f"condgrad: {shortfall(fitted)}", markup=False)
-        raise typer.Exit(ExitCode.NOT_CONVERGED)
+        report.errors.print(f"condgrad: {report.not_converged(fitted.relative_gap, tol)}", markup=False)
+        raise typer.Exit(report.ExitCode.NOT_CONVERGED)
 
 
-def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model.json of condgrad fit.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows with the columns of the model.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("predictions.csv"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
-) -> None:
-    """Predict new rows with a fitted model.
+# --- from a table to a problem: which columns, which loss, in which units
 
-    Columns are matched by name, or by place between NPY, NPZ and libsvm files: a
-    column 0 of a matrix is index 1 of a libsvm file, unless that file has an
-    index 0. Others, such as the target, are ignored, and a column whose
-    coefficient is 0 may be absent. The table has the prediction, and beside it
-    probabilities (logistic) or decision values (squared hinge).
 
-    [bold]Examples[/bold]
-      condgrad predict condgrad-fit/model.json new.csv
-      condgrad predict condgrad-fit/model.json new.csv --out answers.csv --json
-
-    Exit codes: 0 done, 2 bad input.
-    """
-    check_new_file(out, model, data)
-    fitted = from_json(read_bytes(model), source=str(model))
-    table, _ = read_table(data)
-    columns = _predicted(fitted, table)
-    with staged(out.parent) as folder, (folder / out.name).open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    summary = _summary(fitted, columns["prediction"])
-    if as_json:
-        print_json({"rows": table.rows, "target": fitted.target, "predictions": summary, "out": str(out)})
+def _training_data(
+    table: Table, settings: FitSettings, target: str | None, weights: str | None, drop: Sequence[str], loss: str | None
+) -> TrainingData:
+    """The problem that a table and the user's choices define, or a sentence on what is wrong with them."""
+    if target is None and len(table.apart) != 1:
+        raise BadInput(f"give --target COLUMN; {table.source} has {report.listed([*table.apart, *table.names])}")
+    target = table.resolve(table.apart[0] if target is None else target, option="--target")
+    left_out = {table.resolve(name, option="--drop") for name in drop}
+    if target in left_out:
+        raise BadInput(f"--drop {target}: this column is the target")
+    kept, row_weights = np.arange(table.rows), None
+    if weights is not None:
+        weights = table.resolve(weights, option="--weights")
+        left_out.add(weights)
+        row_weights = _row_weights(table, weights, target)
+        kept = np.flatnonzero(row_weights)  # a row of weight 0 counts as none
+        row_weights = row_weights[kept]
+    if len(kept) < 2:
+        raise BadInput(f"{table.source} has {report.counted(len(kept), 'row')} that count: a fit needs two or more")
+    features = tuple(name for name in table.names if name not in {target, *left_out})
+    if not features:
+        raise BadInput(f"{table.source} has no column beside the target: a fit needs features")
+    loss, y = _target(table, target, loss, kept)
+    X = table.features(features)[kept]
+    mean, spread, constant = _moments(table, features, X, row_weights)
+    if not settings.intercept:
+        mean, spread, constant = 0.0 * mean, np.hypot(mean, spread), constant & False
+    scale = np.where(constant | (not settings.standardize), 1.0, spread)
+    varies = np.where(constant, 0.0, 1.0)
+    if sparse.issparse(X):  # it would not stay sparse; the intercept makes up for any center
+        mean, X = 0.0 * mean, (X @ sparse.diags(varies / scale)).tocsr()
     else:
-        said = ", ".join(f"{name} {_short(value)}" for name, value in summary.items())
-        output.print(f"{table.rows} rows, {fitted.target!r} predicted: {said}\nWritten to {out}", markup=False)
+        X = (X - mean) / scale * varies
+    total = len(y) if row_weights is None else float(row_weights.sum())
+    typical = total * float(np.mean((spread / scale)[~constant] ** 2)) if not constant.all() else total
+    return TrainingData(loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()), typical)
 
 
-def _options(
-    radius: float | None,
-    ridge: float | None,
-    folds: int | None,
-    tol: float,
-    max_iter: int,
-    standardize: bool,
-    intercept: bool,
-    seed: int,
-) -> Options:
-    """The options of the fit, each in its range."""
-    if seed > LARGEST_SEED:
-        raise BadInput(f"--seed must be <= {LARGEST_SEED}, got {seed}")
-    try:
-        return Options(
-            None if radius is None else _checks.number("--radius", radius, at_least=0.0),
-            None if ridge is None else _checks.number("--ridge", ridge, above=0.0),
-            None if folds is None else _checks.whole("--folds", folds, at_least=2),
-            _checks.number("--tol", tol, at_least=0.0),
-            _checks.whole("--max-iter", max_iter, at_least=1),
-            standardize,
-            intercept,
-            _checks.whole("--seed", seed, at_least=0),
+def _row_weights(table: Table, name: str, target: str) -> Any:
+    weights = table.column(name)
+    if name == target or isinstance(weights, list):
+        what = "is the target" if name == target else "holds text, and weights are numbers >= 0"
+        raise BadInput(f"--weights {name}: this column {what}")
+    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))
+    if len(bad):
+        place = f"{table.source}, {table.where(int(bad[0]))}"
+        raise BadInput(f"--weights {name}: {place} holds {weights[bad[0]]}; weights are finite numbers >= 0")
+    return weights
+
+
+def _target(table: Table, name: str, loss: str | None, kept: Any) -> tuple[str, Any]:
+    """The loss, and the target as an estimator takes it."""
+    cells = table.column(name)
+    text = isinstance(cells, list)
+    y = np.array(cells)[kept]
+    bad = np.flatnonzero([is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y))
+    if len(bad):
+        place = f"{table.source}, {table.where(int(kept[bad[0]]))}"
+        raise BadInput(f"{place}: the target {name!r} is missing or not finite; fill it or leave the row out")
+    values = np.unique(y)
+    if len(values) < 2:
+        raise BadInput(f"{table.source}: the target {name!r} is {values[0]} in all rows: there is nothing to fit")
+    whole = not text and bool(np.all(y == np.round(y)) and np.abs(y).max() < 2.0**53)
+    if loss is None:
+        few = whole and len(values) <= MOST_COUNTED and 2 * len(values) <= len(y)
+        loss = LABELS if text or few else NUMBERS
+    if classifies(loss):
+        return loss, y.astype(np.int64) if whole else y
+    if text:
+        raise BadInput(f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers")
+    _moments(table, [name], y[:, None], None)
+    return loss, y
+
+
+def _moments(table: Table, names: Sequence[str], X: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """Weighted means and spreads of columns, and which do not vary; their squares must be floats."""
+    sizes = abs(X).max(axis=0)
+    sizes = np.ravel(sizes.toarray() if sparse.issparse(sizes) else sizes)
+    bad = np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))
+    if len(bad):
+        raise BadInput(
+            f"{table.source}: column {names[bad[0]]!r} reaches {sizes[bad[0]]:g}; sizes between {SMALLEST:g} and "
+            f"{LARGEST:g} are allowed: choose another unit, or leave the column out with --drop"
         )
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+    scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=weights)
+    spread = np.sqrt(scaler.var_)
+    return scaler.mean_, spread, spread <= CONSTANT * sizes
 
 
-def _predicted(fitted: Model, table: Table) -> dict[str, Any]:
-    """The columns of the table of predictions."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        X = fitted.matrix_from(table)
-        estimator = fitted.estimator()
+# --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
+
+
+def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> FittedModel:
+    """Choose what is not given, fit all rows, and score."""
+    folds = _folds(problem, settings)
+    with _sentences() as short_trials:
+        radius, ridge, chosen_by = _chosen(problem, settings, folds)
+    own = {"fit_intercept": settings.intercept, "max_iter": settings.max_iter}
+    estimator = ESTIMATORS[problem.loss](radius, ridge, tol=settings.tol, **own)
+    with _sentences() as short, working(f"fitting {len(problem.y)} rows"):
+        estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
+    held_out = None
+    if folds:
+        trial = ESTIMATORS[problem.loss](radius, ridge, tol=max(settings.tol, CHOOSING_TOL), **own)
+        params = {} if problem.weights is None else {"sample_weight": problem.weights}
+        with _sentences(), working(f"scoring on {len(folds)} folds"):
+            held_out = _score(problem, cross_val_predict(trial, problem.X, problem.y, cv=folds, params=params))
+    return FittedModel(
+        model=_model(problem, estimator, table),
+        proofs=_proofs(estimator),
+        certified=not short,
+        training_score=_score(problem, estimator.predict(problem.X)),
+        held_out_score=held_out,
+        folds=len(folds),
+        chosen_by=chosen_by,
+        unfinished_trials=bool(short_trials),
+    )
+
+
+@contextmanager
+def _sentences() -> Iterator[list[Any]]:
+    """Unfinished fits are listed instead of warned of; what an estimator refuses is the user's to mend."""
+    with warnings.catch_warnings(record=True) as short:
+        warnings.simplefilter("ignore", UserWarning)  # many classes in few rows are the user's choice
+        warnings.simplefilter("always", ConvergenceWarning)
         try:
-            scores = np.asarray(estimator.predict(X) if fitted.kind == SQUARES else estimator.decision_function(X))
+            yield short
+        except np.linalg.LinAlgError as error:
+            raise BadInput("columns of such different sizes cannot be solved: standardise, or raise --ridge") from error
         except ValueError as error:
-            raise BadInput(f"{table.source} holds numbers too large for the model: check their units") from error
-    if not np.isfinite(scores).all():
-        raise BadInput(f"{table.source} holds numbers too large for the model: check their units")
-    if fitted.kind == SQUARES:
-        return {"prediction": scores.tolist()}
-    columns = {"prediction": estimator.predict(X).tolist()}
-    if fitted.kind == LOGISTIC:
-        chances = estimator.predict_proba(X)
-        return columns | {f"probability of {label}": chances[:, k].tolist() for k, label in enumerate(fitted.classes)}
-    if scores.ndim == 1:
-        return columns | {f"decision value of {fitted.classes[1]}": scores.tolist()}
-    return columns | {f"decision value of {label}": scores[:, k].tolist() for k, label in enumerate(fitted.classes)}
+            raise BadInput(report.first_line(error)) from error
 
 
-def _summary(fitted: Model, predictions: list[Any]) -> Mapping[str, Any]:
-    if fitted.kind == SQUARES:
-        return {"mean": float(np.mean(predictions)), "least": min(predictions), "greatest": max(predictions)}
-    return {str(label): predictions.count(label) for label in fitted.classes}
+def _folds(problem: TrainingData, settings: FitSettings) -> list[tuple[Any, Any]]:
+    """Rows to fit and rows to score; none where there are too few rows and none are needed."""
+    smallest, whose = len(problem.y), "the data have"
+    splitter = KFold
+    if classifies(problem.loss):
+        labels, counts = np.unique(problem.y, return_counts=True)
+        smallest, whose = int(counts.min()), f"class {labels[counts.argmin()].item()!r} has"
+        splitter = StratifiedKFold
+    number = settings.folds or min(FOLDS, smallest)
+    if number < 2 and not settings.chosen:
+        return []
+    if not 2 <= number <= smallest:
+        remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
+        raise BadInput(f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}")
+    return list(splitter(number, shuffle=True, random_state=settings.seed).split(problem.X, problem.y))
 
 
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _chosen(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) -> tuple[float, float, str | None]:
+    """Radius and ridge, and by what they were chosen."""
+    if settings.radius is not None and settings.ridge is not None:
+        return settings.radius, settings.ridge, None
+    chooser = CHOOSERS[problem.loss]
+    scoring, criterion = "neg_mean_squared_error", "squared error"
+    if classifies(problem.loss):
+        scoring, criterion = ("neg_log_loss", "log loss") if hasattr(chooser, "predict_proba") else 2 * ("accuracy",)
+    score = get_scorer(scoring)
+    radii = None if settings.radius is None else [settings.radius]
+    ridges = [share * problem.typical_square for share in RIDGES] if settings.ridge is None else [settings.ridge]
+    steps = len(folds) * len(ridges) * (RADII if radii is None else 1)
+    with working(f"choosing {' and '.join(settings.chosen)} by {len(folds)} folds", steps=steps) as advance:
+
+        def scored(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+            advance()
+            return float(score(estimator, X, y, sample_weight=sample_weight))
+
+        found = chooser(
+            radii=radii,
+            n_radii=RADII,
+            ridges=ridges,
+            fit_intercept=settings.intercept,
+            cv=folds,
+            scoring=scored,
+            tol=max(settings.tol, CHOOSING_TOL),
+            max_iter=settings.max_iter,
+        ).fit(problem.X, problem.y, sample_weight=problem.weights)
+    return found.radius_, found.ridge_, criterion
+
+
+def _score(problem: TrainingData, predicted: Any) -> float:
+    score = accuracy_score if classifies(problem.loss) else r2_score
+    return float(score(problem.y, predicted, sample_weight=problem.weights))
+
+
+def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
+    return Model(
+        format="condgrad linear model",
+        version=2,
+        kind=problem.loss,
+        target=problem.target,
+        classes=tuple(np.unique(problem.y).tolist()) if classifies(problem.loss) else (),
+        naming=table.naming,
+        features=problem.features,
+        center=tuple(problem.center.tolist()),
+        scale=tuple(problem.scale.tolist()),
+        coef=tuple(map(tuple, np.atleast_2d(estimator.coef_).tolist())),
+        intercept=tuple(np.atleast_1d(estimator.intercept_).tolist()),
+        radius=float(estimator.radius),
+        ridge=float(estimator.ridge),
+        row_id=table.frame.index.name,
+    )
+
+
+def _proofs(estimator: Any) -> tuple[Proof, ...]:
+    """One for each problem that was solved: for each class, or the second of two."""
+    gaps, values = np.atleast_1d(estimator.dual_gap_), np.atleast_1d(estimator.objective_)
+    labels = getattr(estimator, "classes_", np.array([None]))[-len(gaps) :].tolist()
+    columns = (values, gaps, report.relative_gaps(estimator), estimator.multiplier_, estimator.n_iter_)
+    return tuple(
+        Proof(
+            label=label,
+            value=float(value),
+            lower_bound=float(value - gap),
+            gap=float(gap),
+            relative_gap=float(share),
+            multiplier=float(multiplier),
+            iterations=int(steps),
+            standardised_coefficients_within=math.sqrt(max(float(gap), 0.0) / float(estimator.ridge)),
+        )
+        for label, value, gap, share, multiplier, steps in zip(labels, *map(np.atleast_1d, columns), strict=True)
+    )
+
+
+# --- what it leaves behind in words and numbers
+
+
+def _coefficients(fitted: FittedModel, k: int) -> Any:
+    """The intercept of a problem, then its coefficients by falling size when standardised, as a DataFrame."""
+    pandas = require_extra("pandas", extra="cli", purpose="a table of coefficients")
+    model = fitted.model
+    standardised = np.array(model.coef[k])
+    order = np.argsort(-np.abs(standardised), kind="stable")
+    block = pandas.DataFrame(
+        {
+            "feature": [INTERCEPT, *(model.features[j] for j in order)],
+            "coefficient": [model.plain_intercept[k], *model.plain_coef[k][order]],
+            "standardised_coefficient": [model.intercept[k], *standardised[order]],
+        }
+    )
+    if len(fitted.proofs) > 1:
+        block.insert(0, "class", fitted.proofs[k].label)
+    return block
+
+
+def _certificate(problem: TrainingData, fitted: FittedModel, settings: FitSettings, table: Table) -> dict[str, Any]:
+    """The proof of each problem, and all that is needed to obtain it again."""
+    model = fitted.model
+    return {
+        "certified": fitted.certified,
+        "statement": "the least objective lies between lower_bound and value",
+        "problems": [{"class": proof.label, **asdict(proof)} for proof in fitted.proofs],
+        "radius": model.radius,
+        "ridge": model.ridge,
+        "loss": model.kind,
+        "target": model.target,
+        "chosen_by": fitted.chosen_by,
+        "folds": fitted.folds,
+        "unfinished_trials": fitted.unfinished_trials,
+        "measure": fitted.measure,
+        "training_score": fitted.training_score,
+        "cross_validated_score": fitted.held_out_score,
+        "settings": asdict(settings),
+        "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
+        "versions": report.versions(),
+    }
+
+
+def _report(problem: TrainingData, fitted: FittedModel, settings: FitSettings, table: Table) -> str:
+    """The fit in words, by the template fit_report.txt."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"fold": _folded, "number": lambda value, digits: f"{value:.{digits}g}", "repr": repr}
+    labels, counts = np.unique(problem.y, return_counts=True)
+    template = resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8")
+    return environment.from_string(template).render(
+        file=Path(table.source).name,
+        table=table,
+        problem=problem,
+        fitted=fitted,
+        model=fitted.model,
+        settings=settings,
+        objective=(inspect.getdoc(ESTIMATORS[problem.loss]) or problem.loss).splitlines()[0],
+        counts=list(zip(labels, counts, strict=True)) if classifies(problem.loss) else [],
+        coefficient_lines=[_coefficient_lines(fitted, k) for k in range(len(fitted.proofs))],
+        not_converged=report.not_converged(fitted.relative_gap, settings.tol),
+    )
+
+
+def _coefficient_lines(fitted: FittedModel, k: int) -> list[str]:
+    block = _coefficients(fitted, k)
+    rows = block[(block.feature == INTERCEPT) | (block.standardised_coefficient != 0.0)]
+    most = 1 + (COEFFICIENTS_SHOWN if len(fitted.proofs) == 1 else COEFFICIENTS_SHOWN // 2)
+    shown = rows if len(rows) <= most + 1 else rows[:most]  # "and 1 more" would take the line it saves
+    lines = [
+        f"{shortened(row.feature, 34):<34} {row.coefficient:>14.6g} {row.standardised_coefficient:>14.6g}"
+        for row in shown.itertuples()
+    ]
+    return lines if len(shown) == len(rows) else [*lines, f"and {len(rows) - most} more in coefficients.csv"]
+
+
+def _folded(text: str, name: str = "") -> str:
+    indent = f"{name:<11}" if name else "  "
+    return textwrap.fill(
+        " ".join(text.split()), report.WIDTH - 2, initial_indent=indent, subsequent_indent=" " * len(indent)
+    )
+
+
+def draw_path(file: Path, problem: TrainingData, fitted: FittedModel, settings: FitSettings) -> None:
+    """The picture: coefficients against the radius, a panel for each problem, the first `MOST_PANELS` of them."""
+    panels = min(len(fitted.proofs), MOST_PANELS)
+    columns = min(panels, 2)
+    lines = math.ceil(panels / columns)
+    figure = report.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
+    grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
+    for k, axes in enumerate(grid):
+        if k < panels:
+            _draw_panel(axes, problem, fitted, settings, k)
+        else:
+            axes.set_axis_off()
+    part = f" (the first {panels} of {len(fitted.proofs)} classes)" if panels < len(fitted.proofs) else ""
+    title = f"{shortened(problem.target)}: coefficients against the radius{part}"
+    figure.suptitle(title, fontsize=12, parse_math=False)
+    report.save_figure(figure, file)
+
+
+def _draw_panel(axes: Any, problem: TrainingData, fitted: FittedModel, settings: FitSettings, k: int) -> None:
+    radius = fitted.model.radius
+    radii, coefs = _coefficient_path(problem, fitted, settings, k)
+    chosen, peak = np.abs(fitted.model.coef[k]), np.abs(coefs).max(axis=0)
+    by_size = np.argsort(-(chosen if chosen.any() else peak), kind="stable")
+    order = [j for j in by_size[:MOST_LINES] if peak[j] > 0.0]
+    for place, j in enumerate(order):
+        if place < len(report.COLORS):
+            name = shortened(problem.features[j], 26)
+            axes.plot(radii, coefs[:, j], color=report.COLORS[place], lw=1.8, zorder=3, label=name)
+        else:
+            axes.plot(radii, coefs[:, j], color="#B8B8B8", lw=0.7, zorder=1)
+    axes.axhline(0.0, color="#444444", lw=0.6, zorder=2)
+    beyond = radius > radii[-1]
+    if not beyond:
+        axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2)
+    note = f"radius {radius:.4g}{', beyond the picture' if beyond else ''}"
+    axes.set_title(note, fontsize=9, loc="right")
+    if len(fitted.proofs) > 1:
+        axes.set_title(
+            f"{shortened(str(fitted.proofs[k].label))} against the rest", fontsize=11, loc="left", parse_math=False
+        )
+    name = "standardised coefficient" if settings.standardize else "coefficient"
+    axes.set(xlim=(radii[0], radii[-1]), xlabel="radius, the bound on |coef|_1", ylabel=name)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    for text in axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9).get_texts():
+        text.set_parse_math(False)
+
+
+def _coefficient_path(problem: TrainingData, fitted: FittedModel, settings: FitSettings, k: int) -> tuple[Any, Any]:
+    """Radii from 0 past the chosen one, and the coefficients; the target of a class is set against the rest."""
+    y = np.where(problem.y == fitted.proofs[k].label, 1.0, -1.0) if classifies(problem.loss) else problem.y
+    norm = float(np.abs(fitted.model.coef[k]).sum())  # below an idle radius, where all has happened
+    top = BEYOND * (min(fitted.model.radius, norm) or fitted.model.radius or 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself has its own proof; here a line is drawn
+        found = coefficient_path(
+            problem.X,
+            y,
+            loss=problem.loss,
+            radii=np.linspace(0.0, top, POINTS_DRAWN),
+            ridge=fitted.model.ridge,
+            fit_intercept=settings.intercept,
+            sample_weight=problem.weights,
+            tol=max(settings.tol, DRAWING_TOL),
+            max_iter=settings.max_iter,
+        )
+    return found.radii, found.coefs

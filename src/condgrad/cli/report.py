@@ -1,12 +1,177 @@
-"""What a command says of a certified answer: facts for machines, sentences for people."""
+"""What a command says: exit codes, sentences, JSON, the words for a certificate, progress and the look of pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+import platform
+import signal
+import textwrap
+import threading
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from condgrad.cli.outcome import output
-from condgrad.result import Result
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from condgrad import _checks
+from condgrad.errors import require_extra
+from condgrad.result import Result, Status
+
+errors = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+output = Console(soft_wrap=True, highlight=False, emoji=False)
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's, which colour-blind readers tell apart."""
+
+WIDTH = 80
+"""Columns of a report."""
+
+PACKAGES = (
+    "condgrad", "numpy", "scipy", "scikit-learn", "array-api-compat", "POT", "cvxopt", "mosek", "numba", "torch",
+    "pandas", "matplotlib",
+)  # fmt: skip
+"""Whose versions a certificate names."""
+
+
+class ExitCode(IntEnum):
+    """What a script can rely on."""
+
+    CERTIFIED = 0
+    BAD_INPUT = 2
+    NOT_CONVERGED = 3
+    INTERRUPTED = 130
+
+
+class BadInput(ValueError):
+    """Something the user can mend; the message is one sentence that names it."""
+
+
+def exit_code(status: Status) -> ExitCode:
+    return ExitCode.CERTIFIED if status is Status.CONVERGED else ExitCode.NOT_CONVERGED
+
+
+def checked(option: str, value: float, *, above: float | None = None, at_least: float | None = None) -> float:
+    """A number in its range, or a sentence that names the option."""
+    try:
+        return _checks.number(f"--{option}", value, above=above, at_least=at_least)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def one_of(option: str, value: str, allowed: Collection[str]) -> str:
+    if value not in allowed:
+        raise BadInput(f"--{option} must be one of {', '.join(allowed)}, got {value!r}")
+    return value
+
+
+# --- words
+
+
+def shortened(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things, such as "1 cell" or "2 cells"."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names in quotes, the first of them where they are many."""
+    shown = ", ".join(repr(shortened(name)) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def fact_lines(facts: Mapping[str, str], *, indent: str = "") -> list[str]:
+    """A small table of names and sentences, folded to `WIDTH` columns."""
+    width = max(map(len, facts))
+    lines = []
+    for name, text in facts.items():
+        head = f"{indent}{name:<{width}}  "
+        lines.append(
+            textwrap.fill(
+                text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head),
+                break_long_words=False, break_on_hyphens=False,
+            )
+        )  # fmt: skip
+    return lines
+
+
+def print_report(heading: str, facts: Mapping[str, str]) -> None:
+    output.print("\n".join([textwrap.fill(heading, WIDTH), *fact_lines(facts, indent="  ")]), markup=False)
+
+
+# --- JSON
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: arrays are lists, what is not finite is null, other objects are their text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def json_text(facts: Mapping[str, Any]) -> str:
+    """Strict JSON, which every reader takes; bytes of a file name that are no text become JSON's own escapes."""
+    text = json.dumps(plain(facts), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def print_json(facts: Mapping[str, Any]) -> None:
+    """Machine-readable facts on standard output, alone there."""
+    output.out(json.dumps(plain(facts), indent=2))
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that are installed, without importing them."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        version = package_version(name)
+        if version is not None:
+            found[name] = version
+    return found
+
+
+def package_version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+# --- certificates
+
+
+def relative_gap(result: Result) -> float:
+    """The gap over the scale of F: what the stopping rule compared with its tolerance at the end."""
+    if hasattr(result, "relative_gap"):
+        return float(result.relative_gap)
+    measures = result.trace["measure"]
+    return float(measures[-1]) if len(measures) else float(result.certificate.relative_gap)
+
+
+def relative_gaps(estimator: Any) -> Any:
+    """The same for a fitted estimator, an entry for each problem it solved."""
+    if hasattr(estimator, "relative_gap_"):
+        return estimator.relative_gap_
+    return np.asarray(estimator.dual_gap_) / np.maximum(1.0, np.abs(estimator.objective_))
 
 
 def certificate_facts(result: Result) -> dict[str, Any]:
@@ -23,29 +188,66 @@ def certificate_facts(result: Result) -> dict[str, Any]:
     }
 
 
-def relative_gap(result: Result) -> float:
-    """What the stopping rule compared with its tolerance at the end."""
-    measures = result.trace["measure"]
-    return float(measures[-1]) if len(measures) else float(result.certificate.relative_gap)
-
-
 def verdict(result: Result, what: str, tol: float) -> str:
     """The certificate in plain words."""
     within = f"{what} is within {result.gap:.3g} of the best possible value"
     if result.success:
-        return f"Certified: {within} (relative gap {relative_gap(result):.2g})."
+        return f"Certified: {within} (gap / scale of F {relative_gap(result):.2g})."
     ended = str(result.status).lower().replace("_", " ")
     return f"{not_converged(relative_gap(result), tol)} ({ended}): {within}."
 
 
 def not_converged(reached: float, tol: float) -> str:
     """How far the proof goes where it does not go as far as was asked; the same words in all commands."""
-    return f"Not converged: the relative gap is certified at {reached:.2g}, {tol:g} was asked for"
+    return f"Not converged: gap / scale of F is certified at {reached:.2g}, {tol:g} was asked for"
 
 
-def print_report(heading: str, facts: Mapping[str, str]) -> None:
-    """A heading and a small table of facts."""
-    width = max(map(len, facts))
-    output.print(heading, markup=False)
-    for name, text in facts.items():
-        output.print(f"  {name:<{width}}  {text}", markup=False)
+# --- while a command runs, and pictures
+
+
+@contextmanager
+def ended_by(asked: signal.Signals) -> Iterator[None]:
+    """A signal ends the command at once: no solver takes it for a wish to see its best answer so far."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield
+        return
+
+    def end(number: int, _frame: Any) -> None:
+        errors.print("condgrad: interrupted")
+        raise SystemExit(128 + number)
+
+    before = signal.signal(asked, end)
+    try:
+        yield
+    finally:
+        signal.signal(asked, before)
+
+
+@contextmanager
+def working(what: str, *, steps: int | None = None) -> Iterator[Callable[[], None]]:
+    """A line with a clock on the terminal while something takes its time, and nothing where nobody looks.
+
+    Where the number of steps is known there is a bar, and what is yielded is to be called after each of them.
+    """
+    columns: list[ProgressColumn] = [
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+    ]
+    if steps is not None:
+        columns.insert(2, BarColumn(bar_width=20))
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as display:
+        task = display.add_task(what, total=steps)
+        yield lambda: display.advance(task)
+
+
+def empty_figure(width: float, height: float, *, purpose: str, dpi: int = 150) -> Any:
+    """A figure of so many inches, which needs no display."""
+    module = require_extra("matplotlib.figure", extra="cli", purpose=purpose)
+    return module.Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+
+
+def save_figure(figure: Any, file: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # a name in a script the font lacks
+        figure.savefig(file)
