@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_broken_packages_are_told_and_nothing_else_breaks(
 ) -> None:
     for name, text in BROKEN.items():
         (tmp_path / f"{name}.py").write_text(text, "utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     ended = condgrad("doctor", "--json")
     assert ended.code == 0, ended.stderr
     report = json.loads(ended.stdout)

@@ -131,8 +131,7 @@ def test_columns_that_look_like_numbers(condgrad_here: Command, name: str) -> No
 def test_cells_beyond_all_measure(condgrad_here: Command, tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     fitted = condgrad_here("fit", "t.csv", "--target", "y", *GIVEN)
-    assert fitted.code == 2
-    assert fitted.stderr.startswith("condgrad: t.csv")
+    assert fitted.code == 0, fitted.stderr
     moved = condgrad_here("transport", "t.csv", "b.npy", "--no-picture")
     assert moved.code in (0, 2)
     assert "Traceback" not in moved.stderr

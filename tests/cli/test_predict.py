@@ -197,10 +197,10 @@ def test_a_gap_is_named_without_advice_that_predict_lacks(condgrad_here: Command
     frame = people(tmp_path)
     assert condgrad_here("fit", "people.csv", *FIT, "--drop", "sick", "--drop", "patient", "--out", "m").code == 0
     for value, said in ((np.nan, "the cell holds no number"), ("oops", "'oops' is not a number")):
-        frame["a"] = frame["a"].astype(object)
-        frame.loc[2, "a"] = value
+        frame["e"] = frame["e"].astype(object)
+        frame.loc[2, "e"] = value
         frame.to_csv(tmp_path / "people.csv")
         ended = condgrad_here("predict", "m/model.json", "people.csv")
         assert ended.code == 2
-        assert f"people.csv, line 4, column 'a': {said}" in ended.stderr
+        assert f"people.csv, line 4, column 'e': {said}" in ended.stderr
         assert "--drop" not in ended.stderr

@@ -247,7 +247,9 @@ def test_not_converged(condgrad_here: Command, tmp_path: Path) -> None:
         "transport", "source.csv", "target.tsv", "--tol", 0, "--method", "cgs", "--time-limit", 0.05, "--no-picture"
     )
     assert done.code == 3
-    assert re.match(r"Not converged: gap / scale of F is certified at \S+, 0 was asked for\s\([a-z ]+\): ", done.stdout)
+    assert re.match(
+        r"Not converged: gap / scale of F is certified at \S+, 0 was asked for\s\([a-z\s]+\): ", done.stdout
+    )
     assert done.stdout.count("scale of F") == 1
     facts = json.loads((tmp_path / "condgrad-transport/certificate.json").read_text())
     assert facts["status"] in ("TIME_LIMIT", "STALLED")
@@ -288,7 +290,7 @@ BAD = {
         ("none.csv target.tsv", "none.csv does not exist"),
         ("source.csv nan.csv", "nan.csv, line 2, column '1': the cell holds no number"),
         ("ragged.csv target.tsv", "ragged.csv, line 2, column '1': the cell holds no number"),
-        ("short.csv target.tsv", "short.csv has 3 columns and target.tsv has 2"),
+        ("short.csv target.tsv", "same coordinates: short.csv has 3 columns (0, 1, 2), 2 rows"),
         ("far.csv target.tsv", "cost from line 1 of far.csv to line 1 of target.tsv is inf: rescale"),
         ("origin.csv target.tsv --metric cosine", "is nan"),
         ("source.csv target.tsv --cost nan.csv", "nan.csv"),

@@ -6,8 +6,6 @@ import importlib
 import sys
 from pathlib import Path
 
-import typer
-
 from condgrad.cli.report import BadInput
 
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -17,22 +15,22 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 """The root of the clone, where this package lies in one."""
 
 
-def paper(context: typer.Context) -> None:
+def paper() -> None:
     """Run the paper's experiments: figures, tables, and what became of each claim. Needs a clone."""
-    _hand_over("paper", context.args)
+    _hand_over("paper")
 
 
-def bench(context: typer.Context) -> None:
+def bench() -> None:
     """List the benchmarks, or run one of them. Needs a clone."""
-    _hand_over("bench", context.args)
+    _hand_over("bench")
 
 
-def _hand_over(command: str, arguments: list[str]) -> None:
-    """Runs a command of the experiments with the same arguments; its exit code is theirs."""
+def _hand_over(command: str) -> None:
+    """Runs a command of the experiments with the arguments as they were typed, `--` too."""
     if not (REPOSITORY / "experiments" / "__main__.py").is_file():
         raise BadInput(
             f"`condgrad {command}` is part of condgrad's repository, not of the installed package: "
             f"clone it and run `python -m experiments {command}` there"
         )
     sys.path.insert(0, str(REPOSITORY))
-    importlib.import_module("experiments.__main__").app([command, *arguments], prog_name="condgrad")
+    importlib.import_module("experiments.__main__").app([command, *sys.argv[2:]], prog_name="condgrad")

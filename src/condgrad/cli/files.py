@@ -13,7 +13,7 @@ import shlex
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas
 import psutil
 import typer
 from rich.filesize import decimal
@@ -141,6 +142,19 @@ class Table:
         close = difflib.get_close_matches(wanted, known, n=1) or [n for n in known if n.lower() == wanted.lower()]
         advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(known)}"
         raise BadInput(f"{option} {wanted or repr('')}: {self.source} has no column {wanted!r}; {advice}")
+
+    def has(self, wanted: str) -> bool:
+        try:
+            return bool(self.resolve(wanted, option=""))
+        except BadInput:
+            return False
+
+    def without(self, names: Collection[str]) -> Table:
+        """The table without some of its columns."""
+        kept = [name for name in self.frame.columns if name not in names]
+        if not kept:
+            raise BadInput(f"{self.source} has no column left: --drop fewer of its {len(self.names)}")
+        return replace(self, frame=self.frame[kept])
 
     @property
     def _row_name(self) -> list[str]:
@@ -267,7 +281,8 @@ def _parsed(path: Path, content: bytes, header: bool | None) -> Table:
         file, content = file.with_suffix(""), _decompressed(path, content)
     kind = file.suffix.lower()
     if kind == ".npy":
-        table = _npy_table(path, content)
+        with _damage(path):
+            table = _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {})
     elif kind == ".npz":
         table = _npz_table(path, content)
     elif kind in (".svm", ".libsvm", ".svmlight"):
@@ -384,7 +399,6 @@ def _delimiter(text: str) -> str | None:
 
 def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
     """All cells as text, and the line where each row ends."""
-    pandas = require_extra("pandas", extra="cli", purpose=f"reading {path}")
     how = {"sep": r"\s+"} if delimiter is None else {"sep": delimiter, "skip_blank_lines": False}
     first = len(text) - len(text.lstrip("\r\n"))  # the width is that of the first line, which may not be blank
     try:
@@ -432,11 +446,6 @@ def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
 # --- arrays
 
 
-def _npy_table(path: Path, content: bytes) -> Table:
-    with _damage(path):
-        return _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {})
-
-
 def _npz_table(path: Path, content: bytes) -> Table:
     """The array that is named, or the only matrix: vectors with an entry for each row can be target or weights."""
     with _damage(path), np.load(io.BytesIO(content), allow_pickle=False) as archive:
@@ -470,7 +479,6 @@ def _sparse_matrix(path: Path, content: bytes) -> Any:
 
 def _array_table(path: Path, array: Any, others: Mapping[str, Any]) -> Table:
     """A matrix, its columns counted from 0, or a vector as one column; beside it the vectors that go with its rows."""
-    pandas = require_extra("pandas", extra="cli", purpose=f"reading {path}")
     shape = " x ".join(map(str, array.shape)) or "()"
     if array.ndim not in (1, 2) or array.dtype.kind not in "fiubUS":
         kind = "complex numbers" if array.dtype.kind == "c" else f"{array.dtype} of shape {shape}"
@@ -501,7 +509,6 @@ def _plain_entries(array: Any) -> Any:
 
 def _libsvm_table(path: Path, content: bytes) -> Table:
     """A line is a label and index:value pairs; a column is called by its index in the file."""
-    pandas = require_extra("pandas", extra="cli", purpose=f"reading {path}")
     try:
         matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True, dtype=np.float64)
     except Exception as error:
@@ -538,7 +545,7 @@ def _parquet_table(path: Path, content: bytes) -> Table:
         frame.columns = _checked_names(path, [str(name) for name in frame.columns])
     if frame.empty:
         raise BadInput(f"{path} is empty, of shape {' x '.join(map(str, frame.shape))}: give one or more rows")
-    if not isinstance(frame.index, require_extra("pandas", extra="cli", purpose="parquet").RangeIndex):
+    if not isinstance(frame.index, pandas.RangeIndex):
         how += ", pandas' index taken as names of the rows"
         frame.index.name = f"{UNNAMED}0" if frame.index.name is None else str(frame.index.name)
     return Table(str(path), frame, how=how)
@@ -610,7 +617,6 @@ def _check_new_file(out: Path, read: Sequence[Path]) -> None:
 
 def write_rows(file: Path, columns: Mapping[str, Any], table: Table) -> None:
     """A table as CSV, led by the names of the rows it belongs to, or by their numbers as pandas writes its index."""
-    pandas = require_extra("pandas", extra="cli", purpose="writing a table")
     label = table.frame.index.name or ""
     frame = pandas.DataFrame(dict(columns), index=table.frame.index)
     frame.to_csv(file, index_label="" if label.startswith(UNNAMED) else label, encoding="utf-8")

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import jinja2
 import numpy as np
+import pandas
 import typer
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -26,8 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from condgrad.cli import report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table, written_whole
 from condgrad.cli.model import CHOOSERS, ESTIMATORS, LABELS, NUMBERS, Model, classifies
-from condgrad.cli.report import BadInput, shortened, working
-from condgrad.errors import require_extra
+from condgrad.cli.report import BadInput, option, shortened, working
 from condgrad.linear_model import path as coefficient_path
 from condgrad.linear_model.path import LOSSES
 
@@ -50,7 +50,7 @@ MOST_COUNTED = 10
 """Whole numbers with at most so many values are taken for labels, unless --loss says otherwise."""
 
 COEFFICIENTS_SHOWN = 10
-"""In the report, or half as many for each of several classes; the file has all."""
+"""In the report, or half as many for each of several classes; one more is shown rather than counted."""
 
 POINTS_DRAWN, DRAWING_TOL, MOST_PANELS, MOST_LINES = 37, 1e-6, 6, 200
 BEYOND = 1.5
@@ -96,73 +96,24 @@ class TrainingData:
     """The weighted sum of the squares of a column of X, on average: the scale of a ridge."""
 
 
-@dataclass(frozen=True)
-class Proof:
-    """The certificate of one problem; `label` is the class it sets against the rest."""
-
-    label: Any
-    value: float
-    lower_bound: float
-    gap: float
-    relative_gap: float
-    multiplier: float
-    iterations: int
-    standardised_coefficients_within: float
-    """How far, in the 2-norm, the best ones can be: sqrt(gap / ridge)."""
-
-
-@dataclass(frozen=True, eq=False)
-class FittedModel:
-    """A model, its proofs, and how well it does."""
-
-    model: Model
-    proofs: tuple[Proof, ...]
-    certified: bool
-    training_score: float
-    held_out_score: float | None
-    """Of models for the same radius and ridge on the rows that they did not see."""
-    folds: int
-    chosen_by: str | None
-    """The criterion of the choice; None where the user gave radius and ridge."""
-    unfinished_trials: bool
-
-    @property
-    def measure(self) -> str:
-        return "accuracy" if classifies(self.model.kind) else "R2"
-
-    @property
-    def relative_gap(self) -> float:
-        return max(proof.relative_gap for proof in self.proofs)
-
-
 def fit(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm (libsvm).")
-    ],
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="What to predict; an index in a matrix.")] = None,
-    loss: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"One of {', '.join(LOSSES)}.", show_default="by the target")
-    ] = None,
-    radius: Annotated[
-        float | None, typer.Option(metavar="R", help="Bound on |coef|_1.", show_default="cross-validated")
-    ] = None,
-    ridge: Annotated[
-        float | None, typer.Option(metavar="W", help="Weight of |coef|_2^2.", show_default="cross-validated")
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(metavar="N", min=2, help="Folds of the cross-validation.", show_default=str(FOLDS))
-    ] = None,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm.")],
+    target: Annotated[str | None, option("COLUMN", "What to predict; an index in a matrix.")] = None,
+    loss: Annotated[str | None, option("NAME", f"One of {', '.join(LOSSES)}.", "by the target")] = None,
+    radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated")] = None,
+    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated")] = None,
+    folds: Annotated[int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)] = None,
     no_standardize: Annotated[bool, typer.Option("--no-standardize", help="Take columns as they are.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Without a constant.")] = False,
     drop: DropColumns = None,
-    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="How much each row counts.")] = None,
+    weights: Annotated[str | None, option("COLUMN", "How much each row counts.")] = None,
     row_id: IdColumn = None,
     header: Header = None,
-    tol: Annotated[float, typer.Option(metavar="GAP", help="Gap / scale of F to reach, certified.")] = 1e-6,
-    max_iter: Annotated[int, typer.Option(metavar="N", min=1, help="The most iterations of a fit.")] = 10_000,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Which rows go to which fold.")] = 0,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("condgrad-fit"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
+    tol: report.Tolerance = 1e-6,
+    max_iter: Annotated[int, option("N", "The most iterations of a fit.", least=1)] = 10_000,
+    seed: Annotated[int, option("N", "Which rows go to which fold.", least=0)] = 0,
+    out: report.Folder = Path("condgrad-fit"),
+    as_json: report.AsJson = False,
 ) -> None:
     """Fit an elastic net to a table, with a proof of its optimality.
 
@@ -197,23 +148,23 @@ def fit(
     problem = _training_data(table, settings, target, weights, drop or [], loss)
     with written_whole(out, PRODUCTS, read=[data]) as folder:
         with report.ended_by(signal.SIGINT):  # a cross-validation whose fits were cut short would choose by chance
-            fitted = _solved(problem, settings, table)
-        text = _report(problem, fitted, settings, table)
-        facts = _certificate(problem, fitted, settings, table)
-        (folder / "model.json").write_text(fitted.model.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            model, facts = _solved(problem, settings, table)
+        blocks = [_coefficients(model, k) for k in range(len(model.coef))]
+        for k in range(len(blocks) if len(blocks) > 1 else 0):
+            blocks[k].insert(0, "class", model.classes[k])
+        text = _report(problem, model, facts, blocks, settings, table)
+        (folder / "model.json").write_text(model.model_dump_json(indent=1) + "\n", encoding="utf-8")
         (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
-        for k in range(len(fitted.proofs)):
-            file = folder / "coefficients.csv"
-            _coefficients(fitted, k).to_csv(file, mode="a", header=k == 0, index=False, encoding="utf-8")
+        pandas.concat(blocks).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
         with working("drawing"):
-            draw_path(folder / "path.png", problem, fitted, settings)
+            draw_path(folder / "path.png", problem, model, settings)
     if as_json:
         report.print_json({**facts, "out": str(out)})
     else:
         report.output.print(f"{text}\nWritten to {out}: {', '.join(PRODUCTS)}", markup=False)
-    if not fitted.certified:
-        report.errors.print(f"condgrad: {report.not_converged(fitted.relative_gap, tol)}", markup=False)
+    if not facts["certified"]:
+        report.errors.print(f"condgrad: {report.not_converged(facts['relative_gap'], tol)}", markup=False)
         raise typer.Exit(report.ExitCode.NOT_CONVERGED)
 
 
@@ -312,8 +263,8 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any) -> tuple[
 # --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
 
 
-def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> FittedModel:
-    """Choose what is not given, fit all rows, and score."""
+def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple[Model, dict[str, Any]]:
+    """Choose what is not given, fit all rows, and score: the model, and its certificate."""
     folds = _folds(problem, settings)
     with _sentences() as short_trials:
         radius, ridge, chosen_by = _chosen(problem, settings, folds)
@@ -321,22 +272,34 @@ def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> Fitte
     estimator = ESTIMATORS[problem.loss](radius, ridge, tol=settings.tol, **own)
     with _sentences() as short, working(f"fitting {len(problem.y)} rows"):
         estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
+    score = accuracy_score if classifies(problem.loss) else r2_score
     held_out = None
-    if folds:
+    if folds:  # models for the same radius and ridge, on the rows that they did not see
         trial = ESTIMATORS[problem.loss](radius, ridge, tol=max(settings.tol, CHOOSING_TOL), **own)
         params = {} if problem.weights is None else {"sample_weight": problem.weights}
         with _sentences(), working(f"scoring on {len(folds)} folds"):
-            held_out = _score(problem, cross_val_predict(trial, problem.X, problem.y, cv=folds, params=params))
-    return FittedModel(
-        model=_model(problem, estimator, table),
-        proofs=_proofs(estimator),
-        certified=not short,
-        training_score=_score(problem, estimator.predict(problem.X)),
-        held_out_score=held_out,
-        folds=len(folds),
-        chosen_by=chosen_by,
-        unfinished_trials=bool(short_trials),
-    )
+            predicted = cross_val_predict(trial, problem.X, problem.y, cv=folds, params=params)
+        held_out = float(score(problem.y, predicted, sample_weight=problem.weights))
+    proofs = _proofs(estimator)
+    return _model(problem, estimator, table), {
+        "certified": not short,
+        "statement": "the least objective lies between lower_bound and value",
+        "problems": proofs,
+        "relative_gap": max(proof["relative_gap"] for proof in proofs),
+        "radius": float(radius),
+        "ridge": float(ridge),
+        "loss": problem.loss,
+        "target": problem.target,
+        "chosen_by": chosen_by,
+        "folds": len(folds),
+        "unfinished_trials": bool(short_trials),
+        "measure": "accuracy" if classifies(problem.loss) else "R2",
+        "training_score": float(score(problem.y, estimator.predict(problem.X), sample_weight=problem.weights)),
+        "cross_validated_score": held_out,
+        "settings": asdict(settings),
+        "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
+        "versions": report.versions(),
+    }
 
 
 @contextmanager
@@ -401,11 +364,6 @@ def _chosen(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) 
     return found.radius_, found.ridge_, criterion
 
 
-def _score(problem: TrainingData, predicted: Any) -> float:
-    score = accuracy_score if classifies(problem.loss) else r2_score
-    return float(score(problem.y, predicted, sample_weight=problem.weights))
-
-
 def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
     return Model(
         format="condgrad linear model",
@@ -425,131 +383,109 @@ def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
     )
 
 
-def _proofs(estimator: Any) -> tuple[Proof, ...]:
-    """One for each problem that was solved: for each class, or the second of two."""
-    gaps, values = np.atleast_1d(estimator.dual_gap_), np.atleast_1d(estimator.objective_)
-    labels = getattr(estimator, "classes_", np.array([None]))[-len(gaps) :].tolist()
-    columns = (values, gaps, report.relative_gaps(estimator), estimator.multiplier_, estimator.n_iter_)
-    return tuple(
-        Proof(
-            label=label,
-            value=float(value),
-            lower_bound=float(value - gap),
-            gap=float(gap),
-            relative_gap=float(share),
-            multiplier=float(multiplier),
-            iterations=int(steps),
-            standardised_coefficients_within=math.sqrt(max(float(gap), 0.0) / float(estimator.ridge)),
+def _proofs(estimator: Any) -> list[dict[str, Any]]:
+    """One for each problem that was solved: for each class against the rest, or the second of two."""
+    values, gaps, relative_gaps, multipliers, iterations = (
+        np.atleast_1d(column).tolist()
+        for column in (
+            estimator.objective_,
+            estimator.dual_gap_,
+            report.relative_gaps(estimator),
+            estimator.multiplier_,
+            estimator.n_iter_,
         )
-        for label, value, gap, share, multiplier, steps in zip(labels, *map(np.atleast_1d, columns), strict=True)
     )
+    labels = getattr(estimator, "classes_", np.array([None]))[-len(gaps) :].tolist()
+    return [
+        {
+            "class": label,
+            "value": values[k],
+            "lower_bound": values[k] - gaps[k],
+            "gap": gaps[k],
+            "relative_gap": relative_gaps[k],
+            "multiplier": multipliers[k],
+            "iterations": iterations[k],
+            # in the 2-norm, by strong convexity
+            "standardised_coefficients_within": math.sqrt(max(gaps[k], 0.0) / estimator.ridge),
+        }
+        for k, label in enumerate(labels)
+    ]
 
 
-# --- what it leaves behind in words and numbers
+# --- what it leaves behind in words and pictures
 
 
-def _coefficients(fitted: FittedModel, k: int) -> Any:
+def _coefficients(model: Model, k: int) -> Any:
     """The intercept of a problem, then its coefficients by falling size when standardised, as a DataFrame."""
-    pandas = require_extra("pandas", extra="cli", purpose="a table of coefficients")
-    model = fitted.model
-    standardised = np.array(model.coef[k])
-    order = np.argsort(-np.abs(standardised), kind="stable")
-    block = pandas.DataFrame(
+    order = np.argsort(-np.abs(model.coef[k]), kind="stable")
+    return pandas.DataFrame(
         {
             "feature": [INTERCEPT, *(model.features[j] for j in order)],
             "coefficient": [model.plain_intercept[k], *model.plain_coef[k][order]],
-            "standardised_coefficient": [model.intercept[k], *standardised[order]],
+            "standardised_coefficient": [model.intercept[k], *np.array(model.coef[k])[order]],
         }
     )
-    if len(fitted.proofs) > 1:
-        block.insert(0, "class", fitted.proofs[k].label)
-    return block
 
 
-def _certificate(problem: TrainingData, fitted: FittedModel, settings: FitSettings, table: Table) -> dict[str, Any]:
-    """The proof of each problem, and all that is needed to obtain it again."""
-    model = fitted.model
-    return {
-        "certified": fitted.certified,
-        "statement": "the least objective lies between lower_bound and value",
-        "problems": [{"class": proof.label, **asdict(proof)} for proof in fitted.proofs],
-        "radius": model.radius,
-        "ridge": model.ridge,
-        "loss": model.kind,
-        "target": model.target,
-        "chosen_by": fitted.chosen_by,
-        "folds": fitted.folds,
-        "unfinished_trials": fitted.unfinished_trials,
-        "measure": fitted.measure,
-        "training_score": fitted.training_score,
-        "cross_validated_score": fitted.held_out_score,
-        "settings": asdict(settings),
-        "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
-        "versions": report.versions(),
-    }
-
-
-def _report(problem: TrainingData, fitted: FittedModel, settings: FitSettings, table: Table) -> str:
+def _report(
+    problem: TrainingData,
+    model: Model,
+    facts: dict[str, Any],
+    blocks: Sequence[Any],
+    settings: FitSettings,
+    table: Table,
+) -> str:
     """The fit in words, by the template fit_report.txt."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"fold": _folded, "number": lambda value, digits: f"{value:.{digits}g}", "repr": repr}
+    environment.filters["shortened"] = shortened
     labels, counts = np.unique(problem.y, return_counts=True)
     template = resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8")
     return environment.from_string(template).render(
         file=Path(table.source).name,
         table=table,
         problem=problem,
-        fitted=fitted,
-        model=fitted.model,
+        model=model,
+        facts=facts,
         settings=settings,
         objective=(inspect.getdoc(ESTIMATORS[problem.loss]) or problem.loss).splitlines()[0],
         counts=list(zip(labels, counts, strict=True)) if classifies(problem.loss) else [],
-        coefficient_lines=[_coefficient_lines(fitted, k) for k in range(len(fitted.proofs))],
-        not_converged=report.not_converged(fitted.relative_gap, settings.tol),
+        blocks=[
+            list(block[(block.index == 0) | (block.standardised_coefficient != 0.0)].itertuples()) for block in blocks
+        ],
+        shown=COEFFICIENTS_SHOWN if len(blocks) == 1 else COEFFICIENTS_SHOWN // 2,
+        not_converged=report.not_converged(facts["relative_gap"], settings.tol),
     )
-
-
-def _coefficient_lines(fitted: FittedModel, k: int) -> list[str]:
-    block = _coefficients(fitted, k)
-    rows = block[(block.feature == INTERCEPT) | (block.standardised_coefficient != 0.0)]
-    most = 1 + (COEFFICIENTS_SHOWN if len(fitted.proofs) == 1 else COEFFICIENTS_SHOWN // 2)
-    shown = rows if len(rows) <= most + 1 else rows[:most]  # "and 1 more" would take the line it saves
-    lines = [
-        f"{shortened(row.feature, 34):<34} {row.coefficient:>14.6g} {row.standardised_coefficient:>14.6g}"
-        for row in shown.itertuples()
-    ]
-    return lines if len(shown) == len(rows) else [*lines, f"and {len(rows) - most} more in coefficients.csv"]
 
 
 def _folded(text: str, name: str = "") -> str:
     indent = f"{name:<11}" if name else "  "
-    return textwrap.fill(
-        " ".join(text.split()), report.WIDTH - 2, initial_indent=indent, subsequent_indent=" " * len(indent)
-    )
+    blank = " " * len(indent)
+    return textwrap.fill(" ".join(text.split()), report.WIDTH, initial_indent=indent, subsequent_indent=blank)
 
 
-def draw_path(file: Path, problem: TrainingData, fitted: FittedModel, settings: FitSettings) -> None:
+def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings) -> None:
     """The picture: coefficients against the radius, a panel for each problem, the first `MOST_PANELS` of them."""
-    panels = min(len(fitted.proofs), MOST_PANELS)
+    panels = min(len(model.coef), MOST_PANELS)
     columns = min(panels, 2)
     lines = math.ceil(panels / columns)
     figure = report.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
     grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
     for k, axes in enumerate(grid):
         if k < panels:
-            _draw_panel(axes, problem, fitted, settings, k)
+            _draw_panel(axes, problem, model, settings, k)
         else:
             axes.set_axis_off()
-    part = f" (the first {panels} of {len(fitted.proofs)} classes)" if panels < len(fitted.proofs) else ""
+    part = f" (the first {panels} of {len(model.coef)} classes)" if panels < len(model.coef) else ""
     title = f"{shortened(problem.target)}: coefficients against the radius{part}"
     figure.suptitle(title, fontsize=12, parse_math=False)
     report.save_figure(figure, file)
 
 
-def _draw_panel(axes: Any, problem: TrainingData, fitted: FittedModel, settings: FitSettings, k: int) -> None:
-    radius = fitted.model.radius
-    radii, coefs = _coefficient_path(problem, fitted, settings, k)
-    chosen, peak = np.abs(fitted.model.coef[k]), np.abs(coefs).max(axis=0)
+def _draw_panel(axes: Any, problem: TrainingData, model: Model, settings: FitSettings, k: int) -> None:
+    radius = model.radius
+    radii, coefs = _coefficient_path(problem, model, settings, k)
+    chosen, peak = np.abs(model.coef[k]), np.abs(coefs).max(axis=0)
     by_size = np.argsort(-(chosen if chosen.any() else peak), kind="stable")
     order = [j for j in by_size[:MOST_LINES] if peak[j] > 0.0]
     for place, j in enumerate(order):
@@ -564,23 +500,26 @@ def _draw_panel(axes: Any, problem: TrainingData, fitted: FittedModel, settings:
         axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2)
     note = f"radius {radius:.4g}{', beyond the picture' if beyond else ''}"
     axes.set_title(note, fontsize=9, loc="right")
-    if len(fitted.proofs) > 1:
-        axes.set_title(
-            f"{shortened(str(fitted.proofs[k].label))} against the rest", fontsize=11, loc="left", parse_math=False
-        )
+    if len(model.coef) > 1:
+        title = f"{shortened(str(model.classes[k]))} against the rest"
+        axes.set_title(title, fontsize=11, loc="left", parse_math=False)
     name = "standardised coefficient" if settings.standardize else "coefficient"
     axes.set(xlim=(radii[0], radii[-1]), xlabel="radius, the bound on |coef|_1", ylabel=name)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    for text in axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9).get_texts():
-        text.set_parse_math(False)
+    if order:
+        legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
 
 
-def _coefficient_path(problem: TrainingData, fitted: FittedModel, settings: FitSettings, k: int) -> tuple[Any, Any]:
+def _coefficient_path(problem: TrainingData, model: Model, settings: FitSettings, k: int) -> tuple[Any, Any]:
     """Radii from 0 past the chosen one, and the coefficients; the target of a class is set against the rest."""
-    y = np.where(problem.y == fitted.proofs[k].label, 1.0, -1.0) if classifies(problem.loss) else problem.y
-    norm = float(np.abs(fitted.model.coef[k]).sum())  # below an idle radius, where all has happened
-    top = BEYOND * (min(fitted.model.radius, norm) or fitted.model.radius or 1.0)
+    y = problem.y
+    if classifies(problem.loss):
+        y = np.where(y == model.classes[-1 if len(model.coef) == 1 else k], 1.0, -1.0)
+    norm = float(np.abs(model.coef[k]).sum())  # below an idle radius, where all has happened
+    top = BEYOND * (min(model.radius, norm) or model.radius or 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself has its own proof; here a line is drawn
         found = coefficient_path(
@@ -588,7 +527,7 @@ def _coefficient_path(problem: TrainingData, fitted: FittedModel, settings: FitS
             y,
             loss=problem.loss,
             radii=np.linspace(0.0, top, POINTS_DRAWN),
-            ridge=fitted.model.ridge,
+            ridge=model.ridge,
             fit_intercept=settings.intercept,
             sample_weight=problem.weights,
             tol=max(settings.tol, DRAWING_TOL),

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from enum import IntEnum
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -38,6 +39,16 @@ PACKAGES = (
     "pandas", "matplotlib",
 )  # fmt: skip
 """Whose versions a certificate names."""
+
+
+def option(metavar: str, text: str, default: str | None = None, *, least: int | None = None) -> Any:
+    """An option with a value, its help, and its default in words where it is no plain value."""
+    return typer.Option(metavar=metavar, help=text, show_default=True if default is None else default, min=least)
+
+
+Tolerance = Annotated[float, option("GAP", "Gap / scale of F to reach, certified.")]
+Folder = Annotated[Path, option("FOLDER", "Where to write.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 class ExitCode(IntEnum):

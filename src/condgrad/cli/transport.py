@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +12,13 @@ import numpy as np
 import typer
 from scipy import sparse
 from scipy.spatial.distance import cdist
+from sklearn.decomposition import PCA
 
 from condgrad.cli import files, report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, read_column, read_table
-from condgrad.cli.report import COLORS, BadInput, checked, counted, shortened
+from condgrad.cli.report import COLORS, BadInput, counted, option, shortened
 from condgrad.transport import GroupLasso, Laplacian, TransportResult, solve
+from condgrad.transport.regularizers import Regularizer
 
 PRODUCTS = ("plan.npy", "plan.csv", "mapped.csv", "certificate.json", "trace.csv", "picture.png")
 ENTRIES_IN_CSV = 50_000
@@ -35,49 +36,32 @@ POINTS_SHOWN, COUPLINGS_SHOWN, PIXELS_SHOWN = 5_000, 400, 1_000
 """The most that a picture has of each."""
 
 
-@dataclass(frozen=True, eq=False)
-class PointCloud:
-    """Points, a row each, and the table that they come from."""
-
-    table: Table
-    columns: tuple[str, ...]
-    points: Any
+INPUTS = ("source", "target", "cost", "source_weights", "target_weights", "labels")
+WEIGHTS = ("entropy", "laplacian", "groups", "tol", "time_limit")
+"""Options that are numbers >= 0."""
 
 
 def transport(
     source: Annotated[Path | None, typer.Argument(metavar="SOURCE", help="Source points, a row each.")] = None,
     target: Annotated[Path | None, typer.Argument(metavar="TARGET", help="Target points, a row each.")] = None,
-    cost: Annotated[Path | None, typer.Option(metavar="FILE", help="A matrix of costs instead of distances.")] = None,
-    entropy: Annotated[
-        float | None,
-        typer.Option(metavar="W", help="Weight of the entropy, 0 for none.", show_default="0.02 x median cost"),
-    ] = None,
-    laplacian: Annotated[
-        float | None, typer.Option(metavar="W", help="Weight of the Laplacian: neighbours move alike.")
-    ] = None,
-    neighbors: Annotated[int, typer.Option(metavar="K", min=1, help="Neighbours of a point, for --laplacian.")] = 10,
+    cost: Annotated[Path | None, option("FILE", "A matrix of costs instead of distances.")] = None,
+    entropy: Annotated[float | None, option("W", "Weight of the entropy, 0 for none.", "0.02 x median cost")] = None,
+    laplacian: Annotated[float | None, option("W", "Weight of the Laplacian: neighbours move alike.")] = None,
+    neighbors: Annotated[int, option("K", "Neighbours of a point, for --laplacian.", least=1)] = 10,
     drop: DropColumns = None,
     row_id: IdColumn = None,
     header: Header = None,
-    labels: Annotated[Path | None, typer.Option(metavar="FILE", help="Class of each source, for --groups.")] = None,
-    groups: Annotated[
-        float | None, typer.Option(metavar="W", help="Weight of class groups: a target receives one class.")
-    ] = None,
-    source_weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Weights of the sources.", show_default="equal")
-    ] = None,
-    target_weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Weights of the targets.", show_default="equal")
-    ] = None,
-    metric: Annotated[str, typer.Option(metavar="NAME", help=f"Cost between points: {', '.join(METRICS)}.")] = METRICS[
-        0
-    ],
-    tol: Annotated[float, typer.Option(metavar="GAP", help="Gap / scale of F to reach, certified.")] = 1e-6,
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Stop after this time.")] = None,
-    method: Annotated[str, typer.Option(metavar="NAME", help=f"One of {', '.join(METHODS)}.")] = METHODS[0],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("condgrad-transport"),
+    labels: Annotated[Path | None, option("FILE", "Class of each source, for --groups.")] = None,
+    groups: Annotated[float | None, option("W", "Weight of class groups: a target receives one class.")] = None,
+    source_weights: Annotated[Path | None, option("FILE", "Weights of the sources.", "equal")] = None,
+    target_weights: Annotated[Path | None, option("FILE", "Weights of the targets.", "equal")] = None,
+    metric: Annotated[str, option("NAME", f"Cost between points: {', '.join(METRICS)}.")] = METRICS[0],
+    tol: report.Tolerance = 1e-6,
+    time_limit: Annotated[float | None, option("SECONDS", "Stop after this time.")] = None,
+    method: Annotated[str, option("NAME", f"One of {', '.join(METHODS)}.")] = METHODS[0],
+    out: report.Folder = Path("condgrad-transport"),
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
+    as_json: report.AsJson = False,
 ) -> None:
     """Move one point cloud onto another by optimal transport, with a proof of optimality.
 
@@ -93,61 +77,56 @@ def transport(
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    limits = {"entropy": entropy, "laplacian": laplacian, "groups": groups, "tol": tol, "time-limit": time_limit}
-    for option, value in limits.items():
-        if value is not None:
-            checked(option, value, at_least=0.0)
+    asked: dict[str, Any] = dict(locals())
+    for name in WEIGHTS:
+        if asked[name] is not None:
+            report.checked(name.replace("_", "-"), asked[name], at_least=0.0)
     report.one_of("metric", metric, METRICS)
     report.one_of("method", method, METHODS)
-    _check_combination(source, target, cost, laplacian=laplacian, labels=labels, groups=groups, columns=drop or row_id)
-    clouds = _clouds(source, target, drop=drop or [], row_id=row_id, header=header)
-    costs = _distances(clouds, metric) if cost is None else _given_costs(cost, clouds, header)
+    _check_combination(asked)
+    clouds = _clouds(source, target, drop or [], row_id, header) if source and target else ()
+    points = [_points(cloud) for cloud in clouds]
+    costs = _given_costs(cost, clouds, header) if cost else _distances(clouds, points, metric)
     a, b = _weights(source_weights, target_weights, costs)
-    chosen_entropy, entropy_from = (entropy, "as asked") if entropy is not None else _default_entropy(costs)
-    regularizers: list[Laplacian | GroupLasso] = []
-    if laplacian and clouds:
-        ends = (clouds[0].points, clouds[1].points)
-        regularizers.append(Laplacian(*ends, weight=laplacian, neighbors=neighbors))
-    if labels is not None:
+    asked["entropy"], asked["entropy_from"] = (entropy, "as asked") if entropy is not None else _default_entropy(costs)
+    regularizers: list[Regularizer] = []
+    if laplacian:
+        regularizers.append(Laplacian(*points, weight=laplacian, neighbors=neighbors))
+    if labels:
         classes = np.asarray(read_column(labels, len(costs), "sources"))
         regularizers += [GroupLasso(classes, weight=groups)] if groups else []
-    inputs = {
-        "source": source, "target": target, "cost": cost, "source_weights": source_weights,
-        "target_weights": target_weights, "labels": labels,
-    }  # fmt: skip
-    named = {name: files.file_of(path) for name, path in inputs.items() if path is not None}
+    inputs = {name: asked[name] for name in INPUTS if asked[name] is not None}
     again = os.path.exists(out / "certificate.json")
-    with files.written_whole(out, PRODUCTS, read=list(named.values())) as folder:
+    with files.written_whole(out, PRODUCTS, read=[files.file_of(path) for path in inputs.values()]) as folder:
         answer = solve(
-            costs, a, b, entropy=chosen_entropy, regularizers=regularizers, method=method, tol=tol,
+            costs, a, b, entropy=asked["entropy"], regularizers=regularizers, method=method, tol=tol,
             time_limit=time_limit, progress=sys.stderr.isatty() and not as_json,
         )  # fmt: skip
-        mapped = answer.barycenters(clouds[1].points) if clouds else None
+        settings = ("metric", "entropy_from", "neighbors", "drop", "method", *WEIGHTS)
+        sizes = {
+            name: {"file": str(path), "bytes": files.file_of(path).stat().st_size} for name, path in inputs.items()
+        }
         facts = report.certificate_facts(answer.result) | {
             "transport_cost": float(answer.cost),
             "sources": len(a),
             "targets": len(b),
             "mass": float(a.sum()),
-            "settings": {
-                "metric": metric if cost is None else None,
-                "entropy": chosen_entropy,
-                "entropy_from": entropy_from,
-                "laplacian": laplacian,
-                "neighbors": neighbors if laplacian else None,
-                "groups": groups,
-                "drop": drop or [],
-                "tol": tol,
-                "time_limit": time_limit,
-                "method": method,
-            },
-            "inputs": {name: {"file": str(inputs[name]), "bytes": path.stat().st_size} for name, path in named.items()},
-            "read_as": {cloud.table.source: cloud.table.read_as for cloud in clouds},
+            "settings": {name: asked[name] for name in settings},
+            "inputs": sizes,
+            "read_as": {cloud.source: cloud.read_as for cloud in clouds},
             "versions": report.versions(),
         }
-        _write(folder, answer, clouds, mapped, facts)
+        mapped = answer.barycenters(points[1]) if points else None
+        np.save(folder / "plan.npy", answer.plan)
+        if answer.plan.size <= ENTRIES_IN_CSV:
+            np.savetxt(folder / "plan.csv", answer.plan, fmt="%.17g", delimiter=",")
+        if clouds:
+            files.write_rows(folder / "mapped.csv", dict(zip(clouds[1].names, mapped.T, strict=True)), clouds[0])
+        answer.trace.to_csv(folder / "trace.csv")
+        (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         if not no_picture:
             with report.working("drawing"):
-                draw(folder / "picture.png", answer, clouds, mapped)
+                draw(folder / "picture.png", answer, tol, clouds, points, mapped)
         written = sorted(file.name for file in folder.iterdir())
     for name in set(PRODUCTS) - set(written) if again else ():
         (out / name).unlink(missing_ok=True)  # of an earlier run: it would pass for a part of this one
@@ -161,84 +140,69 @@ def transport(
 # --- from files to a problem
 
 
-def _check_combination(
-    source: Path | None, target: Path | None, cost: Path | None, *, laplacian: float | None, labels: Path | None,
-    groups: float | None, columns: Any,
-) -> None:  # fmt: skip
-    if (source is None) != (target is None):
+def _check_combination(asked: Mapping[str, Any]) -> None:
+    clouds = asked["source"] is not None
+    if clouds != (asked["target"] is not None):
         raise BadInput("TARGET is missing: give two point clouds, SOURCE and TARGET, or one matrix, --cost COST")
-    if source is None and cost is None:
+    if not clouds and asked["cost"] is None:
         raise BadInput("nothing to transport: give two point clouds, SOURCE and TARGET, or one matrix, --cost COST")
-    if laplacian is not None and source is None:
+    if not clouds and asked["laplacian"] is not None:
         raise BadInput("--laplacian needs to know which points are neighbours: give SOURCE and TARGET beside --cost")
-    if (labels is None) != (groups is None):
-        raise BadInput("--labels FILE and --groups WEIGHT go together: give both or neither")
-    if columns and source is None:
+    if not clouds and (asked["drop"] or asked["row_id"] is not None):
         raise BadInput("--drop and --id are for columns of SOURCE and TARGET: give both, or leave them out")
+    if (asked["labels"] is None) != (asked["groups"] is None):
+        raise BadInput("--labels FILE and --groups WEIGHT go together: give both or neither")
 
 
-def _clouds(
-    source: Path | None, target: Path | None, *, drop: Sequence[str], row_id: str | None, header: bool | None
-) -> tuple[PointCloud, ...]:
-    """Both clouds, or none; a column to leave out, or with the names of the points, need be in one of them only."""
-    if source is None or target is None:
-        return ()
+def _clouds(source: Path, target: Path, drop: Sequence[str], row_id: str | None, header: bool | None) -> list[Table]:
+    """Both tables; a column to leave out, or with the names of the points, need be in one of them only."""
     tables = [read_table(path, header=header) for path in (source, target)]
-    if row_id is not None:
-        tables = [table.with_ids(name) if (name := _column(table, row_id)) else table for table in tables]
-    for option, name in [("--id", row_id), *(("--drop", name) for name in drop)]:
-        if name is not None and not any(_column(table, name) for table in tables):
-            raise BadInput(f"{option} {name or repr('')}: neither {source} nor {target} has such a column")
-    return tuple(_cloud(table, {_column(table, name) for name in drop}) for table in tables)
+    for wanted, name in [("--drop", name) for name in drop] + [
+        ("--id", name) for name in (row_id,) if name is not None
+    ]:
+        if not any(table.has(name) for table in tables):
+            raise BadInput(f"{wanted} {name or repr('')}: neither {source} nor {target} has such a column")
+    clouds = []
+    for table in tables:
+        left_out = {table.resolve(name, option="--drop") for name in drop if table.has(name)}
+        if row_id is not None and table.has(row_id):
+            table = table.with_ids(table.resolve(row_id, option="--id"))
+        clouds.append(table.without(left_out))
+    return clouds
 
 
-def _column(table: Table, wanted: str) -> str | None:
-    try:
-        return table.resolve(wanted, option="--drop")
-    except BadInput:
-        return None
+def _points(table: Table) -> Any:
+    points = table.features(table.names)
+    return points.toarray() if sparse.issparse(points) else points
 
 
-def _cloud(table: Table, left_out: set[str | None]) -> PointCloud:
-    kept = tuple(name for name in table.names if name not in left_out)
-    if not kept:
-        raise BadInput(f"{table.source} has no column left: --drop fewer of its {len(table.names)}")
-    points = table.features(kept)
-    return PointCloud(table, kept, points.toarray() if sparse.issparse(points) else points)
-
-
-def _distances(clouds: Sequence[PointCloud], metric: str) -> Any:
-    source, target = clouds
-    if len(source.columns) != len(target.columns):
-        said = (f"{cloud.table.source} has {counted(len(cloud.columns), 'column')}" for cloud in clouds)
-        read = "; ".join(f"{cloud.table.source}: {cloud.table.read_as}" for cloud in clouds)
-        raise BadInput(f"{' and '.join(said)}: both clouds must have the same coordinates ({read})")
-    _check_room(len(source.points), len(target.points))
+def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> Any:
+    if points[0].shape[1] != points[1].shape[1]:
+        read = "; ".join(f"{cloud.source} has {cloud.read_as}" for cloud in clouds)
+        raise BadInput(f"both clouds must have the same coordinates: {read}")
+    _check_room(len(points[0]), len(points[1]))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        costs = cdist(source.points, target.points, metric=metric)
+        costs = cdist(*points, metric=metric)
     if not (costs <= LARGEST).all():
-        i, j = np.argwhere(~(costs <= LARGEST))[0]
-        ends = (
-            f"{cloud.table.where(int(row))} of {cloud.table.source}" for cloud, row in zip(clouds, (i, j), strict=True)
-        )
+        worst = np.argwhere(~(costs <= LARGEST))[0]
+        ends = [f"{cloud.where(row)} of {cloud.source}" for cloud, row in zip(clouds, worst, strict=True)]
         raise BadInput(
-            f"the {metric} cost from {' to '.join(ends)} is {costs[i, j]}: "
+            f"the {metric} cost from {ends[0]} to {ends[1]} is {costs[tuple(worst)]}: "
             "rescale the coordinates or choose another --metric"
         )
     return costs
 
 
-def _given_costs(path: Path, clouds: Sequence[PointCloud], header: bool | None) -> Any:
+def _given_costs(path: Path, clouds: Sequence[Table], header: bool | None) -> Any:
     table = read_table(path, header=header)
-    costs = table.features(table.names)
-    for axis, (cloud, what) in enumerate(zip(clouds, ("rows", "columns"), strict=False)):
-        if len(cloud.points) != costs.shape[axis]:
+    _check_room(table.rows, len(table.names))
+    costs = _points(table)
+    for cloud, size, what in zip(clouds, costs.shape, ("rows", "columns"), strict=False):
+        if cloud.rows != size:
             raise BadInput(
-                f"{path} has {costs.shape[axis]} {what} and {cloud.table.source} has {len(cloud.points)} points: "
+                f"{path} has {size} {what} and {cloud.source} has {cloud.rows} points: "
                 f"a cost has a row for each source and a column for each target ({table.read_as})"
             )
-    _check_room(*costs.shape)
-    costs = costs.toarray() if sparse.issparse(costs) else costs
     if np.abs(costs).max() > LARGEST:
         raise BadInput(f"{path} holds costs beyond {LARGEST:g}: choose a larger unit")
     return costs
@@ -286,18 +250,6 @@ def _default_entropy(costs: Any) -> tuple[float, str]:
 # --- results
 
 
-def _write(
-    folder: Path, answer: TransportResult, clouds: Sequence[PointCloud], mapped: Any, facts: Mapping[str, Any]
-) -> None:
-    np.save(folder / "plan.npy", answer.plan)
-    if answer.plan.size <= ENTRIES_IN_CSV:
-        np.savetxt(folder / "plan.csv", answer.plan, fmt="%.17g", delimiter=",")
-    if clouds:
-        files.write_rows(folder / "mapped.csv", dict(zip(clouds[1].columns, mapped.T, strict=True)), clouds[0].table)
-    answer.trace.to_csv(folder / "trace.csv")
-    (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
-
-
 def _print(answer: TransportResult, facts: Mapping[str, Any], written: str) -> None:
     mass = "" if abs(facts["mass"] - 1.0) <= 1e-9 else f", mass {facts['mass']:.6g}"  # costs and gaps grow with it
     settings = facts["settings"]
@@ -315,59 +267,56 @@ def _print(answer: TransportResult, facts: Mapping[str, Any], written: str) -> N
     )
 
 
-def draw(file: Path, answer: TransportResult, clouds: Sequence[PointCloud], mapped: Any) -> None:
+def draw(
+    file: Path, answer: TransportResult, tol: float, clouds: Sequence[Table], points: Sequence[Any], mapped: Any
+) -> None:
     """Writes the picture: clouds or plan on the left, certified gap against time on the right."""
     figure = report.empty_figure(12.0, 5.2, purpose="the picture")
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
-    if clouds and len(clouds[0].columns) == len(clouds[1].columns):
-        _draw_clouds(left, clouds, answer.plan, mapped)
+    if points and points[0].shape[1] == points[1].shape[1]:
+        _draw_clouds(left, clouds[1].names, points, answer.plan, mapped)
     else:
         _draw_plan(left, answer.plan)
     answer.trace.plot(against="seconds", ax=right)
+    if answer.gap > 0.0 and tol > 0.0:
+        goal = tol * answer.gap / report.relative_gap(answer.result)
+        right.axhline(goal, color=COLORS[2], ls=":", lw=1.2, label=f"asked for (--tol {tol:g})")
     right.set(title="Certified distance to the optimum")
+    right.legend(frameon=False)
     report.save_figure(figure, file)
 
 
-def _draw_clouds(axes: Any, clouds: Sequence[PointCloud], plan: Any, mapped: Any) -> None:
-    ends = [cloud.points for cloud in clouds]
+def _draw_clouds(axes: Any, names: Sequence[str], ends: Sequence[Any], plan: Any, mapped: Any) -> None:
     shown = [*ends, mapped[~np.isnan(mapped).any(axis=1)]]
-    dimension, names = ends[0].shape[1], clouds[1].columns
-    title, labels = "The plan", [shortened(name) for name in names[:2]]
+    dimension = len(names)
+    title, labels = "The plan", [*map(shortened, names), ""]
     if dimension == 1:
-        title, labels = "The plan: sources above, targets below", [shortened(names[0]), ""]
-        shown = [
-            np.c_[points, np.full(len(points), height)] for points, height in zip(shown, (1.0, 0.0, 0.0), strict=True)
-        ]
+        title = "The plan: sources above, targets below"
+        shown = [np.c_[line, np.full(len(line), height)] for line, height in zip(shown, (1.0, 0.0, 0.0), strict=True)]
         axes.set_yticks([0.0, 1.0], ["targets", "sources"])
         axes.set_ylim(-0.15, 1.15)
-    elif dimension > 2:
-        both = np.concatenate(ends)
-        center = both.mean(axis=0)
-        _, scales, principal = np.linalg.svd(both - center, full_matrices=False)
-        share = (scales[:2] ** 2).sum() / max((scales**2).sum(), np.finfo(float).tiny)
+    else:
+        axes.set_aspect("equal", adjustable="datalim")
+    if dimension > 2:
+        plane = PCA(2).fit(np.concatenate(ends))
+        share = plane.explained_variance_ratio_.sum()
         title = f"The plan on the first two principal axes of {dimension} ({share:.0%} of the variance)"
         labels = ["first principal axis", "second principal axis"]
-        shown = [(points - center) @ principal[:2].T for points in shown]
+        shown = [plane.transform(cloud) for cloud in shown]
     most = max(map(len, ends))
     size = 26.0 if most <= 300 else 9.0 if most <= 1000 else 3.0
-    for points, color, marker, label in zip(
-        shown, COLORS, "o^x", ("sources", "targets", "mapped sources"), strict=False
-    ):
-        some = np.unique(np.linspace(0, len(points) - 1, min(len(points), POINTS_SHOWN)).astype(int))
-        part = f"{len(some)} of {len(points)}" if len(some) < len(points) else f"{len(points)}"
-        axes.scatter(
-            *points[some].T, s=size, c=color, marker=marker, label=f"{label} ({part})", zorder=2, alpha=0.85,
-            linewidths=0.2 * size**0.5,
-        )  # fmt: skip
+    legend = ("sources", "targets", "mapped sources")
+    for cloud, color, marker, label in zip(shown, COLORS, "o^x", legend, strict=False):
+        some = cloud[:: -(-len(cloud) // POINTS_SHOWN)]
+        part = f"{len(some)} of {len(cloud)}" if len(some) < len(cloud) else f"{len(cloud)}"
+        style = {"s": size, "c": color, "marker": marker, "alpha": 0.85, "linewidths": 0.2 * size**0.5, "zorder": 2}
+        axes.scatter(*some.T, label=f"{label} ({part})", **style)
     _draw_couplings(axes, shown[0], shown[1], plan)
     axes.set_title(title)
     axes.set_xlabel(labels[0], parse_math=False)
     axes.set_ylabel(labels[1], parse_math=False)
-    if dimension > 1:
-        axes.set_aspect("equal", adjustable="datalim")
-    axes.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.11), ncols=4, frameon=False, markerscale=(26.0 / size) ** 0.5
-    )
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.11), "ncols": 4, "frameon": False}
+    axes.legend(markerscale=(26.0 / size) ** 0.5, **below)
 
 
 def _draw_couplings(axes: Any, origin: Any, aim: Any, plan: Any) -> None:
