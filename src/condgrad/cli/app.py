@@ -47,8 +47,8 @@ def options(
 
 for command in (transport, recolor, fit, predict, doctor):
     app.command()(command)
-for command in (paper, bench):
-    app.command(context_settings=PASSED_ON)(command)
+for passed_on in (paper, bench):
+    app.command(context_settings=PASSED_ON)(passed_on)
 
 
 def run() -> None:

@@ -23,8 +23,9 @@ from rich.text import Text
 from threadpoolctl import threadpool_info
 
 import condgrad as cg
+from condgrad.cli import report
 from condgrad.cli.files import free_memory
-from condgrad.cli.report import ExitCode, first_line, output, package_version, print_json, relative_gap
+from condgrad.cli.report import ExitCode, output, package_version, print_json, relative_gap
 from condgrad.datasets.store import FOLDER_VARIABLE, DataUnavailable
 from condgrad.errors import install_command
 
@@ -104,7 +105,7 @@ def extra(name: str, modules: tuple[str, ...]) -> Finding:
             raise
         except BaseException as error:  # whatever a broken package raises as it is imported, the report goes on
             remedy = f"{install_command(name)} --force-reinstall --no-cache-dir"
-            return Finding(name, False, f"{package} is broken ({_told(error)}): {remedy}")
+            return Finding(name, False, f"{package} is broken ({report.told(error)}): {remedy}")
         installed.append(f"{package} {package_version(package) or getattr(imported, '__version__', '')}")
     found = Finding(name, True, ", ".join(installed))
     return _with_licence(found) if name == "mosek" else found
@@ -152,7 +153,7 @@ def _gpu() -> Finding:
         names = [f"{device.name} ({device.total_memory / 1e9:.0f} GB)" for device in found]
         names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
     except Exception as error:
-        return Finding("GPU", False, f"torch cannot look for it: {_told(error)}")
+        return Finding("GPU", False, f"torch cannot look for it: {report.told(error)}")
     return Finding("GPU", bool(names) or None, ", ".join(names) or "torch sees none")
 
 
@@ -164,7 +165,7 @@ def _data(name: str, load: Callable[..., Any]) -> Finding:
         how = f"call condgrad.datasets.load_{name}() once with a network, or set {FOLDER_VARIABLE} to its folder"
         return Finding(name, None, f"not here: {how}; the paper's experiments use a stand-in until then")
     except Exception as error:  # damaged, not readable, no home folder: something is there, and it is no use
-        return Finding(name, False, _told(error))
+        return Finding(name, False, report.told(error))
 
 
 def _tested(name: str, solve: Callable[[], Any]) -> Finding:
@@ -173,7 +174,7 @@ def _tested(name: str, solve: Callable[[], Any]) -> Finding:
     try:
         result = solve()
     except Exception as error:
-        return Finding(name, False, f"failed: {_told(error)}")
+        return Finding(name, False, f"failed: {report.told(error)}")
     seconds = time.perf_counter() - begin
     good = result.status is cg.Status.CONVERGED and relative_gap(result) <= TOLERANCE
     verdict = "certified" if good else f"not certified ({result.message})"
@@ -193,12 +194,6 @@ def _transport() -> Any:
     cost = ((source[:, None, :] - target[None, :, :]) ** 2).sum(axis=2)
     laplacian = cg.transport.Laplacian(source, target, weight=10.0, neighbors=5, normalized=True)
     return cg.transport.solve(cost, entropy=0.1, regularizers=[laplacian], tol=TOLERANCE).result
-
-
-def _told(error: BaseException) -> str:
-    """The kind of an error and the first line of what it says."""
-    kind, line = type(error).__name__, first_line(error)
-    return kind if line == kind else f"{kind}: {line}"
 
 
 def _print(findings: Mapping[str, list[Finding]]) -> None:

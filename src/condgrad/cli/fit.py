@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import signal
-import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -142,8 +141,7 @@ def fit(
         not no_intercept,
         seed,
     )
-    if loss is not None:
-        report.one_of("loss", loss, LOSSES)
+    report.check_one_of("loss", loss, LOSSES)
     table = read_table(data, header=header, row_id=row_id)
     problem = _training_data(table, settings, target, weights, drop or [], loss)
     with written_whole(out, PRODUCTS, read=[data]) as folder:
@@ -437,8 +435,12 @@ def _report(
 ) -> str:
     """The fit in words, by the template fit_report.txt."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"fold": _folded, "number": lambda value, digits: f"{value:.{digits}g}", "repr": repr}
-    environment.filters["shortened"] = shortened
+    environment.filters |= {
+        "fold": lambda text, name="": report.folded(" ".join(text.split()), f"{name:<11}" if name else "  "),
+        "number": lambda value, digits: f"{value:.{digits}g}",
+        "repr": repr,
+        "shortened": shortened,
+    }
     labels, counts = np.unique(problem.y, return_counts=True)
     template = resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8")
     return environment.from_string(template).render(
@@ -456,12 +458,6 @@ def _report(
         shown=COEFFICIENTS_SHOWN if len(blocks) == 1 else COEFFICIENTS_SHOWN // 2,
         not_converged=report.not_converged(facts["relative_gap"], settings.tol),
     )
-
-
-def _folded(text: str, name: str = "") -> str:
-    indent = f"{name:<11}" if name else "  "
-    blank = " " * len(indent)
-    return textwrap.fill(" ".join(text.split()), report.WIDTH, initial_indent=indent, subsequent_indent=blank)
 
 
 def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings) -> None:
@@ -495,11 +491,8 @@ def _draw_panel(axes: Any, problem: TrainingData, model: Model, settings: FitSet
         else:
             axes.plot(radii, coefs[:, j], color="#B8B8B8", lw=0.7, zorder=1)
     axes.axhline(0.0, color="#444444", lw=0.6, zorder=2)
-    beyond = radius > radii[-1]
-    if not beyond:
-        axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2)
-    note = f"radius {radius:.4g}{', beyond the picture' if beyond else ''}"
-    axes.set_title(note, fontsize=9, loc="right")
+    note = f"radius {radius:.4g}{', beyond the picture' if radius > radii[-1] else ''}"
+    axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2, label=note)
     if len(model.coef) > 1:
         title = f"{shortened(str(model.classes[k]))} against the rest"
         axes.set_title(title, fontsize=11, loc="left", parse_math=False)
@@ -507,10 +500,9 @@ def _draw_panel(axes: Any, problem: TrainingData, model: Model, settings: FitSet
     axes.set(xlim=(radii[0], radii[-1]), xlabel="radius, the bound on |coef|_1", ylabel=name)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    if order:
-        legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _coefficient_path(problem: TrainingData, model: Model, settings: FitSettings, k: int) -> tuple[Any, Any]:

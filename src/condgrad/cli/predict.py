@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_sco
 
 from condgrad.cli.files import Header, IdColumn, Table, is_missing, read_bytes, read_table, write_rows, written_whole
 from condgrad.cli.model import Model, classifies, read_model
-from condgrad.cli.report import BadInput, counted, print_json, print_report
+from condgrad.cli.report import AsJson, BadInput, counted, option, print_json, print_report
 
 
 def predict(
@@ -20,15 +20,15 @@ def predict(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows with the columns of the model.")],
     row_id: IdColumn = None,
     header: Header = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("predictions.csv"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    out: Annotated[Path, option("FILE", "Where to write.")] = Path("predictions.csv"),
+    as_json: AsJson = False,
 ) -> None:
     """Predict new rows with a fitted model, and score it where they have the target.
 
     Columns are matched by name, or by place between NPY, NPZ and libsvm files: a
     column 0 of a matrix is index 1 of a libsvm file, unless that file has an
-    index 0. Others are ignored, and a column whose coefficient is 0 may be absent.
-    The written table has the id of each row, or its number from 0, the prediction,
+    index 0. Others are ignored, and one whose coefficient is 0 may be absent.
+    The written table has the id of each row or its number from 0, its prediction,
     and probabilities (logistic) or decision values (squared hinge).
 
     [bold]Examples[/bold]
@@ -47,17 +47,20 @@ def predict(
         write_rows(folder / out.name, columns, table)
     predicted = columns["prediction"]
     if classifies(fitted.kind):
-        summary = {str(label): int(np.sum(predicted == label)) for label in fitted.classes}
+        summary: dict[str, float] = {str(label): int(np.sum(predicted == label)) for label in fitted.classes}
     else:
         summary = {"mean": float(np.mean(predicted)), "least": min(predicted), "greatest": max(predicted)}
     if as_json:
         facts = {"rows": table.rows, "target": fitted.target, "predictions": summary, "scores": scores}
         print_json({**facts, "read_as": table.read_as, "out": str(out)})
         return
-    facts = {"file": table.read_as, "predicted": ", ".join(f"{name} {value:.6g}" for name, value in summary.items())}
+    sentences = {
+        "file": table.read_as,
+        "predicted": ", ".join(f"{name} {value:.6g}" for name, value in summary.items()),
+    }
     if scores:
-        facts["scores"] = ", ".join(f"{name} {value:.6g}" for name, value in scores.items())
-    print_report(f"{counted(table.rows, 'row')}, {fitted.target!r} predicted", facts | {"written": str(out)})
+        sentences["scores"] = ", ".join(f"{name} {value:.6g}" for name, value in scores.items())
+    print_report(f"{counted(table.rows, 'row')}, {fitted.target!r} predicted", sentences | {"written": str(out)})
 
 
 def _predictions(fitted: Model, table: Table) -> dict[str, Any]:
@@ -95,7 +98,7 @@ def _scores(fitted: Model, table: Table, columns: Mapping[str, Any]) -> dict[str
     predicted = columns["prediction"][known]
     if not len(truth):
         return {}
-    scores = {"rows with the target": int(known.sum())}
+    scores: dict[str, float] = {"rows with the target": int(known.sum())}
     if not classifies(fitted.kind):
         if isinstance(cells, list):
             return {}

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad.cli import report
 from condgrad.cli.files import check_file, require_memory, require_memory_for_plan, written_whole
-from condgrad.cli.report import BadInput, print_report
+from condgrad.cli.report import BadInput, option
 from condgrad.transport.color import recoloring
 
 BYTES_A_PIXEL = 24
@@ -37,18 +37,14 @@ FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
 def recolor(
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="The image to repaint: PNG, JPEG, WebP, TIFF.")],
     palette: Annotated[Path, typer.Argument(metavar="PALETTE", help="The image whose colours it gets.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write.", show_default="IMAGE-recolored.png")
-    ] = None,
-    samples: Annotated[int, typer.Option(metavar="N", min=2, help="Pixels of each image to match.")] = 500,
-    entropy: Annotated[float, typer.Option(metavar="W", help="Weight of the entropy: larger is smoother.")] = 1e-3,
-    laplacian: Annotated[
-        float, typer.Option(metavar="W", help="Weight of the Laplacian: like colours move alike.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Which pixels are drawn.")] = 0,
-    tol: Annotated[float, typer.Option(metavar="GAP", help="Gap / scale of F to reach, certified.")] = 1e-4,
+    out: Annotated[Path | None, option("FILE", "Where to write.", "IMAGE-recolored.png")] = None,
+    samples: Annotated[int, option("N", "Pixels of each image to match.", least=2)] = 500,
+    entropy: Annotated[float, option("W", "Weight of the entropy: larger is smoother.")] = 1e-3,
+    laplacian: Annotated[float, option("W", "Weight of the Laplacian: like colours move alike.")] = 0.0,
+    seed: Annotated[int, option("N", "Which pixels are drawn.", least=0)] = 0,
+    tol: report.Tolerance = 1e-4,
     compare: Annotated[bool, typer.Option("--compare", help="Draw image, palette and result in one picture.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
+    as_json: report.AsJson = False,
 ) -> None:
     """Give an image the colours of another, by optimal transport between their colours.
 
@@ -62,8 +58,8 @@ def recolor(
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
     settings = {"samples": samples, "entropy": entropy, "laplacian": laplacian, "seed": seed, "tol": tol}
-    for option in ("entropy", "laplacian", "tol"):
-        report.checked(option, settings[option], at_least=0.0)
+    for name in ("entropy", "laplacian", "tol"):
+        report.checked(name, settings[name], at_least=0.0)
     require_memory_for_plan(samples, samples, "ask for fewer --samples")
     out = Path(f"{image.stem}-recolored.png") if out is None else out
     pixels, colors = read_image(image), read_image(palette)
@@ -101,8 +97,8 @@ def recolor(
             "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
             "written": ", ".join(map(str, files)),
         }
-        print_report(report.verdict(answer.result, "the plan between the colours", tol), sentences)
-    raise typer.Exit(report.exit_code(answer.status))
+        report.print_report(report.verdict(answer.result, "the plan between the colours", tol), sentences)
+    raise typer.Exit(report.ExitCode.CERTIFIED if answer.success else report.ExitCode.NOT_CONVERGED)
 
 
 def _check_format(out: Path, pixels: Any) -> None:

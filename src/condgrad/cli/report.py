@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 import signal
 import textwrap
@@ -23,7 +22,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Te
 
 from condgrad import _checks
 from condgrad.errors import require_extra
-from condgrad.result import Result, Status
+from condgrad.result import Result
 
 errors = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 output = Console(soft_wrap=True, highlight=False, emoji=False)
@@ -64,22 +63,17 @@ class BadInput(ValueError):
     """Something the user can mend; the message is one sentence that names it."""
 
 
-def exit_code(status: Status) -> ExitCode:
-    return ExitCode.CERTIFIED if status is Status.CONVERGED else ExitCode.NOT_CONVERGED
-
-
-def checked(option: str, value: float, *, above: float | None = None, at_least: float | None = None) -> float:
+def checked(name: str, value: float, *, above: float | None = None, at_least: float | None = None) -> float:
     """A number in its range, or a sentence that names the option."""
     try:
-        return _checks.number(f"--{option}", value, above=above, at_least=at_least)
+        return _checks.number(f"--{name}", value, above=above, at_least=at_least)
     except ValueError as error:
         raise BadInput(str(error)) from error
 
 
-def one_of(option: str, value: str, allowed: Collection[str]) -> str:
-    if value not in allowed:
-        raise BadInput(f"--{option} must be one of {', '.join(allowed)}, got {value!r}")
-    return value
+def check_one_of(name: str, value: str | None, allowed: Collection[str]) -> None:
+    if value is not None and value not in allowed:
+        raise BadInput(f"--{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
 # --- words
@@ -104,60 +98,54 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def fact_lines(facts: Mapping[str, str], *, indent: str = "") -> list[str]:
-    """A small table of names and sentences, folded to `WIDTH` columns."""
-    width = max(map(len, facts))
-    lines = []
-    for name, text in facts.items():
-        head = f"{indent}{name:<{width}}  "
-        lines.append(
-            textwrap.fill(
-                text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head),
-                break_long_words=False, break_on_hyphens=False,
-            )
-        )  # fmt: skip
-    return lines
+def told(error: BaseException) -> str:
+    """The kind of an error and the first line of what it says."""
+    kind, line = type(error).__name__, first_line(error)
+    return kind if line == kind else f"{kind}: {line}"
+
+
+def folded(text: str, head: str) -> str:
+    """A text of `WIDTH` columns, its lines below the end of its head."""
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def print_report(heading: str, facts: Mapping[str, str]) -> None:
-    output.print("\n".join([textwrap.fill(heading, WIDTH), *fact_lines(facts, indent="  ")]), markup=False)
+    """A heading, and a small table of names and sentences."""
+    width = max(map(len, facts))
+    lines = [folded(heading, ""), *(folded(text, f"  {name:<{width}}  ") for name, text in facts.items())]
+    output.print("\n".join(lines), markup=False)
 
 
 # --- JSON
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: arrays are lists, what is not finite is null, other objects are their text."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
 def json_text(facts: Mapping[str, Any]) -> str:
-    """Strict JSON, which every reader takes; bytes of a file name that are no text become JSON's own escapes."""
-    text = json.dumps(plain(facts), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Strict JSON, which every reader takes: what is not finite is null, arrays are lists, other objects their text.
+
+    Bytes of a file name that are no text become JSON's own escapes.
+    """
+    loose = json.dumps(facts, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+    strict = json.loads(loose, parse_constant=lambda _: None)
+    text = json.dumps(strict, indent=2, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def print_json(facts: Mapping[str, Any]) -> None:
     """Machine-readable facts on standard output, alone there."""
-    output.out(json.dumps(plain(facts), indent=2))
+    output.out(json_text(facts), end="")
 
 
 def versions() -> dict[str, str]:
     """Python's version and those of the packages that are installed, without importing them."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        version = package_version(name)
-        if version is not None:
-            found[name] = version
-    return found
+    found = {name: package_version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **{name: text for name, text in found.items() if text is not None}}
 
 
 def package_version(name: str) -> str | None:
@@ -187,16 +175,9 @@ def relative_gaps(estimator: Any) -> Any:
 
 def certificate_facts(result: Result) -> dict[str, Any]:
     """The certificate and how it was reached."""
-    return {
-        "status": result.status.name,
-        "message": result.message,
-        "value": float(result.value),
-        "lower_bound": float(result.lower_bound),
-        "gap": float(result.gap),
-        "relative_gap": relative_gap(result),
-        "iterations": result.iterations,
-        "seconds": float(result.seconds),
-    }
+    names = ("message", "value", "lower_bound", "gap", "iterations", "seconds")
+    facts = {name: getattr(result, name) for name in names}
+    return {"status": result.status.name, "relative_gap": relative_gap(result), **facts}
 
 
 def verdict(result: Result, what: str, tol: float) -> str:

@@ -17,6 +17,7 @@ from sklearn.decomposition import PCA
 from condgrad.cli import files, report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, read_column, read_table
 from condgrad.cli.report import COLORS, BadInput, counted, option, shortened
+from condgrad.errors import require_extra
 from condgrad.transport import GroupLasso, Laplacian, TransportResult, solve
 from condgrad.transport.regularizers import Regularizer
 
@@ -65,10 +66,10 @@ def transport(
 ) -> None:
     """Move one point cloud onto another by optimal transport, with a proof of optimality.
 
-    Files are CSV, TSV (.gz too), parquet, NPY, or NPZ (file.npz:name for one array
+    Files are CSV, TSV (.gz too), parquet, NPY or NPZ (file.npz:name for one array
     of several). The folder of results gets plan.npy, plan.csv (plans of up to
     50,000 entries), mapped.csv (where each source goes, led by its id or its row
-    counted from 0), certificate.json, trace.csv, picture.png.
+    from 0), certificate.json, trace.csv, picture.png.
 
     [bold]Examples[/bold]
       condgrad transport before.csv after.csv --id cell
@@ -81,8 +82,8 @@ def transport(
     for name in WEIGHTS:
         if asked[name] is not None:
             report.checked(name.replace("_", "-"), asked[name], at_least=0.0)
-    report.one_of("metric", metric, METRICS)
-    report.one_of("method", method, METHODS)
+    report.check_one_of("metric", metric, METRICS)
+    report.check_one_of("method", method, METHODS)
     _check_combination(asked)
     clouds = _clouds(source, target, drop or [], row_id, header) if source and target else ()
     points = [_points(cloud) for cloud in clouds]
@@ -91,7 +92,7 @@ def transport(
     asked["entropy"], asked["entropy_from"] = (entropy, "as asked") if entropy is not None else _default_entropy(costs)
     regularizers: list[Regularizer] = []
     if laplacian:
-        regularizers.append(Laplacian(*points, weight=laplacian, neighbors=neighbors))
+        regularizers.append(Laplacian(points[0], points[1], weight=laplacian, neighbors=neighbors))
     if labels:
         classes = np.asarray(read_column(labels, len(costs), "sources"))
         regularizers += [GroupLasso(classes, weight=groups)] if groups else []
@@ -116,7 +117,7 @@ def transport(
             "read_as": {cloud.source: cloud.read_as for cloud in clouds},
             "versions": report.versions(),
         }
-        mapped = answer.barycenters(points[1]) if points else None
+        mapped: Any = answer.barycenters(points[1]) if points else None
         np.save(folder / "plan.npy", answer.plan)
         if answer.plan.size <= ENTRIES_IN_CSV:
             np.savetxt(folder / "plan.csv", answer.plan, fmt="%.17g", delimiter=",")
@@ -134,7 +135,7 @@ def transport(
         report.print_json(facts | {"out": str(out), "files": written})
     else:
         _print(answer, facts, f"{', '.join(written)} in {out}")
-    raise typer.Exit(report.exit_code(answer.status))
+    raise typer.Exit(report.ExitCode.CERTIFIED if answer.success else report.ExitCode.NOT_CONVERGED)
 
 
 # --- from files to a problem
@@ -282,6 +283,7 @@ def draw(
         goal = tol * answer.gap / report.relative_gap(answer.result)
         right.axhline(goal, color=COLORS[2], ls=":", lw=1.2, label=f"asked for (--tol {tol:g})")
     right.set(title="Certified distance to the optimum")
+    right.locator_params(axis="x", nbins=5)
     right.legend(frameon=False)
     report.save_figure(figure, file)
 
@@ -289,7 +291,7 @@ def draw(
 def _draw_clouds(axes: Any, names: Sequence[str], ends: Sequence[Any], plan: Any, mapped: Any) -> None:
     shown = [*ends, mapped[~np.isnan(mapped).any(axis=1)]]
     dimension = len(names)
-    title, labels = "The plan", [*map(shortened, names), ""]
+    title, labels = "The plan", [f"column {name}" if name.isdecimal() else shortened(name) for name in names] + [""]
     if dimension == 1:
         title = "The plan: sources above, targets below"
         shown = [np.c_[line, np.full(len(line), height)] for line, height in zip(shown, (1.0, 0.0, 0.0), strict=True)]
@@ -315,14 +317,13 @@ def _draw_clouds(axes: Any, names: Sequence[str], ends: Sequence[Any], plan: Any
     axes.set_title(title)
     axes.set_xlabel(labels[0], parse_math=False)
     axes.set_ylabel(labels[1], parse_math=False)
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.11), "ncols": 4, "frameon": False}
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.11), "ncols": 4, "frameon": False, "columnspacing": 1.0}
     axes.legend(markerscale=(26.0 / size) ** 0.5, **below)
 
 
 def _draw_couplings(axes: Any, origin: Any, aim: Any, plan: Any) -> None:
     """Lines for the strongest coupling of each source and of each target, the heavier the darker."""
-    from matplotlib.collections import LineCollection
-
+    collections = require_extra("matplotlib.collections", extra="cli", purpose="the picture")
     rows = np.r_[np.arange(len(origin)), plan.argmax(axis=0)]
     columns = np.r_[plan.argmax(axis=1), np.arange(len(aim))]
     rows, columns = np.unique(np.c_[rows, columns], axis=0).T
@@ -332,7 +333,9 @@ def _draw_couplings(axes: Any, origin: Any, aim: Any, plan: Any) -> None:
     lines = np.stack([origin[rows], aim[columns]], axis=1)
     opacity = 0.15 + 0.55 * mass / mass.max()
     axes.add_collection(
-        LineCollection(lines, colors="#555555", alpha=opacity, linewidths=0.8, zorder=1, label="strongest couplings")
+        collections.LineCollection(
+            lines, colors="#555555", alpha=opacity, linewidths=0.8, zorder=1, label="strongest couplings"
+        )
     )
 
 
