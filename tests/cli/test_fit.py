@@ -19,8 +19,9 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import ElasticNet
 
 from condgrad.cli.files import read_table
-from condgrad.cli.model import ESTIMATORS, Model, read_model
 from condgrad.cli.model import NUMBERS as SQUARES
+from condgrad.cli.model import Model, read_model
+from condgrad.linear_model.path import ESTIMATORS
 from tests.cli.conftest import Command
 from tests.linear_model import judge, loss_of
 

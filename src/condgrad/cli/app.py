@@ -6,7 +6,7 @@ import io
 import signal
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from condgrad.cli.experiments import PASSED_ON, bench, paper
 from condgrad.cli.fit import fit
 from condgrad.cli.predict import predict
 from condgrad.cli.recolor import recolor
-from condgrad.cli.report import BadInput, ExitCode, ended_by, errors, output
+from condgrad.cli.report import BadInput, ExitCode, errors, output
 from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
@@ -56,12 +56,19 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name of a file may hold what no text can
+    before = signal.signal(signal.SIGTERM, _end)
     try:
-        with ended_by(signal.SIGTERM):
-            app()
+        app()
     except (BadInput, ContradictionError, MissingAbility, MissingExtra, NotFiniteError) as mistake:
         errors.print(f"condgrad: {mistake}", markup=False)
         sys.exit(ExitCode.BAD_INPUT)
     except KeyboardInterrupt:
-        errors.print("condgrad: interrupted")
         sys.exit(ExitCode.INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, _frame: Any) -> None:
+    """A signal ends the command at once, and what it has begun to write is taken back."""
+    errors.print("condgrad: interrupted")
+    sys.exit(128 + number)

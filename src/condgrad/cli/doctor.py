@@ -24,10 +24,10 @@ from threadpoolctl import threadpool_info
 
 import condgrad as cg
 from condgrad.cli import report
-from condgrad.cli.files import free_memory
-from condgrad.cli.report import ExitCode, output, package_version, print_json, relative_gap
+from condgrad.cli.report import ExitCode, output, package_version, print_json
 from condgrad.datasets.store import FOLDER_VARIABLE, DataUnavailable
 from condgrad.errors import install_command
+from condgrad.memory import free_memory
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "torch": ("torch",),
@@ -176,7 +176,7 @@ def _tested(name: str, solve: Callable[[], Any]) -> Finding:
     except Exception as error:
         return Finding(name, False, f"failed: {report.told(error)}")
     seconds = time.perf_counter() - begin
-    good = result.status is cg.Status.CONVERGED and relative_gap(result) <= TOLERANCE
+    good = result.status is cg.Status.CONVERGED and result.relative_gap <= TOLERANCE
     verdict = "certified" if good else f"not certified ({result.message})"
     return Finding(name, good, f"{verdict}: value {result.value:.6g}, gap {result.gap:.1e}, {seconds:.2f} s")
 

@@ -23,14 +23,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas
-import psutil
 import typer
 from rich.filesize import decimal
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from condgrad.cli.report import BadInput, counted, first_line, listed, shortened
+from condgrad.cli.report import BadInput, counted, errors, first_line, listed, shortened
 from condgrad.errors import require_extra
+from condgrad.memory import free_memory
 
 HEADER_RULE = "yes if it has no numbers, or 0,1,2,... as pandas numbers columns, or 1,2,3,... above decimals, or years"
 Header = Annotated[
@@ -328,7 +328,7 @@ def read_bytes(path: Path) -> bytes:
 
 def _decompressed(path: Path, content: bytes) -> bytes:
     """A text that was packed by gzip, as far as it fits in memory."""
-    most = free_memory() // TEXT_IN_MEMORY
+    most = int(min(free_memory() / TEXT_IN_MEMORY, 1e15))
     with _damage(path), gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
         found = stream.read(most + 1)
     if len(found) > most:
@@ -554,23 +554,12 @@ def _parquet_table(path: Path, content: bytes) -> Table:
 # --- memory
 
 
-def free_memory() -> int:
-    """Bytes that a new array may take, within the limits of a container too, whose page cache gives way."""
-    free = int(psutil.virtual_memory().available)
-    group = Path("/sys/fs/cgroup")
-    with suppress(OSError, ValueError):  # no container, or one without a limit
-        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-        statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        free = min(free, limit - used + int(statistics.get("inactive_file", 0)))
-    return max(0, free)
-
-
 def require_memory(needed: float, what: str, remedy: str) -> None:
     """A sentence with both numbers where `what` needs more bytes than there are."""
     free = free_memory()
     if needed > free:
         raise BadInput(
-            f"{what} would need about {decimal(int(needed))} of memory, and {decimal(free)} are free: {remedy}"
+            f"{what} would need about {decimal(int(needed))} of memory, and {decimal(int(free))} are free: {remedy}"
         )
 
 
@@ -598,6 +587,9 @@ def written_whole(out: Path, names: Sequence[str], *, read: Sequence[Path]) -> I
                 file.replace(out / file.name)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+    except KeyboardInterrupt:
+        errors.print("condgrad: interrupted, nothing was written")
+        raise
     except OSError as error:  # a full disk or the like
         raise BadInput(f"--out {out} cannot be written: {error.strerror or error}") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,23 +18,23 @@ import pandas
 import typer
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, get_scorer, r2_score
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
 from condgrad.cli import report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table, written_whole
-from condgrad.cli.model import CHOOSERS, ESTIMATORS, LABELS, NUMBERS, Model, classifies
-from condgrad.cli.report import BadInput, option, shortened, working
+from condgrad.cli.model import CHOOSERS, LABELS, NUMBERS, Model, classifies
+from condgrad.cli.report import BadInput, option, shortened
 from condgrad.linear_model import path as coefficient_path
-from condgrad.linear_model.path import LOSSES
+from condgrad.linear_model.path import ESTIMATORS
 
 PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt")
 INTERCEPT = "(intercept)"
 RIDGES = (1e-3, 1e-2, 1e-1)
 """The ridges to try, as shares of the typical sum of squares of a column."""
 
-RADII, FOLDS = 20, 5
+FOLDS = 5
 CHOOSING_TOL = 1e-4
 """Scores on held-out rows are no finer than this."""
 
@@ -98,7 +97,7 @@ class TrainingData:
 def fit(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm.")],
     target: Annotated[str | None, option("COLUMN", "What to predict; an index in a matrix.")] = None,
-    loss: Annotated[str | None, option("NAME", f"One of {', '.join(LOSSES)}.", "by the target")] = None,
+    loss: Annotated[str | None, option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target")] = None,
     radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated")] = None,
     ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated")] = None,
     folds: Annotated[int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)] = None,
@@ -110,7 +109,7 @@ def fit(
     header: Header = None,
     tol: report.Tolerance = 1e-6,
     max_iter: Annotated[int, option("N", "The most iterations of a fit.", least=1)] = 10_000,
-    seed: Annotated[int, option("N", "Which rows go to which fold.", least=0)] = 0,
+    seed: Annotated[int, option("N", "Which rows go to which fold.", least=0, most=2**32 - 1)] = 0,
     out: report.Folder = Path("condgrad-fit"),
     as_json: report.AsJson = False,
 ) -> None:
@@ -141,12 +140,11 @@ def fit(
         not no_intercept,
         seed,
     )
-    report.check_one_of("loss", loss, LOSSES)
+    report.check_one_of("loss", loss, ESTIMATORS)
     table = read_table(data, header=header, row_id=row_id)
     problem = _training_data(table, settings, target, weights, drop or [], loss)
     with written_whole(out, PRODUCTS, read=[data]) as folder:
-        with report.ended_by(signal.SIGINT):  # a cross-validation whose fits were cut short would choose by chance
-            model, facts = _solved(problem, settings, table)
+        model, facts = _solved(problem, settings, table)
         blocks = [_coefficients(model, k) for k in range(len(model.coef))]
         for k in range(len(blocks) if len(blocks) > 1 else 0):
             blocks[k].insert(0, "class", model.classes[k])
@@ -155,8 +153,7 @@ def fit(
         (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
         pandas.concat(blocks).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
-        with working("drawing"):
-            draw_path(folder / "path.png", problem, model, settings)
+        draw_path(folder / "path.png", problem, model, settings)
     if as_json:
         report.print_json({**facts, "out": str(out)})
     else:
@@ -266,16 +263,16 @@ def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple
     folds = _folds(problem, settings)
     with _sentences() as short_trials:
         radius, ridge, chosen_by = _chosen(problem, settings, folds)
-    own = {"fit_intercept": settings.intercept, "max_iter": settings.max_iter}
+    own = {"fit_intercept": settings.intercept, "max_iter": settings.max_iter, "verbose": report.errors.is_terminal}
     estimator = ESTIMATORS[problem.loss](radius, ridge, tol=settings.tol, **own)
-    with _sentences() as short, working(f"fitting {len(problem.y)} rows"):
+    with _sentences() as short:
         estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
     score = accuracy_score if classifies(problem.loss) else r2_score
     held_out = None
     if folds:  # models for the same radius and ridge, on the rows that they did not see
         trial = ESTIMATORS[problem.loss](radius, ridge, tol=max(settings.tol, CHOOSING_TOL), **own)
         params = {} if problem.weights is None else {"sample_weight": problem.weights}
-        with _sentences(), working(f"scoring on {len(folds)} folds"):
+        with _sentences():
             predicted = cross_val_predict(trial, problem.X, problem.y, cv=folds, params=params)
         held_out = float(score(problem.y, predicted, sample_weight=problem.weights))
     proofs = _proofs(estimator)
@@ -339,26 +336,16 @@ def _chosen(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) 
     scoring, criterion = "neg_mean_squared_error", "squared error"
     if classifies(problem.loss):
         scoring, criterion = ("neg_log_loss", "log loss") if hasattr(chooser, "predict_proba") else 2 * ("accuracy",)
-    score = get_scorer(scoring)
-    radii = None if settings.radius is None else [settings.radius]
-    ridges = [share * problem.typical_square for share in RIDGES] if settings.ridge is None else [settings.ridge]
-    steps = len(folds) * len(ridges) * (RADII if radii is None else 1)
-    with working(f"choosing {' and '.join(settings.chosen)} by {len(folds)} folds", steps=steps) as advance:
-
-        def scored(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-            advance()
-            return float(score(estimator, X, y, sample_weight=sample_weight))
-
-        found = chooser(
-            radii=radii,
-            n_radii=RADII,
-            ridges=ridges,
-            fit_intercept=settings.intercept,
-            cv=folds,
-            scoring=scored,
-            tol=max(settings.tol, CHOOSING_TOL),
-            max_iter=settings.max_iter,
-        ).fit(problem.X, problem.y, sample_weight=problem.weights)
+    found = chooser(
+        radii=None if settings.radius is None else [settings.radius],
+        ridges=[share * problem.typical_square for share in RIDGES] if settings.ridge is None else [settings.ridge],
+        fit_intercept=settings.intercept,
+        cv=folds,
+        scoring=scoring,
+        tol=max(settings.tol, CHOOSING_TOL),
+        max_iter=settings.max_iter,
+        verbose=report.errors.is_terminal,
+    ).fit(problem.X, problem.y, sample_weight=problem.weights)
     return found.radius_, found.ridge_, criterion
 
 
@@ -383,31 +370,19 @@ def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
 
 def _proofs(estimator: Any) -> list[dict[str, Any]]:
     """One for each problem that was solved: for each class against the rest, or the second of two."""
-    values, gaps, relative_gaps, multipliers, iterations = (
-        np.atleast_1d(column).tolist()
-        for column in (
-            estimator.objective_,
-            estimator.dual_gap_,
-            report.relative_gaps(estimator),
-            estimator.multiplier_,
-            estimator.n_iter_,
-        )
-    )
-    labels = getattr(estimator, "classes_", np.array([None]))[-len(gaps) :].tolist()
-    return [
-        {
-            "class": label,
-            "value": values[k],
-            "lower_bound": values[k] - gaps[k],
-            "gap": gaps[k],
-            "relative_gap": relative_gaps[k],
-            "multiplier": multipliers[k],
-            "iterations": iterations[k],
-            # in the 2-norm, by strong convexity
-            "standardised_coefficients_within": math.sqrt(max(gaps[k], 0.0) / estimator.ridge),
-        }
-        for k, label in enumerate(labels)
-    ]
+    columns = {
+        "value": estimator.objective_,
+        "gap": estimator.dual_gap_,
+        "relative_gap": estimator.relative_gap_,
+        "multiplier": estimator.multiplier_,
+        "iterations": estimator.n_iter_,
+    }
+    proofs = pandas.DataFrame({name: np.atleast_1d(column) for name, column in columns.items()})
+    proofs["lower_bound"] = proofs["value"] - proofs["gap"]
+    # in the 2-norm, by strong convexity
+    proofs["standardised_coefficients_within"] = np.sqrt(proofs["gap"].clip(lower=0.0) / estimator.ridge)
+    labels = getattr(estimator, "classes_", np.array([None]))[-len(proofs) :].tolist()
+    return [{"class": label, **proof} for label, proof in zip(labels, proofs.to_dict("records"), strict=True)]
 
 
 # --- what it leaves behind in words and pictures
@@ -524,5 +499,6 @@ def _coefficient_path(problem: TrainingData, model: Model, settings: FitSettings
             sample_weight=problem.weights,
             tol=max(settings.tol, DRAWING_TOL),
             max_iter=settings.max_iter,
+            progress=report.errors.is_terminal,
         )
     return found.radii, found.coefs

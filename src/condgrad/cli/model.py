@@ -15,23 +15,18 @@ from sklearn.base import is_classifier
 from condgrad import linear_model
 from condgrad.cli.files import Naming, Table
 from condgrad.cli.report import BadInput, listed, shortened
-from condgrad.linear_model.base import SingleFit
 from condgrad.linear_model.cross_validation import CrossValidated
-from condgrad.linear_model.path import LOSSES
-from condgrad.smooth import LeastSquares
+from condgrad.linear_model.path import ESTIMATORS
 
-
-def _by_loss(kind: type) -> dict[str, Any]:
-    """The public estimators of a kind by the names of their losses; one that names none is of least squares."""
-    estimators = [found for found in vars(linear_model).values() if inspect.isclass(found) and issubclass(found, kind)]
-    return {
-        name: next(estimator for estimator in estimators if getattr(estimator, "loss", LeastSquares) is loss)
-        for name, loss in LOSSES.items()
-    }
-
-
-ESTIMATORS, CHOOSERS = _by_loss(SingleFit), _by_loss(CrossValidated)
-"""What fits a loss for given weights, and what chooses them."""
+CHOOSERS = {
+    name: next(
+        found
+        for found in vars(linear_model).values()
+        if inspect.isclass(found) and issubclass(found, CrossValidated) and found.loss is estimator.loss
+    )
+    for name, estimator in ESTIMATORS.items()
+}
+"""The estimators that choose radius and ridge by cross-validation, by loss."""
 
 LABELS, NUMBERS = "logistic", "least-squares"
 """The losses for targets of labels and of numbers, unless another one is asked for."""

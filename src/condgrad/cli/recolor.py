@@ -66,9 +66,12 @@ def recolor(
     _check_format(out, pixels)
     files = [out, out.with_name(f"{out.stem}-compare.png")][: 1 + compare]
     with written_whole(out.parent, [file.name for file in files], read=[image, palette]) as folder:
-        with report.working(f"matching {samples} colours of each image"), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says it, and the exit code
-            painted = recoloring(pixels, colors, entropy=entropy, weight=laplacian, samples=samples, seed=seed, tol=tol)
+            painted = recoloring(
+                pixels, colors, entropy=entropy, weight=laplacian, samples=samples, seed=seed, tol=tol,
+                progress=report.errors.is_terminal,
+            )  # fmt: skip
         ending, options = FORMATS[out.suffix.lower()]
         Image.fromarray(painted.image).save(folder / out.name, format=ending, **options)
         if compare:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import platform
-import signal
 import textwrap
-import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from condgrad import _checks
 from condgrad.errors import require_extra
@@ -40,9 +35,12 @@ PACKAGES = (
 """Whose versions a certificate names."""
 
 
-def option(metavar: str, text: str, default: str | None = None, *, least: int | None = None) -> Any:
+def option(
+    metavar: str, text: str, default: str | None = None, *, least: int | None = None, most: int | None = None
+) -> Any:
     """An option with a value, its help, and its default in words where it is no plain value."""
-    return typer.Option(metavar=metavar, help=text, show_default=True if default is None else default, min=least)
+    shown = True if default is None else default
+    return typer.Option(metavar=metavar, help=text, show_default=shown, min=least, max=most)
 
 
 Tolerance = Annotated[float, option("GAP", "Gap / scale of F to reach, certified.")]
@@ -158,35 +156,19 @@ def package_version(name: str) -> str | None:
 # --- certificates
 
 
-def relative_gap(result: Result) -> float:
-    """The gap over the scale of F: what the stopping rule compared with its tolerance at the end."""
-    if hasattr(result, "relative_gap"):
-        return float(result.relative_gap)
-    measures = result.trace["measure"]
-    return float(measures[-1]) if len(measures) else float(result.certificate.relative_gap)
-
-
-def relative_gaps(estimator: Any) -> Any:
-    """The same for a fitted estimator, an entry for each problem it solved."""
-    if hasattr(estimator, "relative_gap_"):
-        return estimator.relative_gap_
-    return np.asarray(estimator.dual_gap_) / np.maximum(1.0, np.abs(estimator.objective_))
-
-
 def certificate_facts(result: Result) -> dict[str, Any]:
     """The certificate and how it was reached."""
-    names = ("message", "value", "lower_bound", "gap", "iterations", "seconds")
-    facts = {name: getattr(result, name) for name in names}
-    return {"status": result.status.name, "relative_gap": relative_gap(result), **facts}
+    names = ("message", "value", "lower_bound", "gap", "scale", "relative_gap", "method", "iterations", "seconds")
+    return {"status": result.status.name, **{name: getattr(result, name) for name in names}}
 
 
 def verdict(result: Result, what: str, tol: float) -> str:
     """The certificate in plain words."""
     within = f"{what} is within {result.gap:.3g} of the best possible value"
     if result.success:
-        return f"Certified: {within} (gap / scale of F {relative_gap(result):.2g})."
+        return f"Certified: {within} (gap / scale of F {result.relative_gap:.2g})."
     ended = str(result.status).lower().replace("_", " ")
-    return f"{not_converged(relative_gap(result), tol)} ({ended}): {within}."
+    return f"{not_converged(result.relative_gap, tol)} ({ended}): {within}."
 
 
 def not_converged(reached: float, tol: float) -> str:
@@ -194,43 +176,7 @@ def not_converged(reached: float, tol: float) -> str:
     return f"Not converged: gap / scale of F is certified at {reached:.2g}, {tol:g} was asked for"
 
 
-# --- while a command runs, and pictures
-
-
-@contextmanager
-def ended_by(asked: signal.Signals) -> Iterator[None]:
-    """A signal ends the command at once: no solver takes it for a wish to see its best answer so far."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
-        yield
-        return
-
-    def end(number: int, _frame: Any) -> None:
-        errors.print("condgrad: interrupted")
-        raise SystemExit(128 + number)
-
-    before = signal.signal(asked, end)
-    try:
-        yield
-    finally:
-        signal.signal(asked, before)
-
-
-@contextmanager
-def working(what: str, *, steps: int | None = None) -> Iterator[Callable[[], None]]:
-    """A line with a clock on the terminal while something takes its time, and nothing where nobody looks.
-
-    Where the number of steps is known there is a bar, and what is yielded is to be called after each of them.
-    """
-    columns: list[ProgressColumn] = [
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-    ]
-    if steps is not None:
-        columns.insert(2, BarColumn(bar_width=20))
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as display:
-        task = display.add_task(what, total=steps)
-        yield lambda: display.advance(task)
+# --- pictures
 
 
 def empty_figure(width: float, height: float, *, purpose: str, dpi: int = 150) -> Any:

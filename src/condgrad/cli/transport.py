@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -101,7 +100,7 @@ def transport(
     with files.written_whole(out, PRODUCTS, read=[files.file_of(path) for path in inputs.values()]) as folder:
         answer = solve(
             costs, a, b, entropy=asked["entropy"], regularizers=regularizers, method=method, tol=tol,
-            time_limit=time_limit, progress=sys.stderr.isatty() and not as_json,
+            time_limit=time_limit, progress=report.errors.is_terminal,
         )  # fmt: skip
         settings = ("metric", "entropy_from", "neighbors", "drop", "method", *WEIGHTS)
         sizes = {
@@ -126,8 +125,7 @@ def transport(
         answer.trace.to_csv(folder / "trace.csv")
         (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         if not no_picture:
-            with report.working("drawing"):
-                draw(folder / "picture.png", answer, tol, clouds, points, mapped)
+            draw(folder / "picture.png", answer, tol, clouds, points, mapped)
         written = sorted(file.name for file in folder.iterdir())
     for name in set(PRODUCTS) - set(written) if again else ():
         (out / name).unlink(missing_ok=True)  # of an earlier run: it would pass for a part of this one
@@ -279,9 +277,8 @@ def draw(
     else:
         _draw_plan(left, answer.plan)
     answer.trace.plot(against="seconds", ax=right)
-    if answer.gap > 0.0 and tol > 0.0:
-        goal = tol * answer.gap / report.relative_gap(answer.result)
-        right.axhline(goal, color=COLORS[2], ls=":", lw=1.2, label=f"asked for (--tol {tol:g})")
+    if tol > 0.0:
+        right.axhline(tol * answer.result.scale, color=COLORS[2], ls=":", lw=1.2, label=f"asked for (--tol {tol:g})")
     right.set(title="Certified distance to the optimum")
     right.locator_params(axis="x", nbins=5)
     right.legend(frameon=False)
