@@ -347,7 +347,7 @@ def damaged_zip() -> bytes:
         ("a.parquet", b"PAR1 nothing", "damaged or no .parquet file"),
         ("a.csv.gz", b"nothing", "damaged or no .gz file"),
         ("a.csv.gz", gzip.compress(b"1,2\n" * 99)[:-9], "damaged or no .gz file"),
-        ("a.svm", b"1 2:x\n", "is not a libsvm file"),
+        ("a.svm", b"1 2:x\n", "damaged or no .svm file"),
         ("a.svm", b"1 99999999:1\n", "beyond the largest allowed"),
         ("a.svm", b"1\n-1\n", "labels and no features"),
     ],

@@ -204,8 +204,8 @@ def test_the_file_predicts_as_the_estimator(kind: str, classes: int) -> None:
     )
     restored = read_model(to_json(model).encode(), source="model.json")
     shuffled = [names[j] for j in (5, 3, 1, 0, 2, 4)]
-    dense = Table("new.csv", pandas.DataFrame(X, columns=names)[shuffled])
-    thin = Table("new.svm", pandas.DataFrame(index=range(40)), Naming.LIBSVM, matrix=sparse.csr_matrix(X))
+    dense = Table("new.csv", pandas.DataFrame(X, columns=names)[shuffled], tuple(shuffled))
+    thin = Table("new.svm", pandas.DataFrame(index=range(40)), names, Naming.LIBSVM, sparse.csr_matrix(X))
     for table in (dense, thin):
         again, seen = restored.predictor(table)
         for method in ("predict", "predict_proba", "decision_function"):
@@ -221,7 +221,7 @@ def test_the_file_predicts_as_the_estimator(kind: str, classes: int) -> None:
 
 
 def test_only_used_columns_are_needed() -> None:
-    table = Table("new.csv", pandas.DataFrame({"a": [1.0], "c": [np.nan]}))
+    table = Table("new.csv", pandas.DataFrame({"a": [1.0], "c": [np.nan]}), ("a", "c"))
     np.testing.assert_array_equal(MODEL.predictor(table)[1], [[1.0]])
     needy = MODEL.model_copy(update={"coef": ((0.5, 1.0),)})
     with pytest.raises(BadInput, match=r"new\.csv lacks 'b', which the model needs"):
@@ -234,6 +234,7 @@ def test_a_sparse_file_need_not_mention_a_column(center: float) -> None:
     model = MODEL.model_copy(
         update={"naming": Naming.LIBSVM, "features": ("1", "5"), "coef": ((0.5, 1.0),), "center": (0.0, center)}
     )
-    table = Table("new.svm", pandas.DataFrame(index=range(2)), Naming.LIBSVM, matrix=sparse.csr_matrix([[4.0], [0.0]]))
+    rows = sparse.csr_matrix([[4.0], [0.0]])
+    table = Table("new.svm", pandas.DataFrame(index=range(2)), ("1",), Naming.LIBSVM, rows)
     estimator, seen = model.predictor(table)
     np.testing.assert_allclose(estimator.decision_function(seen), [2.1 - center / 2.0, 0.1 - center / 2.0])

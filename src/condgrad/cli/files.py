@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,9 +94,9 @@ class Table:
     source: str
     frame: Any
     """A pandas DataFrame, whose index names the rows; the cells of a text file are text still."""
+    names: tuple[str, ...]
+    """The columns that can be features; others, such as a label that a file keeps apart, can be targets or weights."""
     naming: Naming = Naming.HEADER
-    apart: tuple[str, ...] = ()
-    """Columns of the frame that are no features: a target or weights that a file keeps apart from its matrix."""
     matrix: Any = None
     """The features of a sparse file, as CSR; its columns are numbered and not in the frame."""
     how: str = ""
@@ -111,12 +110,10 @@ class Table:
     def rows(self) -> int:
         return len(self.frame)
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The columns that can be features."""
-        if self.matrix is not None:
-            return tuple(str(self.naming.first + j) for j in range(self.matrix.shape[1]))
-        return tuple(name for name in self.frame.columns if name not in self.apart)
+    @property
+    def apart(self) -> list[str]:
+        features = set(self.names)
+        return [name for name in self.frame.columns if name not in features]
 
     @property
     def read_as(self) -> str:
@@ -149,12 +146,12 @@ class Table:
         except BadInput:
             return False
 
-    def without(self, names: Collection[str]) -> Table:
-        """The table without some of its columns."""
-        kept = [name for name in self.frame.columns if name not in names]
+    def without(self, left_out: Collection[str]) -> Table:
+        """The table with fewer features."""
+        kept = tuple(name for name in self.names if name not in left_out)
         if not kept:
             raise BadInput(f"{self.source} has no column left: --drop fewer of its {len(self.names)}")
-        return replace(self, frame=self.frame[kept])
+        return replace(self, names=kept)
 
     @property
     def _row_name(self) -> list[str]:
@@ -164,16 +161,16 @@ class Table:
         """The table with the names of its rows in a column of it, which is no feature any more."""
         if name in self._row_name:
             return self
-        if self.matrix is not None and name in self.names:
+        if name not in self.frame.columns:
             raise BadInput(f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out")
-        rows_named = self.frame.set_index(name)
-        return replace(self, frame=rows_named, apart=tuple(column for column in self.apart if column != name))
+        kept = tuple(column for column in self.names if column != name)
+        return replace(self, frame=self.frame.set_index(name), names=kept)
 
     def column(self, name: str) -> Any:
         """The cells of a column: an array of float64 where all are numbers or missing, else a list of text."""
         if name in self._row_name:
             return _numbers_or_text(self.frame.index.to_series())
-        if self.matrix is not None and name not in self.apart:
+        if name not in self.frame.columns:
             return np.ravel(self.matrix[:, [int(name) - self.naming.first]].toarray())
         return _numbers_or_text(self.frame[name])
 
@@ -368,6 +365,7 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
     return Table(
         str(path),
         frame[int(header) :].set_axis(names, axis=1).reset_index(drop=True),
+        tuple(names),
         Naming.HEADER if header else Naming.POSITIONS,
         how="first line taken as the header" if header else "no header, so columns are counted from 0",
         lines=lines[int(header) :],
@@ -403,7 +401,7 @@ def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
     first = len(text) - len(text.lstrip("\r\n"))  # the width is that of the first line, which may not be blank
     try:
         frame = pandas.read_csv(
-            io.StringIO(text[first:]), header=None, dtype=str, na_filter=False, skipinitialspace=True, **how
+            io.StringIO(text[first:]), header=None, dtype=object, na_filter=False, skipinitialspace=True, **how
         )
     except ValueError as error:  # pandas' ParserError is one
         said = first_line(error).removeprefix("Error tokenizing data. C error: ")
@@ -411,7 +409,8 @@ def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
     lines = text[:first].count("\n") + 1 + np.arange(len(frame))
     if '"' in text:  # a cell in quotes may hold new lines
         lines += np.cumsum(sum(frame[column].str.count("\n").to_numpy() for column in frame))
-    blank = (frame.map(str.strip) == "").all(axis=1).to_numpy()
+    blank = np.array(frame[0] == "")
+    blank[blank] = (frame[blank].map(str.strip) == "").all(axis=1)
     return frame[~blank], lines[~blank]
 
 
@@ -437,9 +436,9 @@ def _are_years(values: Sequence[float | None]) -> bool:
 
 def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
     names = [cell or f"{UNNAMED}{j}" for j, cell in enumerate(cells)]
-    twice = next((name for j, name in enumerate(names) if name in names[:j]), None)
-    if twice is not None:
-        raise BadInput(f"{path}: two columns have the name {twice!r}; each needs its own")
+    twice = pandas.Index(names).duplicated()
+    if twice.any():
+        raise BadInput(f"{path}: two columns have the name {names[twice.argmax()]!r}; each needs its own")
     return names
 
 
@@ -490,14 +489,11 @@ def _array_table(path: Path, array: Any, others: Mapping[str, Any]) -> Table:
     else:
         matrix, frame = None, pandas.DataFrame(_plain_entries(array).reshape(array.shape[0], -1))
         frame.columns = list(map(str, frame.columns))
-    apart = [
-        name
-        for name, vector in others.items()
-        if vector.shape == (len(frame),) and vector.dtype.kind in "fiubUS" and name not in frame.columns
-    ]
-    for name in apart:
-        frame[name] = _plain_entries(others[name])
-    return Table(str(path), frame, Naming.POSITIONS, tuple(apart), matrix, how="columns are counted from 0")
+    names = tuple(map(str, range(array.shape[1] if array.ndim == 2 else 1)))
+    for name, vector in others.items():
+        if vector.shape == (len(frame),) and vector.dtype.kind in "fiubUS" and name not in names:
+            frame[name] = _plain_entries(vector)
+    return Table(str(path), frame, names, Naming.POSITIONS, matrix, how="columns are counted from 0")
 
 
 def _plain_entries(array: Any) -> Any:
@@ -509,19 +505,17 @@ def _plain_entries(array: Any) -> Any:
 
 def _libsvm_table(path: Path, content: bytes) -> Table:
     """A line is a label and index:value pairs; a column is called by its index in the file."""
-    try:
+    with _damage(path):
         matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True, dtype=np.float64)
-    except Exception as error:
-        raise BadInput(f"{path} is not a libsvm file: {first_line(error)}") from None
     _check_columns(path, matrix)
     naming = Naming.LIBSVM  # most files count from 1
     if matrix.shape[1] and matrix[:, [0]].nnz:
         naming = Naming.LIBSVM_FROM_0
     if matrix.shape[1] <= naming.first:
         raise BadInput(f"{path} holds labels and no features")
-    frame = pandas.DataFrame({LABEL: labels})
+    names = tuple(map(str, range(naming.first, matrix.shape[1])))
     how = f"features are counted from {naming.first}, and a line begins with its {LABEL!r}"
-    return Table(str(path), frame, naming, (LABEL,), matrix[:, naming.first :], how)
+    return Table(str(path), pandas.DataFrame({LABEL: labels}), names, naming, matrix[:, naming.first :], how)
 
 
 def _check_columns(path: Path, matrix: Any) -> None:
@@ -548,7 +542,7 @@ def _parquet_table(path: Path, content: bytes) -> Table:
     if not isinstance(frame.index, pandas.RangeIndex):
         how += ", pandas' index taken as names of the rows"
         frame.index.name = f"{UNNAMED}0" if frame.index.name is None else str(frame.index.name)
-    return Table(str(path), frame, how=how)
+    return Table(str(path), frame, tuple(frame.columns), how=how)
 
 
 # --- memory

@@ -157,7 +157,8 @@ def fit(
     if as_json:
         report.print_json({**facts, "out": str(out)})
     else:
-        report.output.print(f"{text}\nWritten to {out}: {', '.join(PRODUCTS)}", markup=False)
+        written = report.folded(f"Written to {out}: {', '.join(PRODUCTS)}", "")
+        report.output.print(f"{text}\n{written}", markup=False)
     if not facts["certified"]:
         report.errors.print(f"condgrad: {report.not_converged(facts['relative_gap'], tol)}", markup=False)
         raise typer.Exit(report.ExitCode.NOT_CONVERGED)
@@ -263,8 +264,8 @@ def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple
     folds = _folds(problem, settings)
     with _sentences() as short_trials:
         radius, ridge, chosen_by = _chosen(problem, settings, folds)
-    own = {"fit_intercept": settings.intercept, "max_iter": settings.max_iter, "verbose": report.errors.is_terminal}
-    estimator = ESTIMATORS[problem.loss](radius, ridge, tol=settings.tol, **own)
+    own = {"fit_intercept": settings.intercept, "max_iter": settings.max_iter}
+    estimator = ESTIMATORS[problem.loss](radius, ridge, tol=settings.tol, verbose=report.errors.is_terminal, **own)
     with _sentences() as short:
         estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
     score = accuracy_score if classifies(problem.loss) else r2_score
@@ -409,7 +410,9 @@ def _report(
     table: Table,
 ) -> str:
     """The fit in words, by the template fit_report.txt."""
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
     environment.filters |= {
         "fold": lambda text, name="": report.folded(" ".join(text.split()), f"{name:<11}" if name else "  "),
         "number": lambda value, digits: f"{value:.{digits}g}",
