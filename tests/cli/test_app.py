@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
+from rich.console import Console
 
 from condgrad.cli.app import app
 from condgrad.errors import install_command
@@ -71,3 +76,59 @@ def test_without_typer_one_sentence_says_what_to_install(tmp_path: Path) -> None
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == f"condgrad: the command line needs typer: {install_command('cli')}\n"
+
+
+class Installed:
+    """What pip or uv left behind of an installation."""
+
+    def __init__(self, origin: dict[str, Any] | None, installer: str = "pip") -> None:
+        self.files = {"direct_url.json": None if origin is None else json.dumps(origin), "INSTALLER": installer + "\n"}
+
+    def read_text(self, name: str) -> str | None:
+        return self.files[name]
+
+
+def test_the_advice_installs_from_where_the_package_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = {"url": tmp_path.as_uri(), "dir_info": {}}
+    origins: list[tuple[dict[str, Any] | None, str]] = [
+        (None, "'condgrad[plot]'"),
+        (folder, f"'{tmp_path}[plot]'"),
+        (folder | {"dir_info": {"editable": True}}, f"-e '{tmp_path}[plot]'"),
+        (folder | {"url": "file:///gone"}, "'.[plot]' in the folder of condgrad's sources"),
+        (
+            {"url": "https://example.org/condgrad.git", "vcs_info": {"vcs": "git", "commit_id": "0"}},
+            "'condgrad[plot] @ git+https://example.org/condgrad.git'",
+        ),
+        (
+            {"url": "https://example.org/condgrad.whl", "archive_info": {}},
+            "'condgrad[plot] @ https://example.org/condgrad.whl'",
+        ),
+    ]
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    for origin, requirement in origins:
+        monkeypatch.setattr("importlib.metadata.distribution", lambda _, origin=origin: Installed(origin))
+        assert install_command("plot") == f"pip install {requirement}"
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed(None, "uv"))
+    assert install_command("plot") == f"uv pip install --python {sys.executable} 'condgrad[plot]'"
+    # the pip of another Python would install where nobody looks
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed(None))
+    assert install_command("plot") == f"{sys.executable} -m pip install 'condgrad[plot]'"
+
+
+def test_long_commands_show_their_progress_on_a_terminal(
+    condgrad_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing where standard error is no terminal."""
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    np.save(tmp_path / "x.npy", X)
+    Image.fromarray((50 * np.abs(X)).astype(np.uint8)[..., None].repeat(3, axis=2)).save(tmp_path / "i.png")
+    commands = {
+        "fit": ("fit", "x.npy", "--target", 0),
+        "iteration": ("transport", "x.npy", "x.npy", "--laplacian", 1),
+        "gap": ("recolor", "i.png", "i.png", "--samples", 20),
+    }
+    assert [condgrad_here(*command).stderr for command in commands.values()] == ["", "", ""]
+    monkeypatch.setattr("condgrad.cli.report.errors", Console(stderr=True, force_terminal=True))
+    for word, command in commands.items():
+        assert word in condgrad_here(*command).stderr

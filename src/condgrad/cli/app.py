@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
+import threading
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -56,7 +57,8 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name of a file may hold what no text can
-    before = signal.signal(signal.SIGTERM, _end)
+    if threading.current_thread() is threading.main_thread():  # no other may set handlers
+        signal.signal(signal.SIGTERM, _end)
     try:
         app()
     except (BadInput, ContradictionError, MissingAbility, MissingExtra, NotFiniteError) as mistake:
@@ -64,8 +66,6 @@ def run() -> None:
         sys.exit(ExitCode.BAD_INPUT)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _end(number: int, _frame: Any) -> None:

@@ -38,7 +38,12 @@ Header = Annotated[
 ]
 IdColumn = Annotated[
     str | None,
-    typer.Option("--id", metavar="COLUMN", help="Names the rows.", show_default="a first column without a name"),
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="The column that names the rows, '' if it has no name.",
+        show_default="the first column if it has no name",
+    ),
 ]
 DropColumns = Annotated[
     list[str] | None,

@@ -95,6 +95,7 @@ def transport(
     if labels:
         classes = np.asarray(read_column(labels, len(costs), "sources"))
         regularizers += [GroupLasso(classes, weight=groups)] if groups else []
+    asked |= {"metric": None if cost else metric, "neighbors": neighbors if laplacian else None, "drop": drop or []}
     inputs = {name: asked[name] for name in INPUTS if asked[name] is not None}
     again = os.path.exists(out / "certificate.json")
     with files.written_whole(out, PRODUCTS, read=[files.file_of(path) for path in inputs.values()]) as folder:
