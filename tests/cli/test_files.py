@@ -183,6 +183,12 @@ def test_the_unnamed_first_column_names_the_rows(tmp_path: Path) -> None:
     assert table.resolve("", option="--drop").startswith("Unnamed")
     other = read_table(written(tmp_path, "x,,y\n1,2,3\n"))
     assert other.resolve("", option="--drop") == "Unnamed: 1"
+    both = read_table(written(tmp_path, ",,y\n1,2,3\n"))  # the first one names the rows
+    assert both.resolve("", option="--drop") == "Unnamed: 1"
+    several = read_table(written(tmp_path, "x,,\n1,2,3\n"))
+    assert "has no column ''" in sentence(lambda: several.resolve("", option="--drop"))
+    odd = read_table(written(tmp_path, "who,3,7\njane,1,2\n"))
+    assert "say --header" in sentence(lambda: odd.resolve("who", option="--target"))
 
 
 def test_a_pandas_index_in_parquet_names_the_rows(tmp_path: Path) -> None:

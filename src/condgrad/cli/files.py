@@ -135,14 +135,16 @@ class Table:
         known = [*self.apart, *self.names, *self._row_name]
         if wanted in known:
             return wanted
-        unnamed = [name for name in known if name.startswith(UNNAMED)]
-        if wanted == "" and len(unnamed) == 1:
+        unnamed = [name for name in self.names if name.startswith(UNNAMED)] or self._row_name
+        if wanted == "" and len(unnamed) == 1 and unnamed[0].startswith(UNNAMED):
             return unnamed[0]
         by_number = self.naming is Naming.POSITIONS or not any(name.isdecimal() for name in self.names)
         if by_number and re.fullmatch("-?[0-9]{1,9}", wanted) and -len(self.names) <= int(wanted) < len(self.names):
             return self.names[int(wanted)]
         close = difflib.get_close_matches(wanted, known, n=1) or [n for n in known if n.lower() == wanted.lower()]
         advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(known)}"
+        if self.naming is Naming.POSITIONS and self.lines is not None:
+            advice += "; if its first line is the header, say --header"
         raise BadInput(f"{option} {wanted or repr('')}: {self.source} has no column {wanted!r}; {advice}")
 
     def has(self, wanted: str) -> bool:
