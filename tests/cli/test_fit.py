@@ -255,7 +255,7 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "blank": (" \n\n", (), "is empty"),
     "garbage": (bytes(range(256)), (), "holds binary data"),
     "ragged": ("a,b,y\n1,2,no\n1,2\n", (), "line 3: the target 'y' is missing"),
-    "one row": ("a,b,y\n1,2,no\n", (), "has 1 row that count"),
+    "one row": ("a,b,y\n1,2,no\n", (), "has too few rows, 1: a fit needs two"),
     "missing cell": (TABLE.replace("3,5", "3,"), (), "line 4, column 'b': the cell holds no number"),
     "missing target": (TABLE.replace("1,yes", "1,"), (), "line 3: the target 'y' is missing"),
     "text": (TABLE.replace("a,b", "a,c").replace("1,2", "x,2"), (), "line 2, column 'a': 'x' is not a number"),
@@ -353,6 +353,19 @@ def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command)
         assert sorted(tmp_path.rglob("*")) == before
     assert condgrad_here("predict", model, "data.csv").code == 0
     assert (tmp_path / "predictions.csv").read_text().startswith(",prediction,decision value of yes\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--no-intercept",), ("--no-standardize",)])
+def test_columns_of_zeros_and_of_ones(options: tuple[str, ...], tmp_path: Path, condgrad_here: Command) -> None:
+    """Neither divides by 0; a column of ones is a constant where there is none."""
+    X, y, _ = data()
+    columns = [X[:, 0], np.zeros(len(y)), np.ones(len(y))]
+    write_table(tmp_path / "data.csv", ["a", "zeros", "ones", "y"], [*columns, y])
+    ended = condgrad_here("fit", "data.csv", "--target", "y", "--radius", 50, "--ridge", 0.1, *options)
+    assert (ended.code, ended.stderr) == (0, "")
+    found = {row["feature"]: float(row["coefficient"]) for row in coefficients(tmp_path / "condgrad-fit")}
+    assert found["zeros"] == 0.0
+    assert (found["ones"] == 0.0) is ("--no-intercept" not in options)
 
 
 def test_all_coefficients_are_shown_where_one_would_be_left(tmp_path: Path, condgrad_here: Command) -> None:

@@ -185,15 +185,14 @@ def _training_data(
         kept = np.flatnonzero(row_weights)  # a row of weight 0 counts as none
         row_weights = row_weights[kept]
     if len(kept) < 2:
-        raise BadInput(f"{table.source} has {report.counted(len(kept), 'row')} that count: a fit needs two or more")
-    features = tuple(name for name in table.names if name not in {target, *left_out})
+        raise BadInput(f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
+    left_out.add(target)
+    features = tuple(name for name in table.names if name not in left_out)
     if not features:
         raise BadInput(f"{table.source} has no column beside the target: a fit needs features")
     loss, y = _target(table, target, loss, kept)
     X = table.features(features)[kept]
-    mean, spread, constant = _moments(table, features, X, row_weights)
-    if not settings.intercept:
-        mean, spread, constant = 0.0 * mean, np.hypot(mean, spread), constant & False
+    mean, spread, constant = _moments(table, features, X, row_weights, centered=settings.intercept)
     scale = np.where(constant | (not settings.standardize), 1.0, spread)
     varies = np.where(constant, 0.0, 1.0)
     if sparse.issparse(X):  # it would not stay sparse; the intercept makes up for any center
@@ -237,12 +236,12 @@ def _target(table: Table, name: str, loss: str | None, kept: Any) -> tuple[str, 
         return loss, y.astype(np.int64) if whole else y
     if text:
         raise BadInput(f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers")
-    _moments(table, [name], y[:, None], None)
+    _moments(table, [name], y[:, None], None, centered=True)
     return loss, y
 
 
-def _moments(table: Table, names: Sequence[str], X: Any, weights: Any) -> tuple[Any, Any, Any]:
-    """Weighted means and spreads of columns, and which do not vary; their squares must be floats."""
+def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, centered: bool) -> tuple[Any, Any, Any]:
+    """Weighted means, spreads about them (or about 0), and which columns do not vary; all squares must be floats."""
     sizes = abs(X).max(axis=0)
     sizes = np.ravel(sizes.toarray() if sparse.issparse(sizes) else sizes)
     bad = np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))
@@ -252,8 +251,10 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any) -> tuple[
             f"{LARGEST:g} are allowed: choose another unit, or leave the column out with --drop"
         )
     scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=weights)
-    spread = np.sqrt(scaler.var_)
-    return scaler.mean_, spread, spread <= CONSTANT * sizes
+    mean, spread = scaler.mean_, np.sqrt(scaler.var_)
+    if not centered:
+        mean, spread = np.zeros_like(mean), np.hypot(mean, spread)
+    return mean, spread, spread <= CONSTANT * sizes
 
 
 # --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
