@@ -115,7 +115,7 @@ class Model(BaseModel):
     def predictor(self, table: Table) -> tuple[Any, Any]:
         """A fitted estimator of the used features that a table has, and their standardised columns."""
         found = _columns_of_features(self, table)
-        needed = [j for j in range(len(self.features)) if self.used[j]]
+        needed = np.flatnonzero(self.used).tolist()
         present = [j for j in needed if self.features[j] in found]
         absent = [j for j in needed if self.features[j] not in found]
         if absent and not table.naming.is_libsvm:
