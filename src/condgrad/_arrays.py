@@ -71,6 +71,11 @@ class Space:
         return float(self.xp.finfo(self.dtype).eps)
 
     @property
+    def smallest(self) -> float:
+        """The smallest positive normal number of its precision."""
+        return float(self.xp.finfo(self.dtype).smallest_normal)
+
+    @property
     def library(self) -> str:
         return "torch" if "torch" in self.xp.__name__ else "NumPy"
 

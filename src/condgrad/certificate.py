@@ -3,11 +3,12 @@
 Two questions about numbers are settled here and nowhere else.
 
 *What is a gap measured against?* Against the scale of F, which follows the units of the problem: the larger of
-|f| + |g| at the answer and |f| + |g| at the null point. The null point is the point of the set nearest to the origin,
-or the set's own start where it has no projection; where f and g both vanish there, the start of the run. So multiplying
-f and g by a constant changes no decision; where f and g cancel, as a cost and an entropy do, the scale does not; and
-where F* is 0, as in interpolation, or the run starts near the solution, the gap is measured against what the null model
-loses. For least squares that is the convention of lasso solvers, gap <= tol |y|^2/2.
+|f| + |g| at the answer and a hundredth of |f| + |g| at the null point. The null point is the point of the set nearest
+to the origin, or the set's own start where it has no projection; where f and g both vanish there, the start of the run.
+So multiplying f and g by a constant changes no decision; where f and g cancel, as a cost and an entropy do, the scale
+does not; and where F* is 0, as in interpolation, or the run starts near the solution, the gap is measured against what
+the null model loses. Lasso solvers do that too, with |y|^2/2; here a hundredth of it counts, since a null model that is
+far worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
 
 *What may rounding have done to a bound?* A few units of the terms of the bound, taken before they cancel. That much is
 given away, so that the inequality survives floating-point arithmetic.
@@ -24,6 +25,8 @@ from condgrad.errors import ContradictionError, NotFiniteError
 
 ROUNDING_UNITS = 4.0
 """How many rounding units of its uncancelled terms a computed sum may be off."""
+NULL_SHARE = 0.01
+"""The part of |f| + |g| at the null point that is taken to be left where the answer has less."""
 CONTRADICTION = 1e4
 """How many times its rounding a bound must exceed a value of F before rounding is no explanation."""
 
@@ -128,8 +131,8 @@ class Certificate:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x or at the null point, whichever is larger."""
-        return max(self.terms.size, self.null_size)
+        """What the gap is measured against: |f| + |g| at x, or a hundredth of that at the null point if it is more."""
+        return max(self.terms.size, NULL_SHARE * self.null_size)
 
     @property
     def relative_gap(self) -> float:

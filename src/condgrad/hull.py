@@ -112,7 +112,7 @@ def _by_values(F: Restriction, here: Local, start: Local, a: Vector) -> Vector |
             method="SLSQP",
             bounds=[(0.0, 1.0)] * len(a),
             constraints={"type": "ineq", "fun": lambda t: 1.0 - t.sum(), "jac": lambda t: -np.ones(len(t))},
-            options={"ftol": 1e-15, "maxiter": 100},
+            options={"ftol": 1e-15, "maxiter": 30},
         )
         deadline.check()
     except deadline.OutOfTime:

@@ -124,9 +124,9 @@ def minimize(
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.steps`.
     tol : float
-        Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the answer or at the point
-        of the set nearest to the origin, whichever is larger: multiplying f and g by a constant changes nothing. See
-        `condgrad.certificate`.
+        Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the answer, or a
+        hundredth of that at the point of the set nearest to the origin if it is more: multiplying f and g by a constant
+        changes nothing. See `condgrad.certificate`.
     max_iter, time_limit : int, float
         Limits on iterations and seconds.
     memory : int

@@ -334,6 +334,11 @@ class Simple(ABC):
     def along(self, x: Array, directions: Array) -> Restriction:
         """g restricted to x + sum_i a_i directions[i]."""
 
+    @property
+    def has_gradient(self) -> bool:
+        """Whether g has a gradient that is finite on the set."""
+        return type(self).gradient is not Simple.gradient
+
     def gradient(self, x: Array) -> Array:
         """grad g(x), for methods that linearise g."""
         raise MissingAbility(f"{self!r} has no gradient; method='cgs' does not need one")

@@ -140,7 +140,7 @@ class Result:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x or at the null point, whichever is larger."""
+        """What the gap is measured against: |f| + |g| at x, or a hundredth of that at the null point if it is more."""
         return self.certificate.scale
 
     @property

@@ -191,10 +191,16 @@ def _by_slopes(line: Restriction, start: Local, tolerance: float) -> float:
         return 0.0
     t, here, low, slope_low, high, slope_high = 0.0, start, 0.0, first, 1.0, np.inf
     ceiling = start.value + ROUNDING_UNITS * sys.float_info.epsilon * abs(start.value)
-    for _ in range(100):
+    wide = 1.0  # the bracket two trials ago
+    for trial in range(100):
         if deadline.passed():
             break
-        t = _next_trial(t, slope, here, low, slope_low, high, slope_high)
+        if trial % 2 == 0:
+            # neither Newton's proposals nor the secant's may creep along one side of the bracket
+            creeping, wide = trial > 2 and high - low > 0.5 * wide, high - low
+        else:
+            creeping = False
+        t = 0.5 * (low + high) if creeping else _next_trial(t, slope, here, low, slope_low, high, slope_high)
         here = line.local(np.array([t]))
         slope = float(here.slope[0])  # type: ignore[index]
         # a slope that is flat beside the first may still lie far up the other side, where f is bent sharply near 0

@@ -123,7 +123,7 @@ class Solver:
 
     def idle_radius(self, f: Composite, ridge: float) -> float:
         """|x|_1 for the x without a constraint, to about a percent; 1 where that is 0."""
-        here = f.at(f.space.full(0.0))  # type: ignore[union-attr]
+        here = f.at(f.space.full(0.0))
         if here.value == 0.0:
             return 1.0
         # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2

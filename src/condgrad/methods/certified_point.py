@@ -107,5 +107,5 @@ class Certifier:
             answer.magnitude,
         )
         bound = tangent_bound(here.offset, answer.bound, noise)
-        self.accuracy = 0.1 * (point.value - bound)
+        self.accuracy = max(0.1 * (point.value - bound), noise)
         return Iterate(point.x, point.terms, bound, c, step, self.tally.effort, noise)

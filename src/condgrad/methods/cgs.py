@@ -74,7 +74,7 @@ class CGS:
             a = float(fractions.sum())
             # more accuracy of the oracle than f is curved between x and s would not shorten the way
             flatness = max(there.value - here.value - slope, 1e-3 * (value - bound)) if f.mixes else math.inf
-            accuracy = share * min(value - bound, flatness)
+            accuracy = max(share * min(value - bound, flatness), noise)  # below rounding there is nothing to gain
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
                 if value - bound - model_gap <= 4.0 * noise or share < 1e-6:
                     return

@@ -63,13 +63,9 @@ class SPG:
 
 def require_projected_gradients(g: Simple, *, by: str) -> None:
     """Refuse a g without a finite gradient, or on a set without a projection."""
-    if type(g).gradient is Simple.gradient:
-        raise MissingAbility(f"{by} needs a g with a gradient, and {g!r} has none: use method='cgs'")
-    if isinstance(g, Entropy) and not g.on.smallest_entry > 0.0:
-        raise MissingAbility(
-            f"{by} needs a g with a finite gradient, and that of {g!r} is infinite where an entry is 0: "
-            "use method='cgs'"
-        )
+    if not g.has_gradient:
+        where = " where an entry is 0" if isinstance(g, Entropy) else ""
+        raise MissingAbility(f"{by} needs a g with a finite gradient, and {g!r} has none{where}: use method='cgs'")
     g.on.require("project", by=by)
 
 

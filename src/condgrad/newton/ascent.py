@@ -18,7 +18,7 @@ from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent
 from condgrad.problem import Simple, Smooth
 
 STEPS_TO_CERTIFY = 3
-"""Steps of a stage before t = 1 after which its point is certified."""
+"""Steps of a stage before t = 1 after which its point is certified, again and again."""
 IDLE = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
 
@@ -41,6 +41,8 @@ class Primal(NamedTuple):
     x: Array
     terms: Terms
     """f and g at x."""
+    magnitude: float
+    """The size of the terms of f(x) before they cancel."""
 
 
 class Ascent(NamedTuple):
@@ -76,8 +78,8 @@ class DualModel(Protocol):
     def moved(self, z: Any, direction: Any, step: float) -> Any:
         """z + step * direction."""
 
-    def ascent(self, point: Any, gap: float) -> Ascent:
-        """A Newton direction, as exact as the gap deserves."""
+    def ascent(self, point: Any, gap: float, last_step: float) -> Ascent:
+        """A Newton direction, as exact as the gap deserves; `last_step` is how far the one before was followed."""
 
     def primal(self, point: Any) -> Primal:
         """A feasible point."""
@@ -96,7 +98,8 @@ class Newton:
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, model, space = self.f, self.g, self.model, Space.of(x)
         evaluate, unit = DualEvaluator(model), max(precision(x), f.unit)
-        primal = Primal(x, Terms(f.at(x).value, g.value(x)))
+        here = f.at(x)
+        primal = Primal(x, Terms(here.value, g.value(x)), here.magnitude(here))
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
             return
@@ -112,7 +115,7 @@ class Newton:
                 # the dual function of F itself is that at t = 1 alone
                 proof = point if t == 1.0 else evaluate(z, 1.0)
                 terms = primal.terms
-                noise = rounding_noise(unit, terms.f, g.magnitude(primal.x, terms.g), proof.magnitude)
+                noise = rounding_noise(unit, terms.f, primal.magnitude, g.magnitude(primal.x, terms.g), proof.magnitude)
                 lower = tangent_bound(proof.dual, 0.0, noise)
                 del proof
             value = primal.terms.value
@@ -127,7 +130,7 @@ class Newton:
             if t > 1.0 and gap <= model.stage_tolerance(t):
                 t, step, steps_in_stage, point = max(1.0, self.shrink * t), 0.0, 0, None
             else:
-                ascent = model.ascent(point, gap)
+                ascent = model.ascent(point, gap, step)
                 inner += ascent.inner_iterations
                 dual, point = point.dual, None
                 step, z, point = self._climb(evaluate, z, dual, t, ascent, noise)
@@ -141,7 +144,7 @@ class Newton:
             if point is None:
                 point = evaluate(z, t)
             # the way to t = 1 is certified where it is long; a plan and its proof cost as much as a step
-            certify = t == 1.0 or steps_in_stage == STEPS_TO_CERTIFY
+            certify = t == 1.0 or (steps_in_stage > 0 and steps_in_stage % STEPS_TO_CERTIFY == 0)
             if certify:
                 del primal  # as large as the plan, like a point: not to be held where another is made
                 primal = model.primal(point)

@@ -95,14 +95,14 @@ class EntropicGroups(EntropicPath):
         smooth, simple = dot(self.C, plan) + self.weight * norms, self.entropy * negentropy(plan)
         whole = namespace(plan).zeros(self.shape, dtype=plan.dtype, device=plan.device)
         whole[self.rows[:, None], self.columns[None, :]] = plan
-        return Primal(whole, Terms(smooth, simple))
+        return Primal(whole, Terms(smooth, simple), smooth)
 
     def stage_gap(self, point: GroupedPlan) -> float:
         """f + t g - D_t at the rounded plan."""
         terms = self.primal(point).terms
         return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
-    def ascent(self, point: GroupedPlan, gap: float) -> Ascent:
+    def ascent(self, point: GroupedPlan, gap: float, last_step: float) -> Ascent:
         """The Newton direction, by a Cholesky factor."""
         xp = namespace(point.S)
         sums = xp.sum(point.S, axis=1)

@@ -66,6 +66,10 @@ class Entropy(Simple):
             return self.weight * total(x * (xp.abs(log_or_least(x)) + 1.0))
         return abs(value) + self.weight * total(x) * (1.0 + 2.0 * above)
 
+    @property
+    def has_gradient(self) -> bool:
+        return self.on.smallest_entry > 0.0
+
     def gradient(self, x: Array) -> Array:
         # At x_i = 0 the true slope is -inf; log of the smallest number is still a slope
         # of weight x log x at 0 for every increase that a float can represent.

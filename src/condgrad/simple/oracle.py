@@ -64,6 +64,10 @@ class Oracle(Simple):
     def value(self, x: Array) -> float:
         return scalar("the value of your Oracle", self._value(x))
 
+    @property
+    def has_gradient(self) -> bool:
+        return self._gradient is not None
+
     def gradient(self, x: Array) -> Array:
         if self._gradient is None:
             raise MissingAbility("this Oracle has no gradient: pass gradient=")

@@ -20,9 +20,7 @@ from condgrad._arrays import (
     mixed,
     namespace,
     norms_of_columns,
-    precision,
     product,
-    smallest,
     spectral_norm,
     stack,
     total,
@@ -78,7 +76,7 @@ class Composite(Smooth):
 
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K, self.h = K, h
-        self.space = Space.of(K, shape=(K.shape[1],))
+        self.space: Space = Space.of(K, shape=(K.shape[1],))
 
     @cached_property
     def smoothness(self) -> float | None:
@@ -178,8 +176,10 @@ class CompositeEvaluation:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: CompositeEvaluation) -> float:
-        # a unit in an entry of K'theta is one of |K_j| |theta|
-        size = (dot(self.theta, self.theta) ** 0.5 + self._underflow) * other.image_size
+        # A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the rounding of K x,
+        # as in interpolation, it is no larger than the curvature times that rounding.
+        rounding = self.f.space.unit * self.h.curvature_bound * self.image_size
+        size = (dot(self.theta, self.theta) ** 0.5 + rounding + self._underflow) * other.image_size
         if not self.h.has_intercept:
             return size
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
@@ -193,9 +193,9 @@ class CompositeEvaluation:
         """What is lost of theta, in units of K's precision, where that has no numbers so small."""
         if self.K.dtype == self.theta.dtype:
             return 0.0
-        xp, least = namespace(self.theta), smallest(self.K)
+        xp, least = namespace(self.theta), self.f.space.smallest
         lost = (self.theta != 0.0) & (xp.abs(self.theta) < least)
-        return least / precision(self.K) * float(xp.count_nonzero(lost)) ** 0.5
+        return least / self.f.space.unit * float(xp.count_nonzero(lost)) ** 0.5
 
     def along(self, others: Sequence[CompositeEvaluation], directions: Array) -> Restriction:
         moves = stack([other.z - self.z for other in others])

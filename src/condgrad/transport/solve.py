@@ -44,7 +44,7 @@ class TransportResult:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at the plan or at the product of its marginals."""
+        """What the gap is measured against: |f| + |g| at the plan; see `condgrad.certificate`."""
         return self.result.scale
 
     @property

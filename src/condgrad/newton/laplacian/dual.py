@@ -6,8 +6,8 @@ cost is C + U Xt' + Xs V', and with entropy e the dual function of (v, P, Q), ro
     L_ij = (v_j - C_ij - U_i.Xt_j - Xs_i.V_j)/e,   S_ij = a_i softmax_j(L_ij),   u_i = e (log a_i - log sum_j exp L_ij)
     D = -<P, U>/2 - <Q, V>/2 + <a, u> + <b, v>.
 
-Coordinates are centred first, see `centred`, which adds a linear term to the cost. Newton directions come from `hessian`
-and `preconditioner`.
+Coordinates are centred first, see `centred`, which adds a linear term to the cost. Newton directions come from
+`hessian` and `preconditioner`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import cached_property
 
 from condgrad._arrays import (
     Array,
+    at_least,
     dot,
     double,
     largest_row_sum,
@@ -56,6 +57,7 @@ class EntropicLaplacian(EntropicPath):
             self.laplacian, self.linear, self.constant = centred(laplacian, a, b)
             self.Xs, self.Xt = self.laplacian.Xs, self.laplacian.Xt
         self._basis: Array | None = None
+        self._last, self._factor = (math.nan, math.inf), 1.0
 
     @property
     def affordable(self) -> bool:
@@ -116,32 +118,62 @@ class EntropicLaplacian(EntropicPath):
         return Plan(self, z, t * self.entropy)
 
     def stage_gap(self, point: Plan) -> float:
-        """f + t g - D_t at the plan S itself, whose columns are not exact, plus a price for that.
+        """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
 
-        <S, log S> follows from the potentials: log S_ij = (u_i + v_j - M_ij)/e.
+        Rounding scales columns down to b and adds a rank-one term r s'/|s|, see `Transport.rounded`. All of f at the
+        sum follows from its moments; the logarithms of S from the potentials, log S_ij = (u_i + v_j - M_ij)/e. The
+        entropy of the sum is more than that of its parts, by no more than the rank-one mass times log(n m).
         """
-        z, cost = point.z, point.cost
-        smooth = cost + self.quadratic(point.S_Xt, point.S_Xs) + self.constant
-        linearised = cost + dot(self.gradient_in_P(z.P), point.S_Xt) + dot(self.gradient_in_Q(z.Q), point.S_Xs)
-        negentropy_times_e = dot(self.a, point.u) + dot(point.columns, z.v) - linearised
-        missing = total(namespace(point.columns).abs(point.columns - self.b))
-        return abs(smooth + negentropy_times_e - point.dual) + point.entropy * missing
+        xp, z, columns = namespace(point.S), point.z, point.columns
+        kept = self.b / xp.maximum(columns, self.b)
+        left, right = self.linear
+        thin = point.times(kept[:, None] * xp.concat([xp.ones_like(self.b)[:, None], self.Xt, right], axis=1))
+        d = self.Xt.shape[1]
+        P, Q = thin[:, 1 : 1 + d], kept[:, None] * point.S_Xs
+        short_a, short_b = at_least(0.0, self.a - thin[:, 0]), self.b - kept * columns
+        missing = total(short_b)
+        spread = short_b / (missing or 1.0)
+        cost = dot(point.cost_by_column, kept) + dot(left, thin[:, 1 + d :])
+        linearised = cost + dot(self.gradient_in_P(z.P), P) + dot(self.gradient_in_Q(z.Q), Q)
+        logarithms = dot(thin[:, 0], point.u) + dot(kept * columns, z.v) - linearised
+        logarithms += point.entropy * dot(kept * columns, xp.log(kept))
+        logarithms += point.entropy * missing * math.log(self.C.shape[0] * self.C.shape[1])
+        cost += dot(short_a, self.C @ spread) + dot(short_a @ left, spread @ right)
+        P, Q = P + short_a[:, None] * (spread @ self.Xt)[None, :], Q + spread[:, None] * (short_a @ self.Xs)[None, :]
+        return cost + self.quadratic(P, Q) + self.constant + logarithms - point.dual
 
     def primal(self, point: Plan) -> Primal:
         plan = self.polytope.rounded(point.S)
-        smooth = dot(self.C, plan) + (0.0 if self.given is None else self.given.at(plan).value)
-        return Primal(plan, Terms(smooth, self.entropy * negentropy(plan)))
+        cost, simple = dot(self.C, plan), self.entropy * negentropy(plan)
+        if self.given is None:
+            return Primal(plan, Terms(cost, simple), abs(cost))
+        given = self.given.at(plan)
+        return Primal(plan, Terms(cost + given.value, simple), abs(cost) + given.magnitude(given))
 
-    def ascent(self, point: Plan, gap: float) -> Ascent:
+    def ascent(self, point: Plan, gap: float, last_step: float) -> Ascent:
         columns = point.columns
         if bool(namespace(columns).any(columns < STARVED * self.b)):
             # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
             dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
             return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), dot(self.b - columns, dv), 1)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
-        accuracy = min(0.1, math.sqrt(relative))
+        accuracy = self._caution(point.entropy, gap, last_step) * min(0.1, math.sqrt(relative))
         ascent, self._basis = newton_direction(Hessian(self, point), accuracy, self._basis)
         return ascent
+
+    def _caution(self, entropy: float, gap: float, last_step: float) -> float:
+        """A factor of the accuracy of directions, which falls where one that was followed to its end brought little.
+
+        The residual of the equations is measured by their preconditioner, and that overrates directions in which P and
+        Q go together: where such directions are what is left, a residual must be smaller to mean as much.
+        """
+        same_stage = entropy == self._last[0]
+        if not same_stage:
+            self._factor = 1.0
+        elif last_step == 1.0 and gap > 0.3 * self._last[1]:
+            self._factor = max(0.1 * self._factor, 1e-8)
+        self._last = (entropy, gap)
+        return self._factor
 
 
 class Plan:
@@ -191,11 +223,13 @@ class Plan:
         """S' Xs."""
         return self._column_sums_and_moments[:, 1:]
 
-    @property
-    def cost(self) -> float:
-        """<C, S>, with the linear terms."""
-        left, right = self.model.linear
-        return dot(self.model.C, self.S) + dot(left, self.times(right))
+    @cached_property
+    def cost_by_column(self) -> Array:
+        """sum_i C_ij S_ij for each column j."""
+        xp, result = namespace(self.S), 0.0
+        for rows in row_blocks(self.S):
+            result = result + xp.sum(self.model.C[rows] * self.S[rows], axis=0)
+        return result
 
 
 def centred(laplacian: TransportLaplacian, a: Array, b: Array) -> tuple[TransportLaplacian, tuple[Array, Array], float]:
