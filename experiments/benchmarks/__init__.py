@@ -1,0 +1,1 @@
+"""One module a benchmark; each runs by itself, and `python -m experiments bench` lists them."""
