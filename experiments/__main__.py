@@ -1,4 +1,4 @@
-"""`python -m experiments`: the paper's experiments and the benchmarks; `condgrad paper` and `condgrad bench` hand over."""
+"""`python -m experiments`: the experiments of the paper, and the benchmarks."""
 
 from __future__ import annotations
 

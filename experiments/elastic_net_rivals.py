@@ -10,31 +10,25 @@ can be built before a solve is built when a rival is made.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from experiments.clock import quiet
 from experiments.problems import ElasticNetProblem
 
 # for the libraries that are loaded later, with a rival; threadpoolctl minds those that are here already
 os.environ |= {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
-TOLERANCES = tuple(10.0 ** (-0.5 * k) for k in range(25))
-"""Loosest first, from 1 to 1e-12."""
-EPOCHS = tuple(dict.fromkeys(round(1.5**k) for k in range(2, 36)))
-"""For a solver whose tolerance says little of the objective: how many passes over the data it may make."""
-
 
 class Rival:
-    """A solver of the penalised form on one problem."""
+    """A solver of the penalised form on one problem; its efforts are tolerances, the loosest first."""
 
     name: str
     package: str
-    efforts: Sequence[float] = TOLERANCES
+    efforts: Sequence[float] = tuple(10.0 ** (-0.5 * k) for k in range(25))
 
     def __init__(self, problem: ElasticNetProblem) -> None:
         self.problem = problem
@@ -42,17 +36,15 @@ class Rival:
         self.forget()
 
     def fit(self, multiplier: float, effort: float) -> Any:
-        """The coefficients."""
+        """The coefficients, from those of the fit before where the package allows it."""
+        ridge = 2.0 * self.problem.ridge
+        return self.solved((multiplier + ridge) / self.samples, multiplier / (multiplier + ridge), effort)
+
+    def solved(self, strength: float, share: float, effort: float) -> Any:
         raise NotImplementedError
 
     def forget(self) -> None:
         """Let the next fit start from nothing."""
-
-    def strength(self, multiplier: float) -> float:
-        return (multiplier + 2.0 * self.problem.ridge) / self.samples
-
-    def share(self, multiplier: float) -> float:
-        return multiplier / (multiplier + 2.0 * self.problem.ridge)
 
 
 class ProxNewton(Rival):
@@ -68,17 +60,17 @@ class ProxNewton(Rival):
         self.make_solver = getattr(solvers, self.solver)
         self.datafit = compiled_clone(datafits.Logistic())
         self.penalty = compiled_clone(penalties.L1_plus_L2(1.0, 0.5))
-        self.data = problem.by_columns, np.asarray(problem.y, dtype=float)
 
     def forget(self) -> None:
         self.w, self.Xw = np.zeros(self.features), np.zeros(self.samples)
 
-    def fit(self, multiplier: float, effort: float) -> Any:
-        self.penalty.alpha, self.penalty.l1_ratio = self.strength(multiplier), self.share(multiplier)
+    def solved(self, strength: float, share: float, effort: float) -> Any:
+        self.penalty.alpha, self.penalty.l1_ratio = strength, share
         # its tolerance is on the subgradient of the mean loss
         solver = self.make_solver(tol=effort, max_iter=100, fit_intercept=False, warm_start=True)
         # both arrays are worked on in place: they end at the solution, where a warm start begins
-        self.w, *_ = solver.solve(*self.data, self.datafit, self.penalty, self.w, self.Xw, run_checks=False)
+        parts = self.problem.by_columns, self.problem.y, self.datafit, self.penalty, self.w, self.Xw
+        self.w, *_ = solver.solve(*parts, run_checks=False)
         return self.w.copy()
 
 
@@ -93,32 +85,22 @@ class Glmnet(Rival):
 
     name, package = "python-glmnet", "glmnet"
 
-    def __init__(self, problem: ElasticNetProblem) -> None:
-        super().__init__(problem)
+    def solved(self, strength: float, share: float, effort: float) -> Any:
         from glmnet import _glmnet
 
-        self.routines = _glmnet
-        self.labels = np.asfortranarray(np.column_stack([problem.y > 0, problem.y <= 0]), dtype=float)
-        self.bounds = np.asfortranarray(np.tile([[-np.inf], [np.inf]], self.features))
-        if problem.sparse:
-            X = problem.by_columns
-            self.parts = X.data, X.indptr + 1, X.indices + 1
-
-    def fit(self, multiplier: float, effort: float) -> Any:
+        X, y, n = self.problem.by_columns, self.problem.y, self.features
         # the routine works on these in place, though not on data that it need not standardise
-        labels, offset = self.labels.copy(order="F"), np.zeros((self.samples, 2), order="F")
-        given = (labels, offset, 0, np.ones(self.features), self.bounds.copy(order="F"))
-        path = np.array([self.strength(multiplier)])
-        n, share = self.features, self.share(multiplier)
-        last = (0, 0, 100_000, 0)
+        labels = np.asfortranarray(np.column_stack([y > 0, y <= 0]), dtype=float)
+        bounds = np.asfortranarray(np.tile([[-np.inf], [np.inf]], n))
+        given = (labels, np.zeros((self.samples, 2), order="F"), 0, np.ones(n), bounds)
+        path, last = np.array([strength]), (0, 0, 100_000, 0)
         if self.problem.sparse:
-            start = (share, self.samples, n, 1, *self.parts, *given)
-            found = self.routines.splognet(*start, n, n + 1, 1.0, path, effort, 1, *last)
+            start = (share, self.samples, n, 1, X.data, X.indptr + 1, X.indices + 1, *given)
+            found = _glmnet.splognet(*start, n, n + 1, 1.0, path, effort, 1, *last)
         else:
-            start = (share, 1, self.problem.by_columns, *given)
-            found = self.routines.lognet(*start, n + 1, 1.0, path, effort, n, 1, *last)
+            found = _glmnet.lognet(share, 1, X, *given, n + 1, 1.0, path, effort, n, 1, *last)
         _, _, entries, places, counts, *_ = found
-        return self.routines.lsolns(n, entries, places, counts)[:, 0, 0]
+        return _glmnet.lsolns(n, entries, places, counts)[:, 0, 0]
 
 
 class Adelie(Rival):
@@ -133,41 +115,40 @@ class Adelie(Rival):
         self.solve = adelie.grpnet
         matrix = adelie.matrix.sparse if problem.sparse else adelie.matrix.dense
         self.X = matrix(problem.by_columns, method="naive", n_threads=1)
-        self.glm = adelie.glm.binomial((np.asarray(problem.y) > 0).astype(float), dtype=np.float64)
+        self.glm = adelie.glm.binomial((problem.y > 0).astype(float), dtype=np.float64)
 
-    def fit(self, multiplier: float, effort: float) -> Any:
-        options = {"tol": effort, "irls_tol": effort, "intercept": False, "early_exit": False, "progress_bar": False}
-        path = np.array([self.strength(multiplier)])
-        state = self.solve(self.X, self.glm, alpha=self.share(multiplier), lmda_path=path, **options)
+    def solved(self, strength: float, share: float, effort: float) -> Any:
+        options: dict[str, Any] = {
+            "tol": effort,
+            "irls_tol": effort,
+            "intercept": False,
+            "early_exit": False,
+            "progress_bar": False,
+        }
+        state = self.solve(self.X, self.glm, alpha=share, lmda_path=np.array([strength]), **options)
         return state.betas[-1].toarray().ravel()
 
 
 class Saga(Rival):
-    """The one solver of scikit-learn's LogisticRegression that takes both penalties."""
+    """The one solver of scikit-learn's LogisticRegression that takes both penalties.
 
-    name, package, efforts = "scikit-learn saga", "sklearn", EPOCHS
+    Its tolerance says little of the objective: its efforts are passes over the data.
+    """
+
+    name, package = "scikit-learn saga", "sklearn"
+    efforts = tuple(dict.fromkeys(round(1.5**k) for k in range(2, 36)))
 
     def forget(self) -> None:
         from sklearn.linear_model import LogisticRegression
 
-        options = {"fit_intercept": False, "tol": 0.0, "warm_start": True, "random_state": 0}
+        options: dict[str, Any] = {"fit_intercept": False, "tol": 0.0, "warm_start": True, "random_state": 0}
         self.model = LogisticRegression(solver="saga", l1_ratio=0.5, **options)
 
-    def fit(self, multiplier: float, effort: float) -> Any:
-        inverse = 1.0 / (multiplier + 2.0 * self.problem.ridge)
-        self.model.set_params(C=inverse, l1_ratio=self.share(multiplier), max_iter=int(effort))
+    def solved(self, strength: float, share: float, effort: float) -> Any:
+        self.model.set_params(C=1.0 / (strength * self.samples), l1_ratio=share, max_iter=int(effort))
         return self.model.fit(self.problem.by_rows, self.problem.y).coef_.ravel()
 
 
-RIVALS: tuple[type[Rival], ...] = (ProxNewton, AndersonCD, Glmnet, Adelie, Saga)
-
-
-def installed(rival: type[Rival]) -> bool:
-    """Whether the package is there; one line says so where it is not."""
-    try:
-        with quiet():
-            importlib.import_module(rival.package)
-    except ImportError as error:
-        print(f"{rival.name} is left out: {error}")
-        return False
-    return True
+def installed_rivals() -> list[type[Rival]]:
+    """Those whose package is there."""
+    return [rival for rival in (ProxNewton, AndersonCD, Glmnet, Adelie, Saga) if find_spec(rival.package)]

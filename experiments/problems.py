@@ -118,7 +118,8 @@ class ElasticNetProblem:
     @cached_property
     def optimum(self) -> Optimum:
         """The best of several certified runs, each from where the last one ended."""
-        x, value, lower = None, np.inf, -np.inf
+        x: Any = None
+        value, lower = np.inf, -np.inf
         for method in ("auto", "spg", "auto"):
             run = cg.minimize(self.new_f(), self.g, x, method=method, tol=1e-13, max_iter=100_000, time_limit=30.0)
             if run.value <= value:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import math
+import multiprocessing
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from threading import Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import condgrad as cg
 from condgrad.errors import MissingExtra, require_extra
-from experiments.clock import Clock, OutOfTime, quiet
+from experiments.clock import Clock, OutOfTime, one_thread, quiet
 from experiments.problems import TransportProblem
 
 COLUMNS = ("iteration", "seconds", "value", "best_value", "lower_bound")
 """What is noted of each iteration of our own methods."""
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-CHILD = "from experiments.transport_rivals import child_main; child_main()"
 
 
 def pot_gcg(problem: TransportProblem, cap: float, **options: Any) -> tuple[Clock, bool]:
@@ -83,16 +77,11 @@ def pot_groups(problem: TransportProblem, labels: Any, weight: float, iterations
     return time.perf_counter() - begin, plan, len(log["loss"]) - 1
 
 
-# The conditional gradient in a process of its own: a linear program that takes too long can only be killed -------------
-
-
-@dataclass(frozen=True)
-class ChildRun:
-    """What came out of the child process before it ended or was ended."""
+class ChildRun(NamedTuple):
+    """What came out of a child process before it ended or was ended; `status` is one of Status, or "FAILED"."""
 
     rows: list[list[float]]
     status: str
-    """A member of Status by name, or "FAILED" where the engine broke."""
     note: str = ""
 
 
@@ -107,65 +96,49 @@ def engine_refusal(engine: str) -> str:
 
 
 def conditional_gradient_in_child(n: int, seed: int, engine: str, cap: float, tol: float) -> ChildRun:
-    """CG with an engine for at most `cap` seconds, counted from where the child has loaded all it needs."""
-    request = json.dumps({"n": n, "seed": seed, "engine": engine, "cap": cap, "tol": tol})
-    # -P: no file in the current folder may take the place of a module
-    command = [sys.executable, "-P", "-c", CHILD, request]
-    with subprocess.Popen(
-        command, env=_child_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as child:
-        alarm = Timer(cap, child.kill)
-        try:
-            return _collected(child, alarm)
-        finally:
-            alarm.cancel()
-            child.kill()
+    """CG with an engine, in a process of its own: a linear program that takes too long can only be killed.
 
-
-def _child_environment() -> dict[str, str]:
-    """This process's, with this very code in front, and one BLAS thread as for all solvers."""
-    roots = [str(Path(cg.__file__).parents[1]), str(Path(__file__).parents[1])]
-    path = os.pathsep.join([*roots, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, **dict.fromkeys(THREADS, "1")}
-
-
-def _collected(child: subprocess.Popen[str], alarm: Timer) -> ChildRun:
+    The cap counts from where the child has loaded all it needs.
+    """
+    context = multiprocessing.get_context("spawn")
+    messages, sender = context.Pipe(duplex=False)
+    child = context.Process(target=child_main, args=(sender, n, seed, engine, cap, tol), daemon=True)
+    child.start()
+    sender.close()
     rows: list[list[float]] = []
-    assert child.stdout is not None
-    for line in child.stdout:
-        # the engine's own library may write here too
-        message = json.loads(line) if line.startswith("{") else {}
-        if "ready" in message:
-            alarm.start()
-        if "row" in message:
-            rows.append(message["row"])
-        if "status" in message:
-            return ChildRun(rows, message["status"], message["note"])
-    code = child.wait()
-    if alarm.finished.is_set():
-        return ChildRun(rows, "TIME_LIMIT")
-    return ChildRun(rows, "FAILED", f"its process ended early with exit code {code}")
-
-
-def child_main() -> None:
-    """Runs the request of the command line and writes a line of JSON for each iteration."""
-    request = json.loads(sys.argv[1])
+    deadline = math.inf
     try:
-        engine_refusal(request["engine"])  # loads the library before the clock runs
-        problem = TransportProblem.of(request["n"], request["seed"], engine=request["engine"])
-        limits = {"tol": request["tol"], "time_limit": request["cap"], "max_iter": 10**6}
-        _write({"ready": True})
-        result = cg.minimize(problem.f, problem.g, method="cg", callback=_write_row, **limits)
+        while messages.poll(None if deadline == math.inf else max(0.0, deadline - time.monotonic())):
+            message = messages.recv()
+            if message == "ready":
+                deadline = time.monotonic() + cap
+            elif isinstance(message, list):
+                rows.append(message)
+            else:
+                return ChildRun(rows, *message)
+        return ChildRun(rows, "TIME_LIMIT")
+    except EOFError:
+        child.join()
+        return ChildRun(rows, "FAILED", f"its process ended early with exit code {child.exitcode}")
+    finally:
+        child.kill()
+
+
+def child_main(sender: Any, n: int, seed: int, engine: str, cap: float, tol: float) -> None:
+    """Sends "ready", a row for each iteration, and how it ended."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the engines' own libraries write there
+    try:
+        engine_refusal(engine)  # loads the library before the clock runs
+        problem = TransportProblem.of(n, seed, engine=engine)
+        sender.send("ready")
+
+        def send_row(now: Any) -> None:
+            sender.send([now.iteration, now.seconds, now.value, now.lower_bound + now.gap, now.lower_bound])
+
+        with one_thread():
+            limits: dict[str, Any] = {"tol": tol, "time_limit": cap, "max_iter": 10**6}
+            result = cg.minimize(problem.f, problem.g, method="cg", callback=send_row, **limits)
     except Exception as error:  # whatever an engine's library raises
-        _write({"status": "FAILED", "note": f"{type(error).__name__}: {error}"})
+        sender.send(("FAILED", f"{type(error).__name__}: {error}"))
     else:
-        _write({"status": result.status.name, "note": ""})
-
-
-def _write_row(now: Any) -> None:
-    _write({"row": [now.iteration, now.seconds, now.value, now.lower_bound + now.gap, now.lower_bound]})
-
-
-def _write(message: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+        sender.send((result.status.name, ""))

@@ -15,9 +15,9 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -44,8 +44,7 @@ Solve = Callable[..., Any]
 """Takes `method`, `memory`, `tol`, `time_limit`; returns a result."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A problem, and the seconds of "auto" and of the best method."""
 
     problem: str
@@ -61,63 +60,48 @@ class Row:
     def ratio(self) -> float:
         return self.auto / self.best
 
-    @property
-    def counts(self) -> bool:
-        return self.best >= COUNTS_FROM
-
 
 def minimizations() -> Iterator[tuple[str, Solve]]:
-    """f of four kinds, g of four weights and kinds, on the sets that they can be on, in three shapes."""
+    """f of five kinds, g of four kinds on the sets that they can be on, in three shapes; and matrix completion."""
+    l1, l2, box = cg.sets.L1Ball(5.0), cg.sets.L2Ball(2.0), cg.sets.Box(-0.5, 0.5)
     for m, n in ((80, 200), (300, 1000), (2000, 60)):
         rng = np.random.default_rng(0)
         A = rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-0.5, 0.5, n)
-        signal = A[:, :10] @ rng.choice([-1.0, 1.0], 10)
-        y = signal + rng.standard_normal(m)
+        y = A[:, :10] @ rng.choice([-1.0, 1.0], 10) + rng.standard_normal(m)
         labels = np.where(y > 0.0, 1.0, -1.0)
         smooth = {
             "LeastSquares": cg.smooth.LeastSquares(A, y),
             "Logistic": cg.smooth.Logistic(A, labels),
             "SquaredHinge": cg.smooth.SquaredHinge(A, labels),
-            "Function": cg.smooth.Function(lambda x, A=A, y=y: squares(A, y, x)),
+            "Function": cg.smooth.Function(partial(squares, A, y)),
             "2 Logistic": 2.0 * cg.smooth.Logistic(A, labels),
         }
-        simple = {
-            "Zero on L1Ball(5)": cg.simple.Zero(on=cg.sets.L1Ball(5.0)),
-            "Zero on Simplex": cg.simple.Zero(on=cg.sets.Simplex(n, 5.0)),
-            "Zero on Box(-0.5, 0.5)": cg.simple.Zero(on=cg.sets.Box(-0.5, 0.5)),
-            "Zero on L2Ball(2)": cg.simple.Zero(on=cg.sets.L2Ball(2.0)),
-            "Ridge(1e-3 m) on L1Ball(5)": cg.simple.Ridge(1e-3 * m, on=cg.sets.L1Ball(5.0)),
-            "Ridge(m) on L1Ball(5)": cg.simple.Ridge(1.0 * m, on=cg.sets.L1Ball(5.0)),
-            "Ridge(1e-3 m) on Box(-0.5, 0.5)": cg.simple.Ridge(1e-3 * m, on=cg.sets.Box(-0.5, 0.5)),
-            "Ridge(1e-3 m) on L2Ball(2)": cg.simple.Ridge(1e-3 * m, on=cg.sets.L2Ball(2.0)),
-            "Entropy(1e-2 m) on Simplex": cg.simple.Entropy(1e-2 * m, on=cg.sets.Simplex(n, 5.0)),
-            "Entropy(m) on Simplex": cg.simple.Entropy(1.0 * m, on=cg.sets.Simplex(n, 5.0)),
-            "L1Norm(0.1 m) on Box(-0.5, 0.5)": cg.simple.L1Norm(0.1 * m, on=cg.sets.Box(-0.5, 0.5)),
-        }
+        simplex = cg.sets.Simplex(n, 5.0)
+        simple: list[Any] = [cg.simple.Zero(on=P) for P in (l1, l2, box, simplex)]
+        simple += [cg.simple.Ridge(1e-3 * m, on=P) for P in (l1, l2, box)]
+        simple += [cg.simple.Ridge(1.0 * m, on=l1), cg.simple.L1Norm(0.1 * m, on=box)]
+        simple += [cg.simple.Entropy(weight * m, on=simplex) for weight in (1e-2, 1.0)]
         for f_name, f in smooth.items():
-            for g_name, g in simple.items():
-                if g_name.startswith("L1Norm") and f_name != "LeastSquares":
+            for g in simple:
+                if isinstance(g, cg.simple.L1Norm) and f_name != "LeastSquares":
                     continue  # alike for every f
                 # nothing but a start knows the shape of an own f on a ball
-                start = None if "Simplex" in g_name else np.zeros(n)
-                yield f"{m} x {n}: {f_name} + {g_name}", solver(f, g, start)
+                yield f"{m} x {n}: {f_name} + {g!r}", solver(f, g, None if g.on is simplex else np.zeros(n))
     for size in (20, 60):
         rng = np.random.default_rng(size)
         M = rng.standard_normal((size, 3)) @ rng.standard_normal((3, size))
-        seen = rng.random((size, size)) < 0.5
-        f = cg.smooth.Function(lambda X, M=M, seen=seen: (0.5 * ((X - M)[seen] ** 2).sum(), (X - M) * seen))
-        radius = 0.8 * float(np.linalg.norm(M, "nuc"))
-        start = np.zeros((size, size))
-        for g in (
-            cg.simple.Zero(on=cg.sets.NuclearBall(radius)),
-            cg.simple.Ridge(0.01, on=cg.sets.NuclearBall(radius)),
-        ):
-            yield f"{size} x {size}: completion + {type(g).__name__} on NuclearBall", solver(f, g, start)
+        f = cg.smooth.Function(partial(squares_of_seen, M, rng.random((size, size)) < 0.5))
+        ball = cg.sets.NuclearBall(round(0.8 * float(np.linalg.norm(M, "nuc"))))
+        for g in (cg.simple.Zero(on=ball), cg.simple.Ridge(0.01, on=ball)):
+            yield f"{size} x {size}: completion + {g!r}", solver(f, g, np.zeros((size, size)))
 
 
 def squares(A: Any, y: Any, x: Any) -> tuple[float, Any]:
-    residual = A @ x - y
-    return 0.5 * float(residual @ residual), A.T @ residual
+    return 0.5 * float((A @ x - y) @ (A @ x - y)), A.T @ (A @ x - y)
+
+
+def squares_of_seen(M: Any, seen: Any, X: Any) -> tuple[float, Any]:
+    return 0.5 * float(((X - M)[seen] ** 2).sum()), (X - M) * seen
 
 
 def solver(f: Any, g: Any, x0: Any = None) -> Solve:
@@ -189,13 +173,12 @@ def measured(name: str, solve: Solve, cap: float, tol: float) -> Row:
 
 def show(rows: list[Row]) -> None:
     """Those that count last, the worst ratio at the end."""
-    print(f"{'ratio':>7} {'auto':>9} {'best':>9}  {'best method':14} problem")
-    for row in sorted(rows, key=lambda row: (row.counts, row.ratio)):
-        mark = " " if row.solved else ">"
-        note = "" if row.counts else "  (does not count)"
-        milliseconds = f"{1e3 * row.auto:6.1f} ms {1e3 * row.best:6.1f} ms"
-        print(f"{mark}{row.ratio:6.2f} {milliseconds}  {row.method:14} {row.problem} [{row.took}]{note}")
-    counted = [row for row in rows if row.counts]
+    counted = [row for row in rows if row.best >= COUNTS_FROM]
+    print(f"\n{'ratio':>7} {'auto':>9} {'best':>9}  {'best method':14} problem [what auto took]")
+    for row in sorted(rows, key=lambda row: (row in counted, row.ratio)):
+        ratio = f"{' ' if row.solved else '>'}{row.ratio:6.2f} {1e3 * row.auto:6.1f} ms {1e3 * row.best:6.1f} ms"
+        note = "" if row in counted else "  (does not count)"
+        print(f"{ratio}  {row.method:14} {row.problem} [{row.took}]{note}")
     above = sum(row.ratio > BAR for row in counted)
     unsolved = sum(row.method == "auto" and not row.solved for row in rows)
     print(f"{above} of {len(counted)} ratios that count are above {BAR:g}; nobody solved {unsolved} of {len(rows)}")
@@ -219,10 +202,9 @@ def main() -> None:
             rows.append(measured(name, solve, options.cap, options.tol))
             print(f"{rows[-1].ratio:7.2f}  {name}", flush=True)
     if rows:
-        print()
         show(rows)
     if options.out is not None:
-        options.out.write_text(json.dumps([asdict(row) | {"ratio": row.ratio} for row in rows], indent=1))
+        options.out.write_text(json.dumps([row._asdict() | {"ratio": row.ratio} for row in rows], indent=1))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    limits = {"method": "newton", "tol": 1e-8, "time_limit": options.time_limit}
+    limits: dict[str, Any] = {"method": "newton", "tol": 1e-8, "time_limit": options.time_limit}
     print(f"{'points':24}{'Laplacian':>18}{'entropy':>9}{'iterations':>12}{'seconds':>9}{'gap':>10}  status")
     certified = []
     with one_thread(options.threads):

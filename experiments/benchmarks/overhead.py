@@ -63,10 +63,10 @@ def main() -> None:
     print(f"microseconds an iteration, n = {N}, best of {REPEATS} runs of {ITERATIONS} iterations")
     print(f"{'problem':34} {'step':10} {'f + oracle':>10} {'whole':>8} {'beyond':>8}")
     for name, (f, g) in problems.items():
-        x0 = g.on.start(f.space)
+        x0 = g.on.start(f.space)  # type: ignore[arg-type]
         alone = best(lambda: bare(f, g, x0))  # noqa: B023
         for step in ("exact", "armijo", "open-loop", "short"):
-            options = {"step": step, "max_iter": ITERATIONS, "stop": Never()}
+            options: dict[str, Any] = {"step": step, "max_iter": ITERATIONS, "stop": Never()}
             whole = best(lambda: cg.minimize(f, g, x0, **options).iterations)  # noqa: B023
             print(f"{name:34} {step:10} {alone:10.1f} {whole:8.1f} {whole - alone:8.1f}")
 

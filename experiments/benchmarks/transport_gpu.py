@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.paper.drawing import draw
 from experiments.paper.chapter import Figure, Line, Panel
+from experiments.paper.drawing import draw
 from experiments.problems import ENTROPY, WEIGHT
 
 STYLES = {"normalised Laplacian": "newton", "raw Laplacian": "cgs-exact", "entropy alone": "cgs-open-loop"}
@@ -65,7 +65,7 @@ def measured(n: int, device: str, *, warm: bool) -> list[dict[str, Any]]:
     }
     rows = []
     for kind, terms in problems.items():
-        options = {"entropy": ENTROPY, "regularizers": terms, "method": "newton", "tol": 1e-10}
+        options: dict[str, Any] = {"entropy": ENTROPY, "regularizers": terms, "method": "newton", "tol": 1e-10}
         if not warm:
             cg.transport.solve(C, **options)  # the first run pays for loading kernels
         result, *cost = timed(lambda: cg.transport.solve(C, **options), device)  # noqa: B023
@@ -82,7 +82,7 @@ def pot(C: Any, device: str, method: str) -> list[dict[str, Any]]:
         return []
     n = C.shape[0]
     a = C.new_full((n,), 1.0 / n)
-    options = {"method": method, "numItermax": 20_000, "stopThr": 1e-9, "log": True, "warn": False}
+    options: dict[str, Any] = {"method": method, "numItermax": 20_000, "stopThr": 1e-9, "log": True, "warn": False}
     (plan, log), *cost = timed(lambda: ot.sinkhorn(a, a, C, ENTROPY, **options), device)
     error = float((plan.sum(1) - a).abs().sum() + (plan.sum(0) - a).abs().sum())
     return [row(n, f"POT {method}", "", error, (int(log["niter"]), 0), cost)]

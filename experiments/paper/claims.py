@@ -94,7 +94,8 @@ class Claim:
         found = self.numbers(evidence)
         if not found or isinstance(found, str):
             verdict = Verdict.TOO_SHORT if quick and self.when_quick else Verdict.UNTESTED
-            return JudgedClaim(self.sentence, MISSING, verdict, self.when_quick if quick else found or missing)
+            why = self.when_quick if verdict is Verdict.TOO_SHORT else str(found or missing)
+            return JudgedClaim(self.sentence, MISSING, verdict, why)
         answer = self.predicate(found)
         verdict = answer.verdict if isinstance(answer, Cases) else answer
         why = (self.unless or {}).get(verdict, self.why)

@@ -90,8 +90,8 @@ def _draw_panel(axes: Any, panel: Panel, *, letters: float) -> None:
             _set_log_scale(axes, axis)
     if panel.level is not None and (panel.level > 0.0 or not panel.log_y):
         axes.axhline(panel.level, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)), zorder=1.5)
-        edge = {"xycoords": axes.get_yaxis_transform(), "xytext": (3, 0), "textcoords": "offset points"}
-        look = {"ha": "left", "va": "center", "fontsize": 8.0, "color": MUTED}
+        edge: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "xytext": (3, 0), "textcoords": "offset points"}
+        look: dict[str, Any] = {"ha": "left", "va": "center", "fontsize": 8.0, "color": MUTED}
         axes.annotate(power_of_ten(panel.level), (1.0, panel.level), **edge, **look)
 
 

@@ -8,7 +8,7 @@ from x = 0 until |P(x - grad F(x)) - x|_inf <= 1e-5, with a monotone Armijo rule
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -53,6 +53,9 @@ class Grid:
 
     ridges: tuple[float, ...] = (0.1, 1.0, 10.0)
     radii: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
+
+
+GRID = Grid()
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class ProblemDraw:
     @property
     def facts(self) -> dict[str, Any]:
         samples, features = self.data.X_train.shape
-        own = {"part": self.part, "stand_in": self.stand_in, "samples": samples, "features": features}
+        own: dict[str, Any] = {"part": self.part, "stand_in": self.stand_in, "samples": samples, "features": features}
         return own | asdict(self.choice) | {"ridges": list(self.grid.ridges), "radii": list(self.grid.radii)}
 
     def solve(self, solver: str, cap: float) -> Any:
@@ -146,7 +149,7 @@ class ProblemDraw:
     def task(self, experiment: str, solver: str, cap: float) -> Task:
         words = "".join(letter if letter.isalnum() or letter == "." else " " for letter in self.name).split()
         rules = {"tolerance": TOLERANCE, "max_iter": MAX_ITER, "time_limit": cap, "method": METHODS[solver]}
-        own = {"problem": self.name, "seed": self.seed, "solver": solver, "source": self.source}
+        own: dict[str, Any] = {"problem": self.name, "seed": self.seed, "solver": solver, "source": self.source}
         return Task(
             name="-".join([experiment, *words, str(self.seed), solver]),
             label=f"{self.name}, draw {self.seed}: {SOLVERS[solver].label}",
@@ -210,7 +213,7 @@ class ElasticNetExperiment:
 def toy_draws(
     seeds: int,
     regimes: Mapping[str, Mapping[str, int]] = REGIMES,
-    grid: Grid = Grid(),
+    grid: Grid = GRID,
     swept_regime: str = "very sparse",
     swept_ratios: Sequence[float] = (0.0005, 0.002, 0.005, 0.02, 0.1, 0.5),
     swept_radius: float = 4.0,
@@ -228,12 +231,12 @@ def toy_draws(
     return draws
 
 
-def microarray_draws(seeds: int, grid: Grid = Grid(), patience: float = 8.0) -> list[ProblemDraw]:
+def microarray_draws(seeds: int, grid: Grid = GRID, patience: float = 8.0) -> list[ProblemDraw]:
     """Splits of colon and lymphoma, or of a stand-in where they do not arrive within `patience` seconds."""
     draws = []
     for found in microarrays(patience):
         source = {"shape": list(found.X.shape), "note": found.note}
-        own = {"note": found.note, "stand_in": found.stand_in}
+        own: dict[str, Any] = {"note": found.note, "stand_in": found.stand_in}
         splits = [partial(stratified, found, seed) for seed in range(seeds)]
         draws += [ProblemDraw(found.name, s, "race", split, grid, source, **own) for s, split in enumerate(splits)]
     return draws
@@ -283,7 +286,9 @@ def average(solver: str, curves: Sequence[Curve], axis: str) -> Line:
     places = [np.searchsorted(curve[axis], grid * (1.0 + 1e-12), side="right") - 1 for curve in curves]
     known = [curve["residual"][np.maximum(place, 0)] for curve, place in zip(curves, places, strict=True)]
     logs = np.log(np.maximum(known, 1e-16))
-    spread = {"low": np.exp(logs.min(axis=0)), "high": np.exp(logs.max(axis=0))} if len(curves) > 1 else {}
+    spread: dict[str, Any] = (
+        {"low": np.exp(logs.min(axis=0)), "high": np.exp(logs.max(axis=0))} if len(curves) > 1 else {}
+    )
     return Line(solver, grid, np.exp(logs.mean(axis=0)), **spread)
 
 
@@ -291,8 +296,6 @@ def average(solver: str, curves: Sequence[Curve], axis: str) -> Line:
 
 FAR, PAR = 2.0, 1.5
 """How many times faster is "far more efficient", and up to how many times slower is "on par"."""
-ENOUGH_RIDGE = 1.0 / 50.0
-"""In units of the samples, a ridge from which on CGS is expected to keep up with SPG."""
 FIRST_ITERATIONS = 10
 """What "the first iterations" are, in our reading."""
 
@@ -345,7 +348,9 @@ def cg_numbers(evidence: Evidence) -> dict[str, Any] | None:
     place = places(evidence.race)
     rivals = place[["cgs-armijo", "cgs-open-loop", "spg", "pqn"]].max(axis=1)
     compared = rivals.notna() & place["cg"].notna()
-    return compared.any() and {
+    if not compared.any():
+        return None
+    return {
         "last": Tally.of((rivals < place["cg"])[compared]),
         "rough": Tally.of(cgs["rough seconds"] < np.inf),
         "fine": Tally.of(cgs["fine seconds"] < np.inf),
@@ -356,7 +361,7 @@ def cg_numbers(evidence: Evidence) -> dict[str, Any] | None:
 def pqn_numbers(evidence: Evidence) -> dict[str, Any] | None:
     slower = evidence.ratios("pqn", "cgs-armijo")
     far, faster = Tally.of(slower >= FAR), Tally.of(slower > 1.0)
-    return len(slower) and {"far": far, "faster": faster, "slower": slower.median(), "steps": _steps(evidence)}
+    return {"far": far, "faster": faster, "slower": slower.median(), "steps": _steps(evidence)} if len(slower) else None
 
 
 def _steps(evidence: Evidence) -> dict[str, float] | None:
@@ -368,16 +373,8 @@ def _steps(evidence: Evidence) -> dict[str, float] | None:
 def spg_numbers(evidence: Evidence) -> dict[str, Any] | None:
     slower = evidence.ratios("cgs-armijo", "spg")
     par, faster = Tally.of(slower <= PAR), Tally.of(slower < 1.0)
-    where = {"sides": by_ridge(evidence), "parity": parity(evidence.sweep)}
-    return len(slower) and {"par": par, "faster": faster, "slower": slower.median(), **where}
-
-
-def by_ridge(evidence: Evidence) -> list[tuple[str, float]]:
-    """How much slower CGS is than SPG in the median, where the ridge is large and where it is small."""
-    large = evidence.race["ridge"] >= ENOUGH_RIDGE * evidence.race["samples"]
-    sides = {"at least": evidence.race[large], "less than": evidence.race[~large]}
-    found = {side: Evidence(runs, evidence.sweep).ratios("cgs-armijo", "spg") for side, runs in sides.items()}
-    return [(f"{side} {of_samples(ENOUGH_RIDGE)}", slower.median()) for side, slower in found.items() if len(slower)]
+    where = parity(evidence.sweep)
+    return {"par": par, "faster": faster, "slower": slower.median(), "parity": where} if len(slower) else None
 
 
 def parity(sweep: pd.DataFrame) -> str:
@@ -398,7 +395,9 @@ def open_loop_numbers(evidence: Evidence) -> dict[str, Any] | None:
     place = places(evidence.race)[["cgs-open-loop", "cgs-armijo", "spg"]].dropna()
     early = {rival: evidence.ratios("cgs-open-loop", rival, "first residuals") for rival in SWEPT}
     rough = evidence.ratios("cgs-open-loop", "cgs-armijo", "rough seconds")
-    return len(place) and {
+    if place.empty:
+        return None
+    return {
         "later": Tally.of(place["cgs-open-loop"] > place[list(SWEPT)].max(axis=1)),
         "below_armijo": Tally.of(early["cgs-armijo"] < 1.0),
         "below_spg": Tally.of(early["spg"] < 1.0),
@@ -411,7 +410,7 @@ def open_loop_numbers(evidence: Evidence) -> dict[str, Any] | None:
 def real_rivals_numbers(evidence: Evidence) -> dict[str, Any] | None:
     slower = {rival: evidence.ratios("cgs-armijo", rival) for rival in ("spg", "pqn")}
     numbers: dict[str, Any] = {rival: Tally.of(ratios < 1.0) for rival, ratios in slower.items()}
-    numbers |= {"sides": by_ridge(evidence), "steps": _steps(evidence)}
+    numbers["steps"] = _steps(evidence)
     numbers |= {f"to_{rival}": ratios.median() for rival, ratios in slower.items()}
     return numbers if all(len(ratios) for ratios in slower.values()) else None
 
@@ -427,16 +426,12 @@ def rough_numbers(evidence: Evidence) -> dict[str, Any] | None:
     steps = there.groupby("label")["rough iterations"].median()
     prices = [f"{label} {steps[label]:.0f} of {duration(each[label])}" for label in steps.index]
     shown = [f"{SOLVERS[solver].label} {duration(median)}" for solver, median in order.items()]
-    return len(first) and {"first": Tally.of(first), "order": shown, "prices": prices}
+    return {"first": Tally.of(first), "order": shown, "prices": prices} if len(first) else None
 
 
 STEPS = (
     "{% if steps %}Where both get there, PQN needs {{ steps['pqn'] | count }} iterations and CGS "
     "{{ steps['cgs-armijo'] | count }} (medians), but one of PQN projects many times. {% endif %}"
-)
-SIDES = (
-    "In the median CGS {% for where, ratio in sides %}{{ ratio | takes }} where the ridge is {{ where }}"
-    "{{ ' and ' if not loop.last }}{% endfor %}, m being the training samples. "
 )
 TOY_CLAIMS = (
     Claim(
@@ -465,7 +460,7 @@ TOY_CLAIMS = (
         "CGS takes at most 1.5 times as long as SPG to 1e-5 in {{ par }} and is the faster one in {{ faster }}; in the "
         "median it {{ slower | takes }}.",
         "Here CGS is projected gradient with the fixed length 1/(2 ridge), which a small ridge makes far too long; SPG "
-        "takes its length from the curvature it meets. " + SIDES + "{{ parity }}",
+        "takes its length from the curvature it meets. {{ parity }}",
     ),
     Claim(
         "CGS with 2/(k+2) is globally less efficient than CGS with line search and SPG, but better in the first "
@@ -488,7 +483,7 @@ MICROARRAY_CLAIMS = (
         all_of("spg", "pqn"),
         "CGS is at 1e-5 before SPG in {{ spg }} (in the median it {{ to_spg | takes }}) and before PQN in {{ pqn }} "
         "(in the median it {{ to_pqn | takes }}).",
-        SIDES + STEPS + "The test sets are so small that many pairs of hyper-parameters do equally well, and the paper "
+        STEPS + "The test sets are so small that many pairs of hyper-parameters do equally well, and the paper "
         "does not say which it took.",
     ),
     Claim(
@@ -551,7 +546,7 @@ def sweep_figures(name: str, sweep: pd.DataFrame) -> list[Figure]:
     lines = []
     for solver, runs in sweep.groupby("solver", sort=False):
         found = runs.groupby(runs["ridge"] / runs["samples"])["fine iterations"].agg(["median", "min", "max"])
-        spread = {"low": found["min"], "high": found["max"]} if runs["seed"].nunique() > 1 else {}
+        spread: dict[str, Any] = {"low": found["min"], "high": found["max"]} if runs["seed"].nunique() > 1 else {}
         lines.append(Line(solver, found.index, found["median"], **spread))
     regime = sweep["problem"].iloc[0].split(",")[0]
     panel = Panel(f"{regime}: the effect of the ridge", "ridge / m", "iterations to 1e-5", lines, log_x=True)

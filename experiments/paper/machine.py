@@ -11,8 +11,19 @@ from typing import Any
 import psutil
 from threadpoolctl import threadpool_info
 
-DISTRIBUTIONS = ("condgrad", "numpy", "scipy", "scikit-learn", "array-api-compat", "POT", "cvxopt", "highspy", "mosek")
-DISTRIBUTIONS += ("numba", "torch", "pandas", "matplotlib", "plotly")
+SOLVERS = (
+    "condgrad",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "array-api-compat",
+    "numba",
+    "POT",
+    "cvxopt",
+    "highspy",
+    "mosek",
+)
+DISTRIBUTIONS = (*SOLVERS, "torch", "pandas", "matplotlib", "plotly")
 
 
 def this_machine() -> dict[str, Any]:

@@ -5,7 +5,6 @@
   const root = document.documentElement;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const plots = (within) => all(".plot[data-chart]", within);
-  const figures = all("figure[data-figure]");
   const press = (button, on) => button.setAttribute("aria-pressed", String(on));
 
   function draw(plot) {
@@ -14,12 +13,13 @@
     return Plotly.newPlot(plot, data, layout, { displayModeBar: false, responsive: true });
   }
 
-  function show(figure, chips, visible) {
-    const keys = chips.map((chip) => chip.dataset.key);
-    chips.forEach((chip) => press(chip, visible));
-    for (const plot of plots(figure)) {
-      const places = plot.data.flatMap((trace, place) => (keys.includes(trace.meta) ? [place] : []));
-      if (places.length) Plotly.restyle(plot, { visible }, places);
+  function show(chips, visible) {
+    for (const chip of chips) {
+      press(chip, visible);
+      for (const plot of plots(chip.closest("figure"))) {
+        const places = plot.data.flatMap((trace, place) => (trace.meta === chip.dataset.key ? [place] : []));
+        if (places.length) Plotly.restyle(plot, { visible }, places);
+      }
     }
     for (const box of all("input[data-solver]")) {
       const shown = all(`button[data-solver="${box.dataset.solver}"]`).map((chip) => chip.ariaPressed === "true");
@@ -32,53 +32,44 @@
     all(`[data-axis="${axis}"]`, figure).forEach((button) => press(button, button.dataset.type === type));
     for (const plot of plots(figure)) {
       const own = charts[plot.dataset.chart].layout[`${axis}axis`];
-      const change = { type, autorange: true, dtick: type === own.type ? own.dtick ?? null : null };
-      Plotly.relayout(plot, Object.fromEntries(Object.entries(change).map(([name, to]) => [`${axis}axis.${name}`, to])));
+      const dtick = type === own.type ? own.dtick ?? null : null;
+      Plotly.relayout(plot, { [`${axis}axis.type`]: type, [`${axis}axis.dtick`]: dtick, [`${axis}axis.autorange`]: true });
     }
   }
 
-  for (const figure of figures) {
-    const chips = all("[data-key]", figure);
-    figure.addEventListener("click", ({ target }) => {
-      const button = target.closest("button");
-      if (button?.dataset.key) show(figure, [button], button.ariaPressed !== "true");
-      if (button?.dataset.axis) rescale(figure, button.dataset);
-      if (button && "reset" in button.dataset) {
-        plots(figure).forEach(draw);
-        all("[data-axis]", figure).forEach((one) => press(one, one.dataset.atFirst === "true"));
-        show(figure, chips, true);
-      }
-    });
+  for (const chip of all("[data-key]")) chip.onclick = () => show([chip], chip.ariaPressed !== "true");
+  for (const button of all("[data-axis]")) button.onclick = () => rescale(button.closest("figure"), button.dataset);
+  for (const button of all("[data-reset]")) {
+    const figure = button.closest("figure");
+    button.onclick = () => {
+      plots(figure).forEach(draw);
+      all("[data-axis]", figure).forEach((one) => press(one, one.dataset.atFirst === "true"));
+      show(all("[data-key]", figure), true);
+    };
   }
   for (const box of all("input[data-solver]")) {
-    const of = (figure) => all(`button[data-solver="${box.dataset.solver}"]`, figure);
-    box.addEventListener("change", ({ target: { checked } }) => figures.forEach((figure) => show(figure, of(figure), checked)));
+    box.onchange = () => show(all(`button[data-solver="${box.dataset.solver}"]`), box.checked);
   }
-  document.getElementById("show-all")?.addEventListener("click", () => {
-    figures.forEach((figure) => show(figure, all("[data-key]", figure), true));
-  });
+  for (const button of all("#show-all")) button.onclick = () => show(all("[data-key]"), true);
 
-  // storage may be forbidden for a page from disk: then the choice lasts as long as the page
-  const stored = (theme) => { try { return theme ? localStorage.setItem("condgrad-theme", theme) : localStorage.getItem("condgrad-theme"); } catch { return null; } };
   function setTheme(theme) {
     root.dataset.theme = theme;
     all("[data-theme-choice]").forEach((button) => press(button, button.dataset.themeChoice === theme));
   }
-  for (const button of all("[data-theme-choice]")) {
-    button.addEventListener("click", () => { setTheme(button.dataset.themeChoice); stored(button.dataset.themeChoice); });
-  }
+  for (const button of all("[data-theme-choice]")) button.onclick = () => setTheme(button.dataset.themeChoice);
 
   /** Paper is narrow, whatever the screen, and charts do not follow by themselves. */
   function setPrinting(on) {
     root.classList.toggle("printing", on);
-    for (const plot of plots(document)) {
-      Plotly.relayout(plot, on ? { autosize: false, width: plot.clientWidth, height: plot.clientHeight } : { autosize: true, width: null, height: null });
+    for (const plot of plots()) {
+      const size = on ? { width: plot.clientWidth, height: plot.clientHeight } : { width: null, height: null };
+      Plotly.relayout(plot, { autosize: !on, ...size });
     }
   }
   addEventListener("beforeprint", () => setPrinting(true));
   addEventListener("afterprint", () => setPrinting(false));
 
-  if (matchMedia("(max-width: 68rem)").matches) document.querySelector("details.solvers")?.removeAttribute("open");
-  setTheme(["light", "dark"].includes(stored()) ? stored() : "auto");
-  Promise.all(plots(document).map(draw)).then(() => { root.dataset.drawn = "true"; });
+  if (matchMedia("(max-width: 68rem)").matches) all("details.solvers").forEach((details) => details.removeAttribute("open"));
+  setTheme("auto");
+  Promise.all(plots().map(draw)).then(() => { root.dataset.drawn = "true"; });
 })();

@@ -73,7 +73,14 @@ def chart(panel: Panel) -> dict[str, Any]:
     if panel.level is not None and (panel.level > 0.0 or not panel.log_y):
         height = math.log10(panel.level) if panel.log_y else panel.level
         line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": panel.level, "y1": panel.level}
-        edge = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 2, "yanchor": "middle", "showarrow": False}
+        edge: dict[str, Any] = {
+            "xref": "paper",
+            "x": 1,
+            "xanchor": "left",
+            "xshift": 2,
+            "yanchor": "middle",
+            "showarrow": False,
+        }
         layout["shapes"] = [{**line, "line": {"width": 1, "dash": "4px,3px"}}]
         layout["annotations"] = [{**edge, "y": height, "text": level}]
     return {"data": [*bands, *lines], "layout": layout}
@@ -100,7 +107,7 @@ def _band(panel: Panel, line: Line, place: int) -> dict[str, Any]:
         x, heights = line.x[stretch], (high[stretch], low[stretch][::-1])
         outline.append(np.column_stack([[*x, *x[::-1], np.nan], [*np.concatenate(heights), np.nan]]))
     x, y = np.concatenate(outline).T
-    trace = {"type": "scatter", "uid": f"{line.solver}_{place}_band", "meta": line.key, "mode": "lines"}
+    trace: dict[str, Any] = {"type": "scatter", "uid": f"{line.solver}_{place}_band", "meta": line.key, "mode": "lines"}
     trace |= {"fill": "toself", "line": {"width": 0}, "hoverinfo": "skip"}
     return {**trace, "x": _rounded(x), "y": _rounded(y)}
 

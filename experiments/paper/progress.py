@@ -63,10 +63,9 @@ class RunProgress:
         """No task follows, be it that all are done or that the run was interrupted."""
         self._bars.stop()
         how = ", ".join(f"{count} {word}" for word, count in self._endings.most_common())
+        took = _clock(time.perf_counter() - self._begin)
         if how:
-            self.say(
-                f"{self._endings.total()} of {self._count} tasks done in {_clock(time.perf_counter() - self._begin)}: {how}"
-            )
+            self.say(f"{self._endings.total()} of {self._count} tasks done in {took}: {how}")
 
     def say(self, sentence: str) -> None:
         self._bars.console.print(sentence, markup=False, highlight=False, soft_wrap=True)

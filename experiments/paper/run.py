@@ -1,4 +1,4 @@
-"""Runs the tasks of the experiments, one after another so that timings do not disturb each other, and writes the page."""
+"""Runs the tasks of the experiments, one after another as they are timed, and writes figures, numbers and the page."""
 
 from __future__ import annotations
 
@@ -207,7 +207,12 @@ def curves_csv(curves: Mapping[str, Sequence[Curve]]) -> str:
     frames = [pd.DataFrame(columns=[*keys, *first])]
     for name, several in curves.items():
         for curve in several:
-            own = {"experiment": name, "problem": curve.problem, "solver": curve.solver, "seed": curve.seed}
+            own: dict[str, Any] = {
+                "experiment": name,
+                "problem": curve.problem,
+                "solver": curve.solver,
+                "seed": curve.seed,
+            }
             frames.append(pd.DataFrame(dict(curve.columns)).assign(**own))
     table = pd.concat([frame for frame in frames if len(frame)] or frames)
     measured = sorted(set(table.columns).difference(keys, first))

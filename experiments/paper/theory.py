@@ -155,11 +155,11 @@ class TheoryRun:
 
     def work(self) -> Curve:
         problem = KINDS[self.problem].make(self.size, self.seed)
-        options: dict[str, Any] = {"method": "cgs", "step": self.step, "tol": TOLERANCE}
-        if self.step == "newton":
-            options = {"method": "newton", "tol": NEWTON_TOLERANCE}
+        options: dict[str, Any] = {"method": "newton", "tol": NEWTON_TOLERANCE}
+        if self.step != "newton":
+            options = {"method": "cgs", "step": self.step, "tol": TOLERANCE}
         with one_thread():
-            limits = {"max_iter": self.iterations, "time_limit": self.cap}
+            limits: dict[str, Any] = {"max_iter": self.iterations, "time_limit": self.cap}
             result = cg.minimize(problem.f, problem.g, problem.x0, **options, **limits)
         constants = ("curvature", "contraction", "smoothness", "strong_convexity", "optimum")
         facts = {"n": self.size, "step": self.step, **{name: getattr(problem, name) for name in constants}}
@@ -291,7 +291,7 @@ def share_numbers(*steps: str) -> Callable[[pd.DataFrame], dict[str, Any] | None
         shares = [f"{share:.2g} for {name}" for name, share in worst.items()]
         under = int((tested["share"] <= 1.0).sum())
         above = names_of(tested[tested["share"] > 1.0])
-        return len(tested) and {"under": under, "runs": len(tested), "shares": shares, "above": above}
+        return {"under": under, "runs": len(tested), "shares": shares, "above": above} if len(tested) else None
 
     return numbers
 
@@ -311,7 +311,7 @@ def strong_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
     worst = strong.groupby(["problem", "step"], sort=False)[["largest", "contraction"]].max()
     parts = [f"{name}, {step}: {pair.iloc[0]:.3f} under {pair.iloc[1]:.3f}" for (name, step), pair in worst.iterrows()]
     good, slower = int(strong["contracts"].sum()), names_of(strong[~strong["contracts"]])
-    return len(strong) and {"good": good, "runs": len(strong), "parts": parts, "slower": slower}
+    return {"good": good, "runs": len(strong), "parts": parts, "slower": slower} if len(strong) else None
 
 
 UNDER = "{{ under }} of {{ runs }} runs stay below. The largest share of the bound: {{ shares | join(', ') }}."

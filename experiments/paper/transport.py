@@ -52,7 +52,7 @@ SHOWN_GAPS = frozenset(np.unique(np.round(1.15 ** np.arange(70)).astype(int)).to
 text = partial(prose, "transport.jinja")
 
 
-# The runs --------------------------------------------------------------------------------------------------------------
+# The runs -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class SolverRun:
             return self.skipped(str(missing), MISSING)
 
     def _minimized(self, problem: TransportProblem, **options: Any) -> Curve:
-        limits = {"tol": TOLERANCE, "max_iter": 10**6, "time_limit": self.cap}
+        limits: dict[str, Any] = {"tol": TOLERANCE, "max_iter": 10**6, "time_limit": self.cap}
         result = cg.minimize(problem.f, problem.g, **{**limits, **options})
         return self.curve({name: result.trace[name].tolist() for name in COLUMNS}, result.status.name)
 
@@ -136,7 +136,7 @@ class SolverRun:
         return self.curve(columns, "FINISHED" if ended else "TIME_LIMIT", note)
 
     def compare_gaps(self) -> Curve:
-        """A run of CGS with, at some iterates, the bound that the classical gap gives there: one linear program each."""
+        """A run of CGS with, at some iterates, the bound of the classical gap there: one linear program each."""
         problem = self.problem()
         shown: list[Any] = []
 
@@ -145,7 +145,7 @@ class SolverRun:
                 shown.append(now._replace(x=np.array(now.x)))
 
         with one_thread():
-            limits = {"tol": TOLERANCE, "max_iter": 10**6, "time_limit": self.cap}
+            limits: dict[str, Any] = {"tol": TOLERANCE, "max_iter": 10**6, "time_limit": self.cap}
             cg.minimize(problem.f, problem.g, callback=keep, **limits)
         columns = {name: [getattr(now, name) for now in shown] for name in COLUMNS if name != "best_value"}
         columns["classical_lower_bound"] = [
@@ -318,7 +318,9 @@ def time_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
     skipped = [(engine, curve) for size in sizes for engine, curve in size.skipped.items() if engine in ENGINES]
     missing = [f"{SOLVERS[e].label}: {c.note.rstrip('.')}." for e, c in skipped if c.facts["reason"] == MISSING]
     came = fights["gain"][fights["gain"] > 0.0]
-    return fights.size and {
+    if fights.empty:
+        return None
+    return {
         "pairs": len(fights),
         "came": len(came),
         "gains": span(came) if len(came) else "",
@@ -343,7 +345,9 @@ def objective_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
         if cgs and cg_runs:
             mine, its = (power(min(float(m.iterate_levels[-1]) for m in runs)) for runs in (cgs, cg_runs))
             ends.append(f"CGS {mine} and CG {its} at n = {size.n}")
-    return fights.size and {"better": int(fights["better"].sum()), "pairs": len(fights), "ends": ", ".join(ends)}
+    return (
+        {"better": int(fights["better"].sum()), "pairs": len(fights), "ends": ", ".join(ends)} if len(fights) else None
+    )
 
 
 def growth_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
@@ -409,11 +413,12 @@ CLAIMS: Sequence[Claim] = (
     certificate_claim(
         "The gap is a certificate: F(x) - F* is never above it (Lemma 2).",
         bounds_above,
-        "Our bound takes what the oracle proves of its own minimum (the dual value of Sinkhorn's potentials). The lemma "
-        "as it stands needs an exact oracle, which Sinkhorn is not.",
+        "Our bound takes what the oracle proves of its own minimum (the dual value of Sinkhorn's potentials). The "
+        "lemma as it stands needs an exact oracle, which Sinkhorn is not.",
     ),
     Claim(
-        "The gap is at least as good as the classical surrogate gap, and strictly better for a strictly convex g (2.4).",
+        "The gap is at least as good as the classical surrogate gap, and strictly better for a strictly convex g "
+        "(2.4).",
         classical_numbers,
         lambda numbers: Cases(numbers["better"], numbers["iterates"]),
         "Better at {{ better }} of {{ iterates }} iterates. The classical gap is {{ range }} times ours, "
@@ -452,8 +457,8 @@ CLAIMS: Sequence[Claim] = (
         lambda numbers: Cases(numbers["grown"], numbers["engines"]),
         "The gain grows with {{ grown }} of {{ engines }} engines. CGS with exact steps against "
         "{{ words | join('; against ') }}.",
-        "A linear program over n x n plans grows faster than n^2, a pass of Sinkhorn like n^2; how many steps CGS needs "
-        "depends on the graphs rather than on n.",
+        "A linear program over n x n plans grows faster than n^2, a pass of Sinkhorn like n^2; how many steps CGS "
+        "needs depends on the graphs rather than on n.",
         unless={Verdict.FAILS: "Between these sizes CGS needs more steps, or longer ones, and grows more than CG."},
         when_quick=SMALLER,
     ),
@@ -550,24 +555,20 @@ def table_of(size: Size) -> Table:
 
 
 def in_words(sizes: Sequence[Size]) -> str:
-    """For each size the tightest level that CGS, memory and Newton reached and when, and where the best CG is."""
-    groups = {"CGS": PAPER_CGS, "CGS with memory": ("cgs-memory",), "Newton": ("newton",)}
+    """For each size the tightest level that CGS, memory, Newton and the best CG reached, and when."""
+    groups = {"Newton": ("newton",), "CGS": PAPER_CGS, "CGS with memory": ("cgs-memory",), "the best CG": (*ENGINES,)}
     sentences = []
     for size in sizes:
-        times: dict[float, list[tuple[float, str]]] = {}
-        late = []
-        for name, solvers in groups.items():
-            runs = size.among(solvers)
-            there = [(level, min(m.time_to(level) for m in runs)) for level in TABLE_LEVELS if runs]
-            there = [(level, seconds) for level, seconds in there if seconds < math.inf]
+        parts = []
+        for name, runs in ((name, size.among(solvers)) for name, solvers in groups.items()):
+            times = {level: min((m.time_to(level) for m in runs), default=math.inf) for level in TABLE_LEVELS}
+            there = [level for level in TABLE_LEVELS if times[level] < math.inf]
             if there:
-                times.setdefault(there[-1][0], []).append((there[-1][1], name))
+                parts.append(f"{name} is below {power(there[-1])} after {duration(times[there[-1]])}")
             elif runs:
-                late.append((name, min(runs, key=lambda m: m.levels[-1])))
-        best = min(size.among((*ENGINES,)), key=lambda m: m.levels[-1], default=None)
-        late += [(f"the best CG ({best.label})", best)] if best else []
-        parts = [f"{name} is at {power(m.levels[-1])} after {duration(m.curve['seconds'][-1])}" for name, m in late]
-        sentences.append(text("size", n=size.n, times=sorted(times.items()), parts=parts))
+                best = min(runs, key=lambda m: m.levels[-1])
+                parts.append(f"{name} is at {power(best.levels[-1])} after {duration(best.curve['seconds'][-1])}")
+        sentences.append(f"n = {size.n}, errors as shares of F_0 - F*: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
