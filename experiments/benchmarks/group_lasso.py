@@ -5,7 +5,7 @@ Run: python -m experiments bench group_lasso [-- --sizes 100 500 2000 --entropie
 Noisy clusters as classes, squared Euclidean cost with largest entry 1, uniform weights. Table 1: a time is that of the
 first iterate whose proof, best value minus best bound, is within the level times |F*|. POT's solver proves nothing: its
 row shows the seconds of one run and the true (F - F*)/|F*| of its plan, rounded to exact marginals. Table 2: all run
-the same few outer iterations at the last size and first entropy; memory is the peak that Python allocates beyond the cost.
+the same few outer iterations at the last size and first entropy; memory is the peak that Python allocates.
 """
 
 from __future__ import annotations

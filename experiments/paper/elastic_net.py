@@ -416,6 +416,8 @@ def real_rivals_numbers(evidence: Evidence) -> dict[str, Any] | None:
 
 
 def rough_numbers(evidence: Evidence) -> dict[str, Any] | None:
+    if evidence.race.empty:
+        return None
     seconds = by_draw(evidence.race, "rough seconds")
     rivals = seconds[["cgs-armijo", "cg", "spg", "pqn"]].min(axis=1)
     compared = rivals.notna() & seconds["cgs-open-loop"].notna()
