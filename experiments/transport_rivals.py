@@ -6,6 +6,7 @@ import contextlib
 import math
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -126,7 +127,9 @@ def conditional_gradient_in_child(n: int, seed: int, engine: str, cap: float, to
 
 def child_main(sender: Any, n: int, seed: int, engine: str, cap: float, tol: float) -> None:
     """Sends "ready", a row for each iteration, and how it ended."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the engines' own libraries write there
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, who is interrupted too, ends this process
+    for stream in (1, 2):  # the engines' own libraries write there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     try:
         engine_refusal(engine)  # loads the library before the clock runs
         problem = TransportProblem.of(n, seed, engine=engine)

@@ -30,10 +30,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
 from scipy.optimize import brentq
 
 import condgrad as cg
+from experiments.benchmarks import show
 from experiments.clock import OutOfTime, best_time, capped, clocked, one_thread, quiet
 from experiments.elastic_net_rivals import ProxNewton, Rival, installed_rivals
 from experiments.paper.chapter import Figure, Line, Panel
@@ -175,33 +177,23 @@ def report(problem: ElasticNetProblem, methods: list[str], levels: list[float], 
         f"radius {problem.radius:g}\nF* = {best.value:.10g}, certified to {best.gap / abs(best.value):.0e}; "
         f"multiplier {best.multiplier:.4g}; {np.count_nonzero(best.x)} coefficients are not 0"
     )
-    print(f"  {'milliseconds':20}" + "".join(f"{f'to {level:.0e}':>48}" for level in levels))
-    heads = ("proved", "reached", "ratio", "searched", "ratio")
-    print(
-        f"  {'solver':20}" + "".join(f"{head:>{12 if h == 0 else 9}}" for _ in levels for h, head in enumerate(heads))
-    )
-    rivals = installed_rivals()
-    solvers: dict[str, Callable[..., Row]] = {kind.name: partial(theirs, problem, kind) for kind in rivals}
+    solvers: dict[str, Callable[..., Row]] = {kind.name: partial(theirs, problem, kind) for kind in installed_rivals()}
     solvers |= {name: partial(ours, problem, name) for name in methods}
     rows: list[Row] = []
-    base: dict[float, Row] = {}
-    for name, solve in solvers.items():
-        line = ""
-        for level in levels:
+    for level in levels:
+        times: list[Row] = []
+        for name, solve in solvers.items():
             try:
-                row = solve(level, cap)
+                times.append({"solver": name, **solve(level, cap)})
             except (TypeError, ValueError, RuntimeError) as error:
-                line = f"  left out: {str(error)[:90]}"
-                break
-            base |= {level: row} if name == ProxNewton.name else {}
-            compared = row["proved"] or row["reached"], row["searched"]
-            pairs = zip(compared, ("reached", "searched"), strict=True)
-            ratios = [mine / its if mine and (its := base.get(level, {}).get(key)) else math.nan for mine, key in pairs]
-            times = [math.nan if row[key] is None else 1e3 * row[key] for key in ("proved", "reached", "searched")]
-            cells = (times[0], times[1], ratios[0], times[2], ratios[1])
-            line += "".join(f"{cell:>{12 if c == 0 else 9}.3g}" for c, cell in enumerate(cells)).replace("nan", "  -")
-            rows.append({"data": problem.name, "samples": m, "features": n, "solver": name, "level": level, **row})
-        print(f"  {name:20}{line}", flush=True)
+                print(f"{name} is left out: {str(error)[:90]}")
+        table = pd.DataFrame(times).astype(dict.fromkeys(("proved", "reached", "searched"), float)).set_index("solver")
+        if ProxNewton.name in table.index:
+            table["ratio"] = table["proved"].fillna(table["reached"]) / table.loc[ProxNewton.name, "reached"]
+            table["ratio, searched"] = table["searched"] / table.loc[ProxNewton.name, "searched"]
+        print(f"milliseconds to {level:.0e}")
+        show((table * [1e3, 1e3, 1e3, 1.0, 1.0][: table.shape[1]]).reset_index().to_dict("records"))
+        rows += [{"data": problem.name, "samples": m, "features": n, "level": level, **row} for row in times]
     return rows
 
 

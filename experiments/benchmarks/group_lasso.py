@@ -2,10 +2,10 @@
 
 Run: python -m experiments bench group_lasso [-- --sizes 100 500 2000 --entropies 1e-1 1e-2 1e-3 --cap 60]
 
-Noisy clusters as classes, squared Euclidean cost with largest entry 1, uniform weights. Table 1: a time is that of the
-first iterate whose proof, best value minus best bound, is within the level times |F*|. POT's solver proves nothing: its
-row shows the seconds of one run and the true (F - F*)/|F*| of its plan, rounded to exact marginals. Table 2: all run
-the same few outer iterations at the last size and first entropy; memory is the peak that Python allocates.
+Noisy clusters as classes, squared Euclidean cost with largest entry 1, uniform weights. First table: a time is that of
+the first iterate whose proof, best value minus best bound, is within the level times |F*|. POT's solver proves nothing:
+its row has the seconds of one run and the true (F - F*)/|F*| of its plan, rounded to exact marginals. Second table, at
+the last size and first entropy: the same few outer iterations for all; memory is the peak that Python allocates.
 """
 
 from __future__ import annotations
@@ -14,37 +14,35 @@ import argparse
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numpy as np
-
 import condgrad as cg
-from condgrad.errors import MissingExtra
+from experiments.benchmarks import show
 from experiments.clock import one_thread
+from experiments.paper.curves import first_at
 from experiments.problems import TransportProblem
 from experiments.transport_rivals import pot_groups
 
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
 POT = "POT sinkhorn_l1l2_gl"
+WAYS: dict[str, dict[str, Any]] = {"Newton": {"method": "newton"}, "CGS, exact, memory 5": {"memory": 5}}
 
 
-def gaps_table(problem: TransportProblem, labels: Any, options: argparse.Namespace, head: str) -> float:
-    """Newton, CGS with memory and POT on one problem; returns the best value."""
+def gap_rows(problem: TransportProblem, pot: Callable[[], Any], cap: float) -> tuple[list[dict[str, Any]], float]:
+    """Newton, CGS with memory and POT on one problem; and the best value."""
     stop = cg.stopping.RelativeGap(0.5 * LEVELS[-1], scale=1e-9)
-    ways: dict[str, dict[str, Any]] = {"Newton": {"method": "newton"}, "CGS, exact, memory 5": {"memory": 5}}
-    results = {
-        name: cg.minimize(problem.f, problem.g, stop=stop, time_limit=options.cap, **way) for name, way in ways.items()
-    }
+    results = {name: cg.minimize(problem.f, problem.g, stop=stop, time_limit=cap, **way) for name, way in WAYS.items()}
     best = min(result.value for result in results.values())
+    rows: list[dict[str, Any]] = []
     for name, result in results.items():
-        proofs = result.trace["best_value"] - result.trace["lower_bound"]
-        firsts = [np.flatnonzero(proofs <= level * abs(best)) for level in LEVELS]
-        cells = [f"{result.trace['seconds'][k[0]]:9.2f}" if len(k) else f"{'-':>9}" for k in firsts]
-        print(f"{head}  {name:26}{''.join(cells)}{result.gap / abs(best):9.0e}", flush=True)
-    seconds, plan, _ = pot_groups(problem, labels, options.weight, options.pot_iterations)
+        trace = result.trace
+        proofs = (trace["best_value"] - trace["lower_bound"]) / abs(best)
+        times = {f"to {level:.0e}": first_at(proofs, level, of=trace["seconds"]) for level in LEVELS}
+        rows.append({"solver": name, **times, "in all": result.seconds, "error or proof": result.gap / abs(best)})
+    seconds, plan, _ = pot()
     error = (problem.value(plan) - best) / abs(best)
-    print(f"{head}  {POT:26}{f'{seconds:.2f} s in all':>{9 * len(LEVELS)}}{error:9.0e}", flush=True)
-    return best
+    return [*rows, {"solver": POT, "in all": seconds, "error or proof": error}], best
 
 
 def measured(run: Callable[[], Any]) -> tuple[Any, float, float]:
@@ -59,19 +57,18 @@ def measured(run: Callable[[], Any]) -> tuple[Any, float, float]:
     return result, seconds, peak
 
 
-def iterations_table(problem: TransportProblem, labels: Any, options: argparse.Namespace, best: float) -> None:
-    print(f"\n{'solver':28}{'iterations':>11}{'s/iteration':>13}{'peak MB':>9}{'(F-F*)/|F*|':>13}")
-    steps = options.iterations
-
-    def row(name: str, iterations: int, seconds: float, peak: float, value: float) -> None:
-        print(f"{name:28}{iterations:11}{seconds / iterations:13.3f}{peak:9.0f}{(value - best) / abs(best):13.1e}")
-
+def iteration_rows(problem: TransportProblem, pot: Callable[[], Any], steps: int, best: float) -> list[dict[str, Any]]:
+    found = {}
     for step in ("exact", "armijo", "open-loop"):
-        solve = lambda step=step: cg.minimize(problem.f, problem.g, step=step, tol=1e-12, max_iter=steps)  # noqa: E731
-        result, seconds, peak = measured(solve)
-        row(f"ours, {step}", result.iterations, seconds, peak, result.value)
-    (_, plan, count), seconds, peak = measured(lambda: pot_groups(problem, labels, options.weight, steps))
-    row(POT, count, seconds, peak, problem.value(plan))
+        run = partial(cg.minimize, problem.f, problem.g, step=step, tol=1e-12, max_iter=steps)
+        result, seconds, peak = measured(run)
+        found[f"ours, {step}"] = result.iterations, seconds, peak, result.value
+    (_, plan, count), seconds, peak = measured(pot)
+    found[POT] = count, seconds, peak, problem.value(plan)
+    return [
+        {"solver": name, "iterations": k, "s/iteration": s / k, "peak MB": mb, "error": (value - best) / abs(best)}
+        for name, (k, s, mb, value) in found.items()
+    ]
 
 
 def main() -> None:
@@ -83,22 +80,19 @@ def main() -> None:
     parser.add_argument("--cap", type=float, default=60.0)
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--pot-iterations", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    print(f"{'n':>5}{'entropy':>9}  {'solver':26}" + "".join(f"{level:9.0e}" for level in LEVELS) + f"{'at end':>9}")
-    with one_thread(options.threads):
+    with one_thread():
         for n in options.sizes:
             labels = cg.datasets.make_clusters(n, clusters=options.classes).ys
             for entropy in options.entropies:
                 problem = TransportProblem.with_groups(n, options.classes, entropy, options.weight)
-                best = gaps_table(problem, labels, options, f"{n:5}{entropy:9.0e}")
-                if entropy == options.entropies[0]:
-                    first = problem, labels, best
-        iterations_table(*first[:2], options, first[2])
+                pot = partial(pot_groups, problem, labels, options.weight)
+                rows, best = gap_rows(problem, partial(pot, options.pot_iterations), options.cap)
+                print(f"n = {n}, entropy {entropy:g}")
+                show(rows)
+                if n == options.sizes[-1] and entropy == options.entropies[0]:
+                    show(iteration_rows(problem, partial(pot, options.iterations), options.iterations, best))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MissingExtra as missing:
-        raise SystemExit(str(missing)) from None
+    main()

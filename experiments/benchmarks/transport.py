@@ -4,41 +4,36 @@ Run: python -m experiments bench transport [-- --sizes 100 500 2000 --cap 60 --t
 
 The problem is that of section 3.1 of the paper: noisy clusters, squared Euclidean cost, entropy 1.7e-2, Laplacian
 weight 1e3 on symmetric 10-nearest-neighbour graphs. F* comes from a certified run. A solver's error at a moment is
-(F - F*)/|F*|, F being taken at its plan rounded to exact marginals (outside the clock), best so far.
+(F - F*)/|F*|, F being taken at its plan rounded to exact marginals (outside the clock), best so far. Seconds to each
+level are followed by their ratios to those of POT's gcg with its longest settings.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import condgrad as cg
+from experiments.benchmarks import show
 from experiments.clock import Clock, one_thread
+from experiments.paper.curves import first_at
 from experiments.problems import TransportProblem
 from experiments.transport_rivals import POT_LONG, pot_cg, pot_gcg
 
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
-BASELINE = "POT gcg, long"
-"""Times are given as multiples of this one's, where POT is installed."""
 Moments = tuple[Any, Any]
 """Seconds, and the best F so far, at each moment of a run."""
-Solver = Callable[[TransportProblem, float], Moments]
 
 
-def ours(problem: TransportProblem, cap: float, **options: Any) -> Moments:
+def ours(problem: TransportProblem, cap: float, engine: str = "auto", **options: Any) -> Moments:
     """The trace knows it all."""
-    trace = cg.minimize(problem.f, problem.g, time_limit=cap, **{"tol": 1e-10, **options}).trace
-    return trace["seconds"], trace["best_value"]
-
-
-def over_linear_programs(problem: TransportProblem, cap: float, engine: str) -> Moments:
     weights = problem.polytope.a
     g = cg.simple.Entropy(problem.g.weight, on=cg.sets.Transport(weights, weights, engine=engine))
-    trace = cg.minimize(problem.f, g, method="cg", time_limit=cap, tol=1e-9).trace
+    trace = cg.minimize(problem.f, g, time_limit=cap, tol=1e-10, **options).trace
     return trace["seconds"], trace["best_value"]
 
 
@@ -47,42 +42,39 @@ def watched(run: Callable[..., tuple[Clock, bool]], problem: TransportProblem, c
     return clock.seconds, np.minimum.accumulate(clock.values)
 
 
-def solvers(skip_lp: bool) -> Mapping[str, Solver]:
-    engines = () if skip_lp else ("emd", "highs", "cvxopt", "mosek")
-    return {
-        BASELINE: partial(watched, pot_gcg, **POT_LONG),
-        "POT gcg, defaults": partial(watched, pot_gcg),
-        "POT cg": partial(watched, pot_cg),
-        "Newton": partial(ours, method="newton"),
-        "CGS exact, memory 5": partial(ours, memory=5),
-        "CGS exact": ours,
-        "CGS Armijo": partial(ours, step="armijo"),
-        "CGS 2/(k+2)": partial(ours, step="open-loop"),
-        "CGS short": partial(ours, step="short"),
-        **{f"CG exact, {engine}": partial(over_linear_programs, engine=engine) for engine in engines},
-    }
+SOLVERS: dict[str, Callable[[TransportProblem, float], Moments]] = {
+    "POT gcg, long": partial(watched, pot_gcg, **POT_LONG),
+    "POT gcg, defaults": partial(watched, pot_gcg),
+    "POT cg": partial(watched, pot_cg),
+    "Newton": partial(ours, method="newton"),
+    "CGS exact, memory 5": partial(ours, memory=5),
+    "CGS exact": ours,
+    "CGS Armijo": partial(ours, step="armijo"),
+    "CGS 2/(k+2)": partial(ours, step="open-loop"),
+    "CGS short": partial(ours, step="short"),
+    **{f"CG, {engine}": partial(ours, method="cg", engine=engine) for engine in ("emd", "highs", "cvxopt", "mosek")},
+}
 
 
-def report(problem: TransportProblem, cap: float, skip_lp: bool) -> None:
+def report(problem: TransportProblem, cap: float, *, skip_lp: bool) -> None:
     reference = cg.minimize(problem.f, problem.g, method="newton", tol=1e-11)
     optimum = reference.value
-    print(f"\nn = {len(problem.cost)}; F* = {optimum:.10f}, certified to {reference.gap:.1e}")
-    heads = "".join(f"{f'to {level:.0e}':>10}" for level in LEVELS)
-    print(f"{'solver':22}{heads}{'best':>10}   time / POT long")
-    baseline = [np.nan] * len(LEVELS)
-    for name, solver in solvers(skip_lp).items():
+    print(f"n = {len(problem.cost)}; F* = {optimum:.10f}, certified to {reference.gap:.1e}")
+    rows: list[dict[str, Any]] = []
+    for name, solver in SOLVERS.items():
+        if skip_lp and name.startswith("CG,"):
+            continue
         try:
             seconds, values = solver(problem, cap)
         except ImportError as error:
-            print(f"{name:22} {error}")
+            print(f"{name}: {error}")
             continue
         errors = (np.asarray(values) - optimum) / abs(optimum)
-        there = [np.flatnonzero(errors <= level) for level in LEVELS]
-        times = [float(seconds[first[0]]) if len(first) else np.nan for first in there]
-        baseline = times if name == BASELINE else baseline
-        cells = "".join(f"{f'{t:.2f}':>10}" for t in times)
-        ratios = " ".join(f"{t / b:4.2f}" for t, b in zip(times, baseline, strict=True))
-        print(f"{name:22}{cells}{errors[-1]:10.0e}   {ratios}".replace("nan", "  -"), flush=True)
+        times = {f"to {level:.0e}": first_at(errors, level, of=seconds) for level in LEVELS}
+        base = next((row for row in rows if row["solver"] == "POT gcg, long"), {})
+        ratios = {f"/ POT {key}": times[key] / base[key] for key in times if base.get(key, np.inf) < np.inf}
+        rows.append({"solver": name, **times, "best": errors[-1], **ratios})
+    show(rows)
 
 
 def main() -> None:
@@ -96,7 +88,8 @@ def main() -> None:
     options = parser.parse_args()
     with one_thread(options.threads):
         for n in options.sizes:
-            report(TransportProblem.of(n, options.seed, normalized=not options.raw), options.cap, options.skip_lp)
+            problem = TransportProblem.of(n, options.seed, normalized=not options.raw)
+            report(problem, options.cap, skip_lp=options.skip_lp)
 
 
 if __name__ == "__main__":

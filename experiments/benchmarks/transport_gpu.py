@@ -14,9 +14,11 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from experiments.benchmarks import show
 from experiments.paper.chapter import Figure, Line, Panel
 from experiments.paper.drawing import draw
 from experiments.problems import ENTROPY, WEIGHT
@@ -41,14 +43,6 @@ def timed(run: Callable[[], Any], device: str) -> tuple[Any, float, float]:
     return result, seconds, torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else float("nan")
 
 
-def row(n: int, kind: str, status: str, accuracy: float, steps: tuple[int, int], cost: Any) -> dict[str, Any]:
-    """A row of the table, printed; `steps` are iterations and products, `cost` seconds and gigabytes."""
-    numbers = f"{accuracy:10.1e}{steps[0]:11}{steps[1]:10}{cost[0]:9.2f}{cost[1]:7.1f}"
-    print(f"{n:7} {kind:22}{status:>12}{numbers}", flush=True)
-    found = {"n": n, "kind": kind, "status": status, "accuracy": accuracy}
-    return found | {"iterations": steps[0], "products": steps[1], "seconds": cost[0], "gigabytes": cost[1]}
-
-
 def measured(n: int, device: str, *, warm: bool) -> list[dict[str, Any]]:
     """A row for each problem and solver."""
     import torch
@@ -68,9 +62,10 @@ def measured(n: int, device: str, *, warm: bool) -> list[dict[str, Any]]:
         options: dict[str, Any] = {"entropy": ENTROPY, "regularizers": terms, "method": "newton", "tol": 1e-10}
         if not warm:
             cg.transport.solve(C, **options)  # the first run pays for loading kernels
-        result, *cost = timed(lambda: cg.transport.solve(C, **options), device)  # noqa: B023
-        steps = result.iterations, int(result.trace["inner_iterations"][-1])
-        rows.append(row(n, kind, str(result.status), result.gap / abs(result.value), steps, cost))
+        result, seconds, gigabytes = timed(partial(cg.transport.solve, C, **options), device)
+        row = {"n": n, "kind": kind, "status": str(result.status), "accuracy": result.gap / abs(result.value)}
+        row |= {"iterations": result.iterations, "products": int(result.trace["inner_iterations"][-1])}
+        rows.append({**row, "seconds": seconds, "gigabytes": gigabytes})
         del result
     return rows + [each for name in ("sinkhorn_log", "sinkhorn") for each in pot(C, device, name)]
 
@@ -83,9 +78,10 @@ def pot(C: Any, device: str, method: str) -> list[dict[str, Any]]:
     n = C.shape[0]
     a = C.new_full((n,), 1.0 / n)
     options: dict[str, Any] = {"method": method, "numItermax": 20_000, "stopThr": 1e-9, "log": True, "warn": False}
-    (plan, log), *cost = timed(lambda: ot.sinkhorn(a, a, C, ENTROPY, **options), device)
+    (plan, log), seconds, gigabytes = timed(partial(ot.sinkhorn, a, a, C, ENTROPY, **options), device)
     error = float((plan.sum(1) - a).abs().sum() + (plan.sum(0) - a).abs().sum())
-    return [row(n, f"POT {method}", "", error, (int(log["niter"]), 0), cost)]
+    row = {"n": n, "kind": f"POT {method}", "accuracy": error, "iterations": int(log["niter"])}
+    return [{**row, "seconds": seconds, "gigabytes": gigabytes}]
 
 
 def draw_table(rows: list[dict[str, Any]], title: str, folder: Path) -> None:
@@ -117,12 +113,12 @@ def main() -> None:
     import torch
 
     title = f"{torch.cuda.get_device_name() if options.device == 'cuda' else 'CPU'}, float64, tol 1e-10"
-    columns = f"{'status':>12}{'accuracy':>10}{'iterations':>11}{'products':>10}{'seconds':>9}{'GB':>7}"
-    print(f"{title}\n{'n':>7} {'problem':22}{columns}")
+    print(title)
     rows: list[dict[str, Any]] = []
     options.out.mkdir(parents=True, exist_ok=True)
     for n in options.sizes:
         rows += measured(n, options.device, warm=bool(rows))
+        show(rows)
         (options.out / "transport_gpu.json").write_text(json.dumps({"title": title, "rows": rows}, indent=1))
     draw_table(rows, title, options.out)
 

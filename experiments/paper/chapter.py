@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.paper.claims import JudgedClaim
-from experiments.paper.curves import Numbers
+from experiments.paper.curves import Numbers, thinned
 
 NOT_MEASURED = "not measured"
 
@@ -63,9 +63,9 @@ RANK = {solver: place for place, solver in enumerate(STYLES)}
 
 
 class Line:
-    """A line of a panel; `low` and `high` bound its spread where there are several draws. What is not finite is a gap.
+    """A line of a panel, thinned to what can be seen; what is not finite is a gap.
 
-    `solver` is a key of STYLES; `label` stands instead of the solver's own.
+    `solver` is a key of STYLES; `label` stands instead of its own. `low` and `high` bound the spread of several draws.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class Line:
     ) -> None:
         self.solver, self.style = solver, STYLES[solver]
         self.label = label or self.style.label
-        self.x, self.y, self.low, self.high = (_with_gaps(values) for values in (x, y, low, high))
+        columns = [_with_gaps(values) for values in (x, y, low, high)]
+        self.x, self.y, self.low, self.high = (column[thinned(len(column))] for column in columns)
         lengths = [len(values) for values in (self.x, self.y, self.low, self.high)]
         if lengths[0] != lengths[1] or lengths[2] != lengths[3] or lengths[2] not in (0, lengths[0]):
             raise ValueError(

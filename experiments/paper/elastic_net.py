@@ -194,7 +194,8 @@ class ElasticNetExperiment:
         warning = f"Not the paper's data: {', '.join(replaced)}; see the notes. " if len(replaced) else ""
         missing = text("stand_in_claim") if len(race) and race["stand_in"].all() else text("missing_claim")
         evidence = Evidence(race[~race["stand_in"]], sweep)
-        notes = [text(f"{block}_note") for block in ("rule", "iteration", "time", "choice", "regimes")]
+        notes = [text(f"{block}_note") for block in ("rule", "iteration", "time", "choice")]
+        notes += [text("regimes_note")] if len(sweep) else []
         cut = race[race["status"] == "TIME_LIMIT"]
         if len(cut):
             notes.append(text("limit_note", caps=sorted(race["time_limit"].unique()), names=cut["label"].unique()))

@@ -52,8 +52,10 @@
   }
   for (const button of all("#show-all")) button.onclick = () => show(all("[data-key]"), true);
 
+  // storage may be forbidden for a page from disk: then the choice lasts as long as the page
+  const storage = (() => { try { return localStorage; } catch { return {}; } })();
   function setTheme(theme) {
-    root.dataset.theme = theme;
+    root.dataset.theme = storage.condgradTheme = theme;
     all("[data-theme-choice]").forEach((button) => press(button, button.dataset.themeChoice === theme));
   }
   for (const button of all("[data-theme-choice]")) button.onclick = () => setTheme(button.dataset.themeChoice);
@@ -70,6 +72,6 @@
   addEventListener("afterprint", () => setPrinting(false));
 
   if (matchMedia("(max-width: 68rem)").matches) all("details.solvers").forEach((details) => details.removeAttribute("open"));
-  setTheme("auto");
+  setTheme(storage.condgradTheme ?? "auto");
   Promise.all(plots().map(draw)).then(() => { root.dataset.drawn = "true"; });
 })();

@@ -83,7 +83,7 @@ def run_paper(
         chapters.append(chapter)
         failures += failed
     pictures = [path for chapter in chapters for figure in chapter.figures for path in draw(figure, out)]
-    facts = {
+    facts: dict[str, Any] = {
         "command": command,
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         "quick": scale.quick,
@@ -95,7 +95,8 @@ def run_paper(
     write_whole(out / "results.json", json_text(results))
     page = out / "report.html"
     # the page comes last, so that where it is new, all is
-    write_whole(page, render(chapters, title=TITLE, facts=facts, machine={**store.machine, **versions()}))
+    scale_words = {"quick": "yes" if scale.quick else "no", "seeds": ", ".join(map(str, facts["seeds"]))}
+    write_whole(page, render(chapters, title=TITLE, facts=facts | scale_words, machine={**store.machine, **versions()}))
     return PaperOutcome(chapters, strict_json(results), page, pictures, failures)
 
 

@@ -22,7 +22,7 @@ import condgrad as cg
 from experiments.clock import one_thread
 from experiments.paper.chapter import Chapter, Figure, Line, Panel, Table
 from experiments.paper.claims import Cases, Claim, certificate_claim
-from experiments.paper.curves import Curve, Numbers, Scale, Task, best_known, thinned
+from experiments.paper.curves import Curve, Scale, Task, best_known
 from experiments.paper.wording import prose, span
 from experiments.problems import TransportProblem
 from experiments.transport_rivals import COLUMNS
@@ -372,31 +372,25 @@ def theory_figure(runs: pd.DataFrame) -> Figure:
 
 
 def _power_panel(name: str, runs: pd.DataFrame) -> Panel:
-    lines = [_line(run.solver, run.k + 1.0, run.h, run.known) for run in runs.itertuples()]
+    lines = [Line(run.solver, run.k[run.known] + 1.0, run.h[run.known]) for run in runs.itertuples()]
     longest = max(runs.itertuples(), key=lambda run: len(run.k), default=None)
     if longest is not None:
-        k, always = longest.k + 1.0, longest.k >= 0.0
-        lines.append(_line("bound", k, longest.bound, always))
+        k = longest.k + 1.0
+        lines.append(Line("bound", k, longest.bound))
         if name == "corner":
-            lines.append(_line("least", k, 0.5 / k - 0.5 / longest.n, always, "the least that k + 1 entries allow"))
+            lines.append(Line("least", k, 0.5 / k - 0.5 / longest.n, label="the least that k + 1 entries allow"))
     return Panel(KINDS[name].title, "iteration k + 1", "F(x_k) - F*", lines, log_x=True)
 
 
 def _linear_panel(name: str, runs: pd.DataFrame) -> Panel:
     shown = list(runs[runs["step"].isin(LINEAR_STEPS)].itertuples())
-    lines = [_line(run.solver, run.k, run.h, run.known) for run in shown]
+    lines = [Line(run.solver, run.k[run.known], run.h[run.known]) for run in shown]
     longest = max(shown, key=lambda run: run.known.sum(), default=None)
     if longest is not None:
         bound = longest.h[0] * longest.contraction**longest.k
-        lines.append(_line("linear-bound", longest.k, bound, bound > longest.h[longest.known].min(initial=math.inf)))
+        above = bound > longest.h[longest.known].min(initial=math.inf)
+        lines.append(Line("linear-bound", longest.k[above], bound[above]))
     return Panel(f"{name}: the linear rate", "iteration k", "F(x_k) - F*", lines)
-
-
-def _line(style: str, x: Numbers, y: Numbers, where: Any, label: str = "") -> Line:
-    """The points that are known, thinned."""
-    shown = np.flatnonzero(where)
-    shown = shown[thinned(len(shown))]
-    return Line(style, x[shown], y[shown], label=label)
 
 
 def bound_table(runs: pd.DataFrame) -> Table:

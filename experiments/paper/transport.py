@@ -16,7 +16,7 @@ from condgrad.errors import MissingExtra, require_extra
 from experiments.clock import one_thread
 from experiments.paper.chapter import SOLVERS, Chapter, Figure, Line, Panel, Table
 from experiments.paper.claims import Cases, Claim, Verdict, certificate_claim
-from experiments.paper.curves import Curve, Numbers, Scale, Task, best_known, first_at, thinned
+from experiments.paper.curves import Curve, Numbers, Scale, Task, best_known, first_at
 from experiments.paper.wording import count, duration, ending, factor, power, prose, span
 from experiments.problems import ENTROPY, NEIGHBORS, WEIGHT, TransportProblem
 from experiments.transport_rivals import (
@@ -519,8 +519,7 @@ def _row(size: Size, y: Callable[[Size, Measured], Numbers], y_label: str, *, lo
         lines = []
         for solver, m in size.runs.items():
             x = m.curve["seconds"] if against == "time" else m.curve["iteration"] + 1.0
-            shown = thinned(len(x))
-            lines.append(Line(solver, x[shown], y(size, m)[shown]))
+            lines.append(Line(solver, x, y(size, m)))
         title = f"n = {size.n}, against {against}"
         panels.append(Panel(title, label, y_label, lines, log_x=True, log_y=log_y, level=level))
     return panels
