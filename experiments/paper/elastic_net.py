@@ -249,7 +249,8 @@ def microarray_draws(seeds: int, grid: Grid = GRID, patience: float = 8.0) -> li
 def runs_of(curves: Sequence[Curve]) -> pd.DataFrame:
     """A row for each run that has points: its facts, and when its residual first met each of the two levels."""
     rows = []
-    for curve in sorted(curves, key=lambda curve: list(SOLVERS).index(curve.solver)):
+    order = [*dict.fromkeys(curve.problem for curve in curves), *SOLVERS]
+    for curve in sorted(curves, key=lambda curve: (order.index(curve.problem), order.index(curve.solver))):
         residual = curve["residual"]
         if not residual.size:
             continue

@@ -72,7 +72,7 @@ def error_sentence(error: BaseException) -> str:
 def environment() -> jinja2.Environment:
     """The templates beside this file; the page escapes what it shows, so prose need not."""
     loader = jinja2.PackageLoader("experiments.paper", ".")
-    escape = jinja2.select_autoescape(["html"])
+    escape = jinja2.select_autoescape(["html"], default_for_string=False)
     found = jinja2.Environment(loader=loader, autoescape=escape, undefined=jinja2.StrictUndefined)
     filters = (duration, count, factor, power, takes, span, of_samples, ending)
     found.filters |= {function.__name__: function for function in filters}

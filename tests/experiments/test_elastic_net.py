@@ -336,6 +336,7 @@ def test_the_chapter_of_a_real_run() -> None:
     assert titles == [["small, 40 x 60"] * 2, ["tall, 120 x 20"] * 2]
     assert {line.solver for line in chapter.figures[0].legend} == set(METHODS)
     assert [len(table.rows) for table in chapter.tables] == [2 * len(METHODS), 4]
+    assert [row[0] for row in chapter.tables[0].rows] == ["small"] * len(METHODS) + ["tall"] * len(METHODS)
     assert U not in [claim.verdict for claim in chapter.claims]
 
 
