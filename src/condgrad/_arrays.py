@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -352,6 +351,20 @@ def squared_rows(K: Matrix) -> Array:
     return namespace(K).vecdot(double(K), double(K))
 
 
+def norms_of_columns(K: Matrix) -> Array:
+    """The norms of the columns, in float64; sizes whose squares overflow are no obstacle."""
+    largest = max(float(K.max()), -float(K.min())) or 1.0
+    if scipy.sparse.issparse(K):
+        scaled = K.astype(np.float64) / largest
+        return largest * np.sqrt(np.asarray(scaled.power(2).sum(axis=0), dtype=np.float64).reshape(-1))
+    if type(K) is np.ndarray:
+        if 1e-100 < largest < 1e100:
+            return np.sqrt(np.einsum("ij,ij->j", K, K, dtype=np.float64))
+        return largest * np.linalg.norm(double(K) / largest, axis=0)
+    xp = namespace(K)
+    return largest * xp.linalg.vector_norm(double(K) / largest, axis=0)
+
+
 def solve_triangular(factor: Array, b: Array) -> Array:
     """The solution of a lower triangular system for one right-hand side."""
     if type(factor) is np.ndarray:
@@ -384,16 +397,3 @@ def steepest_indices(g: Array, x: Array, size: int) -> Array:
 def selected_columns(K: Matrix, index: Array) -> Matrix:
     """Some columns, in float64."""
     return double(K[:, index]) if not scipy.sparse.issparse(K) else K[:, index].astype(np.float64, copy=False)
-
-
-def free_memory(x: Array) -> float:
-    """Bytes that are free where x lives, infinite where nobody can tell."""
-    if is_torch(x) and x.device.type == "cuda":
-        import torch
-
-        unused = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
-        return float(torch.cuda.mem_get_info(x.device)[0] + unused)
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return math.inf

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
+from rich.console import Console
 
 from condgrad.cli.app import app
+from condgrad.errors import install_command
 from tests.cli.conftest import Command
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+IN_A_CLONE = ["paper", "bench"]
 
 
 def test_all_commands_are_there() -> None:
-    assert COMMANDS == ["transport", "recolor", "fit", "predict", "paper", "bench", "doctor"]
+    assert ["transport", "recolor", "fit", "predict", "doctor", *IN_A_CLONE] == COMMANDS
 
 
 @pytest.mark.parametrize("width", ["80", "120"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in IN_A_CLONE])
 def test_help_shows_examples_and_fits(
     command: str, width: str, condgrad_here: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,7 +49,7 @@ def test_help_of_the_whole_names_the_commands_and_exit_codes(condgrad: Command) 
     assert "Exit codes: 0 certified, 2 bad input, 3 not converged" in ended.stdout
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, ""])
+@pytest.mark.parametrize("command", [*(name for name in COMMANDS if name not in IN_A_CLONE), ""])
 def test_an_unknown_option_is_bad_input(command: str, condgrad_here: Command) -> None:
     ended = condgrad_here(*filter(None, [command]), "--no-such-option")
     assert ended.code == 2
@@ -68,4 +75,60 @@ def test_without_typer_one_sentence_says_what_to_install(tmp_path: Path) -> None
     program = "import sys; sys.modules['typer'] = None; from condgrad.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "condgrad: the command line needs typer: pip install 'condgrad[cli]'\n"
+    assert done.stderr == f"condgrad: the command line needs typer: {install_command('cli')}\n"
+
+
+class Installed:
+    """What pip or uv left behind of an installation."""
+
+    def __init__(self, origin: dict[str, Any] | None, installer: str = "pip") -> None:
+        self.files = {"direct_url.json": None if origin is None else json.dumps(origin), "INSTALLER": installer + "\n"}
+
+    def read_text(self, name: str) -> str | None:
+        return self.files[name]
+
+
+def test_the_advice_installs_from_where_the_package_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = {"url": tmp_path.as_uri(), "dir_info": {}}
+    origins: list[tuple[dict[str, Any] | None, str]] = [
+        (None, "'condgrad[plot]'"),
+        (folder, f"'{tmp_path}[plot]'"),
+        (folder | {"dir_info": {"editable": True}}, f"-e '{tmp_path}[plot]'"),
+        (folder | {"url": "file:///gone"}, "'.[plot]' in the folder of condgrad's sources"),
+        (
+            {"url": "https://example.org/condgrad.git", "vcs_info": {"vcs": "git", "commit_id": "0"}},
+            "'condgrad[plot] @ git+https://example.org/condgrad.git'",
+        ),
+        (
+            {"url": "https://example.org/condgrad.whl", "archive_info": {}},
+            "'condgrad[plot] @ https://example.org/condgrad.whl'",
+        ),
+    ]
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    for origin, requirement in origins:
+        monkeypatch.setattr("importlib.metadata.distribution", lambda _, origin=origin: Installed(origin))
+        assert install_command("plot") == f"pip install {requirement}"
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed(None, "uv"))
+    assert install_command("plot") == f"uv pip install --python {sys.executable} 'condgrad[plot]'"
+    # the pip of another Python would install where nobody looks
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed(None))
+    assert install_command("plot") == f"{sys.executable} -m pip install 'condgrad[plot]'"
+
+
+def test_long_commands_show_their_progress_on_a_terminal(
+    condgrad_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing where standard error is no terminal."""
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    np.save(tmp_path / "x.npy", X)
+    Image.fromarray((50 * np.abs(X)).astype(np.uint8)[..., None].repeat(3, axis=2)).save(tmp_path / "i.png")
+    commands = {
+        "fit": ("fit", "x.npy", "--target", 0),
+        "iteration": ("transport", "x.npy", "x.npy", "--laplacian", 1),
+        "gap": ("recolor", "i.png", "i.png", "--samples", 20),
+    }
+    assert [condgrad_here(*command).stderr for command in commands.values()] == ["", "", ""]
+    monkeypatch.setattr("condgrad.cli.report.errors", Console(stderr=True, force_terminal=True))
+    for word, command in commands.items():
+        assert word in condgrad_here(*command).stderr

@@ -12,15 +12,16 @@ from typing import Any
 
 import cvxpy
 import numpy as np
+import pandas
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import ElasticNet
 
-from condgrad.cli.fit_picture import apart
-from condgrad.cli.model_file import KINDS, SQUARES, Model, from_json
+from condgrad.cli.files import read_table
+from condgrad.cli.model import NUMBERS as SQUARES
+from condgrad.cli.model import Model, read_model
+from condgrad.linear_model.path import ESTIMATORS
 from tests.cli.conftest import Command
 from tests.linear_model import judge, loss_of
 
@@ -64,11 +65,11 @@ def certificate(folder: Path) -> Any:
 
 
 def model_in(folder: Path) -> Model:
-    return from_json((folder / "model.json").read_bytes(), source="model.json")
+    return read_model((folder / "model.json").read_bytes(), source="model.json")
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(ESTIMATORS))
 def test_coefficients_in_the_units_of_the_data(
     kind: str, intercept: bool, tmp_path: Path, condgrad_here: Command
 ) -> None:
@@ -89,7 +90,7 @@ def test_coefficients_in_the_units_of_the_data(
     # the judge's own columns, so that its numbers are of one size; coefficients are compared in the data's units
     scores = (X / scale) @ coef + (b if intercept else 0.0)
     signs = numbers if kind == SQUARES else np.where(y == "yes", 1.0, -1.0)
-    objective = weights @ loss_of(KINDS[kind], scores, signs) + 0.7 * cvxpy.sum_squares(coef)
+    objective = weights @ loss_of(ESTIMATORS[kind], scores, signs) + 0.7 * cvxpy.sum_squares(coef)
     best = cvxpy.Problem(cvxpy.Minimize(objective), [cvxpy.norm1(coef) <= 1.2])
     best.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     out = tmp_path / "condgrad-fit"
@@ -123,7 +124,7 @@ def test_columns_as_they_are(tmp_path: Path, condgrad_here: Command) -> None:
     X, y, _ = data()
     X = X / [10.0, 2e4, 1.0, 1e-3, 1.0]
     assert condgrad_here("fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--no-standardize").code == 0
-    best = judge(KINDS[SQUARES], X, y, radius=1.2, ridge=0.7)
+    best = judge(ESTIMATORS[SQUARES], X, y, radius=1.2, ridge=0.7)
     np.testing.assert_allclose(plain(coefficients(tmp_path / "condgrad-fit")), best.coef, atol=1e-3)
 
 
@@ -177,8 +178,7 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
 
     said = condgrad_here("predict", out / "model.json", file, "--out", "new/answers.csv", "--json")
     assert said.code == 0
-    model = model_in(out)
-    estimator, seen = model.estimator(), (X - model.center) / np.array(model.scale)
+    estimator, seen = model_in(out).predictor(read_table(file))
     with (tmp_path / "new" / "answers.csv").open(newline="") as stream:
         answers = list(csv.DictReader(stream))
     assert [row["prediction"] for row in answers] == estimator.predict(seen).tolist()
@@ -194,7 +194,7 @@ def test_the_same_seed_gives_the_same_files(tmp_path: Path, condgrad_here: Comma
     for out in ("a", "b"):
         ended = condgrad_here("fit", file, "--target", "y", "--radius", 2, "--folds", 3, "--seed", 5, "--out", out)
         assert ended.code == 0
-    assert "ridge      3.6  (chosen by cross-validated squared error, 3 folds)" in ended.stdout
+    assert "ridge      3.6 (chosen by cross-validated squared error, 3 folds)" in ended.stdout
     for name in FILES:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -213,7 +213,7 @@ def test_files_of_arrays_give_the_same_model(tmp_path: Path, condgrad_here: Comm
         assert ended.code == 0, ended.stderr
         assert condgrad_here("predict", f"{name}.out/model.json", name, "--out", f"{name}.csv").code == 0
         model = model_in(tmp_path / f"{name}.out")
-        answers = np.loadtxt(tmp_path / f"{name}.csv", skiprows=1)
+        answers = np.loadtxt(tmp_path / f"{name}.csv", skiprows=1, delimiter=",", usecols=1)
         found.append(np.concatenate([model.plain_coef[0] * X.std(axis=0), model.plain_intercept, answers]))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found[2], found[0], rtol=1e-4, atol=1e-6)
@@ -242,8 +242,8 @@ def test_an_unfinished_fit_says_so_and_ends_with_3(tmp_path: Path, condgrad_here
     assert not facts["certified"]
     (proof,) = facts["problems"]
     assert proof["class"] == 1
-    words = f"Not converged: the relative gap is certified at {proof['relative_gap']:.2g}, 1e-06 was asked for"
-    assert ended.stderr.startswith(f"condgrad: {words}; raise --max-iter")
+    words = f"Not converged: gap / scale of F is certified at {proof['relative_gap']:.2g}, 1e-06 was asked for"
+    assert ended.stderr == f"condgrad: {words}\n"
     report = (tmp_path / "condgrad-fit" / "report.txt").read_text()
     assert words in " ".join(report.split())
     assert "has the same solution" not in report  # only a proof may say so
@@ -254,22 +254,24 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "empty": ("", (), "is empty"),
     "blank": (" \n\n", (), "is empty"),
     "garbage": (bytes(range(256)), (), "holds binary data"),
-    "ragged": ("a,b,y\n1,2,no\n1,2\n", (), "line 3 has 2 cells where the header has 3"),
-    "one row": ("a,b,y\n1,2,no\n", (), "has one row"),
+    "ragged": ("a,b,y\n1,2,no\n1,2\n", (), "line 3: the target 'y' is missing"),
+    "one row": ("a,b,y\n1,2,no\n", (), "has too few rows, 1: a fit needs two"),
     "missing cell": (TABLE.replace("3,5", "3,"), (), "line 4, column 'b': the cell holds no number"),
     "missing target": (TABLE.replace("1,yes", "1,"), (), "line 3: the target 'y' is missing"),
     "text": (TABLE.replace("a,b", "a,c").replace("1,2", "x,2"), (), "line 2, column 'a': 'x' is not a number"),
-    "text column": ("a,who,y\n1,x,0\n2,y,1\n3,z,0\n4,w,1\n", (), "column 'who' holds text.*--drop who"),
+    "text column": (
+        "a,who,y\n1,x,0\n2,y,1\n3,z,0\n4,w,1\n",
+        (),
+        "line 2, column 'who': 'x' is not a number.*--drop who",
+    ),
     "infinite": (TABLE.replace("3,5", "inf,5"), (), "line 4, column 'a': inf is not a finite number"),
     "huge": (TABLE.replace("3,5", "1e308,5"), (), "column 'a' reaches 1e\\+308"),
-    "huge and raw": (TABLE.replace("3,5", "1e30,5"), ("--no-standardize",), "reaches 1e\\+30.*leave out --no-stand"),
-    "huge target": ("a,y\n1,1e308\n2,5.5\n3,7.1\n", (), "the target 'y' reaches 1e\\+308"),
-    "one class": (TABLE.replace("yes", "no"), (), "the target 'y' is 'no' in all rows"),
+    "huge target": ("a,y\n1,1e308\n2,5.5\n3,7.1\n", (), "column 'y' reaches 1e\\+308"),
+    "one class": (TABLE.replace("yes", "no"), (), "the target 'y' is no in all rows"),
     "one number": ("a,y\n1,0.5\n2,0.5\n3,0.5\n", (), "the target 'y' is 0.5 in all rows"),
-    "all distinct": ("a,y\n1,p\n2,q\n3,r\n", (), "another label in each row"),
-    "a rare class": (TABLE + "7,7,maybe\n", (), "class 'maybe' has one row"),
-    "folds": (TABLE, ("--folds", 4), "--folds 4: class 'no' has 3 rows"),
-    "one fold": (TABLE, ("--folds", 1), "--folds must be >= 2, got 1"),
+    "all distinct": ("a,y\n1,p\n2,q\n3,r\n", (), "class 'p' has 1 row, too few for 2 folds"),
+    "a rare class": (TABLE + "7,7,maybe\n", (), "class 'maybe' has 1 row, too few for 2 folds: leave it out"),
+    "folds": (TABLE, ("--folds", 4), "class 'no' has 3 rows, too few for 4 folds: take at most 3"),
     "no such target": (TABLE.replace("b,y", "b,why"), ("--target", "wyh"), "did you mean 'why'"),
     "no such drop": (TABLE, ("--drop", "zz"), "--drop zz: .* has no column 'zz'; it has 'a', 'b', 'y'"),
     "dropped target": (TABLE, ("--drop", "y"), "--drop y: this column is the target"),
@@ -280,7 +282,7 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "radius": (TABLE, ("--radius", -1), "--radius must be finite and >= 0, got -1"),
     "ridge": (TABLE, ("--ridge", 0), "--ridge must be finite and > 0, got 0"),
     "tol": (TABLE, ("--tol", "nan"), "--tol must be finite"),
-    "max-iter": (TABLE, ("--max-iter", 0), "--max-iter must be >= 1, got 0"),
+    "loss": (TABLE, ("--loss", "hinge"), "--loss must be one of logistic, least-squares, squared-hinge, got 'hinge'"),
 }
 
 
@@ -335,11 +337,11 @@ def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command)
     (tmp_path / "fine.json").write_text(json.dumps(fields))
     (tmp_path / "garbage.json").write_text("{}")
     cases = {
-        (model, "lacks.csv"): "lacks.csv lacks the column 'b' that the model needs",
+        (model, "lacks.csv"): "lacks.csv lacks 'b', which the model needs",
         ("fine.json", "huge.csv"): "huge.csv holds numbers too large for the model",
         (model, "nowhere.csv"): "nowhere.csv does not exist",
-        ("garbage.json", "data.csv"): "the field 'format' is missing",
-        ("data.csv", "data.csv"): "not the JSON of a model",
+        ("garbage.json", "data.csv"): "format: Field required",
+        ("data.csv", "data.csv"): "Invalid JSON",
         (model, "data.csv", "--out", "data.csv"): "--out data.csv would overwrite data.csv",
         (model, "data.csv", "--out", "condgrad-fit"): "is a folder: give a file",
     }
@@ -350,26 +352,59 @@ def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command)
         assert sentence in ended.stderr
         assert sorted(tmp_path.rglob("*")) == before
     assert condgrad_here("predict", model, "data.csv").code == 0
-    assert (tmp_path / "predictions.csv").read_text().startswith("prediction,decision value of yes\n")
+    assert (tmp_path / "predictions.csv").read_text().startswith(",prediction,decision value of yes\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--no-intercept",), ("--no-standardize",)])
+def test_columns_of_zeros_and_of_ones(options: tuple[str, ...], tmp_path: Path, condgrad_here: Command) -> None:
+    """Neither divides by 0; a column of ones is a constant where there is none."""
+    X, y, _ = data()
+    columns = [X[:, 0], np.zeros(len(y)), np.ones(len(y))]
+    write_table(tmp_path / "data.csv", ["a", "zeros", "ones", "y"], [*columns, y])
+    ended = condgrad_here("fit", "data.csv", "--target", "y", "--radius", 50, "--ridge", 0.1, *options)
+    assert (ended.code, ended.stderr) == (0, "")
+    found = {row["feature"]: float(row["coefficient"]) for row in coefficients(tmp_path / "condgrad-fit")}
+    assert found["zeros"] == 0.0
+    assert (found["ones"] == 0.0) is ("--no-intercept" not in options)
+
+
+def test_all_coefficients_are_shown_where_one_would_be_left(tmp_path: Path, condgrad_here: Command) -> None:
+    """Ten are shown, eleven too, and of twelve ten and a note on two."""
+    rng = np.random.default_rng(7)
+    for features, left in ((11, None), (12, 2)):
+        X = rng.standard_normal((60, features))
+        write_table(tmp_path / "data.csv", [*(f"x{k}" for k in range(features)), "y"], [*X.T, X.sum(axis=1)])
+        said = condgrad_here("fit", "data.csv", "--target", "y", "--radius", 50, "--ridge", 0.1).stdout
+        assert len(re.findall(r"^  x\d+ ", said, re.MULTILINE)) == (11 if left is None else 10)
+        assert ("more in coefficients.csv" in said) is (left is not None)
+        assert left is None or f"and {left} more" in said
+
+
+def test_what_was_taken_for_what_is_said(tmp_path: Path, condgrad_here: Command) -> None:
+    """A file of pandas with its index, and the same numbers without any header."""
+    X, y, _ = data()
+    frame = pandas.DataFrame(np.column_stack([X, y]))
+    frame.to_csv(tmp_path / "index.csv")
+    frame.to_csv(tmp_path / "bare.csv", index=False, header=False)
+    said = [condgrad_here("fit", name, "--target", 5, *SMALL, "--out", name[0]) for name in ("index.csv", "bare.csv")]
+    assert [ended.code for ended in said] == [0, 0]
+    words = [" ".join(ended.stdout.split()) for ended in said]
+    assert "6 columns (0, 1, 2, 3, 4, 5), 36 rows, first line taken as the header, the first column" in words[0]
+    assert "6 columns (0, 1, 2, 3, 4, 5), 36 rows, no header, so columns are counted from 0" in words[1]
+    assert model_in(tmp_path / "i").coef == model_in(tmp_path / "b").coef
+    assert condgrad_here("fit", "index.csv", "--target", 5, "--drop", "", *SMALL).code == 0
+    assert "columns are counted from 0" in " ".join(
+        condgrad_here("fit", "bare.csv", "--target", 5, "--no-header", *SMALL).stdout.split()
+    )
 
 
 def test_the_installed_script(tmp_path: Path, condgrad: Command) -> None:
     (tmp_path / "data.csv").write_text(TABLE)
     ended = condgrad("fit", "data.csv", "--target", "y", *SMALL)
     assert ended.code == 0
-    assert re.search(r"Certified: the relative gap is \S+, at most the 1e-06 asked for\.", ended.stdout)
+    assert re.search(r"Certified: gap / scale of F is \S+, at most the 1e-06 asked for\.", ended.stdout)
     assert "report.txt" in ended.stdout.splitlines()[-1]
     assert ended.stderr == ""
     assert sorted(file.name for file in (tmp_path / "condgrad-fit").iterdir()) == sorted(FILES)
     ended = condgrad("fit", "data.csv", "--target", "Y")
     assert (ended.code, ended.stderr) == (2, "condgrad: --target Y: data.csv has no column 'Y'; did you mean 'y'?\n")
-
-
-@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12))
-def test_labels_keep_their_distance(places: list[float]) -> None:
-    moved = np.array(apart(places, distance=0.08))
-    order = np.argsort(places, kind="stable")
-    assert np.all(np.diff(moved[order]) >= 0.08 - 1e-12)
-    assert moved.min() >= 0.0
-    assert moved.max() <= 1.0 + 1e-12
-    np.testing.assert_allclose(apart(moved.tolist(), distance=0.08), moved, atol=1e-12)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from condgrad.cli.outcome import BadInput
-from condgrad.cli.recolor_images import read_image
+from condgrad.cli.recolor import read_image
+from condgrad.cli.report import BadInput
 from condgrad.transport import recolor
 from tests.cli.conftest import Command
 
@@ -69,7 +69,7 @@ def test_the_certificate_in_json(condgrad_here: Command, tmp_path: Path) -> None
 def test_not_converged(condgrad_here: Command, tmp_path: Path) -> None:
     done = condgrad_here("recolor", "dark.png", "bright.png", "--tol", 0, "--samples", 20)
     assert done.code == 3
-    assert done.stdout.startswith("Not converged: the relative gap is certified at ")
+    assert done.stdout.startswith("Not converged: gap / scale of F is certified at ")
     assert (tmp_path / "dark-recolored.png").exists()
 
 
@@ -213,6 +213,8 @@ def test_mistakes(condgrad_here: Command, tmp_path: Path, arguments: str, said: 
 
 def test_an_image_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "large.png").write_bytes(png(10_000, 9_000))
-    monkeypatch.setattr("condgrad.cli.memory.free_memory", lambda: 1_000_000_000)
-    with pytest.raises(BadInput, match=r"10,000 x 9,000 pixels, would need about 2.16 GB of memory, and 1 GB are free"):
+    monkeypatch.setattr("condgrad.cli.files.free_memory", lambda: 1_000_000_000)
+    with pytest.raises(
+        BadInput, match=r"10,000 x 9,000 pixels, would need about 2.2 GB of memory, and 1.0 GB are free"
+    ):
         read_image(tmp_path / "large.png")

@@ -1,8 +1,10 @@
-"""The command line, `condgrad`: transport, recolor, fit, predict, paper, bench, doctor."""
+"""The command line, `condgrad`: transport, recolor, fit, predict, doctor; paper and bench in a clone."""
 
 from __future__ import annotations
 
 import sys
+
+from condgrad.errors import install_command
 
 
 def main() -> None:
@@ -10,7 +12,7 @@ def main() -> None:
     try:
         from condgrad.cli.app import run
     except ModuleNotFoundError as missing:
-        sys.exit(f"condgrad: the command line needs {missing.name}: pip install 'condgrad[cli]'")
+        sys.exit(f"condgrad: the command line needs {missing.name}: {install_command('cli')}")
     except KeyboardInterrupt:  # the imports take a second
         sys.exit(130)
     run()

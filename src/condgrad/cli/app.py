@@ -5,18 +5,18 @@ from __future__ import annotations
 import io
 import signal
 import sys
+import threading
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from condgrad.cli.bench import bench
 from condgrad.cli.doctor import doctor
-from condgrad.cli.fit import fit, predict
-from condgrad.cli.outcome import BadInput, ExitCode, errors, output
-from condgrad.cli.paper import paper
+from condgrad.cli.experiments import PASSED_ON, bench, paper
+from condgrad.cli.fit import fit
+from condgrad.cli.predict import predict
 from condgrad.cli.recolor import recolor
-from condgrad.cli.signals import Ended, ended_by
+from condgrad.cli.report import BadInput, ExitCode, errors, output
 from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
@@ -46,8 +46,10 @@ def options(
     """Minimise f + g over a convex set, with a proof of optimality in every answer."""
 
 
-for command in (transport, recolor, fit, predict, paper, bench, doctor):
+for command in (transport, recolor, fit, predict, doctor):
     app.command()(command)
+for passed_on in (paper, bench):
+    app.command(context_settings=PASSED_ON)(passed_on)
 
 
 def run() -> None:
@@ -55,15 +57,18 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name of a file may hold what no text can
+    if threading.current_thread() is threading.main_thread():  # no other may set handlers
+        signal.signal(signal.SIGTERM, _end)
     try:
-        with ended_by(signal.SIGTERM):
-            app()
+        app()
     except (BadInput, ContradictionError, MissingAbility, MissingExtra, NotFiniteError) as mistake:
         errors.print(f"condgrad: {mistake}", markup=False)
         sys.exit(ExitCode.BAD_INPUT)
-    except Ended as end:
-        errors.print("condgrad: interrupted")
-        sys.exit(end.code)
     except KeyboardInterrupt:
-        errors.print("condgrad: interrupted")
         sys.exit(ExitCode.INTERRUPTED)
+
+
+def _end(number: int, _frame: Any) -> None:
+    """A signal ends the command at once, and what it has begun to write is taken back."""
+    errors.print("condgrad: interrupted")
+    sys.exit(128 + number)

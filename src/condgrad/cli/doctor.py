@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import importlib
 import os
+import platform
 import sys
 import time
 import warnings
@@ -15,15 +16,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import psutil
 import typer
 from rich.table import Table
 from rich.text import Text
+from threadpoolctl import threadpool_info
 
 import condgrad as cg
-from condgrad.cli.outcome import ExitCode, output, print_json
+from condgrad.cli import report
+from condgrad.cli.report import ExitCode, output, package_version, print_json
 from condgrad.datasets.store import FOLDER_VARIABLE, DataUnavailable
-from condgrad.paper.machine import distribution_version, gpus, this_machine
-from condgrad.paper.words import power, told
+from condgrad.errors import install_command
+from condgrad.memory import free_memory
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "torch": ("torch",),
@@ -31,21 +35,17 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "cvxopt": ("cvxopt",),
     "mosek": ("mosek",),
     "numba": ("numba",),
-    "pandas": ("pandas",),
     "plot": ("matplotlib",),
-    "cli": ("typer", "plotly", "PIL"),
+    "cli": ("typer", "plotly", "PIL", "pandas", "pyarrow", "pydantic", "psutil"),
 }
 """The modules each extra brings."""
 
 DISTRIBUTIONS = {"ot": "POT", "PIL": "pillow"}
 """Where the name to install is not the name to import."""
 
-Loader = Callable[[], cg.datasets.microarrays.Microarray]
-DATA: Mapping[str, tuple[Loader, str]] = {
-    "colon": (lambda: cg.datasets.load_colon(standardize=False, download_if_missing=False), "load_colon"),
-    "lymphoma": (lambda: cg.datasets.load_lymphoma(standardize=False, download_if_missing=False), "load_lymphoma"),
-}
+DATA = {"colon": cg.datasets.load_colon, "lymphoma": cg.datasets.load_lymphoma}
 TOLERANCE = 1e-8
+MARKS = {True: Text("ok", "green"), None: Text("-", "dim"), False: Text("bad", "red")}
 
 
 @dataclass(frozen=True)
@@ -73,47 +73,40 @@ def doctor(
     # a package that is broken may print or warn as it is imported; the report alone belongs on standard output
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        python = f"{sys.version.split()[0]} ({sys.executable})"
         findings = {
-            "versions": _versions(),
+            "versions": [Finding("condgrad", True, cg.__version__), Finding("python", True, python)],
             "extras": [extra(name, modules) for name, modules in EXTRAS.items()],
             "machine": _machine(),
-            "data": [data(name, load, call) for name, (load, call) in DATA.items()],
-            "self-test": [tested("elastic net", _elastic_net), tested("transport", _transport)],
+            "data": [_data(name, load) for name, load in DATA.items()],
+            "self-test": [_tested("elastic net", _elastic_net), _tested("transport", _transport)],
         }
     certified = all(finding.good for finding in findings["self-test"])
     if as_json:
         groups = {group: [dataclasses.asdict(finding) for finding in lines] for group, lines in findings.items()}
         print_json({"certified": certified, **groups})
     else:
-        output.print(_table(findings), soft_wrap=False)
+        _print(findings)
     raise typer.Exit(ExitCode.CERTIFIED if certified else ExitCode.NOT_CONVERGED)
-
-
-def _versions() -> list[Finding]:
-    python = sys.version.split()[0]
-    return [Finding("condgrad", True, cg.__version__), Finding("python", True, f"{python} ({sys.executable})")]
 
 
 def extra(name: str, modules: tuple[str, ...]) -> Finding:
     """An extra is there when all its modules can be imported."""
     installed = []
     for module in modules:
-        distribution = DISTRIBUTIONS.get(module, module)
-        command = f"pip install 'condgrad[{name}]'"
+        package = DISTRIBUTIONS.get(module, module)
         try:
             imported = importlib.import_module(module)
         except ModuleNotFoundError as error:
             # a package may be here and miss one of its own
-            missing = distribution if error.name == module else f"{distribution} (it misses {error.name})"
-            return Finding(name, None, f"{missing} is not installed: {command}")
+            missing = package if error.name == module else f"{package} (it misses {error.name})"
+            return Finding(name, None, f"{missing} is not installed: {install_command(name)}")
         except KeyboardInterrupt:
             raise
-        # whatever a broken package raises as it is imported, the report goes on
-        except BaseException as error:
-            remedy = f"{command} --force-reinstall --no-cache-dir"
-            return Finding(name, False, f"{distribution} is broken ({told(error)}): {remedy}")
-        version = distribution_version(distribution) or getattr(imported, "__version__", "of unknown version")
-        installed.append(f"{distribution} {version}")
+        except BaseException as error:  # whatever a broken package raises as it is imported, the report goes on
+            remedy = f"{install_command(name)} --force-reinstall --no-cache-dir"
+            return Finding(name, False, f"{package} is broken ({report.told(error)}): {remedy}")
+        installed.append(f"{package} {package_version(package) or getattr(imported, '__version__', '')}")
     found = Finding(name, True, ", ".join(installed))
     return _with_licence(found) if name == "mosek" else found
 
@@ -130,8 +123,25 @@ def _with_licence(found: Finding) -> Finding:
 
 
 def _machine() -> list[Finding]:
-    facts = [Finding(name, True, text) for name, text in this_machine().described().items()]
-    return [*facts, _gpu()]
+    pools = {pool["internal_api"]: f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()}
+    usable = psutil.Process()
+    cores = len(usable.cpu_affinity()) if hasattr(usable, "cpu_affinity") else psutil.cpu_count()
+    facts = {
+        "processor": _processor(),
+        "cores": f"{cores} of {psutil.cpu_count()}",
+        "threads": ", ".join(pools.values()) or "unknown",
+        "memory": f"{psutil.virtual_memory().total / 1e9:.1f} GB, {free_memory() / 1e9:.1f} GB free",
+        "system": f"{platform.system()} {platform.release()} ({platform.machine()})",
+    }
+    return [*(Finding(name, True, text) for name, text in facts.items()), _gpu()]
+
+
+def _processor() -> str:
+    """The processor as its maker calls it, where the system says."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return platform.processor() or platform.machine() or "unknown"
 
 
 def _gpu() -> Finding:
@@ -139,38 +149,36 @@ def _gpu() -> Finding:
     if torch is None:
         return Finding("GPU", None, "torch is not installed or broken, and GPUs are used through it")
     try:
-        found = gpus(torch)
+        found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+        names = [f"{device.name} ({device.total_memory / 1e9:.0f} GB)" for device in found]
+        names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
     except Exception as error:
-        return Finding("GPU", False, f"torch cannot look for it: {told(error)}")
-    return Finding("GPU", True, ", ".join(found)) if found else Finding("GPU", None, "torch sees none")
+        return Finding("GPU", False, f"torch cannot look for it: {report.told(error)}")
+    return Finding("GPU", bool(names) or None, ", ".join(names) or "torch sees none")
 
 
-def data(name: str, load: Loader, call: str) -> Finding:
+def _data(name: str, load: Callable[..., Any]) -> Finding:
     """A data set of the paper, verified, or how to get it."""
     try:
-        return Finding(name, True, load().source)
+        return Finding(name, True, load(standardize=False, download_if_missing=False).source)
     except DataUnavailable:
-        text = (
-            f"not here: call condgrad.datasets.{call}() once with a network, or set {FOLDER_VARIABLE} to its folder; "
-            "condgrad paper uses a stand-in until then"
-        )
-        return Finding(name, None, text)
-    # damaged, not readable, no home folder: something is there, and it is no use
-    except Exception as error:
-        return Finding(name, False, told(error))
+        how = f"call condgrad.datasets.load_{name}() once with a network, or set {FOLDER_VARIABLE} to its folder"
+        return Finding(name, None, f"not here: {how}; the paper's experiments use a stand-in until then")
+    except Exception as error:  # damaged, not readable, no home folder: something is there, and it is no use
+        return Finding(name, False, report.told(error))
 
 
-def tested(name: str, solve: Callable[[], Any]) -> Finding:
+def _tested(name: str, solve: Callable[[], Any]) -> Finding:
     """Whether a small problem is solved, by its certificate."""
     begin = time.perf_counter()
     try:
         result = solve()
     except Exception as error:
-        return Finding(name, False, f"failed: {told(error)}")
+        return Finding(name, False, f"failed: {report.told(error)}")
     seconds = time.perf_counter() - begin
-    good = result.status is cg.Status.CONVERGED and result.gap <= TOLERANCE * max(1.0, abs(result.value))
+    good = result.status is cg.Status.CONVERGED and result.relative_gap <= TOLERANCE
     verdict = "certified" if good else f"not certified ({result.message})"
-    return Finding(name, good, f"{verdict}: value {result.value:.6g}, gap {power(result.gap, 1)}, {seconds:.2f} s")
+    return Finding(name, good, f"{verdict}: value {result.value:.6g}, gap {result.gap:.1e}, {seconds:.2f} s")
 
 
 def _elastic_net() -> Any:
@@ -185,19 +193,17 @@ def _transport() -> Any:
     source, target = rng.standard_normal((30, 2)), rng.standard_normal((40, 2)) + 1.0
     cost = ((source[:, None, :] - target[None, :, :]) ** 2).sum(axis=2)
     laplacian = cg.transport.Laplacian(source, target, weight=10.0, neighbors=5, normalized=True)
-    return cg.transport.solve(cost, entropy=0.1, regularizers=[laplacian], tol=TOLERANCE)
+    return cg.transport.solve(cost, entropy=0.1, regularizers=[laplacian], tol=TOLERANCE).result
 
 
-def _table(findings: Mapping[str, list[Finding]]) -> Table:
-    words = {True: Text("ok", "green"), None: Text("-", "dim"), False: Text("bad", "red")}
+def _print(findings: Mapping[str, list[Finding]]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for number, (group, lines) in enumerate(findings.items()):
-        if number:
-            table.add_row()
+    for group, lines in findings.items():
         table.add_row(Text(group, "bold"))
         for finding in lines:
-            table.add_row(f"  {finding.name}", words[finding.good], Text(finding.text))
-    return table
+            table.add_row(f"  {finding.name}", MARKS[finding.good], Text(finding.text))
+        table.add_row()
+    output.print(table, soft_wrap=False)

@@ -1,19 +1,304 @@
-"""What any file may be: text, or arrays in NumPy's formats; what is wrong with it is said in one sentence."""
+"""Reading and writing: every kind of table comes in as a `Table` by one set of rules, and results go out whole."""
 
 from __future__ import annotations
 
+import csv
+import difflib
+import gzip
+import hashlib
 import io
+import os
+import re
+import shlex
+import shutil
 import stat
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any
+from typing import Annotated, Any
 
 import numpy as np
+import pandas
+import typer
+from rich.filesize import decimal
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
 
-from condgrad.cli.memory import require_memory
-from condgrad.cli.outcome import BadInput
+from condgrad.cli.report import BadInput, counted, errors, first_line, listed, shortened
+from condgrad.errors import require_extra
+from condgrad.memory import free_memory
+
+HEADER_RULE = "yes if it has no numbers, or 0,1,2,... as pandas numbers columns, or 1,2,3,... above decimals, or years"
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line names the columns.", show_default=HEADER_RULE),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="The column that names the rows, '' if it has no name.",
+        show_default="the first column if it has no name",
+    ),
+]
+DropColumns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Leave out, by name or number from 0, '' if it has no name; repeatable."),
+]
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
+"""Cells that stand for no value, in lower case."""
+
+DELIMITERS = ",;\t|"
+UNNAMED = "Unnamed: "
+"""How pandas calls a column without a name, followed by its number."""
+
+YEARS = range(1900, 2101)
+SPARSE_PARTS = ("format", "data", "shape", "indices", "indptr", "row", "col", "offsets", "_is_array")
+"""The arrays by which SciPy saves sparse matrices."""
+
+LABEL = "label"
+"""How the first number of a libsvm line is called."""
+
+MOST_COLUMNS = 10_000_000
+"""A larger index in a libsvm file is taken for a slip."""
+
+TEXT_IN_MEMORY = 12
+"""How many times the size of a text its cells take in memory while they are strings."""
+
+PLANS_AT_ONCE = 6
+"""Arrays as large as the plan that a solver holds at its peak: cost, plan, direction and what they pass through."""
+
+
+class Naming(StrEnum):
+    """Where the names of columns come from."""
+
+    HEADER = "header"
+    POSITIONS = "positions from 0"
+    LIBSVM = "libsvm indices from 1"
+    LIBSVM_FROM_0 = "libsvm indices from 0"
+
+    @property
+    def is_libsvm(self) -> bool:
+        return self in (Naming.LIBSVM, Naming.LIBSVM_FROM_0)
+
+    @property
+    def first(self) -> int:
+        """The number of the first column, where columns are numbered."""
+        return 1 if self is Naming.LIBSVM else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns with names, from any file."""
+
+    source: str
+    frame: Any
+    """A pandas DataFrame, whose index names the rows; the cells of a text file are text still."""
+    names: tuple[str, ...]
+    """The columns that can be features; others, such as a label that a file keeps apart, can be targets or weights."""
+    naming: Naming = Naming.HEADER
+    matrix: Any = None
+    """The features of a sparse file, as CSR; its columns are numbered and not in the frame."""
+    how: str = ""
+    """How the file was read, in words."""
+    lines: Any = None
+    """The line of each row, where the file has lines."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Name, size and checksum of the file."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.frame)
+
+    @property
+    def apart(self) -> list[str]:
+        features = set(self.names)
+        return [name for name in self.frame.columns if name not in features]
+
+    @property
+    def read_as(self) -> str:
+        """What was taken for what, as the user is told."""
+        shown = ", ".join(shortened(name, 20) for name in self.names[:6]) + (", ..." if len(self.names) > 6 else "")
+        return f"{counted(len(self.names), 'column')} ({shown}), {counted(self.rows, 'row')}, {self.how}"
+
+    def where(self, row: int) -> str:
+        """How a user finds a row."""
+        return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+
+    def resolve(self, wanted: str, *, option: str) -> str:
+        """The column that a user means: by its name, by its number, or '' for the one without a name."""
+        known = [*self.apart, *self.names, *self._row_name]
+        if wanted in known:
+            return wanted
+        unnamed = [name for name in self.names if name.startswith(UNNAMED)] or self._row_name
+        if wanted == "" and len(unnamed) == 1 and unnamed[0].startswith(UNNAMED):
+            return unnamed[0]
+        by_number = self.naming is Naming.POSITIONS or not any(name.isdecimal() for name in self.names)
+        if by_number and re.fullmatch("-?[0-9]{1,9}", wanted) and -len(self.names) <= int(wanted) < len(self.names):
+            return self.names[int(wanted)]
+        close = difflib.get_close_matches(wanted, known, n=1) or [n for n in known if n.lower() == wanted.lower()]
+        advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(known)}"
+        if self.naming is Naming.POSITIONS and self.lines is not None:
+            advice += "; if its first line is the header, say --header"
+        raise BadInput(f"{option} {wanted or repr('')}: {self.source} has no column {wanted!r}; {advice}")
+
+    def has(self, wanted: str) -> bool:
+        try:
+            return bool(self.resolve(wanted, option=""))
+        except BadInput:
+            return False
+
+    def without(self, left_out: Collection[str]) -> Table:
+        """The table with fewer features."""
+        kept = tuple(name for name in self.names if name not in left_out)
+        if not kept:
+            raise BadInput(f"{self.source} has no column left: --drop fewer of its {len(self.names)}")
+        return replace(self, names=kept)
+
+    @property
+    def _row_name(self) -> list[str]:
+        return [] if self.frame.index.name is None else [self.frame.index.name]
+
+    def with_ids(self, name: str) -> Table:
+        """The table with the names of its rows in a column of it, which is no feature any more."""
+        if name in self._row_name:
+            return self
+        if name not in self.frame.columns:
+            raise BadInput(f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out")
+        kept = tuple(column for column in self.names if column != name)
+        return replace(self, frame=self.frame.set_index(name), names=kept)
+
+    def column(self, name: str) -> Any:
+        """The cells of a column: an array of float64 where all are numbers or missing, else a list of text."""
+        if name in self._row_name:
+            return _numbers_or_text(self.frame.index.to_series())
+        if name not in self.frame.columns:
+            return np.ravel(self.matrix[:, [int(name) - self.naming.first]].toarray())
+        return _numbers_or_text(self.frame[name])
+
+    def features(self, names: Sequence[str], *, droppable: bool = True) -> Any:
+        """Columns as one matrix of finite numbers, or a sentence on the first cell that is none."""
+        if self.matrix is not None:
+            found = self.matrix[:, [int(name) - self.naming.first for name in names]]
+        elif all(dtype == np.float64 for dtype in self.frame.dtypes):
+            found = self.frame[list(names)].to_numpy()
+        else:
+            columns = {name: self.column(name) for name in names}
+            texts = {name: cells for name, cells in columns.items() if isinstance(cells, list)}
+            if texts:
+                raise BadInput(self._text_sentence(texts, droppable=droppable))
+            found = np.column_stack(list(columns.values()))
+        entries = found.data if sparse.issparse(found) else found.ravel()
+        bad = np.flatnonzero(~np.isfinite(entries))
+        if len(bad) == 0:
+            return found
+        row, column = divmod(int(bad[0]), len(names))
+        if sparse.issparse(found):
+            row, column = found.tocoo().row[bad[0]], found.indices[bad[0]]
+        place = f"{self.source}, {self.where(row)}, column {names[column]!r}"
+        if not np.isnan(entries[bad[0]]):
+            raise BadInput(f"{place}: {entries[bad[0]]} is not a finite number")
+        drop = f", or leave the column out with --drop {shlex.quote(names[column])}" if droppable else ""
+        raise BadInput(f"{place}: the cell holds no number; fill it, or leave the row out{drop}")
+
+    def _text_sentence(self, texts: Mapping[str, Sequence[str]], *, droppable: bool) -> str:
+        """The first word in the first column that has one, and what to do about all such columns."""
+        name, cells = next(iter(texts.items()))
+        row = next(row for row, cell in enumerate(cells) if not is_missing(cell) and number(cell) is None)
+        drops = " ".join(f"--drop {shlex.quote(name)}" for name in list(texts)[:3]) + " ..." * (len(texts) > 3)
+        advice = f"mend it, or leave out what holds text with {drops}" if droppable else "mend it, or leave the row out"
+        if number(cells[row].replace(",", ".", 1)) is not None:
+            advice = "write a decimal point"
+        elif row == 0 and self.naming is Naming.POSITIONS:
+            advice += "; if this line is the header, say --header"
+        place = f"{self.source}, {self.where(row)}, column {name!r}"
+        return f"{place}: {shortened(cells[row])!r} is not a number; {advice}"
+
+
+def is_missing(cell: str) -> bool:
+    return cell.lower() in MISSING
+
+
+def number(cell: str) -> float | None:
+    """The number a cell shows, if any; Python's 1_000 is none."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def _numbers_or_text(series: Any) -> Any:
+    """The cells of a pandas Series as float64, NaN where missing, or as a list of text where some are no numbers."""
+    if series.dtype.kind in "iuf":
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    cells = ["" if missing else str(cell).strip() for cell, missing in zip(series, series.isna(), strict=True)]
+    if not any("_" in cell for cell in cells):
+        with suppress(ValueError):
+            return np.array(cells, dtype=np.float64)
+    values = [np.nan if is_missing(cell) else number(cell) for cell in cells]
+    return cells if None in values else np.array(values, dtype=np.float64)
+
+
+# --- reading
+
+
+def read_table(path: Path, *, header: bool | None = None, row_id: str | None = None) -> Table:
+    """The table in a file; its suffix says of which kind it is."""
+    table = _parsed(path, read_bytes(file_of(path)), header)
+    return table if row_id is None else table.with_ids(table.resolve(row_id, option="--id"))
+
+
+def read_column(path: Path, count: int, what: str) -> Any:
+    """One entry, number or text, for each of `count` things: a column or a row; a header is the one line too many."""
+    content = read_bytes(file_of(path))
+    table = _parsed(path, content, header=False)
+    if table.rows == count + 1:
+        table = _parsed(path, content, header=True)
+    cells = table.column(table.names[0])
+    if table.rows == 1:
+        cells = _numbers_or_text(table.frame[list(table.names)].iloc[0])
+    if len(cells) != count or 1 not in (table.rows, len(table.names)):
+        shape = f"{counted(table.rows, 'row')} and {counted(len(table.names), 'column')}"
+        raise BadInput(f"{path} has {shape}: give one column, with an entry for each of {count} {what}")
+    missing = [row for row, cell in enumerate(cells) if (is_missing(cell) if isinstance(cell, str) else np.isnan(cell))]
+    if missing:
+        place = table.where(min(missing[0], table.rows - 1))
+        raise BadInput(f"{path}, {place}: an entry is missing; give one for each of {count} {what}")
+    return cells
+
+
+def file_of(path: Path) -> Path:
+    """The file itself, of a name that may say which array of an NPZ file is meant."""
+    name, found, _ = str(path).rpartition(".npz:")
+    return Path(name + ".npz") if found else path
+
+
+def _parsed(path: Path, content: bytes, header: bool | None) -> Table:
+    file = file_of(path)
+    facts = {"file": str(path), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    if file.suffix.lower() == ".gz":
+        file, content = file.with_suffix(""), _decompressed(path, content)
+    kind = file.suffix.lower()
+    if kind == ".npy":
+        with _damage(path):
+            table = _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {})
+    elif kind == ".npz":
+        table = _npz_table(path, content)
+    elif kind in (".svm", ".libsvm", ".svmlight"):
+        table = _libsvm_table(path, content)
+    elif kind in (".parquet", ".pq"):
+        table = _parquet_table(path, content)
+    else:
+        table = _text_table(path, content, header, tabs=kind == ".tsv")
+    if table.names[:1] == (f"{UNNAMED}0",) and len(table.names) > 1:
+        how = f"{table.how}, the first column, which has no name, taken as names of the rows"
+        table = replace(table.with_ids(table.names[0]), how=how)
+    return replace(table, facts={**facts, "read_as": table.read_as})
 
 
 def check_file(path: Path) -> None:
@@ -29,28 +314,75 @@ def check_file(path: Path) -> None:
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
         raise BadInput(f"{path} is neither a file nor a pipe: give a file")
     if stat.S_ISREG(found.st_mode) and found.st_size == 0:
-        raise BadInput(_empty(path))
+        raise BadInput(f"{path} is empty: check how it was written")
 
 
-def read_bytes(path: Path, *, copies: float = 2.0) -> bytes:
-    """The content of a file that has some; `copies` is how often it will be in memory, in one shape or another."""
+def read_bytes(path: Path) -> bytes:
+    """The content of a file that has some."""
     check_file(path)
     try:
-        require_memory(copies * path.stat().st_size, f"reading {path}", "keep fewer rows")
+        require_memory(2.0 * path.stat().st_size, f"reading {path}", "keep fewer rows")
         content = path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from error
     if not content or content.isspace():
-        raise BadInput(_empty(path))
+        raise BadInput(f"{path} is empty: check how it was written")
     return content
 
 
-def decoded(path: Path, content: bytes) -> str:
-    """The text of a file."""
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise BadInput(f"{path} is UTF-16 text: save it as UTF-8")
+def _decompressed(path: Path, content: bytes) -> bytes:
+    """A text that was packed by gzip, as far as it fits in memory."""
+    most = int(min(free_memory() / TEXT_IN_MEMORY, 1e15))
+    with _damage(path), gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        found = stream.read(most + 1)
+    if len(found) > most:
+        raise BadInput(f"{path} unpacks to more than fits in memory: keep fewer rows")
+    return found
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """What libraries say of a broken file has many names; here it has one."""
+    try:
+        yield
+    except (BadInput, ImportError):
+        raise
+    except Exception as error:
+        if "Object arrays" in str(error):
+            raise BadInput(f"{path} holds pickled Python objects, which could run code: save it as numbers") from error
+        raise BadInput(f"{path} is damaged or no {file_of(path).suffix.lower()} file: save it again") from error
+
+
+# --- text
+
+
+def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) -> Table:
+    """Lines of cells; a line that begins with # is a comment, and blank ones do not count."""
+    require_memory(TEXT_IN_MEMORY * len(content), f"reading {path}", "keep fewer rows")
+    text = re.sub("(?m)^#.*$", "", _decoded(path, content))
+    if not text.strip():
+        raise BadInput(f"{path} has nothing but blank lines and comments: give rows of cells")
+    frame, lines = _cells(path, text, "\t" if tabs else _delimiter(text))
+    head, below = ([cell.strip() for cell in row] for row in (*frame[:2].to_numpy(), *[[]] * (2 - len(frame[:2]))))
+    if header is None:
+        header = _is_header(head, below)
+    if header and len(frame) == 1:
+        raise BadInput(f"{path} has a header and no rows")
+    names = _checked_names(path, head) if header else list(map(str, range(len(head))))
+    return Table(
+        str(path),
+        frame[int(header) :].set_axis(names, axis=1).reset_index(drop=True),
+        tuple(names),
+        Naming.HEADER if header else Naming.POSITIONS,
+        how="first line taken as the header" if header else "no header, so columns are counted from 0",
+        lines=lines[int(header) :],
+    )
+
+
+def _decoded(path: Path, content: bytes) -> str:
     if b"\0" in content:
-        raise BadInput(f"{path} holds binary data: give text (CSV, TSV), or name its kind by the suffix, as in .npy")
+        advice = "save it as UTF-8 text, or name its kind by the suffix, as in .npy"
+        raise BadInput(f"{path} holds binary data or UTF-16 text: {advice}")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -59,66 +391,225 @@ def decoded(path: Path, content: bytes) -> str:
         raise BadInput(f"{path}, line {line}: byte {byte:#04x} is not UTF-8 text: save it as UTF-8") from None
 
 
-def npy_array(path: Path, content: bytes) -> Any:
-    with _damage(path):
-        return _array(path, io.BytesIO(content))
-
-
-def npz_names(path: Path, content: bytes) -> list[str]:
-    with _damage(path), zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
-
-
-def npz_array(path: Path, content: bytes, name: str) -> Any:
-    with _damage(path), zipfile.ZipFile(io.BytesIO(content)) as archive:
-        stored = next(entry for entry in archive.namelist() if entry.removesuffix(".npy") == name)
-        return _array(path, archive.open(stored))
-
-
-def number(cell: str) -> float | None:
-    """The number a cell shows, if any; Python's 1_000 is none."""
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
+def _delimiter(text: str) -> str | None:
+    """The mark that splits the first line into most cells; None, for blanks, where only they part numbers."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    first = lines[0][: csv.field_size_limit()]
+    best = max(DELIMITERS, key=lambda mark: len(next(csv.reader([first], delimiter=mark))))
+    last = lines[-1].split()
+    if best not in first and len(last) > 1 and all(number(cell) is not None for cell in last):
         return None
+    return best
 
 
-def shortened(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def counted(count: int, what: str) -> str:
-    """A number of things, such as "1 cell" or "2 cells"."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _empty(path: Path) -> str:
-    return f"{path} is empty: check how it was written"
-
-
-def _array(path: Path, stream: IO[bytes]) -> Any:
-    """An array in NumPy's format, whose header is read first: what it promises may not fit in memory."""
-    start = np.lib.format.read_magic(stream)
-    header = np.lib.format.read_array_header_1_0 if start == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(stream)
-    if dtype.hasobject:
-        raise BadInput(
-            f"{path} holds pickled Python objects, which could run code and are never opened: "
-            "save it as numbers, array.astype(float)"
+def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
+    """All cells as text, and the line where each row ends."""
+    how = {"sep": r"\s+"} if delimiter is None else {"sep": delimiter, "skip_blank_lines": False}
+    first = len(text) - len(text.lstrip("\r\n"))  # the width is that of the first line, which may not be blank
+    try:
+        frame = pandas.read_csv(
+            io.StringIO(text[first:]), header=None, dtype=object, na_filter=False, skipinitialspace=True, **how
         )
-    entries = float(np.prod([float(size) for size in shape]))
-    require_memory(2.0 * entries * max(8, dtype.itemsize), f"reading {path}, {shape},", "keep fewer rows")
-    stream.seek(0)
-    return np.lib.format.read_array(stream, allow_pickle=False)
+    except ValueError as error:  # pandas' ParserError is one
+        said = first_line(error).removeprefix("Error tokenizing data. C error: ")
+        raise BadInput(f"{path} is not a table: {said}; give every row the same number of cells") from None
+    lines = text[:first].count("\n") + 1 + np.arange(len(frame))
+    if '"' in text:  # a cell in quotes may hold new lines
+        lines += np.cumsum(sum(frame[column].str.count("\n").to_numpy() for column in frame))
+    blank = np.array(frame[0] == "")
+    blank[blank] = (frame[blank].map(str.strip) == "").all(axis=1)
+    return frame[~blank], lines[~blank]
+
+
+def _is_header(head: Sequence[str], below: Sequence[str]) -> bool:
+    """Whether a first line names the columns: it has no numbers, or such as are used for names and not below it."""
+    numbers = [cell for cell in head if number(cell) is not None]
+    if not numbers:
+        return any(head)
+    if not below or not all(cell.isdecimal() and cell == str(int(cell)) for cell in numbers):
+        return False
+    values = list(map(int, numbers))
+    if values == list(range(len(values))):
+        return True
+    if values == list(range(1, len(values) + 1)):
+        return len(values) > 2 and not all(cell.isdecimal() for cell in below)
+    return len(head) > 1 and _are_years(values) and not _are_years([number(cell) for cell in below])
+
+
+def _are_years(values: Sequence[float | None]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and known == sorted(set(known)) and all(value in YEARS for value in known)
+
+
+def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
+    names = [cell or f"{UNNAMED}{j}" for j, cell in enumerate(cells)]
+    twice = pandas.Index(names).duplicated()
+    if twice.any():
+        raise BadInput(f"{path}: two columns have the name {names[twice.argmax()]!r}; each needs its own")
+    return names
+
+
+# --- arrays
+
+
+def _npz_table(path: Path, content: bytes) -> Table:
+    """The array that is named, or the only matrix: vectors with an entry for each row can be target or weights."""
+    with _damage(path), np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        size = sum(member.file_size for member in archive.zip.infolist())
+        require_memory(2.0 * size, f"reading {path}", "keep fewer rows")
+        wanted = str(path).removeprefix(str(file_of(path))).removeprefix(":")
+        if wanted and wanted not in archive:
+            raise BadInput(f"{file_of(path)} has no array {wanted!r}: it holds {', '.join(archive)}")
+        arrays = {name: archive[name] for name in ([wanted] if wanted else archive)}
+        if {"format", "data", "shape"} <= arrays.keys():  # SciPy's sparse matrices
+            vectors = {name: array for name, array in arrays.items() if name not in SPARSE_PARTS}
+            return _array_table(path, _sparse_matrix(path, content), vectors)
+        matrices = [name for name, array in arrays.items() if array.ndim == 2] or list(arrays)
+    if not matrices:
+        raise BadInput(f"{path} holds no arrays: save one with numpy.savez(file, points=array)")
+    if len(matrices) > 1:
+        raise BadInput(
+            f"{path} holds {len(matrices)} arrays ({', '.join(matrices)}): say which, as in {path}:{matrices[0]}"
+        )
+    return _array_table(path, arrays.pop(matrices[0]), arrays)
+
+
+def _sparse_matrix(path: Path, content: bytes) -> Any:
+    """The matrix of `scipy.sparse.save_npz`, by rows, its indices checked."""
+    found = sparse.csr_matrix(sparse.load_npz(io.BytesIO(content)), dtype=np.float64)
+    _check_columns(path, found)
+    found.check_format(full_check=True)
+    found.sum_duplicates()
+    return found
+
+
+def _array_table(path: Path, array: Any, others: Mapping[str, Any]) -> Table:
+    """A matrix, its columns counted from 0, or a vector as one column; beside it the vectors that go with its rows."""
+    shape = " x ".join(map(str, array.shape)) or "()"
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiubUS":
+        kind = "complex numbers" if array.dtype.kind == "c" else f"{array.dtype} of shape {shape}"
+        raise BadInput(f"{path} holds {kind}: save it as a matrix of real numbers")
+    if 0 in array.shape:
+        raise BadInput(f"{path} is empty, of shape {shape}: give one or more rows")
+    if sparse.issparse(array):
+        matrix, frame = array, pandas.DataFrame(index=pandas.RangeIndex(array.shape[0]))
+    else:
+        matrix, frame = None, pandas.DataFrame(_plain_entries(array).reshape(array.shape[0], -1))
+        frame.columns = list(map(str, frame.columns))
+    names = tuple(map(str, range(array.shape[1] if array.ndim == 2 else 1)))
+    for name, vector in others.items():
+        if vector.shape == (len(frame),) and vector.dtype.kind in "fiubUS" and name not in names:
+            frame[name] = _plain_entries(vector)
+    return Table(str(path), frame, names, Naming.POSITIONS, matrix, how="columns are counted from 0")
+
+
+def _plain_entries(array: Any) -> Any:
+    """Numbers as float64; labels as text."""
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "backslashreplace")
+    return array.astype(object if array.dtype.kind == "U" else np.float64)
+
+
+def _libsvm_table(path: Path, content: bytes) -> Table:
+    """A line is a label and index:value pairs; a column is called by its index in the file."""
+    with _damage(path):
+        matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True, dtype=np.float64)
+    _check_columns(path, matrix)
+    naming = Naming.LIBSVM  # most files count from 1
+    if matrix.shape[1] and matrix[:, [0]].nnz:
+        naming = Naming.LIBSVM_FROM_0
+    if matrix.shape[1] <= naming.first:
+        raise BadInput(f"{path} holds labels and no features")
+    names = tuple(map(str, range(naming.first, matrix.shape[1])))
+    how = f"features are counted from {naming.first}, and a line begins with its {LABEL!r}"
+    return Table(str(path), pandas.DataFrame({LABEL: labels}), names, naming, matrix[:, naming.first :], how)
+
+
+def _check_columns(path: Path, matrix: Any) -> None:
+    if matrix.shape[1] > MOST_COLUMNS:
+        raise BadInput(
+            f"{path} has the feature index {matrix.shape[1] - 1}, beyond the largest allowed, {MOST_COLUMNS}"
+        )
+
+
+def _parquet_table(path: Path, content: bytes) -> Table:
+    """Names come from the file, and those of the rows from pandas' index where it was kept."""
+    parquet = require_extra("pyarrow.parquet", extra="cli", purpose=f"reading {path}")
+    with _damage(path):
+        file = parquet.ParquetFile(io.BytesIO(content))
+        entries = float(file.metadata.num_rows) * file.metadata.num_columns
+        require_memory(16.0 * entries, f"reading {path}", "keep fewer rows")
+        frame = file.read().to_pandas()
+        how = "names taken from the file"
+        if frame.index.nlevels > 1:
+            frame = frame.reset_index()
+        frame.columns = _checked_names(path, [str(name) for name in frame.columns])
+    if frame.empty:
+        raise BadInput(f"{path} is empty, of shape {' x '.join(map(str, frame.shape))}: give one or more rows")
+    if not isinstance(frame.index, pandas.RangeIndex):
+        how += ", pandas' index taken as names of the rows"
+        frame.index.name = f"{UNNAMED}0" if frame.index.name is None else str(frame.index.name)
+    return Table(str(path), frame, tuple(frame.columns), how=how)
+
+
+# --- memory
+
+
+def require_memory(needed: float, what: str, remedy: str) -> None:
+    """A sentence with both numbers where `what` needs more bytes than there are."""
+    free = free_memory()
+    if needed > free:
+        raise BadInput(
+            f"{what} would need about {decimal(int(needed))} of memory, and {decimal(int(free))} are free: {remedy}"
+        )
+
+
+def require_memory_for_plan(n: int, m: int, remedy: str) -> None:
+    require_memory(8.0 * PLANS_AT_ONCE * n * m, f"a plan of {n:,} x {m:,}", remedy)
+
+
+# --- writing
 
 
 @contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    """What NumPy and ZIP say of a broken file has many names; here it has one."""
+def written_whole(out: Path, names: Sequence[str], *, read: Sequence[Path]) -> Iterator[Path]:
+    """A folder to write files of these names in: all move to `out` when all went well, and none when not."""
+    for name in names:
+        _check_new_file(out / name, read)
+    if os.path.exists(out) and not out.is_dir():
+        raise BadInput(f"--out {out} is a file: give a folder")
+    parent = next(folder for folder in (out, *out.absolute().parents) if os.path.isdir(folder))
     try:
-        yield
-    except BadInput:
+        folder = Path(tempfile.mkdtemp(prefix=".condgrad-", dir=parent))
+        try:
+            yield folder
+            out.mkdir(parents=True, exist_ok=True)
+            for file in sorted(folder.iterdir()):
+                file.replace(out / file.name)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    except KeyboardInterrupt:
+        errors.print("condgrad: interrupted, nothing was written")
         raise
-    except Exception as error:
-        kind = path.suffix.lower()
-        raise BadInput(f"{path} is damaged or no {kind} file: save it again with numpy") from error
+    except OSError as error:  # a full disk or the like
+        raise BadInput(f"--out {out} cannot be written: {error.strerror or error}") from error
+
+
+def _check_new_file(out: Path, read: Sequence[Path]) -> None:
+    """A sentence where a file cannot be written without harm to another."""
+    if not os.path.exists(out):  # unlike Path, os.path has a plain answer for a name that is too long
+        return
+    if out.is_dir():
+        raise BadInput(f"--out {out} is a folder: give a file")
+    if not out.is_file():
+        raise BadInput(f"--out {out} is a device or a pipe, which a file would replace: give a file")
+    for path in read:
+        if os.path.exists(path) and out.samefile(path):
+            raise BadInput(f"--out {out} would overwrite {path}: choose another name")
+
+
+def write_rows(file: Path, columns: Mapping[str, Any], table: Table) -> None:
+    """A table as CSV, led by the names of the rows it belongs to, or by their numbers as pandas writes its index."""
+    label = table.frame.index.name or ""
+    frame = pandas.DataFrame(dict(columns), index=table.frame.index)
+    frame.to_csv(file, index_label="" if label.startswith(UNNAMED) else label, encoding="utf-8")

@@ -1,70 +1,117 @@
-"""`condgrad fit` and `condgrad predict`: the l1-constrained elastic net of a table, and what it says of new rows."""
+"""`condgrad fit`: the l1-constrained elastic net of a table, certified."""
 
 from __future__ import annotations
 
-import csv
-import signal
-from collections.abc import Mapping
-from enum import StrEnum
+import inspect
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
+import jinja2
 import numpy as np
+import pandas
 import typer
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.preprocessing import StandardScaler
 
-from condgrad import _checks
-from condgrad.cli.files import read_bytes
-from condgrad.cli.fit_design import Columns, design
-from condgrad.cli.fit_matrices import read_table
-from condgrad.cli.fit_picture import draw_path
-from condgrad.cli.fit_report import Source, certificate, report, shortfall, write_coefficients
-from condgrad.cli.fit_solve import FOLDS, Options, solve
-from condgrad.cli.model_file import LOGISTIC, SQUARES, Model, from_json, to_json
-from condgrad.cli.outcome import BadInput, ExitCode, errors, output, print_json
-from condgrad.cli.signals import ended_by
-from condgrad.cli.staging import check_new_file, staged
-from condgrad.cli.tables import Table
-from condgrad.paper.whole_files import json_text
+from condgrad.cli import report
+from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table, written_whole
+from condgrad.cli.model import CHOOSERS, LABELS, NUMBERS, Model, classifies
+from condgrad.cli.report import BadInput, option, shortened
+from condgrad.linear_model import path as coefficient_path
+from condgrad.linear_model.path import ESTIMATORS
 
 PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt")
-LARGEST_SEED = 2**32 - 1
-"""The largest that scikit-learn shuffles with."""
+INTERCEPT = "(intercept)"
+RIDGES = (1e-3, 1e-2, 1e-1)
+"""The ridges to try, as shares of the typical sum of squares of a column."""
+
+FOLDS = 5
+CHOOSING_TOL = 1e-4
+"""Scores on held-out rows are no finer than this."""
+
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Beyond these the squares of numbers leave the range of floats."""
+
+CONSTANT = 1e-12
+"""A column whose spread is below this share of its size differs by rounding alone."""
+
+MOST_COUNTED = 10
+"""Whole numbers with at most so many values are taken for labels, unless --loss says otherwise."""
+
+COEFFICIENTS_SHOWN = 10
+"""In the report, or half as many for each of several classes; one more is shown rather than counted."""
+
+POINTS_DRAWN, DRAWING_TOL, MOST_PANELS, MOST_LINES = 37, 1e-6, 6, 200
+BEYOND = 1.5
+"""How far the picture goes past the chosen radius, which is one of its points."""
 
 
-class Loss(StrEnum):
-    """The losses by their names on the command line."""
+@dataclass(frozen=True)
+class FitSettings:
+    """What the user asks of the fit; None stands for: choose it."""
 
-    LOGISTIC = "logistic"
-    LEAST_SQUARES = "least-squares"
-    SQUARED_HINGE = "squared-hinge"
+    radius: float | None
+    ridge: float | None
+    folds: int | None
+    tol: float
+    max_iter: int
+    standardize: bool
+    intercept: bool
+    seed: int
+
+    @property
+    def chosen(self) -> list[str]:
+        """What cross-validation has to choose."""
+        return [name for name in ("radius", "ridge") if getattr(self, name) is None]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Rows, standardised columns and a target, ready for an estimator."""
+
+    loss: str
+    target: str
+    features: tuple[str, ...]
+    X: Any
+    """(x - center) / scale, dense or CSR; 0 in columns that are constant."""
+    y: Any
+    weights: Any
+    """One for each row, all above 0; None where all are 1."""
+    center: Any
+    scale: Any
+    constant: int
+    """How many columns do not vary."""
+    typical_square: float
+    """The weighted sum of the squares of a column of X, on average: the scale of a ridge."""
 
 
 def fit(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="CSV or TSV with a header; or .npy, .npz, .svm (libsvm).")
-    ],
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="What to predict; an index in a matrix.")] = None,
-    loss: Annotated[
-        Loss | None, typer.Option(metavar="NAME", help=f"One of {', '.join(Loss)}.", show_default="by the target")
-    ] = None,
-    radius: Annotated[
-        float | None, typer.Option(metavar="R", help="Bound on |coef|_1.", show_default="cross-validated")
-    ] = None,
-    ridge: Annotated[
-        float | None, typer.Option(metavar="W", help="Weight of |coef|_2^2.", show_default="cross-validated")
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(metavar="N", help="Folds of the cross-validation.", show_default=str(FOLDS))
-    ] = None,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm.")],
+    target: Annotated[str | None, option("COLUMN", "What to predict; an index in a matrix.")] = None,
+    loss: Annotated[str | None, option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target")] = None,
+    radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated")] = None,
+    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated")] = None,
+    folds: Annotated[int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)] = None,
     no_standardize: Annotated[bool, typer.Option("--no-standardize", help="Take columns as they are.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Without a constant.")] = False,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave out; may be repeated.")] = None,
-    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="How much each row counts.")] = None,
-    tol: Annotated[float, typer.Option(metavar="GAP", help="Relative certified gap to reach.")] = 1e-6,
-    max_iter: Annotated[int, typer.Option(metavar="N", help="The most iterations of a fit.")] = 10_000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Which rows go to which fold.")] = 0,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("condgrad-fit"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
+    drop: DropColumns = None,
+    weights: Annotated[str | None, option("COLUMN", "How much each row counts.")] = None,
+    row_id: IdColumn = None,
+    header: Header = None,
+    tol: report.Tolerance = 1e-6,
+    max_iter: Annotated[int, option("N", "The most iterations of a fit.", least=1)] = 10_000,
+    seed: Annotated[int, option("N", "Which rows go to which fold.", least=0, most=2**32 - 1)] = 0,
+    out: report.Folder = Path("condgrad-fit"),
+    as_json: report.AsJson = False,
 ) -> None:
     """Fit an elastic net to a table, with a proof of its optimality.
 
@@ -77,131 +124,385 @@ def fit(
     Writes model.json, coefficients.csv, certificate.json, path.png, report.txt.
 
     [bold]Examples[/bold]
-      condgrad fit patients.csv --target outcome --drop id
-      condgrad fit houses.csv --target price --radius 2 --ridge 0.1 --json
+      condgrad fit patients.csv --target outcome --id patient --drop hospital
+      condgrad fit houses.parquet --target price --radius 2 --ridge 0.1 --json
       condgrad fit colon.npz --target y --loss squared-hinge --folds 10
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    options = _options(radius, ridge, folds, tol, max_iter, not no_standardize, not no_intercept, seed)
-    table, content = read_table(data)
-    columns = Columns(target, weights, tuple(drop or ()))
-    wanted = None if loss is None else str(loss)
-    problem = design(table, columns, loss=wanted, standardize=options.standardize, intercept=options.intercept)
-    source = Source(data, content)
-    for name in PRODUCTS:
-        check_new_file(out / name, data)
-    with staged(out) as folder:
-        # a cross-validation whose fits were cut short would choose by chance
-        with ended_by(signal.SIGINT), errors.status(f"fitting {problem.rows} rows, {len(problem.features)} features"):
-            fitted = solve(problem, options)
-        text = report(problem, fitted, options, source)
-        facts = certificate(problem, fitted, options, source)
-        (folder / "model.json").write_text(to_json(fitted.model), encoding="utf-8")
-        (folder / "certificate.json").write_text(json_text(facts), encoding="utf-8")
+    settings = FitSettings(
+        None if radius is None else report.checked("radius", radius, at_least=0.0),
+        None if ridge is None else report.checked("ridge", ridge, above=0.0),
+        folds,
+        report.checked("tol", tol, at_least=0.0),
+        max_iter,
+        not no_standardize,
+        not no_intercept,
+        seed,
+    )
+    report.check_one_of("loss", loss, ESTIMATORS)
+    table = read_table(data, header=header, row_id=row_id)
+    problem = _training_data(table, settings, target, weights, drop or [], loss)
+    with written_whole(out, PRODUCTS, read=[data]) as folder:
+        model, facts = _solved(problem, settings, table)
+        blocks = [_coefficients(model, k) for k in range(len(model.coef))]
+        for k in range(len(blocks) if len(blocks) > 1 else 0):
+            blocks[k].insert(0, "class", model.classes[k])
+        text = _report(problem, model, facts, blocks, settings, table)
+        (folder / "model.json").write_text(model.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
-        write_coefficients(folder / "coefficients.csv", fitted)
-        draw_path(folder / "path.png", problem, fitted, options)
+        pandas.concat(blocks).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
+        draw_path(folder / "path.png", problem, model, settings)
     if as_json:
-        print_json({**facts, "out": str(out)})
+        report.print_json({**facts, "out": str(out)})
     else:
-        output.print(f"{text}\nWritten to {out}: {', '.join(PRODUCTS)}", markup=False)
-    if not fitted.certified:
-        errors.print(f"condgrad: {shortfall(fitted)}", markup=False)
-        raise typer.Exit(ExitCode.NOT_CONVERGED)
+        written = report.folded(f"Written to {out}: {', '.join(PRODUCTS)}", "")
+        report.output.print(f"{text}\n{written}", markup=False)
+    if not facts["certified"]:
+        report.errors.print(f"condgrad: {report.not_converged(facts['relative_gap'], tol)}", markup=False)
+        raise typer.Exit(report.ExitCode.NOT_CONVERGED)
 
 
-def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model.json of condgrad fit.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows with the columns of the model.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write.")] = Path("predictions.csv"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
-) -> None:
-    """Predict new rows with a fitted model.
+# --- from a table to a problem: which columns, which loss, in which units
 
-    Columns are matched by name, or by place between NPY, NPZ and libsvm files: a
-    column 0 of a matrix is index 1 of a libsvm file, unless that file has an
-    index 0. Others, such as the target, are ignored, and a column whose
-    coefficient is 0 may be absent. The table has the prediction, and beside it
-    probabilities (logistic) or decision values (squared hinge).
 
-    [bold]Examples[/bold]
-      condgrad predict condgrad-fit/model.json new.csv
-      condgrad predict condgrad-fit/model.json new.csv --out answers.csv --json
-
-    Exit codes: 0 done, 2 bad input.
-    """
-    check_new_file(out, model, data)
-    fitted = from_json(read_bytes(model), source=str(model))
-    table, _ = read_table(data)
-    columns = _predicted(fitted, table)
-    with staged(out.parent) as folder, (folder / out.name).open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    summary = _summary(fitted, columns["prediction"])
-    if as_json:
-        print_json({"rows": table.rows, "target": fitted.target, "predictions": summary, "out": str(out)})
+def _training_data(
+    table: Table, settings: FitSettings, target: str | None, weights: str | None, drop: Sequence[str], loss: str | None
+) -> TrainingData:
+    """The problem that a table and the user's choices define, or a sentence on what is wrong with them."""
+    if target is None and len(table.apart) != 1:
+        raise BadInput(f"give --target COLUMN; {table.source} has {report.listed([*table.apart, *table.names])}")
+    target = table.resolve(table.apart[0] if target is None else target, option="--target")
+    left_out = {table.resolve(name, option="--drop") for name in drop}
+    if target in left_out:
+        raise BadInput(f"--drop {target}: this column is the target")
+    kept, row_weights = np.arange(table.rows), None
+    if weights is not None:
+        weights = table.resolve(weights, option="--weights")
+        left_out.add(weights)
+        row_weights = _row_weights(table, weights, target)
+        kept = np.flatnonzero(row_weights)  # a row of weight 0 counts as none
+        row_weights = row_weights[kept]
+    if len(kept) < 2:
+        raise BadInput(f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
+    left_out.add(target)
+    features = tuple(name for name in table.names if name not in left_out)
+    if not features:
+        raise BadInput(f"{table.source} has no column beside the target: a fit needs features")
+    loss, y = _target(table, target, loss, kept)
+    X = table.features(features)[kept]
+    mean, spread, constant = _moments(table, features, X, row_weights, centered=settings.intercept)
+    scale = np.where(constant | (not settings.standardize), 1.0, spread)
+    varies = np.where(constant, 0.0, 1.0)
+    if sparse.issparse(X):  # it would not stay sparse; the intercept makes up for any center
+        mean, X = 0.0 * mean, (X @ sparse.diags(varies / scale)).tocsr()
     else:
-        said = ", ".join(f"{name} {_short(value)}" for name, value in summary.items())
-        output.print(f"{table.rows} rows, {fitted.target!r} predicted: {said}\nWritten to {out}", markup=False)
+        X = (X - mean) / scale * varies
+    total = len(y) if row_weights is None else float(row_weights.sum())
+    typical = total * float(np.mean((spread / scale)[~constant] ** 2)) if not constant.all() else total
+    return TrainingData(loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()), typical)
 
 
-def _options(
-    radius: float | None,
-    ridge: float | None,
-    folds: int | None,
-    tol: float,
-    max_iter: int,
-    standardize: bool,
-    intercept: bool,
-    seed: int,
-) -> Options:
-    """The options of the fit, each in its range."""
-    if seed > LARGEST_SEED:
-        raise BadInput(f"--seed must be <= {LARGEST_SEED}, got {seed}")
-    try:
-        return Options(
-            None if radius is None else _checks.number("--radius", radius, at_least=0.0),
-            None if ridge is None else _checks.number("--ridge", ridge, above=0.0),
-            None if folds is None else _checks.whole("--folds", folds, at_least=2),
-            _checks.number("--tol", tol, at_least=0.0),
-            _checks.whole("--max-iter", max_iter, at_least=1),
-            standardize,
-            intercept,
-            _checks.whole("--seed", seed, at_least=0),
+def _row_weights(table: Table, name: str, target: str) -> Any:
+    weights = table.column(name)
+    if name == target or isinstance(weights, list):
+        what = "is the target" if name == target else "holds text, and weights are numbers >= 0"
+        raise BadInput(f"--weights {name}: this column {what}")
+    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))
+    if len(bad):
+        place = f"{table.source}, {table.where(int(bad[0]))}"
+        raise BadInput(f"--weights {name}: {place} holds {weights[bad[0]]}; weights are finite numbers >= 0")
+    return weights
+
+
+def _target(table: Table, name: str, loss: str | None, kept: Any) -> tuple[str, Any]:
+    """The loss, and the target as an estimator takes it."""
+    cells = table.column(name)
+    text = isinstance(cells, list)
+    y = np.array(cells)[kept]
+    bad = np.flatnonzero([is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y))
+    if len(bad):
+        place = f"{table.source}, {table.where(int(kept[bad[0]]))}"
+        raise BadInput(f"{place}: the target {name!r} is missing or not finite; fill it or leave the row out")
+    values = np.unique(y)
+    if len(values) < 2:
+        raise BadInput(f"{table.source}: the target {name!r} is {values[0]} in all rows: there is nothing to fit")
+    whole = not text and bool(np.all(y == np.round(y)) and np.abs(y).max() < 2.0**53)
+    if loss is None:
+        few = whole and len(values) <= MOST_COUNTED and 2 * len(values) <= len(y)
+        loss = LABELS if text or few else NUMBERS
+    if classifies(loss):
+        return loss, y.astype(np.int64) if whole else y
+    if text:
+        raise BadInput(f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers")
+    _moments(table, [name], y[:, None], None, centered=True)
+    return loss, y
+
+
+def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, centered: bool) -> tuple[Any, Any, Any]:
+    """Weighted means, spreads about them (or about 0), and which columns do not vary; all squares must be floats."""
+    sizes = abs(X).max(axis=0)
+    sizes = np.ravel(sizes.toarray() if sparse.issparse(sizes) else sizes)
+    bad = np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))
+    if len(bad):
+        raise BadInput(
+            f"{table.source}: column {names[bad[0]]!r} reaches {sizes[bad[0]]:g}; sizes between {SMALLEST:g} and "
+            f"{LARGEST:g} are allowed: choose another unit, or leave the column out with --drop"
         )
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+    scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=weights)
+    mean, spread = scaler.mean_, np.sqrt(scaler.var_)
+    if not centered:
+        mean, spread = np.zeros_like(mean), np.hypot(mean, spread)
+    return mean, spread, spread <= CONSTANT * sizes
 
 
-def _predicted(fitted: Model, table: Table) -> dict[str, Any]:
-    """The columns of the table of predictions."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        X = fitted.matrix_from(table)
-        estimator = fitted.estimator()
+# --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
+
+
+def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple[Model, dict[str, Any]]:
+    """Choose what is not given, fit all rows, and score: the model, and its certificate."""
+    folds = _folds(problem, settings)
+    with _sentences() as short_trials:
+        radius, ridge, chosen_by = _chosen(problem, settings, folds)
+    own = {"fit_intercept": settings.intercept, "max_iter": settings.max_iter}
+    estimator = ESTIMATORS[problem.loss](radius, ridge, tol=settings.tol, verbose=report.errors.is_terminal, **own)
+    with _sentences() as short:
+        estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
+    score = accuracy_score if classifies(problem.loss) else r2_score
+    held_out = None
+    if folds:  # models for the same radius and ridge, on the rows that they did not see
+        trial = ESTIMATORS[problem.loss](radius, ridge, tol=max(settings.tol, CHOOSING_TOL), **own)
+        params = {} if problem.weights is None else {"sample_weight": problem.weights}
+        with _sentences():
+            predicted = cross_val_predict(trial, problem.X, problem.y, cv=folds, params=params)
+        held_out = float(score(problem.y, predicted, sample_weight=problem.weights))
+    proofs = _proofs(estimator)
+    return _model(problem, estimator, table), {
+        "certified": not short,
+        "statement": "the least objective lies between lower_bound and value",
+        "problems": proofs,
+        "relative_gap": max(proof["relative_gap"] for proof in proofs),
+        "radius": float(radius),
+        "ridge": float(ridge),
+        "loss": problem.loss,
+        "target": problem.target,
+        "chosen_by": chosen_by,
+        "folds": len(folds),
+        "unfinished_trials": bool(short_trials),
+        "measure": "accuracy" if classifies(problem.loss) else "R2",
+        "training_score": float(score(problem.y, estimator.predict(problem.X), sample_weight=problem.weights)),
+        "cross_validated_score": held_out,
+        "settings": asdict(settings),
+        "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
+        "versions": report.versions(),
+    }
+
+
+@contextmanager
+def _sentences() -> Iterator[list[Any]]:
+    """Unfinished fits are listed instead of warned of; what an estimator refuses is the user's to mend."""
+    with warnings.catch_warnings(record=True) as short:
+        warnings.simplefilter("ignore", UserWarning)  # many classes in few rows are the user's choice
+        warnings.simplefilter("always", ConvergenceWarning)
         try:
-            scores = np.asarray(estimator.predict(X) if fitted.kind == SQUARES else estimator.decision_function(X))
+            yield short
+        except np.linalg.LinAlgError as error:
+            raise BadInput("columns of such different sizes cannot be solved: standardise, or raise --ridge") from error
         except ValueError as error:
-            raise BadInput(f"{table.source} holds numbers too large for the model: check their units") from error
-    if not np.isfinite(scores).all():
-        raise BadInput(f"{table.source} holds numbers too large for the model: check their units")
-    if fitted.kind == SQUARES:
-        return {"prediction": scores.tolist()}
-    columns = {"prediction": estimator.predict(X).tolist()}
-    if fitted.kind == LOGISTIC:
-        chances = estimator.predict_proba(X)
-        return columns | {f"probability of {label}": chances[:, k].tolist() for k, label in enumerate(fitted.classes)}
-    if scores.ndim == 1:
-        return columns | {f"decision value of {fitted.classes[1]}": scores.tolist()}
-    return columns | {f"decision value of {label}": scores[:, k].tolist() for k, label in enumerate(fitted.classes)}
+            raise BadInput(report.first_line(error)) from error
 
 
-def _summary(fitted: Model, predictions: list[Any]) -> Mapping[str, Any]:
-    if fitted.kind == SQUARES:
-        return {"mean": float(np.mean(predictions)), "least": min(predictions), "greatest": max(predictions)}
-    return {str(label): predictions.count(label) for label in fitted.classes}
+def _folds(problem: TrainingData, settings: FitSettings) -> list[tuple[Any, Any]]:
+    """Rows to fit and rows to score; none where there are too few rows and none are needed."""
+    smallest, whose = len(problem.y), "the data have"
+    splitter = KFold
+    if classifies(problem.loss):
+        labels, counts = np.unique(problem.y, return_counts=True)
+        smallest, whose = int(counts.min()), f"class {labels[counts.argmin()].item()!r} has"
+        splitter = StratifiedKFold
+    number = settings.folds or min(FOLDS, smallest)
+    if number < 2 and not settings.chosen:
+        return []
+    if not 2 <= number <= smallest:
+        remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
+        raise BadInput(f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}")
+    return list(splitter(number, shuffle=True, random_state=settings.seed).split(problem.X, problem.y))
 
 
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _chosen(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) -> tuple[float, float, str | None]:
+    """Radius and ridge, and by what they were chosen."""
+    if settings.radius is not None and settings.ridge is not None:
+        return settings.radius, settings.ridge, None
+    chooser = CHOOSERS[problem.loss]
+    scoring, criterion = "neg_mean_squared_error", "squared error"
+    if classifies(problem.loss):
+        scoring, criterion = ("neg_log_loss", "log loss") if hasattr(chooser, "predict_proba") else 2 * ("accuracy",)
+    found = chooser(
+        radii=None if settings.radius is None else [settings.radius],
+        ridges=[share * problem.typical_square for share in RIDGES] if settings.ridge is None else [settings.ridge],
+        fit_intercept=settings.intercept,
+        cv=folds,
+        scoring=scoring,
+        tol=max(settings.tol, CHOOSING_TOL),
+        max_iter=settings.max_iter,
+        verbose=report.errors.is_terminal,
+    ).fit(problem.X, problem.y, sample_weight=problem.weights)
+    return found.radius_, found.ridge_, criterion
+
+
+def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
+    return Model(
+        format="condgrad linear model",
+        version=2,
+        kind=problem.loss,
+        target=problem.target,
+        classes=tuple(np.unique(problem.y).tolist()) if classifies(problem.loss) else (),
+        naming=table.naming,
+        features=problem.features,
+        center=tuple(problem.center.tolist()),
+        scale=tuple(problem.scale.tolist()),
+        coef=tuple(map(tuple, np.atleast_2d(estimator.coef_).tolist())),
+        intercept=tuple(np.atleast_1d(estimator.intercept_).tolist()),
+        radius=float(estimator.radius),
+        ridge=float(estimator.ridge),
+        row_id=table.frame.index.name,
+    )
+
+
+def _proofs(estimator: Any) -> list[dict[str, Any]]:
+    """One for each problem that was solved: for each class against the rest, or the second of two."""
+    columns = {
+        "value": estimator.objective_,
+        "gap": estimator.dual_gap_,
+        "relative_gap": estimator.relative_gap_,
+        "multiplier": estimator.multiplier_,
+        "iterations": estimator.n_iter_,
+    }
+    proofs = pandas.DataFrame({name: np.atleast_1d(column) for name, column in columns.items()})
+    proofs["lower_bound"] = proofs["value"] - proofs["gap"]
+    # in the 2-norm, by strong convexity
+    proofs["standardised_coefficients_within"] = np.sqrt(proofs["gap"].clip(lower=0.0) / estimator.ridge)
+    labels = getattr(estimator, "classes_", np.array([None]))[-len(proofs) :].tolist()
+    return [{"class": label, **proof} for label, proof in zip(labels, proofs.to_dict("records"), strict=True)]
+
+
+# --- what it leaves behind in words and pictures
+
+
+def _coefficients(model: Model, k: int) -> Any:
+    """The intercept of a problem, then its coefficients by falling size when standardised, as a DataFrame."""
+    order = np.argsort(-np.abs(model.coef[k]), kind="stable")
+    return pandas.DataFrame(
+        {
+            "feature": [INTERCEPT, *(model.features[j] for j in order)],
+            "coefficient": [model.plain_intercept[k], *model.plain_coef[k][order]],
+            "standardised_coefficient": [model.intercept[k], *np.array(model.coef[k])[order]],
+        }
+    )
+
+
+def _report(
+    problem: TrainingData,
+    model: Model,
+    facts: dict[str, Any],
+    blocks: Sequence[Any],
+    settings: FitSettings,
+    table: Table,
+) -> str:
+    """The fit in words, by the template fit_report.txt."""
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters |= {
+        "fold": lambda text, name="": report.folded(" ".join(text.split()), f"{name:<11}" if name else "  "),
+        "number": lambda value, digits: f"{value:.{digits}g}",
+        "repr": repr,
+        "shortened": shortened,
+    }
+    labels, counts = np.unique(problem.y, return_counts=True)
+    template = resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8")
+    return environment.from_string(template).render(
+        file=Path(table.source).name,
+        table=table,
+        problem=problem,
+        model=model,
+        facts=facts,
+        settings=settings,
+        objective=(inspect.getdoc(ESTIMATORS[problem.loss]) or problem.loss).splitlines()[0],
+        counts=list(zip(labels, counts, strict=True)) if classifies(problem.loss) else [],
+        blocks=[
+            list(block[(block.index == 0) | (block.standardised_coefficient != 0.0)].itertuples()) for block in blocks
+        ],
+        shown=COEFFICIENTS_SHOWN if len(blocks) == 1 else COEFFICIENTS_SHOWN // 2,
+        not_converged=report.not_converged(facts["relative_gap"], settings.tol),
+    )
+
+
+def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings) -> None:
+    """The picture: coefficients against the radius, a panel for each problem, the first `MOST_PANELS` of them."""
+    panels = min(len(model.coef), MOST_PANELS)
+    columns = min(panels, 2)
+    lines = math.ceil(panels / columns)
+    figure = report.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
+    grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
+    for k, axes in enumerate(grid):
+        if k < panels:
+            _draw_panel(axes, problem, model, settings, k)
+        else:
+            axes.set_axis_off()
+    part = f" (the first {panels} of {len(model.coef)} classes)" if panels < len(model.coef) else ""
+    title = f"{shortened(problem.target)}: coefficients against the radius{part}"
+    figure.suptitle(title, fontsize=12, parse_math=False)
+    report.save_figure(figure, file)
+
+
+def _draw_panel(axes: Any, problem: TrainingData, model: Model, settings: FitSettings, k: int) -> None:
+    radius = model.radius
+    radii, coefs = _coefficient_path(problem, model, settings, k)
+    chosen, peak = np.abs(model.coef[k]), np.abs(coefs).max(axis=0)
+    by_size = np.argsort(-(chosen if chosen.any() else peak), kind="stable")
+    order = [j for j in by_size[:MOST_LINES] if peak[j] > 0.0]
+    for place, j in enumerate(order):
+        if place < len(report.COLORS):
+            name = shortened(problem.features[j], 26)
+            axes.plot(radii, coefs[:, j], color=report.COLORS[place], lw=1.8, zorder=3, label=name)
+        else:
+            axes.plot(radii, coefs[:, j], color="#B8B8B8", lw=0.7, zorder=1)
+    axes.axhline(0.0, color="#444444", lw=0.6, zorder=2)
+    note = f"radius {radius:.4g}{', beyond the picture' if radius > radii[-1] else ''}"
+    axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2, label=note)
+    if len(model.coef) > 1:
+        title = f"{shortened(str(model.classes[k]))} against the rest"
+        axes.set_title(title, fontsize=11, loc="left", parse_math=False)
+    name = "standardised coefficient" if settings.standardize else "coefficient"
+    axes.set(xlim=(radii[0], radii[-1]), xlabel="radius, the bound on |coef|_1", ylabel=name)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _coefficient_path(problem: TrainingData, model: Model, settings: FitSettings, k: int) -> tuple[Any, Any]:
+    """Radii from 0 past the chosen one, and the coefficients; the target of a class is set against the rest."""
+    y = problem.y
+    if classifies(problem.loss):
+        y = np.where(y == model.classes[-1 if len(model.coef) == 1 else k], 1.0, -1.0)
+    norm = float(np.abs(model.coef[k]).sum())  # below an idle radius, where all has happened
+    top = BEYOND * (min(model.radius, norm) or model.radius or 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself has its own proof; here a line is drawn
+        found = coefficient_path(
+            problem.X,
+            y,
+            loss=problem.loss,
+            radii=np.linspace(0.0, top, POINTS_DRAWN),
+            ridge=model.ridge,
+            fit_intercept=settings.intercept,
+            sample_weight=problem.weights,
+            tol=max(settings.tol, DRAWING_TOL),
+            max_iter=settings.max_iter,
+            progress=report.errors.is_terminal,
+        )
+    return found.radii, found.coefs

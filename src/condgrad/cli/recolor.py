@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 from sklearn.exceptions import ConvergenceWarning
 
-from condgrad.cli.memory import require_memory_for_plan
-from condgrad.cli.outcome import exit_code, print_json
-from condgrad.cli.recolor_images import check_writable, read_image, write_image
-from condgrad.cli.recolor_picture import draw
-from condgrad.cli.report import certificate_facts, print_report, verdict
-from condgrad.cli.staging import check_new_file, staged
-from condgrad.cli.transport_problem import checked
-from condgrad.paper.machine import versions
-from condgrad.transport.color import Recoloring, recoloring
+from condgrad.cli import report
+from condgrad.cli.files import check_file, require_memory, require_memory_for_plan, written_whole
+from condgrad.cli.report import BadInput, option
+from condgrad.transport.color import recoloring
+
+BYTES_A_PIXEL = 24
+"""Memory a pixel takes while it is decoded, turned, converted and copied."""
+
+LONGEST_SIDE = 900
+"""Pixels of the longest side in a comparison; larger images are thinned."""
+
+FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
+    ".png": ("PNG", {}),
+    ".jpg": ("JPEG", {"quality": 95, "subsampling": 0}),
+    ".jpeg": ("JPEG", {"quality": 95, "subsampling": 0}),
+    ".webp": ("WEBP", {"lossless": True}),
+    ".tif": ("TIFF", {"compression": "tiff_deflate"}),
+    ".tiff": ("TIFF", {"compression": "tiff_deflate"}),
+}
+"""What can be written, by ending; lossless but for JPEG."""
 
 
 def recolor(
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="The image to repaint: PNG, JPEG, WebP, TIFF.")],
     palette: Annotated[Path, typer.Argument(metavar="PALETTE", help="The image whose colours it gets.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write.", show_default="IMAGE-recolored.png")
-    ] = None,
-    samples: Annotated[int, typer.Option(metavar="N", min=2, help="Pixels of each image to match.")] = 500,
-    entropy: Annotated[float, typer.Option(metavar="W", help="Weight of the entropy: larger is smoother.")] = 1e-3,
-    laplacian: Annotated[
-        float, typer.Option(metavar="W", help="Weight of the Laplacian: like colours move alike.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Which pixels are drawn.")] = 0,
-    tol: Annotated[float, typer.Option(metavar="GAP", help="Relative certified gap to reach.")] = 1e-4,
+    out: Annotated[Path | None, option("FILE", "Where to write.", "IMAGE-recolored.png")] = None,
+    samples: Annotated[int, option("N", "Pixels of each image to match.", least=2)] = 500,
+    entropy: Annotated[float, option("W", "Weight of the entropy: larger is smoother.")] = 1e-3,
+    laplacian: Annotated[float, option("W", "Weight of the Laplacian: like colours move alike.")] = 0.0,
+    seed: Annotated[int, option("N", "Which pixels are drawn.", least=0)] = 0,
+    tol: report.Tolerance = 1e-4,
     compare: Annotated[bool, typer.Option("--compare", help="Draw image, palette and result in one picture.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
+    as_json: report.AsJson = False,
 ) -> None:
     """Give an image the colours of another, by optimal transport between their colours.
 
@@ -47,65 +57,123 @@ def recolor(
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    for option, weight in (("entropy", entropy), ("laplacian", laplacian), ("tol", tol)):
-        checked(option, weight)
+    settings = {"samples": samples, "entropy": entropy, "laplacian": laplacian, "seed": seed, "tol": tol}
+    for name in ("entropy", "laplacian", "tol"):
+        report.checked(name, settings[name], at_least=0.0)
     require_memory_for_plan(samples, samples, "ask for fewer --samples")
     out = Path(f"{image.stem}-recolored.png") if out is None else out
     pixels, colors = read_image(image), read_image(palette)
-    check_writable(out, pixels)
-    files = [out, _comparison(out)] if compare else [out]
-    for file in files:
-        check_new_file(file, image, palette)
-    with staged(out.parent) as folder:
-        painted = _painted(pixels, colors, samples=samples, entropy=entropy, weight=laplacian, seed=seed, tol=tol)
-        write_image(folder / out.name, painted.image)
+    _check_format(out, pixels)
+    files = [out, out.with_name(f"{out.stem}-compare.png")][: 1 + compare]
+    with written_whole(out.parent, [file.name for file in files], read=[image, palette]) as folder:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says it, and the exit code
+            painted = recoloring(
+                pixels, colors, entropy=entropy, weight=laplacian, samples=samples, seed=seed, tol=tol,
+                progress=report.errors.is_terminal,
+            )  # fmt: skip
+        ending, options = FORMATS[out.suffix.lower()]
+        Image.fromarray(painted.image).save(folder / out.name, format=ending, **options)
         if compare:
-            draw(folder / _comparison(out).name, pixels, colors, painted.image)
-    settings = {"samples": samples, "entropy": entropy, "laplacian": laplacian, "seed": seed, "tol": tol}
+            draw(folder / files[1].name, pixels, colors, painted.image)
+    answer, (height, width, channels) = painted.result, painted.image.shape
     if as_json:
-        print_json(_facts(painted, image, palette, settings) | {"files": [str(file) for file in files]})
+        facts = {
+            "transport_cost": float(answer.cost),
+            "width": width,
+            "height": height,
+            "transparent": channels == 4,
+            "settings": settings,
+            "inputs": {
+                name: {"file": str(path), "bytes": path.stat().st_size}
+                for name, path in (("image", image), ("palette", palette))
+            },
+            "versions": report.versions(),
+            "files": [str(file) for file in files],
+        }
+        report.print_json(report.certificate_facts(answer.result) | facts)
     else:
-        _print(painted, files, tol)
-    raise typer.Exit(exit_code(painted.result.status))
-
-
-def _painted(
-    pixels: Any, colors: Any, *, samples: int, entropy: float, weight: float, seed: int, tol: float
-) -> Recoloring:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says it, and the exit code
-        return recoloring(pixels, colors, entropy=entropy, weight=weight, samples=samples, seed=seed, tol=tol)
-
-
-def _comparison(out: Path) -> Path:
-    return out.with_name(f"{out.stem}-compare.png")
-
-
-def _facts(painted: Recoloring, image: Path, palette: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    height, width, channels = painted.image.shape
-    return certificate_facts(painted.result.result) | {
-        "transport_cost": float(painted.result.cost),
-        "width": width,
-        "height": height,
-        "transparent": channels == 4,
-        "settings": settings,
-        "inputs": {
-            name: {"file": str(path), "bytes": path.stat().st_size}
-            for name, path in (("image", image), ("palette", palette))
-        },
-        "versions": versions(),
-    }
-
-
-def _print(painted: Recoloring, written: list[Path], tol: float) -> None:
-    answer, (height, width) = painted.result, painted.image.shape[:2]
-    n, m = answer.plan.shape
-    print_report(
-        verdict(answer.result, "the plan between the colours", tol),
-        {
+        n, m = answer.plan.shape
+        sentences = {
             "image": f"{width} x {height} pixels, {n} of its pixels matched to {m} of the palette",
             "value": f"{answer.value:.10g}",
             "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
-            "written": ", ".join(map(str, written)),
-        },
-    )
+            "written": ", ".join(map(str, files)),
+        }
+        report.print_report(report.verdict(answer.result, "the plan between the colours", tol), sentences)
+    raise typer.Exit(report.ExitCode.CERTIFIED if answer.success else report.ExitCode.NOT_CONVERGED)
+
+
+def _check_format(out: Path, pixels: Any) -> None:
+    """A sentence where the ending of a file cannot hold the pixels."""
+    ending = out.suffix.lower()
+    if ending not in FORMATS:
+        raise BadInput(f"--out {out} ends in {ending!r}: choose one of {', '.join(FORMATS)}")
+    if pixels.shape[2] == 4 and FORMATS[ending][0] == "JPEG":
+        raise BadInput(f"--out {out} is a JPEG, which cannot be transparent as the image is: choose .png or .webp")
+
+
+def read_image(path: Path) -> Any:
+    """The pixels as they are meant to be seen: uint8, (height, width, 3), or 4 where something is transparent."""
+    check_file(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # memory is asked below, exactly
+            warnings.filterwarnings("ignore", module=r"PIL\.")  # damaged metadata does not matter
+            with Image.open(path) as image:
+                width, height = image.size
+                size = f"{path}, {width:,} x {height:,} pixels,"
+                require_memory(BYTES_A_PIXEL * width * height, size, "scale it down")
+                return _pixels(path, ImageOps.exif_transpose(image))
+    except BadInput:
+        raise
+    except Image.DecompressionBombError as error:
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0) // 1_000_000
+        raise BadInput(f"{path} claims more than {most} million pixels, as hostile files do: scale it down") from error
+    except UnidentifiedImageError as error:
+        raise BadInput(f"{path} is not an image: give PNG, JPEG, WebP or TIFF") from error
+    except PermissionError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
+    except Exception as error:  # decoders fail on damaged files in every way there is
+        raise BadInput(f"{path} is damaged and cannot be decoded: save it again") from error
+
+
+def _pixels(path: Path, image: Image.Image) -> Any:
+    if image.mode.startswith("I") or image.mode == "F":
+        return np.repeat(_gray_bytes(path, np.asarray(image))[..., None], 3, axis=2)
+    transparent = image.has_transparency_data
+    pixels = np.asarray(_standard_colors(image).convert("RGBA" if transparent else "RGB"))
+    return pixels[..., :3] if transparent and pixels[..., 3].min() == 255 else pixels
+
+
+def _gray_bytes(path: Path, values: Any) -> Any:
+    """Gray values of 16 bits, or fractions of 1, in 8 bits."""
+    full = 1.0 if values.dtype.kind == "f" else 65535.0
+    if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= full):
+        raise BadInput(f"{path} has gray values outside 0 .. {full:g}: save it with 8 or 16 bits a channel")
+    return np.rint(values * (255.0 / full)).astype(np.uint8)
+
+
+def _standard_colors(image: Image.Image) -> Image.Image:
+    """The image in sRGB where it carries another colour profile: numbers of two profiles cannot be matched."""
+    profile = image.info.get("icc_profile")
+    if not profile or image.mode not in ("RGB", "CMYK"):
+        return image
+    try:
+        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        return ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB") or image
+    except (ImageCms.PyCMSError, OSError):
+        return image
+
+
+def draw(path: Path, image: Any, palette: Any, result: Any) -> None:
+    """Writes image, palette and result side by side."""
+    shown = (("image", image), ("palette", palette), ("image in the colours of the palette", result))
+    tallest = max(pixels.shape[0] / pixels.shape[1] for _, pixels in shown)
+    figure = report.empty_figure(15.0, 0.5 + 5.0 * min(2.0, max(0.3, tallest)), purpose="--compare", dpi=120)
+    for axes, (title, pixels) in zip(figure.subplots(1, 3), shown, strict=True):
+        step = -(-max(pixels.shape[:2]) // LONGEST_SIDE)
+        axes.imshow(pixels[::step, ::step])
+        axes.set_title(title)
+        axes.set_axis_off()
+    report.save_figure(figure, path)

@@ -35,11 +35,12 @@ from condgrad._arrays import (
     solve_cholesky,
     total,
 )
-from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
+from condgrad.certificate import Terms
+from condgrad.newton.ascent import Ascent, DualModel, Primal
+from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
 from condgrad.problem import Simple, Smooth
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import GroupLasso
-from condgrad.transport.entropic import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
 
 FLOOR = -200.0
 """Exponents below this add nothing to a group, take most processors ten times as long, and may vanish in a square."""
@@ -94,7 +95,12 @@ class EntropicGroups(EntropicPath):
         smooth, simple = dot(self.C, plan) + self.weight * norms, self.entropy * negentropy(plan)
         whole = namespace(plan).zeros(self.shape, dtype=plan.dtype, device=plan.device)
         whole[self.rows[:, None], self.columns[None, :]] = plan
-        return Primal(whole, smooth, simple)
+        return Primal(whole, Terms(smooth, simple))
+
+    def stage_gap(self, point: GroupedPlan) -> float:
+        """f + t g - D_t at the rounded plan."""
+        terms = self.primal(point).terms
+        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
     def ascent(self, point: GroupedPlan, gap: float) -> Ascent:
         """The Newton direction, by a Cholesky factor."""
@@ -153,7 +159,8 @@ class GroupedPlan:
             self.S[rows] *= norms[c][None, :]
         v = entropy * (model.log_b - log_sums)
         self.dual = dot(model.a, u) + dot(model.b, v)
-        self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(v)) + model.weight * total(norms)
+        potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(v))
+        self.magnitude = model.rounding_size + potentials + model.weight * total(norms)
 
 
 def column_norms(x: Array) -> Array:
@@ -230,6 +237,3 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
         return None
     lasso.at(parts.C)  # refuses labels of another length
     return EntropicGroups(parts.C, parts.a, parts.b, parts.entropy, lasso, weight * lasso.weight)
-
-
-MODELS.append(recognise)

@@ -6,7 +6,8 @@ cost is C + U Xt' + Xs V', and with entropy e the dual function of (v, P, Q), ro
     L_ij = (v_j - C_ij - U_i.Xt_j - Xs_i.V_j)/e,   S_ij = a_i softmax_j(L_ij),   u_i = e (log a_i - log sum_j exp L_ij)
     D = -<P, U>/2 - <Q, V>/2 + <a, u> + <b, v>.
 
-Newton directions come from `newton_system`.
+Coordinates are centred first, see `centred`, which adds a linear term to the cost. Newton directions come from `hessian`
+and `preconditioner`.
 """
 
 from __future__ import annotations
@@ -19,20 +20,25 @@ from condgrad._arrays import (
     Array,
     dot,
     double,
+    largest_row_sum,
     log_or_least,
     namespace,
     row_blocks,
+    total,
 )
-from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
+from condgrad.certificate import Terms
+from condgrad.newton.ascent import Ascent, DualModel, Primal
+from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
+from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian
+from condgrad.newton.laplacian.moments import Moments
+from condgrad.newton.laplacian.preconditioner import newton_direction
 from condgrad.problem import Simple, Smooth
 from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation
-from condgrad.transport.entropic import EntropicPath, entropic_parts, fitted_potential
-from condgrad.transport.moments import Moments, pairs
-from condgrad.transport.newton_system import newton_system
 
+MANY_DIMENSIONS = 100
 STARVED = 1e-3
 """The share of its mass below which a column has lost touch with the plan."""
 
@@ -40,32 +46,42 @@ STARVED = 1e-3
 class EntropicLaplacian(EntropicPath):
     """The dual of <C, G> + Laplacian + entropy, on weights that are all positive."""
 
-    affordable = True  # a large plan has directions without a factor
-
     def __init__(self, C: Array, a: Array, b: Array, entropy: float, laplacian: TransportLaplacian | None) -> None:
         super().__init__(C, a, b, entropy)
-        self.laplacian = laplacian
-        empty = C[:, :0], C.T[:, :0]
-        self.Xs, self.Xt = empty if laplacian is None else (laplacian.Xs, laplacian.Xt)
-        self.log_a, self.size = namespace(C).log(a), C.shape[1]
-        # what S is multiplied with in every Hessian product
-        self.Xt_pairs, self.Xs_pairs = pairs(self.Xt, self.Xt), pairs(self.Xs, self.Xs)
+        self.given, self.log_a = laplacian, namespace(C).log(a)
+        if laplacian is None:
+            empty = C[:, :0], C.T[:, :0]
+            self.laplacian, (self.Xs, self.Xt), self.linear, self.constant = None, empty, empty, 0.0
+        else:
+            self.laplacian, self.linear, self.constant = centred(laplacian, a, b)
+            self.Xs, self.Xt = self.laplacian.Xs, self.laplacian.Xt
+        self._basis: Array | None = None
 
-    def bent_P(self, P: Array) -> Array:
+    @property
+    def affordable(self) -> bool:
+        """In very many dimensions CGS is ahead, unless the Laplacian is raw: one that keeps constants is less stiff."""
+        if self.given is None or self.given.Xs.shape[1] <= MANY_DIMENSIONS:
+            return True
+        xp, largest = namespace(self.a), largest_row_sum(self.given.Ls)
+        constants = self.given.Ls @ xp.ones_like(self.a)
+        return float(xp.max(xp.abs(constants))) <= 1e-9 * largest
+
+    def gradient_in_P(self, P: Array) -> Array:
         return P if self.laplacian is None else self.laplacian.gradient_in_P(P)
 
-    def bent_Q(self, Q: Array) -> Array:
+    def gradient_in_Q(self, Q: Array) -> Array:
         return Q if self.laplacian is None else self.laplacian.gradient_in_Q(Q)
 
     def quadratic(self, P: Array, Q: Array) -> float:
         """The Laplacian at a plan with these moments."""
-        return 0.5 * (dot(P, self.bent_P(P)) + dot(Q, self.bent_Q(Q)))
+        return 0.5 * (dot(P, self.gradient_in_P(P)) + dot(Q, self.gradient_in_Q(Q)))
 
     def start(self, x: Array) -> Moments:
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
         x = double(x)
         P, Q = x @ self.Xt, x.T @ self.Xs
-        cost = self.C + self.bent_P(P) @ self.Xt.T + self.Xs @ self.bent_Q(Q).T
+        left, right = self._factors(P, Q)
+        cost = self.C + left @ right.T
         cost += self.entropy * log_or_least(x)
         return Moments(fitted_potential(x, cost), P, Q)
 
@@ -82,22 +98,39 @@ class EntropicLaplacian(EntropicPath):
         return widest
 
     def reduced_costs(self, z: Moments) -> Iterator[tuple[slice, Array]]:
-        """The cost linearised at z, less its potential: C + U Xt' + Xs V' - v, some rows at a time."""
-        xp, U, V = namespace(self.C), self.bent_P(z.P), self.bent_Q(z.Q)
-        left, right = xp.concat([U, self.Xs], axis=1), xp.concat([self.Xt, V], axis=1).T
+        """The cost linearised at z, less its potential, some rows at a time."""
+        left, right = self._factors(z.P, z.Q)
         for rows in row_blocks(self.C):
-            cost = left[rows] @ right
+            cost = left[rows] @ right.T
             cost += self.C[rows]
             cost -= z.v[None, :]
             yield rows, cost
 
+    def _factors(self, P: Array, Q: Array) -> tuple[Array, Array]:
+        """What the linearised regulariser adds to C, U Xt' + Xs V' and the linear terms, as left right'."""
+        xp = namespace(self.C)
+        left = xp.concat([self.gradient_in_P(P), self.Xs, self.linear[0]], axis=1)
+        return left, xp.concat([self.Xt, self.gradient_in_Q(Q), self.linear[1]], axis=1)
+
     def evaluate(self, z: Moments, t: float) -> Plan:
         return Plan(self, z, t * self.entropy)
 
+    def stage_gap(self, point: Plan) -> float:
+        """f + t g - D_t at the plan S itself, whose columns are not exact, plus a price for that.
+
+        <S, log S> follows from the potentials: log S_ij = (u_i + v_j - M_ij)/e.
+        """
+        z, cost = point.z, point.cost
+        smooth = cost + self.quadratic(point.S_Xt, point.S_Xs) + self.constant
+        linearised = cost + dot(self.gradient_in_P(z.P), point.S_Xt) + dot(self.gradient_in_Q(z.Q), point.S_Xs)
+        negentropy_times_e = dot(self.a, point.u) + dot(point.columns, z.v) - linearised
+        missing = total(namespace(point.columns).abs(point.columns - self.b))
+        return abs(smooth + negentropy_times_e - point.dual) + point.entropy * missing
+
     def primal(self, point: Plan) -> Primal:
         plan = self.polytope.rounded(point.S)
-        smooth = dot(self.C, plan) + self.quadratic(plan @ self.Xt, plan.T @ self.Xs)
-        return Primal(plan, smooth, self.entropy * negentropy(plan))
+        smooth = dot(self.C, plan) + (0.0 if self.given is None else self.given.at(plan).value)
+        return Primal(plan, Terms(smooth, self.entropy * negentropy(plan)))
 
     def ascent(self, point: Plan, gap: float) -> Ascent:
         columns = point.columns
@@ -106,7 +139,9 @@ class EntropicLaplacian(EntropicPath):
             dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
             return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), dot(self.b - columns, dv), 1)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
-        return newton_system(self, point).solve(min(0.1, math.sqrt(relative)))
+        accuracy = min(0.1, math.sqrt(relative))
+        ascent, self._basis = newton_direction(Hessian(self, point), accuracy, self._basis)
+        return ascent
 
 
 class Plan:
@@ -114,23 +149,75 @@ class Plan:
 
     def __init__(self, model: EntropicLaplacian, z: Moments, entropy: float) -> None:
         xp = namespace(model.C)
-        self.z, self.entropy = z, entropy
-        self.S, u = xp.empty_like(model.C), xp.empty_like(model.a)
+        self.model, self.z, self.entropy = model, z, entropy
+        self.S, self.u = xp.empty_like(model.C), xp.empty_like(model.a)
         for rows, cost in model.reduced_costs(z):
             cost /= -entropy
             self.S[rows], log_sums = normalised_rows(cost, model.a[rows])
-            u[rows] = entropy * (model.log_a[rows] - log_sums)
-        self.dual = dot(model.a, u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q)
-        self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
+            self.u[rows] = entropy * (model.log_a[rows] - log_sums)
+        self.dual = dot(model.a, self.u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q) + model.constant
+        potentials = dot(model.a, xp.abs(self.u)) + dot(model.b, xp.abs(z.v))
+        self.magnitude = model.rounding_size + potentials + abs(model.constant)
         if model.laplacian is not None:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
             # once for the quadratic, once for the cost that it is linearised to
             self.magnitude += 2.0 * moments.magnitude(moments)
 
+    def times(self, R: Array) -> Array:
+        """S R."""
+        return self.S @ R
+
+    def transposed_times(self, R: Array) -> Array:
+        """S'R."""
+        return self.S.T @ R
+
     @cached_property
+    def S_Xt(self) -> Array:
+        """S Xt."""
+        return self.times(self.model.Xt)
+
+    @cached_property
+    def _column_sums_and_moments(self) -> Array:
+        xp, a = namespace(self.S), self.model.a
+        return self.transposed_times(xp.concat([xp.ones_like(a)[:, None], self.model.Xs], axis=1))
+
+    @property
     def columns(self) -> Array:
-        """Its column sums."""
-        return namespace(self.S).sum(self.S, axis=0)
+        """The column sums of S."""
+        return self._column_sums_and_moments[:, 0]
+
+    @property
+    def S_Xs(self) -> Array:
+        """S' Xs."""
+        return self._column_sums_and_moments[:, 1:]
+
+    @property
+    def cost(self) -> float:
+        """<C, S>, with the linear terms."""
+        left, right = self.model.linear
+        return dot(self.model.C, self.S) + dot(left, self.times(right))
+
+
+def centred(laplacian: TransportLaplacian, a: Array, b: Array) -> tuple[TransportLaplacian, tuple[Array, Array], float]:
+    """The same regulariser of coordinates around their means, a linear cost left right' and a constant.
+
+    With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt, plus the linear
+    2 <G, (L a)(Yt m)'>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and
+    couple them with the potentials. In many dimensions the coordinates are turned to their principal axes as well,
+    which changes neither term and lets variances stand for covariances.
+    """
+    Xs, Xt, mass = laplacian.Xs, laplacian.Xt, total(a)
+    xp = namespace(Xs)
+    mean_s, mean_t = (a @ Xs) / mass, (b @ Xt) / mass
+    Ys, Yt = Xs - mean_s[None, :], Xt - mean_t[None, :]
+    from_a, from_b = laplacian.gradient_in_P(a[:, None]), laplacian.gradient_in_Q(b[:, None])
+    left = xp.concat([from_a, (Ys @ mean_s)[:, None]], axis=1)
+    right = xp.concat([(Yt @ mean_t)[:, None], from_b], axis=1)
+    constant = 0.5 * (dot(mean_t, mean_t) * dot(a[:, None], from_a) + dot(mean_s, mean_s) * dot(b[:, None], from_b))
+    if Xs.shape[1] > FEW_DIMENSIONS:
+        axes = xp.linalg.eigh(Ys.T @ Ys + Yt.T @ Yt)[1]
+        Ys, Yt = Ys @ axes, Yt @ axes
+    return laplacian.with_points(Ys, Yt), (left, right), constant
 
 
 class Embedded:
@@ -140,7 +227,8 @@ class Embedded:
         self.model, self.shape, self.rows, self.columns = model, shape, rows, columns
         self.turned = len(rows) < len(columns)
         self.affordable = model.affordable
-        self.first_stage, self.stage_tolerance = model.first_stage, model.stage_tolerance
+        self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
+        self.stage_gap = model.stage_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
 
     def start(self, x: Array) -> Moments:
@@ -175,6 +263,3 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
         C_part, a_part, b_part, part = C_part.T, b_part, a_part, None if part is None else part.turned()
     model = EntropicLaplacian(C_part, a_part, b_part, entropy, part)
     return Embedded(model, tuple(C.shape), rows, columns)
-
-
-MODELS.append(recognise)

@@ -1,14 +1,17 @@
-"""`condgrad predict` across kinds of files: the same rows give the same answers, or one sentence."""
+"""`condgrad predict`: the same rows give the same answers in any kind of file, or one sentence; scores; ids."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
 from tests.cli.conftest import Command
 from tests.cli.test_fit import write_table
@@ -73,7 +76,9 @@ def test_the_same_rows_give_the_same_answers(
     for name, file in (("own.csv", source), ("other.csv", asked(tmp_path, X, y))):
         ended = condgrad_here("predict", "m/model.json", file, "--out", name)
         assert ended.code == 0, ended.stderr
-    own, other = (np.loadtxt(tmp_path / name, skiprows=1) for name in ("own.csv", "other.csv"))
+    own, other = (
+        pandas.read_csv(tmp_path / name, index_col=0)["prediction"].to_numpy() for name in ("own.csv", "other.csv")
+    )
     np.testing.assert_allclose(other, own, rtol=1e-12, atol=1e-12)
     assert np.corrcoef(own, y)[0, 1] > 0.8
 
@@ -100,10 +105,20 @@ def test_numbers_that_may_mean_another_column_are_refused(condgrad_here: Command
     X, y = rows()
     write_svm(tmp_path, X, y)
     assert condgrad_here("fit", "rows.svm", *target_of("rows.svm"), "--out", "m").code == 0
-    refused(condgrad_here, tmp_path, write_svm_from_0(tmp_path, X, y), "from0.svm has the index 0")
+    refused(
+        condgrad_here,
+        tmp_path,
+        write_svm_from_0(tmp_path, X, y),
+        "from0.svm counts its columns from 0, and the model from 1",
+    )
     np.save(tmp_path / "wide.npy", np.column_stack([y, X]))
-    refused(condgrad_here, tmp_path, "wide.npy", "wide.npy has 6 columns, and the libsvm file of the model had 5")
-    refused(condgrad_here, tmp_path, write_numbered_csv(tmp_path, X, y), "rows.csv has a column '0'")
+    refused(condgrad_here, tmp_path, "wide.npy", "wide.npy has 6 columns, and the model was fitted to 5")
+    refused(
+        condgrad_here,
+        tmp_path,
+        write_numbered_csv(tmp_path, X, y),
+        "rows.csv counts its columns from 0, and the model from 1",
+    )
 
 
 def test_a_target_amid_the_matrix_is_missed(condgrad_here: Command, tmp_path: Path) -> None:
@@ -120,4 +135,72 @@ def test_a_header_from_1_is_no_header_from_0(condgrad_here: Command, tmp_path: P
     X, y = rows()
     assert condgrad_here("fit", write_npz(tmp_path, X, y), *FIT, "--out", "m").code == 0
     write_table(tmp_path / "one.csv", list("12345"), X.T)
-    refused(condgrad_here, tmp_path, "one.csv", "one.csv has no column '0', and the model counts columns from 0")
+    refused(condgrad_here, tmp_path, "one.csv", "one.csv counts its columns from 1, and the model from 0")
+
+
+# --- scores and ids
+
+
+def people(folder: Path) -> pandas.DataFrame:
+    """A table as pandas writes it, with its index, ids, labels and numbers to predict."""
+    X, y = rows()
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    frame.insert(0, "patient", [f"{k:03}" for k in range(len(X))])
+    frame["y"] = y + np.random.default_rng(0).normal(size=len(y))
+    frame["sick"] = np.where(frame["y"] > 0, "yes", "no")
+    frame.to_csv(folder / "people.csv")
+    return frame
+
+
+def test_numbers_are_scored_where_they_are_known(condgrad_here: Command, tmp_path: Path) -> None:
+    frame = people(tmp_path)
+    columns = ("--drop", "sick", "--drop", "patient")
+    assert condgrad_here("fit", "people.csv", *FIT, *columns, "--out", "m").code == 0
+    frame.loc[3, "y"] = np.nan
+    frame.to_csv(tmp_path / "people.csv")
+    ended = condgrad_here("predict", "m/model.json", "people.csv", "--json")
+    assert ended.code == 0, ended.stderr
+    answers = pandas.read_csv(tmp_path / "predictions.csv", index_col=0)
+    assert list(answers.index) == list(range(40))
+    known = frame["y"].notna()
+    scores = json.loads(ended.stdout)["scores"]
+    assert scores["rows with the target"] == 39
+    assert scores["R2"] == pytest.approx(r2_score(frame["y"][known], answers["prediction"][known]))
+    assert scores["mean squared error"] == pytest.approx(
+        mean_squared_error(frame["y"][known], answers["prediction"][known])
+    )
+    frame.drop(columns="y").to_csv(tmp_path / "people.csv")
+    assert json.loads(condgrad_here("predict", "m/model.json", "people.csv", "--json").stdout)["scores"] == {}
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared-hinge"])
+def test_labels_are_scored_and_rows_keep_their_ids(loss: str, condgrad_here: Command, tmp_path: Path) -> None:
+    frame = people(tmp_path)
+    asked = ("--target", "sick", "--drop", "y", "--id", "patient", "--loss", loss, *FIT[4:8])
+    ended = condgrad_here("fit", "people.csv", *asked, "--out", "m")
+    assert ended.code == 0, ended.stderr
+    ended = condgrad_here("predict", "m/model.json", "people.csv", "--json")
+    answers = pandas.read_csv(tmp_path / "predictions.csv", dtype={"patient": str}).set_index("patient")
+    assert list(answers.index) == list(frame["patient"])
+    scores = json.loads(ended.stdout)["scores"]
+    assert scores["accuracy"] == accuracy_score(frame["sick"], answers["prediction"])
+    assert ("log loss" in scores) == (loss == "logistic")
+    if loss == "logistic":
+        chances = answers[["probability of no", "probability of yes"]]
+        assert scores["log loss"] == pytest.approx(log_loss(frame["sick"], chances.to_numpy()))
+    words = " ".join(condgrad_here("predict", "m/model.json", "people.csv", "--id", "").stdout.split())
+    assert f"accuracy {scores['accuracy']:.6g}" in words
+    assert pandas.read_csv(tmp_path / "predictions.csv").columns[0] == "Unnamed: 0"
+
+
+def test_a_gap_is_named_without_advice_that_predict_lacks(condgrad_here: Command, tmp_path: Path) -> None:
+    frame = people(tmp_path)
+    assert condgrad_here("fit", "people.csv", *FIT, "--drop", "sick", "--drop", "patient", "--out", "m").code == 0
+    for value, said in ((np.nan, "the cell holds no number"), ("oops", "'oops' is not a number")):
+        frame["e"] = frame["e"].astype(object)
+        frame.loc[2, "e"] = value
+        frame.to_csv(tmp_path / "people.csv")
+        ended = condgrad_here("predict", "m/model.json", "people.csv")
+        assert ended.code == 2
+        assert f"people.csv, line 4, column 'e': {said}" in ended.stderr
+        assert "--drop" not in ended.stderr

@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from condgrad._arrays import Array, at_least, dot, double, like, namespace, row_blocks, smallest, total
+from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport
 from condgrad.simple import Entropy
@@ -46,22 +47,17 @@ class EntropicPath:
         self.C, self.a, self.b, self.entropy = C, a, b, entropy
         self.polytope = Transport(a, b)
         self.height = float(xp.max(C) - xp.min(C))
+        # the exponents of a dual point are sums of costs and potentials, its potentials are logarithms of sums
+        largest = max(float(xp.max(C)), -float(xp.min(C)))
+        logarithms = entropy * (1.0 + math.log2(C.shape[0] * C.shape[1]))
+        self.rounding_size = self.polytope.mass * (largest + logarithms)
 
-    def evaluate(self, z: Any, t: float) -> Any:
-        """The dual function for t * entropy."""
-        raise NotImplementedError
-
-    def first_stage(self, z: Any, smooth: float, simple: float) -> float:
-        """The smallest t at which the start is near the path; a far start enters where all starts are near."""
-        t, farthest = 1.0, math.inf
-        while t < farthest and not smooth + t * simple - self.evaluate(z, t).dual <= 10.0 * self.stage_tolerance(t):
-            if farthest == math.inf:
-                farthest = max(1.0, 0.5 * self.spread(z) / self.entropy)
-            t *= 4.0
-        return min(t, farthest)
+    def farthest_stage(self, z: Any) -> float:
+        """Where the entropy outweighs all costs, so that all plans are alike."""
+        return 0.5 * self.spread(z) / self.entropy
 
     def spread(self, z: Any) -> float:
-        """How far costs differ, as z sees them: an entropy of that size makes all plans alike."""
+        """How far the costs linearised at z differ."""
         return self.height
 
     def stage_tolerance(self, t: float) -> float:
@@ -92,17 +88,11 @@ def fitted_potential(x: Array, R: Array) -> Array:
     inverse_rows, inverse_columns = (1.0 / at_least(smallest(x), sums) for sums in (xp.sum(x, axis=1), columns))
     weighted = x * R
     residual = xp.sum(weighted, axis=0) - x.T @ (inverse_rows * xp.sum(weighted, axis=1))
-    v = xp.zeros_like(columns)
-    p = inverse_columns * residual
-    size = dot(p, residual)
-    target = 1e-20 * size
-    for _ in range(100):
-        bent = columns * p - x.T @ (inverse_rows * (x @ p))
-        bend = dot(p, bent)
-        if not size > target or bend <= 0.0:
-            break
-        v = v + (size / bend) * p
-        residual = residual - (size / bend) * bent
-        before, size = size, dot(inverse_columns * residual, residual)
-        p = inverse_columns * residual + (size / before) * p
-    return v
+    return conjugate_gradients(
+        lambda v: columns * v - x.T @ (inverse_rows * (x @ v)),
+        residual,
+        inner=dot,
+        accuracy=1e-10,
+        max_iterations=100,
+        precondition=lambda r: inverse_columns * r,
+    ).x

@@ -1,0 +1,184 @@
+"""Newton on the certificate: maximise the lower bound itself, by Newton's method along a path.
+
+For f = h(Kx) and any z, `D(z) = h(z) - <grad h(z), z> + min_s [<K' grad h(z), s> + g(s)]` is a lower bound on F*,
+concave, with maximum F*. CGS is gradient ascent on it; where f is stiff against g that crawls, and Newton's method does
+not. A far start needs a path: t*g in place of g, t falling to 1, each stage solved loosely and handed on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from condgrad import deadline
+from condgrad._arrays import Array, Space, precision
+from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.problem import Simple, Smooth
+
+STEPS_TO_CERTIFY = 3
+"""Steps of a stage before t = 1 after which its point is certified."""
+IDLE = 5
+"""Iterations in a row whose gains drown in rounding, after which no other will bring more."""
+
+
+class DualPoint(Protocol):
+    """The dual function of f + t g at some z."""
+
+    @property
+    def dual(self) -> float:
+        """D_t(z)."""
+
+    @property
+    def magnitude(self) -> float:
+        """The size of its terms before they cancel."""
+
+
+class Primal(NamedTuple):
+    """A feasible point from a dual one."""
+
+    x: Array
+    terms: Terms
+    """f and g at x."""
+
+
+class Ascent(NamedTuple):
+    """A direction of the dual, the slope along it, and the products it took to find."""
+
+    direction: Any
+    slope: float
+    inner_iterations: int
+
+
+class DualModel(Protocol):
+    """What an application supplies: the dual function, its Newton direction, a feasible point."""
+
+    @property
+    def affordable(self) -> bool:
+        """Whether `auto` should prefer Newton to CGS here."""
+
+    def start(self, x: Array) -> Any:
+        """A z for the primal point x."""
+
+    def farthest_stage(self, z: Any) -> float:
+        """The t at which all starts are near the path, seen from z."""
+
+    def stage_gap(self, point: Any) -> float:
+        """The gap of the point's own stage, as far as the model can tell it cheaply."""
+
+    def stage_tolerance(self, t: float) -> float:
+        """The gap at which stage t has done its work."""
+
+    def evaluate(self, z: Any, t: float) -> Any:
+        """The `DualPoint` at z."""
+
+    def moved(self, z: Any, direction: Any, step: float) -> Any:
+        """z + step * direction."""
+
+    def ascent(self, point: Any, gap: float) -> Ascent:
+        """A Newton direction, as exact as the gap deserves."""
+
+    def primal(self, point: Any) -> Primal:
+        """A feasible point."""
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Path-following Newton ascent on the certificate."""
+
+    f: Smooth
+    g: Simple
+    model: DualModel
+    shrink: float = 0.25
+    name: ClassVar[str] = "newton"
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        f, g, model, space = self.f, self.g, self.model, Space.of(x)
+        evaluate, unit = DualEvaluator(model), max(precision(x), f.unit)
+        primal = Primal(x, Terms(f.at(x).value, g.value(x)))
+        if deadline.passed():
+            yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
+            return
+        z = model.start(x)
+        t = self._first_stage(evaluate, z, primal.terms)
+        evaluations, inner, step, point = 1, 0, 0.0, evaluate(z, t)
+        highest, lowest, idle, noise, steps_in_stage = -math.inf, math.inf, 0, 0.0, 0
+        certify = True
+        del x
+        while True:
+            lower = -math.inf
+            if certify:
+                # the dual function of F itself is that at t = 1 alone
+                proof = point if t == 1.0 else evaluate(z, 1.0)
+                terms = primal.terms
+                noise = rounding_noise(unit, terms.f, g.magnitude(primal.x, terms.g), proof.magnitude)
+                lower = tangent_bound(proof.dual, 0.0, noise)
+                del proof
+            value = primal.terms.value
+            gained = lower > highest + 0.1 * noise or value < lowest - 0.1 * noise
+            idle = 0 if t > 1.0 or gained else idle + 1
+            highest, lowest = max(highest, lower), min(lowest, value)
+            effort = Effort(evaluations, evaluate.calls, inner)
+            yield Iterate(space.hold(primal.x), primal.terms, lower, None, step, effort, noise)
+            if idle == IDLE:
+                return
+            gap = value - point.dual if t == 1.0 else model.stage_gap(point)
+            if t > 1.0 and gap <= model.stage_tolerance(t):
+                t, step, steps_in_stage, point = max(1.0, self.shrink * t), 0.0, 0, None
+            else:
+                ascent = model.ascent(point, gap)
+                inner += ascent.inner_iterations
+                dual, point = point.dual, None
+                step, z, point = self._climb(evaluate, z, dual, t, ascent, noise)
+                steps_in_stage += 1
+                if step == 0.0 and t == 1.0:
+                    return
+                if step == 0.0:
+                    t = 1.0
+            if deadline.passed():
+                return
+            if point is None:
+                point = evaluate(z, t)
+            # the way to t = 1 is certified where it is long; a plan and its proof cost as much as a step
+            certify = t == 1.0 or steps_in_stage == STEPS_TO_CERTIFY
+            if certify:
+                del primal  # as large as the plan, like a point: not to be held where another is made
+                primal = model.primal(point)
+                evaluations += 1
+
+    def _first_stage(self, evaluate: DualEvaluator, z: Any, terms: Terms) -> float:
+        """The smallest t at which the start is near the path; a far start enters where all starts are near."""
+        t, farthest = 1.0, math.inf
+        while t < farthest:
+            if terms.f + t * terms.g - evaluate(z, t).dual <= 10.0 * self.model.stage_tolerance(t):
+                break
+            if farthest == math.inf:
+                farthest = max(1.0, self.model.farthest_stage(z))
+            t *= 4.0
+        return min(t, farthest)
+
+    def _climb(
+        self, evaluate: DualEvaluator, z: Any, dual: float, t: float, ascent: Ascent, noise: float
+    ) -> tuple[float, Any, Any]:
+        """Halve the step until the dual rises as the slope promises."""
+        step = 1.0
+        while step > 1e-10 and not deadline.passed():
+            trial = self.model.moved(z, ascent.direction, step)
+            there = evaluate(trial, t)
+            if there.dual >= dual + 1e-4 * step * ascent.slope - noise:
+                return step, trial, there
+            del there
+            step *= 0.5
+        return 0.0, z, None
+
+
+class DualEvaluator:
+    """The dual function of a model, counting its evaluations: each is a call of the oracle."""
+
+    def __init__(self, model: DualModel) -> None:
+        self.model, self.calls = model, 0
+
+    def __call__(self, z: Any, t: float) -> Any:
+        self.calls += 1
+        return self.model.evaluate(z, t)
