@@ -85,22 +85,27 @@ class Glmnet(Rival):
 
     name, package = "python-glmnet", "glmnet"
 
-    def solved(self, strength: float, share: float, effort: float) -> Any:
+    def __init__(self, problem: ElasticNetProblem) -> None:
+        super().__init__(problem)
         from glmnet import _glmnet
 
-        X, y, n = self.problem.by_columns, self.problem.y, self.features
+        self.routines, X = _glmnet, problem.by_columns
+        self.labels = np.asfortranarray(np.column_stack([problem.y > 0, problem.y <= 0]), dtype=float)
+        self.bounds = np.asfortranarray(np.tile([[-np.inf], [np.inf]], self.features))
+        self.parts = (X.data, X.indptr + 1, X.indices + 1) if problem.sparse else (X,)
+
+    def solved(self, strength: float, share: float, effort: float) -> Any:
+        n, path, last = self.features, np.array([strength]), (0, 0, 100_000, 0)
         # the routine works on these in place, though not on data that it need not standardise
-        labels = np.asfortranarray(np.column_stack([y > 0, y <= 0]), dtype=float)
-        bounds = np.asfortranarray(np.tile([[-np.inf], [np.inf]], n))
-        given = (labels, np.zeros((self.samples, 2), order="F"), 0, np.ones(n), bounds)
-        path, last = np.array([strength]), (0, 0, 100_000, 0)
+        labels, offset = self.labels.copy(order="F"), np.zeros((self.samples, 2), order="F")
+        given = (*self.parts, labels, offset, 0, np.ones(n), self.bounds.copy(order="F"))
         if self.problem.sparse:
-            start = (share, self.samples, n, 1, X.data, X.indptr + 1, X.indices + 1, *given)
-            found = _glmnet.splognet(*start, n, n + 1, 1.0, path, effort, 1, *last)
+            start = (share, self.samples, n, 1, *given)
+            found = self.routines.splognet(*start, n, n + 1, 1.0, path, effort, 1, *last)
         else:
-            found = _glmnet.lognet(share, 1, X, *given, n + 1, 1.0, path, effort, n, 1, *last)
+            found = self.routines.lognet(share, 1, *given, n + 1, 1.0, path, effort, n, 1, *last)
         _, _, entries, places, counts, *_ = found
-        return _glmnet.lsolns(n, entries, places, counts)[:, 0, 0]
+        return self.routines.lsolns(n, entries, places, counts)[:, 0, 0]
 
 
 class Adelie(Rival):

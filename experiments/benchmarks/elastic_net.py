@@ -185,7 +185,7 @@ def report(problem: ElasticNetProblem, methods: list[str], levels: list[float], 
         for name, solve in solvers.items():
             try:
                 times.append({"solver": name, **solve(level, cap)})
-            except (TypeError, ValueError, RuntimeError) as error:
+            except (ImportError, TypeError, ValueError, RuntimeError) as error:
                 print(f"{name} is left out: {str(error)[:90]}")
         table = pd.DataFrame(times).astype(dict.fromkeys(("proved", "reached", "searched"), float)).set_index("solver")
         if ProxNewton.name in table.index:
