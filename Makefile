@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 run: $(STAMP)
-	$(BIN)/condgrad paper --out out
+	$(BIN)/python -m experiments paper --out out
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto
@@ -18,9 +18,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
-	$(BIN)/condgrad bench overhead
-	$(BIN)/condgrad bench transport -- --cap 20
-	$(BIN)/condgrad bench group_lasso
+	$(BIN)/python -m experiments bench overhead
+	$(BIN)/python -m experiments bench transport -- --cap 20
+	$(BIN)/python -m experiments bench group_lasso -- --cap 20
+	$(BIN)/python -m experiments bench auto
 
 clean:
 	rm -rf .venv out

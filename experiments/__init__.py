@@ -1,0 +1,1 @@
+"""The paper's experiments and the benchmarks: `python -m experiments` runs them."""

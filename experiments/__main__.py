@@ -1,0 +1,181 @@
+"""`python -m experiments`: the experiments of the paper, and the benchmarks."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shlex
+import subprocess
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+DONE, BAD_INPUT, FAILED, INTERRUPTED = 0, 2, 3, 130
+"""Exit codes that a script can rely on."""
+DRAWS, QUICK_DRAWS = 3, 1
+COLORS = {"holds": "green", "holds in part": "yellow", "fails": "red"}
+ROOT = Path(__file__).parents[1]
+
+output = Console(soft_wrap=True, highlight=False, emoji=False)
+errors = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+app = typer.Typer(
+    name="experiments",
+    help="The experiments of the paper, and the benchmarks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+class Part(StrEnum):
+    """The parts of the paper."""
+
+    TRANSPORT = "1"
+    TOY = "2"
+    MICROARRAYS = "3"
+    THEORY = "theory"
+
+
+PART_HELP = f"One of {', '.join(Part)}; may be repeated."
+DRAWS_DEFAULT = f"{DRAWS}, or {QUICK_DRAWS} with --quick"
+
+
+@app.command()
+def paper(
+    figure: Annotated[list[Part] | None, typer.Option(metavar="PART", help=PART_HELP, show_default="all")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A look within a minute: smaller problems, one draw.")] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="How many draws of the random problems.", show_default=DRAWS_DEFAULT),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write, and to continue from.")] = Path("out"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do all again, whatever earlier runs finished.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Run the paper's experiments: figures, tables, and what became of each claim.
+
+    Writes report.html (one file, opens from disk), the figures as PNG and PDF,
+    curves.csv and results.json. Takes three to five minutes on two cores. What is
+    finished is kept: after an interruption run it again. A quick run says of some
+    claims that it is too short to judge them.
+
+    [bold]Examples[/bold]
+      python -m experiments paper --quick
+      python -m experiments paper --figure 1 --figure theory --out transport
+      python -m experiments paper --seeds 10 --json > results.json
+
+    Exit codes: 0 all done, 2 bad input, 3 a task failed, 130 interrupted.
+    """
+    from condgrad.datasets import DataMismatch, DataUnavailable
+    from experiments.paper.curves import Scale
+    from experiments.paper.progress import RunProgress
+    from experiments.paper.run import run_paper
+    from experiments.paper.store import json_text
+
+    if os.path.exists(out) and not out.is_dir():
+        _bad_input(f"--out {out} is a file: give a folder")
+    scale = Scale(quick=quick, seeds=seeds or (QUICK_DRAWS if quick else DRAWS))
+    command = f"python -m experiments {shlex.join(sys.argv[1:])}"
+    try:
+        chosen = experiments(figure or list(Part))
+        outcome = run_paper(chosen, scale, out, progress=RunProgress(errors), fresh=fresh, command=command)
+    except KeyboardInterrupt:
+        same = "the same command without --fresh" if fresh else "the same command"
+        errors.print(f"interrupted, finished runs kept; run {same} to continue", markup=False)
+        raise typer.Exit(INTERRUPTED) from None
+    except (DataMismatch, DataUnavailable) as error:
+        _bad_input(str(error))
+    except OSError as error:
+        _bad_input(f"--out {out} cannot be written: {error.strerror or error} ({error.filename or out})")
+    if as_json:
+        output.out(json_text(outcome.results), end="")
+    else:
+        _report(outcome)
+    for sentence in outcome.failures:
+        errors.print(sentence, markup=False)
+    raise typer.Exit(FAILED if outcome.failures else DONE)
+
+
+def experiments(parts: list[Part]) -> list[Any]:
+    """The experiments asked for, in the order of the paper."""
+    from experiments.paper.elastic_net import MICROARRAYS, TOY
+    from experiments.paper.theory import THEORY
+    from experiments.paper.transport import TRANSPORT
+
+    every = {Part.TRANSPORT: TRANSPORT, Part.TOY: TOY, Part.MICROARRAYS: MICROARRAYS, Part.THEORY: THEORY}
+    return [experiment for part, experiment in every.items() if part in parts]
+
+
+def _report(outcome: Any) -> None:
+    table = Table("verdict", "claim of the paper", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for claim in (claim for chapter in outcome.chapters for claim in chapter.claims):
+        verdict = claim.verdict.value
+        table.add_row(Text(verdict, style=COLORS.get(verdict, "dim")), Text(claim.claim))
+    if table.row_count:
+        output.print(table, soft_wrap=False)
+    output.print(f"page     {outcome.page}", markup=False)
+    for picture in outcome.pictures[::2]:
+        output.print(f"figure   {picture.with_suffix('')} (.png, .pdf)", markup=False)
+    for name in ("curves.csv", "results.json"):
+        output.print(f"numbers  {outcome.page.with_name(name)}", markup=False)
+
+
+@app.command()
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; all are listed without it.")] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ARGUMENTS", help="What follows -- goes to the benchmark; try -- --help."),
+    ] = None,
+) -> None:
+    """List the benchmarks, or run one of them.
+
+    [bold]Examples[/bold]
+      python -m experiments bench
+      python -m experiments bench transport -- --sizes 100 500 --cap 20
+      python -m experiments bench elastic_net -- --help
+
+    Exit codes: that of the benchmark, 2 where there is none of that name.
+    """
+    found = benchmarks()
+    if name is None:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for each, purpose in found.items():
+            table.add_row(Text(each, style="bold", no_wrap=True), Text(purpose))
+        output.print(table, soft_wrap=False)
+        output.print("\nRun one: python -m experiments bench NAME [-- ARGUMENTS]", markup=False)
+        return
+    module = name.removesuffix(".py").replace("-", "_")
+    if module not in found:
+        _bad_input(f"no benchmark {name!r}: there are {', '.join(found)}")
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", f"experiments.benchmarks.{module}", *(arguments or [])]
+    code = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=False).returncode
+    # a benchmark ended by a signal: the number a shell gives
+    raise typer.Exit(code if code >= 0 else 128 - code)
+
+
+def benchmarks() -> dict[str, str]:
+    """The benchmarks by name, each with the first line of its docstring."""
+    found = {}
+    for path in sorted((ROOT / "experiments" / "benchmarks").glob("[!_]*.py")):
+        docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        found[path.stem] = docstring.partition("\n")[0]
+    return found
+
+
+def _bad_input(sentence: str) -> NoReturn:
+    errors.print(sentence, markup=False)
+    raise typer.Exit(BAD_INPUT)
+
+
+if __name__ == "__main__":
+    app()

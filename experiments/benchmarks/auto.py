@@ -1,0 +1,211 @@
+"""Whether method="auto" is ever a trap: its time over that of the best method, problem by problem, the worst last.
+
+Run: python -m experiments bench auto [-- --cap 2.5 --only transport --list]
+
+Every problem is solved to the same certified tolerance by "auto" and by each method that can. A time is the least wall
+time of a few whole calls on one thread. A method that is slower than the best so far is cut short, and so is anything
+at the cap: where "auto" is, its ratio is a lower bound. Problems whose best method takes less than 20 ms are listed,
+but do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+import condgrad as cg
+from condgrad.errors import MissingAbility
+from experiments.clock import one_thread, quiet
+
+COUNTS_FROM = 0.02
+"""Seconds of the best method from which on a ratio counts."""
+BAR = 2.0
+METHODS: dict[str, dict[str, Any]] = {
+    "newton": {"method": "newton"},
+    "spg": {"method": "spg"},
+    "pqn": {"method": "pqn"},
+    "cgs, memory 5": {"method": "cgs", "memory": 5},
+    "cgs": {"method": "cgs"},
+    "cg": {"method": "cg"},
+}
+"""The likely best ones first: each is cut short at the time of the best before it."""
+REPEATS, ENOUGH_SECONDS = 5, 0.5
+
+Solve = Callable[..., Any]
+"""Takes `method`, `memory`, `tol`, `time_limit`; returns a result."""
+
+
+class Row(NamedTuple):
+    """A problem, and the seconds of "auto" and of the best method."""
+
+    problem: str
+    auto: float
+    solved: bool
+    """Whether "auto" proved the tolerance within the cap."""
+    took: str
+    """The method that "auto" says it took."""
+    best: float
+    method: str
+
+    @property
+    def ratio(self) -> float:
+        return self.auto / self.best
+
+
+def minimizations() -> Iterator[tuple[str, Solve]]:
+    """f of five kinds, g of four kinds on the sets that they can be on, in three shapes; and matrix completion."""
+    l1, l2, box = cg.sets.L1Ball(5.0), cg.sets.L2Ball(2.0), cg.sets.Box(-0.5, 0.5)
+    for m, n in ((80, 200), (300, 1000), (2000, 60)):
+        rng = np.random.default_rng(0)
+        A = rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-0.5, 0.5, n)
+        y = A[:, :10] @ rng.choice([-1.0, 1.0], 10) + rng.standard_normal(m)
+        labels = np.where(y > 0.0, 1.0, -1.0)
+        smooth = {
+            "LeastSquares": cg.smooth.LeastSquares(A, y),
+            "Logistic": cg.smooth.Logistic(A, labels),
+            "SquaredHinge": cg.smooth.SquaredHinge(A, labels),
+            "Function": cg.smooth.Function(partial(squares, A, y)),
+            "2 Logistic": 2.0 * cg.smooth.Logistic(A, labels),
+        }
+        simplex = cg.sets.Simplex(n, 5.0)
+        simple: list[Any] = [cg.simple.Zero(on=P) for P in (l1, l2, box, simplex)]
+        simple += [cg.simple.Ridge(1e-3 * m, on=P) for P in (l1, l2, box)]
+        simple += [cg.simple.Ridge(1.0 * m, on=l1), cg.simple.L1Norm(0.1 * m, on=box)]
+        simple += [cg.simple.Entropy(weight * m, on=simplex) for weight in (1e-2, 1.0)]
+        for f_name, f in smooth.items():
+            for g in simple:
+                if isinstance(g, cg.simple.L1Norm) and f_name != "LeastSquares":
+                    continue  # alike for every f
+                # nothing but a start knows the shape of an own f on a ball
+                yield f"{m} x {n}: {f_name} + {g!r}", solver(f, g, None if g.on is simplex else np.zeros(n))
+    for size in (20, 60):
+        rng = np.random.default_rng(size)
+        M = rng.standard_normal((size, 3)) @ rng.standard_normal((3, size))
+        f = cg.smooth.Function(partial(squares_of_seen, M, rng.random((size, size)) < 0.5))
+        ball = cg.sets.NuclearBall(round(0.8 * float(np.linalg.norm(M, "nuc"))))
+        for g in (cg.simple.Zero(on=ball), cg.simple.Ridge(0.01, on=ball)):
+            yield f"{size} x {size}: completion + {g!r}", solver(f, g, np.zeros((size, size)))
+
+
+def squares(A: Any, y: Any, x: Any) -> tuple[float, Any]:
+    return 0.5 * float((A @ x - y) @ (A @ x - y)), A.T @ (A @ x - y)
+
+
+def squares_of_seen(M: Any, seen: Any, X: Any) -> tuple[float, Any]:
+    return 0.5 * float(((X - M)[seen] ** 2).sum()), (X - M) * seen
+
+
+def solver(f: Any, g: Any, x0: Any = None) -> Solve:
+    return lambda **options: cg.minimize(f, g, x0, max_iter=10**7, **options)
+
+
+def transports() -> Iterator[tuple[str, Solve]]:
+    """Clusters in d dimensions: no regulariser, Laplacians soft and stiff, class groups; entropies of the cost."""
+    for n, dimensions in ((100, (2, 16, 128, 512)), (400, (2, 64))):
+        for d in dimensions:
+            rng = np.random.default_rng(d)
+            classes = np.arange(n) % 5
+            centres = rng.uniform(0.0, 1.0, (5, d))
+            Xs = centres[classes] + 0.05 * rng.standard_normal((n, d))
+            Xt = centres[classes] + 0.2 + 0.05 * rng.standard_normal((n, d))
+            C = cdist(Xs, Xt, "sqeuclidean")
+            unit = float(C.max())
+            kinds: dict[str, list[Any]] = {
+                "entropy alone": [],
+                "Laplacian 1": [cg.transport.Laplacian(Xs, Xt, weight=1.0)],
+                "Laplacian 1e3": [cg.transport.Laplacian(Xs, Xt, weight=1e3)],
+                "raw Laplacian 1e3": [cg.transport.Laplacian(Xs, Xt, weight=1e3, normalized=False)],
+                "groups": [cg.transport.GroupLasso(classes, weight=0.1 * unit)],
+            }
+            for kind, regularizers in kinds.items():
+                for entropy in (1e-1, 1e-2, 1e-3):
+                    name = f"transport, n = {n}, d = {d}: {kind}, entropy {entropy:g}"
+                    yield name, transport_solver(C, entropy * unit, regularizers)
+
+
+def transport_solver(C: Any, entropy: float, regularizers: list[Any]) -> Solve:
+    return lambda **options: cg.transport.solve(
+        C, entropy=entropy, regularizers=regularizers, max_iter=10**7, **options
+    )
+
+
+def seconds_of(solve: Solve, cap: float, tol: float, **options: Any) -> tuple[float, Any]:
+    """The least seconds of a few calls, infinite where the tolerance is not proved; and the last result."""
+    least, spent, calls, result = math.inf, 0.0, 0, None
+    while calls < REPEATS and (calls < 2 or spent < ENOUGH_SECONDS):
+        begin = time.perf_counter()
+        result = solve(tol=tol, time_limit=cap, **options)
+        seconds = time.perf_counter() - begin
+        if not result.success:
+            break
+        least, spent, calls = min(least, seconds), spent + seconds, calls + 1
+        if seconds > 2.0 * ENOUGH_SECONDS:
+            break
+    return least, result
+
+
+def measured(name: str, solve: Solve, cap: float, tol: float) -> Row:
+    auto, result = seconds_of(solve, cap, tol, method="auto")
+    took = str(getattr(result, "method", "auto"))
+    best, method = auto, "auto"
+    for other, options in METHODS.items():
+        if name.startswith("transport") and other == "cg":
+            continue  # a linear program a step: never the best under an entropy
+        try:
+            # a little more than the best so far, so that a close second is timed and not cut
+            seconds, _ = seconds_of(solve, min(cap, 1.2 * best), tol, **options)
+        except (MissingAbility, ValueError):
+            continue
+        if seconds < best:
+            best, method = seconds, other
+    solved = math.isfinite(auto)
+    return Row(name, auto if solved else cap, solved, took, best if math.isfinite(best) else cap, method)
+
+
+def show(rows: list[Row]) -> None:
+    """Those that count last, the worst ratio at the end."""
+    counted = [row for row in rows if row.best >= COUNTS_FROM]
+    print(f"\n{'ratio':>7} {'auto':>9} {'best':>9}  {'best method':14} problem [what auto took]")
+    for row in sorted(rows, key=lambda row: (row in counted, row.ratio)):
+        ratio = f"{' ' if row.solved else '>'}{row.ratio:6.2f} {1e3 * row.auto:6.1f} ms {1e3 * row.best:6.1f} ms"
+        note = "" if row in counted else "  (does not count)"
+        print(f"{ratio}  {row.method:14} {row.problem} [{row.took}]{note}")
+    above = sum(row.ratio > BAR for row in counted)
+    unsolved = sum(row.method == "auto" and not row.solved for row in rows)
+    print(f"{above} of {len(counted)} ratios that count are above {BAR:g}; nobody solved {unsolved} of {len(rows)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cap", type=float, default=2.5, help="seconds that a call may take")
+    parser.add_argument("--tol", type=float, default=1e-6)
+    parser.add_argument("--only", default="", help="a part of the names of the problems to run")
+    parser.add_argument("--list", action="store_true", help="name the problems and run none")
+    parser.add_argument("--out", type=Path, help="a JSON file for the rows")
+    options = parser.parse_args()
+    chosen = [(name, solve) for name, solve in (*minimizations(), *transports()) if options.only in name]
+    rows = []
+    with one_thread(), quiet():
+        for name, solve in chosen:
+            if options.list:
+                print(name)
+                continue
+            rows.append(measured(name, solve, options.cap, options.tol))
+            print(f"{rows[-1].ratio:7.2f}  {name}", flush=True)
+    if rows:
+        show(rows)
+    if options.out is not None:
+        options.out.write_text(json.dumps([row._asdict() | {"ratio": row.ratio} for row in rows], indent=1))
+
+
+if __name__ == "__main__":
+    main()
