@@ -59,12 +59,11 @@ class Separable(Protocol):
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
         """The best intercept; 0 where there is none."""
 
-    @property
-    def plain(self) -> Any:
-        """sum_i h_i(z_i), without an intercept."""
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+        """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of the Hessian.
 
-    def curvature(self, z: Array) -> Array:
-        """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of the Hessian."""
+        `intercept` is the best one if known.
+        """
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
         """The matrix <d_i, hess h(z) d_j> of a few directions, on the host; `intercept` is the best one if known."""

@@ -1,0 +1,457 @@
+"""A quadratic model minimised over a polyhedral set by an active-set method, in one compiled call.
+
+    min <q0, x - x0> + <x - x0, H (x - x0)>/2   over   |x|_1 <= size,   or  x >= 0, sum x = size,   or  lower <= x <= upper
+
+H is positive definite. A face of the set has free coordinates A, the others resting at a bound (0, lower or upper), and
+where the sum is bound too a normal e of signs: on it H_AA d + mu e = -q_A, <e, d> = 0 leads to its least point, by the
+factors of H_AA, which gain and lose rows as A does.
+
+A round walks to the least point of a face: where a coordinate meets its bound on the way it stays there, or, if the
+model is less at the clipped and projected end of the step, all that met theirs do. Then a few sweeps of coordinate
+descent at the multiplier mu propose a face; if the model is less at its least point, clipped likewise, the next round
+starts there. If it is not, the coordinate that violates the optimality conditions most is set free, and walks.
+
+Why this ends: all points are feasible and each round lowers the model, so no face is walked to its end twice, and
+there are finitely many. A round always can: the walk on a face with one violating coordinate more goes a positive
+length, as all others in A are off their bounds and that one moves off it. Rounding may defeat this; a round that does
+not lower the model is the last, and the best point is returned.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad._arrays import Array
+from condgrad.kernels.compiling import compiled
+from condgrad.kernels.ldl import append, remove, solve
+
+BOX, SIMPLEX, L1_BALL = 0, 1, 2
+SWEEPS = 3
+"""Sweeps of coordinate descent that propose a face."""
+VISIBLE = 1e-13
+"""A fall of the model, as a share of its fall so far, that is more than rounding."""
+
+
+@compiled
+def minimise(
+    H: Array,
+    q0: Array,
+    x0: Array,
+    kind: int,
+    size: float,
+    lower: Array,
+    upper: Array,
+    mu: float,
+    share: float,
+    rounds: int,
+) -> tuple[Array, float, bool, bool]:
+    """The least point to a gap of `share` times the fall from x0; its multiplier; whether it is in the inside; if done.
+
+    `mu` is a guess of the multiplier, 0 for an l1 ball that does not bind, below 0 where there is none. Not being done
+    after some rounds is no failure: the next call goes on from the point, on the same model.
+    """
+    k = x0.shape[0]
+    L, D, A, a = np.empty((k, k)), np.empty(k), np.empty(k, np.int64), 0
+    x, q, value = x0.copy(), q0.copy(), 0.0
+    e, wanted = np.zeros(k), np.zeros(k, np.bool_)
+    bound = kind == SIMPLEX or (kind == L1_BALL and np.abs(x).sum() >= size * (1.0 - 1e-12))
+    on_hold = kind == L1_BALL and not bound and mu != 0.0  # inside by its start alone: first a proposal
+    last, leaving = False, False
+    for _ in range(rounds):
+        if not on_hold:
+            free_coordinates(x, kind, bound or leaving, lower, upper, e, wanted)
+            leaving = False
+            if last and (bound or kind == BOX):
+                enters = most_violating(q, x, kind, bound, mu, lower, upper, e)
+                if enters < 0:
+                    return x, mu, not bound, True
+                wanted[enters] = True
+            a = retarget(H, L, D, A, a, wanted)
+            y, q_face = x.copy(), q.copy()
+            a, bound_there, mu = walk(H, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper)
+            q_there, fallen = model_at(H, q0, x0, y)
+            if fallen < value + VISIBLE * value:
+                x, q, value, bound, last = y, q_there, fallen, bound_there, False
+            elif last:
+                return x, mu, not bound, True
+        if gap(q, x, kind, size, lower, upper) <= -share * value:
+            return x, mu, not bound, True
+        if kind == BOX:
+            on_hold, last = False, True
+            y, q_there = x.copy(), q.copy()
+            descend(H, y, q_there, kind, mu, lower, upper)
+        else:
+            if on_hold and mu < 0.0:
+                mu = separable_multiplier(H, q, x, size)
+            if kind == L1_BALL and not on_hold and mu <= 0.0:
+                if not bound:
+                    if last:
+                        return x, mu, True, True
+                    last = True
+                    continue
+                # to leave the boundary for the inside: along the support, which leads there
+                bound, leaving, last = False, True, False
+                continue
+            on_hold, last = False, True
+            y, q_there = x.copy(), q.copy()
+            descend(H, y, q_there, kind, mu, lower, upper)
+            for j in range(k):
+                wanted[j] = y[j] != 0.0
+                e[j] = 1.0 if y[j] > 0.0 else -1.0
+            a = retarget(H, L, D, A, a, wanted)
+            if a == 0:
+                continue
+            d = np.empty(a)
+            room = size
+            for p in range(a):
+                room -= e[A[p]] * y[A[p]]
+            mu_there = direction(L, D, a, A, e, q_there, True, room, d)
+            if kind == L1_BALL and mu_there < 0.0:
+                if not bound:  # the constraint is idle
+                    mu, last = 0.0, False
+                continue
+            for p in range(a):
+                d[p] += y[A[p]]
+            clip(d, a, A, e, kind, size, lower, upper)
+            for p in range(a):
+                y[A[p]] = d[p]
+        q_there, fallen = model_at(H, q0, x0, y)
+        if fallen < value + VISIBLE * value:
+            x, q, value, last = y, q_there, fallen, False
+            if kind != BOX:
+                mu, bound = mu_there, True
+    return x, mu, not bound, False
+
+
+@compiled
+def free_coordinates(
+    x: Array, kind: int, bound: bool, lower: Array, upper: Array, e: Array, wanted: Array
+) -> None:
+    """Which coordinates are off their bounds, and the normal of the face."""
+    for j in range(x.shape[0]):
+        if kind == BOX:
+            wanted[j] = lower[j] < x[j] < upper[j]
+            e[j] = 0.0
+        else:
+            wanted[j] = x[j] != 0.0 or not bound
+            e[j] = -1.0 if x[j] < 0.0 else 1.0
+
+
+@compiled
+def most_violating(
+    q: Array, x: Array, kind: int, bound: bool, mu: float, lower: Array, upper: Array, e: Array
+) -> int:
+    """The coordinate at a bound whose move off it lowers the model fastest, e being its way; -1 where none does."""
+    best, most = -1, 0.0
+    for j in range(x.shape[0]):
+        way, gain = 1.0, 0.0
+        if kind == BOX:
+            if lower[j] == upper[j]:
+                continue
+            if x[j] == lower[j]:
+                gain = -q[j]
+            elif x[j] == upper[j]:
+                way, gain = -1.0, q[j]
+        elif x[j] == 0.0 and bound:
+            if kind == L1_BALL and q[j] > 0.0:
+                way, gain = -1.0, q[j] - mu
+            else:
+                gain = -q[j] - mu
+        if gain > most:
+            best, most = j, gain
+            e[j] = way
+    return best
+
+
+@compiled
+def walk(
+    H: Array,
+    L: Array,
+    D: Array,
+    A: Array,
+    a: int,
+    e: Array,
+    x: Array,
+    q: Array,
+    kind: int,
+    bound: bool,
+    size: float,
+    lower: Array,
+    upper: Array,
+) -> tuple[int, bool, float]:
+    """Move x to the least point of a face, or of one inside it where bounds are met on the way; q is kept on A alone."""
+    k, mu = x.shape[0], 0.0
+    d, end, kept = np.empty(k), np.empty(k), np.zeros(k, np.bool_)
+    while a > 0:
+        room = size
+        for p in range(a):
+            room -= e[A[p]] * x[A[p]]
+        mu = direction(L, D, a, A, e, q, bound, room, d)
+        step, meets, turned_back = 1.0, -1, 0
+        kept[:] = False
+        for p in range(a):
+            j, there = A[p], x[A[p]] + d[p]
+            kept[j] = True
+            if kind == BOX:
+                if x[j] == lower[j] or x[j] == upper[j]:
+                    if d[p] * e[j] <= 0.0:
+                        kept[j] = False
+                        turned_back += 1
+                    continue
+                if there >= upper[j] and (upper[j] - x[j]) / d[p] < step:
+                    step, meets = (upper[j] - x[j]) / d[p], j
+                elif there <= lower[j] and (lower[j] - x[j]) / d[p] < step:
+                    step, meets = (lower[j] - x[j]) / d[p], j
+            elif bound:
+                if x[j] == 0.0:
+                    if d[p] * e[j] <= 0.0:
+                        kept[j] = False
+                        turned_back += 1
+                elif there * e[j] <= 0.0 and -x[j] / d[p] < step:
+                    step, meets = -x[j] / d[p], j
+        if turned_back > 0:
+            a = retarget(H, L, D, A, a, kept)
+            continue
+        if kind == L1_BALL and not bound:
+            step = length_inside(x, d, A, a, size)
+            for p in range(a):
+                x[A[p]] += step * d[p]
+                q[A[p]] -= step * q[A[p]]
+            if step == 1.0:
+                return a, False, 0.0
+            bound = True
+            for p in range(a):
+                j = A[p]
+                e[j], kept[j] = 1.0 if x[j] > 0.0 else -1.0, x[j] != 0.0
+            a = retarget(H, L, D, A, a, kept)
+            continue
+        if step == 1.0:
+            for p in range(a):
+                x[A[p]] += d[p]
+            return a, bound, mu
+        slope = 0.0
+        for p in range(a):
+            slope += q[A[p]] * d[p]
+            end[p] = x[A[p]] + d[p]
+        clip(end, a, A, e, kind, size, lower, upper)
+        for p in range(a):
+            end[p] -= x[A[p]]
+        image = product(L, D, a, end)
+        change = 0.0
+        for p in range(a):
+            change += end[p] * (q[A[p]] + 0.5 * image[p])
+        if change < slope * (step - 0.5 * step * step):
+            for p in range(a):
+                j = A[p]
+                x[j] += end[p]
+                q[j] += image[p]
+        else:
+            for p in range(a):
+                j = A[p]
+                x[j] += step * d[p]
+                q[j] -= step * (q[j] + (mu * e[j] if bound else 0.0))
+        for p in range(a):
+            j = A[p]
+            if kind == BOX:
+                x[j] = min(max(x[j], lower[j]), upper[j])
+                kept[j] = lower[j] < x[j] < upper[j]
+            else:
+                x[j] = e[j] * max(0.0, e[j] * x[j])
+                kept[j] = x[j] != 0.0
+            # what met its bound first is there, whatever rounding says
+            if j == meets and kept[j]:
+                kept[j] = False
+                x[j] = 0.0 if kind != BOX else (upper[j] if upper[j] - x[j] < x[j] - lower[j] else lower[j])
+        a = retarget(H, L, D, A, a, kept)
+    return a, bound, mu
+
+
+@compiled
+def direction(L: Array, D: Array, a: int, A: Array, e: Array, q: Array, bound: bool, room: float, d: Array) -> float:
+    """d with H_AA d + mu e = -q_A and <e, d> = room, and its mu; d = -H_AA^-1 q_A and 0 where nothing binds the sum."""
+    mean = 0.0
+    if bound:  # the part of q along e moves nothing, and may hide the rest
+        for p in range(a):
+            mean -= e[A[p]] * q[A[p]]
+        mean /= a
+    for p in range(a):
+        d[p] = -q[A[p]] - mean * e[A[p]] if bound else -q[A[p]]
+    solve(L, D, a, d)
+    if not bound:
+        return 0.0
+    normal = np.empty(a)
+    for p in range(a):
+        normal[p] = e[A[p]]
+    solve(L, D, a, normal)
+    excess, bend = -room, 0.0
+    for p in range(a):
+        excess += e[A[p]] * d[p]
+        bend += e[A[p]] * normal[p]
+    left = room
+    for p in range(a):
+        d[p] -= (excess / bend) * normal[p]
+        left -= e[A[p]] * d[p]
+    for p in range(a):  # once more: a small difference of large numbers does not add up to the room
+        d[p] += (left / a) * e[A[p]]
+    return mean + excess / bend
+
+
+@compiled
+def product(L: Array, D: Array, a: int, d: Array) -> Array:
+    """H_AA d, from the factors."""
+    image = np.zeros(a)
+    for i in range(a):
+        for j in range(i + 1):
+            image[j] += L[i, j] * d[i]
+    for i in range(a):
+        image[i] *= D[i]
+    for i in range(a - 1, -1, -1):
+        dot = 0.0
+        for j in range(i + 1):
+            dot += L[i, j] * image[j]
+        image[i] = dot
+    return image
+
+
+@compiled
+def clip(y: Array, a: int, A: Array, e: Array, kind: int, size: float, lower: Array, upper: Array) -> None:
+    """The point of the closed face that is nearest to y, entries in the order of A."""
+    if kind == BOX:
+        for p in range(a):
+            y[p] = min(max(y[p], lower[A[p]]), upper[A[p]])
+        return
+    top, inside = -np.inf, True
+    for p in range(a):
+        y[p] *= e[A[p]]
+        top = max(top, y[p])
+        inside = inside and y[p] >= 0.0
+    if not inside:
+        # Michelot's passes, relative to the largest entry, which is exact for those that are kept
+        theta, count = -size, 0
+        while True:
+            above, kept = 0.0, 0
+            for p in range(a):
+                if y[p] - top > theta:
+                    above += y[p] - top
+                    kept += 1
+            if kept == count or kept == 0:
+                break
+            theta, count = max(theta, (above - size) / kept), kept
+        for p in range(a):
+            y[p] = max(0.0, y[p] - top - theta)
+    for p in range(a):
+        y[p] *= e[A[p]]
+
+
+@compiled
+def length_inside(x: Array, d: Array, A: Array, a: int, size: float) -> float:
+    """The largest step up to 1 for which |x + step d|_1 <= size: Newton's method from the right, on a convex function."""
+    step = 1.0
+    for _ in range(2 * a + 2):
+        norm, rate = 0.0, 0.0
+        for p in range(a):
+            there = x[A[p]] + step * d[p]
+            norm += abs(there)
+            rate += d[p] if there > 0.0 else -d[p]
+        if norm <= size or not rate > 0.0:
+            break
+        shorter = step - (norm - size) / rate
+        if not shorter < step:
+            break
+        step = max(0.0, shorter)
+    return step
+
+
+@compiled
+def retarget(H: Array, L: Array, D: Array, A: Array, a: int, wanted: Array) -> int:
+    """The factors of the wanted rows, from those of A: by updates, or afresh where too many rows go."""
+    dropped = 0
+    held = np.zeros(wanted.shape[0], np.bool_)
+    for p in range(a):
+        held[A[p]] = True
+        if not wanted[A[p]]:
+            dropped += 1
+    if 5 * dropped > a:
+        a = 0
+        held[:] = False
+    else:
+        for p in range(a - 1, -1, -1):
+            if not wanted[A[p]]:
+                remove(L, D, a, A, p)
+                a -= 1
+    for j in range(wanted.shape[0]):
+        if wanted[j] and not held[j]:
+            A[a] = j
+            append(L, D, a, H, A)
+            a += 1
+    return a
+
+
+@compiled
+def descend(H: Array, x: Array, q: Array, kind: int, mu: float, lower: Array, upper: Array) -> None:
+    """A few sweeps of coordinate descent on the model plus mu times the sum or the norm; they keep q."""
+    k = x.shape[0]
+    for _ in range(SWEEPS):
+        for j in range(k):
+            row = H[j]
+            to = x[j] - q[j] / row[j]
+            if kind == BOX:
+                to = min(max(to, lower[j]), upper[j])
+            elif kind == SIMPLEX:
+                to = max(0.0, to - mu / row[j])
+            else:
+                threshold = mu / row[j]
+                to = to - threshold if to > threshold else (to + threshold if to < -threshold else 0.0)
+            move = to - x[j]
+            if move != 0.0:
+                x[j] = to
+                for i in range(k):
+                    q[i] += move * row[i]
+
+
+@compiled
+def separable_multiplier(H: Array, q: Array, x: Array, size: float) -> float:
+    """The multiplier of the l1 ball if H were its diagonal: Newton's method from the left, on a convex function."""
+    mu = 0.0
+    for _ in range(50):
+        excess, rate = -size, 0.0
+        for j in range(x.shape[0]):
+            left = abs(x[j] - q[j] / H[j, j]) - mu / H[j, j]
+            if left > 0.0:
+                excess += left
+                rate += 1.0 / H[j, j]
+        if not excess > 0.0 or not mu + excess / rate > mu:
+            break
+        mu += excess / rate
+    return mu
+
+
+@compiled
+def gap(q: Array, x: Array, kind: int, size: float, lower: Array, upper: Array) -> float:
+    """max <q, x - s> over the set."""
+    along, most = 0.0, 0.0
+    if kind == BOX:
+        for j in range(x.shape[0]):
+            along += q[j] * (x[j] - (lower[j] if q[j] > 0.0 else upper[j]))
+        return along
+    if kind == SIMPLEX:
+        most = -np.inf
+    for j in range(x.shape[0]):
+        along += q[j] * x[j]
+        most = max(most, -q[j], q[j] if kind == L1_BALL else -q[j])
+    return along + size * most
+
+
+@compiled
+def model_at(H: Array, q0: Array, x0: Array, x: Array) -> tuple[Array, float]:
+    """The gradient and the value of the model."""
+    q, value = q0.copy(), 0.0
+    for j in range(x.shape[0]):
+        move = x[j] - x0[j]
+        if move != 0.0:
+            row = H[j]
+            for i in range(x.shape[0]):
+                q[i] += move * row[i]
+    for j in range(x.shape[0]):
+        value += 0.5 * (q0[j] + q[j]) * (x[j] - x0[j])
+    return q, value

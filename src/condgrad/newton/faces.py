@@ -1,0 +1,377 @@
+"""Newton's method for F(x) = h(Kx) + <tilt, x> + ridge |x|^2 on the l1 ball, the simplex and the box.
+
+One mechanism for all data, wide or tall, dense or sparse:
+
+1. A working set W: the coordinates that are not 0, and those with the steepest gradients among the rest.
+2. A quadratic model of F in these coordinates, with the Hessian K_W' diag(h'') K_W + 2 ridge.
+3. The least point of the model over the set: `kernels.face_qp`, or `by_rows` where W has many more coordinates than
+   there are samples.
+4. A line search on F towards it; models and searches go on until W has little left to gain.
+5. A look at the full problem: F from a fresh product K x, and its lower bound.
+
+All thresholds are ratios of numbers of one unit: F, x or the data in other units take the same steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from condgrad import deadline
+from condgrad._arrays import (
+    Array,
+    Matrix,
+    Space,
+    dot,
+    double,
+    host,
+    is_dense,
+    like,
+    namespace,
+    steepest_indices,
+    total,
+)
+from condgrad.certificate import Iterate
+from condgrad.errors import MissingAbility
+from condgrad.methods.spg import Total, Witness
+from condgrad.newton.by_rows import RowModel
+from condgrad.newton.folding import FoldedLoss
+from condgrad.problem import Set, Simple, Smooth
+from condgrad.sets import Box, L1Ball, Simplex
+from condgrad.simple import Ridge, Zero
+from condgrad.smooth.composite import Profile
+
+FIRST_SIZE = 50
+"""Coordinates of the first working set."""
+SETTLED = 0.1
+"""A working set has done its work when its own gap is this share of the full one."""
+MODEL_SHARE = 1e-4
+"""The gap of a model's least point, as a share of what the model promises to fall by."""
+NEWTON_STEPS = 50
+"""Newton steps after which a working set gives way to a look at the full problem."""
+ROUNDS = 50
+"""Rounds of the compiled active-set method between two looks at the clock."""
+WIDE, WIDE_FROM = 4, 200
+"""Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
+SUFFICIENT = 1e-4
+"""The share of the fall promised by the slope that a step must keep (Armijo's rule)."""
+SHORTEST = 1e-10
+"""The shortest step that is tried."""
+LEAST_CURVATURE = 1e-13
+"""What is added to the curvature of each coordinate, as a share of it, so that no model is singular."""
+LEAST_BEND = 1e-12
+"""The same, as a share of the steepest slope over the size of the set, for coordinates along which nothing bends."""
+
+
+@dataclass(frozen=True)
+class FaceNewton:
+    """Newton's method for a smooth loss of Kx, linear terms and a ridge on the l1 ball, the simplex or the box."""
+
+    f: Smooth
+    g: Ridge | Zero
+    loss: FoldedLoss = field(repr=False)
+
+    @classmethod
+    def of(cls, f: Smooth, g: Simple) -> FaceNewton:
+        """The method, or a sentence that names the missing piece."""
+        loss = FoldedLoss.of(f)
+        if not isinstance(g, Ridge | Zero):
+            raise MissingAbility(f"{g!r} is no quadratic: Ridge and Zero are")
+        if not isinstance(g.on, L1Ball | Simplex | Box):
+            raise MissingAbility(f"{g.on!r} has no faces: L1Ball, Simplex and Box do")
+        return cls(f, g, loss)
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        f, g, n = self.f, self.g, x.shape[0]
+        columns, witness, space = Columns.of(self.loss), Witness(f, g), Space.of(x)
+        may_be_sparse = g.on.solid and g.on.shape is None
+        point, inner, size, gap, fell, whole, idle = Total(f, g, x), 0, FIRST_SIZE, math.inf, True, False, False
+        multiplier = -1.0  # none known yet
+        while True:
+            iterate = witness.iterate(point, float(fell), inner_iterations=inner)
+            yield iterate
+            before, gap = gap, iterate.value - iterate.lower_bound
+            if g.on.scale == 0.0 or (whole and not fell and not gap <= 0.5 * before):
+                return
+            size = max(size, 2 * int(namespace(x).count_nonzero(point.x)))
+            if gap > 0.1 * before:
+                size *= 4 if idle else 2
+            whole = not may_be_sparse or 4 * size >= n
+            chosen = None if whole else steepest_indices(point.gradient, point.x, size)
+            part = WorkingSet(self.loss, g, columns.taken(chosen), chosen, point, multiplier)
+            part.solve(SETTLED * gap)
+            inner, fell = inner + part.steps, part.value < part.start
+            multiplier, idle = part.multiplier, part.idle
+            if deadline.passed():
+                yield part.uncertified(iterate, space, witness, inner)
+                return
+            if part.moved:
+                point = part.point(f, space)
+            elif whole:
+                return
+
+
+class Geometry(NamedTuple):
+    """A set, in the terms of `kernels.face_qp`."""
+
+    kind: int
+    size: float
+    lower: Array
+    upper: Array
+
+    @classmethod
+    def of(cls, on: Set, x: Array) -> Geometry:
+        none = np.empty(0)
+        if isinstance(on, L1Ball):
+            return cls(2, on.radius, none, none)
+        if isinstance(on, Simplex):
+            return cls(1, on.mass, none, none)
+        lower, upper = (np.ascontiguousarray(np.broadcast_to(host(double(like(bound, x))), x.shape)) for bound in (on.lower, on.upper))  # type: ignore[attr-defined]
+        return cls(0, on.scale, lower, upper)
+
+
+class Columns:
+    """The columns of K, in float64 and about their means where an intercept makes that the same problem."""
+
+    def __init__(self, K: Matrix, centred: bool) -> None:
+        self.K, self.centred = K, centred and is_dense(K)
+
+    @classmethod
+    def of(cls, loss: FoldedLoss) -> Columns:
+        K = loss.K
+        if not is_dense(K):
+            K = scipy.sparse.csr_array(K)
+            if not K.has_canonical_format:
+                K = K.copy()
+                K.sum_duplicates()
+        return cls(K, loss.h.has_intercept)
+
+    def taken(self, chosen: Array | None) -> Matrix:
+        """Some of the columns, or all."""
+        K = self.K
+        if not is_dense(K):
+            return K.astype(np.float64, copy=False) if chosen is None else sparse_columns(K, chosen)
+        if chosen is not None:
+            K = np.take(K, chosen, axis=1) if type(K) is np.ndarray else K[:, chosen]
+        K = double(K)
+        return K - namespace(K).mean(K, axis=0)[None, :] if self.centred else K
+
+
+def sparse_columns(K: Matrix, chosen: Array) -> Matrix:
+    """K[:, chosen] in float64."""
+    from condgrad.kernels import sparse_gram
+
+    place = np.full(K.shape[1], -1, K.indices.dtype)
+    place[chosen] = np.arange(len(chosen), dtype=K.indices.dtype)
+    indptr, indices, data = sparse_gram.columns(K.indptr, K.indices, K.data, place)
+    return scipy.sparse.csr_array((data, indices, indptr), shape=(K.shape[0], len(chosen)))
+
+
+class WorkingSet:
+    """The problem in some of the coordinates, the others being 0, and its best point so far."""
+
+    def __init__(
+        self, loss: FoldedLoss, g: Ridge | Zero, K: Matrix, chosen: Array | None, point: Total, multiplier: float
+    ) -> None:
+        self.loss, self.g, self.K, self.Kt, self.chosen = loss, g, K, K.T, chosen
+        self.ridge = g.weight if isinstance(g, Ridge) else 0.0
+        self.x = double(point.x if chosen is None else point.x[chosen])
+        self.tilt = loss.tilt if loss.tilt is None or chosen is None else loss.tilt[chosen]
+        self.space = point.x
+        self.fresh_image = not (loss.h.has_intercept and is_dense(K))
+        here = loss.loss_at(point.smooth)
+        self._settle(self.x, here.z if self.fresh_image else K @ self.x, here.intercept)
+        self.start, self.steps, self.moved = self.value, 0, False
+        self.multiplier, self.idle = multiplier, False
+
+    def _settle(self, x: Array, u: Array, near: float | None) -> None:
+        """Be at x, u being K x."""
+        self.x, self.u = x, u
+        self.profile = self.loss.h.profile(u, near=near)
+        self.value = self._total(x, self.profile)
+
+    def _total(self, x: Array, profile: Profile) -> float:
+        value = profile.value + self.ridge * dot(x, x)
+        return value if self.tilt is None else value + dot(self.tilt, x)
+
+    def solve(self, enough: float) -> None:
+        """Newton steps until the gap in these coordinates is small, nothing is gained any more, or time is up."""
+        gap = math.inf
+        while self.steps < NEWTON_STEPS and not deadline.passed():
+            before = gap
+            slope, gap = self._slope_and_gap()
+            if gap <= enough or deadline.passed():
+                return
+            value = self.value
+            self.steps += 1
+            if not (self._newton_step(slope) or self._gradient_step(slope)):
+                return
+            # where F has no digits left, the gap may still have some
+            if not self.value < value and gap > 0.5 * before:
+                return
+
+    def _slope_and_gap(self) -> tuple[Array, float]:
+        """The gradient of F, and its gap in these coordinates."""
+        c = self.Kt @ self.profile.theta
+        if self.tilt is not None:
+            c = c + self.tilt
+        lower = self.profile.value - dot(self.profile.theta, self.u) + self.g.argmin(c).bound
+        return c + (2.0 * self.ridge) * self.x, self.value - lower
+
+    def _newton_step(self, slope: Array) -> bool:
+        """A step towards the least point of the model of F at x; whether F fell, up to rounding."""
+        steepest = float(namespace(slope).max(namespace(slope).abs(slope)))
+        if steepest == 0.0 or not math.isfinite(steepest):
+            return False
+        least_bend = 2.0 * self.ridge + LEAST_BEND * steepest / self.g.on.scale
+        m, k = self.K.shape
+        if k > WIDE * m and k > WIDE_FROM:
+            end = self._least_by_rows(slope, least_bend)
+        else:
+            end = self._least_by_gram(slope, least_bend)
+        return not deadline.passed() and self._search(end, slope)
+
+    def _curvature(self) -> Array:
+        return self.loss.h.curvature(self.u, intercept=self.profile.intercept)
+
+    def _least_by_rows(self, slope: Array, least_bend: float) -> Array:
+        model = RowModel(self.K, self._curvature(), least_bend, centred=self.loss.h.has_intercept)
+        end = model.least(self.g.on, self.x, slope, MODEL_SHARE)
+        self.idle = isinstance(self.g.on, L1Ball) and self.g.on.norm(end) < self.g.on.radius * (1.0 - 1e-9)
+        return end
+
+    def _least_by_gram(self, slope: Array, least_bend: float) -> Array:
+        from condgrad.kernels import face_qp
+
+        H = self._hessian(least_bend)
+        x, q = host(self.x), host(slope)
+        mu = self.multiplier
+        while not deadline.passed():
+            end, mu, self.idle, done = face_qp.minimise(
+                H, q, x, *self._geometry, mu, MODEL_SHARE, ROUNDS
+            )
+            if done:
+                break
+            x, q = end, q + H @ (end - x)
+        else:
+            end = x
+        self.multiplier = mu
+        self.idle = self.idle and isinstance(self.g.on, L1Ball)
+        return like(end, self.x)
+
+    @cached_property
+    def _geometry(self) -> Geometry:
+        return Geometry.of(self.g.on, self.x)
+
+    def _hessian(self, least_bend: float) -> Array:
+        """K' W K + 2 ridge and a little more, on the host."""
+        H = self._constant_gram.copy() if self.loss.h.quadratic else self._gram()
+        diagonal = np.einsum("jj->j", H)
+        # where means cancel, rounding may leave less than 0
+        diagonal[:] = (1.0 + LEAST_CURVATURE) * np.maximum(diagonal, 0.0) + least_bend
+        return H
+
+    @cached_property
+    def _constant_gram(self) -> Array:
+        return self._gram()
+
+    def _gram(self) -> Array:
+        """K' W K, W being the Hessian of the loss: diag(w), or diag(w) - w w'/sum(w) with an intercept."""
+        K, w = self.K, self._curvature()
+        if is_dense(K):
+            H = host(self.Kt @ (w[:, None] * K))
+        else:
+            from condgrad.kernels import sparse_gram
+
+            H = sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, K.shape[1])
+        mass = total(w) if self.loss.h.has_intercept else 0.0
+        if mass > 0.0:
+            pull = host(self.Kt @ w)
+            H -= np.outer(pull / mass, pull)
+        return H
+
+    def _search(self, end: Array, slope: Array) -> bool:
+        """Step towards a point of the set until F falls by a share of what was promised; whether it did."""
+        d = end - self.x
+        promise = -dot(slope, d)
+        if not promise > 0.0:
+            return False
+        noise, value, step = self._noise, self.value, 1.0
+        x, u = end, self.K @ end
+        move = None
+        while True:
+            profile = self.loss.h.profile(u, near=self.profile.intercept)
+            reached = self._total(x, profile)
+            if reached <= value - SUFFICIENT * step * promise + noise:
+                break
+            # the least point of the parabola through both values and the slope, within reason
+            bend = 2.0 * (reached - value + step * promise)
+            shorter = promise * step * step / bend if bend > 0.0 else 0.0
+            step = min(max(shorter, 0.1 * step), 0.5 * step)
+            if step < SHORTEST or deadline.passed():
+                return False
+            if move is None:
+                move = u - self.u
+            x, u = self.x + step * d, self.u + step * move
+        if move is not None:  # what the search added up is not K x to the last digit
+            u = self.K @ x
+            profile = self.loss.h.profile(u, near=profile.intercept)
+            reached = self._total(x, profile)
+            if not reached < value + noise:
+                return False
+        self.x, self.u, self.profile, self.value, self.moved = x, u, profile, reached, True
+        return True
+
+    @property
+    def _noise(self) -> float:
+        """What rounding does to F."""
+        size = namespace(self.u).abs
+        return 4e-16 * (abs(self.value) + dot(size(self.profile.theta), size(self.u)))
+
+    def _gradient_step(self, slope: Array) -> bool:
+        """A projected gradient step, which leads on from everywhere but the solution."""
+        steepest = float(namespace(slope).max(namespace(slope).abs(slope)))
+        if steepest == 0.0 or not math.isfinite(steepest):
+            return False
+        length = self.g.on.scale / steepest
+        for _ in range(40):
+            if deadline.passed():
+                return False
+            end = self.g.on.project(self.x - length * slope)
+            value = self.value
+            if self._search(end, slope) and self.value < value:
+                return True
+            length *= 0.0625
+        return False
+
+    def point(self, f: Smooth, space: Space) -> Total:
+        """The full problem at the point so far."""
+        x = self._embedded(space)
+        on = self.g.on
+        if on.violation(x) > 0.0:
+            x = on.project(x)
+        elif self.fresh_image and x.dtype == self.x.dtype:
+            return Total(f, self.g, x, self.loss.evaluation(f, x, self.u, self.profile.intercept))
+        return Total(f, self.g, x)
+
+    def _embedded(self, space: Space) -> Array:
+        """The point in all coordinates, in the precision of the variable."""
+        x = namespace(self.x).astype(self.x, space.dtype, copy=False)
+        if self.chosen is None:
+            return x
+        whole = space.full(0.0)
+        whole[self.chosen] = x
+        return whole
+
+    def uncertified(self, iterate: Iterate, space: Space, witness: Witness, inner: int) -> Iterate:
+        """The point so far with the last bound, when there is no time for one of its own."""
+        x = self._embedded(space)
+        if not self.moved or not self.value < iterate.value or self.g.on.violation(x) > 0.0:
+            return iterate
+        return iterate._replace(x=x, value=self.value, gradient=None, step=1.0, inner_iterations=iterate.inner_iterations)
