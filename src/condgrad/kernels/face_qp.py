@@ -2,7 +2,8 @@
 
     min <q0, x - x0> + <x - x0, H (x - x0)>/2   over   |x|_1 <= size,   or  x >= 0, sum x = size,   or  lower <= x <= upper
 
-H is positive definite. A face of the set has free coordinates A, the others resting at a bound (0, lower or upper), and
+H is positive definite: given as it is, or as B B' + diag(c) where B has many more rows than columns (a row a coordinate).
+A face of the set has free coordinates A, the others resting at a bound (0, lower or upper), and
 where the sum is bound too a normal e of signs: on it H_AA d + mu e = -q_A, <e, d> = 0 leads to its least point, by the
 factors of H_AA, which gain and lose rows as A does.
 
@@ -23,7 +24,7 @@ import numpy as np
 
 from condgrad._arrays import Array
 from condgrad.kernels.compiling import compiled
-from condgrad.kernels.ldl import append, remove, solve
+from condgrad.kernels.ldl import add_multiple, add_square, append, inner, remove, solve
 
 BOX, SIMPLEX, L1_BALL = 0, 1, 2
 SWEEPS = 3
@@ -35,6 +36,8 @@ VISIBLE = 1e-13
 @compiled
 def minimise(
     H: Array,
+    B: Array,
+    c: Array,
     q0: Array,
     x0: Array,
     kind: int,
@@ -48,10 +51,15 @@ def minimise(
     """The least point to a gap of `share` times the fall from x0; its multiplier; whether it is in the inside; if done.
 
     `mu` is a guess of the multiplier, 0 for an l1 ball that does not bind, below 0 where there is none. Not being done
-    after some rounds is no failure: the next call goes on from the point, on the same model.
+    after some rounds is no failure: the next call goes on from the point, on the same model. H is of size 0 where the
+    model is B B' + diag(c), and B and c are where it is H.
     """
-    k = x0.shape[0]
-    L, D, A, a = np.empty((k, k)), np.empty(k), np.empty(k, np.int64), 0
+    k, by_rows = x0.shape[0], B.shape[0] > 0
+    side = B.shape[1] if by_rows else k
+    L, D, A, a = np.eye(side), np.ones(side), np.empty(k, np.int64), 0
+    diagonal = np.empty(k)
+    for j in range(k):
+        diagonal[j] = inner(B[j], B[j]) + c[j] if by_rows else H[j, j]
     x, q, value = x0.copy(), q0.copy(), 0.0
     e, wanted = np.zeros(k), np.zeros(k, np.bool_)
     bound = kind == SIMPLEX or (kind == L1_BALL and np.abs(x).sum() >= size * (1.0 - 1e-12))
@@ -66,10 +74,10 @@ def minimise(
                 if enters < 0:
                     return x, mu, not bound, True
                 wanted[enters] = True
-            a = retarget(H, L, D, A, a, wanted)
+            a = retarget(H, B, c, L, D, A, a, wanted)
             y, q_face = x.copy(), q.copy()
-            a, bound_there, mu = walk(H, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper)
-            q_there, fallen = model_at(H, q0, x0, y)
+            a, bound_there, mu = walk(H, B, c, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper)
+            q_there, fallen = model_at(H, B, c, q0, x0, y)
             if fallen < value + VISIBLE * value:
                 x, q, value, bound, last = y, q_there, fallen, bound_there, False
             elif last:
@@ -79,10 +87,10 @@ def minimise(
         if kind == BOX:
             on_hold, last = False, True
             y, q_there = x.copy(), q.copy()
-            descend(H, y, q_there, kind, mu, lower, upper)
+            descend(H, B, c, diagonal, y, q_there, kind, mu, lower, upper)
         else:
             if on_hold and mu < 0.0:
-                mu = separable_multiplier(H, q, x, size)
+                mu = separable_multiplier(diagonal, q, x, size)
             if kind == L1_BALL and not on_hold and mu <= 0.0:
                 if not bound:
                     if last:
@@ -94,18 +102,18 @@ def minimise(
                 continue
             on_hold, last = False, True
             y, q_there = x.copy(), q.copy()
-            descend(H, y, q_there, kind, mu, lower, upper)
+            descend(H, B, c, diagonal, y, q_there, kind, mu, lower, upper)
             for j in range(k):
                 wanted[j] = y[j] != 0.0
                 e[j] = 1.0 if y[j] > 0.0 else -1.0
-            a = retarget(H, L, D, A, a, wanted)
+            a = retarget(H, B, c, L, D, A, a, wanted)
             if a == 0:
                 continue
             d = np.empty(a)
             room = size
             for p in range(a):
                 room -= e[A[p]] * y[A[p]]
-            mu_there = direction(L, D, a, A, e, q_there, True, room, d)
+            mu_there = direction(B, c, L, D, a, A, e, q_there, True, room, d)
             if kind == L1_BALL and mu_there < 0.0:
                 if not bound:  # the constraint is idle
                     mu, last = 0.0, False
@@ -115,7 +123,7 @@ def minimise(
             clip(d, a, A, e, kind, size, lower, upper)
             for p in range(a):
                 y[A[p]] = d[p]
-        q_there, fallen = model_at(H, q0, x0, y)
+        q_there, fallen = model_at(H, B, c, q0, x0, y)
         if fallen < value + VISIBLE * value:
             x, q, value, last = y, q_there, fallen, False
             if kind != BOX:
@@ -166,6 +174,8 @@ def most_violating(
 @compiled
 def walk(
     H: Array,
+    B: Array,
+    c: Array,
     L: Array,
     D: Array,
     A: Array,
@@ -186,7 +196,7 @@ def walk(
         room = size
         for p in range(a):
             room -= e[A[p]] * x[A[p]]
-        mu = direction(L, D, a, A, e, q, bound, room, d)
+        mu = direction(B, c, L, D, a, A, e, q, bound, room, d)
         step, meets, turned_back = 1.0, -1, 0
         kept[:] = False
         for p in range(a):
@@ -210,7 +220,7 @@ def walk(
                 elif there * e[j] <= 0.0 and -x[j] / d[p] < step:
                     step, meets = -x[j] / d[p], j
         if turned_back > 0:
-            a = retarget(H, L, D, A, a, kept)
+            a = retarget(H, B, c, L, D, A, a, kept)
             continue
         if kind == L1_BALL and not bound:
             step = length_inside(x, d, A, a, size)
@@ -223,7 +233,7 @@ def walk(
             for p in range(a):
                 j = A[p]
                 e[j], kept[j] = 1.0 if x[j] > 0.0 else -1.0, x[j] != 0.0
-            a = retarget(H, L, D, A, a, kept)
+            a = retarget(H, B, c, L, D, A, a, kept)
             continue
         if step == 1.0:
             for p in range(a):
@@ -236,7 +246,7 @@ def walk(
         clip(end, a, A, e, kind, size, lower, upper)
         for p in range(a):
             end[p] -= x[A[p]]
-        image = product(L, D, a, end)
+        image = product(B, c, L, D, a, A, end)
         change = 0.0
         for p in range(a):
             change += end[p] * (q[A[p]] + 0.5 * image[p])
@@ -262,12 +272,24 @@ def walk(
             if j == meets and kept[j]:
                 kept[j] = False
                 x[j] = 0.0 if kind != BOX else (upper[j] if upper[j] - x[j] < x[j] - lower[j] else lower[j])
-        a = retarget(H, L, D, A, a, kept)
+        a = retarget(H, B, c, L, D, A, a, kept)
     return a, bound, mu
 
 
 @compiled
-def direction(L: Array, D: Array, a: int, A: Array, e: Array, q: Array, bound: bool, room: float, d: Array) -> float:
+def direction(
+    B: Array,
+    c: Array,
+    L: Array,
+    D: Array,
+    a: int,
+    A: Array,
+    e: Array,
+    q: Array,
+    bound: bool,
+    room: float,
+    d: Array,
+) -> float:
     """d with H_AA d + mu e = -q_A and <e, d> = room, and its mu; d = -H_AA^-1 q_A and 0 where nothing binds the sum."""
     mean = 0.0
     if bound:  # the part of q along e moves nothing, and may hide the rest
@@ -276,13 +298,13 @@ def direction(L: Array, D: Array, a: int, A: Array, e: Array, q: Array, bound: b
         mean /= a
     for p in range(a):
         d[p] = -q[A[p]] - mean * e[A[p]] if bound else -q[A[p]]
-    solve(L, D, a, d)
+    solve_face(B, c, L, D, a, A, d)
     if not bound:
         return 0.0
     normal = np.empty(a)
     for p in range(a):
         normal[p] = e[A[p]]
-    solve(L, D, a, normal)
+    solve_face(B, c, L, D, a, A, normal)
     excess, bend = -room, 0.0
     for p in range(a):
         excess += e[A[p]] * d[p]
@@ -297,19 +319,49 @@ def direction(L: Array, D: Array, a: int, A: Array, e: Array, q: Array, bound: b
 
 
 @compiled
-def product(L: Array, D: Array, a: int, d: Array) -> Array:
-    """H_AA d, from the factors."""
+def solve_face(B: Array, c: Array, L: Array, D: Array, a: int, A: Array, b: Array) -> None:
+    """H_AA^-1 b, in the place of b.
+
+    By rows L D L' = 1 + sum_A B_j B_j'/c_j, and (B B' + c)^-1 = 1/c - (B/c) (1 + B' (B/c))^-1 (B/c)'; a second pass, on
+    what the first left over, wins back the digits that this difference loses.
+    """
+    if B.shape[0] == 0:
+        solve(L, D, a, b)
+        return
+    left = b[:a].copy()
+    b[:a] = 0.0
+    for _ in range(2):
+        shared = np.zeros(B.shape[1])
+        for p in range(a):
+            add_multiple(shared, left[p] / c[A[p]], B[A[p]])
+        solve(L, D, B.shape[1], shared)
+        image = np.zeros(B.shape[1])
+        for p in range(a):
+            more = (left[p] - inner(B[A[p]], shared)) / c[A[p]]
+            b[p] += more
+            add_multiple(image, more, B[A[p]])
+            left[p] -= c[A[p]] * more
+        for p in range(a):
+            left[p] -= inner(B[A[p]], image)
+
+
+@compiled
+def product(B: Array, c: Array, L: Array, D: Array, a: int, A: Array, d: Array) -> Array:
+    """H_AA d."""
     image = np.zeros(a)
+    if B.shape[0] > 0:
+        shared = np.zeros(B.shape[1])
+        for p in range(a):
+            add_multiple(shared, d[p], B[A[p]])
+        for p in range(a):
+            image[p] = inner(B[A[p]], shared) + c[A[p]] * d[p]
+        return image
     for i in range(a):
-        for j in range(i + 1):
-            image[j] += L[i, j] * d[i]
+        add_multiple(image[: i + 1], d[i], L[i, : i + 1])
     for i in range(a):
         image[i] *= D[i]
     for i in range(a - 1, -1, -1):
-        dot = 0.0
-        for j in range(i + 1):
-            dot += L[i, j] * image[j]
-        image[i] = dot
+        image[i] = inner(L[i, : i + 1], image[: i + 1])
     return image
 
 
@@ -363,63 +415,94 @@ def length_inside(x: Array, d: Array, A: Array, a: int, size: float) -> float:
 
 
 @compiled
-def retarget(H: Array, L: Array, D: Array, A: Array, a: int, wanted: Array) -> int:
-    """The factors of the wanted rows, from those of A: by updates, or afresh where too many rows go."""
-    dropped = 0
+def retarget(H: Array, B: Array, c: Array, L: Array, D: Array, A: Array, a: int, wanted: Array) -> int:
+    """The factors of the wanted coordinates, from those of A: by updates, or afresh where too many change."""
+    dropped, added = 0, 0
     held = np.zeros(wanted.shape[0], np.bool_)
     for p in range(a):
         held[A[p]] = True
-        if not wanted[A[p]]:
-            dropped += 1
-    if 5 * dropped > a:
-        a = 0
-        held[:] = False
-    else:
+    for j in range(wanted.shape[0]):
+        dropped += held[j] and not wanted[j]
+        added += wanted[j] and not held[j]
+    by_rows = B.shape[0] > 0
+    afresh = 8 * (dropped + added) > B.shape[1] if by_rows else 5 * dropped > a
+    if not afresh:
         for p in range(a - 1, -1, -1):
             if not wanted[A[p]]:
-                remove(L, D, a, A, p)
+                if by_rows:
+                    afresh = afresh or not add_square(L, D, -1.0 / c[A[p]], B[A[p]])
+                    for i in range(p + 1, a):
+                        A[i - 1] = A[i]
+                else:
+                    remove(L, D, a, A, p)
                 a -= 1
+    if afresh:
+        a = 0
+        held[:] = False
     for j in range(wanted.shape[0]):
         if wanted[j] and not held[j]:
             A[a] = j
-            append(L, D, a, H, A)
+            if not by_rows:
+                append(L, D, a, H, A)
+            elif not afresh:
+                add_square(L, D, 1.0 / c[j], B[j])
             a += 1
+    if by_rows and afresh:
+        scaled, plain = np.empty((a, B.shape[1])), np.empty((a, B.shape[1]))
+        for p in range(a):
+            for i in range(B.shape[1]):
+                plain[p, i] = B[A[p], i]
+                scaled[p, i] = B[A[p], i] / c[A[p]]
+        C = np.dot(plain.T, scaled)
+        every = np.arange(B.shape[1])
+        for i in range(B.shape[1]):
+            C[i, i] += 1.0
+        for i in range(B.shape[1]):
+            append(L, D, i, C, every)
     return a
 
 
 @compiled
-def descend(H: Array, x: Array, q: Array, kind: int, mu: float, lower: Array, upper: Array) -> None:
+def descend(
+    H: Array, B: Array, c: Array, diagonal: Array, x: Array, q: Array, kind: int, mu: float, lower: Array, upper: Array
+) -> None:
     """A few sweeps of coordinate descent on the model plus mu times the sum or the norm; they keep q."""
-    k = x.shape[0]
+    k, by_rows, start = x.shape[0], B.shape[0] > 0, x.copy()
+    image = np.zeros(B.shape[1])
     for _ in range(SWEEPS):
         for j in range(k):
-            row = H[j]
-            to = x[j] - q[j] / row[j]
+            slope = q[j] + inner(B[j], image) + c[j] * (x[j] - start[j]) if by_rows else q[j]
+            to = x[j] - slope / diagonal[j]
             if kind == BOX:
                 to = min(max(to, lower[j]), upper[j])
             elif kind == SIMPLEX:
-                to = max(0.0, to - mu / row[j])
+                to = max(0.0, to - mu / diagonal[j])
             else:
-                threshold = mu / row[j]
+                threshold = mu / diagonal[j]
                 to = to - threshold if to > threshold else (to + threshold if to < -threshold else 0.0)
             move = to - x[j]
             if move != 0.0:
                 x[j] = to
-                for i in range(k):
-                    q[i] += move * row[i]
+                if by_rows:
+                    add_multiple(image, move, B[j])
+                else:
+                    add_multiple(q, move, H[j])
+    if by_rows:
+        for j in range(k):
+            q[j] += inner(B[j], image) + c[j] * (x[j] - start[j])
 
 
 @compiled
-def separable_multiplier(H: Array, q: Array, x: Array, size: float) -> float:
+def separable_multiplier(diagonal: Array, q: Array, x: Array, size: float) -> float:
     """The multiplier of the l1 ball if H were its diagonal: Newton's method from the left, on a convex function."""
     mu = 0.0
     for _ in range(50):
         excess, rate = -size, 0.0
         for j in range(x.shape[0]):
-            left = abs(x[j] - q[j] / H[j, j]) - mu / H[j, j]
+            left = abs(x[j] - q[j] / diagonal[j]) - mu / diagonal[j]
             if left > 0.0:
                 excess += left
-                rate += 1.0 / H[j, j]
+                rate += 1.0 / diagonal[j]
         if not excess > 0.0 or not mu + excess / rate > mu:
             break
         mu += excess / rate
@@ -443,15 +526,20 @@ def gap(q: Array, x: Array, kind: int, size: float, lower: Array, upper: Array) 
 
 
 @compiled
-def model_at(H: Array, q0: Array, x0: Array, x: Array) -> tuple[Array, float]:
+def model_at(H: Array, B: Array, c: Array, q0: Array, x0: Array, x: Array) -> tuple[Array, float]:
     """The gradient and the value of the model."""
-    q, value = q0.copy(), 0.0
+    q, value, by_rows = q0.copy(), 0.0, B.shape[0] > 0
+    image = np.zeros(B.shape[1])
     for j in range(x.shape[0]):
         move = x[j] - x0[j]
         if move != 0.0:
-            row = H[j]
-            for i in range(x.shape[0]):
-                q[i] += move * row[i]
+            if by_rows:
+                add_multiple(image, move, B[j])
+                q[j] += move * c[j]
+            else:
+                add_multiple(q, move, H[j])
     for j in range(x.shape[0]):
+        if by_rows:
+            q[j] += inner(B[j], image)
         value += 0.5 * (q0[j] + q[j]) * (x[j] - x0[j])
     return q, value

@@ -15,15 +15,28 @@ LEAST_PIVOT = 1e-14
 
 
 @compiled
+def inner(x: Array, y: Array) -> float:
+    """<x, y>."""
+    found = 0.0
+    for i in range(x.shape[0]):
+        found += x[i] * y[i]
+    return found
+
+
+@compiled
+def add_multiple(y: Array, a: float, x: Array) -> None:
+    """y += a x."""
+    for i in range(x.shape[0]):
+        y[i] += a * x[i]
+
+
+@compiled
 def append(L: Array, D: Array, a: int, H: Array, A: Array) -> None:
     """Factor one more row, A[a], of H."""
     row, new = H[A[a]], L[a]
     left = 0.0
     for i in range(a):
-        dot = 0.0
-        for j in range(i):
-            dot += L[i, j] * new[j]
-        new[i] = row[A[i]] - dot
+        new[i] = row[A[i]] - inner(L[i, :i], new[:i])
     for i in range(a):
         ratio = new[i] / D[i]
         left += ratio * new[i]
@@ -55,20 +68,34 @@ def remove(L: Array, D: Array, a: int, A: Array, p: int) -> None:
 
 
 @compiled
+def add_square(L: Array, D: Array, scale: float, vector: Array) -> bool:
+    """Add scale v v' to the matrix; False where it would no longer be positive definite, and the factors are spoiled."""
+    size = vector.shape[0]
+    gains, column = np.empty(size), np.empty(size)
+    for i in range(size):
+        row, along = L[i], vector[i]
+        for j in range(i):
+            along -= column[j] * row[j]
+            row[j] += gains[j] * along
+        column[i] = along
+        pivot = D[i] + scale * along * along
+        if not pivot > 1e-4 * D[i]:
+            return False
+        gains[i] = scale * along / pivot
+        scale = scale * D[i] / pivot
+        D[i] = pivot
+    return True
+
+
+@compiled
 def solve(L: Array, D: Array, a: int, b: Array) -> None:
     """The solution of L D L' x = b, in the place of b."""
     for i in range(a):
-        dot = 0.0
-        row = L[i]
-        for j in range(i):
-            dot += row[j] * b[j]
-        b[i] -= dot
+        b[i] -= inner(L[i, :i], b[:i])
     for i in range(a):
         b[i] /= D[i]
     for i in range(a - 1, -1, -1):
-        row, entry = L[i], b[i]
-        for j in range(i):
-            b[j] -= row[j] * entry
+        add_multiple(b[:i], -b[i], L[i, :i])
 
 
 def solve_by_arrays(H: Array, A: Array, b: Array) -> Array:

@@ -59,12 +59,16 @@ ROUNDS = 50
 """Rounds of the compiled active-set method between two looks at the clock."""
 WIDE, WIDE_FROM = 4, 200
 """Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
+ROWS_AT_MOST = 1 << 23
+"""Entries of a model by rows that are worth a copy."""
 SUFFICIENT = 1e-4
 """The share of the fall promised by the slope that a step must keep (Armijo's rule)."""
 SHORTEST = 1e-10
 """The shortest step that is tried."""
 LEAST_CURVATURE = 1e-13
 """What is added to the curvature of each coordinate, as a share of it, so that no model is singular."""
+LEAST_CURVATURE_BY_ROWS = 1e-10
+"""The same for a model by rows, whose solutions have fewer digits."""
 LEAST_BEND = 1e-12
 """The same, as a share of the steepest slope over the size of the set, for coordinates along which nothing bends."""
 
@@ -231,51 +235,57 @@ class WorkingSet:
             return False
         least_bend = 2.0 * self.ridge + LEAST_BEND * steepest / self.g.on.scale
         m, k = self.K.shape
-        if k > WIDE * m and k > WIDE_FROM:
-            end = self._least_by_rows(slope, least_bend)
+        if k <= max(WIDE * m, WIDE_FROM):
+            end = self._least(slope, *self._by_gram(least_bend))
+        elif is_dense(self.K) and k * m <= ROWS_AT_MOST:
+            end = self._least(slope, *self._by_rows(least_bend))
         else:
-            end = self._least_by_gram(slope, least_bend)
+            model = RowModel(self.K, self._curvature(), least_bend, centred=self.loss.h.has_intercept)
+            end = model.least(self.g.on, self.x, slope, MODEL_SHARE)
+            self.idle = isinstance(self.g.on, L1Ball) and self.g.on.norm(end) < self.g.on.radius * (1.0 - 1e-9)
         return not deadline.passed() and self._search(end, slope)
 
     def _curvature(self) -> Array:
         return self.loss.h.curvature(self.u, intercept=self.profile.intercept)
 
-    def _least_by_rows(self, slope: Array, least_bend: float) -> Array:
-        model = RowModel(self.K, self._curvature(), least_bend, centred=self.loss.h.has_intercept)
-        end = model.least(self.g.on, self.x, slope, MODEL_SHARE)
-        self.idle = isinstance(self.g.on, L1Ball) and self.g.on.norm(end) < self.g.on.radius * (1.0 - 1e-9)
-        return end
-
-    def _least_by_gram(self, slope: Array, least_bend: float) -> Array:
+    def _least(self, slope: Array, H: Array, B: Array, c: Array, unit: float) -> Array:
+        """The least point of the model unit (H or B B' + diag(c)) over the set."""
         from condgrad.kernels import face_qp
 
-        H = self._hessian(least_bend)
-        x, q = host(self.x), host(slope)
-        mu = self.multiplier
-        while not deadline.passed():
-            end, mu, self.idle, done = face_qp.minimise(
-                H, q, x, *self._geometry, mu, MODEL_SHARE, ROUNDS
-            )
-            if done:
-                break
-            x, q = end, q + H @ (end - x)
-        else:
-            end = x
-        self.multiplier = mu
-        self.idle = self.idle and isinstance(self.g.on, L1Ball)
-        return like(end, self.x)
+        x, q, mu, done = host(self.x), host(slope) / unit, self.multiplier / unit, False
+        while not (done or deadline.passed()):
+            end, mu, idle, done = face_qp.minimise(H, B, c, q, x, *self._geometry, mu, MODEL_SHARE, ROUNDS)
+            self.idle = idle and isinstance(self.g.on, L1Ball)
+            if not done:
+                q = q + (H @ (end - x) if H.shape[0] else B @ ((end - x) @ B) + c * (end - x))
+            x = end
+        self.multiplier = mu * unit
+        return like(x, self.x)
 
     @cached_property
     def _geometry(self) -> Geometry:
         return Geometry.of(self.g.on, self.x)
 
-    def _hessian(self, least_bend: float) -> Array:
+    def _by_gram(self, least_bend: float) -> tuple[Array, Array, Array, float]:
         """K' W K + 2 ridge and a little more, on the host."""
         H = self._constant_gram.copy() if self.loss.h.quadratic else self._gram()
         diagonal = np.einsum("jj->j", H)
         # where means cancel, rounding may leave less than 0
         diagonal[:] = (1.0 + LEAST_CURVATURE) * np.maximum(diagonal, 0.0) + least_bend
-        return H
+        return H, np.empty((0, 0)), np.empty(0), 1.0
+
+    def _by_rows(self, least_bend: float) -> tuple[Array, Array, Array, float]:
+        """B with B B' = K' W K in units of the largest weight, a row a coordinate, and what is added to it."""
+        K, w = self.K, self._curvature()
+        xp = namespace(w)
+        unit = float(xp.max(w)) or 1.0
+        shares = w / unit  # so that their square roots do not depend on the unit of F
+        mass = total(shares) if self.loss.h.has_intercept else 0.0
+        if mass > 0.0:
+            K = K - (self.Kt @ (shares / mass))[None, :]
+        B = np.ascontiguousarray(host((xp.sqrt(shares)[:, None] * K).T))
+        c = least_bend / unit + LEAST_CURVATURE_BY_ROWS * np.einsum("ji,ji->j", B, B)
+        return np.empty((0, 0)), B, c, unit
 
     @cached_property
     def _constant_gram(self) -> Array:
