@@ -29,6 +29,8 @@ from condgrad.kernels.ldl import add_multiple, add_square, append, inner, remove
 BOX, SIMPLEX, L1_BALL = 0, 1, 2
 SWEEPS = 3
 """Sweeps of coordinate descent that propose a face."""
+PATIENCE = 8
+"""Bounds met one at a time, in a walk, before a proposal is tried again; twice as many each time it had no end."""
 VISIBLE = 1e-13
 """A fall of the model, as a share of its fall so far, that is more than rounding."""
 
@@ -64,7 +66,7 @@ def minimise(
     e, wanted = np.zeros(k), np.zeros(k, np.bool_)
     bound = kind == SIMPLEX or (kind == L1_BALL and np.abs(x).sum() >= size * (1.0 - 1e-12))
     on_hold = kind == L1_BALL and not bound and mu != 0.0  # inside by its start alone: first a proposal
-    last, leaving = False, False
+    last, leaving, ended, patience = False, False, True, PATIENCE
     for _ in range(rounds):
         if not on_hold:
             free_coordinates(x, kind, bound or leaving, lower, upper, e, wanted)
@@ -76,7 +78,8 @@ def minimise(
                 wanted[enters] = True
             a = retarget(H, B, c, L, D, A, a, wanted)
             y, q_face = x.copy(), q.copy()
-            a, bound_there, mu = walk(H, B, c, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper)
+            a, bound_there, mu, ended = walk(H, B, c, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper, patience)
+            patience = PATIENCE if ended else 2 * patience
             q_there, fallen = model_at(H, B, c, q0, x0, y)
             if fallen < value + VISIBLE * value:
                 x, q, value, bound, last = y, q_there, fallen, bound_there, False
@@ -92,6 +95,8 @@ def minimise(
             if on_hold and mu < 0.0:
                 mu = separable_multiplier(diagonal, q, x, size)
             if kind == L1_BALL and not on_hold and mu <= 0.0:
+                if not ended:
+                    continue
                 if not bound:
                     if last:
                         return x, mu, True, True
@@ -188,10 +193,15 @@ def walk(
     size: float,
     lower: Array,
     upper: Array,
-) -> tuple[int, bool, float]:
-    """Move x to the least point of a face, or of one inside it where bounds are met on the way; q is kept on A alone."""
+    patience: int,
+) -> tuple[int, bool, float, bool]:
+    """Move x to the least point of a face, or of one inside it where bounds are met on the way; q is kept on A alone.
+
+    Whether it came there: the walk ends early where more bounds are met, one at a time, than patience allows.
+    """
     k, mu = x.shape[0], 0.0
     d, end, kept = np.empty(k), np.empty(k), np.zeros(k, np.bool_)
+    tried = False
     while a > 0:
         room = size
         for p in range(a):
@@ -203,12 +213,10 @@ def walk(
             j, there = A[p], x[A[p]] + d[p]
             kept[j] = True
             if kind == BOX:
-                if x[j] == lower[j] or x[j] == upper[j]:
-                    if d[p] * e[j] <= 0.0:
-                        kept[j] = False
-                        turned_back += 1
-                    continue
-                if there >= upper[j] and (upper[j] - x[j]) / d[p] < step:
+                if (x[j] == lower[j] or x[j] == upper[j]) and d[p] * e[j] <= 0.0:
+                    kept[j] = False
+                    turned_back += 1
+                elif there >= upper[j] and (upper[j] - x[j]) / d[p] < step:
                     step, meets = (upper[j] - x[j]) / d[p], j
                 elif there <= lower[j] and (lower[j] - x[j]) / d[p] < step:
                     step, meets = (lower[j] - x[j]) / d[p], j
@@ -228,7 +236,7 @@ def walk(
                 x[A[p]] += step * d[p]
                 q[A[p]] -= step * q[A[p]]
             if step == 1.0:
-                return a, False, 0.0
+                return a, False, 0.0, True
             bound = True
             for p in range(a):
                 j = A[p]
@@ -238,11 +246,26 @@ def walk(
         if step == 1.0:
             for p in range(a):
                 x[A[p]] += d[p]
-            return a, bound, mu
-        slope = 0.0
+            return a, bound, mu, True
+        slope, meeting = 0.0, 0
         for p in range(a):
-            slope += q[A[p]] * d[p]
-            end[p] = x[A[p]] + d[p]
+            j = A[p]
+            slope += q[j] * d[p]
+            end[p] = x[j] + d[p]
+            meeting += end[p] * e[j] <= 0.0 if kind != BOX else not lower[j] < end[p] < upper[j]
+        cut = slope * (step - 0.5 * step * step)
+        if meeting > 1 and not tried:
+            tried = True
+            y, q_there, held = x.copy(), q.copy(), A[:a].copy()
+            a, mu_there, change = drop_all(H, B, c, L, D, A, a, e, y, q_there, d, mu, kind, bound, size, lower, upper)
+            if change < cut:
+                x[:], q[:] = y, q_there
+                return a, bound, mu_there, True
+            kept[:] = False
+            for j in held:
+                kept[j] = True
+            a = retarget(H, B, c, L, D, A, a, kept)
+            continue
         clip(end, a, A, e, kind, size, lower, upper)
         for p in range(a):
             end[p] -= x[A[p]]
@@ -250,7 +273,7 @@ def walk(
         change = 0.0
         for p in range(a):
             change += end[p] * (q[A[p]] + 0.5 * image[p])
-        if change < slope * (step - 0.5 * step * step):
+        if change < cut:
             for p in range(a):
                 j = A[p]
                 x[j] += end[p]
@@ -273,7 +296,75 @@ def walk(
                 kept[j] = False
                 x[j] = 0.0 if kind != BOX else (upper[j] if upper[j] - x[j] < x[j] - lower[j] else lower[j])
         a = retarget(H, B, c, L, D, A, a, kept)
-    return a, bound, mu
+        patience -= 1
+        if patience < 0:
+            return a, bound, mu, False
+    return a, bound, mu, True
+
+
+@compiled
+def drop_all(
+    H: Array,
+    B: Array,
+    c: Array,
+    L: Array,
+    D: Array,
+    A: Array,
+    a: int,
+    e: Array,
+    x: Array,
+    q: Array,
+    d: Array,
+    mu: float,
+    kind: int,
+    bound: bool,
+    size: float,
+    lower: Array,
+    upper: Array,
+) -> tuple[int, float, float]:
+    """Put all coordinates that the step d takes to their bounds there, step on from that point, and so on.
+
+    Ends at the least point of a smaller face, and tells what the model changes by: maybe for the worse.
+    """
+    change, room = 0.0, 0.0
+    kept, there = np.zeros(x.shape[0], np.bool_), np.zeros(x.shape[0])
+    while a > 0:
+        meeting = False
+        kept[:] = False
+        for p in range(a):
+            j, end = A[p], x[A[p]] + d[p]
+            there[p] = 0.0
+            kept[j] = True
+            if kind == BOX:
+                if not lower[j] < end < upper[j]:
+                    there[p] = (lower[j] if end <= lower[j] else upper[j]) - x[j]
+                    kept[j], meeting = False, True
+            elif end * e[j] <= 0.0:
+                there[p] = -x[j]
+                kept[j], meeting = False, True
+        if not meeting:
+            for p in range(a):
+                change += 0.5 * q[A[p]] * d[p]
+                x[A[p]] += d[p]
+            return a, mu, change - 0.5 * mu * room
+        image = product(B, c, L, D, a, A, there)
+        room = size
+        for p in range(a):
+            j = A[p]
+            change += there[p] * (q[j] + 0.5 * image[p])
+            q[j] += image[p]
+            if kept[j]:
+                room -= e[j] * x[j]
+            elif kind == BOX:
+                x[j] = lower[j] if x[j] + d[p] <= lower[j] else upper[j]
+            else:
+                x[j] = 0.0
+        a = retarget(H, B, c, L, D, A, a, kept)
+        if a > 0:
+            mu = direction(B, c, L, D, a, A, e, q, bound, room, d)
+        if not bound:
+            room = 0.0
+    return a, mu, np.inf if bound else change
 
 
 @compiled

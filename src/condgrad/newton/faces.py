@@ -63,6 +63,8 @@ ROWS_AT_MOST = 1 << 23
 """Entries of a model by rows that are worth a copy."""
 SUFFICIENT = 1e-4
 """The share of the fall promised by the slope that a step must keep (Armijo's rule)."""
+FLAT = 0.3
+"""The rise of F where a search ends, as a share of its fall where it began."""
 SHORTEST = 1e-10
 """The shortest step that is tried."""
 LEAST_CURVATURE = 1e-13
@@ -307,35 +309,46 @@ class WorkingSet:
         return H
 
     def _search(self, end: Array, slope: Array) -> bool:
-        """Step towards a point of the set until F falls by a share of what was promised; whether it did."""
+        """Step towards a point of the set, to where F is about least on the way; whether it fell, up to rounding.
+
+        A step is taken if F falls by a share of what the slope promised and the slope there is flat against it; else
+        the secant of the slopes, kept inside their bracket, gives the next.
+        """
         d = end - self.x
         promise = -dot(slope, d)
         if not promise > 0.0:
             return False
-        noise, value, step = self._noise, self.value, 1.0
+        noise, step, low, high, low_slope, high_slope = self._noise, 1.0, 0.0, 1.0, -promise, math.inf
         x, u = end, self.K @ end
-        move = None
+        move = u - self.u
+        straight = 0.0 if self.tilt is None else dot(self.tilt, d)
         while True:
             profile = self.loss.h.profile(u, near=self.profile.intercept)
-            reached = self._total(x, profile)
-            if reached <= value - SUFFICIENT * step * promise + noise:
+            value = self._total(x, profile)
+            there = dot(profile.theta, move) + straight + 2.0 * self.ridge * dot(x, d)
+            falls = value <= self.value - SUFFICIENT * step * promise + noise
+            flat = there <= FLAT * promise and (step == 1.0 or there >= -FLAT * promise)
+            if falls and (flat or promise <= noise):
                 break
-            # the least point of the parabola through both values and the slope, within reason
-            bend = 2.0 * (reached - value + step * promise)
-            shorter = promise * step * step / bend if bend > 0.0 else 0.0
-            step = min(max(shorter, 0.1 * step), 0.5 * step)
-            if step < SHORTEST or deadline.passed():
+            if falls and there < 0.0:
+                low, low_slope = step, there
+            else:
+                high, high_slope = step, there
+            width = high - low
+            if high < SHORTEST or deadline.passed():
                 return False
-            if move is None:
-                move = u - self.u
+            share = low_slope / (low_slope - high_slope) if high_slope > 0.0 else 0.5
+            step = low + min(max(share, 0.1), 0.9) * width
+            if falls and width <= 1e-3:
+                break
             x, u = self.x + step * d, self.u + step * move
-        if move is not None:  # what the search added up is not K x to the last digit
+        if step < 1.0:  # what the search added up is not K x to the last digit
             u = self.K @ x
             profile = self.loss.h.profile(u, near=profile.intercept)
-            reached = self._total(x, profile)
-            if not reached < value + noise:
+            value = self._total(x, profile)
+            if not value < self.value + noise:
                 return False
-        self.x, self.u, self.profile, self.value, self.moved = x, u, profile, reached, True
+        self.x, self.u, self.profile, self.value, self.moved = x, u, profile, value, True
         return True
 
     @property
