@@ -69,6 +69,7 @@ def minimise(
     last, leaving, ended, patience = False, False, True, PATIENCE
     for _ in range(rounds):
         if not on_hold:
+            inside = kind == L1_BALL and not bound and not leaving
             free_coordinates(x, kind, bound or leaving, lower, upper, e, wanted)
             leaving = False
             if last and (bound or kind == BOX):
@@ -83,6 +84,8 @@ def minimise(
             q_there, fallen = model_at(H, B, c, q0, x0, y)
             if fallen < value + VISIBLE * value:
                 x, q, value, bound, last = y, q_there, fallen, bound_there, False
+                if inside and not bound:  # the least point of all
+                    return x, 0.0, True, True
             elif last:
                 return x, mu, not bound, True
         if gap(q, x, kind, size, lower, upper) <= -share * value:
@@ -539,11 +542,12 @@ def retarget(H: Array, B: Array, c: Array, L: Array, D: Array, A: Array, a: int,
                 add_square(L, D, 1.0 / c[j], B[j])
             a += 1
     if by_rows and afresh:
-        scaled, plain = np.empty((a, B.shape[1])), np.empty((a, B.shape[1]))
+        plain, scaled = B, np.empty((a, B.shape[1]))
+        if a < B.shape[0]:
+            plain = B[A[:a]]
         for p in range(a):
             for i in range(B.shape[1]):
-                plain[p, i] = B[A[p], i]
-                scaled[p, i] = B[A[p], i] / c[A[p]]
+                scaled[p, i] = plain[p, i] / c[A[p]]
         C = np.dot(plain.T, scaled)
         every = np.arange(B.shape[1])
         for i in range(B.shape[1]):

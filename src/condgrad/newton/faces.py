@@ -98,7 +98,7 @@ class FaceNewton:
         columns, witness, space = Columns.of(self.loss), Witness(f, g), Space.of(x)
         may_be_sparse = g.on.solid and g.on.shape is None
         point, inner, size, gap, fell, whole, idle = Total(f, g, x), 0, FIRST_SIZE, math.inf, True, False, False
-        multiplier = -1.0  # none known yet
+        start, multiplier = point, -1.0  # none known yet
         while True:
             iterate = witness.iterate(point, float(fell), inner_iterations=inner)
             yield iterate
@@ -109,6 +109,9 @@ class FaceNewton:
             if gap > 0.1 * before:
                 size *= 4 if idle else 2
             whole = not may_be_sparse or 4 * size >= n
+            if not whole and idle and part.likely_idle(n):
+                # from the start: what fits the samples in a few coordinates hides their curvature from the others
+                whole, point = True, start
             chosen = None if whole else steepest_indices(point.gradient, point.x, size)
             part = WorkingSet(self.loss, g, columns.taken(chosen), chosen, point, multiplier)
             part.solve(SETTLED * gap)
@@ -278,16 +281,19 @@ class WorkingSet:
 
     def _by_rows(self, least_bend: float) -> tuple[Array, Array, Array, float]:
         """B with B B' = K' W K in units of the largest weight, a row a coordinate, and what is added to it."""
-        K, w = self.K, self._curvature()
-        xp = namespace(w)
-        unit = float(xp.max(w)) or 1.0
+        w = host(self._curvature())
+        unit = float(w.max()) or 1.0
         shares = w / unit  # so that their square roots do not depend on the unit of F
-        mass = total(shares) if self.loss.h.has_intercept else 0.0
-        if mass > 0.0:
-            K = K - (self.Kt @ (shares / mass))[None, :]
-        B = np.ascontiguousarray(host((xp.sqrt(shares)[:, None] * K).T))
+        mass = shares.sum() if self.loss.h.has_intercept else 0.0
+        rows, root = self._rows, np.sqrt(shares)
+        B = (rows - (rows @ (shares / mass))[:, None]) * root if mass > 0.0 else rows * root
         c = least_bend / unit + LEAST_CURVATURE_BY_ROWS * np.einsum("ji,ji->j", B, B)
         return np.empty((0, 0)), B, c, unit
+
+    @cached_property
+    def _rows(self) -> Array:
+        """K', a row a coordinate, on the host."""
+        return np.ascontiguousarray(host(self.Kt))
 
     @cached_property
     def _constant_gram(self) -> Array:
@@ -372,6 +378,15 @@ class WorkingSet:
                 return True
             length *= 0.0625
         return False
+
+    def likely_idle(self, n: int) -> bool:
+        """Whether the ball would hold the least point of all n coordinates too, and that is cheap to find out.
+
+        A least point in k of many coordinates has a norm of about sqrt(k) times its length, which falls as k grows.
+        """
+        m, k = self.K.shape
+        by_rows = is_dense(self.K) and n > max(WIDE * m, WIDE_FROM) and n * m <= ROWS_AT_MOST
+        return by_rows and self.g.on.norm(self.x) * math.sqrt(n / k) < self.g.on.scale  # type: ignore[attr-defined]
 
     def point(self, f: Smooth, space: Space) -> Total:
         """The full problem at the point so far."""
