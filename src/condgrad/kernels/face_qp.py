@@ -81,7 +81,7 @@ def minimise(
             y, q_face = x.copy(), q.copy()
             a, bound_there, mu, ended = walk(H, B, c, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper, patience)
             patience = PATIENCE if ended else 2 * patience
-            q_there, fallen = model_at(H, B, c, q0, x0, y)
+            q_there, fallen = model_at(H, B, c, q0, x0, y, kind, size)
             if fallen < value + VISIBLE * value:
                 x, q, value, bound, last = y, q_there, fallen, bound_there, False
                 if inside and not bound:  # the least point of all
@@ -131,7 +131,7 @@ def minimise(
             clip(d, a, A, e, kind, size, lower, upper)
             for p in range(a):
                 y[A[p]] = d[p]
-        q_there, fallen = model_at(H, B, c, q0, x0, y)
+        q_there, fallen = model_at(H, B, c, q0, x0, y, kind, size)
         if fallen < value + VISIBLE * value:
             x, q, value, last = y, q_there, fallen, False
             if kind != BOX:
@@ -408,7 +408,7 @@ def direction(
         d[p] -= (excess / bend) * normal[p]
         left -= e[A[p]] * d[p]
     for p in range(a):  # once more: a small difference of large numbers does not add up to the room
-        d[p] += (left / a) * e[A[p]]
+        d[p] += (left / bend) * normal[p]
     return mean + excess / bend
 
 
@@ -621,7 +621,9 @@ def gap(q: Array, x: Array, kind: int, size: float, lower: Array, upper: Array) 
 
 
 @compiled
-def model_at(H: Array, B: Array, c: Array, q0: Array, x0: Array, x: Array) -> tuple[Array, float]:
+def model_at(
+    H: Array, B: Array, c: Array, q0: Array, x0: Array, x: Array, kind: int, size: float
+) -> tuple[Array, float]:
     """The gradient and the value of the model."""
     q, value, by_rows = q0.copy(), 0.0, B.shape[0] > 0
     image = np.zeros(B.shape[1])
@@ -633,8 +635,16 @@ def model_at(H: Array, B: Array, c: Array, q0: Array, x0: Array, x: Array) -> tu
                 q[j] += move * c[j]
             else:
                 add_multiple(q, move, H[j])
+    # between two points of one norm the multiplier times what the norm changes is 0: it hides small falls if left in
+    mu = 0.0
+    if kind == L1_BALL and min(np.abs(x).sum(), np.abs(x0).sum()) >= size * (1.0 - 1e-12):
+        mu = max(0.0, -inner(q0, x0) / size)
     for j in range(x.shape[0]):
         if by_rows:
             q[j] += inner(B[j], image)
-        value += 0.5 * (q0[j] + q[j]) * (x[j] - x0[j])
+        way = 1.0 if x0[j] + x[j] > 0.0 else -1.0
+        if x0[j] * x[j] >= 0.0:
+            value += (0.5 * (q0[j] + q[j]) + mu * way) * (x[j] - x0[j])
+        else:
+            value += 0.5 * (q0[j] + q[j]) * (x[j] - x0[j]) + mu * (abs(x[j]) - abs(x0[j]))
     return q, value

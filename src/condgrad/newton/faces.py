@@ -28,12 +28,14 @@ from condgrad._arrays import (
     Array,
     Matrix,
     Space,
+    at_least,
     dot,
     double,
     host,
     is_dense,
     like,
     namespace,
+    precision,
     steepest_indices,
     total,
 )
@@ -65,6 +67,8 @@ SUFFICIENT = 1e-4
 """The share of the fall promised by the slope that a step must keep (Armijo's rule)."""
 FLAT = 0.3
 """The rise of F where a search ends, as a share of its fall where it began."""
+NARROW = 1e-6
+"""The width of a bracket, as a share of the step, at which a search ends on a kink."""
 SHORTEST = 1e-10
 """The shortest step that is tried."""
 LEAST_CURVATURE = 1e-13
@@ -182,6 +186,25 @@ def sparse_columns(K: Matrix, chosen: Array) -> Matrix:
     return scipy.sparse.csr_array((data, indices, indptr), shape=(K.shape[0], len(chosen)))
 
 
+def pulled_in(on: Set, x: Array) -> Array:
+    """A point that rounding took out of the set, inside again.
+
+    By a factor where there is a sum to keep: a projection would move all coordinates by the same length, which may be
+    much for a small one.
+    """
+    if isinstance(on, Box):
+        return on.project(x)
+    if isinstance(on, Simplex):
+        x = at_least(0.0, x)
+        return (on.mass / total(x)) * x
+    norm = total(namespace(x).abs(x))
+    for unit in (0.0, 1.0, 2.0):
+        inside = (on.scale / norm * (1.0 - unit * precision(x))) * x
+        if on.violation(inside) == 0.0:
+            return inside
+    return on.project(x)
+
+
 class WorkingSet:
     """The problem in some of the coordinates, the others being 0, and its best point so far."""
 
@@ -226,12 +249,15 @@ class WorkingSet:
                 return
 
     def _slope_and_gap(self) -> tuple[Array, float]:
-        """The gradient of F, and its gap in these coordinates."""
+        """The gradient of F, up to a constant on a simplex, and its gap in these coordinates."""
         c = self.Kt @ self.profile.theta
         if self.tilt is not None:
             c = c + self.tilt
         lower = self.profile.value - dot(self.profile.theta, self.u) + self.g.argmin(c).bound
-        return c + (2.0 * self.ridge) * self.x, self.value - lower
+        slope = c + (2.0 * self.ridge) * self.x
+        if isinstance(self.g.on, Simplex):  # what all coordinates share moves nothing, and would hide what they do not
+            slope = slope - dot(slope, self.x) / self.g.on.mass
+        return slope, self.value - lower
 
     def _newton_step(self, slope: Array) -> bool:
         """A step towards the least point of the model of F at x; whether F fell, up to rounding."""
@@ -318,13 +344,14 @@ class WorkingSet:
         """Step towards a point of the set, to where F is about least on the way; whether it fell, up to rounding.
 
         A step is taken if F falls by a share of what the slope promised and the slope there is flat against it; else
-        the secant of the slopes, kept inside their bracket, gives the next.
+        the secant of the slopes, or half of their bracket where that closes it too slowly, gives the next.
         """
         d = end - self.x
-        promise = -dot(slope, d)
+        promise = self._promise(end, d, slope)
         if not promise > 0.0:
             return False
         noise, step, low, high, low_slope, high_slope = self._noise, 1.0, 0.0, 1.0, -promise, math.inf
+        width = math.inf
         x, u = end, self.K @ end
         move = u - self.u
         straight = 0.0 if self.tilt is None else dot(self.tilt, d)
@@ -334,19 +361,20 @@ class WorkingSet:
             there = dot(profile.theta, move) + straight + 2.0 * self.ridge * dot(x, d)
             falls = value <= self.value - SUFFICIENT * step * promise + noise
             flat = there <= FLAT * promise and (step == 1.0 or there >= -FLAT * promise)
-            if falls and (flat or promise <= noise):
+            if falls and (flat or promise <= noise or step - low <= NARROW * step):
                 break
             if falls and there < 0.0:
                 low, low_slope = step, there
             else:
                 high, high_slope = step, there
-            width = high - low
             if high < SHORTEST or deadline.passed():
                 return False
             share = low_slope / (low_slope - high_slope) if high_slope > 0.0 else 0.5
-            step = low + min(max(share, 0.1), 0.9) * width
-            if falls and width <= 1e-3:
-                break
+            if high - low > 0.5 * width:
+                share = 0.5
+            width = high - low
+            # where the bracket has closed on a kink, its lower end is as good as any point
+            step = low + min(max(share, 0.1), 0.9) * width if width > NARROW * high or low == 0.0 else low
             x, u = self.x + step * d, self.u + step * move
         if step < 1.0:  # what the search added up is not K x to the last digit
             u = self.K @ x
@@ -356,6 +384,18 @@ class WorkingSet:
                 return False
         self.x, self.u, self.profile, self.value, self.moved = x, u, profile, value, True
         return True
+
+    def _promise(self, end: Array, d: Array, slope: Array) -> float:
+        """What F falls by along d, to first order."""
+        promise, on, level = -dot(slope, d), self.g.on, -dot(slope, self.x)
+        if not isinstance(on, L1Ball) or promise > 1e-9 * level:
+            return promise
+        if min(on.norm(end), on.norm(self.x)) < on.radius * (1.0 - 1e-12):
+            return promise
+        # as in `face_qp.model_at`: what moves along the boundary is hidden by the multiplier times rounding
+        xp = namespace(d)
+        growth = xp.where(end * self.x >= 0.0, xp.sign(end + self.x) * d, xp.abs(end) - xp.abs(self.x))
+        return -total(slope * d + (level / on.radius) * growth)
 
     @property
     def _noise(self) -> float:
@@ -391,9 +431,8 @@ class WorkingSet:
     def point(self, f: Smooth, space: Space) -> Total:
         """The full problem at the point so far."""
         x = self._embedded(space)
-        on = self.g.on
-        if on.violation(x) > 0.0:
-            x = on.project(x)
+        if self.g.on.violation(x) > 0.0:
+            x = pulled_in(self.g.on, x)
         elif self.fresh_image and x.dtype == self.x.dtype:
             return Total(f, self.g, x, self.loss.evaluation(f, x, self.u, self.profile.intercept))
         return Total(f, self.g, x)
