@@ -1,9 +1,9 @@
 """A quadratic model minimised over a polyhedral set by an active-set method, in one compiled call.
 
-    min <q0, x - x0> + <x - x0, H (x - x0)>/2   over   |x|_1 <= size,   or  x >= 0, sum x = size,   or  lower <= x <= upper
+    min <q0, x - x0> + <x - x0, H (x - x0)>/2   over   |x|_1 <= size, or x >= 0, sum x = size, or lower <= x <= upper
 
-H is positive definite: given as it is, or as B B' + diag(c) where B has many more rows than columns (a row a coordinate).
-A face of the set has free coordinates A, the others resting at a bound (0, lower or upper), and
+H is positive definite: given as it is, or, where there are many more coordinates than samples, as B B' + diag(c) with a
+row of B a coordinate. A face of the set has free coordinates A, the others resting at a bound (0, lower or upper), and
 where the sum is bound too a normal e of signs: on it H_AA d + mu e = -q_A, <e, d> = 0 leads to its least point, by the
 factors of H_AA, which gain and lose rows as A does.
 
@@ -23,10 +23,10 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad._arrays import Array
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.ldl import add_multiple, add_square, append, inner, remove, solve
 
-BOX, SIMPLEX, L1_BALL = 0, 1, 2
 SWEEPS = 3
 """Sweeps of coordinate descent that propose a face."""
 PATIENCE = 8
@@ -79,7 +79,9 @@ def minimise(
                 wanted[enters] = True
             a = retarget(H, B, c, L, D, A, a, wanted)
             y, q_face = x.copy(), q.copy()
-            a, bound_there, mu, ended = walk(H, B, c, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper, patience)
+            a, bound_there, mu, ended = walk(
+                H, B, c, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper, patience
+            )
             patience = PATIENCE if ended else 2 * patience
             q_there, fallen = model_at(H, B, c, q0, x0, y, kind, size)
             if fallen < value + VISIBLE * value:
@@ -140,9 +142,7 @@ def minimise(
 
 
 @compiled
-def free_coordinates(
-    x: Array, kind: int, bound: bool, lower: Array, upper: Array, e: Array, wanted: Array
-) -> None:
+def free_coordinates(x: Array, kind: int, bound: bool, lower: Array, upper: Array, e: Array, wanted: Array) -> None:
     """Which coordinates are off their bounds, and the normal of the face."""
     for j in range(x.shape[0]):
         if kind == BOX:
@@ -154,9 +154,7 @@ def free_coordinates(
 
 
 @compiled
-def most_violating(
-    q: Array, x: Array, kind: int, bound: bool, mu: float, lower: Array, upper: Array, e: Array
-) -> int:
+def most_violating(q: Array, x: Array, kind: int, bound: bool, mu: float, lower: Array, upper: Array, e: Array) -> int:
     """The coordinate at a bound whose move off it lowers the model fastest, e being its way; -1 where none does."""
     best, most = -1, 0.0
     for j in range(x.shape[0]):
@@ -491,7 +489,7 @@ def clip(y: Array, a: int, A: Array, e: Array, kind: int, size: float, lower: Ar
 
 @compiled
 def length_inside(x: Array, d: Array, A: Array, a: int, size: float) -> float:
-    """The largest step up to 1 for which |x + step d|_1 <= size: Newton's method from the right, on a convex function."""
+    """The largest step up to 1 with |x + step d|_1 <= size: Newton's method from the right, on a convex function."""
     step = 1.0
     for _ in range(2 * a + 2):
         norm, rate = 0.0, 0.0

@@ -69,7 +69,7 @@ def remove(L: Array, D: Array, a: int, A: Array, p: int) -> None:
 
 @compiled
 def add_square(L: Array, D: Array, scale: float, vector: Array) -> bool:
-    """Add scale v v' to the matrix; False where it would no longer be positive definite, and the factors are spoiled."""
+    """Add scale v v' to the matrix; False, with the factors spoiled, where it would no longer be positive definite."""
     size = vector.shape[0]
     gains, column = np.empty(size), np.empty(size)
     for i in range(size):

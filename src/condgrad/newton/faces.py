@@ -41,6 +41,7 @@ from condgrad._arrays import (
 )
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.methods.spg import Total, Witness
 from condgrad.newton.by_rows import RowModel
 from condgrad.newton.folding import FoldedLoss
@@ -99,31 +100,33 @@ class FaceNewton:
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, n = self.f, self.g, x.shape[0]
-        columns, witness, space = Columns.of(self.loss), Witness(f, g), Space.of(x)
+        columns, witness, space = Columns(self.loss), Witness(f, g), Space.of(x)
         may_be_sparse = g.on.solid and g.on.shape is None
-        point, inner, size, gap, fell, whole, idle = Total(f, g, x), 0, FIRST_SIZE, math.inf, True, False, False
-        start, multiplier = point, -1.0  # none known yet
+        start = point = Total(f, g, x)
+        part: WorkingSet | None = None
+        size, steps, gap = FIRST_SIZE, 0, math.inf
         while True:
-            iterate = witness.iterate(point, float(fell), inner_iterations=inner)
+            step = 1.0 if part is None or part.fell else 0.0
+            iterate = witness.iterate(point, step, inner_iterations=steps)
             yield iterate
             before, gap = gap, iterate.value - iterate.lower_bound
-            if g.on.scale == 0.0 or (whole and not fell and not gap <= 0.5 * before):
+            if g.on.scale == 0.0 or (part is not None and part.is_whole and not part.fell and not gap <= 0.5 * before):
                 return
+            idle = part is not None and part.idle
             size = max(size, 2 * int(namespace(x).count_nonzero(point.x)))
             if gap > 0.1 * before:
                 size *= 4 if idle else 2
             whole = not may_be_sparse or 4 * size >= n
-            if not whole and idle and part.likely_idle(n):
+            if part is not None and idle and not whole and part.likely_idle(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
                 whole, point = True, start
             chosen = None if whole else steepest_indices(point.gradient, point.x, size)
+            multiplier = None if part is None else part.multiplier
             part = WorkingSet(self.loss, g, columns.taken(chosen), chosen, point, multiplier)
             part.solve(SETTLED * gap)
-            inner, fell = inner + part.steps, part.value < part.start
-            multiplier, idle = part.multiplier, part.idle
-            if deadline.passed():
-                yield part.uncertified(iterate, space, witness, inner)
-                return
+            steps += part.steps
+            while deadline.passed():
+                yield part.uncertified(iterate, space, steps)
             if part.moved:
                 point = part.point(f, space)
             elif whole:
@@ -139,31 +142,25 @@ class Geometry(NamedTuple):
     upper: Array
 
     @classmethod
-    def of(cls, on: Set, x: Array) -> Geometry:
+    def of(cls, on: L1Ball | Simplex | Box, x: Array) -> Geometry:
         none = np.empty(0)
         if isinstance(on, L1Ball):
-            return cls(2, on.radius, none, none)
+            return cls(L1_BALL, on.radius, none, none)
         if isinstance(on, Simplex):
-            return cls(1, on.mass, none, none)
-        lower, upper = (np.ascontiguousarray(np.broadcast_to(host(double(like(bound, x))), x.shape)) for bound in (on.lower, on.upper))  # type: ignore[attr-defined]
-        return cls(0, on.scale, lower, upper)
+            return cls(SIMPLEX, on.mass, none, none)
+        lower, upper = (
+            np.ascontiguousarray(np.broadcast_to(host(double(like(bound, x))), x.shape))
+            for bound in (on.lower, on.upper)
+        )
+        return cls(BOX, on.scale, lower, upper)
 
 
 class Columns:
     """The columns of K, in float64 and about their means where an intercept makes that the same problem."""
 
-    def __init__(self, K: Matrix, centred: bool) -> None:
-        self.K, self.centred = K, centred and is_dense(K)
-
-    @classmethod
-    def of(cls, loss: FoldedLoss) -> Columns:
-        K = loss.K
-        if not is_dense(K):
-            K = scipy.sparse.csr_array(K)
-            if not K.has_canonical_format:
-                K = K.copy()
-                K.sum_duplicates()
-        return cls(K, loss.h.has_intercept)
+    def __init__(self, loss: FoldedLoss) -> None:
+        self.K = loss.composite.by_row
+        self.centred = loss.h.has_intercept and is_dense(self.K)
 
     def taken(self, chosen: Array | None) -> Matrix:
         """Some of the columns, or all."""
@@ -209,24 +206,37 @@ class WorkingSet:
     """The problem in some of the coordinates, the others being 0, and its best point so far."""
 
     def __init__(
-        self, loss: FoldedLoss, g: Ridge | Zero, K: Matrix, chosen: Array | None, point: Total, multiplier: float
+        self,
+        loss: FoldedLoss,
+        g: Ridge | Zero,
+        K: Matrix,
+        chosen: Array | None,
+        point: Total,
+        multiplier: float | None,
     ) -> None:
         self.loss, self.g, self.K, self.Kt, self.chosen = loss, g, K, K.T, chosen
+        self.on: Any = g.on
         self.ridge = g.weight if isinstance(g, Ridge) else 0.0
         self.x = double(point.x if chosen is None else point.x[chosen])
         self.tilt = loss.tilt if loss.tilt is None or chosen is None else loss.tilt[chosen]
-        self.space = point.x
-        self.fresh_image = not (loss.h.has_intercept and is_dense(K))
         here = loss.loss_at(point.smooth)
-        self._settle(self.x, here.z if self.fresh_image else K @ self.x, here.intercept)
-        self.start, self.steps, self.moved = self.value, 0, False
-        self.multiplier, self.idle = multiplier, False
+        self.about_means = loss.h.has_intercept and is_dense(K)
+        self.u = K @ self.x if self.about_means else here.z
+        self.profile = loss.h.profile(self.u, near=here.intercept)
+        self.start = self.value = self._total(self.x, self.profile)
+        self.steps, self.moved = 0, False
+        self.multiplier = multiplier
+        """Of the sum or the norm, in the last model; None where there was none."""
+        self.idle = False
+        """Whether the last model had its least point inside the l1 ball."""
 
-    def _settle(self, x: Array, u: Array, near: float | None) -> None:
-        """Be at x, u being K x."""
-        self.x, self.u = x, u
-        self.profile = self.loss.h.profile(u, near=near)
-        self.value = self._total(x, self.profile)
+    @property
+    def is_whole(self) -> bool:
+        return self.chosen is None
+
+    @property
+    def fell(self) -> bool:
+        return self.value < self.start
 
     def _total(self, x: Array, profile: Profile) -> float:
         value = profile.value + self.ridge * dot(x, x)
@@ -255,8 +265,8 @@ class WorkingSet:
             c = c + self.tilt
         lower = self.profile.value - dot(self.profile.theta, self.u) + self.g.argmin(c).bound
         slope = c + (2.0 * self.ridge) * self.x
-        if isinstance(self.g.on, Simplex):  # what all coordinates share moves nothing, and would hide what they do not
-            slope = slope - dot(slope, self.x) / self.g.on.mass
+        if isinstance(self.on, Simplex):  # what all coordinates share moves nothing, and would hide what they do not
+            slope = slope - dot(slope, self.x) / self.on.mass
         return slope, self.value - lower
 
     def _newton_step(self, slope: Array) -> bool:
@@ -264,7 +274,7 @@ class WorkingSet:
         steepest = float(namespace(slope).max(namespace(slope).abs(slope)))
         if steepest == 0.0 or not math.isfinite(steepest):
             return False
-        least_bend = 2.0 * self.ridge + LEAST_BEND * steepest / self.g.on.scale
+        least_bend = 2.0 * self.ridge + LEAST_BEND * steepest / self.on.scale
         m, k = self.K.shape
         if k <= max(WIDE * m, WIDE_FROM):
             end = self._least(slope, *self._by_gram(least_bend))
@@ -272,8 +282,8 @@ class WorkingSet:
             end = self._least(slope, *self._by_rows(least_bend))
         else:
             model = RowModel(self.K, self._curvature(), least_bend, centred=self.loss.h.has_intercept)
-            end = model.least(self.g.on, self.x, slope, MODEL_SHARE)
-            self.idle = isinstance(self.g.on, L1Ball) and self.g.on.norm(end) < self.g.on.radius * (1.0 - 1e-9)
+            end = model.least(self.on, self.x, slope, MODEL_SHARE)
+            self.idle = isinstance(self.on, L1Ball) and self.on.norm(end) < self.on.radius * (1.0 - 1e-9)
         return not deadline.passed() and self._search(end, slope)
 
     def _curvature(self) -> Array:
@@ -283,10 +293,11 @@ class WorkingSet:
         """The least point of the model unit (H or B B' + diag(c)) over the set."""
         from condgrad.kernels import face_qp
 
-        x, q, mu, done = host(self.x), host(slope) / unit, self.multiplier / unit, False
+        x, q, done = host(self.x), host(slope) / unit, False
+        mu = -1.0 if self.multiplier is None else self.multiplier / unit
         while not (done or deadline.passed()):
             end, mu, idle, done = face_qp.minimise(H, B, c, q, x, *self._geometry, mu, MODEL_SHARE, ROUNDS)
-            self.idle = idle and isinstance(self.g.on, L1Ball)
+            self.idle = idle and isinstance(self.on, L1Ball)
             if not done:
                 q = q + (H @ (end - x) if H.shape[0] else B @ ((end - x) @ B) + c * (end - x))
             x = end
@@ -295,7 +306,7 @@ class WorkingSet:
 
     @cached_property
     def _geometry(self) -> Geometry:
-        return Geometry.of(self.g.on, self.x)
+        return Geometry.of(self.on, self.x)
 
     def _by_gram(self, least_bend: float) -> tuple[Array, Array, Array, float]:
         """K' W K + 2 ridge and a little more, on the host."""
@@ -387,7 +398,7 @@ class WorkingSet:
 
     def _promise(self, end: Array, d: Array, slope: Array) -> float:
         """What F falls by along d, to first order."""
-        promise, on, level = -dot(slope, d), self.g.on, -dot(slope, self.x)
+        promise, on, level = -dot(slope, d), self.on, -dot(slope, self.x)
         if not isinstance(on, L1Ball) or promise > 1e-9 * level:
             return promise
         if min(on.norm(end), on.norm(self.x)) < on.radius * (1.0 - 1e-12):
@@ -408,11 +419,11 @@ class WorkingSet:
         steepest = float(namespace(slope).max(namespace(slope).abs(slope)))
         if steepest == 0.0 or not math.isfinite(steepest):
             return False
-        length = self.g.on.scale / steepest
+        length = self.on.scale / steepest
         for _ in range(40):
             if deadline.passed():
                 return False
-            end = self.g.on.project(self.x - length * slope)
+            end = self.on.project(self.x - length * slope)
             value = self.value
             if self._search(end, slope) and self.value < value:
                 return True
@@ -426,14 +437,14 @@ class WorkingSet:
         """
         m, k = self.K.shape
         by_rows = is_dense(self.K) and n > max(WIDE * m, WIDE_FROM) and n * m <= ROWS_AT_MOST
-        return by_rows and self.g.on.norm(self.x) * math.sqrt(n / k) < self.g.on.scale  # type: ignore[attr-defined]
+        return by_rows and self.on.norm(self.x) * math.sqrt(n / k) < self.on.scale
 
     def point(self, f: Smooth, space: Space) -> Total:
         """The full problem at the point so far."""
         x = self._embedded(space)
-        if self.g.on.violation(x) > 0.0:
-            x = pulled_in(self.g.on, x)
-        elif self.fresh_image and x.dtype == self.x.dtype:
+        if self.on.violation(x) > 0.0:
+            x = pulled_in(self.on, x)
+        elif not self.about_means and x.dtype == self.x.dtype:
             return Total(f, self.g, x, self.loss.evaluation(f, x, self.u, self.profile.intercept))
         return Total(f, self.g, x)
 
@@ -446,9 +457,14 @@ class WorkingSet:
         whole[self.chosen] = x
         return whole
 
-    def uncertified(self, iterate: Iterate, space: Space, witness: Witness, inner: int) -> Iterate:
-        """The point so far with the last bound, when there is no time for one of its own."""
+    def uncertified(self, iterate: Iterate, space: Space, steps: int) -> Iterate:
+        """The point so far with the last bound, when there is no time for a bound of its own."""
         x = self._embedded(space)
-        if not self.moved or not self.value < iterate.value or self.g.on.violation(x) > 0.0:
+        if self.on.violation(x) > 0.0:
+            x = pulled_in(self.on, x)
+        rounding = self._noise * (precision(x) / precision(self.x))
+        if not self.value + rounding < iterate.value:
             return iterate
-        return iterate._replace(x=x, value=self.value, gradient=None, step=1.0, inner_iterations=iterate.inner_iterations)
+        return iterate._replace(
+            x=x, value=self.value + rounding, gradient=None, step=1.0, inner_iterations=iterate.inner_iterations + steps
+        )

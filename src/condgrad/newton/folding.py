@@ -39,7 +39,8 @@ class ScaledLoss:
 class FoldedLoss:
     """h(Kx) + <tilt, x>."""
 
-    K: Any
+    composite: Composite
+    """The h(Kx), not multiplied."""
     h: Separable | ScaledLoss
     tilt: Array | None
     place: int | None
@@ -49,7 +50,7 @@ class FoldedLoss:
     def of(cls, f: Smooth) -> FoldedLoss:
         """What f is made of, or a sentence that says what is not to be folded."""
         if isinstance(f, Composite):
-            return cls(f.K, f.h, None, None)
+            return cls(f, f.h, None, None)
         if not isinstance(f, Sum):
             raise MissingAbility(f"{f!r} is no h(Kx): LeastSquares, Logistic and SquaredHinge are")
         composites = [i for i, term in enumerate(f.terms) if isinstance(term, Composite)]
@@ -60,12 +61,13 @@ class FoldedLoss:
                 "of Linear are"
             )
         place = composites[0]
-        loss, weight = f.terms[place], f.weights[place]
+        loss: Any = f.terms[place]
+        weight = f.weights[place]
         tilt = None
         for w, term in zip(f.weights, f.terms, strict=True):
             if isinstance(term, Linear):
                 tilt = w * double(term.C) if tilt is None else tilt + w * double(term.C)
-        return cls(loss.K, loss.h if weight == 1.0 else ScaledLoss(weight, loss.h), tilt, place)
+        return cls(loss, loss.h if weight == 1.0 else ScaledLoss(weight, loss.h), tilt, place)
 
     def loss_at(self, evaluation: Any) -> CompositeEvaluation:
         """The part of an evaluation of f that is h(Kx), not multiplied."""
@@ -73,13 +75,7 @@ class FoldedLoss:
 
     def evaluation(self, f: Smooth, x: Array, u: Array, intercept: float) -> Any:
         """f at x from u = K x."""
-        if isinstance(f, Sum):
-            terms = [
-                self._loss_evaluation(term, u, intercept) if i == self.place else term.at(x)
-                for i, term in enumerate(f.terms)
-            ]
-            return SumEvaluation(f.weights, terms)
-        return self._loss_evaluation(f, u, intercept)
-
-    def _loss_evaluation(self, loss: Any, u: Array, intercept: float) -> CompositeEvaluation:
-        return CompositeEvaluation(self.K, loss.h, u, near=intercept)
+        here = CompositeEvaluation(self.composite.K, self.composite.h, u, near=intercept)
+        if not isinstance(f, Sum):
+            return here
+        return SumEvaluation(f.weights, [here if i == self.place else term.at(x) for i, term in enumerate(f.terms)])

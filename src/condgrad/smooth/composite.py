@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse
 
 from condgrad._arrays import (
     Array,
@@ -17,6 +18,7 @@ from condgrad._arrays import (
     dot,
     dots,
     double,
+    is_dense,
     mixed,
     namespace,
     product,
@@ -81,9 +83,15 @@ class Composite(Smooth):
         return self.h.curvature_bound * spectral_norm(self.K) ** 2
 
     @cached_property
-    def by_column(self) -> Matrix:
-        """K in a form whose columns are cheap to take."""
-        return self.K.tocsc() if hasattr(self.K, "tocsc") else self.K
+    def by_row(self) -> Matrix:
+        """K, where it is sparse in a form that has one row after the other and each entry once."""
+        if is_dense(self.K):
+            return self.K
+        K = scipy.sparse.csr_array(self.K)
+        if not K.has_canonical_format:
+            K = K.copy()
+            K.sum_duplicates()
+        return K
 
     def at(self, x: Array) -> CompositeEvaluation:
         return CompositeEvaluation(self.K, self.h, double(product(self.K, x)))
