@@ -126,7 +126,7 @@ class FaceNewton:
             part.solve(SETTLED * gap)
             steps += part.steps
             while deadline.passed():
-                yield part.uncertified(iterate, space, steps)
+                yield part.uncertified(iterate, space)
             if part.moved:
                 point = part.point(f, space)
             elif whole:
@@ -457,7 +457,7 @@ class WorkingSet:
         whole[self.chosen] = x
         return whole
 
-    def uncertified(self, iterate: Iterate, space: Space, steps: int) -> Iterate:
+    def uncertified(self, iterate: Iterate, space: Space) -> Iterate:
         """The point so far with the last bound, when there is no time for a bound of its own."""
         x = self._embedded(space)
         if self.on.violation(x) > 0.0:
@@ -465,6 +465,5 @@ class WorkingSet:
         rounding = self._noise * (precision(x) / precision(self.x))
         if not self.value + rounding < iterate.value:
             return iterate
-        return iterate._replace(
-            x=x, value=self.value + rounding, gradient=None, step=1.0, inner_iterations=iterate.inner_iterations + steps
-        )
+        steps = iterate.inner_iterations + self.steps
+        return iterate._replace(x=x, value=self.value + rounding, gradient=None, step=1.0, inner_iterations=steps)
