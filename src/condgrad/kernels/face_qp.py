@@ -58,15 +58,19 @@ def minimise(
     """
     k, by_rows = x0.shape[0], B.shape[0] > 0
     side = B.shape[1] if by_rows else k
-    L, D, A, a = np.eye(side), np.ones(side), np.empty(k, np.int64), 0
+    L, D, A = np.zeros((side, side)), np.ones(side), np.empty(k, np.int64)
+    for i in range(side):
+        L[i, i] = 1.0
+    # numba would compile all that takes a constant once more for it
+    a, patience = np.int64(0), np.int64(PATIENCE)
     diagonal = np.empty(k)
     for j in range(k):
         diagonal[j] = inner(B[j], B[j]) + c[j] if by_rows else H[j, j]
     x, q, value = x0.copy(), q0.copy(), 0.0
     e, wanted = np.zeros(k), np.zeros(k, np.bool_)
-    bound = kind == SIMPLEX or (kind == L1_BALL and np.abs(x).sum() >= size * (1.0 - 1e-12))
+    bound = kind == SIMPLEX or (kind == L1_BALL and norm(x) >= size * (1.0 - 1e-12))
     on_hold = kind == L1_BALL and not bound and mu != 0.0  # inside by its start alone: first a proposal
-    last, leaving, ended, patience = False, False, True, PATIENCE
+    last, leaving, ended = False, False, True
     for _ in range(rounds):
         if not on_hold:
             inside = kind == L1_BALL and not bound and not leaving
@@ -82,7 +86,7 @@ def minimise(
             a, bound_there, mu, ended = walk(
                 H, B, c, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper, patience
             )
-            patience = PATIENCE if ended else 2 * patience
+            patience = np.int64(PATIENCE) if ended else 2 * patience
             q_there, fallen = model_at(H, B, c, q0, x0, y, kind, size)
             if fallen < value + VISIBLE * value:
                 x, q, value, bound, last = y, q_there, fallen, bound_there, False
@@ -123,7 +127,7 @@ def minimise(
             room = size
             for p in range(a):
                 room -= e[A[p]] * y[A[p]]
-            mu_there = direction(B, c, L, D, a, A, e, q_there, True, room, d)
+            mu_there = direction(B, c, L, D, a, A, e, q_there, kind != BOX, room, d)
             if kind == L1_BALL and mu_there < 0.0:
                 if not bound:  # the constraint is idle
                     mu, last = 0.0, False
@@ -139,6 +143,15 @@ def minimise(
             if kind != BOX:
                 mu, bound = mu_there, True
     return x, mu, not bound, False
+
+
+@compiled
+def norm(x: Array) -> float:
+    """|x|_1."""
+    found = 0.0
+    for j in range(x.shape[0]):
+        found += abs(x[j])
+    return found
 
 
 @compiled
@@ -209,7 +222,7 @@ def walk(
             room -= e[A[p]] * x[A[p]]
         mu = direction(B, c, L, D, a, A, e, q, bound, room, d)
         step, meets, turned_back = 1.0, -1, 0
-        kept[:] = False
+        kept.fill(False)
         for p in range(a):
             j, there = A[p], x[A[p]] + d[p]
             kept[j] = True
@@ -257,15 +270,13 @@ def walk(
         cut = slope * (step - 0.5 * step * step)
         if meeting > 1 and not tried:
             tried = True
-            y, q_there, held = x.copy(), q.copy(), A[:a].copy()
+            y, q_there, held = x.copy(), q.copy(), kept.copy()
             a, mu_there, change = drop_all(H, B, c, L, D, A, a, e, y, q_there, d, mu, kind, bound, size, lower, upper)
             if change < cut:
-                x[:], q[:] = y, q_there
+                for j in range(k):
+                    x[j], q[j] = y[j], q_there[j]
                 return a, bound, mu_there, True
-            kept[:] = False
-            for j in held:
-                kept[j] = True
-            a = retarget(H, B, c, L, D, A, a, kept)
+            a = retarget(H, B, c, L, D, A, a, held)
             continue
         clip(end, a, A, e, kind, size, lower, upper)
         for p in range(a):
@@ -331,7 +342,7 @@ def drop_all(
     kept, there = np.zeros(x.shape[0], np.bool_), np.zeros(x.shape[0])
     while a > 0:
         meeting = False
-        kept[:] = False
+        kept.fill(False)
         for p in range(a):
             j, end = A[p], x[A[p]] + d[p]
             there[p] = 0.0
@@ -420,8 +431,9 @@ def solve_face(B: Array, c: Array, L: Array, D: Array, a: int, A: Array, b: Arra
     if B.shape[0] == 0:
         solve(L, D, a, b)
         return
-    left = b[:a].copy()
-    b[:a] = 0.0
+    left = np.empty(a)
+    for p in range(a):
+        left[p], b[p] = b[p], 0.0
     for _ in range(2):
         shared = np.zeros(B.shape[1])
         for p in range(a):
@@ -530,7 +542,7 @@ def retarget(H: Array, B: Array, c: Array, L: Array, D: Array, A: Array, a: int,
                 a -= 1
     if afresh:
         a = 0
-        held[:] = False
+        held.fill(False)
     for j in range(wanted.shape[0]):
         if wanted[j] and not held[j]:
             A[a] = j
@@ -540,12 +552,11 @@ def retarget(H: Array, B: Array, c: Array, L: Array, D: Array, A: Array, a: int,
                 add_square(L, D, 1.0 / c[j], B[j])
             a += 1
     if by_rows and afresh:
-        plain, scaled = B, np.empty((a, B.shape[1]))
-        if a < B.shape[0]:
-            plain = B[A[:a]]
+        plain, scaled = np.empty((a, B.shape[1])), np.empty((a, B.shape[1]))
         for p in range(a):
             for i in range(B.shape[1]):
-                scaled[p, i] = plain[p, i] / c[A[p]]
+                plain[p, i] = B[A[p], i]
+                scaled[p, i] = B[A[p], i] / c[A[p]]
         C = np.dot(plain.T, scaled)
         every = np.arange(B.shape[1])
         for i in range(B.shape[1]):
@@ -635,7 +646,7 @@ def model_at(
                 add_multiple(q, move, H[j])
     # between two points of one norm the multiplier times what the norm changes is 0: it hides small falls if left in
     mu = 0.0
-    if kind == L1_BALL and min(np.abs(x).sum(), np.abs(x0).sum()) >= size * (1.0 - 1e-12):
+    if kind == L1_BALL and min(norm(x), norm(x0)) >= size * (1.0 - 1e-12):
         mu = max(0.0, -inner(q0, x0) / size)
     for j in range(x.shape[0]):
         if by_rows:
