@@ -25,7 +25,7 @@ import numpy as np
 from condgrad._arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.kernels.compiling import compiled
-from condgrad.kernels.ldl import add_multiple, add_square, append, inner, remove, solve
+from condgrad.kernels.ldl import add_multiple, add_square, append, factor, inner, remove, solve
 
 SWEEPS = 3
 """Sweeps of coordinate descent that propose a face."""
@@ -543,14 +543,18 @@ def retarget(H: Array, B: Array, c: Array, L: Array, D: Array, A: Array, a: int,
     if afresh:
         a = 0
         held.fill(False)
+    afresh = afresh or a == 0
     for j in range(wanted.shape[0]):
         if wanted[j] and not held[j]:
             A[a] = j
-            if not by_rows:
-                append(L, D, a, H, A)
-            elif not afresh:
-                add_square(L, D, 1.0 / c[j], B[j])
+            if not afresh:
+                if by_rows:
+                    add_square(L, D, 1.0 / c[j], B[j])
+                else:
+                    append(L, D, a, H, A)
             a += 1
+    if afresh and not by_rows:
+        factor(L, D, a, H, A)
     if by_rows and afresh:
         plain, scaled = np.empty((a, B.shape[1])), np.empty((a, B.shape[1]))
         for p in range(a):
@@ -558,11 +562,9 @@ def retarget(H: Array, B: Array, c: Array, L: Array, D: Array, A: Array, a: int,
                 plain[p, i] = B[A[p], i]
                 scaled[p, i] = B[A[p], i] / c[A[p]]
         C = np.dot(plain.T, scaled)
-        every = np.arange(B.shape[1])
         for i in range(B.shape[1]):
             C[i, i] += 1.0
-        for i in range(B.shape[1]):
-            append(L, D, i, C, every)
+        factor(L, D, B.shape[1], C, np.arange(B.shape[1]))
     return a
 
 

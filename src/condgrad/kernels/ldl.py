@@ -13,6 +13,9 @@ from condgrad.kernels.compiling import compiled
 LEAST_PIVOT = 1e-14
 """The least pivot, as a share of the diagonal entry: what rounding leaves of a dependent column."""
 
+MANY = 64
+"""Rows from which LAPACK factors faster than one row after the other."""
+
 
 @compiled
 def inner(x: Array, y: Array) -> float:
@@ -43,6 +46,35 @@ def append(L: Array, D: Array, a: int, H: Array, A: Array) -> None:
         new[i] = ratio
     new[a] = 1.0
     D[a] = max(row[A[a]] - left, LEAST_PIVOT * row[A[a]])
+
+
+@compiled
+def factor(L: Array, D: Array, a: int, H: Array, A: Array) -> None:
+    """Factor the rows A[:a] of H: by LAPACK where they are many.
+
+    LAPACK's factors have square roots; dividing by a power of 2 first, that of a diagonal entry, keeps them the same in
+    all units that differ by powers of 2.
+    """
+    if a >= MANY:
+        block, unit = np.empty((a, a)), 2.0 ** np.floor(np.log2(H[A[0], A[0]]))
+        for i in range(a):
+            row = H[A[i]]
+            for j in range(a):
+                block[i, j] = row[A[j]] / unit
+        done = True
+        try:
+            block = np.linalg.cholesky(block)
+        except Exception:  # nearly singular: row by row, with a least pivot
+            done = False
+        if done:
+            for i in range(a):
+                D[i] = block[i, i] * block[i, i] * unit
+                for j in range(i):
+                    L[i, j] = block[i, j] / block[j, j]
+                L[i, i] = 1.0
+            return
+    for i in range(a):
+        append(L, D, i, H, A)
 
 
 @compiled

@@ -52,14 +52,16 @@ from condgrad.smooth.composite import Profile
 
 FIRST_SIZE = 50
 """Coordinates of the first working set."""
+SMALL = 200
+"""Coordinates up to which the working set is all of them."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
 MODEL_SHARE = 1e-4
 """The gap of a model's least point, as a share of what the model promises to fall by."""
 NEWTON_STEPS = 50
 """Newton steps after which a working set gives way to a look at the full problem."""
-ROUNDS = 50
-"""Rounds of the compiled active-set method between two looks at the clock."""
+ROUNDS, LONG_ROUND = 50, 20_000
+"""Rounds of the compiled active-set method between two looks at the clock, and coordinates of all of them together."""
 WIDE, WIDE_FROM = 4, 200
 """Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
 ROWS_AT_MOST = 1 << 23
@@ -112,12 +114,9 @@ class FaceNewton:
             before, gap = gap, iterate.value - iterate.lower_bound
             if g.on.scale == 0.0 or (part is not None and part.is_whole and not part.fell and not gap <= 0.5 * before):
                 return
-            idle = part is not None and part.idle
-            size = max(size, 2 * int(namespace(x).count_nonzero(point.x)))
-            if gap > 0.1 * before:
-                size *= 4 if idle else 2
-            whole = not may_be_sparse or 4 * size >= n
-            if part is not None and idle and not whole and part.likely_idle(n):
+            size = max(2 * size if gap > 0.1 * before else size, 2 * int(namespace(x).count_nonzero(point.x)))
+            whole = not may_be_sparse or n <= max(size, SMALL)
+            if part is not None and part.idle and not whole and part.likely_idle(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
                 whole, point = True, start
             chosen = None if whole else steepest_indices(point.gradient, point.x, size)
@@ -295,8 +294,9 @@ class WorkingSet:
 
         x, q, done = host(self.x), host(slope) / unit, False
         mu = -1.0 if self.multiplier is None else self.multiplier / unit
+        rounds = min(ROUNDS, max(2, LONG_ROUND // x.shape[0]))
         while not (done or deadline.passed()):
-            end, mu, idle, done = face_qp.minimise(H, B, c, q, x, *self._geometry, mu, MODEL_SHARE, ROUNDS)
+            end, mu, idle, done = face_qp.minimise(H, B, c, q, x, *self._geometry, mu, MODEL_SHARE, rounds)
             self.idle = idle and isinstance(self.on, L1Ball)
             if not done:
                 q = q + (H @ (end - x) if H.shape[0] else B @ ((end - x) @ B) + c * (end - x))
