@@ -7,10 +7,11 @@ row of B a coordinate. A face of the set has free coordinates A, the others rest
 where the sum is bound too a normal e of signs: on it H_AA d + mu e = -q_A, <e, d> = 0 leads to its least point, by the
 factors of H_AA, which gain and lose rows as A does.
 
-A round walks to the least point of a face: where a coordinate meets its bound on the way it stays there, or, if the
-model is less at the clipped and projected end of the step, all that met theirs do. Then a few sweeps of coordinate
-descent at the multiplier mu propose a face; if the model is less at its least point, clipped likewise, the next round
-starts there. If it is not, the coordinate that violates the optimality conditions most is set free, and walks.
+A round walks to the least point of a face. Where coordinates meet their bounds on the way, the first stays at its
+bound; or all do, if the model is less there (`drop_all`: at the least point of the smaller face that is left by and by)
+or at the end of the step, projected onto the face. Then a few sweeps of coordinate descent at the multiplier mu propose
+another face; if the model is less at its least point, found by `drop_all` too, the next round starts there. If it is
+not, the coordinate that violates the optimality conditions most is set free, and walks.
 
 Why this ends: all points are feasible and each round lowers the model, so no face is walked to its end twice, and
 there are finitely many. A round always can: the walk on a face with one violating coordinate more goes a positive
@@ -123,7 +124,7 @@ def minimise(
             a = retarget(H, B, c, L, D, A, a, wanted)
             if a == 0:
                 continue
-            d = np.empty(a)
+            d = np.empty(k)
             room = size
             for p in range(a):
                 room -= e[A[p]] * y[A[p]]
@@ -132,11 +133,11 @@ def minimise(
                 if not bound:  # the constraint is idle
                     mu, last = 0.0, False
                 continue
-            for p in range(a):
-                d[p] += y[A[p]]
-            clip(d, a, A, e, kind, size, lower, upper)
-            for p in range(a):
-                y[A[p]] = d[p]
+            a, mu_there, _ = drop_all(
+                H, B, c, L, D, A, a, e, y, q_there, d, mu_there, kind, kind != BOX, size, lower, upper
+            )
+            if a == 0:
+                continue
         q_there, fallen = model_at(H, B, c, q0, x0, y, kind, size)
         if fallen < value + VISIBLE * value:
             x, q, value, last = y, q_there, fallen, False
