@@ -61,16 +61,17 @@ def factor(L: Array, D: Array, a: int, H: Array, A: Array) -> None:
             row = H[A[i]]
             for j in range(a):
                 block[i, j] = row[A[j]] / unit
+        root: Array = block
         done = True
         try:
-            block = np.linalg.cholesky(block)
+            root = np.linalg.cholesky(block)
         except Exception:  # nearly singular: row by row, with a least pivot
             done = False
         if done:
             for i in range(a):
-                D[i] = block[i, i] * block[i, i] * unit
+                D[i] = root[i, i] * root[i, i] * unit
                 for j in range(i):
-                    L[i, j] = block[i, j] / block[j, j]
+                    L[i, j] = root[i, j] / root[j, j]
                 L[i, i] = 1.0
             return
     for i in range(a):
