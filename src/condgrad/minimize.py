@@ -107,7 +107,8 @@ def minimize(
         projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
         or `Zero` on `L1Ball`, `Simplex` or `Box`, and for linear costs with `Entropy` on `Transport`, alone or with one
-        `TransportLaplacian` or one `GroupLasso`. "auto" takes "newton" wherever it is at hand, but for class groups
+        `TransportLaplacian` or one `GroupLasso`. The first call of it for h(Kx) on a machine compiles its kernels, some
+        ten seconds, and keeps them on disk. "auto" takes "newton" wherever it is at hand, but for class groups
         whose entropy is large or whose sources are more than 3000, and "cgs" with a memory of 3 for everything else.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.steps`.

@@ -4,8 +4,9 @@ One mechanism for all data, wide or tall, dense or sparse:
 
 1. A working set W: the coordinates that are not 0, and those with the steepest gradients among the rest.
 2. A quadratic model of F in these coordinates, with the Hessian K_W' diag(h'') K_W + 2 ridge.
-3. The least point of the model over the set: `kernels.face_qp`, or `by_rows` where W has many more coordinates than
-   there are samples.
+3. The least point of the model over the set, in one compiled call: `kernels.face_qp`, from the Gram matrix or, where W
+   has many more coordinates than there are samples, from the rows. Where these are too many, or sparse, to be copied
+   for it, `by_rows` does the same by array operations.
 4. A line search on F towards it; models and searches go on until W has little left to gain.
 5. A look at the full problem: F from a fresh product K x, and its lower bound.
 
@@ -119,9 +120,11 @@ class FaceNewton:
             if part is not None and part.idle and not whole and part.likely_idle(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
                 whole, point = True, start
-            chosen = None if whole else steepest_indices(point.gradient, point.x, size)
-            multiplier = None if part is None else part.multiplier
-            part = WorkingSet(self.loss, g, columns.taken(chosen), chosen, point, multiplier)
+            if part is None or not (whole and part.is_whole):
+                chosen = None if whole else steepest_indices(point.gradient, point.x, size)
+                multiplier = None if part is None else part.multiplier
+                part = WorkingSet(self.loss, g, columns.taken(chosen), chosen, multiplier)
+            part.begin(point)
             part.solve(SETTLED * gap)
             steps += part.steps
             while deadline.passed():
@@ -210,24 +213,26 @@ class WorkingSet:
         g: Ridge | Zero,
         K: Matrix,
         chosen: Array | None,
-        point: Total,
         multiplier: float | None,
     ) -> None:
         self.loss, self.g, self.K, self.Kt, self.chosen = loss, g, K, K.T, chosen
         self.on: Any = g.on
         self.ridge = g.weight if isinstance(g, Ridge) else 0.0
-        self.x = double(point.x if chosen is None else point.x[chosen])
         self.tilt = loss.tilt if loss.tilt is None or chosen is None else loss.tilt[chosen]
-        here = loss.loss_at(point.smooth)
         self.about_means = loss.h.has_intercept and is_dense(K)
-        self.u = K @ self.x if self.about_means else here.z
-        self.profile = loss.h.profile(self.u, near=here.intercept)
-        self.start = self.value = self._total(self.x, self.profile)
-        self.steps, self.moved = 0, False
         self.multiplier = multiplier
         """Of the sum or the norm, in the last model; None where there was none."""
         self.idle = False
         """Whether the last model had its least point inside the l1 ball."""
+
+    def begin(self, point: Total) -> None:
+        """Be at a point of the full problem."""
+        here = self.loss.loss_at(point.smooth)
+        self.x = double(point.x if self.chosen is None else point.x[self.chosen])
+        self.u = self.K @ self.x if self.about_means else here.z
+        self.profile = self.loss.h.profile(self.u, near=here.intercept)
+        self.start = self.value = self._total(self.x, self.profile)
+        self.steps, self.moved = 0, False
 
     @property
     def is_whole(self) -> bool:
