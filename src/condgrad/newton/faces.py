@@ -63,6 +63,8 @@ NEWTON_STEPS = 50
 """Newton steps after which a working set gives way to a look at the full problem."""
 ROUNDS, LONG_ROUND = 50, 20_000
 """Rounds of the compiled active-set method between two looks at the clock, and coordinates of all of them together."""
+CALLS = 20
+"""How often it is called on one model."""
 WIDE, WIDE_FROM = 4, 200
 """Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
 ROWS_AT_MOST = 1 << 23
@@ -297,15 +299,18 @@ class WorkingSet:
         """The least point of the model unit (H or B B' + diag(c)) over the set."""
         from condgrad.kernels import face_qp
 
-        x, q, done = host(self.x), host(slope) / unit, False
+        x, q = host(self.x), host(slope) / unit
         mu = -1.0 if self.multiplier is None else self.multiplier / unit
-        rounds = min(ROUNDS, max(2, LONG_ROUND // x.shape[0]))
-        while not (done or deadline.passed()):
+        rounds = min(ROUNDS, max(4, LONG_ROUND // x.shape[0]))
+        for _ in range(CALLS):  # a point that is not the least yet leads down too
+            if deadline.passed():
+                break
             end, mu, idle, done = face_qp.minimise(H, B, c, q, x, *self._geometry, mu, MODEL_SHARE, rounds)
             self.idle = idle and isinstance(self.on, L1Ball)
-            if not done:
-                q = q + (H @ (end - x) if H.shape[0] else B @ ((end - x) @ B) + c * (end - x))
-            x = end
+            move, x = end - x, end
+            if done or not move.any():
+                break
+            q = q + (H @ move if H.shape[0] else B @ (move @ B) + c * move)
         self.multiplier = mu * unit
         return like(x, self.x)
 
