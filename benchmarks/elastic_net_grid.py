@@ -39,7 +39,8 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=2.0)
     options = parser.parse_args()
     print(
-        f"{'data':18}{'loss':15}{'radius':>7}{'ridge':>8} intercept{'iterations':>11}{'steps':>7}{'seconds':>9}{'gap':>10}"
+        f"{'data':18}{'loss':15}{'radius':>7}{'ridge':>8} intercept"
+        f"{'iterations':>11}{'steps':>7}{'seconds':>9}{'gap':>10}"
     )
     count, short = 0, 0
     with threadpool_limits(1):
