@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 
 import condgrad as cg
 from condgrad import deadline
+from condgrad.methods.certified_point import Certifier
+from condgrad.newton import faces
 
 
 def stiff_transport(n: int = 40) -> tuple[cg.smooth.Linear, cg.simple.Entropy]:
@@ -182,7 +186,54 @@ def test_newton_for_transport_stops_inside_its_equations(clock: Clock) -> None:
     assert spent[-1] < int(whole.trace["inner_iterations"][-1])
 
 
-def test_sinkhorn_stops_after_its_first_look(clock: Clock) -> None:
+def test_a_working_set_takes_no_step_after_the_deadline() -> None:
+    rng = np.random.default_rng(2)
+    Z = rng.standard_normal((60, 400))
+    y = np.where(Z[:, :5].sum(axis=1) + rng.standard_normal(60) > 0.0, 1.0, -1.0)
+    f, g = cg.smooth.Logistic(Z, y), cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(4.0))
+    assert first_steps(f, g, "newton") > 0
+    with deadline.within(0.0):
+        assert first_steps(f, g, "newton") == 0
+
+
+def once(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that is not to be called again."""
+    calls = []
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        assert len(calls) == 1
+        return method(*arguments, **options)
+
+    return called
+
+
+def test_a_working_set_cut_short_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is up after a Newton step: its point comes without a bound of its own, and no further product."""
+    rng = np.random.default_rng(3)
+    Z = rng.standard_normal((60, 30))
+    f = cg.smooth.SquaredHinge(Z, np.where(Z[:, 0] + rng.standard_normal(60) > 0.0, 1.0, -1.0))
+    g = cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(1.0))
+    whole, out_of_time = cg.minimize(f, g, method="newton", tol=1e-10), [False]
+    step = faces.WorkingSet._newton_step
+
+    def last_step(self: faces.WorkingSet, slope: np.ndarray) -> bool:
+        fell = step(self, slope)
+        out_of_time[0] = True
+        return fell
+
+    monkeypatch.setattr(faces.WorkingSet, "_newton_step", last_step)
+    monkeypatch.setattr(deadline, "passed", lambda: out_of_time[0])
+    monkeypatch.setattr(Certifier, "iterate", once(Certifier.iterate))
+    first, second = islice(faces.FaceNewton.of(f, g).iterates(np.zeros(30)), 2)
+    assert second.lower_bound == -np.inf
+    assert second.gradient is None
+    assert whole.lower_bound <= second.value < first.value
+    assert second.value == pytest.approx(f.at(second.x).value + g.value(second.x), rel=1e-14)
+    assert g.on.violation(second.x) == 0.0
+
+
+def test_sinkhorn_stops_after_its_first_look() -> None:
     f, g = stiff_transport()
     usual = first_steps(f, g, "cgs")
     clock.ticking = True

@@ -349,13 +349,6 @@ def solve_positive(A: Array, r: Array, *, ridge: float) -> Array:
     return solve_cholesky(cholesky(lambda: copied(A), ridge=floor), r)
 
 
-def squared_rows(K: Matrix) -> Array:
-    """The squared norms of the rows, in float64."""
-    if scipy.sparse.issparse(K):
-        return np.asarray(K.power(2).sum(axis=1), dtype=np.float64).reshape(-1)
-    return namespace(K).vecdot(double(K), double(K))
-
-
 def norms_of_columns(K: Matrix) -> Array:
     """The norms of the columns, in float64; sizes whose squares overflow are no obstacle."""
     largest = max(float(K.max()), -float(K.min())) or 1.0
@@ -370,23 +363,6 @@ def norms_of_columns(K: Matrix) -> Array:
     return largest * xp.linalg.vector_norm(double(K) / largest, axis=0)
 
 
-def solve_triangular(factor: Array, b: Array) -> Array:
-    """The solution of a lower triangular system for one right-hand side."""
-    if type(factor) is np.ndarray:
-        return scipy.linalg.solve_triangular(factor, b, lower=True, check_finite=False)
-    return namespace(b).linalg.solve_triangular(factor, b[:, None], upper=False)[:, 0]
-
-
-def weighted_gram(K: Matrix, w: Array) -> Array:
-    """K' diag(w) K in float64, as an array."""
-    if scipy.sparse.issparse(K):
-        scaled = K.copy()
-        scaled.data = K.data * (w[K.indices] if K.format == "csc" else np.repeat(w, np.diff(K.indptr)))
-        return (K.T @ scaled).toarray()
-    B = double(K) * namespace(w).sqrt(w)[:, None]
-    return B.T @ B
-
-
 def row_gram(K: Matrix) -> Array:
     """K K' in float64, as an array."""
     return double((K @ K.T).toarray()) if scipy.sparse.issparse(K) else double(K) @ double(K).T
@@ -397,8 +373,3 @@ def steepest_indices(g: Array, x: Array, size: int) -> Array:
     xp = namespace(g)
     score = xp.where(x == 0, xp.abs(g), xp.inf)
     return np.argpartition(score, -size)[-size:] if type(g) is np.ndarray else score.topk(size).indices
-
-
-def selected_columns(K: Matrix, index: Array) -> Matrix:
-    """Some columns, in float64."""
-    return double(K[:, index]) if not scipy.sparse.issparse(K) else K[:, index].astype(np.float64, copy=False)

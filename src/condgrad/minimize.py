@@ -12,10 +12,11 @@ from condgrad._inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility, NotFiniteError
 from condgrad.loop import Callback, Method, Progress, run
-from condgrad.methods import CG, CGS, PQN, SPG, FaceNewton
+from condgrad.methods import CG, CGS, PQN, SPG
 from condgrad.methods.in_turn import InTurn
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
+from condgrad.newton.faces import FaceNewton
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.progress import ProgressLine
 from condgrad.result import Result
@@ -39,8 +40,8 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
         return FaceNewton.of(f, g)
     except MissingAbility as missing:
         raise MissingAbility(
-            f"method='newton' knows h(Kx) + Ridge or Zero on sets with faces, and linear costs with TransportLaplacian "
-            f"or GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
+            "method='newton' knows h(Kx) and linear terms with Ridge or Zero on sets with faces, and linear costs with "
+            f"TransportLaplacian or GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
             "method='cgs' works for every pair"
         ) from None
 
@@ -115,12 +116,13 @@ def minimize(
         "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "spg" and "pqn"
         are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
         projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
-        certificate: for h(Kx) (`LeastSquares`, `Logistic`, `SquaredHinge`) with `Ridge` or `Zero` on `L1Ball`,
-        `Simplex` or `Box`, and for linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian`
-        or one `GroupLasso`. "auto" takes "newton" wherever it is at hand, but for class groups whose entropy is
-        large or whose sources are more than 3000 and for Laplacians of points in many dimensions; else "spg" where it
-        can; else "cgs" with a memory of 3. Where one has no step left, the next goes on from its best point; `method`
-        of the result says what ran.
+        certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
+        or `Zero` on `L1Ball`, `Simplex` or `Box`, and for linear costs with `Entropy` on `Transport`, alone or with one
+        `TransportLaplacian` or one `GroupLasso`. The first call of it for h(Kx) on a machine compiles its kernels, some
+        ten seconds, and keeps them on disk. "auto" takes "newton" wherever it is at hand, but for class groups whose
+        entropy is large or whose sources are more than 3000 and for Laplacians of points in many dimensions; else "spg"
+        where it can; else "cgs" with a memory of 3. Where one has no step left, the next goes on from its best point;
+        `method` of the result says what ran.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.steps`.
     tol : float

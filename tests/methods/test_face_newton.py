@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.loop import Progress
-from condgrad.methods import FaceNewton
+from condgrad.newton.faces import FaceNewton
 from tests.methods import SMOOTH, Judged, assert_lawful, data, microarray
 
 Array = np.ndarray

@@ -2,8 +2,7 @@
 
 from condgrad.methods.cg import CG
 from condgrad.methods.cgs import CGS
-from condgrad.methods.face_newton import FaceNewton
 from condgrad.methods.pqn import PQN
 from condgrad.methods.spg import SPG
 
-__all__ = ["CG", "CGS", "PQN", "SPG", "FaceNewton"]
+__all__ = ["CG", "CGS", "PQN", "SPG"]

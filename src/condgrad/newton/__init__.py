@@ -1,0 +1,1 @@
+"""Newton's methods, an engine each."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse
 
 from condgrad._arrays import (
     Array,
@@ -17,6 +18,7 @@ from condgrad._arrays import (
     dot,
     dots,
     double,
+    is_dense,
     mixed,
     namespace,
     norms_of_columns,
@@ -60,12 +62,11 @@ class Separable(Protocol):
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
         """The best intercept; 0 where there is none."""
 
-    @property
-    def plain(self) -> Any:
-        """sum_i h_i(z_i), without an intercept."""
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+        """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of the Hessian.
 
-    def curvature(self, z: Array) -> Array:
-        """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of the Hessian."""
+        `intercept` is the best one if known.
+        """
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
         """The matrix <d_i, hess h(z) d_j> of a few directions, on the host; `intercept` is the best one if known."""
@@ -83,9 +84,15 @@ class Composite(Smooth):
         return self.h.curvature_bound * spectral_norm(self.K) ** 2
 
     @cached_property
-    def by_column(self) -> Matrix:
-        """K in a form whose columns are cheap to take."""
-        return self.K.tocsc() if hasattr(self.K, "tocsc") else self.K
+    def by_row(self) -> Matrix:
+        """K, where it is sparse in a form that has one row after the other and each entry once."""
+        if is_dense(self.K):
+            return self.K
+        K = scipy.sparse.csr_array(self.K)
+        if not K.has_canonical_format:
+            K = K.copy()
+            K.sum_duplicates()
+        return K
 
     @cached_property
     def column_norms(self) -> Array:

@@ -61,11 +61,11 @@ class Profiled:
         value, theta = self.plain.evaluate(shifted)
         return Profile(value, self._balanced(theta, shifted), b)
 
-    def curvature(self, z: Array) -> Array:
-        return self.plain.curvature(z + self.best(z, None))
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+        return self.plain.curvature(z + (self.best(z, None) if intercept is None else intercept))
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
-        weights = self.plain.curvature(z + (self.best(z, None) if intercept is None else intercept))
+        weights = self.curvature(z, intercept=intercept)
         mass = total(weights)
         if mass == 0.0:
             return gram(directions, weights)

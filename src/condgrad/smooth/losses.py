@@ -65,27 +65,19 @@ class _Loss(ABC):
     """Targets and weights of a separable loss, both in float64."""
 
     quadratic = False
-    has_pieces = False
-    """Whether the curvature jumps."""
     has_intercept = False
     steepest_curvature = 1.0
 
     def __init__(self, y: Array, weights: Array) -> None:
         self.y, self.weights = y, weights
-        self.steepest = self.steepest_curvature * weights
-        self.curvature_bound = float(namespace(weights).max(self.steepest))
-
-    @property
-    def plain(self) -> _Loss:
-        """This loss, as `Profiled` has the one it was made of."""
-        return self
+        self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
 
     @abstractmethod
     def evaluate(self, z: Array) -> tuple[float, Array]:
         """h(z) and its gradient."""
 
     @abstractmethod
-    def curvature(self, z: Array) -> Array:
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         """The diagonal of the Hessian."""
 
     def profile(self, z: Array, *, near: float | None = None) -> Profile:
@@ -106,7 +98,7 @@ class _Squares(_Loss):
         theta = self.weights * residual
         return 0.5 * dot(theta, residual), theta
 
-    def curvature(self, z: Array) -> Array:
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         return self.weights
 
 
@@ -120,14 +112,13 @@ class _Logistic(_Loss):
         # sigma(-margin) = exp(-margin) / (1 + exp(-margin)), with the logarithm already at hand
         return dot(self.weights, losses), -self.weights * self.y * xp.exp(-margin - losses)
 
-    def curvature(self, z: Array) -> Array:
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         xp = namespace(z)
         fall = xp.exp(-xp.abs(z))
         return self.weights * fall / (1.0 + fall) ** 2
 
 
 class _SquaredHinge(_Loss):
-    has_pieces = True
     steepest_curvature = 2.0
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
@@ -135,7 +126,7 @@ class _SquaredHinge(_Loss):
         theta = self.weights * short
         return dot(theta, short), -2.0 * self.y * theta
 
-    def curvature(self, z: Array) -> Array:
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         xp = namespace(z)
         return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
 

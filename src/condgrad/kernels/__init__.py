@@ -1,0 +1,8 @@
+"""Compiled loops, each beside a plain reference that tests hold it against.
+
+Importing this package loads nothing; a module of it loads numba, so that a module is imported at the first solve that
+needs it. Compiled code is kept on disk: only the first process that ever runs a kernel waits for its compilation.
+"""
+
+BOX, SIMPLEX, L1_BALL = 0, 1, 2
+"""Kinds of sets."""

@@ -1,0 +1,21 @@
+"""How the kernels are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+REORDERED = {"reassoc", "contract"}
+"""What sums may gain speed from: another order of their terms, and fused products. Never another rounding of a ratio,
+nor any assumption on what is finite."""
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function in machine code, kept on disk where some folder can be written."""
+    options = {"nogil": True, "error_model": "numpy", "fastmath": REORDERED}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except (RuntimeError, OSError):  # no folder for the compiled code can be written: compile again in each process
+        return numba.njit(**options)(function)

@@ -1,0 +1,55 @@
+"""Columns of a sparse matrix, and their weighted Gram matrix, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad._arrays import Array
+from condgrad.kernels.compiling import compiled
+
+
+@compiled
+def columns(indptr: Array, indices: Array, data: Array, place: Array) -> tuple[Array, Array, Array]:
+    """The arrays of K[:, W] in float64, from those of K in rows; place[j] is where column j is in W, or -1."""
+    starts = np.zeros(indptr.shape[0], indptr.dtype)
+    for i in range(indptr.shape[0] - 1):
+        count = starts[i]
+        for t in range(indptr[i], indptr[i + 1]):
+            if place[indices[t]] >= 0:
+                count += 1
+        starts[i + 1] = count
+    where, entries = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], np.float64)
+    count = 0
+    for t in range(indptr[0], indptr[-1]):
+        column = place[indices[t]]
+        if column >= 0:
+            where[count], entries[count] = column, data[t]
+            count += 1
+    return starts, where, entries
+
+
+@compiled
+def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: int) -> Array:
+    """K' diag(w) K in float64, from the arrays of K in rows."""
+    G = np.zeros((width, width))
+    for i in range(indptr.shape[0] - 1):
+        weight = w[i]
+        if weight == 0.0:
+            continue
+        for s in range(indptr[i], indptr[i + 1]):
+            scaled = weight * data[s]
+            row = G[indices[s]]
+            for t in range(indptr[i], s + 1):
+                row[indices[t]] += scaled * data[t]
+    # each pair was met once, in one of its two orders
+    for i in range(width):
+        for j in range(i):
+            both = G[i, j] + G[j, i]
+            G[i, j] = both
+            G[j, i] = both
+    return G
+
+
+def weighted_gram_by_arrays(K: Array, w: Array) -> Array:
+    """The same from a dense K, by NumPy."""
+    return K.T @ (w[:, None] * K)

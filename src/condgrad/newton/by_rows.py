@@ -1,0 +1,137 @@
+"""A quadratic model with many more coordinates than samples, minimised over a set without a matrix of all pairs.
+
+    min <q, y - x> + <y - x, H (y - x)>/2,   H = K' W K + bend,   W = diag(w) or diag(w) - w w'/sum(w)
+
+On a face Newton's equations are solved in as many unknowns as there are samples, by the identity
+(B'B + c)^-1 = (1 - B' (B B' + c)^-1 B)/c, or in the free coordinates where these are fewer.
+"""
+
+from __future__ import annotations
+
+from condgrad import deadline
+from condgrad._arrays import (
+    Array,
+    Matrix,
+    copied,
+    dot,
+    double,
+    is_dense,
+    namespace,
+    product,
+    row_gram,
+    solve_positive,
+    total,
+)
+from condgrad.problem import Face, Set
+
+LEAST_BEND = 1e-10
+"""The least bend as a share of the mean curvature of a coordinate: less leaves the identity too few digits."""
+ROUNDS = 100
+
+
+class RowModel:
+    """The model of h(Kx) at one point."""
+
+    def __init__(self, K: Matrix, w: Array, bend: float, *, centred: bool) -> None:
+        xp = namespace(w)
+        self.K, self.w = K, w
+        mass = total(w)
+        self.mean = K.T @ (w / mass) if centred and mass > 0.0 else None
+        # in units of the largest weight: then a square root does not depend on the unit of F
+        self.unit = float(xp.max(w)) or 1.0
+        self.root = xp.sqrt(w / self.unit)
+        curvature = self.unit * self._mean_square()
+        self.bend = max(bend, LEAST_BEND * curvature)
+
+    def _mean_square(self) -> float:
+        """The mean over the coordinates of sum_i w_i K_ij^2, in units of the largest weight."""
+        K, shares = self.K, self.root * self.root
+        squares = K.multiply(K).sum(axis=1) if not is_dense(K) else namespace(K).vecdot(K, K)
+        return dot(shares, double(squares).reshape(-1)) / K.shape[1]
+
+    def image(self, d: Array) -> Array:
+        """B d, with B'B = K' W K in units of the largest weight."""
+        u = product(self.K, d)
+        if self.mean is not None:
+            u = u - dot(self.mean, d)
+        return self.root * u
+
+    def preimage(self, u: Array) -> Array:
+        """B' u."""
+        u = self.root * u
+        d = self.K.T @ u
+        return d if self.mean is None else d - total(u) * self.mean
+
+    def hessian(self, d: Array) -> Array:
+        """H d."""
+        return self.unit * self.preimage(self.image(d)) + self.bend * d
+
+    def least(self, on: Set, start: Array, q: Array, share: float) -> Array:
+        """The least point over the set, to a gap of a share of the fall.
+
+        Each round takes the better of two points: where a projected gradient leads, which alone would bring it to the
+        solution, and the least point of the face that a longer gradient step leads to, projected.
+        """
+        x, value, length = start, 0.0, 1.0 / self.bend
+        for _ in range(ROUNDS):
+            if deadline.passed() or dot(q, x) - on.linear_argmin(q).bound <= -share * value:
+                break
+            bend_along = dot(q, self.hessian(q))
+            cauchy = dot(q, q) / bend_along
+            move = on.project(x - cauchy * q) - x
+            turn = self.hessian(move)
+            slope, bend = dot(q, move), dot(move, turn)
+            step = min(1.0, -slope / bend) if bend > 0.0 else 1.0
+            change = step * slope + 0.5 * step * step * bend
+            move, turn = step * move, step * turn
+            face_move = on.project(self._face_point(on.face(x - length * q), x, q)) - x
+            face_turn = self.hessian(face_move)
+            face_change = dot(q, face_move) + 0.5 * dot(face_move, face_turn)
+            if face_change < change:
+                move, turn, change = face_move, face_turn, face_change
+            else:
+                length = max(0.1 * length, cauchy)
+            if not change < 1e-13 * value:
+                break
+            x, q, value = x + move, q + turn, value + change
+        return x if on.violation(x) == 0.0 else on.project(x)
+
+    def _face_point(self, face: Face, x: Array, q: Array) -> Array:
+        """The least point of the affine hull of a face."""
+        A, e, y = face.active, face.normal, face.point
+        if A.shape[0] == 0:
+            return y
+        r = (q + self.hessian(y - x))[A]
+        if e is not None:  # the part along e moves nothing, and may hide the rest
+            r = r - (dot(e, r) / dot(e, e)) * e
+        columns = r[:, None] if e is None else namespace(r).stack([r, e], axis=1)
+        solved = self._solved(A, columns)
+        d = solved[:, 0]
+        if e is not None:
+            d = d - (dot(e, d) / dot(e, solved[:, 1])) * solved[:, 1]
+            d = d - (dot(e, d) / dot(e, e)) * e
+        y = copied(y)
+        y[A] -= d
+        return y
+
+    def _solved(self, A: Array, r: Array) -> Array:
+        """H_AA^-1 r for a few columns r, up to the unit of the weights."""
+        K = self.K if A.shape[0] == self.K.shape[1] else self.K[:, A]
+        ridge = self.bend / self.unit
+        mean = None if self.mean is None else self.mean[A]
+        if is_dense(K):
+            B = self.root[:, None] * (K if mean is None else K - mean[None, :])
+            if A.shape[0] <= K.shape[0]:
+                return solve_positive(B.T @ B, r, ridge=ridge) / self.unit
+            return (r - B.T @ solve_positive(B @ B.T, B @ r, ridge=ridge)) / self.bend
+        G, u = row_gram(K), K @ r
+        if mean is not None:
+            means = K @ mean
+            G = G - means[:, None] - means[None, :] + dot(mean, mean)
+            u = u - (mean @ r)[None, :]
+        G = self.root[:, None] * G * self.root[None, :]
+        y = self.root[:, None] * solve_positive(G, self.root[:, None] * u, ridge=ridge)
+        back = K.T @ y
+        if mean is not None:
+            back = back - mean[:, None] * namespace(y).sum(y, axis=0)[None, :]
+        return (r - back) / self.bend

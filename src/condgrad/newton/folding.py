@@ -1,0 +1,81 @@
+"""f as h(Kx) + <tilt, x>: what is left of a sum once multiples and linear terms are folded in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from condgrad._arrays import Array, double
+from condgrad.errors import MissingAbility
+from condgrad.problem import Smooth, Sum, SumEvaluation
+from condgrad.smooth.composite import Composite, CompositeEvaluation, Profile, Separable
+from condgrad.smooth.linear import Linear
+
+
+@dataclass(frozen=True)
+class ScaledLoss:
+    """weight h(z)."""
+
+    weight: float
+    h: Separable
+
+    @property
+    def quadratic(self) -> bool:
+        return self.h.quadratic
+
+    @property
+    def has_intercept(self) -> bool:
+        return self.h.has_intercept
+
+    def profile(self, z: Array, *, near: float | None = None) -> Profile:
+        value, theta, intercept = self.h.profile(z, near=near)
+        return Profile(self.weight * value, self.weight * theta, intercept)
+
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+        return self.weight * self.h.curvature(z, intercept=intercept)
+
+
+@dataclass(frozen=True)
+class FoldedLoss:
+    """h(Kx) + <tilt, x>."""
+
+    composite: Composite
+    """The h(Kx), not multiplied."""
+    h: Separable | ScaledLoss
+    tilt: Array | None
+    place: int | None
+    """Which term of the sum has the h; None where f is no sum."""
+
+    @classmethod
+    def of(cls, f: Smooth) -> FoldedLoss:
+        """What f is made of, or a sentence that says what is not to be folded."""
+        if isinstance(f, Composite):
+            return cls(f, f.h, None, None)
+        if not isinstance(f, Sum):
+            raise MissingAbility(f"{f!r} is no h(Kx): LeastSquares, Logistic and SquaredHinge are")
+        composites = [i for i, term in enumerate(f.terms) if isinstance(term, Composite)]
+        others = [term for term in f.terms if not isinstance(term, Composite | Linear)]
+        if len(composites) != 1 or others:
+            raise MissingAbility(
+                f"{f!r} is no h(Kx) plus a linear term: one multiple of LeastSquares, Logistic or SquaredHinge and any "
+                "of Linear are"
+            )
+        place = composites[0]
+        loss: Any = f.terms[place]
+        weight = f.weights[place]
+        tilt = None
+        for w, term in zip(f.weights, f.terms, strict=True):
+            if isinstance(term, Linear):
+                tilt = w * double(term.C) if tilt is None else tilt + w * double(term.C)
+        return cls(loss, loss.h if weight == 1.0 else ScaledLoss(weight, loss.h), tilt, place)
+
+    def loss_at(self, evaluation: Any) -> CompositeEvaluation:
+        """The part of an evaluation of f that is h(Kx), not multiplied."""
+        return evaluation if self.place is None else evaluation.terms[self.place]
+
+    def evaluation(self, f: Smooth, x: Array, u: Array, intercept: float) -> Any:
+        """f at x from u = K x."""
+        here = CompositeEvaluation(self.composite, x, u, near=intercept)
+        if not isinstance(f, Sum):
+            return here
+        return SumEvaluation(f.weights, [here if i == self.place else term.at(x) for i, term in enumerate(f.terms)])

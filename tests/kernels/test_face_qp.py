@@ -1,0 +1,198 @@
+"""Quadratic models over polyhedral sets: against CVXPY, exhaustive search over faces, and the optimality conditions."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, face_qp
+
+Array = np.ndarray
+KINDS = {"box": BOX, "simplex": SIMPLEX, "l1": L1_BALL}
+NONE = np.empty((0, 0)), np.empty(0)
+seeds = st.integers(0, 2**32 - 1)
+kinds = st.sampled_from(sorted(KINDS))
+
+
+class Model:
+    """A random model, from well conditioned to nearly singular, and a start anywhere in its set."""
+
+    def __init__(self, seed: int, kind: str, *, k: int, decade: float, scale: float = 1.0) -> None:
+        rng = np.random.default_rng(seed)
+        self.kind = KINDS[kind]
+        m = int(rng.integers(1, 2 * k + 1))
+        self.B = rng.standard_normal((k, m)) * 10.0 ** rng.uniform(-1.0, 1.0, (k, 1))
+        if rng.random() < 0.3:
+            self.B[k // 2 :] = self.B[: k - k // 2]  # duplicated coordinates
+        self.c = np.full(k, 10.0**decade)
+        self.H = self.B @ self.B.T + np.diag(self.c)
+        self.q0 = 10.0 * self.B @ rng.standard_normal(m)
+        self.size = scale * 10.0 ** rng.uniform(-2.0, 2.0)
+        self.lower, self.upper = -self.size * rng.random(k), self.size * rng.random(k)
+        self.x0 = self._start(rng, k)
+        self.guess = float(rng.choice([-1.0, 0.0, 1.0]))
+
+    def _start(self, rng: np.random.Generator, k: int) -> Array:
+        if self.kind == BOX:
+            return self.lower + (self.upper - self.lower) * rng.choice([0.0, 0.3, 1.0], k)
+        x = rng.dirichlet(np.full(k, 0.3)) * (rng.random(k) < 0.7)
+        x = x * self.size / x.sum() if x.any() else np.eye(k)[0] * self.size
+        if self.kind == SIMPLEX:
+            return x
+        return x * rng.choice([-1.0, 1.0], k) * rng.choice([0.0, 0.5, 1.0])
+
+    def solve(self, *, by_rows: bool = False, rounds: int = 1000) -> tuple[Array, float, bool, bool]:
+        matrices = (NONE[0], self.B, self.c) if by_rows else (self.H, *NONE)
+        rest = (self.q0, self.x0, self.kind, self.size, self.lower, self.upper, self.guess, 1e-8, rounds)
+        return face_qp.minimise(*matrices, *rest)
+
+    def value(self, x: Array) -> float:
+        d = x - self.x0
+        return float(self.q0 @ d + 0.5 * d @ self.H @ d)
+
+    def gap(self, x: Array) -> float:
+        """max <q, x - s> over the set, by its vertices."""
+        q = self.q0 + self.H @ (x - self.x0)
+        if self.kind == BOX:
+            return float(q @ x - np.minimum(q * self.lower, q * self.upper).sum())
+        least = q.min() if self.kind == SIMPLEX else -np.abs(q).max()
+        return float(q @ x - self.size * least)
+
+    def excess(self, x: Array) -> float:
+        """How far x is outside."""
+        if self.kind == BOX:
+            return float(max(0.0, (self.lower - x).max(), (x - self.upper).max()))
+        if self.kind == SIMPLEX:
+            return float(max(abs(x.sum() - self.size), -x.min()))
+        return float(max(0.0, np.abs(x).sum() - self.size))
+
+
+@settings(max_examples=300)
+@given(seed=seeds, kind=kinds, k=st.integers(1, 40), decade=st.floats(-8.0, 1.0), by_rows=st.booleans())
+def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: float, by_rows: bool) -> None:
+    model = Model(seed, kind, k=k, decade=decade)
+    x, _, _, done = model.solve(by_rows=by_rows)
+    assert done
+    assert model.excess(x) <= 1e-12 * model.size
+    scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(x)))  # what rounding is a share of
+    assert model.gap(x) <= 1e-6 * max(-model.value(x), 1e-6 * scale)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_it_agrees_with_clarabel(kind: str, seed: int) -> None:
+    model = Model(seed, kind, k=12, decade=-1.0)
+    x = cp.Variable(12)
+    sets = {
+        "box": [x >= model.lower, x <= model.upper],
+        "simplex": [x >= 0, cp.sum(x) == model.size],
+        "l1": [cp.norm1(x) <= model.size],
+    }
+    move = x - model.x0
+    objective = model.q0 @ move + 0.5 * (cp.sum_squares(model.B.T @ move) + 0.1 * cp.sum_squares(move))
+    least = cp.Problem(cp.Minimize(objective), sets[kind]).solve(solver="CLARABEL")
+    for by_rows in (False, True):
+        found = model.value(model.solve(by_rows=by_rows)[0])
+        assert found == pytest.approx(least, rel=1e-6, abs=1e-6 * abs(least) + 1e-9)
+
+
+def least_of_all_faces(model: Model) -> float:
+    """The least value over the set, by the equations of each of its faces."""
+    k, least = len(model.x0), np.inf
+    ends = {BOX: (0.0, 1.0, np.nan), SIMPLEX: (0.0, np.nan), L1_BALL: (0.0, 1.0, -1.0)}[model.kind]
+    for signs in product(ends, repeat=k):
+        pattern = np.array(signs)
+        if model.kind == BOX:
+            free = np.isnan(pattern)
+            x = np.where(free, 0.0, np.where(pattern == 1.0, model.upper, model.lower))
+        else:
+            free, x = np.isnan(pattern) | (pattern != 0.0), np.zeros(k)
+        for binding in (False, True) if model.kind == L1_BALL else (model.kind == SIMPLEX,):
+            A = np.flatnonzero(free)
+            e = np.nan_to_num(pattern[A], nan=1.0)
+            r = -(model.q0 + model.H @ (x - model.x0))[A]
+            if binding:
+                if len(A) == 0:
+                    continue
+                system = np.block([[model.H[np.ix_(A, A)], e[:, None]], [e[None, :], np.zeros((1, 1))]])
+                d = np.linalg.solve(system, np.r_[r, model.size])[:-1]
+            else:
+                d = np.linalg.solve(model.H[np.ix_(A, A)], r)
+            y = x.copy()
+            y[A] += d
+            if model.excess(y) <= 1e-9 * model.size:
+                least = min(least, model.value(y))
+    return least
+
+
+@settings(max_examples=60)
+@given(seed=seeds, kind=kinds, k=st.integers(1, 4), by_rows=st.booleans())
+def test_no_face_is_better(seed: int, kind: str, k: int, by_rows: bool) -> None:
+    model = Model(seed, kind, k=k, decade=-1.0)
+    least, found = least_of_all_faces(model), model.value(model.solve(by_rows=by_rows)[0])
+    assert abs(found - least) <= 1e-6 * abs(least) + 1e-12
+
+
+@settings(max_examples=40)
+@given(seed=seeds, kind=kinds, by_rows=st.booleans())
+def test_each_round_lowers_the_model_and_none_leaves_the_set(seed: int, kind: str, by_rows: bool) -> None:
+    """Stopped after any number of rounds it is feasible and no worse than before: the proof needs it."""
+    model, before = Model(seed, kind, k=25, decade=-4.0), 0.0
+    for rounds in range(1, 15):
+        x, _, _, done = model.solve(by_rows=by_rows, rounds=rounds)
+        assert model.excess(x) <= 1e-12 * model.size
+        value = model.value(x)
+        assert value <= before + 1e-9 * abs(before)
+        before = value
+        if done:
+            break
+
+
+@settings(max_examples=40)
+@given(seed=seeds, kind=kinds, power=st.sampled_from([-41, 7, 40]), by_rows=st.booleans())
+def test_a_power_of_two_changes_no_bit(seed: int, kind: str, power: int, by_rows: bool) -> None:
+    model = Model(seed, kind, k=15, decade=-3.0)
+    model.guess = -1.0
+    x, mu, inside, done = model.solve(by_rows=by_rows)
+    unit = 2.0**power
+    model.q0, model.H = unit * model.q0, unit * model.H
+    if by_rows:  # the square root of the unit goes into B
+        unit = 2.0 ** (2 * (power // 2))
+        model.q0, model.B, model.c = model.q0 * 2.0 ** (-power) * unit, unit**0.5 * model.B, unit * model.c
+    again = model.solve(by_rows=by_rows)
+    np.testing.assert_array_equal(again[0], x)
+    assert (again[1], again[2], again[3]) == (unit * mu, inside, done)
+
+
+def test_the_multiplier_is_that_of_the_norm() -> None:
+    """A diagonal model: x_j = soft(-q_j, mu) with mu such that |x|_1 = size, and 0 where the ball is idle."""
+    q0, k = np.array([3.0, -2.0, 0.5, 0.1]), 4
+    geometry = (np.zeros(k), L1_BALL)
+    x, mu, inside, _ = face_qp.minimise(np.eye(k), *NONE, q0, *geometry, 2.0, *NONE[1:], NONE[1], -1.0, 1e-10, 50)
+    np.testing.assert_allclose(x, [-1.5, 0.5, 0.0, 0.0], atol=1e-12)
+    assert mu == pytest.approx(1.5)
+    assert not inside
+    x, mu, inside, _ = face_qp.minimise(np.eye(k), *NONE, q0, *geometry, 9.0, *NONE[1:], NONE[1], -1.0, 1e-10, 50)
+    np.testing.assert_allclose(x, -q0, atol=1e-12)
+    assert (mu, inside) == (0.0, True)
+
+
+def test_a_proposal_of_two_thousand_coordinates_is_not_walked_one_by_one() -> None:
+    """From the inside of the ball, few rounds lead to a face of a few hundred out of 2000 coordinates."""
+    rng = np.random.default_rng(0)
+    k, m = 2000, 40
+    B = rng.standard_normal((k, m))
+    x0 = np.where(np.arange(k) < 100, 0.04, 0.0)
+    q0 = B @ rng.standard_normal(m)
+    matrices: Any = (NONE[0], B, np.full(k, 1e-2))
+    x, mu, inside, done = face_qp.minimise(*matrices, q0, x0, L1_BALL, 0.2 * 40.0, NONE[1], NONE[1], 0.0, 1e-8, 30)
+    assert done
+    q = q0 + B @ (B.T @ (x - x0)) + 1e-2 * (x - x0)
+    assert q @ x + 8.0 * np.abs(q).max() <= 1e-7 * abs(q0 @ (x - x0))
+    assert inside == (mu == 0.0)

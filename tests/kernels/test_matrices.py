@@ -1,0 +1,131 @@
+"""Factors that gain and lose rows, and Gram matrices of sparse columns, against NumPy and SciPy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from condgrad.kernels import compiling, ldl, sparse_gram
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+class Factors:
+    """The factors of some rows of H, and these rows."""
+
+    def __init__(self, H: np.ndarray) -> None:
+        k = len(H)
+        self.H, self.L, self.D, self.A, self.a = H, np.eye(k), np.ones(k), np.empty(k, np.int64), 0
+
+    def add(self, j: int) -> None:
+        self.A[self.a] = j
+        ldl.append(self.L, self.D, self.a, self.H, self.A)
+        self.a += 1
+
+    def drop(self, p: int) -> None:
+        ldl.remove(self.L, self.D, self.a, self.A, p)
+        self.a -= 1
+
+    def solved(self, b: np.ndarray) -> np.ndarray:
+        x = b.copy()
+        ldl.solve(self.L, self.D, self.a, x)
+        return x
+
+
+@settings(max_examples=60)
+@given(seed=seeds, k=st.integers(1, 30), ridge=st.sampled_from([1.0, 1e-3, 1e-6]))
+def test_factors_after_any_changes_are_those_of_the_rows(seed: int, k: int, ridge: float) -> None:
+    rng = np.random.default_rng(seed)
+    B = rng.standard_normal((k, k + 3)) * 10.0 ** rng.uniform(-3.0, 3.0, (k, 1))
+    factors = Factors(B @ B.T + ridge * np.diag((B * B).sum(1)))
+    left = list(rng.permutation(k))
+    for _ in range(3 * k):
+        if left and (factors.a == 0 or rng.random() < 0.6):
+            factors.add(left.pop())
+        else:
+            p = int(rng.integers(factors.a))
+            left.insert(0, int(factors.A[p]))
+            factors.drop(p)
+    rows = factors.A[: factors.a]
+    assert sorted([*rows, *left]) == list(range(k))
+    x = rng.standard_normal(factors.a) / np.sqrt(np.diag(factors.H)[rows])
+    found = factors.solved(factors.H[np.ix_(rows, rows)] @ x)
+    scale = np.sqrt(np.diag(factors.H)[rows])
+    np.testing.assert_allclose(
+        scale * found, scale * x, atol=1e-13 / ridge * max(1.0, np.abs(scale * x).max(initial=0))
+    )
+    np.testing.assert_allclose(
+        ldl.solve_by_arrays(factors.H, rows, factors.H[np.ix_(rows, rows)] @ x) * scale, scale * x, atol=1e-12 / ridge
+    )
+
+
+@given(seed=seeds, k=st.integers(1, 20))
+def test_a_square_is_added_and_taken_off_again(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    B = rng.standard_normal((k, k))
+    H, v = B @ B.T + np.eye(k), rng.standard_normal(k)
+    factors = Factors(H)
+    for j in range(k):
+        factors.add(j)
+    b = rng.standard_normal(k)
+    assert ldl.add_square(factors.L, factors.D, 2.0, v)
+    np.testing.assert_allclose(factors.solved(b), np.linalg.solve(H + 2.0 * np.outer(v, v), b), atol=1e-9)
+    assert ldl.add_square(factors.L, factors.D, -2.0, v) or 2.0 * v @ np.linalg.solve(H, v) > 100.0
+    if 2.0 * v @ np.linalg.solve(H, v) <= 100.0:
+        np.testing.assert_allclose(factors.solved(b), np.linalg.solve(H, b), atol=1e-8)
+
+
+def test_a_square_too_large_to_take_off_is_refused() -> None:
+    assert not ldl.add_square(np.eye(2), np.ones(2), -1.0, np.array([1.0, 0.0]))
+
+
+@given(seed=seeds, density=st.floats(0.0, 1.0), precision=st.sampled_from([np.float64, np.float32]))
+def test_columns_and_gram_of_sparse_data(seed: int, density: float, precision: Any) -> None:
+    rng = np.random.default_rng(seed)
+    K = scipy.sparse.random(17, 11, density=density, random_state=rng, format="csr").astype(precision)
+    chosen, w = rng.permutation(11)[:6], rng.random(17) * (rng.random(17) < 0.8)
+    place = np.full(11, -1, K.indices.dtype)
+    place[chosen] = np.arange(6)
+    indptr, indices, data = sparse_gram.columns(K.indptr, K.indices, K.data, place)
+    part = scipy.sparse.csr_array((data, indices, indptr), shape=(17, 6))
+    assert part.dtype == np.float64
+    dense = K.toarray().astype(np.float64)[:, chosen]
+    np.testing.assert_array_equal(part.toarray(), dense)
+    G = sparse_gram.weighted_gram(part.indptr, part.indices, part.data, w, 6)
+    np.testing.assert_allclose(G, sparse_gram.weighted_gram_by_arrays(dense, w), atol=1e-14)
+    np.testing.assert_array_equal(G, G.T)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no locator available"), PermissionError("read-only")])
+def test_a_cache_that_cannot_be_written_is_done_without(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    numba, asked = compiling.numba, []
+
+    class Refusing:
+        @staticmethod
+        def njit(*, cache: bool = False, **options: Any) -> Any:
+            asked.append(cache)
+            if cache:
+                raise error
+            return numba.njit(**options)
+
+    monkeypatch.setattr(compiling, "numba", Refusing)
+    assert compiling.compiled(lambda x: x + 1.0)(2.0) == 3.0
+    assert asked == [True, False]
+
+
+def test_numba_is_loaded_by_the_first_solve_and_not_by_the_import() -> None:
+    script = """
+import sys, condgrad as cg
+assert "numba" not in sys.modules
+f = cg.smooth.LeastSquares([[1.0, 2.0], [0.0, 1.0]], [1.0, 2.0])
+cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), method="newton")
+assert "numba" in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
