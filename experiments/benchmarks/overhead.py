@@ -63,7 +63,7 @@ def main() -> None:
     print(f"microseconds an iteration, n = {N}, best of {REPEATS} runs of {ITERATIONS} iterations")
     print(f"{'problem':34} {'step':10} {'f + oracle':>10} {'whole':>8} {'beyond':>8}")
     for name, (f, g) in problems.items():
-        x0 = g.on.start(f.space)  # type: ignore[arg-type]
+        x0 = g.on.start(f.space)
         alone = best(lambda: bare(f, g, x0))  # noqa: B023
         for step in ("exact", "armijo", "open-loop", "short"):
             options: dict[str, Any] = {"step": step, "max_iter": ITERATIONS, "stop": Never()}

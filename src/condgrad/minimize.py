@@ -24,6 +24,9 @@ from condgrad.simple.oracle import Unknown
 from condgrad.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.stopping import RelativeGap, StopRule
 
+AUTO_MEMORY = 5
+"""Past oracle points that CGS uses where nobody asked for a number."""
+
 
 class MethodFactory(Protocol):
     def __call__(self, f: Smooth, g: Simple, step: StepRule, memory: int) -> Method: ...
@@ -57,10 +60,12 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     model = dual_model(f, g)
     if model is not None and model.affordable:
         methods.append(Newton(f, g, model))
-    for method in (FaceNewton.of, SPG):
-        with suppress(MissingAbility):
-            methods.append(method(f, g))
-    methods.append(CGS(f, g, step, memory=3))
+    with suppress(MissingAbility):
+        methods.append(SPG(f, g))
+    with suppress(MissingAbility):
+        faces = FaceNewton.of(f, g)
+        methods.insert(0 if faces.affordable else len(methods), faces)
+    methods.append(CGS(f, g, step, memory=AUTO_MEMORY))
     return InTurn(methods)
 
 
@@ -121,7 +126,7 @@ def minimize(
         `TransportLaplacian` or one `GroupLasso`. The first call of it for h(Kx) on a machine compiles its kernels, some
         ten seconds, and keeps them on disk. "auto" takes "newton" wherever it is at hand, but for class groups whose
         entropy is large or whose sources are more than 3000 and for Laplacians of points in many dimensions; else "spg"
-        where it can; else "cgs" with a memory of 3. Where one has no step left, the next goes on from its best point;
+        where it can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point;
         `method` of the result says what ran.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.steps`.

@@ -55,6 +55,8 @@ FIRST_SIZE = 50
 """Coordinates of the first working set."""
 SMALL = 200
 """Coordinates up to which the working set is all of them."""
+WIDE_BOX = 500
+"""Coordinates up to which models of all of them pay on sets whose points are not sparse, with fewer samples."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
 MODEL_SHARE = 1e-4
@@ -103,6 +105,12 @@ class FaceNewton:
         if not isinstance(g.on, L1Ball | Simplex | Box):
             raise MissingAbility(f"{g.on!r} has no faces: L1Ball, Simplex and Box do")
         return cls(f, g, loss)
+
+    @property
+    def affordable(self) -> bool:
+        """Where projected gradients are not ahead: where few coordinates matter, or samples are many."""
+        m, n = self.loss.composite.K.shape
+        return isinstance(self.g.on, L1Ball) or n <= max(m, WIDE_BOX)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, n = self.f, self.g, x.shape[0]

@@ -71,7 +71,7 @@ class EntropicGroups(EntropicPath):
     @property
     def affordable(self) -> bool:
         """A direction takes a factor; where the entropy is large, CGS is there before it."""
-        return self.size <= (3000 if self.height > 50.0 * self.entropy else 300)
+        return self.size <= (3000 if self.height > 150.0 * self.entropy else 300)
 
     def start(self, x: Array) -> Array:
         """The potential x would have as an optimal plan: x = exp((u + v - C - w Y)/entropy), Y = x/|x| by groups."""

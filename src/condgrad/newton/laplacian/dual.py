@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 from condgrad._arrays import (
     Array,
@@ -40,6 +41,10 @@ from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation
 
 MANY_DIMENSIONS = 100
+SLOW_SINKHORN = 2000.0
+"""The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration."""
+STIFF = 10.0
+"""The stiffness from which on Newton is ahead of CGS."""
 STARVED = 1e-3
 """The share of its mass below which a column has lost touch with the plan."""
 
@@ -50,23 +55,70 @@ class EntropicLaplacian(EntropicPath):
     def __init__(self, C: Array, a: Array, b: Array, entropy: float, laplacian: TransportLaplacian | None) -> None:
         super().__init__(C, a, b, entropy)
         self.given, self.log_a = laplacian, namespace(C).log(a)
-        if laplacian is None:
-            empty = C[:, :0], C.T[:, :0]
-            self.laplacian, (self.Xs, self.Xt), self.linear, self.constant = None, empty, empty, 0.0
-        else:
-            self.laplacian, self.linear, self.constant = centred(laplacian, a, b)
-            self.Xs, self.Xt = self.laplacian.Xs, self.laplacian.Xt
         self._basis: Array | None = None
         self._last, self._factor = (math.nan, math.inf), 1.0
 
+    @cached_property
+    def _centred(self) -> tuple[TransportLaplacian | None, tuple[Array, Array], float]:
+        return (
+            (None, (self.C[:, :0], self.C.T[:, :0]), 0.0) if self.given is None else centred(self.given, self.a, self.b)
+        )
+
+    @property
+    def laplacian(self) -> TransportLaplacian | None:
+        """The regulariser of centred coordinates."""
+        return self._centred[0]
+
+    @property
+    def linear(self) -> tuple[Array, Array]:
+        """The linear cost left right' that centring leaves."""
+        return self._centred[1]
+
+    @property
+    def constant(self) -> float:
+        """The constant that centring leaves."""
+        return self._centred[2]
+
+    @property
+    def Xs(self) -> Array:
+        return self.C[:, :0] if self.laplacian is None else self.laplacian.Xs
+
+    @property
+    def Xt(self) -> Array:
+        return self.C.T[:, :0] if self.laplacian is None else self.laplacian.Xt
+
     @property
     def affordable(self) -> bool:
-        """In very many dimensions CGS is ahead, unless the Laplacian is raw: one that keeps constants is less stiff."""
-        if self.given is None or self.given.Xs.shape[1] <= MANY_DIMENSIONS:
+        """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the entropy.
+
+        In very many dimensions CGS is ahead again, unless the Laplacian is raw: one that keeps constants is less stiff.
+        """
+        if self.height > SLOW_SINKHORN * self.entropy:
+            return True
+        if self.given is None or self.stiffness < STIFF:
+            return False
+        if self.given.Xs.shape[1] <= MANY_DIMENSIONS:
             return True
         xp, largest = namespace(self.a), largest_row_sum(self.given.Ls)
         constants = self.given.Ls @ xp.ones_like(self.a)
         return float(xp.max(xp.abs(constants))) <= 1e-9 * largest
+
+    @property
+    def stiffness(self) -> float:
+        """A bound on the curvature of f over that of the entropy; CGS shrinks the error by s/(1 + s) an iteration.
+
+        A row of the plan that changes by D moves its moment by no more than |D|_1 times the radius of the targets, and
+        its entropy bends by at least |D|_1^2 / a_i (Pinsker's inequality). Columns likewise.
+        """
+        laplacian: Any = self.given
+        xp = namespace(self.a)
+
+        def term(weight: float, L: Any, X: Array, mass: Array) -> float:
+            squares = xp.sum((X - xp.mean(X, axis=0)[None, :]) ** 2, axis=1)
+            return 2.0 * weight * largest_row_sum(L) * float(xp.max(squares)) * float(xp.max(mass))
+
+        source = term(laplacian.source_weight, laplacian.Ls, laplacian.Xt, self.a)
+        return (source + term(laplacian.target_weight, laplacian.Lt, laplacian.Xs, self.b)) / self.entropy
 
     def gradient_in_P(self, P: Array) -> Array:
         return P if self.laplacian is None else self.laplacian.gradient_in_P(P)
