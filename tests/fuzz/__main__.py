@@ -107,11 +107,11 @@ def main() -> int:
     elapsed = time.monotonic() - begin
     report.failures += relatively_slow(report)
     findings = write(report, given.out)
-    print(findings)
-    print(f"\n{report.problems} problems, {report.runs} runs in {elapsed:.0f} s: {report.problems / elapsed:.1f} problems/s")
-    for kind, count in report.counted().items():
-        print(f"{count:8d}  {kind + ',':18} {COUNTS[kind]}")
-    print(f"reproducers are in {given.out}")
+    rate = report.problems / elapsed
+    lines = [findings, "", f"{report.problems} problems, {report.runs} runs in {elapsed:.0f} s: {rate:.1f} problems/s"]
+    lines += [f"{count:8d}  {kind + ',':18} {COUNTS[kind]}" for kind, count in report.counted().items()]
+    lines.append(f"reproducers are in {given.out}")
+    sys.stdout.write("\n".join(lines) + "\n")
     return int(any(report.counted(noted=False).values()))
 
 

@@ -100,7 +100,7 @@ def solve_cases(draft: Draft) -> list[Case]:
             ("solve", *kinds, f"{method} {step}", draft.precision),
             dict(draft.values),
             code,
-            lambda answer, c, warned: [plan_claim(target, answer)],
+            lambda answer, _c, _warned: [plan_claim(target, answer)],
             tol=tol,
             max_iter=max_iter,
             time_limit=limit,
@@ -128,7 +128,8 @@ def plan_target(answer: Any) -> Target:
             values |= {"Xs": term.Xs, "Xt": term.Xt, "Ls": Ls, "Lt": Lt}
             weights = term.source_weight, term.target_weight
             parts.append(judges.LaplacianForm(term.Xs, term.Xt, Ls, Lt, *weights))
-            sources.append("cg.smooth.TransportLaplacian(Xs, Xt, Ls, Lt, source_weight={}, target_weight={})".format(*weights))
+            options = "source_weight={!r}, target_weight={!r}".format(*weights)
+            sources.append(f"cg.smooth.TransportLaplacian(Xs, Xt, Ls, Lt, {options})")
         else:
             labels = np.empty(term.size, dtype=int)
             for k, rows in enumerate(term.rows):
@@ -139,7 +140,7 @@ def plan_target(answer: Any) -> Target:
     source = f"f = {' + '.join(sources)}\ng = cg.simple.Entropy({g.weight!r}, on=cg.sets.Transport(a, b))\n"
     objective = Total((1.0,) * len(parts), tuple(parts))
     kinds = ("+".join(type(term).__name__ for term in terms), "Entropy", "Transport")
-    return Target(objective, judges.Plans(g.on.a, g.on.b), tuple(values["C"].shape), values, lambda c: source, kinds)
+    return Target(objective, judges.Plans(g.on.a, g.on.b), tuple(values["C"].shape), values, lambda _c: source, kinds)
 
 
 def mover_cases(draft: Draft) -> list[Case]:
@@ -162,14 +163,15 @@ def mover_cases(draft: Draft) -> list[Case]:
         weight = "" if kind == "EntropicTransport" else f", {draft.power(-3, 3)!r}"
         tol = draft.among(1e-6, 1e-3)
         code = f"answer = cg.transport.{kind}({entropy!r}{weight}, tol={tol!r}, max_iter=100).fit(Xs, ys, Xt)\n"
-        code += "assert np.isfinite(answer.transform(Xs + 0.1)).all() and np.isfinite(answer.inverse_transform(Xt)).all()"
+        code += "moved = [answer.transform(Xs + 0.1), answer.inverse_transform(Xt)]\n"
+        code += "assert all(np.isfinite(points).all() for points in moved)"
 
-    def claims(answer: Any, c: float, warned: bool) -> list[Claim]:
+    def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
         result = answer.result if kind == "recoloring" else answer.result_
         return [plan_claim(plan_target(result), result)]
 
     kinds = ("estimator", kind, "Entropy", "Transport", "auto", "float64")
-    return [Case(kinds, dict(draft.values), lambda c: code, claims, tol=tol, follows_units=False)]
+    return [Case(kinds, dict(draft.values), lambda _c: code, claims, tol=tol, follows_units=False)]
 
 
 def gcg_cases(draft: Draft) -> list[Case]:
@@ -198,7 +200,7 @@ def gcg_cases(draft: Draft) -> list[Case]:
         options = f"numItermax={steps}, stopThr={thr!r}, stopThr2={c * thr2!r}, log=True"
         return f"from condgrad.compat.pot import gcg\nanswer = gcg(a, b, {c!r} * M, {weights}, {options})"
 
-    def claims(answer: Any, c: float, warned: bool) -> list[Claim]:
+    def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
         plan, log = answer
         value = log["lower_bound"] + log["gap"]
         first = log["loss"][0] if log["loss"] else 0.0
@@ -288,7 +290,9 @@ def model_cases(draft: Draft) -> list[Case]:
             for task, (x, v, gap, k) in zip(tasks, entries, strict=True)
         ]
 
-    return [Case((front, *kinds, "auto", draft.precision), dict(draft.values), code, claims, tol=provable, max_iter=300)]
+    return [
+        Case((front, *kinds, "auto", draft.precision), dict(draft.values), code, claims, tol=provable, max_iter=300)
+    ]
 
 
 # Wrong input ----------------------------------------------------------------------------------------------------------

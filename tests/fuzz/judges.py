@@ -5,11 +5,13 @@ Definition of a false certificate
 An answer claims a lower bound on F*. Let y be the best feasible point that anybody found, made feasible exactly (in
 extended precision), and F(y) its value there. The claim is false if
 
-    lower_bound > F(y) + UNITS * eps * (size(y) + size(x))
+    lower_bound > F(y) + rounding(y) + rounding(x),   rounding(z) = UNITS eps size(z) + (UNITS eps)^2 bend(z)
 
 where eps is that of the precision of the answer x, and size(z) sums the absolute values of the terms of F at z before
-they cancel: w sum z (1 + |log z|) for an entropy, <|theta|, |K| |z| + |y| + |b|> for a loss h(Kz) with theta = grad h
-and intercept b, <|C|, |z|> for a linear cost, and so on. A gap of 0 is a claim like any other.
+they cancel: w sum z (1 + |log z|) for an entropy, <|theta|, t> for a loss h(Kz) with theta = grad h and the terms
+t = |K| |z| + |y| + |b| of its argument (b is the intercept), <|C|, |z|> for a linear cost, and so on. Where theta
+vanishes, as in interpolation, what is left of rounding in the argument is the bend, <h'', t^2>. A gap of 0 is a claim
+like any other.
 
 A bound above F(y) by less than that is counted apart, as "above by rounding": honest noise would have covered it.
 """
@@ -40,6 +42,12 @@ class Sized(NamedTuple):
 
     value: Any
     size: Any
+    bend: Any = 0.0
+    """The second derivative times the squares of the terms of its argument."""
+
+    def rounding(self, unit: float) -> float:
+        """What rounding may do to the value."""
+        return float(UNITS * unit * self.size + (UNITS * unit) ** 2 * self.bend)
 
 
 class Formula(Protocol):
@@ -72,6 +80,10 @@ def squared_hinge(margin: Array) -> tuple[Array, Array]:
     return short**2, -2 * short
 
 
+STEEPEST = {squares: 1.0, logistic: 0.25, squared_hinge: 2.0}
+"""The largest second derivatives."""
+
+
 @dataclass(frozen=True)
 class Loss:
     """sum_i w_i loss(m_i) with m = Kx + b - y for squares, and y (Kx + b) for labels; b is 0 or the best one."""
@@ -88,7 +100,8 @@ class Loss:
         b = self._best_intercept(z) if self.intercept else Wide(0)
         losses, theta = self._rows(z + b, y)
         terms = np.abs(K) @ np.abs(x) + np.abs(b) + (np.abs(y) if self.loss is squares else 0)
-        return Sized(w @ losses, w @ losses + (w * np.abs(theta)) @ terms)
+        bend = STEEPEST[self.loss] * (w @ terms**2)
+        return Sized(w @ losses, w @ losses + (w * np.abs(theta)) @ terms, bend)
 
     def _rows(self, z: Array, y: Array) -> tuple[Array, Array]:
         return self.loss(z - y) if self.loss is squares else self.loss(y * z)
@@ -163,7 +176,8 @@ class Distance:
     def at(self, x: Array) -> Sized:
         W, M = wide(self.W), wide(self.M)
         value = (W * (x - M) ** 2).sum() / 2
-        return Sized(value, value + (W * np.abs(x - M) * (np.abs(x) + np.abs(M))).sum())
+        terms = np.abs(x) + np.abs(M)
+        return Sized(value, value + (W * np.abs(x - M) * terms).sum(), (W * terms**2).sum())
 
     def expression(self, x: Any) -> Any:
         return 0.5 * cp.sum(cp.multiply(self.W, cp.square(x - self.M)))
@@ -291,8 +305,8 @@ class Total:
 
     def at(self, x: Array) -> Sized:
         values = [part.at(x) for part in self.parts]
-        pairs = list(zip(self.weights, values, strict=True))
-        return Sized(sum(Wide(w) * v.value for w, v in pairs), sum(Wide(w) * v.size for w, v in pairs))
+        columns = zip(*values, strict=True)
+        return Sized(*(sum(Wide(w) * v for w, v in zip(self.weights, column, strict=True)) for column in columns))
 
     def expression(self, x: Any) -> Any:
         return sum(w * part.expression(x) for w, part in zip(self.weights, self.parts, strict=True))

@@ -300,10 +300,10 @@ def own_loss(draft: Draft, n: int) -> Part:
 
 
 def own_distance(draft: Draft, *shape: int) -> Part:
-    names, arrays = zip(*(draft.keep(k, v) for k, v in (("W", draft.rng.uniform(0.1, 2.0, shape)),
-                                                        ("M", draft.numbers(*shape)))), strict=True)
-    return Part("Function", f"cg.smooth.Function(own_distance({', '.join(names)}))", judges.Distance(*arrays),
-                smoothness=False, shaped=False)
+    first, W = draft.keep("W", draft.rng.uniform(0.1, 2.0, shape))
+    second, M = draft.keep("M", draft.numbers(*shape))
+    source = f"cg.smooth.Function(own_distance({first}, {second}))"
+    return Part("Function", source, judges.Distance(W, M), smoothness=False, shaped=False)
 
 
 def linear(draft: Draft, *shape: int) -> Part:
@@ -441,7 +441,7 @@ def polytope(draft: Draft, n: int, m: int) -> Ground:
 def weighted(kind: str, weight: float, on: Ground) -> Weighted:
     """g of a kind on a set."""
     if kind == "Zero":
-        return Weighted(kind, lambda c: f"cg.simple.Zero(on={on.source})", judges.Nothing(), 0.0)
+        return Weighted(kind, lambda _c: f"cg.simple.Zero(on={on.source})", judges.Nothing(), 0.0)
     formula = {
         "Ridge": judges.SquaredNorm,
         "Entropy": judges.NegativeEntropy,
@@ -449,9 +449,7 @@ def weighted(kind: str, weight: float, on: Ground) -> Weighted:
         "NuclearNorm": judges.SingularSum,
     }[kind](weight)
     gradient = kind in ("Ridge", "Entropy")
-    return Weighted(
-        kind, lambda c: f"cg.simple.{kind}({c * weight!r}, on={on.source})", formula, weight, gradient
-    )
+    return Weighted(kind, lambda c: f"cg.simple.{kind}({c * weight!r}, on={on.source})", formula, weight, gradient)
 
 
 def vector_g(draft: Draft, n: int, weight: float) -> tuple[Weighted, Ground]:
@@ -459,15 +457,15 @@ def vector_g(draft: Draft, n: int, weight: float) -> tuple[Weighted, Ground]:
     if kind == "Oracle":
         radius, gradient = draft.power(-1, 1), draft.chance(0.5)
         known = draft.chance(0.7)
-        on = Ground("Box" if known else "unknown", f"cg.sets.Box(-{radius!r}, {radius!r})" if known else "None",
-                    judges.Interval(-radius, radius), False, "project linear" if known else "")
-        return Weighted(
-            kind,
-            lambda c: f"own_ridge({c * weight!r}, {radius!r}, {on.source}, {gradient})",
-            judges.SquaredNorm(weight),
-            weight,
-            gradient,
-        ), on
+        region = judges.Interval(-radius, radius)
+        on = Ground("Box", f"cg.sets.Box(-{radius!r}, {radius!r})", region)
+        if not known:
+            on = Ground("unknown", "None", region, abilities="")
+
+        def source(c: float) -> str:
+            return f"own_ridge({c * weight!r}, {radius!r}, {on.source}, {gradient})"
+
+        return Weighted(kind, source, judges.SquaredNorm(weight), weight, gradient), on
     if kind == "Entropy":
         on = simplex(draft, n) if draft.chance(0.6) else box(draft, (n,), nonnegative=True)
         return weighted(kind, weight, on), on
@@ -526,7 +524,7 @@ def may_refuse(method: str, step: str, f: Part, g: Weighted, on: Ground) -> bool
 def minimized(target: Target) -> Callable[[Any, float, bool], list[Claim]]:
     """The claim of a `Result`."""
 
-    def claims(answer: Any, c: float, warned: bool) -> list[Claim]:
+    def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
         start = answer.trace["value"]
         return [
             Claim(
@@ -588,10 +586,13 @@ def minimize_case(draft: Draft, target: Target, f: Part, g: Weighted, on: Ground
 
 def reference_case(target: Target) -> Case:
     """The same problem in float64, solved as well as may be: what other answers are judged by is judged as well."""
-    start = "" if target.start == "None" else f", {target.start}"
+    values, start = doubled(target.values), ""
+    if target.start != "None":
+        start = f", {target.start}"
+        values[target.start] = target.region.feasible(judges.wide(values[target.start])).astype(np.float64)
     return Case(
         ("reference", *target.kinds, target.solver, "float64"),
-        doubled(target.values),
+        values,
         lambda c: f"{target.source(c)}answer = cg.minimize(f, g{start}, tol=1e-13, {target.solver})",
         minimized(target),
         tol=1e-13,
@@ -613,7 +614,7 @@ def minimize_cases(draft: Draft) -> list[Case]:
     """A problem and some ways to solve it."""
     reach = 6.0 if draft.single else 12.0
     scale = draft.power(-reach, reach) if draft.chance(0.3) else 1.0
-    weight = draft.power(-6, 6) if draft.chance(0.2) else draft.power(-2, 2)
+    weight = draft.power(-7, 7) if draft.chance(0.3) else draft.power(-2, 2)
     if draft.chance(0.7):
         n = draft.size(30)
         shape: tuple[int, ...] = (n,)
@@ -625,7 +626,9 @@ def minimize_cases(draft: Draft) -> list[Case]:
             f = added(draft, linear(draft, *shape), groups(draft, shape[0]))
     objective = Total((scale, scale), (f.formula, g.formula))
     start = "None"
-    if on.kind == "unknown" or not (f.shaped or on.shaped):
+    # a function of one's own knows neither the shape of x nor its precision and library
+    foreign = draft.single or draft.torch
+    if on.kind == "unknown" or not (f.shaped or (on.shaped and not foreign)):
         inside = on.region.feasible(judges.wide(np.zeros(shape)))
         start = draft.keep("start", inside)[0]
 
