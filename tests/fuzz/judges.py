@@ -29,7 +29,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Wide = np.longdouble
 EXTENDED_UNIT = float(np.finfo(Wide).eps)
-UNITS = 64.0
+UNITS = 16.0
 
 
 def wide(values: Any) -> Array:
