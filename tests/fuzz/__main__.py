@@ -13,7 +13,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
 from tests.fuzz.checks import COUNTS, SLOW_AT_ALL, Failure, Report, check_problem
@@ -37,7 +37,7 @@ def campaign(seed: int, jobs: int, *, seconds: float, problems: int | None, firs
     report, begin, following = Report(), time.monotonic(), first
     end = None if problems is None else first + problems
     with ProcessPoolExecutor(jobs) as pool:
-        pending = set()
+        pending: set[Future[Report]] = set()
         while True:
             over = time.monotonic() - begin >= seconds if end is None else following >= end
             while not over and len(pending) < 2 * jobs and (end is None or following < end):

@@ -39,7 +39,7 @@ def random_cost(draft: Draft, n: int, m: int) -> Array:
         cost = draft.rng.integers(0, 3, (n, m)).astype(float)
     else:
         cost = np.full((n, m), draft.power(-2, 2))
-    return cost * (draft.power(-6, 6) if draft.chance(0.2) else 1.0)
+    return np.asarray(cost * (draft.power(-6, 6) if draft.chance(0.2) else 1.0))
 
 
 def solve_cases(draft: Draft) -> list[Case]:
@@ -89,6 +89,9 @@ def solve_cases(draft: Draft) -> list[Case]:
         tol, max_iter = draft.among(1e-6, 1e-9, 1e-3, 0.0), draft.among(5, 50, 200)
         limit = draft.among(1e-9, 1e-3, 0.02) if draft.chance(0.08) else None
         options = f'method="{method}", step="{step}", tol={tol!r}, max_iter={max_iter}, time_limit={limit!r}'
+        if draft.chance(0.15):
+            start = target.region.feasible(judges.wide(draft.rng.random((n, m)) * a.sum() / (n * m)))
+            options += f", start={draft.keep('start', start)[0]}"
 
         def code(c: float) -> str:
             extra = ", ".join(text.format(repr(c * weight)) for text, weight in regularizers)
@@ -246,7 +249,7 @@ def model_cases(draft: Draft) -> list[Case]:
 
     def target_of(labels: Array, at_radius: float, at_ridge: float) -> Target:
         name = {"y": labels, "w": w, "X": draft.values["X"]}
-        objective = Total((1.0, 1.0), (judges.Loss(rows, X, labels, w, intercept), judges.SquaredNorm(at_ridge)))
+        objective = Total((1.0, 1.0), (judges.Loss(rows, X, labels, w, intercept), judges.Norm("squared", at_ridge)))
 
         def source(c: float) -> str:
             f = f"cg.smooth.{smooth}(X, y, sample_weight={c!r} * w, intercept={intercept})"

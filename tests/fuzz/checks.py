@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 import traceback
@@ -165,7 +166,8 @@ def reproducer(case: Case, finding: str, c: float = 1.0) -> str:
     code = case.code(c)
     lines = ["# " + line for line in finding.splitlines()]
     lines += ["import numpy as np", "import condgrad as cg"]
-    texts = {name: literal(value) for name, value in case.values.items() if name in code}
+    spoken_of = set(re.findall(r"\w+", code))
+    texts = {name: literal(value) for name, value in case.values.items() if name in spoken_of}
     for module in ("scipy.sparse", "torch"):
         if any(module in text for text in texts.values()):
             lines.append(f"import {module}")
@@ -227,13 +229,14 @@ def is_fair(error: BaseException, case: Case) -> bool:
 def outcome_failures(outcome: Outcome) -> Iterator[Failure]:
     """Exceptions, warnings, overrun limits."""
     case = outcome.case
+    group = (case.kinds[0], *case.kinds[2:4], case.kinds[4].split()[0], case.kinds[5])
 
     def failure(kind: str, group: Sequence[str], detail: str) -> Failure:
         finding = f"{kind}: {' | '.join(case.kinds)}: {detail}"
         return Failure(kind, tuple(group), case.kinds, detail, reproducer(case, finding))
 
     if isinstance(outcome.error, Hung):
-        yield failure("slow", ("hangs", *case.kinds), f"did not end within {HANG:g} s")
+        yield failure("slow", ("hangs", *group), f"did not end within {HANG:g} s")
     elif outcome.error is not None and not is_fair(outcome.error, case):
         name, place = type(outcome.error).__name__, place_of(outcome.error)
         yield failure("exception", (name, place, case.kinds[0]), f"{name} at {place}: {outcome.error}")
@@ -242,11 +245,11 @@ def outcome_failures(outcome: Outcome) -> Iterator[Failure]:
             where = f"{Path(message.filename).name}:{message.lineno}"
             yield failure("warning", (message.category.__name__, where), f"{message.message} at {where}")
     if outcome.processor > SLOW and not isinstance(outcome.error, Hung):
-        yield failure("slow", case.kinds, f"{outcome.processor:.2f} s of processor time")
+        yield failure("slow", ("long", *group), f"{outcome.processor:.2f} s of processor time")
     if case.time_limit is not None:
         over = min(outcome.wall, outcome.processor) - case.time_limit
         if over > 0.5:
-            yield failure("time limit", case.kinds, f"of {case.time_limit:g} s exceeded by {over:.2f} s")
+            yield failure("time limit", group, f"of {case.time_limit:g} s exceeded by {over:.2f} s")
 
 
 def claim_failures(judged: Judged, best: Judged) -> Iterator[Failure]:
@@ -391,12 +394,14 @@ def check_units(outcome: Outcome, rng: np.random.Generator) -> list[Failure]:
     """The law of units, by a power of 2 or by any number."""
     single = host(outcome.claims[0].x).dtype == np.float32
     if rng.random() < 0.6:
-        k = int(rng.integers(1, 19 if single else 37)) * (1 if rng.random() < 0.5 else -1)
+        # 0 is among them: the same call again has the same answer
+        reach = 18 if single else 36
+        k = int(rng.integers(-reach, reach + 1))
         return list(unit_failures(outcome, 2.0**k, exact=True))
     # over many steps, or below what rounding can prove, other roundings are other decisions
     if any(claim.iterations > 40 or claim.status == "STALLED" for claim in outcome.claims):
         return []
     if outcome.case.tol < (1e-4 if single else 1e-9):
         return []
-    reach = 6.0 if single else 12.0
-    return list(unit_failures(outcome, float(f"{10.0 ** rng.uniform(-reach, reach):.3g}"), exact=False))
+    decades = 6.0 if single else 12.0
+    return list(unit_failures(outcome, float(f"{10.0 ** rng.uniform(-decades, decades):.3g}"), exact=False))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -50,16 +50,7 @@ class Sized(NamedTuple):
         return float(UNITS * unit * self.size + (UNITS * unit) ** 2 * self.bend)
 
 
-class Formula(Protocol):
-    """A part of F."""
-
-    def at(self, x: Array) -> Sized:
-        """The value at a point in extended precision."""
-
-    def expression(self, x: Any) -> Any:
-        """The same for CVXPY."""
-
-
+# Every formula has `at`, its value at a point in extended precision, and `expression`, the same for CVXPY.
 # Losses h(Kx) ---------------------------------------------------------------------------------------------------------
 
 
@@ -80,7 +71,7 @@ def squared_hinge(margin: Array) -> tuple[Array, Array]:
     return short**2, -2 * short
 
 
-STEEPEST = {squares: 1.0, logistic: 0.25, squared_hinge: 2.0}
+STEEPEST: dict[Callable[[Array], tuple[Array, Array]], float] = {squares: 1.0, logistic: 0.25, squared_hinge: 2.0}
 """The largest second derivatives."""
 
 
@@ -205,7 +196,7 @@ class LaplacianForm:
     def expression(self, x: Any) -> Any:
         def root(L: Array) -> Array:
             values, vectors = np.linalg.eigh(np.asarray(L, dtype=np.float64))
-            return (vectors * np.sqrt(np.maximum(values, 0.0))).T
+            return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)
 
         source, target = cp.sum_squares(root(self.Ls) @ x @ self.Xt), cp.sum_squares(root(self.Lt) @ x.T @ self.Xs)
         return self.source * source + self.target * target
@@ -229,20 +220,6 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class SquaredNorm:
-    """weight |x|_2^2."""
-
-    weight: float
-
-    def at(self, x: Array) -> Sized:
-        value = self.weight * (x * x).sum()
-        return Sized(value, value)
-
-    def expression(self, x: Any) -> Any:
-        return self.weight * cp.sum_squares(x)
-
-
-@dataclass(frozen=True)
 class NegativeEntropy:
     """weight sum x log x; a negative x has the value of 0."""
 
@@ -257,20 +234,6 @@ class NegativeEntropy:
         return -self.weight * cp.sum(cp.entr(x))
 
 
-@dataclass(frozen=True)
-class AbsoluteSum:
-    """weight |x|_1."""
-
-    weight: float
-
-    def at(self, x: Array) -> Sized:
-        value = self.weight * np.abs(x).sum()
-        return Sized(value, value)
-
-    def expression(self, x: Any) -> Any:
-        return self.weight * cp.sum(cp.abs(x))
-
-
 def nuclear_norm(x: Array) -> Any:
     """max <Q, x> over orthogonal Q: the Q of float64, made orthogonal in extended precision, errs by its square."""
     size = float(np.abs(x).max())
@@ -282,18 +245,28 @@ def nuclear_norm(x: Array) -> Any:
     return (Q * x).sum()
 
 
-@dataclass(frozen=True)
-class SingularSum:
-    """weight * sum of singular values."""
+NORMS: dict[str, tuple[Callable[[Array], Any], Callable[[Any], Any]]] = {
+    "squared": (lambda x: (x * x).sum(), lambda x: cp.sum_squares(x)),
+    "l1": (lambda x: np.abs(x).sum(), lambda x: cp.sum(cp.abs(x))),
+    "l2": (lambda x: np.sqrt((x * x).sum()), lambda x: cp.norm(cp.vec(x, order="C"))),
+    "nuclear": (nuclear_norm, lambda x: cp.normNuc(x)),
+}
+"""In extended precision, and for CVXPY."""
 
+
+@dataclass(frozen=True)
+class Norm:
+    """weight |x| for one of `NORMS`."""
+
+    norm: str
     weight: float
 
     def at(self, x: Array) -> Sized:
-        value = self.weight * nuclear_norm(x)
+        value = self.weight * NORMS[self.norm][0](x)
         return Sized(value, value)
 
     def expression(self, x: Any) -> Any:
-        return self.weight * cp.normNuc(x)
+        return self.weight * NORMS[self.norm][1](x)
 
 
 @dataclass(frozen=True)
@@ -313,31 +286,8 @@ class Total:
 
 
 # Sets -----------------------------------------------------------------------------------------------------------------
-
-
-class Region(Protocol):
-    """A set."""
-
-    @property
-    def scale(self) -> float:
-        """The size against which a violation is judged."""
-
-    def violation(self, x: Array) -> float:
-        """How far x is outside."""
-
-    def feasible(self, x: Array) -> Array:
-        """A point of the set near x, exact to extended precision."""
-
-    def constraints(self, x: Any) -> list[Any]:
-        """The same for CVXPY."""
-
-
-def _norm_1(x: Array) -> Any:
-    return np.abs(x).sum()
-
-
-def _norm_2(x: Array) -> Any:
-    return np.sqrt((x * x).sum())
+# Each has a `scale` against which its `violation` is judged, makes points `feasible` to extended precision, and has
+# `constraints` for CVXPY.
 
 
 @dataclass(frozen=True)
@@ -353,7 +303,7 @@ class NormBall:
         return self.radius + abs(self.center)
 
     def _length(self, x: Array) -> Any:
-        return {"l1": _norm_1, "l2": _norm_2, "nuclear": nuclear_norm}[self.norm](x)
+        return NORMS[self.norm][0](x)
 
     def violation(self, x: Array) -> float:
         return max(0.0, float(self._length(x - Wide(self.center)) - self.radius))
@@ -365,10 +315,7 @@ class NormBall:
         return inside + Wide(self.center)
 
     def constraints(self, x: Any) -> list[Any]:
-        x = x - self.center
-        if self.norm == "nuclear":
-            return [cp.normNuc(x) <= self.radius]
-        return [(cp.sum(cp.abs(x)) if self.norm == "l1" else cp.norm(cp.vec(x, order="C"))) <= self.radius]
+        return [NORMS[self.norm][1](x - self.center) <= self.radius]
 
 
 @dataclass(frozen=True)

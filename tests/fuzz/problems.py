@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ import scipy.sparse
 
 from tests.fuzz import judges
 from tests.fuzz.judges import Array, Total
+
+HAS_TORCH = find_spec("torch") is not None
 
 # What a problem is ----------------------------------------------------------------------------------------------------
 
@@ -182,8 +185,8 @@ class Draft:
     values: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rng: np.random.Generator, *, torch: bool = True) -> Draft:
-        return cls(rng, single=rng.random() < 0.3, torch=torch and rng.random() < 0.15)
+    def of(cls, rng: np.random.Generator) -> Draft:
+        return cls(rng, single=rng.random() < 0.3, torch=rng.random() < 0.15 and HAS_TORCH)
 
     @property
     def dtype(self) -> Any:
@@ -404,9 +407,9 @@ def box(draft: Draft, shape: tuple[int, ...], *, nonnegative: bool = False) -> G
     lower = draft.rng.uniform(0.0, 1.0, shape) if nonnegative else draft.rng.standard_normal(shape)
     upper = lower + draft.rng.uniform(0.0, 2.0, shape) * (draft.rng.random(shape) < 0.9)
     lower, upper = (a.astype(draft.dtype) for a in (lower, upper))
-    (low_name, low), (high_name, high) = draft.keep("lower", lower), draft.keep("upper", np.maximum(lower, upper))
-    solid = bool((low <= 0).all() and (high >= 0).all())
-    return Ground("Box", f"cg.sets.Box({low_name}, {high_name})", judges.Interval(low, high), True, abilities, solid)
+    (first, lower), (second, upper) = draft.keep("lower", lower), draft.keep("upper", np.maximum(lower, upper))
+    solid = bool((lower <= 0).all() and (upper >= 0).all())
+    return Ground("Box", f"cg.sets.Box({first}, {second})", judges.Interval(lower, upper), True, abilities, solid)
 
 
 def own_box(draft: Draft) -> Ground:
@@ -442,12 +445,8 @@ def weighted(kind: str, weight: float, on: Ground) -> Weighted:
     """g of a kind on a set."""
     if kind == "Zero":
         return Weighted(kind, lambda _c: f"cg.simple.Zero(on={on.source})", judges.Nothing(), 0.0)
-    formula = {
-        "Ridge": judges.SquaredNorm,
-        "Entropy": judges.NegativeEntropy,
-        "L1Norm": judges.AbsoluteSum,
-        "NuclearNorm": judges.SingularSum,
-    }[kind](weight)
+    norms = {"Ridge": "squared", "L1Norm": "l1", "NuclearNorm": "nuclear"}
+    formula = judges.NegativeEntropy(weight) if kind == "Entropy" else judges.Norm(norms[kind], weight)
     gradient = kind in ("Ridge", "Entropy")
     return Weighted(kind, lambda c: f"cg.simple.{kind}({c * weight!r}, on={on.source})", formula, weight, gradient)
 
@@ -465,7 +464,7 @@ def vector_g(draft: Draft, n: int, weight: float) -> tuple[Weighted, Ground]:
         def source(c: float) -> str:
             return f"own_ridge({c * weight!r}, {radius!r}, {on.source}, {gradient})"
 
-        return Weighted(kind, source, judges.SquaredNorm(weight), weight, gradient), on
+        return Weighted(kind, source, judges.Norm("squared", weight), weight, gradient), on
     if kind == "Entropy":
         on = simplex(draft, n) if draft.chance(0.6) else box(draft, (n,), nonnegative=True)
         return weighted(kind, weight, on), on

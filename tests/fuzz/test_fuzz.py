@@ -29,7 +29,7 @@ def test_problems_of_the_campaign(first: int) -> None:
 def lasso() -> Target:
     """min 1/2 (2 x - 2)^2 + 1/2 (y - 2)^2 + 1/2 |(x, y)|^2 over |x| + |y| <= 1, as in the docstring of minimize."""
     A, y = np.diag([2.0, 1.0]), np.array([2.0, 2.0])
-    parts = (judges.Loss(judges.squares, A, y, np.ones(2)), judges.SquaredNorm(0.5))
+    parts = (judges.Loss(judges.squares, A, y, np.ones(2)), judges.Norm("squared", 0.5))
 
     def source(c: float) -> str:
         return f"f = {c!r} * cg.smooth.LeastSquares(A, y)\ng = cg.simple.Ridge({0.5 * c!r}, on=cg.sets.L1Ball(1.0))\n"
