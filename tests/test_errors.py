@@ -509,8 +509,11 @@ def test_what_a_function_of_ones_own_returns(call: Callable[[Any], Any], error: 
 
 
 def turning(k: int, *, value: float | None = None, slope: float | None = None) -> Callable[[Any], Any]:
-    """A quadratic that spoils its value or gradient from the call for iteration k on (open loop: a call each)."""
-    calls = iter(range(10**9))
+    """A quadratic that spoils its value or gradient from the call for iteration k on (open loop: a call each).
+
+    The first call of all is for the null point, which gaps are measured by.
+    """
+    calls = iter(range(-1, 10**9))
 
     def call(x: Any) -> tuple[float, Any]:
         good, gradient = quadratic(x)

@@ -352,6 +352,20 @@ def squared_rows(K: Matrix) -> Array:
     return namespace(K).vecdot(double(K), double(K))
 
 
+def norms_of_columns(K: Matrix) -> Array:
+    """The norms of the columns, in float64; sizes whose squares overflow are no obstacle."""
+    largest = max(float(K.max()), -float(K.min())) or 1.0
+    if scipy.sparse.issparse(K):
+        scaled = K.astype(np.float64) / largest
+        return largest * np.sqrt(np.asarray(scaled.power(2).sum(axis=0), dtype=np.float64).reshape(-1))
+    if type(K) is np.ndarray:
+        if 1e-100 < largest < 1e100:
+            return np.sqrt(np.einsum("ij,ij->j", K, K, dtype=np.float64))
+        return largest * np.linalg.norm(double(K) / largest, axis=0)
+    xp = namespace(K)
+    return largest * xp.linalg.vector_norm(double(K) / largest, axis=0)
+
+
 def solve_triangular(factor: Array, b: Array) -> Array:
     """The solution of a lower triangular system for one right-hand side."""
     if type(factor) is np.ndarray:

@@ -1,4 +1,17 @@
-"""The proof in every answer: F* lies between `lower_bound` and `value`."""
+"""The proof in every answer: F* lies between `lower_bound` and `value`.
+
+Two questions about numbers are settled here and nowhere else.
+
+*What is a gap measured against?* Against the scale of F, which follows the units of the problem: the larger of
+|f| + |g| at the answer and |f| + |g| at the null point. The null point is the point of the set nearest to the origin,
+or the set's own start where it has no projection; where f and g both vanish there, the start of the run. So multiplying
+f and g by a constant changes no decision; where f and g cancel, as a cost and an entropy do, the scale does not; and
+where F* is 0, as in interpolation, or the run starts near the solution, the gap is measured against what the null model
+loses. For least squares that is the convention of lasso solvers, gap <= tol |y|^2/2.
+
+*What may rounding have done to a bound?* A few units of the terms of the bound, taken before they cancel. That much is
+given away, so that the inequality survives floating-point arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +23,16 @@ from condgrad._arrays import Array
 from condgrad.errors import ContradictionError, NotFiniteError
 
 ROUNDING_UNITS = 4.0
+"""How many rounding units of its uncancelled terms a computed sum may be off."""
+CONTRADICTION = 1e4
+"""How many times its rounding a bound must exceed a value of F before rounding is no explanation."""
 
 
 def tangent_bound(offset: float, oracle_bound: float, noise: float) -> float:
     """Lemma 2 of the paper: F* >= f(x) - <c, x> + min_s [<c, s> + g(s)], c = grad f(x).
 
-    The minimum may be replaced by any lower bound on it, which is what keeps the inequality true under
-    inexact oracles. What rounding may have added is given away, so that it survives floating-point arithmetic.
+    The minimum may be replaced by any lower bound on it, which is what keeps the inequality true under inexact oracles.
+    What rounding may have added is given away.
     """
     return offset + oracle_bound - noise
 
@@ -26,31 +42,63 @@ def rounding_noise(unit: float, *terms: float) -> float:
     return ROUNDING_UNITS * unit * sum(map(abs, terms))
 
 
+class Terms(NamedTuple):
+    """f(x) and g(x), whose sum is F(x)."""
+
+    f: float
+    g: float
+
+    @property
+    def value(self) -> float:
+        """F(x)."""
+        return self.f + self.g
+
+    @property
+    def size(self) -> float:
+        """|f(x)| + |g(x)|: the size of F before its terms cancel."""
+        return abs(self.f) + abs(self.g)
+
+
 class Candidate(NamedTuple):
-    """A feasible point and F there."""
+    """A feasible point with f and g there."""
 
     point: Array
-    value: float
+    terms: Terms
+
+
+class Effort(NamedTuple):
+    """What a run has spent so far, counted alike for all methods."""
+
+    evaluations: int
+    """Points at which f was computed afresh, not from its values at other points."""
+    oracle_calls: int
+    """Partially linearised problems solved; for Newton's method the evaluations of its dual function, one each."""
+    inner_iterations: int
+    """Steps inside oracles, and inside the equations or models of the method itself."""
 
 
 class Iterate(NamedTuple):
     """What a method shows of an iteration."""
 
     x: Array
-    value: float
-    """F(x)."""
+    terms: Terms
+    """f and g at x."""
     lower_bound: float
-    """A lower bound on F* proved at x."""
+    """A lower bound on F* proved at x; -inf where the method had no time left to prove one."""
     gradient: Array
     """grad f(x), or None from a method that has none."""
     step: float
     """How far the last step went to reach x."""
-    oracle_calls: int
-    inner_iterations: int
+    effort: Effort
     noise: float
     """What rounding may have done to the bound; given away there already."""
     candidate: Candidate | None = None
     """The oracle's point, where its value comes for free: the gap there is a Bregman divergence of f."""
+
+    @property
+    def value(self) -> float:
+        """F(x)."""
+        return self.terms.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +106,20 @@ class Certificate:
     """The best point and the best lower bound seen so far, and who proved each."""
 
     x: Array = None
-    value: float = math.inf
+    terms: Terms = Terms(math.inf, 0.0)
+    """f and g at x."""
     lower_bound: float = -math.inf
+    null_size: float = 0.0
+    """|f| + |g| at the null point."""
+    noise: float = 0.0
+    """What rounding may have done to the value and the bound, at most."""
     value_from: str = "nothing yet"
     bound_from: str = "nothing yet"
+
+    @property
+    def value(self) -> float:
+        """F(x)."""
+        return self.terms.value
 
     @property
     def gap(self) -> float:
@@ -69,8 +127,16 @@ class Certificate:
         return self.value - self.lower_bound
 
     @property
+    def scale(self) -> float:
+        """What the gap is measured against: |f| + |g| at x or at the null point, whichever is larger."""
+        return max(self.terms.size, self.null_size)
+
+    @property
     def relative_gap(self) -> float:
-        return self.gap / max(1.0, abs(self.value))
+        """gap / scale; 0 where both are 0."""
+        if self.scale == 0.0:
+            return 0.0 if self.gap <= 0.0 else math.inf
+        return self.gap / self.scale
 
     def updated(self, iterate: Iterate, k: int) -> Certificate:
         """The certificate after iteration k."""
@@ -79,24 +145,38 @@ class Certificate:
             raise NotFiniteError(f"F turned {iterate.value}")
         if math.isnan(iterate.lower_bound) or iterate.lower_bound == math.inf:
             raise NotFiniteError(f"the lower bound turned {iterate.lower_bound}")
-        if candidate is not None and not math.isfinite(candidate.value):
-            raise NotFiniteError(f"F turned {candidate.value} at the oracle's point")
-        x, value, value_from = self.x, self.value, self.value_from
-        if iterate.value < value:
-            x, value, value_from = iterate.x, iterate.value, f"iterate {k}"
-        if candidate is not None and candidate.value < value:
-            x, value, value_from = candidate.point, candidate.value, f"oracle point {k}"
+        if candidate is not None and not math.isfinite(candidate.terms.value):
+            raise NotFiniteError(f"F turned {candidate.terms.value} at the oracle's point")
+        x, terms, value_from = self.x, self.terms, self.value_from
+        if iterate.value < terms.value:
+            x, terms, value_from = iterate.x, iterate.terms, f"iterate {k}"
+        if candidate is not None and candidate.terms.value < terms.value:
+            x, terms, value_from = candidate.point, candidate.terms, f"oracle point {k}"
         lower, bound_from = self.lower_bound, self.bound_from
         if iterate.lower_bound > lower:
             lower, bound_from = iterate.lower_bound, f"iterate {k}"
-        if lower - value > 1e4 * iterate.noise:
-            raise ContradictionError(
-                f"at iteration {k} the lower bound {lower:.12g} exceeds a value of F, {value:.12g}: "
-                "the oracle's bound or the gradient of f is wrong, or f is not convex"
-            )
-        # two numbers that agree to rounding may cross; the bound gives way
-        return Certificate(x, value, min(lower, value), value_from, bound_from)
+        # the bound and the value may come from different iterations: each brings its own rounding
+        noise = max(self.noise, iterate.noise)
+        best = Certificate(x, terms, lower, self.null_size, noise, value_from, bound_from)
+        return best.consistent(f"at iteration {k} ")
 
-    def revalued(self, value: float) -> Certificate:
-        """The same proof with F(x) computed afresh."""
-        return replace(self, value=value, lower_bound=min(self.lower_bound, value))
+    def revalued(self, terms: Terms) -> Certificate:
+        """The same proof with f and g at x computed afresh."""
+        return replace(self, terms=terms).consistent("at the answer ")
+
+    def consistent(self, where: str) -> Certificate:
+        """This certificate, its bound lowered where it exceeds the value by what rounding explains.
+
+        A bound above a value is wrong by that excess at least. So it gives way to the other side of the value by the
+        same amount, and a gap of 0 is never claimed where rounding is known to have been larger.
+        """
+        excess = self.lower_bound - self.value
+        if not excess > 0.0:
+            return self
+        if excess > CONTRADICTION * self.noise:
+            times = "" if self.noise == 0.0 else f", {excess / self.noise:.0e} times what rounding explains"
+            raise ContradictionError(
+                f"{where}the lower bound {self.lower_bound:.12g} exceeds a value of F, {self.value:.12g}, by "
+                f"{excess:.3g}{times}: the oracle's bound or the gradient of f is wrong, or f is not convex"
+            )
+        return replace(self, lower_bound=self.value - excess - self.noise)

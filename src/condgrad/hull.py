@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from condgrad import deadline
 from condgrad._arrays import Vector
 from condgrad.restriction import Local, Restriction
 
@@ -17,13 +18,16 @@ def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: fl
     Newton's method from the middle of the hull, for at its corners the curvature of an entropy is infinite; SLSQP where
     no curvature is known. Stops once the model promises less than `tolerance` of what it promised first.
     """
+    if deadline.passed():
+        return None
     a = np.full(size, 0.5 / size)
     here = F.local(a)
     if here.curvature is None or here.slope is None:
-        a = _by_values(F, a)
-        return a if F.value(a) < start.value else None
+        return _by_values(F, here, start, a)
     first = 0.0
     for _ in range(50):
+        if deadline.passed():
+            break
         if not np.isfinite(here.curvature).all():
             return None
         direction = quadratic_argmin(here.slope, here.curvature, a) - a
@@ -34,6 +38,8 @@ def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: fl
         fraction = 1.0
         noise = 4.0 * np.finfo(float).eps * abs(here.value)
         while F.value(a + fraction * direction) > here.value - 1e-4 * fraction * promise + noise:
+            if deadline.passed():
+                return a if here.value < start.value else None
             fraction *= 0.5
         a = np.clip(a + fraction * direction, 0.0, None)
         a /= max(1.0, a.sum())
@@ -48,10 +54,12 @@ def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
     vanishes, free the one with the most negative multiplier.
     """
     k = len(a)
+    # in units of the curvature, or of the slope where there is none: the equations below have ones among them
+    unit = float(np.abs(curvature).max()) or float(np.abs(slope).max()) or 1.0
     H = np.zeros((k + 1, k + 1))
     # remembered points may coincide; a trace of ridge keeps their system regular
-    H[1:, 1:] = curvature + 1e-13 * (np.trace(curvature) or 1.0) * np.eye(k)
-    c = np.concatenate([[0.0], slope - H[1:, 1:] @ a])
+    H[1:, 1:] = curvature / unit + 1e-13 * (np.trace(curvature) / unit or 1.0) * np.eye(k)
+    c = np.concatenate([[0.0], slope / unit - H[1:, 1:] @ a])
     w = np.concatenate([[max(0.0, 1.0 - a.sum())], a])
     free = w > 0.0
     for _ in range(10 * (k + 2)):
@@ -85,19 +93,30 @@ def _on_face(H: Any, c: Vector, free: Any) -> tuple[Vector, float]:
     return w, float(solution[size])
 
 
-def _by_values(F: Restriction, a: Vector) -> Vector:
-    def both(t: Vector) -> Any:
-        here = F.local(t)
-        return here.value if here.slope is None else (here.value, here.slope)
+def _by_values(F: Restriction, here: Local, start: Local, a: Vector) -> Vector | None:
+    """By SLSQP, whose tolerances are absolute: it sees F in units of its variation. None if out of time."""
+    slopes = 0.0 if here.slope is None else float(np.abs(here.slope).max())
+    unit = max(abs(start.value - here.value), slopes) or 1.0
 
-    best = minimize(
-        both,
-        a,
-        jac=F.local(a).slope is not None,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(a),
-        constraints={"type": "ineq", "fun": lambda t: 1.0 - t.sum(), "jac": lambda t: -np.ones(len(t))},
-        options={"ftol": 1e-15, "maxiter": 100},
-    )
+    def both(t: Vector) -> Any:
+        deadline.check()
+        there = F.local(t)
+        value = (there.value - start.value) / unit
+        return value if there.slope is None else (value, there.slope / unit)
+
+    try:
+        best = minimize(
+            both,
+            a,
+            jac=here.slope is not None,
+            method="SLSQP",
+            bounds=[(0.0, 1.0)] * len(a),
+            constraints={"type": "ineq", "fun": lambda t: 1.0 - t.sum(), "jac": lambda t: -np.ones(len(t))},
+            options={"ftol": 1e-15, "maxiter": 100},
+        )
+        deadline.check()
+    except deadline.OutOfTime:
+        return None
     t = np.clip(best.x, 0.0, 1.0)
-    return t / max(1.0, t.sum())
+    t = t / max(1.0, t.sum())
+    return t if F.value(t) < start.value else None

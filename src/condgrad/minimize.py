@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack, suppress
 from typing import Any, Protocol
 
 from condgrad import _checks, deadline
-from condgrad._arrays import Array, Space, copied, precision
+from condgrad._arrays import Array, Space, copied, namespace, precision
 from condgrad._inputs import floating
-from condgrad.errors import MissingAbility
+from condgrad.certificate import Terms
+from condgrad.errors import MissingAbility, NotFiniteError
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, FaceNewton, Newton
+from condgrad.methods.in_turn import InTurn
 from condgrad.methods.newton import dual_model
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.progress import ProgressLine
 from condgrad.result import Result
+from condgrad.simple.oracle import Unknown
 from condgrad.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.stopping import RelativeGap, StopRule
 
@@ -41,15 +45,21 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
 
 
 def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Newton where it is at hand and affordable, else CGS with some memory."""
+    """Newton where it is at hand and affordable, else SPG where g has a gradient and the set projects, else CGS.
+
+    Where one of them has no step left, the next goes on from its best point.
+    """
     if memory or step != Exact():
         return CGS(f, g, step, memory)
+    methods: list[Method] = []
     model = dual_model(f, g)
     if model is not None and model.affordable:
-        return Newton(f, g, model)
-    with suppress(MissingAbility):
-        return FaceNewton.of(f, g)
-    return CGS(f, g, step, memory=3)
+        methods.append(Newton(f, g, model))
+    for method in (FaceNewton.of, SPG):
+        with suppress(MissingAbility):
+            methods.append(method(f, g))
+    methods.append(CGS(f, g, step, memory=3))
+    return InTurn(methods)
 
 
 def spg(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
@@ -107,11 +117,15 @@ def minimize(
         certificate: for h(Kx) (`LeastSquares`, `Logistic`, `SquaredHinge`) with `Ridge` or `Zero` on `L1Ball`,
         `Simplex` or `Box`, and for linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian`
         or one `GroupLasso`. "auto" takes "newton" wherever it is at hand, but for class groups whose entropy is
-        large or whose sources are more than 3000, and "cgs" with a memory of 3 for everything else.
+        large or whose sources are more than 3000 and for Laplacians of points in many dimensions; else "spg" where it
+        can; else "cgs" with a memory of 3. Where one has no step left, the next goes on from its best point; `method`
+        of the result says what ran.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.steps`.
     tol : float
-        Stop when the certified gap is within `tol * max(1, |value|)`.
+        Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the answer or at the point
+        of the set nearest to the origin, whichever is larger: multiplying f and g by a constant changes nothing. See
+        `condgrad.certificate`.
     max_iter, time_limit : int, float
         Limits on iterations and seconds.
     memory : int
@@ -158,12 +172,13 @@ def minimize(
         if progress:
             callback = _both(stack.enter_context(ProgressLine()), callback)
         stack.enter_context(deadline.within(time_limit))
+        start = start_point(f, g.on, x0)
         return run(
             METHODS[method](f, g, rule, memory),
-            start_point(f, g.on, x0),
+            start,
+            null_size=null_size(f, g, start),
             stop=RelativeGap(tol) if stop is None else stop,
             max_iter=max_iter,
-            time_limit=time_limit,
             callback=callback,
         )
 
@@ -193,6 +208,23 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
     if not on.contains(x, tolerance):
         raise ValueError(f"x0 must lie in {on!r}; it is outside by {on.violation(x):.3g}")
     return x
+
+
+def null_size(f: Smooth, g: Simple, start: Array) -> float:
+    """|f| + |g| at the set's null point; 0, which stands for that at the start, where the null point is the start.
+
+    A set or an f that does not know its null point, or is not finite there, leaves the start too.
+    """
+    if isinstance(g.on, Unknown):
+        return 0.0
+    null = g.on.null_point(Space.of(start))
+    if bool(namespace(null).all(null == start)):
+        return 0.0
+    try:
+        size = Terms(f.at(null).value, g.value(null)).size
+    except NotFiniteError:
+        return 0.0
+    return size if math.isfinite(size) else 0.0
 
 
 def _both(show: ProgressLine, callback: Callback | None) -> Callback:

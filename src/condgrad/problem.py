@@ -9,6 +9,7 @@ Writing your own f, g or P means writing one of these; `smooth.Function` and `si
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, Vector, namespace
+from condgrad._arrays import Array, Space, Vector, dot, namespace
 from condgrad.errors import MissingAbility
 from condgrad.restriction import Restriction, combined
 
@@ -32,6 +33,13 @@ class Answer(NamedTuple):
     inner_iterations: int = 0
     warm: Any = None
     """What the next call may start from."""
+    magnitude: float = 0.0
+    """The size of the bound's own terms before they cancel, beyond those of <c, point>; what rounding may spoil."""
+
+
+def linear_answer(answer: Any, c: Array) -> Answer:
+    """What a set's `linear_argmin` returned; a point alone is taken to be exact."""
+    return answer if isinstance(answer, Answer) else Answer(answer, dot(c, answer), value=0.0)
 
 
 class Face(NamedTuple):
@@ -72,7 +80,10 @@ class Evaluation(Protocol):
         """f(x) - <grad f(x), x>, the height of the tangent plane at the origin."""
 
     def magnitude(self, other: Any) -> float:
-        """The size of the terms of <grad f(x), y> before they cancel, for y the point of `other`."""
+        """The size of the terms of <grad f(x), y> before they cancel, for y the point of `other`.
+
+        It covers those of f(x) as well, for `other` at x itself: a rounding unit in them is one of f(x).
+        """
 
     def along(self, others: Sequence[Any], directions: Array) -> Restriction:
         """f restricted to x + sum_i a_i directions[i], directions[i] leading to others[i]."""
@@ -225,6 +236,8 @@ class Set(ABC):
     """The size of the set, against which a violation is judged."""
     largest_entry: float | None = None
     """A bound on every entry of every point, if known."""
+    smallest_entry: float = -math.inf
+    """A number that no entry of any point is below, if known."""
     nonnegative: bool = False
     """Whether all its points are."""
     solid: bool = False
@@ -235,6 +248,10 @@ class Set(ABC):
     @abstractmethod
     def start(self, space: Space) -> Array:
         """A point of the set, in its relative interior where there is one."""
+
+    def null_point(self, space: Space) -> Array:
+        """The point nearest to the origin, or the start where there is no projection: what gaps are measured by."""
+        return self.project(space.full(0.0)) if "project" in self.abilities else self.start(space)
 
     @abstractmethod
     def violation(self, x: Array) -> float:
@@ -300,6 +317,10 @@ class Simple(ABC):
     @abstractmethod
     def value(self, x: Array) -> float:
         """g(x)."""
+
+    def magnitude(self, x: Array, value: float) -> float:
+        """The size of the terms of g(x) = value before they cancel, and of what rounding in x does to them."""
+        return abs(value)
 
     @abstractmethod
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:

@@ -45,7 +45,7 @@ class Quadratic:
         return Local(float(self.constant + a @ (self.slope + 0.5 * bent)), self.slope + bent, self.curvature)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sampled:
     """A restriction known by calls alone, whose curvature nobody knows."""
 
@@ -54,11 +54,14 @@ class Sampled:
     """Value and gradient; None for a gradient that nobody knows."""
     x: Array
     directions: Array
+    calls: int = 0
 
     def value(self, a: Vector) -> float:
+        self.calls += 1
         return self.value_at(self.x + combine(a, self.directions))
 
     def local(self, a: Vector) -> Local:
+        self.calls += 1
         value, gradient = self.both_at(self.x + combine(a, self.directions))
         slope = None if gradient is None else np.array([dot(gradient, d) for d in self.directions])
         return Local(value, slope, None)
@@ -86,6 +89,13 @@ class Weighted:
         if any(part is None for part in parts):
             return None
         return sum(w * part for w, part in zip(self.weights, parts, strict=True))
+
+
+def calls_made(restriction: Restriction) -> int:
+    """How often a restriction had to compute its function afresh; 0 for one that is known in closed form."""
+    if isinstance(restriction, Weighted):
+        return max(map(calls_made, restriction.terms), default=0)
+    return restriction.calls if isinstance(restriction, Sampled) else 0
 
 
 def combined(weights: Sequence[float], terms: Sequence[Restriction]) -> Restriction:

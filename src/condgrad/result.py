@@ -33,8 +33,8 @@ class Trace:
     """The run by column: `trace["gap"]` is a NumPy array with an entry for each iteration.
 
     `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so far, and `gap`
-    is `value - lower_bound`. `oracle_calls` and `inner_iterations` count from the start. `measure` is what the
-    stopping rule compares with its tolerance.
+    is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and `inner_iterations` count from the start, alike
+    for all methods. `measure` is what the stopping rule compares with its tolerance.
     """
 
     columns = (
@@ -45,6 +45,7 @@ class Trace:
         "lower_bound",
         "gap",
         "step",
+        "evaluations",
         "oracle_calls",
         "inner_iterations",
         "measure",
@@ -60,7 +61,7 @@ class Trace:
         if column not in self.columns:
             raise KeyError(f"no column {column!r}; there are {', '.join(self.columns)}")
         index = self.columns.index(column)
-        kind = np.int64 if column in ("iteration", "oracle_calls", "inner_iterations") else np.float64
+        kind = np.int64 if column in ("iteration", "evaluations", "oracle_calls", "inner_iterations") else np.float64
         return np.array([row[index] for row in self._rows], dtype=kind)
 
     def __repr__(self) -> str:
@@ -108,6 +109,8 @@ class Result:
     iterations: int
     seconds: float
     trace: Trace
+    method: str
+    """The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after the other."""
 
     @property
     def value(self) -> float:
@@ -125,18 +128,28 @@ class Result:
         return self.certificate.gap
 
     @property
+    def scale(self) -> float:
+        """What the gap is measured against: |f| + |g| at x or at the null point, whichever is larger."""
+        return self.certificate.scale
+
+    @property
+    def relative_gap(self) -> float:
+        """gap / scale."""
+        return self.certificate.relative_gap
+
+    @property
     def success(self) -> bool:
         """Whether a stopping rule was met."""
         return self.status is Status.CONVERGED
 
     def __str__(self) -> str:
-        proof = self.certificate
+        proof, plural = self.certificate, "" if self.iterations == 1 else "s"
         return (
             f"{self.status}: {self.message}\n"
             f"  value        {proof.value:.12g}   ({proof.value_from})\n"
             f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two\n"
-            f"  gap          {proof.gap:.3g}, relative {proof.relative_gap:.3g}\n"
-            f"  {self.iterations} iteration{'' if self.iterations == 1 else 's'} in {self.seconds:.3g} s"
+            f"  gap          {proof.gap:.3g}, which is {proof.relative_gap:.3g} of the scale of F, {proof.scale:.3g}\n"
+            f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s"
         )
 
     def __repr__(self) -> str:

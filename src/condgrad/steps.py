@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -9,12 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from condgrad import _checks
+from condgrad import _checks, deadline
 from condgrad._arrays import Array, Vector, gram, precision
+from condgrad.certificate import ROUNDING_UNITS
 from condgrad.errors import MissingAbility
 from condgrad.hull import minimize_over_hull
 from condgrad.problem import Simple, Smooth
-from condgrad.restriction import Local, Quadratic, Restriction, combined
+from condgrad.restriction import Local, Quadratic, Restriction, calls_made, combined
 
 
 @dataclass
@@ -37,11 +39,19 @@ class Move:
     """<grad f(x), x - s> + g(x) - g(s)."""
 
     @cached_property
+    def smooth_restriction(self) -> Restriction:
+        """f along the directions."""
+        return self.here.along(self.others, self.directions)
+
+    @cached_property
     def restriction(self) -> Restriction:
         """F along the directions."""
-        return combined(
-            (1.0, 1.0), (self.here.along(self.others, self.directions), self.g.along(self.x, self.directions))
-        )
+        return combined((1.0, 1.0), (self.smooth_restriction, self.g.along(self.x, self.directions)))
+
+    @property
+    def evaluations(self) -> int:
+        """How many times f was computed afresh along the directions."""
+        return calls_made(self.smooth_restriction) if "smooth_restriction" in self.__dict__ else 0
 
     @property
     def squared_length(self) -> float:
@@ -98,12 +108,14 @@ class Armijo:
         if move.model_gap <= 0.0:
             return np.zeros(1)
         # Differences below the rounding of F are not evidence against a step, which also ends the search.
-        target = move.value + 4.0 * precision(move.x) * abs(move.value)
-        while move.restriction.value(a) > target - self.fraction * a[0] * move.model_gap:
+        target = move.value + ROUNDING_UNITS * precision(move.x) * abs(move.value)
+        while not deadline.passed():
+            if move.restriction.value(a) <= target - self.fraction * a[0] * move.model_gap:
+                return a
             a = a * self.shrink
             if a[0] == 0.0:
                 break
-        return a
+        return np.zeros(1)
 
 
 @dataclass(frozen=True)
@@ -159,12 +171,17 @@ def _closed_form(line: Quadratic) -> float:
 
 
 def _by_values(line: Restriction) -> float:
-    """The minimiser on [0, 1] of a convex function known by its values alone."""
-    best = minimize_scalar(
-        lambda t: line.value(np.array([t])), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10}
-    )
-    ends = [0.0, float(best.x), 1.0]
-    return min(ends, key=lambda t: line.value(np.array([t])))
+    """The minimiser on [0, 1] of a convex function known by its values alone; 0 if out of time."""
+
+    def value(t: float) -> float:
+        deadline.check()
+        return line.value(np.array([t]))
+
+    try:
+        best = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
+        return min((0.0, float(best.x), 1.0), key=value)
+    except deadline.OutOfTime:
+        return 0.0
 
 
 def _by_slopes(line: Restriction, start: Local, tolerance: float) -> float:
@@ -173,11 +190,15 @@ def _by_slopes(line: Restriction, start: Local, tolerance: float) -> float:
     if first >= 0.0:
         return 0.0
     t, here, low, slope_low, high, slope_high = 0.0, start, 0.0, first, 1.0, np.inf
+    ceiling = start.value + ROUNDING_UNITS * sys.float_info.epsilon * abs(start.value)
     for _ in range(100):
+        if deadline.passed():
+            break
         t = _next_trial(t, slope, here, low, slope_low, high, slope_high)
         here = line.local(np.array([t]))
         slope = float(here.slope[0])  # type: ignore[index]
-        if abs(slope) <= -tolerance * first or (t == 1.0 and slope <= 0.0):
+        # a slope that is flat beside the first may still lie far up the other side, where f is bent sharply near 0
+        if (abs(slope) <= -tolerance * first and here.value <= ceiling) or (t == 1.0 and slope <= 0.0):
             return t
         if slope > 0.0:
             high, slope_high = t, slope

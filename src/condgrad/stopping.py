@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -29,17 +30,16 @@ class StopRule(Protocol):
 
 @dataclass(frozen=True)
 class RelativeGap:
-    """gap / max(scale, |value|) <= tolerance, by the best value and the best bound so far."""
+    """gap / scale <= tolerance, by the best value and the best bound so far; `certificate` says what the scale is."""
 
     tolerance: float
-    scale: float = 1.0
-    name = "relative gap"
+    name = "gap / scale of F"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tolerance", _checks.number("tol", self.tolerance, at_least=0.0))
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
-        return certificate.gap / max(self.scale, abs(certificate.value))
+        return certificate.relative_gap
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
         return certificate
@@ -60,6 +60,8 @@ class FixedPoint:
         object.__setattr__(self, "tolerance", _checks.number("tolerance", self.tolerance, at_least=0.0))
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+        if iterate.gradient is None and iterate.lower_bound == -math.inf:
+            return math.inf  # there was no time left for a gradient
         if iterate.gradient is None:
             raise MissingAbility("stopping.FixedPoint needs a method that computes gradients of f, such as 'cgs'")
         x, xp = iterate.x, namespace(iterate.x)
@@ -67,4 +69,4 @@ class FixedPoint:
         return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
-        return replace(certificate, x=iterate.x, value=iterate.value, value_from=f"iterate {k}")
+        return replace(certificate, x=iterate.x, terms=iterate.terms, value_from=f"iterate {k}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
@@ -71,8 +71,7 @@ def test_only_changes_of_clear_curvature_are_kept(s: Array, y: Array) -> None:
     if change is None:
         assert s @ y <= 1e-13 * np.linalg.norm(s) * max(np.linalg.norm(y), np.linalg.norm(base + y))
     else:
-        assume(np.linalg.norm(s) > 0.0)
-        assert change.s @ change.y == pytest.approx(1.0)
+        assert change.s @ change.y > 0.0
 
 
 def test_inside_the_set_it_is_quasi_newton() -> None:
@@ -83,7 +82,7 @@ def test_inside_the_set_it_is_quasi_newton() -> None:
     A, y = np.diag(np.logspace(0, 1, n)) @ Q, rng.standard_normal(n)
     f, g = cg.smooth.LeastSquares(A, y), cg.simple.Ridge(0.05, on=cg.sets.L2Ball(50.0))
     best = np.linalg.solve(A.T @ A + 0.1 * np.eye(n), A.T @ y)
-    result = run(PQN(f, g, pairs=20), np.zeros(n), stop=FixedPoint(1e-8), max_iter=1000, time_limit=None, callback=None)
+    result = run(PQN(f, g, pairs=20), np.zeros(n), stop=FixedPoint(1e-8), max_iter=1000, null_size=0.0, callback=None)
     slow = cg.minimize(f, g, method="spg", stop=FixedPoint(1e-8))
     assert result.status is slow.status is cg.Status.CONVERGED
     np.testing.assert_allclose(result.x, best, atol=1e-7)
@@ -124,7 +123,7 @@ def test_the_names_of_minimize_are_this_rule() -> None:
     ):
         asked = cg.minimize(problem.f, problem.g, method="pqn", step=step, tol=1e-8)
         stop = RelativeGap(1e-8)
-        direct = run(method, np.zeros(12), stop=stop, max_iter=100, time_limit=None, callback=None)
+        direct = run(method, np.zeros(12), stop=stop, max_iter=100, null_size=0.0, callback=None)
         np.testing.assert_array_equal(asked.trace["value"], direct.trace["value"])
 
 

@@ -17,7 +17,6 @@ from condgrad.result import Status
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge
 from condgrad.smooth.composite import Composite
-from condgrad.stopping import RelativeGap
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
@@ -42,11 +41,9 @@ class Fit:
     status: Status
     message: str
     tol: float
-    """The relative gap that was asked for."""
-
-    @property
-    def relative_gap(self) -> float:
-        return self.gap / max(1.0, abs(self.value))
+    """The gap / scale that was asked for."""
+    relative_gap: float
+    """The gap / scale that was reached."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,7 @@ class Solver:
             result.status,
             result.message,
             tol,
+            result.relative_gap,
         )
 
     def path(self, f: Composite, *, radii: Sequence[float], ridge: float) -> list[Fit]:
@@ -96,8 +94,7 @@ class Solver:
         # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2
         bound = (f.K.shape[1] * here.value / checked_ridge(ridge)) ** 0.5
         ball = L1Ball(bound)
-        stop = RelativeGap(1e-3, scale=here.value)
-        return ball.norm(minimize(f, Ridge(ridge, on=ball), method=self.method, stop=stop, max_iter=1000).x) or 1.0
+        return ball.norm(minimize(f, Ridge(ridge, on=ball), method=self.method, tol=1e-3, max_iter=1000).x) or 1.0
 
 
 def checked_ridge(ridge: Any) -> float:

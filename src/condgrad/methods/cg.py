@@ -19,7 +19,7 @@ from condgrad.steps import StepRule
 
 def CG(f: Smooth, g: Simple, step: StepRule, memory: int = 0) -> CGS:
     """The conditional gradient for f + g."""
-    return CGS(f if isinstance(g, Zero) else f + Linearised(g), Zero(on=g.on), step, memory)
+    return CGS(f if isinstance(g, Zero) else f + Linearised(g), Zero(on=g.on), step, memory, name="cg")
 
 
 class Linearised(Smooth):

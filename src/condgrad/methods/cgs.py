@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from condgrad import deadline
 from condgrad._arrays import Array, differences, dot, mixed, precision
-from condgrad.certificate import Candidate, Iterate, rounding_noise, tangent_bound
+from condgrad.certificate import Candidate, Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
 from condgrad.steps import Move, StepRule, checked_fractions
 
@@ -23,31 +24,45 @@ class CGS:
     g: Simple
     step: StepRule
     memory: int = 0
+    name: str = "cgs"
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
-        here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
-        share, accuracy = 0.1, 0.1 * max(1.0, abs(here.value + g_here))
+        here, g_here, a, warm, evaluations, inner = f.at(x), g.value(x), 0.0, None, 1, 0
+        share, accuracy = 0.1, 0.1 * Terms(here.value, g_here).size
         remembered: deque[tuple[Array, Any]] = deque(maxlen=self.memory)
         for k in count():
-            c = here.gradient
+            c = None if deadline.passed() else here.gradient
+            if deadline.passed():
+                if k == 0:
+                    yield Iterate(x, Terms(here.value, g_here), -math.inf, c, a, Effort(1, 0, 0), 0.0)
+                return
             answer = g.argmin(c, warm=warm, accuracy=accuracy)  # line 3
             s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
             there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
             value = here.value + g_here
-            sizes = (here.value, here.magnitude(here), here.magnitude(there), g_there, answer.bound)
-            noise = rounding_noise(unit, *sizes)
+            noise = rounding_noise(
+                unit,
+                here.value,
+                here.magnitude(here),
+                here.magnitude(there),
+                g.magnitude(x, g_here),
+                g.magnitude(s, g_there),
+                answer.bound,
+                answer.magnitude,
+            )
             bound = tangent_bound(here.offset, answer.bound, noise)
+            known = f.mixes and not deadline.passed()  # whether f at s is worth its price
+            evaluations += known
             yield Iterate(
                 x,
-                value,
+                Terms(here.value, g_here),
                 bound,
                 gradient=c,
                 step=a,
-                oracle_calls=k + 1,
-                inner_iterations=inner,
+                effort=Effort(evaluations, k + 1, inner),
                 noise=noise,
-                candidate=Candidate(s, there.value + g_there) if f.mixes else None,
+                candidate=Candidate(s, Terms(there.value, g_there)) if known else None,
             )
             points, ends = [s, *(p for p, _ in remembered)], [there, *(e for _, e in remembered)]
             directions = differences(points, x)
@@ -55,16 +70,20 @@ class CGS:
             model_gap = g_here - g_there - slope
             move = Move(f, g, k, x, here, ends, directions, value, model_gap)
             fractions = checked_fractions(self.step(move), len(points))  # line 4
+            evaluations += move.evaluations
             a = float(fractions.sum())
-            # an oracle far more exact than f is flat between x and s would be effort without effect
+            # more accuracy of the oracle than f is curved between x and s would not shorten the way
             flatness = max(there.value - here.value - slope, 1e-3 * (value - bound)) if f.mixes else math.inf
             accuracy = share * min(value - bound, flatness)
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
-                if value - bound - model_gap <= 16.0 * unit * abs(value) or share < 1e-6:
+                if value - bound - model_gap <= 4.0 * noise or share < 1e-6:
                     return
                 share *= 0.1
                 continue
+            if deadline.passed():
+                return
             x = mixed(x, points, fractions)  # line 5
             here, g_here = here.moved(x, ends, fractions), g.value(x)
+            evaluations += not f.mixes
             remembered.append((s, there))
             del c, directions, move  # as large as x, each: not to be held while the oracle works

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import ClassVar
 
 from condgrad import deadline
 from condgrad._arrays import (
@@ -32,9 +33,10 @@ from condgrad._arrays import (
 )
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.face_system import bent_gram, least_by_gram, least_on_face, square_root_model
 from condgrad.methods.proximal_dual import DualState, ProximalDual
-from condgrad.methods.spg import Total, Witness, first_length, spectral_moves
+from condgrad.methods.spg import first_length, spectral_moves
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth import LeastSquares
@@ -67,6 +69,7 @@ class FaceNewton:
 
     f: Composite
     g: Ridge | Zero
+    name: ClassVar[str] = "newton"
 
     @classmethod
     def of(cls, f: Smooth, g: Simple) -> FaceNewton:
@@ -80,11 +83,12 @@ class FaceNewton:
         return cls(f, g)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        f, g, witness, n = self.f, self.g, Witness(self.f, self.g), x.shape[0]
+        f, g, tally, n = self.f, self.g, Tally(), x.shape[0]
+        certifier = Certifier(f, g, tally)
         sparse, space = g.on.solid and g.on.shape is None, Space.of(x)
-        point, inner, size, gap, fell, whole = Total(f, g, x), 0, SMALLEST_SET, math.inf, True, False
+        point, size, gap, fell, whole = ObjectivePoint(f, g, x, tally), SMALLEST_SET, math.inf, True, False
         while True:
-            iterate = witness.iterate(point, float(fell), inner_iterations=inner)
+            iterate = certifier.iterate(point, float(fell))
             yield iterate
             before, gap = gap, iterate.value - iterate.lower_bound
             if whole and not fell and gap > 0.5 * before:
@@ -96,12 +100,12 @@ class FaceNewton:
             chosen = None if whole else steepest_indices(point.gradient, point.x, size)
             part = WorkingSet(f, g, chosen, point)
             part.solve(SETTLED * gap)
-            inner, fell = inner + part.steps, part.value < point.value
+            fell = part.value < point.value
+            tally.inner_iterations += part.steps
             if part.moved:
                 x = part.embedded(space)
                 exact = x.dtype == part.x.dtype and g.on.contains(x, 1e-13)
-                here = CompositeEvaluation(f.K, f.h, part.u, near=part.profile.intercept) if exact else None
-                point = Total(f, g, x if exact else g.on.project(x), here)
+                point = ObjectivePoint(f, g, x if exact else g.on.project(x), tally)
             elif whole and not deadline.passed():
                 return
 
@@ -109,7 +113,7 @@ class FaceNewton:
 class WorkingSet:
     """The problem in some of the coordinates, the others being 0, and its best point so far."""
 
-    def __init__(self, f: Composite, g: Ridge | Zero, chosen: Array | None, point: Total) -> None:
+    def __init__(self, f: Composite, g: Ridge | Zero, chosen: Array | None, point: ObjectivePoint) -> None:
         self.h, self.g, self.chosen = f.h, g, chosen
         self.weight = g.weight if isinstance(g, Ridge) else 0.0
         self.K = f.K if chosen is None else selected_columns(f.by_column, chosen)
@@ -162,8 +166,9 @@ class WorkingSet:
 
     def _approach(self) -> None:
         """A few spectral projected gradients, cheaper than a climb where the curvature is the same everywhere."""
-        here = CompositeEvaluation(self.K, self.h, self.u, near=self.profile.intercept)
-        start = Total(Composite(self.K, self.h), self.g, self.x, here)
+        part = Composite(self.K, self.h)
+        here = CompositeEvaluation(part, self.x, self.u, near=self.profile.intercept)
+        start = ObjectivePoint(part, self.g, self.x, Tally(), here)
         length = first_length(start, self.g.on.scale)
         moves = spectral_moves(start, self.g.on.project, length, window=SPECTRAL_MOVES, armijo=Armijo())
         for move in islice(moves, 1, 1 + SPECTRAL_MOVES):
@@ -182,7 +187,7 @@ class WorkingSet:
                 self.K, w, self.x, slope - (2.0 * self.weight) * self.x, centred=self.h.has_intercept
             )
             model = LeastSquares(R, t)
-            part = WorkingSet(model, self.g, None, Total(model, self.g, self.x))
+            part = WorkingSet(model, self.g, None, ObjectivePoint(model, self.g, self.x, Tally()))
             part.solve(0.03 * gap)
             d = part.x - self.x
             promise = -dot(slope, d)

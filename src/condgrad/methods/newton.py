@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+from condgrad import deadline
 from condgrad._arrays import Array, Space, precision
-from condgrad.certificate import Iterate, rounding_noise, tangent_bound
+from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
 
 IDLE = 5
@@ -36,10 +37,8 @@ class Primal(NamedTuple):
     """A feasible point from a dual one."""
 
     x: Array
-    smooth: float
-    """f(x)."""
-    simple: float
-    """g(x)."""
+    terms: Terms
+    """f and g at x."""
 
 
 class Ascent(NamedTuple):
@@ -60,8 +59,8 @@ class DualModel(Protocol):
     def start(self, x: Array) -> Any:
         """A z for the primal point x."""
 
-    def first_stage(self, z: Any, smooth: float, simple: float) -> float:
-        """The t at which to enter the path from z, whose primal point has f = smooth and g = simple."""
+    def farthest_stage(self, z: Any) -> float:
+        """The t at which all starts are near the path, seen from z."""
 
     def stage_tolerance(self, t: float) -> float:
         """The gap at which stage t has done its work."""
@@ -96,27 +95,33 @@ class Newton:
     g: Simple
     model: DualModel
     shrink: float = 0.25
+    name: ClassVar[str] = "newton"
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        model, unit, space = self.model, max(precision(x), self.f.unit), Space.of(x)
-        primal = Primal(x, self.f.at(x).value, self.g.value(x))
+        f, g, model, space = self.f, self.g, self.model, Space.of(x)
+        evaluate, unit = DualEvaluator(model), max(precision(x), f.unit)
+        primal = Primal(x, Terms(f.at(x).value, g.value(x)))
+        if deadline.passed():
+            yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
+            return
         z = model.start(x)
-        t = model.first_stage(z, primal.smooth, primal.simple)
-        k, inner, step, point = 0, 0, 0.0, model.evaluate(z, t)
+        t = self._first_stage(evaluate, z, primal.terms)
+        evaluations, inner, step, point = 1, 0, 0.0, evaluate(z, t)
         highest, lowest, idle = -math.inf, math.inf, 0
         del x
         while True:
-            gap = primal.smooth + t * primal.simple - point.dual
+            terms = primal.terms
+            gap = terms.f + t * terms.g - point.dual
             # the dual function of F itself is that at t = 1 alone
-            proof = point if t == 1.0 else model.evaluate(z, 1.0)
-            noise = rounding_noise(unit, primal.smooth, primal.simple, proof.magnitude)
+            proof = point if t == 1.0 else evaluate(z, 1.0)
+            noise = rounding_noise(unit, terms.f, g.magnitude(primal.x, terms.g), proof.magnitude)
             lower = tangent_bound(proof.dual, 0.0, noise)
             del proof
-            k += 1
-            value = primal.smooth + primal.simple
-            idle = 0 if t > 1.0 or lower > highest + 0.1 * noise or value < lowest - 0.1 * noise else idle + 1
-            highest, lowest = max(highest, lower), min(lowest, value)
-            yield Iterate(space.hold(primal.x), value, lower, None, step, k, inner, noise)
+            gained = lower > highest + 0.1 * noise or terms.value < lowest - 0.1 * noise
+            idle = 0 if t > 1.0 or gained else idle + 1
+            highest, lowest = max(highest, lower), min(lowest, terms.value)
+            effort = Effort(evaluations, evaluate.calls, inner)
+            yield Iterate(space.hold(primal.x), terms, lower, None, step, effort, noise)
             if idle == IDLE:
                 return
             del primal  # as large as the plan, like a point: not to be held where another is made
@@ -126,24 +131,51 @@ class Newton:
                 ascent = model.ascent(point, gap)
                 inner += ascent.inner_iterations
                 dual, point = point.dual, None
-                step, z, point = self._climb(z, dual, t, ascent, noise)
-                if step == 0.0 and t == 1.0:
+                step, z, point = self._climb(evaluate, z, dual, t, ascent, noise)
+                if step == 0.0 and (t == 1.0 or deadline.passed()):
                     return
                 if step == 0.0:
                     t = 1.0
+            if deadline.passed():
+                return
             if step == 0.0:
                 point = None
-                point = model.evaluate(z, t)
+                point = evaluate(z, t)
             primal = model.primal(point)
+            evaluations += 1
 
-    def _climb(self, z: Any, dual: float, t: float, ascent: Ascent, noise: float) -> tuple[float, Any, Any]:
+    def _first_stage(self, evaluate: DualEvaluator, z: Any, terms: Terms) -> float:
+        """The smallest t at which the start is near the path; a far start enters where all starts are near."""
+        t, farthest = 1.0, math.inf
+        while t < farthest:
+            if terms.f + t * terms.g - evaluate(z, t).dual <= 10.0 * self.model.stage_tolerance(t):
+                break
+            if farthest == math.inf:
+                farthest = max(1.0, self.model.farthest_stage(z))
+            t *= 4.0
+        return min(t, farthest)
+
+    def _climb(
+        self, evaluate: DualEvaluator, z: Any, dual: float, t: float, ascent: Ascent, noise: float
+    ) -> tuple[float, Any, Any]:
         """Halve the step until the dual rises as the slope promises."""
-        model, step = self.model, 1.0
-        while step > 1e-10:
-            trial = model.moved(z, ascent.direction, step)
-            there = model.evaluate(trial, t)
+        step = 1.0
+        while step > 1e-10 and not deadline.passed():
+            trial = self.model.moved(z, ascent.direction, step)
+            there = evaluate(trial, t)
             if there.dual >= dual + 1e-4 * step * ascent.slope - noise:
                 return step, trial, there
             del there
             step *= 0.5
         return 0.0, z, None
+
+
+class DualEvaluator:
+    """The dual function of a model, counting its evaluations: each is a call of the oracle."""
+
+    def __init__(self, model: DualModel) -> None:
+        self.model, self.calls = model, 0
+
+    def __call__(self, z: Any, t: float) -> Any:
+        self.calls += 1
+        return self.model.evaluate(z, t)

@@ -13,16 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from condgrad import _checks
+from condgrad import _checks, deadline
 from condgrad._arrays import Array, dot, double, double_like, gram, mixed, namespace, precision, stack
 from condgrad.certificate import Iterate
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.spg import (
-    Total,
-    Witness,
     backtrack,
     first_length,
     require_projected_gradients,
@@ -58,6 +57,7 @@ class PQN:
     inner_iterations: int = 100
     inner_tolerance: float = 1e-2
     armijo: Armijo = field(default_factory=Armijo)
+    name: ClassVar[str] = "pqn"
 
     def __post_init__(self) -> None:
         require_projected_gradients(self.g, by="method='pqn'")
@@ -66,29 +66,34 @@ class PQN:
         _checks.number("inner_tolerance", self.inner_tolerance, at_least=0.0)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        witness = Witness(self.f, self.g)
-        here = Total(self.f, self.g, x)
-        length, step, inner = first_length(here, self.g.on.scale), 0.0, 0
+        tally = Tally()
+        certifier, here = Certifier(self.f, self.g, tally), ObjectivePoint(self.f, self.g, x, tally)
+        yield certifier.iterate(here, 0.0)
+        length = first_length(here, self.g.on.scale)
         changes: deque[Change] = deque(maxlen=self.pairs)
         while True:
-            yield witness.iterate(here, step, inner_iterations=inner)
             for target in self._targets(here, changes, length):
-                inner += target.passes
+                tally.inner_iterations += target.projections
+                if deadline.passed():
+                    return
                 step, there = backtrack(here, here.at(target.x), target.promise, here.value, armijo=self.armijo)
                 if step > 0.0:
                     break
             else:
                 return
+            yield certifier.iterate(there, step)
             length = spectral_length(here, there, length)
             change = Change.between(here, there)
             if change is not None:
                 changes.append(change)
             here = there
 
-    def _targets(self, here: Total, changes: deque[Change], length: float) -> Iterator[Target]:
+    def _targets(self, here: ObjectivePoint, changes: deque[Change], length: float) -> Iterator[Target]:
         """The model's minimiser, then, should it mislead, where the gradient leads."""
         if changes:
-            yield self._minimiser(Model(here, Bend(changes)))
+            bend = Bend(changes)
+            if bend.finite:
+                yield self._minimiser(Model(here, bend))
             changes.clear()
         x = self.g.on.project(here.x - length * here.gradient)
         d = x - here.x
@@ -97,13 +102,13 @@ class PQN:
     def _minimiser(self, model: Model) -> Target:
         """The model's minimiser, loosely, by monotone spectral projected gradients."""
         x = model.base.x
-        point, passes = ModelPoint(model, x, namespace(x).zeros_like(x)), 0
+        point, projections = ModelPoint(model, x, namespace(x).zeros_like(x)), 0
         moves = spectral_moves(point, self.g.on.project, 1.0 / model.bend.sigma, window=1, armijo=self.armijo)
         for move in islice(moves, 1, self.inner_iterations + 1):  # the first is the start itself
-            point, passes = move.point, passes + 1
-            if move.promise <= self.inner_tolerance * point.energy:
+            point, projections = move.point, projections + 1
+            if move.promise <= self.inner_tolerance * point.energy or deadline.passed():
                 break
-        return Target(point.x, max(-dot(model.base.gradient, point.d), point.energy), passes)
+        return Target(point.x, max(-dot(model.base.gradient, point.d), point.energy), projections)
 
 
 class Target(NamedTuple):
@@ -111,48 +116,54 @@ class Target(NamedTuple):
 
     x: Array
     promise: float
-    passes: int
+    projections: int
 
 
 class Change(NamedTuple):
-    """s and y, the changes of x and of grad F in a step, scaled so that <s, y> = 1."""
+    """s and y, the changes of x and of grad F in a step."""
 
     s: Array
     y: Array
 
     @classmethod
-    def between(cls, before: Total, after: Total) -> Change | None:
+    def between(cls, before: ObjectivePoint, after: ObjectivePoint) -> Change | None:
         """The change, unless its curvature might be rounding."""
         unit = precision(after.x)
         s, y = after.x - before.x, after.gradient - before.gradient
         bend, size = dot(s, y), dot(s, s) ** 0.5
         if not bend > unit * size * max(100.0 * dot(y, y) ** 0.5, dot(after.gradient, after.gradient) ** 0.5):
             return None
-        return cls(s * bend**-0.5, y * bend**-0.5)
+        return cls(s, y)
 
 
 class Bend:
     """The L-BFGS matrix B = sigma (I - W' M^-1 W) in compact form (Byrd, Nocedal and Schnabel, Math. Prog. 63, 1994).
 
-    W stacks sqrt(sigma) s_i and y_i / sqrt(sigma); M = [[S S', L], [L', -I]] in the same scale, L being the part of
-    S Y' below the diagonal. In directions that no change has seen B is sigma = <s, y>/<s, s>, the last alpha of SPG
-    inverted. The usual <y, y>/<s, y> is the largest curvature seen instead of a mean one; with few samples and many
-    features it holds the method back (five to eight times as many iterations on microarrays).
+    W stacks the s_i and the y_i / sigma, each pair scaled so that its product is 1; M = [[S S', L], [L', -I]] of
+    these, L being the part of S Y' below the diagonal. In directions that no change has seen B is sigma =
+    <s, y>/<s, s>, the last alpha of SPG inverted. The usual <y, y>/<s, y> is the largest curvature seen instead of a
+    mean one; with few samples and many features it holds the method back (five to eight times as many iterations on
+    microarrays).
     """
 
     def __init__(self, changes: Sequence[Change]) -> None:
         count, latest = len(changes), changes[-1]
-        self.sigma = 1.0 / dot(latest.s, latest.s)
-        root = self.sigma**0.5
-        W = stack([root * s for s, _ in changes] + [y / root for _, y in changes])
-        self.W = W.reshape(2 * count, -1)
+        self.sigma = dot(latest.s, latest.y) / dot(latest.s, latest.s)
+        # in units of sigma, so that the unit of F changes nothing
+        lengths = [(dot(s, y) / self.sigma) ** -0.5 for s, y in changes]
+        S = [length * s for length, (s, _) in zip(lengths, changes, strict=True)]
+        Y = [(length / self.sigma) * y for length, (_, y) in zip(lengths, changes, strict=True)]
+        self.W = stack(S + Y).reshape(2 * count, -1)
         products = gram(self.W)
         middle = np.zeros((2 * count, 2 * count))
         middle[:count, :count] = products[:count, :count]
         middle[:count, count:] = np.tril(products[:count, count:], -1)
         middle[count:, :count] = middle[:count, count:].T
         middle[count:, count:] = -np.eye(count)
-        self.inverse = double_like(np.linalg.pinv(middle, rcond=1e-14, hermitian=True), self.W)
+        self.finite = bool(np.isfinite(middle).all())
+        """Whether no scale overflowed, as it may in float32."""
+        if self.finite:
+            self.inverse = double_like(np.linalg.pinv(middle, rcond=1e-14, hermitian=True), self.W)
 
     def __matmul__(self, v: Array) -> Array:
         flat = v.reshape(-1)
@@ -165,7 +176,7 @@ class Bend:
 class Model(NamedTuple):
     """y -> <grad F(x), y - x> + 1/2 <y - x, B (y - x)>."""
 
-    base: Total
+    base: ObjectivePoint
     bend: Bend
 
 

@@ -11,15 +11,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from itertools import islice
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-import numpy as np
-
-from condgrad import _checks
-from condgrad._arrays import Array, dot, mixed, namespace, precision
-from condgrad.certificate import ROUNDING_UNITS, Iterate, rounding_noise, tangent_bound
+from condgrad import _checks, deadline
+from condgrad._arrays import Array, dot, namespace, precision
+from condgrad.certificate import ROUNDING_UNITS, Iterate
 from condgrad.errors import MissingAbility
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Simple, Smooth
 from condgrad.simple import Entropy
 from condgrad.steps import Armijo
@@ -46,23 +45,27 @@ class SPG:
     _: KW_ONLY
     window: int = 10
     armijo: Armijo = field(default_factory=Armijo)
+    name: ClassVar[str] = "spg"
 
     def __post_init__(self) -> None:
         require_projected_gradients(self.g, by="method='spg'")
         _checks.whole("window", self.window, at_least=1)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        witness, start = Witness(self.f, self.g), Total(self.f, self.g, x)
+        tally = Tally()
+        certifier, start = Certifier(self.f, self.g, tally), ObjectivePoint(self.f, self.g, x, tally)
+        yield certifier.iterate(start, 0.0)
         length = first_length(start, self.g.on.scale)
-        for move in spectral_moves(start, self.g.on.project, length, window=self.window, armijo=self.armijo):
-            yield witness.iterate(move.point, move.step)
+        moves = spectral_moves(start, self.g.on.project, length, window=self.window, armijo=self.armijo)
+        for move in islice(moves, 1, None):  # the first is the start itself
+            yield certifier.iterate(move.point, move.step)
 
 
 def require_projected_gradients(g: Simple, *, by: str) -> None:
     """Refuse a g without a finite gradient, or on a set without a projection."""
     if type(g).gradient is Simple.gradient:
         raise MissingAbility(f"{by} needs a g with a gradient, and {g!r} has none: use method='cgs'")
-    if isinstance(g, Entropy):
+    if isinstance(g, Entropy) and not g.on.smallest_entry > 0.0:
         raise MissingAbility(
             f"{by} needs a g with a finite gradient, and that of {g!r} is infinite where an entry is 0: "
             "use method='cgs'"
@@ -96,68 +99,6 @@ class Point(Protocol):
 AnyPoint = TypeVar("AnyPoint", bound=Point)
 
 
-class Total:
-    """F = f + g at x, each part computed when first asked for."""
-
-    def __init__(self, f: Smooth, g: Simple, x: Array, smooth: Any = None) -> None:
-        self.f, self.g, self.x = f, g, x
-        self.smooth = f.at(x) if smooth is None else smooth
-
-    @cached_property
-    def value(self) -> float:
-        return self.smooth.value + self.g.value(self.x)
-
-    @cached_property
-    def smooth_gradient(self) -> Array:
-        """grad f(x)."""
-        return self.smooth.gradient
-
-    @cached_property
-    def gradient(self) -> Array:
-        return self.smooth_gradient + self.g.gradient(self.x)
-
-    @cached_property
-    def slope_rounding(self) -> float:
-        """What one rounding unit in x does to the value."""
-        size = namespace(self.x).abs
-        return precision(self.x) * dot(size(self.gradient), size(self.x))
-
-    @property
-    def rounding(self) -> float:
-        return precision(self.x) * abs(self.value) + self.slope_rounding
-
-    def at(self, x: Array) -> Total:
-        return Total(self.f, self.g, x)
-
-    def moved(self, end: Total, a: float) -> Total:
-        fractions = np.array([a])
-        x = mixed(self.x, [end.x], fractions)
-        return Total(self.f, self.g, x, self.smooth.moved(x, [end.smooth], fractions))
-
-
-class Witness:
-    """Lemma 2 at one point after the other."""
-
-    def __init__(self, f: Smooth, g: Simple) -> None:
-        self.f, self.g = f, g
-        self.calls, self.inner, self.accuracy, self.warm = 0, 0, 0.0, None
-
-    def iterate(self, point: Total, step: float, *, inner_iterations: int = 0) -> Iterate:
-        """The point with its lower bound; `inner_iterations` are those of the method itself."""
-        f, g, here, c = self.f, self.g, point.smooth, point.smooth_gradient
-        answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
-        self.warm, self.calls, self.inner = answer.warm, self.calls + 1, self.inner + answer.inner_iterations
-        # Where the bound is so tight that rounding matters, a strongly convex g has its argmin at x: f's terms there
-        # are as large as here, and no product is spent on them.
-        there = here if g.strong_convexity > 0.0 else f.at(answer.point)
-        unit = max(precision(point.x), f.unit)
-        sizes = (here.value, here.magnitude(here), here.magnitude(there), point.value - here.value, answer.bound)
-        noise = rounding_noise(unit, *sizes)
-        bound = tangent_bound(here.offset, answer.bound, noise)
-        self.accuracy = 0.1 * (point.value - bound)
-        return Iterate(point.x, point.value, bound, c, step, self.calls, self.inner + inner_iterations, noise)
-
-
 class SpectralMove(NamedTuple, Generic[AnyPoint]):
     """A point of the path and how the path came there."""
 
@@ -176,12 +117,18 @@ def spectral_moves(
     while True:
         yield SpectralMove(here, step, promise)
         recent.append(here.value)
-        end = here.at(project(here.x - length * here.gradient))
+        target = project(here.x - length * here.gradient)
+        if deadline.passed():
+            return
+        end = here.at(target)
         d = end.x - here.x
         # a projection promises |d|^2 / alpha or more, which rounding may hide in the slope
         promise = max(-dot(here.gradient, d), dot(d, d) / length)
         step, there = backtrack(here, end, promise, max(recent), armijo=armijo)
         if step == 0.0:
+            return
+        if deadline.passed():
+            yield SpectralMove(there, step, promise)
             return
         length = spectral_length(here, there, length)
         here = there
@@ -197,7 +144,7 @@ def backtrack(
     ceiling += ROUNDING_UNITS * here.rounding  # less than that is no evidence against a step
     while not there.value <= ceiling - armijo.fraction * step * promise:
         step *= armijo.shrink
-        if step < SHORTEST_STEP:
+        if step < SHORTEST_STEP or deadline.passed():
             return 0.0, here
         there = here.moved(end, step)
     return step, there

@@ -35,6 +35,7 @@ class Box(Set):
         self.space = Space.of(self.lower) if self.shape else None
         sizes = xp.maximum(xp.abs(self.lower), xp.abs(self.upper))
         self.scale = self.largest_entry = float(xp.max(sizes))
+        self.smallest_entry = float(xp.min(self.lower))
         self.nonnegative = bool(xp.all(self.lower >= 0))
         self.solid = bool(xp.all((self.lower <= 0) & (self.upper >= 0)))
 
@@ -85,4 +86,4 @@ class Box(Set):
         free = xp.exp(xp.minimum(-c / weight - 1.0, log_or_least(upper)))
         s = xp.minimum(xp.maximum(free, lower), upper)
         value = weight * dot(s, log_or_least(s))
-        return Answer(s, dot(c, s) + value, value=value)
+        return Answer(s, dot(c, s) + value, value=value, magnitude=weight * dot(s, xp.abs(log_or_least(s)) + 1.0))

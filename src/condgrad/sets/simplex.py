@@ -72,5 +72,8 @@ class Simplex(Set):
         s = xp.exp(fall)
         norm = total(s)
         s = s * (self.mass / norm)
-        least = self.mass * (lowest + weight * (math.log(self.mass) - math.log(norm)))
-        return Answer(s, least, value=weight * dot(s, log_or_least(s)))
+        log_mass, log_norm = math.log(self.mass), math.log(norm)
+        least = self.mass * (lowest + weight * (log_mass - log_norm))
+        # the exponents, whose mean is at most log n, and both logarithms
+        terms = abs(lowest) + weight * (1.0 + math.log(self.n) + abs(log_mass) + log_norm)
+        return Answer(s, least, value=weight * dot(s, log_or_least(s)), magnitude=self.mass * terms)

@@ -40,6 +40,8 @@ class Entropic(NamedTuple):
     bound: float
     passes: int
     potentials: Potentials
+    magnitude: float
+    """The size of the terms of the dual value before they cancel."""
 
 
 def solve(
@@ -63,7 +65,8 @@ def solve(
         gap = cost + value - bound
         spent = scaling.passes >= max_passes or deadline.passed()
         if gap <= accuracy or spent or scaling.stuck or not scaling.state.error > 0.0:
-            return Entropic(plan, value, bound, passes + scaling.passes, scaling.potentials)
+            passes += scaling.passes
+            return Entropic(plan, value, bound, passes, scaling.potentials, scaling.magnitude)
         aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
 
 
@@ -72,7 +75,7 @@ def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, in
     xp = namespace(c)
     v, passes = xp.zeros_like(b), 0
     t = float(xp.max(c) - xp.min(c)) / 20.0
-    while t > 2.0 * weight:
+    while t > 2.0 * weight and not deadline.passed():
         scaling = Scaling(c, a, b, t, v)
         scaling.iterate(0.01 * total(a), 50)
         v, passes = scaling.potentials.v, passes + scaling.passes
@@ -179,6 +182,13 @@ class Scaling:
         xp = namespace(self.v)
         return Potentials(self.u + self.weight * xp.log(self.state.rows), self.v + self.weight * self.state.x)
 
+    @property
+    def magnitude(self) -> float:
+        """The size of the dual's terms: potentials, and the logarithms of the sums of exponentials behind them."""
+        size, (u, v) = namespace(self.v).abs, self.potentials
+        logarithms = self.weight * total(self.a) * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]))
+        return dot(self.a, size(u)) + dot(self.b, size(v)) + logarithms
+
     def rounded(self) -> tuple[Array, float, float]:
         """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one pass.
 
@@ -186,7 +196,7 @@ class Scaling:
         shrink, what is missing is spread by a rank-one term.
         """
         xp, state = namespace(self.v), self.state
-        shrink = xp.where(state.columns > self.b, self.b / state.columns, xp.ones_like(self.b))
+        shrink = self.b / xp.maximum(state.columns, self.b)
         scaling = xp.exp(state.x) * shrink
         short_a = at_least(0.0, self.a - state.rows * (self.K @ scaling))
         short_b = at_least(0.0, self.b - state.columns * shrink)

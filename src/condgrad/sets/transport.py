@@ -90,7 +90,7 @@ class Transport(Set):
         start = None if warm is None else warm.v
         if bool(xp.all(rows)) and bool(xp.all(columns)):
             result = sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
-            return Answer(result.plan, result.bound, result.value, result.passes, result.potentials)
+            return Answer(result.plan, result.bound, result.value, result.passes, result.potentials, result.magnitude)
         plan = xp.zeros_like(c)
         u, v = xp.full_like(a, -xp.inf), xp.full_like(b, -xp.inf)
         if not bool(xp.any(rows)):
@@ -102,7 +102,8 @@ class Transport(Set):
         result = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
         plan[rows[:, None], columns[None, :]] = result.plan
         u[rows], v[columns] = result.potentials
-        return Answer(plan, result.bound, result.value, result.passes, sinkhorn.Potentials(u, v))
+        potentials = sinkhorn.Potentials(u, v)
+        return Answer(plan, result.bound, result.value, result.passes, potentials, result.magnitude)
 
     def linear_argmin(self, c: Array) -> Answer:
         """The transport problem itself, by linear programming; the bound is the value of a feasible dual."""
@@ -121,4 +122,6 @@ class Transport(Set):
         u = height * like(u, c) + low
         v = xp.min(c[loaded, :] - u[loaded][:, None], axis=0)
         bound = dot(a[loaded], u[loaded]) + dot(b, v)
-        return Answer(self.rounded(self.mass * like(plan, c)), bound, value=0.0, warm=sinkhorn.Potentials(u, v))
+        magnitude = dot(a[loaded], xp.abs(u[loaded])) + dot(b, xp.abs(v))
+        plan = self.rounded(self.mass * like(plan, c))
+        return Answer(plan, bound, value=0.0, warm=sinkhorn.Potentials(u, v), magnitude=magnitude)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from condgrad._arrays import (
     namespace,
     row_blocks,
     smallest,
+    total,
 )
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple, checked_set
@@ -46,8 +48,23 @@ class Entropy(Simple):
         largest = self.on.largest_entry
         return self.weight / largest if largest else 0.0
 
+    @property
+    def smoothness(self) -> float | None:  # type: ignore[override]
+        # and largest at the smallest
+        least = self.on.smallest_entry
+        return self.weight / least if least > 0.0 else None
+
     def value(self, x: Array) -> float:
         return self.weight * negentropy(x)
+
+    def magnitude(self, x: Array, value: float) -> float:
+        # sum x (|log x| + 1) is what one rounding unit in x does. Where no entry is above 1, sum x |log x| is
+        # -sum x log x; else entries above 1 are counted twice, by no more than the log of the largest.
+        above = max(0.0, math.log(self.on.largest_entry)) if self.on.largest_entry else math.inf
+        if above == math.inf:
+            xp = namespace(x)
+            return self.weight * total(x * (xp.abs(log_or_least(x)) + 1.0))
+        return abs(value) + self.weight * total(x) * (1.0 + 2.0 * above)
 
     def gradient(self, x: Array) -> Array:
         # At x_i = 0 the true slope is -inf; log of the smallest number is still a slope

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from condgrad import _checks
 from condgrad._arrays import Array, at_least, namespace, total
 from condgrad.errors import MissingAbility
-from condgrad.problem import Answer, Set, Simple, checked_set
+from condgrad.problem import Answer, Set, Simple, checked_set, linear_answer
 from condgrad.restriction import Restriction, Sampled
 from condgrad.sets.balls import matrix
 
@@ -57,7 +57,7 @@ class Norm(Simple):
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         soft = self.soft(c)
-        linear = self.on.linear_argmin(soft)
+        linear = linear_answer(self.on.linear_argmin(soft), soft)
         point = self.masked(linear.point, soft)
         return Answer(point, linear.bound, self.value(point))
 

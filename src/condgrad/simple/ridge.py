@@ -33,6 +33,9 @@ class Ridge(Simple):
     def value(self, x: Array) -> float:
         return self.weight * dot(x, x)
 
+    def magnitude(self, x: Array, value: float) -> float:
+        return 2.0 * value  # a rounding unit in x is two in |x|^2
+
     def gradient(self, x: Array) -> Array:
         return (2.0 * self.weight) * x
 

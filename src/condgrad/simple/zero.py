@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, dot, namespace
-from condgrad.problem import Answer, Set, Simple, checked_set
+from condgrad._arrays import Array, namespace
+from condgrad.problem import Answer, Set, Simple, checked_set, linear_answer
 from condgrad.restriction import Quadratic, Restriction
 
 
@@ -29,8 +29,7 @@ class Zero(Simple):
         return namespace(x).zeros_like(x)
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
-        answer = self.on.linear_argmin(c)
-        return answer if isinstance(answer, Answer) else Answer(answer, dot(c, answer), value=0.0)
+        return linear_answer(self.on.linear_argmin(c), c)
 
     def along(self, x: Array, directions: Array) -> Restriction:
         k = directions.shape[0]

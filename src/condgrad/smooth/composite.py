@@ -19,7 +19,10 @@ from condgrad._arrays import (
     double,
     mixed,
     namespace,
+    norms_of_columns,
+    precision,
     product,
+    smallest,
     spectral_norm,
     stack,
     total,
@@ -86,12 +89,31 @@ class Composite(Smooth):
         """K in a form whose columns are cheap to take."""
         return self.K.tocsc() if hasattr(self.K, "tocsc") else self.K
 
+    @cached_property
+    def column_norms(self) -> Array:
+        """|K_j|_2 for each column, in float64."""
+        return norms_of_columns(self.K)
+
+    def image_size(self, x: Array) -> float:
+        """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""
+        return dot(self.column_norms, namespace(x).abs(x))
+
     def at(self, x: Array) -> CompositeEvaluation:
-        return CompositeEvaluation(self.K, self.h, double(product(self.K, x)))
+        return CompositeEvaluation(self, x)
+
+    def image(self, x: Array) -> Array:
+        """K x in float64."""
+        return double(product(self.K, x))
+
+    def gradient_from(self, theta: Array) -> Array:
+        """K' theta in the precision of K."""
+        if theta.dtype != self.K.dtype:
+            theta = namespace(theta).astype(theta, self.K.dtype)
+        return self.K.T @ theta
 
     def intercept_at(self, x: Array) -> float:
         """The intercept that was minimised out at x; 0 where there is none."""
-        return self.h.intercept_at(double(product(self.K, x)))
+        return self.h.intercept_at(self.image(x))
 
     def __repr__(self) -> str:
         m, n = self.K.shape
@@ -99,38 +121,81 @@ class Composite(Smooth):
 
 
 class CompositeEvaluation:
-    """h(Kx) from z = Kx; moves on by mixing z's.
+    """h(Kx) at x, from z = Kx, which is computed when first asked for or handed in; moves on by mixing z's.
 
     The bound `offset + min <K'theta, s> + g(s)` holds for *any* z with theta = grad h(z) (it is the dual
     function at theta), so rounding that builds up in z never spoils the certificate.
     """
 
-    def __init__(self, K: Matrix, h: Separable, z: Array, *, near: float | None = None) -> None:
-        self.K, self.h, self.z = K, h, z
-        self.value, self.theta, self.intercept = h.profile(z, near=near)
+    def __init__(
+        self,
+        f: Composite,
+        x: Array,
+        z: Array | None = None,
+        *,
+        image_size: float | None = None,
+        near: float | None = None,
+    ) -> None:
+        self.f, self.K, self.h, self._x, self._near = f, f.K, f.h, x, near
+        if z is not None:
+            self.z = z
+        if image_size is not None:
+            self.image_size = image_size
+
+    @cached_property
+    def z(self) -> Array:
+        """K x."""
+        return self.f.image(self._x)
+
+    @cached_property
+    def image_size(self) -> float:
+        """The size of K x before columns cancel in it."""
+        return self.f.image_size(self._x)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """h at z, its gradient and the best intercept."""
+        return self.h.profile(self.z, near=self._near)
+
+    @property
+    def value(self) -> float:
+        return self.profile.value
+
+    @property
+    def theta(self) -> Array:
+        return self.profile.theta
+
+    @property
+    def intercept(self) -> float:
+        return self.profile.intercept
 
     @property
     def gradient(self) -> Array:
-        theta = self.theta
-        if theta.dtype != self.K.dtype:
-            theta = namespace(theta).astype(theta, self.K.dtype)
-        return self.K.T @ theta
+        return self.f.gradient_from(self.theta)
 
     @property
     def offset(self) -> float:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: CompositeEvaluation) -> float:
-        size = dot(self._theta_size, namespace(self.z).abs(other.z))
-        if other.intercept == 0.0:
+        # a unit in an entry of K'theta is one of |K_j| |theta|
+        size = (dot(self.theta, self.theta) ** 0.5 + self._underflow) * other.image_size
+        if not self.h.has_intercept:
             return size
-        # theta sums to 0 up to the rounding of float64, which an intercept multiplies
+        # theta sums to 0 up to the rounding of float64, and that sum is multiplied by how far the best intercept at the
+        # other point is from the one here: no farther than the entries of K x are
         share = 1.0 if self.K.dtype == self.theta.dtype else FINER
-        return size + share * abs(other.intercept) * total(self._theta_size)
+        moved = self.image_size + other.image_size
+        return size + share * moved * total(namespace(self.theta).abs(self.theta))
 
     @cached_property
-    def _theta_size(self) -> Array:
-        return namespace(self.theta).abs(self.theta)
+    def _underflow(self) -> float:
+        """What is lost of theta, in units of K's precision, where that has no numbers so small."""
+        if self.K.dtype == self.theta.dtype:
+            return 0.0
+        xp, least = namespace(self.theta), smallest(self.K)
+        lost = (self.theta != 0.0) & (xp.abs(self.theta) < least)
+        return least / precision(self.K) * float(xp.count_nonzero(lost)) ** 0.5
 
     def along(self, others: Sequence[CompositeEvaluation], directions: Array) -> Restriction:
         moves = stack([other.z - self.z for other in others])
@@ -143,7 +208,9 @@ class CompositeEvaluation:
     def moved(self, x: Array, others: Sequence[CompositeEvaluation], a: Vector) -> CompositeEvaluation:
         z = mixed(self.z, [other.z for other in others], a)
         near = self.intercept + sum(a[i] * (other.intercept - self.intercept) for i, other in enumerate(others))
-        return CompositeEvaluation(self.K, self.h, z, near=float(near))
+        kept = 1.0 - float(a.sum())
+        size = kept * self.image_size + sum(a[i] * other.image_size for i, other in enumerate(others))
+        return CompositeEvaluation(self.f, x, z, image_size=float(size), near=float(near))
 
 
 class CompositeRestriction:

@@ -46,22 +46,17 @@ class EntropicPath:
         self.C, self.a, self.b, self.entropy = C, a, b, entropy
         self.polytope = Transport(a, b)
         self.height = float(xp.max(C) - xp.min(C))
+        # the exponents of a dual point are sums of costs and potentials, its potentials are logarithms of sums
+        largest = max(float(xp.max(C)), -float(xp.min(C)))
+        logarithms = entropy * (1.0 + math.log2(C.shape[0] * C.shape[1]))
+        self.rounding_size = self.polytope.mass * (largest + logarithms)
 
-    def evaluate(self, z: Any, t: float) -> Any:
-        """The dual function for t * entropy."""
-        raise NotImplementedError
-
-    def first_stage(self, z: Any, smooth: float, simple: float) -> float:
-        """The smallest t at which the start is near the path; a far start enters where all starts are near."""
-        t, farthest = 1.0, math.inf
-        while t < farthest and not smooth + t * simple - self.evaluate(z, t).dual <= 10.0 * self.stage_tolerance(t):
-            if farthest == math.inf:
-                farthest = max(1.0, 0.5 * self.spread(z) / self.entropy)
-            t *= 4.0
-        return min(t, farthest)
+    def farthest_stage(self, z: Any) -> float:
+        """Where the entropy outweighs all costs, so that all plans are alike."""
+        return 0.5 * self.spread(z) / self.entropy
 
     def spread(self, z: Any) -> float:
-        """How far costs differ, as z sees them: an entropy of that size makes all plans alike."""
+        """How far the costs linearised at z differ."""
         return self.height
 
     def stage_tolerance(self, t: float) -> float:

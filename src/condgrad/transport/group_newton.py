@@ -35,6 +35,7 @@ from condgrad._arrays import (
     solve_cholesky,
     total,
 )
+from condgrad.certificate import Terms
 from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
 from condgrad.problem import Simple, Smooth
 from condgrad.simple.entropy import negentropy
@@ -94,7 +95,7 @@ class EntropicGroups(EntropicPath):
         smooth, simple = dot(self.C, plan) + self.weight * norms, self.entropy * negentropy(plan)
         whole = namespace(plan).zeros(self.shape, dtype=plan.dtype, device=plan.device)
         whole[self.rows[:, None], self.columns[None, :]] = plan
-        return Primal(whole, smooth, simple)
+        return Primal(whole, Terms(smooth, simple))
 
     def ascent(self, point: GroupedPlan, gap: float) -> Ascent:
         """The Newton direction, by a Cholesky factor."""
@@ -153,7 +154,8 @@ class GroupedPlan:
             self.S[rows] *= norms[c][None, :]
         v = entropy * (model.log_b - log_sums)
         self.dual = dot(model.a, u) + dot(model.b, v)
-        self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(v)) + model.weight * total(norms)
+        potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(v))
+        self.magnitude = model.rounding_size + potentials + model.weight * total(norms)
 
 
 def column_norms(x: Array) -> Array:

@@ -23,6 +23,7 @@ from condgrad._arrays import (
     namespace,
     row_blocks,
 )
+from condgrad.certificate import Terms
 from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
 from condgrad.problem import Simple, Smooth
 from condgrad.sets.sinkhorn import normalised_rows
@@ -97,7 +98,7 @@ class EntropicLaplacian(EntropicPath):
     def primal(self, point: Plan) -> Primal:
         plan = self.polytope.rounded(point.S)
         smooth = dot(self.C, plan) + self.quadratic(plan @ self.Xt, plan.T @ self.Xs)
-        return Primal(plan, smooth, self.entropy * negentropy(plan))
+        return Primal(plan, Terms(smooth, self.entropy * negentropy(plan)))
 
     def ascent(self, point: Plan, gap: float) -> Ascent:
         columns = point.columns
@@ -121,7 +122,7 @@ class Plan:
             self.S[rows], log_sums = normalised_rows(cost, model.a[rows])
             u[rows] = entropy * (model.log_a[rows] - log_sums)
         self.dual = dot(model.a, u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q)
-        self.magnitude = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
+        self.magnitude = model.rounding_size + dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
         if model.laplacian is not None:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
             # once for the quadratic, once for the cost that it is linearised to
@@ -140,7 +141,7 @@ class Embedded:
         self.model, self.shape, self.rows, self.columns = model, shape, rows, columns
         self.turned = len(rows) < len(columns)
         self.affordable = model.affordable
-        self.first_stage, self.stage_tolerance = model.first_stage, model.stage_tolerance
+        self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
 
     def start(self, x: Array) -> Moments:

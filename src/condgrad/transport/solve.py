@@ -17,7 +17,6 @@ from condgrad.problem import Simple, Smooth, Sum
 from condgrad.result import Result, Status, Trace
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.steps import Exact, StepRule, step_rule
-from condgrad.stopping import RelativeGap
 from condgrad.transport.regularizers import Regularizer
 
 
@@ -42,6 +41,21 @@ class TransportResult:
     @property
     def gap(self) -> float:
         return self.result.gap
+
+    @property
+    def scale(self) -> float:
+        """What the gap is measured against: |f| + |g| at the plan or at the product of its marginals."""
+        return self.result.scale
+
+    @property
+    def relative_gap(self) -> float:
+        """gap / scale."""
+        return self.result.relative_gap
+
+    @property
+    def method(self) -> str:
+        """The method that ran."""
+        return self.result.method
 
     @property
     def status(self) -> Status:
@@ -122,12 +136,6 @@ def _weights(name: str, weights: Any, C: Array, axis: int) -> Array:
     return double_like(weights, C) if is_torch(C) else weights
 
 
-def _scale(C: Array, mass: float) -> float:
-    """What plans of this problem can differ by, where that is less than 1."""
-    xp = namespace(C)
-    return min(1.0, mass * float(xp.max(C) - xp.min(C))) or 1.0
-
-
 def _checked(regularizers: Any) -> Sequence[Regularizer]:
     if not isinstance(regularizers, list | tuple) or not all(
         isinstance(r, Smooth) or hasattr(r, "smooth_part") for r in regularizers
@@ -169,8 +177,7 @@ def solve(
     regularizers : sequence
         `transport.Laplacian`, `transport.GroupLasso`, or any smooth function of the plan (`condgrad.smooth`).
     method, step, tol, max_iter, time_limit, callback, progress
-        As in `condgrad.minimize`, but that a problem smaller than 1 is measured by its own size: the gap is to be
-        within tol * max(|value|, min(1, mass * range of the cost)).
+        As in `condgrad.minimize`.
     memory : int, optional
         As in `condgrad.minimize`; by default 3 with exact steps, which alone can use it.
     start : array, optional
@@ -197,7 +204,7 @@ def solve(
         method=method,
         step=step,
         memory=memory,
-        stop=RelativeGap(tol, scale=_scale(C, P.mass)),
+        tol=tol,
         max_iter=max_iter,
         time_limit=time_limit,
         callback=callback,

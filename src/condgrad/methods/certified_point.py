@@ -1,0 +1,111 @@
+"""F at a point, and the lower bound that Lemma 2 proves there: for methods that do not go where the oracle points."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condgrad import deadline
+from condgrad._arrays import Array, dot, mixed, namespace, precision
+from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.problem import Simple, Smooth
+
+
+@dataclass
+class Tally:
+    """What a method has spent so far; see `Effort`."""
+
+    evaluations: int = 0
+    oracle_calls: int = 0
+    inner_iterations: int = 0
+
+    @property
+    def effort(self) -> Effort:
+        return Effort(self.evaluations, self.oracle_calls, self.inner_iterations)
+
+
+class ObjectivePoint:
+    """F = f + g at x, each part computed when first asked for."""
+
+    def __init__(self, f: Smooth, g: Simple, x: Array, tally: Tally, smooth: Any = None) -> None:
+        self.f, self.g, self.x, self.tally = f, g, x, tally
+        if smooth is None:
+            tally.evaluations += 1
+        self.smooth = f.at(x) if smooth is None else smooth
+
+    @cached_property
+    def terms(self) -> Terms:
+        return Terms(self.smooth.value, self.g.value(self.x))
+
+    @property
+    def value(self) -> float:
+        return self.terms.value
+
+    @cached_property
+    def smooth_gradient(self) -> Array:
+        """grad f(x)."""
+        return self.smooth.gradient
+
+    @cached_property
+    def gradient(self) -> Array:
+        """grad F(x)."""
+        return self.smooth_gradient + self.g.gradient(self.x)
+
+    @cached_property
+    def slope_rounding(self) -> float:
+        """What one rounding unit in x does to the value."""
+        size = namespace(self.x).abs
+        return precision(self.x) * dot(size(self.gradient), size(self.x))
+
+    @property
+    def rounding(self) -> float:
+        """What one rounding unit, in x or in the terms of F, does to the value."""
+        return precision(self.x) * self.terms.size + self.slope_rounding
+
+    def at(self, x: Array) -> ObjectivePoint:
+        """F elsewhere."""
+        return ObjectivePoint(self.f, self.g, x, self.tally)
+
+    def moved(self, end: ObjectivePoint, a: float) -> ObjectivePoint:
+        """F at x + a (end.x - x), for less than `at` costs where f can."""
+        fractions = np.array([a])
+        x = mixed(self.x, [end.x], fractions)
+        self.tally.evaluations += not self.f.mixes
+        return ObjectivePoint(self.f, self.g, x, self.tally, self.smooth.moved(x, [end.smooth], fractions))
+
+
+class Certifier:
+    """Lemma 2 at one point after the other, warm-starting the oracle."""
+
+    def __init__(self, f: Smooth, g: Simple, tally: Tally) -> None:
+        self.f, self.g, self.tally = f, g, tally
+        self.accuracy, self.warm = 0.0, None
+
+    def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
+        """The point with its lower bound; without one if no time is left for the oracle."""
+        c = None if deadline.passed() else point.smooth_gradient
+        if deadline.passed():
+            return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
+        f, g, here = self.f, self.g, point.smooth
+        answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
+        self.warm = answer.warm
+        self.tally.oracle_calls += 1
+        self.tally.inner_iterations += answer.inner_iterations
+        s, g_there = answer.point, g.value(answer.point) if answer.value is None else answer.value
+        noise = rounding_noise(
+            max(precision(point.x), f.unit),
+            here.value,
+            here.magnitude(here),
+            here.magnitude(f.at(s)),
+            g.magnitude(point.x, point.terms.g),
+            g.magnitude(s, g_there),
+            answer.bound,
+            answer.magnitude,
+        )
+        bound = tangent_bound(here.offset, answer.bound, noise)
+        self.accuracy = 0.1 * (point.value - bound)
+        return Iterate(point.x, point.terms, bound, c, step, self.tally.effort, noise)

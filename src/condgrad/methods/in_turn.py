@@ -1,0 +1,58 @@
+"""Methods in turn: what "auto" runs, so that one method's dead end is not the run's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from condgrad import deadline
+from condgrad._arrays import Array, precision
+from condgrad.certificate import Effort, Iterate
+from condgrad.loop import Method, StallWatch
+from condgrad.problem import Simple, Smooth
+
+PATIENCE = 20
+"""Iterations of a window of `StallWatch`; fewer than the loop grants, so that the next method gets its turn."""
+ROUNDING = 100.0
+"""A gap within so many times the rounding of its bound is the end for every method."""
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """The first method, until it has no step left or stands still; then the next, from the best point so far.
+
+    The best bound so far is kept by the loop, as for a single method.
+    """
+
+    methods: Sequence[Method]
+    used: list[str] = field(default_factory=list)
+
+    @property
+    def f(self) -> Smooth:
+        return self.methods[0].f
+
+    @property
+    def g(self) -> Simple:
+        return self.methods[0].g
+
+    @property
+    def name(self) -> str:
+        return ", then ".join(self.used or [self.methods[0].name])
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        before, value, lower, noise = Effort(0, 0, 0), math.inf, -math.inf, 0.0
+        for method in self.methods:
+            self.used.append(method.name)
+            stalled, effort = StallWatch(precision(x), PATIENCE), before
+            for iterate in method.iterates(x):
+                effort = Effort(*(old + new for old, new in zip(before, iterate.effort, strict=True)))
+                if iterate.value <= value:
+                    x, value = iterate.x, iterate.value
+                lower, noise = max(lower, iterate.lower_bound), max(noise, iterate.noise)
+                yield iterate._replace(effort=effort)
+                if stalled.by(iterate.value, lower):
+                    break
+            before = effort
+            if deadline.passed() or value - lower <= ROUNDING * noise:
+                return
