@@ -252,13 +252,19 @@ def outcome_failures(outcome: Outcome) -> Iterator[Failure]:
             yield failure("time limit", group, f"of {case.time_limit:g} s exceeded by {over:.2f} s")
 
 
+def null_size(target: Target) -> float:
+    """The size of the terms of F at the point nearest to the origin, or nearly so: the null model."""
+    null = target.region.feasible(wide(np.zeros(target.shape)))
+    return float(target.objective.at(null).size)
+
+
 def claim_failures(judged: Judged, best: Judged) -> Iterator[Failure]:
     """What is wrong with a claim, given the best point known."""
     case, claim = judged.case, judged.claim
     lowest, size = float(best.there.value), float(judged.here.size)
     rounding = best.there.rounding(judged.unit) + judged.here.rounding(judged.unit)
     noise = best.there.rounding(EXTENDED_UNIT) + judged.here.rounding(EXTENDED_UNIT)
-    scale = max(size, float(best.there.size), abs(claim.start_value), abs(claim.value))
+    scale = max(size, float(best.there.size), null_size(claim.target))
     gap = claim.value - claim.lower_bound
 
     def failure(kind: str, detail: str) -> Failure:
@@ -335,15 +341,16 @@ def unit_failures(outcome: Outcome, c: float, *, exact: bool) -> Iterator[Failur
 
 
 def finite_failures(case: Case, claim: Claim) -> Iterator[Failure]:
-    """NaN and infinite numbers in an answer; a bound of -inf is fair where there was no time to prove any."""
-    proved = claim.lower_bound != -np.inf or claim.status != "TIME_LIMIT"
+    """NaN and infinite numbers in an answer; a bound of -inf is fair where there may have been no time to prove any."""
+    proved = claim.lower_bound != -np.inf or case.time_limit is None
     numbers = {"value": claim.value, "lower_bound": claim.lower_bound if proved else 0.0}
     bad = [name for name, number in numbers.items() if not np.isfinite(number)]
     if not np.isfinite(host(claim.x)).all():
         bad.append("x")
     if bad:
         detail = f"{', '.join(bad)} of {claim.status}"
-        yield Failure("not finite", case.kinds, case.kinds, detail, reproducer(case, f"not finite: {detail}"))
+        group = (*bad, claim.status, case.kinds[0], case.kinds[4].split()[0], case.kinds[5])
+        yield Failure("not finite", group, case.kinds, detail, reproducer(case, f"not finite: {detail}"))
 
 
 def check_target(target: Target, pairs: list[tuple[Case, Claim]], *, ask_cvxpy: bool) -> tuple[list[Failure], int]:

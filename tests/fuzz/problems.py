@@ -46,7 +46,6 @@ class Claim(NamedTuple):
     status: str
     """The name of a status, or "" where the front end has none to tell."""
     iterations: int
-    start_value: float = 0.0
     relative_gap: float = 0.0
     """What the answer itself holds against its tolerance."""
 
@@ -524,19 +523,8 @@ def minimized(target: Target) -> Callable[[Any, float, bool], list[Claim]]:
     """The claim of a `Result`."""
 
     def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
-        start = answer.trace["value"]
-        return [
-            Claim(
-                target,
-                answer.x,
-                answer.value,
-                answer.lower_bound,
-                answer.status.name,
-                answer.iterations,
-                float(start[0]) if len(start) else 0.0,
-                float(answer.certificate.relative_gap),
-            )
-        ]
+        status, gap = answer.status.name, float(answer.certificate.relative_gap)
+        return [Claim(target, answer.x, answer.value, answer.lower_bound, status, answer.iterations, gap)]
 
     return claims
 
