@@ -12,16 +12,20 @@ import scipy.sparse
 import condgrad as cg
 from tests.fuzz import judges
 from tests.fuzz.judges import Array, Total
-from tests.fuzz.problems import Case, Claim, Draft, Target, doubled, graph, labels_of, marginals, minimize_cases
+from tests.fuzz.problems import (
+    Case,
+    Claim,
+    Draft,
+    Target,
+    doubled,
+    graph,
+    labels_of,
+    marginals,
+    minimize_cases,
+    result_claim,
+)
 
 # Transport ------------------------------------------------------------------------------------------------------------
-
-
-def plan_claim(target: Target, answer: Any) -> Claim:
-    """The claim of a `TransportResult`."""
-    proof = answer.result.certificate
-    status, gap = answer.status.name, float(proof.relative_gap)
-    return Claim(target, answer.plan, proof.value, proof.lower_bound, status, answer.iterations, gap)
 
 
 def random_cost(draft: Draft, n: int, m: int) -> Array:
@@ -102,7 +106,7 @@ def solve_cases(draft: Draft) -> list[Case]:
             ("solve", *kinds, f"{method} {step}", draft.precision),
             dict(draft.values),
             code,
-            lambda answer, _c, _warned: [plan_claim(target, answer)],
+            lambda answer, _c, _warned: [result_claim(target, answer.result)],
             tol=tol,
             max_iter=max_iter,
             time_limit=limit,
@@ -170,7 +174,7 @@ def mover_cases(draft: Draft) -> list[Case]:
 
     def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
         result = answer.result if kind == "recoloring" else answer.result_
-        return [plan_claim(plan_target(result), result)]
+        return [result_claim(plan_target(result), result.result)]
 
     kinds = ("estimator", kind, "Entropy", "Transport", "auto", "float64")
     return [Case(kinds, dict(draft.values), lambda _c: code, claims, tol=tol, follows_units=False)]

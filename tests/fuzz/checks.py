@@ -241,7 +241,7 @@ def outcome_failures(outcome: Outcome) -> Iterator[Failure]:
         name, place = type(outcome.error).__name__, place_of(outcome.error)
         yield failure("exception", (name, place, case.kinds[0]), f"{name} at {place}: {outcome.error}")
     for message in outcome.warned:
-        if not issubclass(message.category, UserWarning):
+        if not case.hostile and not issubclass(message.category, UserWarning):
             where = f"{Path(message.filename).name}:{message.lineno}"
             yield failure("warning", (message.category.__name__, where), f"{message.message} at {where}")
     if outcome.processor > SLOW and not isinstance(outcome.error, Hung):
@@ -264,7 +264,7 @@ def claim_failures(judged: Judged, best: Judged) -> Iterator[Failure]:
     lowest, size = float(best.there.value), float(judged.here.size)
     rounding = best.there.rounding(judged.unit) + judged.here.rounding(judged.unit)
     noise = best.there.rounding(EXTENDED_UNIT) + judged.here.rounding(EXTENDED_UNIT)
-    scale = max(size, float(best.there.size), null_size(claim.target))
+    scale = max(size, float(best.there.size), null_size(claim.target), abs(claim.start_value))
     gap = claim.value - claim.lower_bound
 
     def failure(kind: str, detail: str) -> Failure:
@@ -383,8 +383,9 @@ def check_problem(seed: int, index: int, *, cvxpy_share: float = 0.02, unit_shar
         outcome = run(case)
         report.runs += 1
         report.failures += outcome_failures(outcome)
-        text = reproducer(case, f"slow: {outcome.processor:.2f} s") if outcome.processor > SLOW_AT_ALL else ""
-        report.timings.append(Timing(case.kinds, outcome.processor, text))
+        if outcome.claims:
+            text = reproducer(case, f"slow: {outcome.processor:.2f} s") if outcome.processor > SLOW_AT_ALL else ""
+            report.timings.append(Timing(case.kinds, outcome.processor, text))
         for claim in outcome.claims:
             targets.setdefault(claim.target, []).append((case, claim))
         if outcome.claims and case.follows_units and rng.random() < unit_share:

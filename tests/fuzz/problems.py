@@ -48,6 +48,8 @@ class Claim(NamedTuple):
     iterations: int
     relative_gap: float = 0.0
     """What the answer itself holds against its tolerance."""
+    start_value: float = 0.0
+    """F at the start of the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -519,12 +521,18 @@ def may_refuse(method: str, step: str, f: Part, g: Weighted, on: Ground) -> bool
     return method == "newton" and not newton_knows(f.kind, g.kind, on.kind)
 
 
-def minimized(target: Target) -> Callable[[Any, float, bool], list[Claim]]:
+def result_claim(target: Target, result: Any) -> Claim:
     """The claim of a `Result`."""
+    status, gap, values = result.status.name, float(result.certificate.relative_gap), result.trace["value"]
+    start = float(values[0]) if len(values) else 0.0
+    return Claim(target, result.x, result.value, result.lower_bound, status, result.iterations, gap, start)
+
+
+def minimized(target: Target) -> Callable[[Any, float, bool], list[Claim]]:
+    """Claims of an answer of `minimize`."""
 
     def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
-        status, gap = answer.status.name, float(answer.certificate.relative_gap)
-        return [Claim(target, answer.x, answer.value, answer.lower_bound, status, answer.iterations, gap)]
+        return [result_claim(target, answer)]
 
     return claims
 
