@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -398,16 +397,3 @@ def steepest_indices(g: Array, x: Array, size: int) -> Array:
 def selected_columns(K: Matrix, index: Array) -> Matrix:
     """Some columns, in float64."""
     return double(K[:, index]) if not scipy.sparse.issparse(K) else K[:, index].astype(np.float64, copy=False)
-
-
-def free_memory(x: Array) -> float:
-    """Bytes that are free where x lives, infinite where nobody can tell."""
-    if is_torch(x) and x.device.type == "cuda":
-        import torch
-
-        unused = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
-        return float(torch.cuda.mem_get_info(x.device)[0] + unused)
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return math.inf

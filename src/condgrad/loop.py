@@ -90,7 +90,7 @@ def run(
                 status = Status.ITERATION_LIMIT
             elif deadline.passed():
                 status = Status.TIME_LIMIT
-            elif stalled.by(iterate.value, proof.lower_bound):
+            elif stalled.by(iterate, proof.lower_bound):
                 status = Status.STALLED
             else:
                 del iterate  # as large as several x: not to be held while the oracle works
@@ -140,8 +140,11 @@ class StallWatch:
         self.unit, self.window, self.left, self.lowest = unit, window, window, math.inf
         self.before = (math.inf, -math.inf)
 
-    def by(self, value: float, lower_bound: float) -> bool:
-        """Whether the run stands still, after one more iterate."""
+    def by(self, iterate: Iterate, lower_bound: float) -> bool:
+        """Whether the run stands still after one more iterate, of those that prove a bound."""
+        if iterate.lower_bound == -math.inf:
+            return False
+        value = iterate.value
         if value < self.lowest:
             self.lowest = value
         self.left -= 1

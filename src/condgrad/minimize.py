@@ -12,9 +12,10 @@ from condgrad._inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility, NotFiniteError
 from condgrad.loop import Callback, Method, Progress, run
-from condgrad.methods import CG, CGS, PQN, SPG, FaceNewton, Newton
+from condgrad.methods import CG, CGS, PQN, SPG, FaceNewton
 from condgrad.methods.in_turn import InTurn
-from condgrad.methods.newton import dual_model
+from condgrad.newton.ascent import Newton
+from condgrad.newton.engines import dual_model
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.progress import ProgressLine
 from condgrad.result import Result

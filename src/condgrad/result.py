@@ -14,6 +14,9 @@ from condgrad._arrays import Array
 from condgrad.certificate import Certificate
 from condgrad.errors import require_extra
 
+FEW_POINTS = 20
+"""A plot marks its points where there are no more than these: one alone makes no line."""
+
 
 class Status(Enum):
     """Why a run ended; the value of a member is its sentence."""
@@ -80,25 +83,33 @@ class Trace:
             writer.writerows(self._rows)
 
     def plot(self, *, against: str = "iteration", ax: Any = None) -> Any:
-        """Certified gap (log scale) against `iteration` or `seconds`; returns the matplotlib axes."""
+        """How far the best value may be from F*, on a log scale, against `iteration` or `seconds`.
+
+        The certified gap is what was known at the time; the distance to the last lower bound is what is known in
+        hindsight. The two meet at the end. A distance of 0 is drawn at one rounding unit of the largest value.
+        Returns the matplotlib axes.
+        """
         pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Trace.plot")
         if against not in ("iteration", "seconds"):
             raise ValueError(f"against must be 'iteration' or 'seconds', got {against!r}")
         if ax is None:
             _, ax = pyplot.subplots(figsize=(6, 4), layout="constrained")
-        gap = self["best_value"] - self["lower_bound"]
-        ax.plot(self[against], np.where(gap > 0, gap, np.nan), color="#0072B2", label="certified gap")
-        if len(gap) and np.isfinite(gap[-1]):
-            error = self["best_value"] - self["best_value"][-1]
-            shown = np.where(error > gap[-1], error, np.nan)  # closer than the last gap nobody knows
-            ax.plot(self[against], shown, color="#D55E00", ls="--", label="value - last value")
-        ax.set(xlabel=against, ylabel="distance to the optimum", yscale="log")
+        value, lower = self["best_value"], self["lower_bound"]
+        distances = {"certified gap": (value - lower, "#0072B2", "-")}
+        if len(lower) and np.isfinite(lower[-1]):
+            distances["value - last lower bound"] = (value - lower[-1], "#D55E00", "--")
+        rounding = np.finfo(np.float64).eps * (np.abs(value).max(initial=0.0) or 1.0)
+        marker = "." if len(value) <= FEW_POINTS else None
+        for label, (distance, color, style) in distances.items():
+            shown = np.maximum(distance, rounding)
+            ax.plot(self[against], shown, color=color, linestyle=style, marker=marker, label=label)
+        ax.set(xlabel=against, ylabel="distance to the optimum, at most", yscale="log")
         ax.grid(alpha=0.3)
         ax.legend(frameon=False)
         return ax
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
     """The best point found, with the proof of how good it is."""
 
@@ -141,6 +152,16 @@ class Result:
     def success(self) -> bool:
         """Whether a stopping rule was met."""
         return self.status is Status.CONVERGED
+
+    def uninterrupted(self) -> Result:
+        """This result, or KeyboardInterrupt where Ctrl-C ended the run.
+
+        For whoever runs `minimize` on behalf of somebody else: an estimator or a search over many fits must end with
+        the run, rather than go on with the answer of a run that was cut short.
+        """
+        if self.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return self
 
     def __str__(self) -> str:
         proof, plural = self.certificate, "" if self.iterations == 1 else "s"

@@ -116,6 +116,26 @@ def test_weights_enter_fits_and_scores() -> None:
     np.testing.assert_array_equal(plain.fit(X, Y, sample_weight=weights).scores_, np.full((1, 1, 3), 15.0))
 
 
+def test_scorers_that_take_no_weights() -> None:
+    """scikit-learn's scorer of `max_error` takes weights and its metric refuses them: the fits are weighted alone."""
+    weights = np.random.default_rng(0).integers(1, 3, 45).astype(float)
+    folds = list(KFold(3).split(X))
+    options: dict[str, Any] = {"radii": [0.5], "cv": folds, "scoring": "neg_max_error", "tol": 1e-8}
+    model = ConstrainedElasticNetCV(**options).fit(X, Y, sample_weight=weights)
+    for k, (train, test) in enumerate(folds):
+        single = ConstrainedElasticNet(0.5, tol=1e-8).fit(X[train], Y[train], sample_weight=weights[train])
+        assert model.scores_[0, 0, k] == pytest.approx(-abs(Y[test] - single.predict(X[test])).max(), rel=1e-6)
+
+
+def test_the_errors_of_a_scorer_are_its_own() -> None:
+    def broken(*_: Any, **options: Any) -> float:
+        assert list(options) == ["sample_weight"]
+        raise TypeError("no such thing")
+
+    with pytest.raises(TypeError, match="no such thing"):
+        ConstrainedElasticNetCV(radii=[0.5], scoring=broken).fit(X, Y, sample_weight=np.ones(45))
+
+
 @every_kind
 def test_formats(kind: type) -> None:
     frame = pd.DataFrame(X, columns=list("abcdef"))

@@ -36,11 +36,13 @@ def test_attributes(kind: type) -> None:
     model = kind(0.7, ridge=0.4).fit(X, Y)
     tasks = () if kind is ConstrainedElasticNet else (1,)
     assert model.coef_.shape == (*tasks, 8)
-    for name in ("intercept_", "n_iter_", "objective_", "dual_gap_", "multiplier_"):
+    for name in ("intercept_", "n_iter_", "objective_", "dual_gap_", "relative_gap_", "multiplier_"):
         assert np.shape(getattr(model, name)) == tasks, name
     assert np.all(model.n_iter_ >= 1)
     assert np.all(model.dual_gap_ >= 0.0)
-    assert np.all(model.dual_gap_ <= 1e-6 * np.maximum(1.0, model.objective_))
+    null = kind(0.0, ridge=0.4).fit(X, Y).objective_
+    np.testing.assert_allclose(model.relative_gap_, model.dual_gap_ / null)
+    assert np.all(model.relative_gap_ <= 1e-6)
     assert model.n_features_in_ == 8
     public = {name for name in vars(model) if name not in model.get_params()}
     assert all(name.endswith("_") for name in public)
@@ -279,5 +281,12 @@ def test_classes_that_cannot_be_told_apart(kind: type) -> None:
 def test_weights_are_checked(kind: type) -> None:
     with pytest.raises(ValueError, match="sample_weight must be >= 0"):
         kind().fit(X, Y, sample_weight=-np.ones(40))
-    with pytest.raises(ValueError, match="sample_weight"):
-        kind().fit(X, Y, sample_weight=np.ones(39))
+    for weights in (np.ones(39), np.ones((40, 1))):
+        with pytest.raises(
+            ValueError, match=r"sample_weight must have one entry for each of the 40 samples, got shape"
+        ):
+            kind().fit(X, Y, sample_weight=weights)
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        kind().fit(X, Y, sample_weight=np.full(40, np.nan))
+    whole, single = kind().fit(X, Y, sample_weight=np.full(40, 2.0)), kind().fit(X, Y, sample_weight=2.0)
+    np.testing.assert_array_equal(single.coef_, whole.coef_)

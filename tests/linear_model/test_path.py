@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -52,7 +53,8 @@ def test_the_default_grid_ends_where_the_constraint_falls_idle(loss: str) -> Non
     assert found.radii.shape == found.gaps.shape == found.values.shape == found.n_iters.shape == (12,)
     np.testing.assert_allclose(found.radii[1:] / found.radii[:-1], 1e3 ** (1 / 11))
     assert (found.gaps >= 0.0).all()
-    assert (found.gaps <= 1e-6 * np.maximum(1.0, found.values)).all()
+    null = path(X, Y, loss=loss, radii=[0.0], ridge=0.4).values[0]
+    assert (found.gaps <= 1e-6 * null).all()
     free = path(X, Y, loss=loss, radii=[1e3], ridge=0.4)
     assert free.multipliers[0] == 0.0
     assert found.radii[-1] == pytest.approx(np.abs(free.coefs[0]).sum(), rel=0.05)
@@ -86,6 +88,26 @@ def test_sparse_and_single_precision() -> None:
     single = path(X.astype(np.float32), Y, radii=[0.5, 1.0])
     assert single.coefs.dtype == np.float32
     np.testing.assert_allclose(single.coefs, dense.coefs, atol=2e-2)
+
+
+@every_loss
+def test_frames_and_labels_as_the_estimators_take_them(loss: str) -> None:
+    plain = path(X, Y, loss=loss, radii=[0.5, 1.0])
+    frame, weights = pd.DataFrame(X, columns=list("abcdefghijkl")), pd.Series(np.ones(30))
+    labels = pd.Series(Y) if loss == "least-squares" else pd.Series(np.where(Y > 0, "yes", "no"))
+    same = path(frame, labels, loss=loss, radii=[0.5, 1.0], sample_weight=weights)
+    np.testing.assert_allclose(same.coefs, plain.coefs, atol=1e-6)
+    lists = path(X.tolist(), labels.tolist(), loss=loss, radii=[0.5, 1.0])
+    np.testing.assert_array_equal(lists.coefs, plain.coefs)
+
+
+def test_one_class_against_the_rest() -> None:
+    three = np.array(["ape", "bee", "cow"])[np.arange(30) % 3]
+    with pytest.raises(ValueError, match=r"y must hold two classes, got 3: .* one class against the rest"):
+        path(X, three, radii=[0.5])
+    found = path(X, three == "bee", radii=[0.5])
+    model = ConstrainedLogisticRegression(0.5).fit(X, three == "bee")
+    np.testing.assert_array_equal(found.coefs, model.coef_)
 
 
 def test_tensors(torch: ModuleType) -> None:
@@ -122,5 +144,5 @@ def test_warnings_and_errors() -> None:
         path(X, Y, n_radii=0)
     with pytest.raises(ValueError, match="ridge must be finite and > 0"):
         path(X, Y, ridge=0.0)
-    with pytest.raises(ValueError, match="y must hold two classes"):
+    with pytest.raises(ValueError, match="y must hold at least two classes, got one class"):
         path(X, np.ones(30))

@@ -17,7 +17,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from condgrad.datasets import make_clusters
-from condgrad.transport import EntropicTransport, GroupLasso, GroupTransport, LaplaceTransport, Laplacian, recolor
+from condgrad.result import Status
+from condgrad.transport import (
+    EntropicTransport,
+    GroupLasso,
+    GroupTransport,
+    LaplaceTransport,
+    Laplacian,
+    estimators,
+    recolor,
+    solve,
+)
 from tests.transport import Array, judge, marginal_error, squared_distances, within
 
 RNG = np.random.default_rng(0)
@@ -26,8 +36,16 @@ XT = XT[:18]
 YT = YT[:18]
 A, B = np.full(24, 1 / 24), np.full(18, 1 / 18)
 
+SHARED: dict[str, Any] = {
+    "metric": "cityblock",
+    "tol": 1e-3,
+    "max_iter": 7,
+    "method": "cgs",
+    "time_limit": 9.0,
+    "verbose": True,
+}
 CHANGED: dict[type, dict[str, Any]] = {
-    EntropicTransport: {"entropy": 0.3, "metric": "cityblock", "tol": 1e-3, "max_iter": 7},
+    EntropicTransport: {"entropy": 0.3, **SHARED},
     LaplaceTransport: {
         "entropy": 0.3,
         "weight": 7.0,
@@ -35,11 +53,9 @@ CHANGED: dict[type, dict[str, Any]] = {
         "normalized": False,
         "source": 0.5,
         "target": 2.0,
-        "metric": "cityblock",
-        "tol": 1e-3,
-        "max_iter": 7,
+        **SHARED,
     },
-    GroupTransport: {"entropy": 0.3, "weight": 0.7, "metric": "cityblock", "tol": 1e-3, "max_iter": 7},
+    GroupTransport: {"entropy": 0.3, "weight": 0.7, **SHARED},
 }
 every_kind = pytest.mark.parametrize("kind", CHANGED)
 
@@ -163,6 +179,55 @@ def test_limits_are_passed_on(kind: type) -> None:
         estimator = fitted(kind, max_iter=1, tol=1e-15)
     assert estimator.n_iter_ <= 1
     assert marginal_error(estimator.plan_, A, B) <= 1e-12
+
+
+@every_kind
+def test_a_time_limit_is_passed_on(kind: type) -> None:
+    with pytest.warns(
+        ConvergenceWarning, match=r"time limit was reached.*the optimum. Raise time_limit or tol"
+    ) as seen:
+        estimator = fitted(kind, time_limit=0.0, tol=1e-15)
+    proved = f"certified to {estimator.dual_gap_:.3g} of" if estimator.dual_gap_ < np.inf else "nothing was proved"
+    assert proved in str(seen[0].message)
+    assert estimator.result_.status is Status.TIME_LIMIT
+    assert marginal_error(estimator.plan_, A, B) <= 1e-12
+
+
+@every_kind
+def test_methods_and_progress_are_passed_on(
+    kind: type, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def recorded(*args: Any, **options: Any) -> Any:
+        asked.append(options)
+        return solve(*args, **options)
+
+    monkeypatch.setattr(estimators, "solve", recorded)
+    fitted(kind, method="cgs", tol=1e-2, verbose=True)
+    assert "gap" in capsys.readouterr().err
+    fitted(kind)
+    assert capsys.readouterr().err == ""
+    assert [options["method"] for options in asked] == ["cgs", "auto"]
+
+
+def interrupted(*args: Any, **options: Any) -> Any:
+    """`solve`, with Ctrl-C during its first iteration."""
+
+    def callback(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    return solve(*args, **options, callback=callback)
+
+
+@every_kind
+def test_an_interrupt_ends_a_fit(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimators, "solve", interrupted)
+    estimator = kind()
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(XS, YS, XT)
+    assert not hasattr(estimator, "plan_")
+    assert not hasattr(estimator, "result_")
 
 
 # --- transform ---
@@ -331,6 +396,23 @@ def test_choosing_an_entropy_by_hand() -> None:
 
 def picture(height: int, width: int, channels: int = 3, *, low: int = 0, high: int = 256, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(low, high, (height, width, channels), dtype=np.uint8)
+
+
+def test_an_interrupt_ends_a_recolouring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimators, "solve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recolor(picture(5, 5), picture(5, 5, seed=1), samples=10)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-2])
+def test_a_recolouring_has_limits_and_a_line(weight: float, capsys: pytest.CaptureFixture[str]) -> None:
+    image, palette = picture(6, 6), picture(6, 6, seed=1)
+    with pytest.warns(ConvergenceWarning, match="time limit was reached"):
+        hurried = recolor(image, palette, weight=weight, samples=36, tol=1e-12, time_limit=0.0)
+    assert hurried.shape == image.shape
+    assert capsys.readouterr().err == ""
+    recolor(image, palette, weight=weight, samples=36, progress=True)
+    assert "gap" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("channels", [3, 4])

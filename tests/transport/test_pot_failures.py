@@ -215,7 +215,11 @@ def test_gcg_agrees_with_a_certified_optimum(reg1: float, reg2: float) -> None:
     assert best.lower_bound - 1e-12 <= F <= best.value + 1e-8
     assert marginal_error(plan, data.a, data.b) <= 1e-12
     assert log["status"] == "CONVERGED"
-    assert log["gap"] <= max(1e-9, 1e-9 * abs(F)) * (1 + 1e-9)
+    sizes = [
+        float(np.sum(data.C * G)) + reg2 * half_square(G) + reg1 * abs(negentropy(G))
+        for G in (plan, np.outer(data.a, data.b))
+    ]
+    assert log["gap"] <= 1e-9 * max(1.0, *sizes) * (1 + 1e-9)
 
 
 def test_gcg_goes_on_where_pot_freezes() -> None:
@@ -306,9 +310,53 @@ def test_gcg_takes_lists_and_tensors(torch: Any) -> None:
     np.testing.assert_allclose(tensor.numpy(), plan, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_gcg_gives_tensors_the_plan_of_arrays(torch: Any, seed: int) -> None:
+    """POT's own test of `gcg`, 1e-12 between libraries, on its two Gaussians and on clouds."""
+    if seed == 0:
+        x = np.arange(100.0)
+        a, b = (np.exp(-((x - m) ** 2) / (2.0 * s**2)) for m, s in ((20.0, 5.0), (60.0, 10.0)))
+        a, b, costs = a / a.sum(), b / b.sum(), (x[:, None] - x[None, :]) ** 2 / 99.0**2
+    else:
+        data = cloud(30, 25, seed=seed)
+        a, b, costs = data.a, data.b, data.C
+    plan, log = gcg(a, b, costs, 1e-3, 1e-1, half_square, itself, log=True, numItermax=30)
+    seen = []
+
+    def gradient(G: Any) -> Any:
+        seen.append(type(G))
+        return G
+
+    tensors = (torch.asarray(values) for values in (a, b, costs))
+    same, log_same = gcg(
+        *tensors, 1e-3, 1e-1, lambda G: 0.5 * torch.sum(G**2), gradient, log=True, numItermax=30
+    )  # fmt: skip
+    assert isinstance(same, torch.Tensor)
+    assert set(seen) == {torch.Tensor}
+    assert log_same["niter"] == log["niter"]
+    np.testing.assert_allclose(same.numpy(), plan, rtol=0, atol=1e-12)
+
+
+def test_gcg_is_interrupted_by_an_interrupt() -> None:
+    data, calls = cloud(9, 7, seed=4), []
+
+    def gradient(G: Array) -> Array:
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return G
+
+    with pytest.raises(KeyboardInterrupt):
+        gcg(data.a, data.b, data.C, 0.1, 1.0, half_square, gradient)
+    assert len(calls) <= 5  # the value of the last plan may be computed once more
+
+
 BAD = {
     "masses differ": ({"a": 2.0 * UNIFORM}, r"same mass: a sums to 2, b to 1"),
-    "no entropy": ({"reg1": 0.0}, r"(reg1|weight) must be finite and > 0, got 0"),
+    "no entropy": ({"reg1": 0.0}, r"^reg1 must be finite and > 0, got 0"),
+    "negative numItermax": ({"numItermax": -1}, r"^numItermax must be >= 0, got -1"),
+    "negative stopThr": ({"stopThr": -1.0}, r"^stopThr must be finite and >= 0, got -1"),
+    "negative stopThr2": ({"stopThr2": -1.0}, r"^stopThr2 must be finite and >= 0, got -1"),
     "negative reg2": ({"reg2": -1.0}, r"reg2 must be finite and >= 0, got -1"),
     "a start of another shape": ({"G0": np.ones((3, 3))}, r"\(3, 3\).*\(30, 30\)"),
     "NaN cost": ({"M": C * np.nan}, r"M must be finite"),

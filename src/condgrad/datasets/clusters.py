@@ -21,9 +21,13 @@ class Clusters(NamedTuple):
 def make_clusters(n: int, *, clusters: int = 4, noise: float = 0.05, seed: int = 0) -> Clusters:
     """Noisy clusters with centres in the unit square, and the same clusters rotated and shifted.
 
-    Section 3.1 of the paper: coordinates of order 1, samples with a noisy cluster structure in both domains.
+    Section 3.1 of the paper: coordinates of order 1, samples with a noisy cluster structure in both domains. The same
+    seed gives the same clouds.
     """
     _checks.whole("n", n, at_least=1)
+    _checks.whole("clusters", clusters, at_least=1)
+    _checks.number("noise", noise, at_least=0.0)
+    _checks.whole("seed", seed, at_least=0)
     rng = np.random.default_rng(seed)
     centres = rng.uniform(0.0, 1.0, (clusters, 2))
     angle = 0.5

@@ -179,13 +179,16 @@ def load_lymphoma(
     standardize, download_if_missing : bool
         As for `load_colon`, like the folders, the verification and the errors.
     """
-    if version not in _LYMPHOMA:
+    if not isinstance(version, str) or version not in _LYMPHOMA:
         raise ValueError(f'version must be "malignant" or "dlbcl", got {version!r}')
     return _load(_LYMPHOMA[version], standardize=standardize, may_download=download_if_missing)
 
 
 def _load(wanted: _DataSet, *, standardize: bool, may_download: bool) -> Microarray:
     """The first copy there is, verified and prepared."""
+    for name, flag in (("standardize", standardize), ("download_if_missing", may_download)):
+        if not isinstance(flag, bool | np.bool_):
+            raise TypeError(f"{name} must be True or False, got {flag!r}")
     copies = {copy.file: copy for copy in wanted.copies}
     tried = [] if store.user_folder() else [f"{store.FOLDER_VARIABLE} (not set)"]
     for path in store.candidates(*copies):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 
 def standardize(X: Any, *, reference: Any = None) -> Any:
@@ -42,7 +43,12 @@ def standardize(X: Any, *, reference: Any = None) -> Any:
 
 def _matrix(name: str, values: Any) -> Any:
     """A dense table of finite numbers."""
-    matrix = np.asarray(values, dtype=float)
+    if scipy.sparse.issparse(values):
+        raise TypeError(f"{name} must be dense, for shifted features are: pass {name}.toarray()")
+    try:
+        matrix = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of numbers: {error}") from error
     if matrix.ndim != 2:
         raise ValueError(f"{name} must have shape (samples, features), got shape {matrix.shape}")
     if not np.isfinite(matrix).all():

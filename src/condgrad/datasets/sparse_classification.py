@@ -93,6 +93,7 @@ def make_sparse_classification(
         raise ValueError(f"n_relevant must be <= n_features = {n_features}, got {n_relevant!r}")
     freedom = n_relevant if degrees_of_freedom is None else degrees_of_freedom
     _checks.whole("degrees_of_freedom", freedom, at_least=n_relevant)
+    _checks.whole("seed", seed, at_least=0)
 
     rng = np.random.default_rng(seed)
     relevant = np.sort(rng.choice(n_features, n_relevant, replace=False))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad.linear_model.solver import Fit, Solver, warn_unless_converged
 from condgrad.smooth.composite import Composite
@@ -20,11 +23,16 @@ PRECISIONS = (np.float64, np.float32)
 class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model whose fit is one or several constrained problems (`tasks`)."""
 
+    loss: Callable[..., Composite]
+    """The smooth part, from `condgrad.smooth`."""
+
     # what every subclass declares in its __init__, as scikit-learn wants
     fit_intercept: bool
     tol: float
     max_iter: int
     method: str
+    time_limit: float | None
+    verbose: bool
 
     coef_: Any
     intercept_: Any
@@ -44,11 +52,11 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         X, y = self._read(X, y)
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            sample_weight = checked_weights(sample_weight, X.shape[0])
         return X, y, sample_weight
 
     def _solver(self) -> Solver:
-        return Solver(self.method, self.tol, self.max_iter)
+        return Solver.starting_now(self.method, self.tol, self.max_iter, self.time_limit)
 
     def _scores(self, X: Any) -> Any:
         """X coef' + intercept."""
@@ -60,6 +68,20 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def checked_weights(sample_weight: Any, samples: int) -> Any:
+    """One finite weight for each sample, from an array, a Series, a list or a single number; the losses check signs."""
+    if isinstance(sample_weight, Number):
+        sample_weight = np.full(samples, sample_weight)
+    weights = check_array(
+        sample_weight, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="sample_weight"
+    )  # fmt: skip
+    if weights.shape != (samples,):
+        raise ValueError(
+            f"sample_weight must have one entry for each of the {samples} samples, got shape {weights.shape}"
+        )
+    return weights
 
 
 class SingleFit(LinearEstimator):
@@ -81,7 +103,8 @@ class SingleFit(LinearEstimator):
         """
         X, y, sample_weight = self._data(X, y, sample_weight)
         tasks = self._tasks(X, y, sample_weight)
-        solver, starts = self._solver(), self._starts(len(tasks), X.shape[1])
+        solver = replace(self._solver(), progress=bool(self.verbose))
+        starts = self._starts(len(tasks), X.shape[1])
         fits = [
             solver.solve(f, radius=self.radius, ridge=self.ridge, start=start)
             for f, start in zip(tasks, starts, strict=True)

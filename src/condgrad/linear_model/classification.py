@@ -21,8 +21,6 @@ from condgrad.smooth.composite import Composite
 class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     """One problem for two classes, else one for each class against the rest."""
 
-    loss: type[Logistic] | type[SquaredHinge]
-
     class_weight: Any
     classes_: Any
 
@@ -59,6 +57,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.n_iter_ = np.array([fit.iterations for fit in fits])
         self.objective_ = np.array([fit.value for fit in fits])
         self.dual_gap_ = np.array([fit.gap for fit in fits])
+        self.relative_gap_ = np.array([fit.relative_gap for fit in fits])
         self.multiplier_ = np.array([fit.multiplier for fit in fits])
 
     def decision_function(self, X: Any) -> Any:
@@ -111,6 +110,8 @@ class ClassifierFit(SingleFit):
         max_iter: int = 10_000,
         warm_start: bool = False,
         method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
     ) -> None:
         self.radius = radius
         self.ridge = ridge
@@ -120,6 +121,8 @@ class ClassifierFit(SingleFit):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose
 
 
 class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
@@ -139,13 +142,16 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     class_weight : dict or "balanced", optional
         Weights by class, which multiply the `sample_weight`; "balanced" lets all classes weigh alike.
     tol : float
-        Stop at `dual_gap_ <= tol * max(1, |objective_|)`. In float32 nothing below 1.2e-5 is asked for: rounding leaves
-        no better proof.
+        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
     max_iter : int
     warm_start : bool
         Start from the last coefficients.
     method : str
         As in `condgrad.minimize`.
+    time_limit : float, optional
+        Seconds that `fit` may take; at the limit it ends with what it has, and warns.
+    verbose : bool
+        Show a live line on the terminal.
 
     Attributes
     ----------
@@ -156,6 +162,9 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         The value of the objective at the solution.
     dual_gap_ : array
         What the objective may be above its minimum, at most.
+    relative_gap_ : array
+        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
+        that is larger.
     multiplier_ : array
         The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu |coef|_1 without a
         constraint; exactly 0 where the constraint is idle.

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, stack
+from condgrad._arrays import Array, is_torch, stack
+from condgrad.linear_model.base import SingleFit
+from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
+from condgrad.linear_model.progress import FitsLine
+from condgrad.linear_model.regression import ConstrainedElasticNet
 from condgrad.linear_model.solver import Solver, checked_radii, default_radii, warn_unless_converged
-from condgrad.smooth import LeastSquares, Logistic, SquaredHinge
 from condgrad.smooth.composite import Composite
 
-LOSSES: dict[str, Callable[..., Composite]] = {
-    "logistic": Logistic,
-    "least-squares": LeastSquares,
-    "squared-hinge": SquaredHinge,
+ESTIMATORS: dict[str, type[SingleFit]] = {
+    "logistic": ConstrainedLogisticRegression,
+    "least-squares": ConstrainedElasticNet,
+    "squared-hinge": ConstrainedLinearSVC,
 }
+"""Whose problem it is, by loss."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +53,17 @@ def path(
     tol: float = 1e-6,
     max_iter: int = 10_000,
     method: str = "auto",
+    time_limit: float | None = None,
+    progress: bool = False,
 ) -> Path:
     """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius for many radii, each from the solution before.
 
     Parameters
     ----------
-    X : array or SciPy sparse matrix, shape (samples, features)
-    y : array, shape (samples,)
-        Numbers; for the classification losses two of them, of which the larger counts as the positive class.
+    X : array, DataFrame, SciPy sparse matrix or torch tensor, shape (samples, features)
+    y : array, Series or list, shape (samples,)
+        As for the estimators: numbers, or for the classification losses labels of two classes, of which the last in
+        sorted order counts as the positive one. Beside a tensor, two numbers.
     loss : {"logistic", "least-squares", "squared-hinge"}
         A sum over the samples, as in `condgrad.smooth`.
     radii : array, optional
@@ -69,6 +75,11 @@ def path(
     sample_weight : array, shape (samples,), optional
     tol, max_iter, method
         For each radius, as in `condgrad.minimize`.
+    time_limit : float, optional
+        Seconds for the whole path: each fit gets what is left, and none at all makes no more than a first look at its
+        problem. Fits that it cut short come with a warning, and as all others with their gaps.
+    progress : bool
+        Show a live line on the terminal, one for the whole path.
 
     Returns
     -------
@@ -83,14 +94,17 @@ def path(
     (array([[ 0. , -0.5],
            [ 0. , -1. ]]), array([3.5, 1. ]))
     """
-    if loss not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}")
-    f = LOSSES[loss](X, y, sample_weight=sample_weight, intercept=fit_intercept)
-    solver = Solver(method, tol, max_iter)
-    if radii is None:
-        radii = default_radii([f], ridge=ridge, n_radii=n_radii, solver=solver)
-    radii = checked_radii(radii)
-    fits = solver.path(f, radii=radii, ridge=ridge)
+    if loss not in ESTIMATORS:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, ESTIMATORS))}, got {loss!r}")
+    f = _smooth_part(ESTIMATORS[loss](fit_intercept=fit_intercept), X, y, sample_weight)
+    solver = Solver.starting_now(method, tol, max_iter, time_limit)
+    with FitsLine(shown=progress) as line:
+        if radii is None:
+            line.say("looking for the largest radius")
+            radii = default_radii([f], ridge=ridge, n_radii=n_radii, solver=solver)
+        radii = checked_radii(radii)
+        line.total = len(radii)
+        fits = solver.path(f, radii=radii, ridge=ridge, line=line)
     warn_unless_converged(fits, stacklevel=2)
     return Path(
         radii,
@@ -101,3 +115,16 @@ def path(
         np.array([fit.multiplier for fit in fits]),
         np.array([fit.iterations for fit in fits]),
     )
+
+
+def _smooth_part(estimator: SingleFit, X: Any, y: Any, sample_weight: Any) -> Composite:
+    """The loss of the estimator's one problem, from data checked as `fit` checks them; tensors stay tensors."""
+    if is_torch(X):
+        return estimator.loss(X, y, sample_weight=sample_weight, intercept=estimator.fit_intercept)
+    tasks = estimator._tasks(*estimator._data(X, y, sample_weight))
+    if len(tasks) > 1:
+        raise ValueError(
+            f"y must hold two classes, got {len(tasks)}: ask for the path of one class against the rest, "
+            "such as path(X, y == 'one class')"
+        )
+    return tasks[0]

@@ -17,18 +17,21 @@ from condgrad.smooth.composite import Composite
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     """One least-squares problem."""
 
+    loss = LeastSquares
+
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
         return X, y
 
     def _tasks(self, X: Any, y: Any, weights: Any) -> list[Composite]:
-        return [LeastSquares(X, y, sample_weight=weights, intercept=self.fit_intercept)]
+        return [self.loss(X, y, sample_weight=weights, intercept=self.fit_intercept)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         (fit,) = fits
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self.n_iter_, self.objective_ = fit.iterations, fit.value
-        self.dual_gap_, self.multiplier_ = fit.gap, fit.multiplier
+        self.dual_gap_, self.relative_gap_ = fit.gap, fit.relative_gap
+        self.multiplier_ = fit.multiplier
 
     def predict(self, X: Any) -> Any:
         """X coef + intercept."""
@@ -50,13 +53,16 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         form is a small ridge such as 1e-8.
     fit_intercept : bool
     tol : float
-        Stop at `dual_gap_ <= tol * max(1, |objective_|)`. In float32 nothing below 1.2e-5 is asked for: rounding leaves
-        no better proof.
+        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
     max_iter : int
     warm_start : bool
         Start from the last coefficients.
     method : str
         As in `condgrad.minimize`.
+    time_limit : float, optional
+        Seconds that `fit` may take; at the limit it ends with what it has, and warns.
+    verbose : bool
+        Show a live line on the terminal.
 
     Attributes
     ----------
@@ -67,6 +73,9 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         The value of the objective at the solution.
     dual_gap_ : float
         What the objective may be above its minimum, at most.
+    relative_gap_ : float
+        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
+        that is larger.
     multiplier_ : float
         The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge |coef|_2^2 + mu |coef|_1
         without a constraint; exactly 0 where the constraint is idle.
@@ -97,6 +106,8 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         max_iter: int = 10_000,
         warm_start: bool = False,
         method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
     ) -> None:
         self.radius = radius
         self.ridge = ridge
@@ -105,3 +116,5 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose

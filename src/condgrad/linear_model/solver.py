@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
 from condgrad._arrays import Array, double, namespace
+from condgrad.linear_model.progress import FitsLine
 from condgrad.minimize import minimize
 from condgrad.result import Status
 from condgrad.sets import L1Ball
@@ -28,7 +31,7 @@ PROVABLE = 100.0
 """The smallest tolerance in rounding units of the data: a proof is no better than they are."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fit:
     """The solution of one problem, with its proof."""
 
@@ -48,11 +51,33 @@ class Fit:
 
 @dataclass(frozen=True)
 class Solver:
-    """How to minimise f(x) + ridge |x|_2^2 over |x|_1 <= radius."""
+    """How to minimise f(x) + ridge |x|_2^2 over |x|_1 <= radius, and when all such fits together must end."""
 
     method: str
     tol: float
     max_iter: int
+    ends: float = math.inf
+    """The moment of `time.perf_counter`, which is the same clock in all processes of a machine."""
+    progress: bool = False
+    """Whether each fit shows a line of its own."""
+
+    @classmethod
+    def starting_now(cls, method: str, tol: float, max_iter: int, time_limit: float | None) -> Solver:
+        """A solver whose fits share a time limit that begins to run now."""
+        if time_limit is None:
+            return cls(method, tol, max_iter)
+        seconds = _checks.number("time_limit", time_limit, at_least=0.0)
+        return cls(method, tol, max_iter, ends=time.perf_counter() + seconds)
+
+    @property
+    def time_left(self) -> float | None:
+        """What a fit that begins now may take."""
+        return None if self.ends == math.inf else max(0.0, self.ends - time.perf_counter())
+
+    def with_share_of_time(self, share: float) -> Solver:
+        """A solver that ends when this share of the time left is spent."""
+        left = self.time_left
+        return self if left is None else replace(self, ends=self.ends - (1.0 - share) * left)
 
     def solve(self, f: Composite, *, radius: float, ridge: float, start: Array = None) -> Fit:
         """The solution for one radius, from the projection of a start onto the ball."""
@@ -60,7 +85,16 @@ class Solver:
         g = Ridge(checked_ridge(ridge), on=ball)
         x0 = None if start is None else ball.project(start)
         tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
-        result = minimize(f, g, x0, method=self.method, tol=tol, max_iter=self.max_iter)
+        result = minimize(
+            f,
+            g,
+            x0,
+            method=self.method,
+            tol=tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_left,
+            progress=self.progress,
+        ).uninterrupted()
         here = f.at(result.x)
         return Fit(
             result.x,
@@ -75,8 +109,8 @@ class Solver:
             result.relative_gap,
         )
 
-    def path(self, f: Composite, *, radii: Sequence[float], ridge: float) -> list[Fit]:
-        """The solutions for increasing radii, each from where the two before point to."""
+    def path(self, f: Composite, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
+        """The solutions for increasing radii, each from where the two before point to, counted on a line."""
         fits: list[Fit] = []
         for k, radius in enumerate(radii):
             start = fits[-1].coef if fits else None
@@ -84,6 +118,7 @@ class Solver:
                 ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
                 start = start + float(ahead) * (start - fits[-2].coef)
             fits.append(self.solve(f, radius=radius, ridge=ridge, start=start))
+            line.fitted(radius=radius, ridge=ridge, relative_gap=fits[-1].relative_gap)
         return fits
 
     def idle_radius(self, f: Composite, ridge: float) -> float:
@@ -94,7 +129,10 @@ class Solver:
         # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2
         bound = (f.K.shape[1] * here.value / checked_ridge(ridge)) ** 0.5
         ball = L1Ball(bound)
-        return ball.norm(minimize(f, Ridge(ridge, on=ball), method=self.method, tol=1e-3, max_iter=1000).x) or 1.0
+        result = minimize(
+            f, Ridge(ridge, on=ball), method=self.method, tol=1e-3, max_iter=1000, time_limit=self.time_left
+        ).uninterrupted()
+        return ball.norm(result.x) or 1.0
 
 
 def checked_ridge(ridge: Any) -> float:
@@ -135,6 +173,13 @@ def checked_radii(radii: Any) -> Any:
     return checked
 
 
+ADVICE = {
+    Status.STALLED: "Raise tol",
+    Status.ITERATION_LIMIT: "Raise max_iter or tol",
+    Status.TIME_LIMIT: "Raise time_limit or tol",
+}
+
+
 def warn_unless_converged(fits: Sequence[Fit], *, stacklevel: int) -> None:
     """One warning for all fits that fell short, with the gap that the worst is certified to."""
     short = [fit for fit in fits if fit.status is not Status.CONVERGED]
@@ -142,10 +187,12 @@ def warn_unless_converged(fits: Sequence[Fit], *, stacklevel: int) -> None:
         return
     worst = max(short, key=lambda fit: fit.relative_gap)
     which = "" if len(fits) == 1 else f"{len(short)} of {len(fits)} fits fell short; the worst: "
-    advice = "Raise tol" if worst.status is Status.STALLED else "Raise max_iter or tol"
+    proof = f"the objective is within {worst.gap:.3g} of its minimum"
+    if worst.gap == math.inf:
+        proof = "nothing was proved about how far the objective is from its minimum"
     warnings.warn(
-        f"{which}{worst.message}, where {worst.tol:.3g} was asked; the objective is within {worst.gap:.3g} of its "
-        f"minimum. {advice}, take a larger ridge or scale the features.",
+        f"{which}{worst.message}, where {worst.tol:.3g} was asked; {proof}. {ADVICE[worst.status]}, "
+        "take a larger ridge or scale the features.",
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
     )

@@ -3,8 +3,7 @@
 from condgrad.methods.cg import CG
 from condgrad.methods.cgs import CGS
 from condgrad.methods.face_newton import FaceNewton
-from condgrad.methods.newton import Newton
 from condgrad.methods.pqn import PQN
 from condgrad.methods.spg import SPG
 
-__all__ = ["CG", "CGS", "PQN", "SPG", "FaceNewton", "Newton"]
+__all__ = ["CG", "CGS", "PQN", "SPG", "FaceNewton"]

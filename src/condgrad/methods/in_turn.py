@@ -51,7 +51,7 @@ class InTurn:
                     x, value = iterate.x, iterate.value
                 lower, noise = max(lower, iterate.lower_bound), max(noise, iterate.noise)
                 yield iterate._replace(effort=effort)
-                if stalled.by(iterate.value, lower):
+                if stalled.by(iterate, lower):
                     break
             before = effort
             if deadline.passed() or value - lower <= ROUNDING * noise:

@@ -182,11 +182,11 @@ class CompositeEvaluation:
         size = (dot(self.theta, self.theta) ** 0.5 + self._underflow) * other.image_size
         if not self.h.has_intercept:
             return size
-        # theta sums to 0 up to the rounding of float64, and that sum is multiplied by how far the best intercept at the
-        # other point is from the one here: no farther than the entries of K x are
+        # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
+        # by how far the best intercept at the other point is from the one here: no farther than the entries of K x are.
         share = 1.0 if self.K.dtype == self.theta.dtype else FINER
-        moved = self.image_size + other.image_size
-        return size + share * moved * total(namespace(self.theta).abs(self.theta))
+        shifts = abs(self.intercept) + self.image_size + other.image_size
+        return size + share * shifts * total(namespace(self.theta).abs(self.theta))
 
     @cached_property
     def _underflow(self) -> float:

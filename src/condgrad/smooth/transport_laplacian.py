@@ -73,6 +73,11 @@ class TransportLaplacian(Smooth):
             target_weight=self.target_weight,
         )
 
+    def with_points(self, Xs: Array, Xt: Array) -> TransportLaplacian:
+        """This regulariser for other points, with the same Laplacians and weights."""
+        weights = {"source_weight": self.source_weight, "target_weight": self.target_weight}
+        return TransportLaplacian(Xs, Xt, self.Ls, self.Lt, **weights)
+
     def turned(self) -> TransportLaplacian:
         """This regulariser as a function of the transposed plan."""
         weights = {"source_weight": self.target_weight, "target_weight": self.source_weight}

@@ -1,7 +1,5 @@
 """Regularised optimal transport."""
 
-from condgrad.transport import group_newton as _group_newton  # noqa: F401  (registers its dual model)
-from condgrad.transport import newton as _newton  # noqa: F401  (registers its dual model)
 from condgrad.transport.color import Recoloring, recolor, recoloring
 from condgrad.transport.estimators import EntropicTransport, GroupTransport, LaplaceTransport
 from condgrad.transport.regularizers import GroupLasso, Laplacian

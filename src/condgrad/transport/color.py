@@ -20,7 +20,7 @@ NEIGHBORS = 8
 """Sampled colours that a pixel listens to: with one alone, smooth skies fall apart into patches."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Recoloring:
     """An image in new colours, and the certified plan between sampled colours that they come from."""
 
@@ -37,6 +37,8 @@ def recolor(
     samples: int = 500,
     seed: int = 0,
     tol: float = 1e-4,
+    time_limit: float | None = None,
+    progress: bool = False,
 ) -> Any:
     """The image in the colours of the palette.
 
@@ -54,17 +56,40 @@ def recolor(
         Pixels of each image to match.
     seed : int
     tol : float
-        Relative certified gap of the transport problem.
+        The certified gap of the transport problem, over the scale of its objective; as in `transport.solve`.
+    time_limit : float, optional
+        Seconds for the transport problem; at the limit its best plan so far paints the image, with a warning.
+    progress : bool
+        Show a live line on the terminal.
 
     Returns
     -------
     uint8 array of the shape of `image`
     """
-    return recoloring(image, palette, entropy=entropy, weight=weight, samples=samples, seed=seed, tol=tol).image
+    return recoloring(
+        image,
+        palette,
+        entropy=entropy,
+        weight=weight,
+        samples=samples,
+        seed=seed,
+        tol=tol,
+        time_limit=time_limit,
+        progress=progress,
+    ).image
 
 
 def recoloring(
-    image: Any, palette: Any, *, entropy: float, weight: float, samples: int, seed: int, tol: float
+    image: Any,
+    palette: Any,
+    *,
+    entropy: float,
+    weight: float,
+    samples: int,
+    seed: int,
+    tol: float,
+    time_limit: float | None = None,
+    progress: bool = False,
 ) -> Recoloring:
     """What `recolor` does, with the certified transport of the sampled colours beside the image."""
     image, palette = _pixels("image", image), _pixels("palette", palette)
@@ -73,10 +98,8 @@ def recoloring(
     rng = np.random.default_rng(seed)
     Xs = _sample(image, samples, rng)
     Xt = _sample(palette, samples, rng)
-    if weight > 0:
-        estimator: Any = LaplaceTransport(entropy, weight, tol=tol)
-    else:
-        estimator = EntropicTransport(entropy, tol=tol)
+    estimator: Any = LaplaceTransport(entropy, weight) if weight > 0 else EntropicTransport(entropy)
+    estimator.set_params(tol=tol, time_limit=time_limit, verbose=progress)
     estimator.fit(Xs, Xt=Xt)
     moves = estimator.result_.barycenters(Xt) - Xs
     nearby = KNeighborsRegressor(min(NEIGHBORS, len(Xs)), weights="distance").fit(Xs, moves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,11 +15,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from condgrad.result import Status
 from condgrad.transport.regularizers import GroupLasso, Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, solve
 
 UNLABELLED = -1
 """The label of target samples whose class is not known."""
+
+
+ADVICE = {
+    Status.STALLED: "Raise tol",
+    Status.ITERATION_LIMIT: "Raise max_iter or tol",
+    Status.TIME_LIMIT: "Raise time_limit or tol",
+}
 
 
 class _PlanTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -29,6 +38,9 @@ class _PlanTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[mi
     metric: str
     tol: float
     max_iter: int
+    method: str
+    time_limit: float | None
+    verbose: bool
 
     plan_: Any
     result_: TransportResult
@@ -61,19 +73,26 @@ class _PlanTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[mi
         if ys is not None and yt is not None:
             differ = (ys[:, None] != yt[None, :]) & (yt != UNLABELLED)[None, :]
             cost = np.where(differ, 10.0 * cost.max(), cost)
-        self.result_ = solve(
+        answer = solve(
             cost,
             entropy=self.entropy,
             regularizers=self._regularizers(Xs, ys, Xt),
+            method=self.method,
             tol=self.tol,
             max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            progress=bool(self.verbose),
         )
+        answer.result.uninterrupted()
+        self.result_ = answer
         self.plan_, self.Xs_, self.Xt_ = self.result_.plan, Xs, Xt
         self.n_iter_, self.dual_gap_ = self.result_.iterations, self.result_.gap
         if not self.result_.success:
+            proof = f"the plan is certified to {self.dual_gap_:.3g} of the optimum"
+            if self.dual_gap_ == math.inf:
+                proof = "nothing was proved about how far the plan is from the optimum"
             warnings.warn(
-                f"{self.result_.message}; the plan is certified to {self.dual_gap_:.3g} of the optimum. "
-                "Raise max_iter or tol.",
+                f"{self.result_.message}; {proof}. {ADVICE[self.result_.status]}.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -123,8 +142,14 @@ class EntropicTransport(_PlanTransformer):
     metric : str
         The cost, as `scipy.spatial.distance.cdist` names it.
     tol : float
-        Relative certified gap to reach.
+        The certified gap to reach, over the scale of the objective; as in `transport.solve`.
     max_iter : int
+    method : str
+        As in `transport.solve`.
+    time_limit : float, optional
+        Seconds that the solver may take; at the limit `fit` ends with the plan it has, and warns.
+    verbose : bool
+        Show a live line on the terminal.
 
     Attributes
     ----------
@@ -136,12 +161,23 @@ class EntropicTransport(_PlanTransformer):
     """
 
     def __init__(
-        self, entropy: float = 0.05, *, metric: str = "sqeuclidean", tol: float = 1e-6, max_iter: int = 1000
+        self,
+        entropy: float = 0.05,
+        *,
+        metric: str = "sqeuclidean",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
     ) -> None:
         self.entropy = entropy
         self.metric = metric
         self.tol = tol
         self.max_iter = max_iter
+        self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose
 
     def _regularizers(self, Xs: Any, ys: Any, Xt: Any) -> Sequence[Regularizer]:
         return []
@@ -152,7 +188,7 @@ class LaplaceTransport(_PlanTransformer):
 
     Parameters
     ----------
-    entropy, metric, tol, max_iter
+    entropy, metric, tol, max_iter, method, time_limit, verbose
         As in `EntropicTransport`.
     weight : float
         Weight of the Laplacian regulariser.
@@ -174,6 +210,9 @@ class LaplaceTransport(_PlanTransformer):
         metric: str = "sqeuclidean",
         tol: float = 1e-6,
         max_iter: int = 1000,
+        method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
     ) -> None:
         self.entropy = entropy
         self.weight = weight
@@ -184,6 +223,9 @@ class LaplaceTransport(_PlanTransformer):
         self.metric = metric
         self.tol = tol
         self.max_iter = max_iter
+        self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose
 
     def _regularizers(self, Xs: Any, ys: Any, Xt: Any) -> Sequence[Regularizer]:
         return [
@@ -204,7 +246,7 @@ class GroupTransport(_PlanTransformer):
 
     Parameters
     ----------
-    entropy, metric, tol, max_iter
+    entropy, metric, tol, max_iter, method, time_limit, verbose
         As in `EntropicTransport`.
     weight : float
         Weight of the group regulariser; `fit` needs the classes `ys`.
@@ -218,12 +260,18 @@ class GroupTransport(_PlanTransformer):
         metric: str = "sqeuclidean",
         tol: float = 1e-6,
         max_iter: int = 1000,
+        method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
     ) -> None:
         self.entropy = entropy
         self.weight = weight
         self.metric = metric
         self.tol = tol
         self.max_iter = max_iter
+        self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose
 
     def _regularizers(self, Xs: Any, ys: Any, Xt: Any) -> Sequence[Regularizer]:
         if ys is None:

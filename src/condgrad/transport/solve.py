@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, double_like, is_torch, namespace
+from condgrad._arrays import Array, Space, double_like, is_torch, namespace, precision
 from condgrad._inputs import floating
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
@@ -17,10 +17,10 @@ from condgrad.problem import Simple, Smooth, Sum
 from condgrad.result import Result, Status, Trace
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.steps import Exact, StepRule, step_rule
-from condgrad.transport.regularizers import Regularizer
+from condgrad.transport.regularizers import Laplacian, Regularizer
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class TransportResult:
     """A plan with exact marginals and the proof of how good it is."""
 
@@ -85,12 +85,18 @@ class TransportResult:
     def potentials(self) -> Potentials:
         """Row and column potentials of the problem linearised at the plan, computed when first asked for.
 
-        With M = cost + gradient of the regularisers, plan ~ exp((u_i + v_j - M_ij)/entropy); for entropy = 0 they are
-        optimal prices, u_i + v_j <= M_ij. Points without weight have -inf.
+        With M = cost + gradient of the regularisers, plan ~ exp((u_i + v_j - M_ij)/entropy), and points without weight
+        have -inf. For entropy = 0 they are optimal prices, u_i + v_j <= M_ij, and points without weight have prices
+        like all others.
         """
         f, g = self.problem
-        answer = g.argmin(f.at(self.plan).gradient, accuracy=1e-3 * max(self.gap, 1e-12 * abs(self.value)))
-        return answer.warm
+        M = f.at(self.plan).gradient
+        u, v = g.argmin(M, accuracy=1e-3 * max(self.gap, 1e-12 * abs(self.value))).warm
+        if isinstance(g, simple.Zero):
+            # an engine does not look at rows without weight: theirs is the largest price that all columns allow
+            xp = namespace(M)
+            u = xp.where(self.plan.sum(1) > 0.0, u, xp.min(M - v[None, :], axis=1))
+        return Potentials(u, v)
 
     @property
     def cost(self) -> float:
@@ -123,17 +129,54 @@ class TransportResult:
         return f"TransportResult({n} x {m}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
 
 
+def beside(name: str, values: Any, C: Array, *, ndim: int) -> Array:
+    """A user's array in the library and on the device of the cost, in its own precision."""
+    values = floating(name, values, ndim=ndim)
+    if is_torch(C):
+        return namespace(C).asarray(values, device=C.device)
+    return values.cpu().numpy() if is_torch(values) else values
+
+
 def _weights(name: str, weights: Any, C: Array, axis: int) -> Array:
     """Weights of the kind of the cost; uniform ones for None."""
     size = C.shape[axis]
     if weights is None:
         return Space.of(C, shape=(size,)).full(1.0 / size)
-    weights = floating(name, weights, ndim=1)
+    weights = beside(name, weights, C, ndim=1)
     if weights.shape[0] != size:
         raise ValueError(
             f"{name} must have {size} weights, for a cost of {' x '.join(map(str, C.shape))}, got {len(weights)}"
         )
     return double_like(weights, C) if is_torch(C) else weights
+
+
+def _objective(C: Array, regularizers: Sequence[Regularizer]) -> Smooth:
+    """<C, G> and the regularisers, whose coordinates follow the cost to its library and device."""
+    f: Smooth = smooth.Linear(C)
+    for k, regularizer in enumerate(_checked(regularizers)):
+        try:
+            if isinstance(regularizer, Laplacian):
+                Xs, Xt = (beside(name, getattr(regularizer, name), C, ndim=2) for name in ("Xs", "Xt"))
+                regularizer = replace(regularizer, Xs=Xs, Xt=Xt)
+            f = f + (regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part())
+        except (TypeError, ValueError) as error:
+            shape = " x ".join(map(str, C.shape))
+            kind = f"a {Space.of(C).library} cost of {shape}"
+            raise type(error)(f"regularizers[{k}], {regularizer!r}, does not go with {kind}: {error}") from None
+    return f
+
+
+def _start(start: Any, f: Smooth, P: sets.Transport, C: Array) -> Array:
+    """A plan to start from, in the space of the problem."""
+    plan = beside("start", start, C, ndim=2)
+    if tuple(plan.shape) != tuple(C.shape):
+        raise ValueError(f"start has the shape {tuple(plan.shape)} and must have that of the cost, {tuple(C.shape)}")
+    plan = f.space.hold(plan)  # type: ignore[union-attr]
+    if not P.contains(plan, max(1e-9, 100.0 * precision(plan))):
+        raise ValueError(
+            f"start must lie in {P!r}: entries >= 0, row sums a, column sums b; it is off by {P.violation(plan):.3g}"
+        )
+    return plan
 
 
 def _checked(regularizers: Any) -> Sequence[Regularizer]:
@@ -170,6 +213,7 @@ def solve(
     Parameters
     ----------
     cost : array, shape (n, m)
+        Its library (NumPy or torch) and device are those of the plan; weights, coordinates and the start follow it.
     a, b : arrays, optional
         Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default.
     entropy : float
@@ -190,9 +234,7 @@ def solve(
     if n == 0 or m == 0:
         raise ValueError(f"cost must not be empty, got shape {(n, m)}")
     P = sets.Transport(_weights("a", a, C, 0), _weights("b", b, C, 1), engine=engine)
-    f: Smooth = smooth.Linear(C)
-    for regularizer in _checked(regularizers):
-        f = f + (regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part())
+    f = _objective(C, regularizers)
     if memory is None:
         memory = 3 if method in ("cgs", "cg") and isinstance(step_rule(step), Exact) else 0
     entropy = _checks.number("entropy", entropy, at_least=0.0)
@@ -200,7 +242,7 @@ def solve(
     result = minimize(
         f,
         g,
-        start,
+        None if start is None else _start(start, f, P, C),
         method=method,
         step=step,
         memory=memory,

@@ -36,11 +36,11 @@ from condgrad._arrays import (
     total,
 )
 from condgrad.certificate import Terms
-from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
+from condgrad.newton.ascent import Ascent, DualModel, Primal
+from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
 from condgrad.problem import Simple, Smooth
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import GroupLasso
-from condgrad.transport.entropic import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
 
 FLOOR = -200.0
 """Exponents below this add nothing to a group, take most processors ten times as long, and may vanish in a square."""
@@ -96,6 +96,11 @@ class EntropicGroups(EntropicPath):
         whole = namespace(plan).zeros(self.shape, dtype=plan.dtype, device=plan.device)
         whole[self.rows[:, None], self.columns[None, :]] = plan
         return Primal(whole, Terms(smooth, simple))
+
+    def stage_gap(self, point: GroupedPlan) -> float:
+        """f + t g - D_t at the rounded plan."""
+        terms = self.primal(point).terms
+        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
     def ascent(self, point: GroupedPlan, gap: float) -> Ascent:
         """The Newton direction, by a Cholesky factor."""
@@ -232,6 +237,3 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
         return None
     lasso.at(parts.C)  # refuses labels of another length
     return EntropicGroups(parts.C, parts.a, parts.b, parts.entropy, lasso, weight * lasso.weight)
-
-
-MODELS.append(recognise)

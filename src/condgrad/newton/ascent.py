@@ -8,7 +8,7 @@ not. A far start needs a path: t*g in place of g, t falling to 1, each stage sol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -62,6 +62,9 @@ class DualModel(Protocol):
     def farthest_stage(self, z: Any) -> float:
         """The t at which all starts are near the path, seen from z."""
 
+    def stage_gap(self, point: Any) -> float:
+        """The gap of the point's own stage, as far as the model can tell it cheaply."""
+
     def stage_tolerance(self, t: float) -> float:
         """The gap at which stage t has done its work."""
 
@@ -76,15 +79,6 @@ class DualModel(Protocol):
 
     def primal(self, point: Any) -> Primal:
         """A feasible point."""
-
-
-MODELS: list[Callable[[Smooth, Simple], DualModel | None]] = []
-"""Applications add a function here that recognises their f and g."""
-
-
-def dual_model(f: Smooth, g: Simple) -> DualModel | None:
-    """The first model that fits, if one does."""
-    return next((model for recognise in MODELS if (model := recognise(f, g)) is not None), None)
 
 
 @dataclass(frozen=True)
@@ -107,27 +101,34 @@ class Newton:
         z = model.start(x)
         t = self._first_stage(evaluate, z, primal.terms)
         evaluations, inner, step, point = 1, 0, 0.0, evaluate(z, t)
-        highest, lowest, idle = -math.inf, math.inf, 0
+        highest, lowest, idle, noise = -math.inf, math.inf, 0, 0.0
+        first = True
         del x
         while True:
-            terms = primal.terms
-            gap = terms.f + t * terms.g - point.dual
-            # the dual function of F itself is that at t = 1 alone
-            proof = point if t == 1.0 else evaluate(z, 1.0)
-            noise = rounding_noise(unit, terms.f, g.magnitude(primal.x, terms.g), proof.magnitude)
-            lower = tangent_bound(proof.dual, 0.0, noise)
-            del proof
+            stage_done = t > 1.0 and model.stage_gap(point) <= model.stage_tolerance(t)
+            if not first and (t == 1.0 or stage_done):
+                del primal  # as large as the plan
+                primal = model.primal(point)
+                evaluations += 1
+            terms, lower = primal.terms, -math.inf
+            if first or t == 1.0 or stage_done:
+                # the dual function of F itself is that at t = 1 alone
+                proof = point if t == 1.0 else evaluate(z, 1.0)
+                noise = rounding_noise(unit, terms.f, g.magnitude(primal.x, terms.g), proof.magnitude)
+                lower = tangent_bound(proof.dual, 0.0, noise)
+                del proof
             gained = lower > highest + 0.1 * noise or terms.value < lowest - 0.1 * noise
             idle = 0 if t > 1.0 or gained else idle + 1
-            highest, lowest = max(highest, lower), min(lowest, terms.value)
-            effort = Effort(evaluations, evaluate.calls, inner)
-            yield Iterate(space.hold(primal.x), terms, lower, None, step, effort, noise)
-            if idle == IDLE:
+            highest, lowest, first = max(highest, lower), min(lowest, terms.value), False
+            yield Iterate(
+                space.hold(primal.x), terms, lower, None, step, Effort(evaluations, evaluate.calls, inner), noise
+            )
+            if idle == IDLE or deadline.passed():
                 return
-            del primal  # as large as the plan, like a point: not to be held where another is made
-            if t > 1.0 and gap <= model.stage_tolerance(t):
+            if stage_done:
                 t, step = max(1.0, self.shrink * t), 0.0
             else:
+                gap = terms.value - point.dual if t == 1.0 else model.stage_gap(point)
                 ascent = model.ascent(point, gap)
                 inner += ascent.inner_iterations
                 dual, point = point.dual, None
@@ -141,8 +142,6 @@ class Newton:
             if step == 0.0:
                 point = None
                 point = evaluate(z, t)
-            primal = model.primal(point)
-            evaluations += 1
 
     def _first_stage(self, evaluate: DualEvaluator, z: Any, terms: Terms) -> float:
         """The smallest t at which the start is near the path; a far start enters where all starts are near."""

@@ -6,7 +6,7 @@ cost is C + U Xt' + Xs V', and with entropy e the dual function of (v, P, Q), ro
     L_ij = (v_j - C_ij - U_i.Xt_j - Xs_i.V_j)/e,   S_ij = a_i softmax_j(L_ij),   u_i = e (log a_i - log sum_j exp L_ij)
     D = -<P, U>/2 - <Q, V>/2 + <a, u> + <b, v>.
 
-Newton directions come from `newton_system`.
+Newton directions come from `hessian` and `preconditioner`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from condgrad._arrays import (
     log_or_least,
     namespace,
     row_blocks,
+    total,
 )
 from condgrad.certificate import Terms
-from condgrad.methods.newton import MODELS, Ascent, DualModel, Primal
+from condgrad.newton.ascent import Ascent, DualModel, Primal
+from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
+from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian
+from condgrad.newton.laplacian.moments import Moments
+from condgrad.newton.laplacian.preconditioner import newton_direction
 from condgrad.problem import Simple, Smooth
 from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation
-from condgrad.transport.entropic import EntropicPath, entropic_parts, fitted_potential
-from condgrad.transport.moments import Moments, pairs
-from condgrad.transport.newton_system import newton_system
 
 STARVED = 1e-3
 """The share of its mass below which a column has lost touch with the plan."""
@@ -41,32 +43,33 @@ STARVED = 1e-3
 class EntropicLaplacian(EntropicPath):
     """The dual of <C, G> + Laplacian + entropy, on weights that are all positive."""
 
-    affordable = True  # a large plan has directions without a factor
-
     def __init__(self, C: Array, a: Array, b: Array, entropy: float, laplacian: TransportLaplacian | None) -> None:
         super().__init__(C, a, b, entropy)
-        self.laplacian = laplacian
         empty = C[:, :0], C.T[:, :0]
-        self.Xs, self.Xt = empty if laplacian is None else (laplacian.Xs, laplacian.Xt)
-        self.log_a, self.size = namespace(C).log(a), C.shape[1]
-        # what S is multiplied with in every Hessian product
-        self.Xt_pairs, self.Xs_pairs = pairs(self.Xt, self.Xt), pairs(self.Xs, self.Xs)
+        self.laplacian = None if laplacian is None else in_principal_axes(laplacian)
+        self.Xs, self.Xt = empty if self.laplacian is None else (self.laplacian.Xs, self.laplacian.Xt)
+        self.log_a = namespace(C).log(a)
+        self._basis: Array | None = None
 
-    def bent_P(self, P: Array) -> Array:
+    @property
+    def affordable(self) -> bool:
+        return True
+
+    def gradient_in_P(self, P: Array) -> Array:
         return P if self.laplacian is None else self.laplacian.gradient_in_P(P)
 
-    def bent_Q(self, Q: Array) -> Array:
+    def gradient_in_Q(self, Q: Array) -> Array:
         return Q if self.laplacian is None else self.laplacian.gradient_in_Q(Q)
 
     def quadratic(self, P: Array, Q: Array) -> float:
         """The Laplacian at a plan with these moments."""
-        return 0.5 * (dot(P, self.bent_P(P)) + dot(Q, self.bent_Q(Q)))
+        return 0.5 * (dot(P, self.gradient_in_P(P)) + dot(Q, self.gradient_in_Q(Q)))
 
     def start(self, x: Array) -> Moments:
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
         x = double(x)
         P, Q = x @ self.Xt, x.T @ self.Xs
-        cost = self.C + self.bent_P(P) @ self.Xt.T + self.Xs @ self.bent_Q(Q).T
+        cost = self.C + self.gradient_in_P(P) @ self.Xt.T + self.Xs @ self.gradient_in_Q(Q).T
         cost += self.entropy * log_or_least(x)
         return Moments(fitted_potential(x, cost), P, Q)
 
@@ -84,7 +87,7 @@ class EntropicLaplacian(EntropicPath):
 
     def reduced_costs(self, z: Moments) -> Iterator[tuple[slice, Array]]:
         """The cost linearised at z, less its potential: C + U Xt' + Xs V' - v, some rows at a time."""
-        xp, U, V = namespace(self.C), self.bent_P(z.P), self.bent_Q(z.Q)
+        xp, U, V = namespace(self.C), self.gradient_in_P(z.P), self.gradient_in_Q(z.Q)
         left, right = xp.concat([U, self.Xs], axis=1), xp.concat([self.Xt, V], axis=1).T
         for rows in row_blocks(self.C):
             cost = left[rows] @ right
@@ -94,6 +97,18 @@ class EntropicLaplacian(EntropicPath):
 
     def evaluate(self, z: Moments, t: float) -> Plan:
         return Plan(self, z, t * self.entropy)
+
+    def stage_gap(self, point: Plan) -> float:
+        """f + t g - D_t at the plan S itself, whose columns are not exact, plus a price for that.
+
+        <S, log S> follows from the potentials: log S_ij = (u_i + v_j - M_ij)/e.
+        """
+        z, cost = point.z, point.cost
+        smooth = cost + self.quadratic(point.S_Xt, point.S_Xs)
+        linearised = cost + dot(self.gradient_in_P(z.P), point.S_Xt) + dot(self.gradient_in_Q(z.Q), point.S_Xs)
+        negentropy_times_e = dot(self.a, point.u) + dot(point.columns, z.v) - linearised
+        missing = total(namespace(point.columns).abs(point.columns - self.b))
+        return abs(smooth + negentropy_times_e - point.dual) + point.entropy * missing
 
     def primal(self, point: Plan) -> Primal:
         plan = self.polytope.rounded(point.S)
@@ -107,7 +122,9 @@ class EntropicLaplacian(EntropicPath):
             dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
             return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), dot(self.b - columns, dv), 1)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
-        return newton_system(self, point).solve(min(0.1, math.sqrt(relative)))
+        accuracy = min(0.1, math.sqrt(relative))
+        ascent, self._basis = newton_direction(Hessian(self, point), accuracy, self._basis)
+        return ascent
 
 
 class Plan:
@@ -115,23 +132,62 @@ class Plan:
 
     def __init__(self, model: EntropicLaplacian, z: Moments, entropy: float) -> None:
         xp = namespace(model.C)
-        self.z, self.entropy = z, entropy
-        self.S, u = xp.empty_like(model.C), xp.empty_like(model.a)
+        self.model, self.z, self.entropy = model, z, entropy
+        self.S, self.u = xp.empty_like(model.C), xp.empty_like(model.a)
         for rows, cost in model.reduced_costs(z):
             cost /= -entropy
             self.S[rows], log_sums = normalised_rows(cost, model.a[rows])
-            u[rows] = entropy * (model.log_a[rows] - log_sums)
-        self.dual = dot(model.a, u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q)
-        self.magnitude = model.rounding_size + dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
+            self.u[rows] = entropy * (model.log_a[rows] - log_sums)
+        self.dual = dot(model.a, self.u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q)
+        self.magnitude = model.rounding_size + dot(model.a, xp.abs(self.u)) + dot(model.b, xp.abs(z.v))
         if model.laplacian is not None:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
             # once for the quadratic, once for the cost that it is linearised to
             self.magnitude += 2.0 * moments.magnitude(moments)
 
+    def times(self, R: Array) -> Array:
+        """S R."""
+        return self.S @ R
+
+    def transposed_times(self, R: Array) -> Array:
+        """S'R."""
+        return self.S.T @ R
+
     @cached_property
+    def S_Xt(self) -> Array:
+        """S Xt."""
+        return self.times(self.model.Xt)
+
+    @cached_property
+    def _column_sums_and_moments(self) -> Array:
+        xp, a = namespace(self.S), self.model.a
+        return self.transposed_times(xp.concat([xp.ones_like(a)[:, None], self.model.Xs], axis=1))
+
+    @property
     def columns(self) -> Array:
-        """Its column sums."""
-        return namespace(self.S).sum(self.S, axis=0)
+        """The column sums of S."""
+        return self._column_sums_and_moments[:, 0]
+
+    @property
+    def S_Xs(self) -> Array:
+        """S' Xs."""
+        return self._column_sums_and_moments[:, 1:]
+
+    @property
+    def cost(self) -> float:
+        """<C, S>."""
+        return dot(self.model.C, self.S)
+
+
+def in_principal_axes(laplacian: TransportLaplacian) -> TransportLaplacian:
+    """The same regulariser in turned coordinates, which only its moments see: all of it is unchanged by a rotation."""
+    Xs, Xt = laplacian.Xs, laplacian.Xt
+    if Xs.shape[1] <= FEW_DIMENSIONS:
+        return laplacian
+    xp = namespace(Xs)
+    centred = [X - xp.mean(X, axis=0)[None, :] for X in (Xs, Xt)]
+    axes = xp.linalg.eigh(centred[0].T @ centred[0] + centred[1].T @ centred[1])[1]
+    return laplacian.with_points(Xs @ axes, Xt @ axes)
 
 
 class Embedded:
@@ -142,6 +198,7 @@ class Embedded:
         self.turned = len(rows) < len(columns)
         self.affordable = model.affordable
         self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
+        self.stage_gap = model.stage_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
 
     def start(self, x: Array) -> Moments:
@@ -176,6 +233,3 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
         C_part, a_part, b_part, part = C_part.T, b_part, a_part, None if part is None else part.turned()
     model = EntropicLaplacian(C_part, a_part, b_part, entropy, part)
     return Embedded(model, tuple(C.shape), rows, columns)
-
-
-MODELS.append(recognise)

@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from condgrad._arrays import Array, at_least, dot, double, like, namespace, row_blocks, smallest, total
+from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport
 from condgrad.simple import Entropy
@@ -87,17 +88,11 @@ def fitted_potential(x: Array, R: Array) -> Array:
     inverse_rows, inverse_columns = (1.0 / at_least(smallest(x), sums) for sums in (xp.sum(x, axis=1), columns))
     weighted = x * R
     residual = xp.sum(weighted, axis=0) - x.T @ (inverse_rows * xp.sum(weighted, axis=1))
-    v = xp.zeros_like(columns)
-    p = inverse_columns * residual
-    size = dot(p, residual)
-    target = 1e-20 * size
-    for _ in range(100):
-        bent = columns * p - x.T @ (inverse_rows * (x @ p))
-        bend = dot(p, bent)
-        if not size > target or bend <= 0.0:
-            break
-        v = v + (size / bend) * p
-        residual = residual - (size / bend) * bent
-        before, size = size, dot(inverse_columns * residual, residual)
-        p = inverse_columns * residual + (size / before) * p
-    return v
+    return conjugate_gradients(
+        lambda v: columns * v - x.T @ (inverse_rows * (x @ v)),
+        residual,
+        inner=dot,
+        accuracy=1e-10,
+        max_iterations=100,
+        precondition=lambda r: inverse_columns * r,
+    ).x

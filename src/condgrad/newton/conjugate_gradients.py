@@ -1,0 +1,54 @@
+"""Conjugate gradients, for every system of equations that is known by its products alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from condgrad import deadline
+
+
+class Solution(NamedTuple):
+    """What was found and the products it took."""
+
+    x: Any
+    iterations: int
+
+
+def plus(x: Any, step: float, y: Any) -> Any:
+    """x + step * y, for arrays."""
+    return x + step * y
+
+
+def conjugate_gradients(
+    product: Callable[[Any], Any],
+    b: Any,
+    *,
+    inner: Callable[[Any, Any], float],
+    accuracy: float,
+    max_iterations: int,
+    precondition: Callable[[Any], Any] = lambda r: r,
+    moved: Callable[[Any, float, Any], Any] = plus,
+) -> Solution:
+    """x with A x ~ b, starting from 0, until the preconditioned residual has fallen by `accuracy`.
+
+    A, known by `product`, and the preconditioner are self-adjoint and positive in the metric `inner`; vectors are
+    anything that `moved` adds up. Directions are made conjugate by the Polak-Ribiere formula, which allows for a
+    preconditioner that changes from call to call, such as an inner iteration (Notay, SIAM J. Sci. Comput. 22, 2000).
+    """
+    x = moved(b, -1.0, b)
+    r, z = b, precondition(b)
+    direction, size, iterations = z, inner(z, b), 0
+    target = accuracy * accuracy * size
+    while size > target and iterations < max_iterations and not deadline.passed():
+        image = product(direction)
+        curvature = inner(direction, image)
+        if not curvature > 0.0:
+            break
+        iterations += 1
+        step = size / curvature
+        x, before, r = moved(x, step, direction), r, moved(r, -step, image)
+        z = precondition(r)
+        last, size = size, inner(z, r)
+        direction = moved(z, (size - inner(z, before)) / last, direction)
+    return Solution(x, iterations)

@@ -1,0 +1,252 @@
+"""The preconditioner of the Newton system: a block LDL' factorisation whose pieces are cheap.
+
+The Hessian has a potential block H_vv, two moment blocks, and couplings between them.
+
+*The potential block* is H_vv = D^1/2 (I - K) D^1/2 / e with D = diag(S'1) and K = D^-1/2 S' diag(1/a) S D^-1/2. An
+entropic plan makes K nearly of low rank, and a randomised Nystrom approximation V diag(values) V' of it gives both an
+inverse of H_vv and, inside the preconditioner, S ~ (S D^-1/2 V)(D^1/2 V)', so that couplings cost no product with the
+plan. A plan that is nearly a permutation has no low rank; there H_vv is factored and the plan itself couples.
+
+*The Schur complement of the moments* is close to I + C L: for row i the d x d block of C is the covariance of the
+targets under S_i, divided by e, and L is the metric of the Laplacian; for columns likewise. It is self-adjoint in that
+metric and solved by conjugate gradients on sparse matrices alone. In many dimensions C keeps the variances alone, which
+say most in principal axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from condgrad._arrays import (
+    Array,
+    at_least,
+    cholesky,
+    dot,
+    double_like,
+    namespace,
+    smallest,
+    solve_cholesky,
+)
+from condgrad.memory import free_memory
+from condgrad.newton.ascent import Ascent
+from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.newton.entropic_path import lifted_overlap
+from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, contracted
+from condgrad.newton.laplacian.moments import Moments, pairs
+
+SMALL_PLAN = 128
+"""Columns up to which a factor of H_vv costs less than looking for a low rank."""
+SMALL_EIGENVALUE = 0.01
+"""Eigenvalues of K below this are left out: I - K is near I there."""
+FIRST_RANK = 32
+SPARE_RANK = 8
+"""Random vectors beside those of the last direction."""
+SCHUR_ACCURACY = 1e-2
+SCHUR_ITERATIONS = 200
+MOST_ITERATIONS = 500
+
+
+def newton_direction(hessian: Hessian, accuracy: float, basis: Array | None) -> tuple[Ascent, Array | None]:
+    """A Newton direction of the dual, and the Nystrom vectors that the next one may start from.
+
+    `accuracy` is the relative residual to reach; `basis` are the vectors of an earlier direction, if there are any.
+    """
+    block, basis = potential_block(hessian, basis)
+    precondition = BlockFactorisation(hessian, block)
+    x, iterations = conjugate_gradients(
+        hessian.product,
+        hessian.residual,
+        inner=hessian.inner,
+        accuracy=accuracy,
+        max_iterations=MOST_ITERATIONS,
+        precondition=precondition,
+        moved=Moments.moved,
+    )
+    return Ascent(x, hessian.inner(x, hessian.residual), 1 + iterations), basis
+
+
+class PotentialBlock(Protocol):
+    """An inverse of H_vv, and the plan as the couplings of the preconditioner see it."""
+
+    def solve(self, r: Array) -> Array:
+        """H_vv^-1 r, nearly."""
+
+    def times(self, R: Array) -> Array:
+        """S R, nearly."""
+
+    def transposed_times(self, R: Array) -> Array:
+        """S'R, nearly."""
+
+
+def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlock, Array | None]:
+    """Low rank where K is, a factor where it is not and fits into memory."""
+    size = hessian.columns.shape[0]
+    if size <= SMALL_PLAN:
+        return FactoredBlock(hessian), None
+    factor_fits = 3.0 * 8.0 * size * size <= free_memory(hessian.columns)
+    low_rank = LowRankBlock(hessian, basis, largest_rank=size // 4 if factor_fits else size // 2)
+    if low_rank.smallest > SMALL_EIGENVALUE and factor_fits:
+        return FactoredBlock(hessian), low_rank.vectors
+    return low_rank, low_rank.vectors
+
+
+class FactoredBlock:
+    """H_vv by its Cholesky factor, the constant mode lifted off zero."""
+
+    def __init__(self, hessian: Hessian) -> None:
+        self.entropy, plan, model = hessian.entropy, hessian.plan, hessian.model
+        self.times, self.transposed_times = plan.times, plan.transposed_times
+        xp, columns = namespace(plan.S), hessian.columns
+
+        def block() -> Array:
+            result = lifted_overlap(plan.S, model.a, columns, model.polytope.mass)
+            diagonal = xp.arange(result.shape[0])
+            result[diagonal, diagonal] += columns
+            return result
+
+        self.factor = cholesky(block, ridge=1e-14 * float(xp.max(columns)))
+
+    def solve(self, r: Array) -> Array:
+        return self.entropy * solve_cholesky(self.factor, r)
+
+
+class LowRankBlock:
+    """H_vv and S by the leading eigenvectors of K; the constant mode, of eigenvalue 1, is known and set apart."""
+
+    def __init__(self, hessian: Hessian, basis: Array | None, *, largest_rank: int) -> None:
+        xp, columns = namespace(hessian.columns), hessian.columns
+        self.entropy, self.plan, self.a = hessian.entropy, hessian.plan, hessian.model.a
+        self.root = xp.sqrt(at_least(1e-14 * float(xp.max(columns)), columns))
+        self.constant = (self.root / dot(self.root, self.root) ** 0.5)[:, None]
+        rank = min(FIRST_RANK if basis is None else basis.shape[1] + SPARE_RANK, largest_rank)
+        vectors, values = self._leading(rank, basis)
+        while float(values[-1]) > SMALL_EIGENVALUE and rank < largest_rank:
+            rank = min(2 * rank, largest_rank)
+            vectors, values = self._leading(rank, vectors)
+        self.smallest = float(values[-1])
+        kept = max(1, int(xp.count_nonzero(values > 0.5 * SMALL_EIGENVALUE)))
+        self.vectors, values = vectors[:, :kept], values[:kept]
+        self.weights = values / at_least(1e-9, 1.0 - values)
+        both = xp.concat([self.constant, self.vectors], axis=1)
+        self.left = self.plan.times(both / self.root[:, None])
+        self.right = both * self.root[:, None]
+
+    def _leading(self, rank: int, basis: Array | None) -> tuple[Array, Array]:
+        """The leading eigenvectors and eigenvalues of K without its constant mode, from products with `rank` vectors.
+
+        They are those of `basis`, filled up by random ones (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
+        """
+        xp, rng = namespace(self.root), np.random.default_rng(0)
+        probe = double_like(rng.standard_normal((self.root.shape[0], rank)), self.root)
+        if basis is not None:
+            known = min(basis.shape[1], rank)
+            probe[:, :known] = basis[:, :known]
+        probe = xp.linalg.qr(probe - self.constant @ (self.constant.T @ probe))[0]
+        forth = self.plan.times(probe / self.root[:, None])
+        forth /= self.a[:, None]
+        image = self.plan.transposed_times(forth) / self.root[:, None]
+        image -= self.constant @ (self.constant.T @ probe)
+        lift = 1e-10 * float(xp.linalg.matrix_norm(image))  # off zero, for the square root
+        image += lift * probe
+        inner = probe.T @ image
+        values, vectors = xp.linalg.eigh(0.5 * (inner + inner.T))
+        half = (image @ vectors) / xp.sqrt(at_least(lift, values))[None, :]
+        vectors, singular, _ = xp.linalg.svd(half, full_matrices=False)
+        return vectors, xp.clip(singular**2 - lift, min=0.0, max=1.0)
+
+    def solve(self, r: Array) -> Array:
+        q = r / self.root
+        q = q + self.vectors @ (self.weights * (self.vectors.T @ q))
+        return self.entropy * q / self.root
+
+    def times(self, R: Array) -> Array:
+        return self.left @ (self.right.T @ R)
+
+    def transposed_times(self, R: Array) -> Array:
+        return self.right @ (self.left.T @ R)
+
+
+class BlockFactorisation:
+    """The inverse of the block LDL' factorisation: potential, couplings, Schur complement."""
+
+    def __init__(self, hessian: Hessian, block: PotentialBlock) -> None:
+        self.hessian, self.block = hessian, block
+        model = hessian.model
+        if model.laplacian is not None:
+            safe_columns = at_least(smallest(hessian.columns), hessian.columns)
+            if hessian.S_Xt.shape[1] <= FEW_DIMENSIONS:
+                self.in_P = covariances(hessian.S_Xt_pairs, hessian.S_Xt, model.a, hessian.entropy)
+                self.in_Q = covariances(hessian.S_Xs_pairs, hessian.S_Xs, safe_columns, hessian.entropy)
+            else:
+                self.in_P = variances(hessian.plan.times(model.Xt**2), hessian.S_Xt, model.a, hessian.entropy)
+                squares = hessian.plan.transposed_times(model.Xs**2)
+                self.in_Q = variances(squares, hessian.S_Xs, safe_columns, hessian.entropy)
+
+    def __call__(self, r: Moments) -> Moments:
+        if self.hessian.model.laplacian is None:
+            return Moments(self.block.solve(r.v), r.P, r.Q)
+        P, Q = self._moments_from(self.block.solve(r.v))
+        P = schur_solve(self.in_P, self.hessian.model.gradient_in_P, r.P - P)
+        Q = schur_solve(self.in_Q, self.hessian.model.gradient_in_Q, r.Q - Q)
+        return Moments(self.block.solve(r.v - self._potential_from(P, Q)), P, Q)
+
+    def _moments_from(self, dv: Array) -> tuple[Array, Array]:
+        """The coupling block: the moments' part of the Hessian times (dv, 0, 0)."""
+        hessian, model, xp = self.hessian, self.hessian.model, namespace(dv)
+        there = self.block.times(xp.concat([dv[:, None], dv[:, None] * model.Xt], axis=1))
+        mean = there[:, 0] / model.a
+        P = there[:, 1:] - mean[:, None] * hessian.S_Xt
+        Q = dv[:, None] * hessian.S_Xs - self.block.transposed_times(mean[:, None] * model.Xs)
+        return -P / hessian.entropy, -Q / hessian.entropy
+
+    def _potential_from(self, dP: Array, dQ: Array) -> Array:
+        """The coupling block the other way: the potential's part of the Hessian times (0, dP, dQ)."""
+        hessian, model, xp = self.hessian, self.hessian.model, namespace(dP)
+        dU, dV = model.gradient_in_P(dP), model.gradient_in_Q(dQ)
+        mean = -xp.sum(dU * hessian.S_Xt, axis=1) - xp.sum(model.Xs * self.block.times(dV), axis=1)
+        back = self.block.transposed_times(xp.concat([dU, (mean / model.a)[:, None]], axis=1))
+        v = -xp.sum(model.Xt * back[:, :-1], axis=1) - xp.sum(hessian.S_Xs * dV, axis=1) - back[:, -1]
+        return v / hessian.entropy
+
+
+def covariances(second: Array, first: Array, mass: Array, entropy: float) -> Callable[[Array], Array]:
+    """The product with blocks (second_i - first_i first_i'/mass_i)/entropy, one of d x d for each row."""
+    blocks = (second - pairs(first / mass[:, None], first)) / entropy
+    return lambda x: contracted(blocks, x)
+
+
+def variances(second: Array, first: Array, mass: Array, entropy: float) -> Callable[[Array], Array]:
+    """The product with the diagonals of these blocks."""
+    diagonal = at_least(0.0, second - first * first / mass[:, None]) / entropy
+    return lambda x: diagonal * x
+
+
+class InMetric(NamedTuple):
+    """A vector and the metric's product with it, carried along so that an iteration takes one such product."""
+
+    x: Array
+    image: Array
+
+    def moved(self, step: float, direction: InMetric) -> InMetric:
+        return InMetric(self.x + step * direction.x, self.image + step * direction.image)
+
+
+def schur_solve(covariance: Callable[[Array], Array], metric: Callable[[Array], Array], r: Array) -> Array:
+    """(I + C L)^-1 r, nearly, where `covariance` multiplies with C and `metric` with L."""
+
+    def product(vector: InMetric) -> InMetric:
+        x = vector.x + covariance(vector.image)
+        return InMetric(x, metric(x))
+
+    found = conjugate_gradients(
+        product,
+        InMetric(r, metric(r)),
+        inner=lambda x, y: dot(x.x, y.image),
+        accuracy=SCHUR_ACCURACY,
+        max_iterations=SCHUR_ITERATIONS,
+        moved=InMetric.moved,
+    )
+    return found.x.x if found.iterations else r
