@@ -55,10 +55,10 @@ def relatively_slow(report: Report) -> list[Failure]:
     """Runs of 100 times the median of their kind."""
     by_kind = defaultdict(list)
     for timing in report.timings:
-        by_kind[timing.kinds[0], timing.kinds[4]].append(timing.seconds)
+        by_kind[timing.kinds[0], timing.kinds[4]].append(timing.wall)
     medians = {kind: statistics.median(seconds) for kind, seconds in by_kind.items()}
     slow = []
-    for kinds, seconds, text in report.timings:
+    for kinds, _, seconds, text in report.timings:
         median = medians[kinds[0], kinds[4]]
         if text and seconds > max(SLOW_AT_ALL, 100.0 * median):
             detail = f"{seconds:.2f} s against a median of {median:.4f} s"
