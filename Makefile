@@ -1,5 +1,5 @@
 # `make run` and `make test` are all a newcomer needs; each makes .venv by itself and is fast the second time.
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench fuzz clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -22,6 +22,13 @@ bench: $(STAMP)
 	$(BIN)/python -m experiments bench transport -- --cap 20
 	$(BIN)/python -m experiments bench group_lasso -- --cap 20
 	$(BIN)/python -m experiments bench auto
+
+# random problems for SECONDS, or so many PROBLEMS; reproducers of what is wrong are in out/fuzz
+SECONDS ?= 60
+SEED ?= 0
+JOBS ?= 2
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz --seed $(SEED) --jobs $(JOBS) --out out/fuzz $(if $(PROBLEMS),--problems $(PROBLEMS),--seconds $(SECONDS))
 
 clean:
 	rm -rf .venv out

@@ -1,0 +1,1 @@
+"""Random problems against judges who share no code with the library: `python -m tests.fuzz`, or `make fuzz`."""
