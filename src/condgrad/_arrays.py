@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import array_api_compat
 import array_api_compat.numpy as numpy_namespace
 import numpy as np
-import scipy.linalg
+import scipy  # loads its linalg when that is first asked for
 import scipy.sparse
 
 from condgrad.errors import NotFiniteError

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from condgrad import deadline
 from condgrad._arrays import Vector
@@ -103,6 +102,8 @@ def _by_values(F: Restriction, here: Local, start: Local, a: Vector) -> Vector |
         there = F.local(t)
         value = (there.value - start.value) / unit
         return value if there.slope is None else (value, there.slope / unit)
+
+    from scipy.optimize import minimize
 
     try:
         best = minimize(

@@ -18,7 +18,6 @@ from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
 from condgrad.newton.faces import FaceNewton
 from condgrad.problem import Set, Simple, Smooth
-from condgrad.progress import ProgressLine
 from condgrad.result import Result
 from condgrad.simple.oracle import Unknown
 from condgrad.steps import Armijo, Exact, StepRule, step_rule
@@ -178,6 +177,8 @@ def minimize(
         raise TypeError(f"callback must be callable, got {callback!r}")
     with ExitStack() as stack:
         if progress:
+            from condgrad.progress import ProgressLine
+
             callback = _both(stack.enter_context(ProgressLine()), callback)
         stack.enter_context(deadline.within(time_limit))
         start = start_point(f, g.on, x0)
@@ -235,7 +236,7 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
     return size if math.isfinite(size) else 0.0
 
 
-def _both(show: ProgressLine, callback: Callback | None) -> Callback:
+def _both(show: Callback, callback: Callback | None) -> Callback:
     def called(now: Progress) -> Any:
         show(now)
         return callback is not None and callback(now)

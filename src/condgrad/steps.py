@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from condgrad import _checks, deadline
 from condgrad._arrays import Array, Vector, gram, precision
@@ -172,6 +171,7 @@ def _closed_form(line: Quadratic) -> float:
 
 def _by_values(line: Restriction) -> float:
     """The minimiser on [0, 1] of a convex function known by its values alone; 0 if out of time."""
+    from scipy.optimize import minimize_scalar
 
     def value(t: float) -> float:
         deadline.check()

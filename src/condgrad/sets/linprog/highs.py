@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from condgrad.sets.linprog.marginals import marginal_matrix
 
 
 def solve(cost: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    from scipy.optimize import linprog
+
     n, m = cost.shape
     solution = linprog(
         cost.ravel(),
