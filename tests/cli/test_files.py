@@ -257,7 +257,7 @@ def test_a_text_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     os.truncate(path, 1 << 42)
     assert "TB of memory" in sentence(lambda: read_table(path))
     monkeypatch.setattr(files, "free_memory", lambda: 1000)
-    packed = written(tmp_path, gzip.compress(b"1,2\n" * 100), "bomb.csv.gz")
+    packed = written(tmp_path, gzip.compress(b"1,2\n" * 100, mtime=0), "bomb.csv.gz")
     assert "unpacks to more than fits in memory" in sentence(lambda: read_table(packed))
 
 
@@ -352,7 +352,7 @@ def damaged_zip() -> bytes:
         ("a.npz", b"PK\x05\x06" + bytes(18), "holds no arrays"),
         ("a.parquet", b"PAR1 nothing", "damaged or no .parquet file"),
         ("a.csv.gz", b"nothing", "damaged or no .gz file"),
-        ("a.csv.gz", gzip.compress(b"1,2\n" * 99)[:-9], "damaged or no .gz file"),
+        ("a.csv.gz", gzip.compress(b"1,2\n" * 99, mtime=0)[:-9], "damaged or no .gz file"),
         ("a.svm", b"1 2:x\n", "damaged or no .svm file"),
         ("a.svm", b"1 99999999:1\n", "beyond the largest allowed"),
         ("a.svm", b"1\n-1\n", "labels and no features"),
@@ -399,7 +399,7 @@ def test_no_such_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 BEGINNINGS = {
     "a.csv": b"a,b\n1,2\n",
     "a.tsv": b"a\tb\n1\t2\n",
-    "a.csv.gz": gzip.compress(b"a,b\n")[:-4],
+    "a.csv.gz": gzip.compress(b"a,b\n", mtime=0)[:-4],
     "a.npy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2",
     "a.npz": b"PK\x03\x04",
     "a.svm": b"1 2:3\n",

@@ -189,7 +189,7 @@ def test_units_do_not_matter(method: str, dtype: Any, size: float, on: str) -> N
     A, _, labels = data(7)
     P, _ = SETS[on]
     f = cg.smooth.SquaredHinge((size * A).astype(dtype), labels.astype(dtype))
-    result = cg.minimize(f, cg.simple.Ridge(size**2, on=P), method=method, tol=1e-9 if dtype is np.float64 else 1e-5)
+    result = cg.minimize(f, cg.simple.Ridge(size**2, on=P), method=method, tol=1e-9 if dtype is np.float64 else 3e-5)
     other = cg.minimize(f, cg.simple.Ridge(size**2, on=P), tol=1e-5, max_iter=5000)
     assert result.status is cg.Status.CONVERGED
     assert result.iterations <= 200
@@ -242,13 +242,15 @@ def test_what_is_missing_is_said_in_a_sentence(method: str) -> None:
     A, y, _ = data(9)
     f, ball, simplex = cg.smooth.LeastSquares(A, y), cg.sets.L1Ball(1.0), cg.sets.Simplex(12)
     plan, name = cg.sets.Transport([0.5, 0.5], [0.5, 0.5]), f"method='{method}'"
-    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a gradient.*L1Norm.*none"):
+    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*L1Norm.*none"):
         cg.minimize(f, cg.simple.L1Norm(0.1, on=ball), method=method)
-    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Entropy.*infinite"):
+    with pytest.raises(
+        cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Entropy.*none where an entry is 0"
+    ):
         cg.minimize(f, cg.simple.Entropy(0.1, on=simplex), method=method)
     with pytest.raises(cg.MissingAbility, match=rf"{name} needs a set with project.*Transport.*has no project"):
         cg.minimize(cg.smooth.Linear(np.eye(2)), cg.simple.Zero(on=plan), method=method)
-    with pytest.raises(cg.MissingAbility, match="has no gradient: pass gradient="):
+    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Oracle.*none"):
         cg.minimize(f, cg.simple.Oracle(nothing, lambda c: -np.sign(c), on=cg.sets.Box(-1, 1)), method=method)
 
 

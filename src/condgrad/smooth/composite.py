@@ -185,8 +185,9 @@ class CompositeEvaluation:
     def magnitude(self, other: CompositeEvaluation) -> float:
         # A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the rounding of K x,
         # as in interpolation, it is no larger than the curvature times that rounding.
-        rounding = self.f.space.unit * self.h.curvature_bound * self.image_size
-        size = (dot(self.theta, self.theta) ** 0.5 + rounding + self._underflow) * other.image_size
+        length = dot(self.theta, self.theta) ** 0.5
+        rounding = self.f.space.unit * self.h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        size = (length + rounding + self._underflow) * other.image_size
         if not self.h.has_intercept:
             return size
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
