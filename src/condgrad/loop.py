@@ -71,7 +71,7 @@ def run(
         iterates = method.iterates(x0)
         del x0  # as large as any iterate: the method and the proof hold it as long as it matters
         for iterate in iterates:
-            if proof.null_size == 0.0:
+            if k < 0 and proof.null_size == 0.0:
                 proof = replace(proof, null_size=iterate.terms.size)
             proof = proof.updated(iterate, k + 1)
             seconds = time.perf_counter() - begin

@@ -244,9 +244,7 @@ def test_what_is_missing_is_said_in_a_sentence(method: str) -> None:
     plan, name = cg.sets.Transport([0.5, 0.5], [0.5, 0.5]), f"method='{method}'"
     with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*L1Norm.*none"):
         cg.minimize(f, cg.simple.L1Norm(0.1, on=ball), method=method)
-    with pytest.raises(
-        cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Entropy.*none where an entry is 0"
-    ):
+    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Entropy.*an entry is 0"):
         cg.minimize(f, cg.simple.Entropy(0.1, on=simplex), method=method)
     with pytest.raises(cg.MissingAbility, match=rf"{name} needs a set with project.*Transport.*has no project"):
         cg.minimize(cg.smooth.Linear(np.eye(2)), cg.simple.Zero(on=plan), method=method)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from condgrad import deadline
+
+
+MOST_ACCURATE = 1e-15
+"""Below this a relative residual is rounding."""
 
 
 class Solution(NamedTuple):
@@ -39,11 +44,11 @@ def conjugate_gradients(
     x = moved(b, -1.0, b)
     r, z = b, precondition(b)
     direction, size, iterations = z, inner(z, b), 0
-    target = accuracy * accuracy * size
+    target = max(accuracy, MOST_ACCURATE) ** 2 * size
     while size > target and iterations < max_iterations and not deadline.passed():
         image = product(direction)
         curvature = inner(direction, image)
-        if not curvature > 0.0:
+        if not (curvature > 0.0 and math.isfinite(size / curvature)):
             break
         iterations += 1
         step = size / curvature

@@ -105,6 +105,8 @@ class TwoClasses:
                 "y must hold two classes, each with a positive sample_weight, where there is an intercept; "
                 f"got only {'+1' if self.negative.shape[0] == 0 else '-1'}: the intercept alone would fit it perfectly"
             )
+        # in units of a power of two near their sum: logarithms of sums must not depend on the unit of F
+        weights = weights / 2.0 ** math.frexp(total(weights))[1]
         self.positive_weights, self.negative_weights = weights[self.positive], weights[self.negative]
 
 
