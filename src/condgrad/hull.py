@@ -11,6 +11,10 @@ from condgrad._arrays import Vector
 from condgrad.restriction import Local, Restriction
 
 
+SHORTEST = 1e-12
+"""The shortest fraction of a Newton step that is tried."""
+
+
 def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float) -> Vector | None:
     """The minimiser, or None if nothing below `start = F.local(0)` was found.
 
@@ -37,9 +41,10 @@ def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: fl
         fraction = 1.0
         noise = 4.0 * np.finfo(float).eps * abs(here.value)
         while F.value(a + fraction * direction) > here.value - 1e-4 * fraction * promise + noise:
-            if deadline.passed():
-                return a if here.value < start.value else None
             fraction *= 0.5
+            # where F is bent so sharply that rounding hides its fall, the point so far is as good as any
+            if fraction < SHORTEST or deadline.passed():
+                return a if here.value < start.value else None
         a = np.clip(a + fraction * direction, 0.0, None)
         a /= max(1.0, a.sum())
         here = F.local(a)
