@@ -10,7 +10,6 @@ from condgrad import deadline
 from condgrad._arrays import Vector
 from condgrad.restriction import Local, Restriction
 
-
 SHORTEST = 1e-12
 """The shortest fraction of a Newton step that is tried."""
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from condgrad import deadline
 
-
 MOST_ACCURATE = 1e-15
 """Below this a relative residual is rounding."""
 

@@ -1,0 +1,52 @@
+"""A smooth part of your own: Huber's loss of the residuals A x - y, for `method="newton"` and `"auto"` too.
+
+f(x) = h(Kx) with a separable h is a `Composite`. What h must say is the protocol `Separable`: its value and gradient, its
+curvature, and that it has no intercept. Anything else that is smooth is a `condgrad.smooth.Function`, by its value and
+gradient alone, or a subclass of `condgrad.smooth.Smooth`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import condgrad as cg
+from condgrad.smooth.composite import Composite, Profile
+
+
+class Huber:
+    """h(z) = sum_i r_i^2/2 where |r_i| <= width, else width (|r_i| - width/2), with r = z - y."""
+
+    quadratic = False
+    has_intercept = False
+    curvature_bound = 1.0
+
+    def __init__(self, y: Any, width: float) -> None:
+        self.y, self.width = np.asarray(y, dtype=np.float64), width
+
+    def evaluate(self, z: Any) -> tuple[float, Any]:
+        r = z - self.y
+        theta = np.clip(r, -self.width, self.width)
+        return float(theta @ (r - 0.5 * theta)), theta
+
+    def profile(self, z: Any, *, near: float | None = None) -> Profile:
+        return Profile(*self.evaluate(z), 0.0)
+
+    def intercept_at(self, z: Any, *, near: float | None = None) -> float:
+        return 0.0
+
+    def curvature(self, z: Any, *, intercept: float | None = None) -> Any:
+        return (np.abs(z - self.y) <= self.width).astype(np.float64)
+
+    def hessian_gram(self, z: Any, directions: Any, *, intercept: float | None = None) -> Any:
+        return (directions * self.curvature(z)) @ directions.T
+
+
+rng = np.random.default_rng(0)
+A = rng.standard_normal((60, 200))
+y = A[:, :4].sum(axis=1) + 0.1 * rng.standard_normal(60)
+y[:5] += 30.0  # what least squares would follow
+
+result = cg.minimize(Composite(A, Huber(y, 0.5)), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0)), method="auto")
+assert result.success
+assert result.method == "newton"
+assert set(np.argsort(-np.abs(result.x))[:4]) == {0, 1, 2, 3}

@@ -1,0 +1,40 @@
+"""A set of your own: {x : |x|_inf <= 1, |x|_1 <= k}, whose corners have k entries of -1 or 1.
+
+A `Set` says where to start, how far a point is outside, and those of `project`, `linear_argmin` and `entropic_argmin` that
+it can do. `Zero` and the norms need `linear_argmin`, `Ridge` needs `project`, `Entropy` needs `entropic_argmin`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import condgrad as cg
+
+
+class SparsePolytope(cg.sets.Set):
+    solid = True  # shrinking coordinates stays inside: L1Norm may live on it
+    largest_entry = 1.0
+
+    def __init__(self, k: int) -> None:
+        self.k, self.scale = k, float(k)
+
+    def start(self, space: Any) -> Any:
+        return space.full(0.0)
+
+    def violation(self, x: Any) -> float:
+        return max(0.0, float(np.abs(x).max()) - 1.0, float(np.abs(x).sum()) - self.k)
+
+    def linear_argmin(self, c: Any) -> Any:
+        s = np.zeros_like(c)
+        largest = np.argsort(-np.abs(c))[: self.k]
+        s[largest] = -np.sign(c[largest])
+        return s  # exact, so that the point alone is enough; else cg.Answer(point, bound)
+
+
+rng = np.random.default_rng(0)
+A, truth = rng.standard_normal((80, 30)), np.zeros(30)
+truth[[3, 7, 11]] = 1.0, -1.0, 1.0
+f = cg.smooth.LeastSquares(A, A @ truth + 0.1 * rng.standard_normal(80))
+result = cg.minimize(f, cg.simple.Zero(on=SparsePolytope(3)), tol=1e-3)
+assert result.success
+np.testing.assert_allclose(result.x, truth, atol=0.1)
