@@ -1,8 +1,8 @@
 """A smooth part of your own: Huber's loss of the residuals A x - y, for `method="newton"` and `"auto"` too.
 
-f(x) = h(Kx) with a separable h is a `Composite`. What h must say is the protocol `Separable`: its value and gradient, its
-curvature, and that it has no intercept. Anything else that is smooth is a `condgrad.smooth.Function`, by its value and
-gradient alone, or a subclass of `condgrad.smooth.Smooth`.
+f(x) = h(Kx) with a separable h is a `Composite`. What h must say is the protocol `Separable`: its value and gradient,
+its curvature, and that it has no intercept. Anything else that is smooth is a `condgrad.smooth.Function`, by its
+value and gradient alone, or a subclass of `condgrad.smooth.Smooth`.
 """
 
 from typing import Any

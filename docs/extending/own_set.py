@@ -1,7 +1,7 @@
 """A set of your own: {x : |x|_inf <= 1, |x|_1 <= k}, whose corners have k entries of -1 or 1.
 
-A `Set` says where to start, how far a point is outside, and those of `project`, `linear_argmin` and `entropic_argmin` that
-it can do. `Zero` and the norms need `linear_argmin`, `Ridge` needs `project`, `Entropy` needs `entropic_argmin`.
+A `Set` says where to start, how far a point is outside, and those of `project`, `linear_argmin` and `entropic_argmin`
+that it can do. `Zero` and the norms need `linear_argmin`, `Ridge` needs `project`, `Entropy` needs `entropic_argmin`.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """A simple part of your own: g(x) = weight |x - centre|^2 on any set with a projection.
 
-A `Simple` says g(x), solves `min <c, s> + g(s)` on its set with a lower bound on the minimum, and restricts itself to a few
-directions for line searches. Plain callables do as well: `condgrad.simple.Oracle(value, argmin)`.
+A `Simple` says g(x), solves `min <c, s> + g(s)` on its set with a lower bound on the minimum, and restricts itself to
+a few directions for line searches. Plain callables do as well: `condgrad.simple.Oracle(value, argmin)`.
 """
 
 from typing import Any

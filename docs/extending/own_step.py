@@ -1,7 +1,7 @@
 """A step rule of your own: 2/(k + 2), but never a step that raises F.
 
-A rule sees the move it decides on (`condgrad.steps.Move`): `k`, `x`, `value`, `model_gap`, and `restriction`, F along the
-directions. It returns how far to go, from 0 to 1.
+A rule sees the move it decides on (`condgrad.steps.Move`): `k`, `x`, `value`, `model_gap`, and `restriction`, F along
+the directions. It returns how far to go, from 0 to 1.
 """
 
 import numpy as np
