@@ -99,7 +99,7 @@ def draw(axes: Axes, name: str, path: cg.linear_model.Path, relevant: np.ndarray
         axes.axvline(path.radii[k], color="black", linewidth=0.7, linestyle=":")
     axes.plot([], [], color="black", linewidth=0.7, linestyle=":", label="compared with scikit-learn")
     relative = (path.gaps / np.maximum(1.0, np.abs(path.values))).max()
-    axes.set(title=f"{name}: relative gaps proved <= {relative:.0e}", xlabel="radius, the bound on |coef|_1")
+    axes.set(title=f"{name}: gaps / scale of F proved <= {relative:.0e}", xlabel="radius, the bound on |coef|_1")
     axes.legend(loc="upper left", fontsize=8)
 
 

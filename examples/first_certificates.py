@@ -77,7 +77,7 @@ def solve_all(out: Path) -> None:
         console.print(table)
         axes.set(title=name, xlabel="iteration + 1", xscale="log", yscale="log", ylim=(1e-9, 10))
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("certified relative gap")
+    panels[0].set_ylabel("certified gap / scale of F")
     panels[0].legend(frameon=False, fontsize=9, loc="lower left")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "first_certificates.png", dpi=150)

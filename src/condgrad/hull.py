@@ -14,11 +14,12 @@ SHORTEST = 1e-12
 """The shortest fraction of a Newton step that is tried."""
 
 
-def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float) -> Vector | None:
+def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float, rounding: float) -> Vector | None:
     """The minimiser, or None if nothing below `start = F.local(0)` was found.
 
     Newton's method from the middle of the hull, for at its corners the curvature of an entropy is infinite; SLSQP where
-    no curvature is known. Stops once the model promises less than `tolerance` of what it promised first.
+    no curvature is known. Stops once the model promises less than `tolerance` of what it promised first. `rounding` is
+    what rounding does to F.
     """
     if deadline.passed():
         return None
@@ -38,8 +39,7 @@ def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: fl
         if promise <= tolerance * first:
             break
         fraction = 1.0
-        noise = 4.0 * np.finfo(float).eps * abs(here.value)
-        while F.value(a + fraction * direction) > here.value - 1e-4 * fraction * promise + noise:
+        while F.value(a + fraction * direction) > here.value - 1e-4 * fraction * promise + rounding:
             fraction *= 0.5
             # where F is bent so sharply that rounding hides its fall, the point so far is as good as any
             if fraction < SHORTEST or deadline.passed():

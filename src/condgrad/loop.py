@@ -14,7 +14,7 @@ from condgrad.certificate import Certificate, Iterate, Terms
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
-from condgrad.stopping import StopRule
+from condgrad.stopping import RelativeGap, StopRule
 
 STALL_WINDOW = 50
 
@@ -56,14 +56,23 @@ Callback = Callable[[Progress], Any]
 
 
 def run(
-    method: Method, x0: Array, *, null_size: float, stop: StopRule, max_iter: int, callback: Callback | None
+    method: Method,
+    x0: Array,
+    *,
+    stop: StopRule,
+    max_iter: int,
+    null_size: float = 0.0,
+    callback: Callback | None = None,
+    problem: tuple[Smooth, Simple] | None = None,
 ) -> Result:
     """Pull iterates from a method until a rule says stop; return the best certified point.
 
+    `problem` is the user's f and g, where the method has split their sum in another way.
     `null_size` is |f| + |g| at the null point; 0 stands for that at x0. The time limit is that of `deadline`. Ctrl-C
     ends the run with its best certified answer; one that comes before the first iterate leaves no bound but -inf.
     """
     begin = time.perf_counter()
+    problem = problem or (method.f, method.g)
     proof, k, measure = Certificate(x0, null_size=null_size, value_from="the start"), -1, math.inf
     rows: list[tuple[float, ...]] = []
     stalled = StallWatch(precision(x0), STALL_WINDOW)
@@ -80,7 +89,7 @@ def run(
             rows.append(_row(k, seconds, iterate, proof, measure))
             asked = callback is not None and callback(_progress(k, seconds, iterate, proof))
             if measure <= stop.tolerance:
-                proof = _revalued(method, stop.answer(iterate, proof, k))
+                proof = _revalued(problem, stop.answer(iterate, proof, k))
                 measure = stop.measure(iterate, proof, method.g)
             if measure <= stop.tolerance:
                 status = Status.CONVERGED
@@ -99,10 +108,13 @@ def run(
         else:  # the method has no step left that helps, or no time for one
             status = Status.TIME_LIMIT if deadline.passed() else Status.STALLED
         if status is not Status.CONVERGED:
-            proof = _revalued(method, proof)
-    except KeyboardInterrupt:
+            proof = _revalued(problem, proof)
+            measure = proof.relative_gap if isinstance(stop, RelativeGap) else measure
+    except (KeyboardInterrupt, SystemError) as stopped:
+        if not is_interrupt(stopped):
+            raise
         status = Status.INTERRUPTED
-        proof = _revalued(method, proof)
+        proof = _revalued(problem, proof)
     except NotFiniteError as error:
         raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
     message = _message(status, stop, measure)
@@ -111,16 +123,22 @@ def run(
     return Result(proof.x, proof, status, message, max(k, 0), time.perf_counter() - begin, Trace(rows), method.name)
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether it is Ctrl-C, as itself or as what compiled code makes of it: a SystemError that it caused."""
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
+
+
 def _message(status: Status, stop: StopRule, measure: float) -> str:
     if status is Status.CONVERGED:
         return f"{stop.name} is {measure:.3g}, within the tolerance {stop.tolerance:.3g}"
     return f"{status.value}; {stop.name} is {measure:.3g}"
 
 
-def _revalued(method: Method, proof: Certificate) -> Certificate:
+def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate:
     """The proof with f and g at its point computed afresh, in float64 where the parts allow it."""
-    x = double(proof.x) if method.f.widens and method.g.widens else proof.x
-    return proof.revalued(Terms(method.f.at(x).value, method.g.value(x)))
+    f, g = problem
+    x = double(proof.x) if f.widens and g.widens else proof.x
+    return proof.revalued(Terms(f.at(x).value, g.value(x)))
 
 
 def _row(k: int, seconds: float, iterate: Iterate, proof: Certificate, measure: float) -> tuple[float, ...]:

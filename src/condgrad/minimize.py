@@ -10,7 +10,7 @@ from condgrad import _checks, deadline
 from condgrad._arrays import Array, Space, copied, namespace, precision
 from condgrad._inputs import floating
 from condgrad.certificate import Terms
-from condgrad.errors import MissingAbility, NotFiniteError
+from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG
 from condgrad.methods.in_turn import InTurn
@@ -123,10 +123,10 @@ def minimize(
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
         or `Zero` on `L1Ball`, `Simplex` or `Box`, and for linear costs with `Entropy` on `Transport`, alone or with one
         `TransportLaplacian` or one `GroupLasso`. The first call of it for h(Kx) on a machine compiles its kernels, some
-        ten seconds, and keeps them on disk. "auto" takes "newton" wherever it is at hand, but for class groups whose
-        entropy is large or whose sources are more than 3000 and for Laplacians of points in many dimensions; else "spg"
-        where it can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point;
-        `method` of the result says what ran.
+        ten seconds, and keeps them on disk; a time limit does not cut that short. "auto" takes "newton" where it is at
+        hand and likely ahead (not where f is soft against an entropy that is not small, on boxes and simplices of more
+        coordinates than samples, in hundreds of dimensions); else "spg" where it can; else "cgs" with a memory of 5.
+        Where one has no step left, the next goes on from its best point; `method` of the result says what ran.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.steps`.
     tol : float
@@ -189,6 +189,7 @@ def minimize(
             stop=RelativeGap(tol) if stop is None else stop,
             max_iter=max_iter,
             callback=callback,
+            problem=(f, g),
         )
 
 
@@ -231,7 +232,7 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
         return 0.0
     try:
         size = Terms(f.at(null).value, g.value(null)).size
-    except NotFiniteError:
+    except (ArithmeticError, ValueError):  # an f of the user's own that is not made for this point
         return 0.0
     return size if math.isfinite(size) else 0.0
 

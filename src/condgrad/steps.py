@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -16,6 +15,9 @@ from condgrad.errors import MissingAbility
 from condgrad.hull import minimize_over_hull
 from condgrad.problem import Simple, Smooth
 from condgrad.restriction import Local, Quadratic, Restriction, calls_made, combined
+
+SHORTEST_STEP = 1e-30
+"""The shortest step that a search tries."""
 
 
 @dataclass
@@ -51,6 +53,12 @@ class Move:
     def evaluations(self) -> int:
         """How many times f was computed afresh along the directions."""
         return calls_made(self.smooth_restriction) if "smooth_restriction" in self.__dict__ else 0
+
+    @property
+    def rounding(self) -> float:
+        """What rounding does to F: that of |f| + |g|, which may cancel in F."""
+        size = abs(self.here.value) + abs(self.value - self.here.value)
+        return ROUNDING_UNITS * precision(self.x) * size
 
     @property
     def squared_length(self) -> float:
@@ -107,12 +115,12 @@ class Armijo:
         if move.model_gap <= 0.0:
             return np.zeros(1)
         # Differences below the rounding of F are not evidence against a step, which also ends the search.
-        target = move.value + ROUNDING_UNITS * precision(move.x) * abs(move.value)
+        target = move.value + move.rounding
         while not deadline.passed():
             if move.restriction.value(a) <= target - self.fraction * a[0] * move.model_gap:
                 return a
             a = a * self.shrink
-            if a[0] == 0.0:
+            if a[0] < SHORTEST_STEP:
                 break
         return np.zeros(1)
 
@@ -133,7 +141,7 @@ class Exact:
             return np.array([_closed_form(restriction)])
         start = restriction.local(np.zeros(size))
         if size > 1:
-            best = minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance)
+            best = minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance, rounding=move.rounding)
             if best is not None:
                 return best
         fractions = np.zeros(size)
@@ -141,7 +149,7 @@ class Exact:
         if start.slope is None:
             fractions[0] = _by_values(line)
         else:
-            fractions[0] = _by_slopes(line, start, self.slope_tolerance)
+            fractions[0] = _by_slopes(line, start, self.slope_tolerance, move.rounding)
         return fractions
 
 
@@ -184,13 +192,13 @@ def _by_values(line: Restriction) -> float:
         return 0.0
 
 
-def _by_slopes(line: Restriction, start: Local, tolerance: float) -> float:
+def _by_slopes(line: Restriction, start: Local, tolerance: float, rounding: float) -> float:
     """The root of an increasing slope on [0, 1]: Newton where the curvature is known, else secant, inside a bracket."""
     first = slope = float(start.slope[0])  # type: ignore[index]
     if first >= 0.0:
         return 0.0
     t, here, low, slope_low, high, slope_high = 0.0, start, 0.0, first, 1.0, np.inf
-    ceiling = start.value + ROUNDING_UNITS * sys.float_info.epsilon * abs(start.value)
+    ceiling = start.value + rounding
     wide = 1.0  # the bracket two trials ago
     for trial in range(100):
         if deadline.passed():

@@ -24,6 +24,9 @@ from condgrad.smooth.composite import Composite
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
 
+ROUGH = 0.03
+"""The gap of the solution without a constraint, as a share of what it gains over x = 0, at which its norm is known."""
+
 INSIDE = 1e-3
 """How far inside the ball, as a share of its radius, a solution shows by itself that the constraint is idle."""
 
@@ -122,17 +125,26 @@ class Solver:
         return fits
 
     def idle_radius(self, f: Composite, ridge: float) -> float:
-        """|x|_1 for the x without a constraint, to about a percent; 1 where that is 0."""
+        """|x|_1 for the x without a constraint, roughly; 1 where that is 0.
+
+        Features that are small in their unit, or a large ridge, leave little to gain over x = 0. So the gap is held
+        against that gain, not against F; where no gain is to be seen at all, a gradient step from 0 is what the ridge
+        leaves of the solution.
+        """
         here = f.at(f.space.full(0.0))
         if here.value == 0.0:
             return 1.0
         # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2
         bound = (f.K.shape[1] * here.value / checked_ridge(ridge)) ** 0.5
         ball = L1Ball(bound)
-        result = minimize(
-            f, Ridge(ridge, on=ball), method=self.method, tol=1e-3, max_iter=1000, time_limit=self.time_left
-        ).uninterrupted()
-        return ball.norm(result.x) or 1.0
+        g = Ridge(ridge, on=ball)
+        for tol in (1e-3, 1e-6, 1e-9):
+            result = minimize(
+                f, g, method=self.method, tol=tol, max_iter=1000, time_limit=self.time_left
+            ).uninterrupted()
+            if result.gap <= ROUGH * (here.value - result.value):
+                return ball.norm(result.x)
+        return ball.norm(result.x) or ball.norm(g.argmin(here.gradient).point) or 1.0
 
 
 def checked_ridge(ridge: Any) -> float:

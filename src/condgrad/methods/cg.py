@@ -5,11 +5,13 @@ It is CGS on the split (f + g) + 0, and Lemma 2 for that split is its classical 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from condgrad._arrays import Array, Vector, dot, namespace
+from condgrad.certificate import Iterate, Terms
 from condgrad.methods.cgs import CGS
 from condgrad.problem import Simple, Smooth
 from condgrad.restriction import Restriction
@@ -19,7 +21,27 @@ from condgrad.steps import StepRule
 
 def CG(f: Smooth, g: Simple, step: StepRule, memory: int = 0) -> CGS:
     """The conditional gradient for f + g."""
-    return CGS(f if isinstance(g, Zero) else f + Linearised(g), Zero(on=g.on), step, memory, name="cg")
+    if isinstance(g, Zero):
+        return CGS(f, g, step, memory, name="cg")
+    return LinearisedCGS(f + Linearised(g), Zero(on=g.on), step, memory, name="cg", linearised=g)
+
+
+@dataclass(frozen=True)
+class LinearisedCGS(CGS):
+    """CGS on the split (f + g) + 0, which still tells f and g apart, as the scale of F does."""
+
+    linearised: Simple = field(kw_only=True)
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        for iterate in super().iterates(x):
+            candidate = iterate.candidate
+            if candidate is not None:
+                candidate = candidate._replace(terms=self._apart(candidate.terms, candidate.point))
+            yield iterate._replace(terms=self._apart(iterate.terms, iterate.x), candidate=candidate)
+
+    def _apart(self, terms: Terms, x: Array) -> Terms:
+        simple = self.linearised.value(x)
+        return Terms(terms.value - simple, simple)
 
 
 class Linearised(Smooth):

@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from condgrad import deadline
 from condgrad._arrays import Array, precision
 from condgrad.certificate import Effort, Iterate
+from condgrad.errors import NotFiniteError
 from condgrad.loop import Method, StallWatch
 from condgrad.problem import Simple, Smooth
 
@@ -41,17 +44,31 @@ class InTurn:
         return ", then ".join(self.used or [self.methods[0].name])
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
+        self.used.clear()
         before, value, lower, noise = Effort(0, 0, 0), math.inf, -math.inf, 0.0
         for method in self.methods:
             self.used.append(method.name)
-            stalled, effort = StallWatch(precision(x), PATIENCE), before
-            for iterate in method.iterates(x):
+            stalled, effort, iterates = StallWatch(precision(x), PATIENCE), before, method.iterates(x)
+            while True:
+                try:
+                    iterate = next(iterates, None)
+                except (NotFiniteError, np.linalg.LinAlgError):
+                    # equations without a solution are one method's dead end, unless nothing is known yet
+                    if lower == -math.inf or method is self.methods[-1]:
+                        raise
+                    break
+                if iterate is None:
+                    break
                 effort = Effort(*(old + new for old, new in zip(before, iterate.effort, strict=True)))
                 if iterate.value <= value:
                     x, value = iterate.x, iterate.value
                 lower, noise = max(lower, iterate.lower_bound), max(noise, iterate.noise)
-                yield iterate._replace(effort=effort)
-                if stalled.by(iterate, lower):
+                still = stalled.by(iterate, lower)
+                shown = iterate._replace(effort=effort)
+                del iterate  # as large as several x: not to be held while the method works
+                yield shown
+                del shown
+                if still:
                     break
             before = effort
             if deadline.passed() or value - lower <= ROUNDING * noise:

@@ -21,9 +21,7 @@ from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Simple, Smooth
 from condgrad.simple import Entropy
-from condgrad.steps import Armijo
-
-SHORTEST_STEP = 1e-30
+from condgrad.steps import SHORTEST_STEP, Armijo
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,9 @@ class Newton:
             return
         z = model.start(x)
         t = self._first_stage(evaluate, z, primal.terms)
+        if deadline.passed():
+            yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)
+            return
         evaluations, inner, step, point = 1, 0, 0.0, evaluate(z, t)
         highest, lowest, idle, noise, steps_in_stage = -math.inf, math.inf, 0, 0.0, 0
         certify = True
@@ -153,7 +156,7 @@ class Newton:
     def _first_stage(self, evaluate: DualEvaluator, z: Any, terms: Terms) -> float:
         """The smallest t at which the start is near the path; a far start enters where all starts are near."""
         t, farthest = 1.0, math.inf
-        while t < farthest:
+        while t < farthest and not deadline.passed():
             if terms.f + t * terms.g - evaluate(z, t).dual <= 10.0 * self.model.stage_tolerance(t):
                 break
             if farthest == math.inf:

@@ -121,7 +121,7 @@ class FaceNewton:
         part: WorkingSet | None = None
         size, gap = FIRST_SIZE, math.inf
         while True:
-            step = 1.0 if part is None or part.fell else 0.0
+            step = 1.0 if part is not None and part.fell else 0.0
             iterate = certifier.iterate(point, step)
             yield iterate
             if deadline.passed():

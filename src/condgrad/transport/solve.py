@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from condgrad import _checks, sets, simple, smooth
 from condgrad._arrays import Array, Space, double_like, is_torch, namespace, precision
 from condgrad._inputs import floating
@@ -91,7 +93,7 @@ class TransportResult:
         """
         f, g = self.problem
         M = f.at(self.plan).gradient
-        u, v = g.argmin(M, accuracy=1e-3 * max(self.gap, 1e-12 * abs(self.value))).warm
+        u, v = g.argmin(M, accuracy=1e-3 * max(self.gap, 1e-12 * self.result.scale)).warm
         if isinstance(g, simple.Zero):
             # an engine does not look at rows without weight: theirs is the largest price that all columns allow
             xp = namespace(M)
@@ -147,7 +149,7 @@ def _weights(name: str, weights: Any, C: Array, axis: int) -> Array:
         raise ValueError(
             f"{name} must have {size} weights, for a cost of {' x '.join(map(str, C.shape))}, got {len(weights)}"
         )
-    return double_like(weights, C) if is_torch(C) else weights
+    return double_like(weights, C) if is_torch(C) or C.dtype == np.float64 else weights
 
 
 def _objective(C: Array, regularizers: Sequence[Regularizer]) -> Smooth:
@@ -223,7 +225,7 @@ def solve(
     method, step, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
     memory : int, optional
-        As in `condgrad.minimize`; by default 3 with exact steps, which alone can use it.
+        As in `condgrad.minimize`; by default 3 for "cgs" and "cg" with exact steps, which alone can use it.
     start : array, optional
         A plan to start from.
     engine : str

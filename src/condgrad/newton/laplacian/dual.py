@@ -79,6 +79,15 @@ class EntropicLaplacian(EntropicPath):
         """The constant that centring leaves."""
         return self._centred[2]
 
+    @cached_property
+    def linear_size(self) -> float:
+        """The size of the linear cost over all plans, whatever it cancels with."""
+        xp, (left, right) = namespace(self.C), self.linear
+        if self.given is None:
+            return 0.0
+        largest = xp.max(xp.abs(left), axis=0) * xp.max(xp.abs(right), axis=0)
+        return self.polytope.mass * total(largest)
+
     @property
     def Xs(self) -> Array:
         return self.C[:, :0] if self.laplacian is None else self.laplacian.Xs
@@ -91,7 +100,8 @@ class EntropicLaplacian(EntropicPath):
     def affordable(self) -> bool:
         """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the entropy.
 
-        In very many dimensions CGS is ahead again, unless the Laplacian is raw: one that keeps constants is less stiff.
+        In very many dimensions CGS is ahead again, unless the Laplacian is raw: a normalised one does not vanish on
+        constants and is less stiff.
         """
         if self.height > SLOW_SINKHORN * self.entropy:
             return True
@@ -99,9 +109,9 @@ class EntropicLaplacian(EntropicPath):
             return False
         if self.given.Xs.shape[1] <= MANY_DIMENSIONS:
             return True
-        xp, largest = namespace(self.a), largest_row_sum(self.given.Ls)
-        constants = self.given.Ls @ xp.ones_like(self.a)
-        return float(xp.max(xp.abs(constants))) <= 1e-9 * largest
+        source, target = self.given.source_weight, self.given.target_weight
+        raw_source = source == 0.0 or _is_raw(self.given.Ls, self.a)
+        return raw_source and (target == 0.0 or _is_raw(self.given.Lt, self.b))
 
     @property
     def stiffness(self) -> float:
@@ -132,6 +142,7 @@ class EntropicLaplacian(EntropicPath):
 
     def start(self, x: Array) -> Moments:
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
+        self._basis, self._last, self._factor = None, (math.nan, math.inf), 1.0  # of a run before
         x = double(x)
         P, Q = x @ self.Xt, x.T @ self.Xs
         left, right = self._factors(P, Q)
@@ -173,8 +184,8 @@ class EntropicLaplacian(EntropicPath):
         """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
 
         Rounding scales columns down to b and adds a rank-one term r s'/|s|, see `Transport.rounded`. All of f at the
-        sum follows from its moments; the logarithms of S from the potentials, log S_ij = (u_i + v_j - M_ij)/e. The
-        entropy of the sum is more than that of its parts, by no more than the rank-one mass times log(n m).
+        sum follows from its moments; the logarithms of S from the potentials, log S_ij = (u_i + v_j - M_ij)/e. Adding q
+        to an entry p adds no more than q (1 + log(p + q)) to p log p, and no entry is above the smaller of its weights.
         """
         xp, z, columns = namespace(point.S), point.z, point.columns
         kept = self.b / xp.maximum(columns, self.b)
@@ -189,7 +200,8 @@ class EntropicLaplacian(EntropicPath):
         linearised = cost + dot(self.gradient_in_P(z.P), P) + dot(self.gradient_in_Q(z.Q), Q)
         logarithms = dot(thin[:, 0], point.u) + dot(kept * columns, z.v) - linearised
         logarithms += point.entropy * dot(kept * columns, xp.log(kept))
-        logarithms += point.entropy * missing * math.log(self.C.shape[0] * self.C.shape[1])
+        if missing > 0.0:
+            logarithms += point.entropy * missing * (1.0 + math.log(self.polytope.largest_entry or 1.0))
         cost += dot(short_a, self.C @ spread) + dot(short_a @ left, spread @ right)
         P, Q = P + short_a[:, None] * (spread @ self.Xt)[None, :], Q + spread[:, None] * (short_a @ self.Xs)[None, :]
         return cost + self.quadratic(P, Q) + self.constant + logarithms - point.dual
@@ -241,7 +253,7 @@ class Plan:
             self.u[rows] = entropy * (model.log_a[rows] - log_sums)
         self.dual = dot(model.a, self.u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q) + model.constant
         potentials = dot(model.a, xp.abs(self.u)) + dot(model.b, xp.abs(z.v))
-        self.magnitude = model.rounding_size + potentials + abs(model.constant)
+        self.magnitude = model.rounding_size + potentials + abs(model.constant) + model.linear_size
         if model.laplacian is not None:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
             # once for the quadratic, once for the cost that it is linearised to
@@ -304,6 +316,12 @@ def centred(laplacian: TransportLaplacian, a: Array, b: Array) -> tuple[Transpor
         axes = xp.linalg.eigh(Ys.T @ Ys + Yt.T @ Yt)[1]
         Ys, Yt = Ys @ axes, Yt @ axes
     return laplacian.with_points(Ys, Yt), (left, right), constant
+
+
+def _is_raw(L: Any, x: Array) -> bool:
+    """Whether a Laplacian vanishes on constants."""
+    xp = namespace(x)
+    return float(xp.max(xp.abs(L @ xp.ones_like(x)))) <= 1e-9 * largest_row_sum(L)
 
 
 class Embedded:

@@ -68,20 +68,10 @@ class Hessian:
         model, d = self.model, self.S_Xt.shape[1]
         Xs, Xt, xp = model.Xs, model.Xt, namespace(dv)
         there = self.plan.times(xp.concat([dv[:, None], dV, dv[:, None] * Xt, pairs(dV, Xt)], axis=1))
-        S_dv, S_dV, S_dv_Xt, S_dV_Xt = (
-            there[:, 0],
-            there[:, 1 : 1 + d],
-            there[:, 1 + d : 1 + 2 * d],
-            there[:, 1 + 2 * d :],
-        )
+        S_dv, S_dV, S_dv_Xt, S_dV_Xt = in_parts(there, d)
         mean = (S_dv - xp.sum(dU * self.S_Xt, axis=1) - xp.sum(Xs * S_dV, axis=1)) / model.a
         back = self.plan.transposed_times(xp.concat([mean[:, None], dU, mean[:, None] * Xs, pairs(dU, Xs)], axis=1))
-        S_mean, S_dU, S_mean_Xs, S_dU_Xs = (
-            back[:, 0],
-            back[:, 1 : 1 + d],
-            back[:, 1 + d : 1 + 2 * d],
-            back[:, 1 + 2 * d :],
-        )
+        S_mean, S_dU, S_mean_Xs, S_dU_Xs = in_parts(back, d)
         v = self.columns * dv - xp.sum(Xt * S_dU, axis=1) - xp.sum(self.S_Xs * dV, axis=1) - S_mean
         P = S_dv_Xt - contracted(self.S_Xt_pairs, dU) - contracted(S_dV_Xt, Xs) - mean[:, None] * self.S_Xt
         Q = dv[:, None] * self.S_Xs - contracted(S_dU_Xs, Xt) - contracted(self.S_Xs_pairs, dV) - S_mean_Xs

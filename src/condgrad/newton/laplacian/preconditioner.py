@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from condgrad import deadline
 from condgrad._arrays import (
     Array,
     at_least,
@@ -119,7 +120,7 @@ def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlo
         return FactoredBlock(hessian), None
     factor_fits = 3.0 * 8.0 * size * size <= free_memory(hessian.columns)
     low_rank = LowRankBlock(hessian, basis, largest_rank=size // 4 if factor_fits else size // 2)
-    if low_rank.smallest > SMALL_EIGENVALUE and factor_fits:
+    if low_rank.smallest > SMALL_EIGENVALUE and factor_fits and not deadline.passed():
         return FactoredBlock(hessian), low_rank.vectors
     return low_rank, low_rank.vectors
 
@@ -154,7 +155,7 @@ class LowRankBlock:
         self.constant = (self.root / dot(self.root, self.root) ** 0.5)[:, None]
         rank = min(FIRST_RANK if basis is None else basis.shape[1], largest_rank)
         vectors, values = self._leading(rank, basis)
-        while float(values[-1]) > SMALL_EIGENVALUE and rank < largest_rank:
+        while float(values[-1]) > SMALL_EIGENVALUE and rank < largest_rank and not deadline.passed():
             rank = min(2 * rank, largest_rank)
             vectors, values = self._leading(rank, vectors)
         self.smallest = float(values[-1])
