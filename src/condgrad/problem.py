@@ -245,6 +245,14 @@ class Set(ABC):
     spectrally_solid: bool = False
     """Whether shrinking some singular values of a point stays inside."""
 
+    @property
+    def projection_rounding(self) -> float:
+        """How large the numbers are whose rounding a projection leaves in every entry; 0 for one that leaves none.
+
+        A projection about a centre far from 0 rounds in units of the centre, not of the entries that come out.
+        """
+        return self.scale
+
     @abstractmethod
     def start(self, space: Space) -> Array:
         """A point of the set, in its relative interior where there is one."""

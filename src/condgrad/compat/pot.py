@@ -14,8 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, detached, is_torch, namespace, on_device
+from condgrad._arrays import Array, Space, detached, is_torch, like, namespace, on_device
 from condgrad._inputs import floating
 from condgrad.certificate import Certificate, Iterate
 from condgrad.minimize import minimize
@@ -110,7 +112,8 @@ def _weights(name: str, weights: Any, cost: Array, axis: int) -> Array:
     """POT takes an empty list for uniform weights."""
     if weights is None or len(weights) == 0:
         return Space.of(cost, shape=(cost.shape[axis],)).full(1.0 / cost.shape[axis])
-    return beside(name, weights, cost, ndim=1)
+    weights = beside(name, weights, cost, ndim=1)
+    return like(weights, cost) if cost.dtype == np.float64 else weights
 
 
 def _value_and_gradient(f: Any, df: Any, weight: float, G: Array, M: Array) -> tuple[float, Array]:

@@ -151,10 +151,11 @@ class Bend:
         self.sigma = dot(latest.s, latest.y) / dot(latest.s, latest.s)
         # in units of sigma, so that the unit of F changes nothing
         lengths = [(dot(s, y) / self.sigma) ** -0.5 for s, y in changes]
-        S = [length * s for length, (s, _) in zip(lengths, changes, strict=True)]
-        Y = [(length / self.sigma) * y for length, (_, y) in zip(lengths, changes, strict=True)]
-        self.W = stack(S + Y).reshape(2 * count, -1)
-        products = gram(self.W)
+        with np.errstate(over="ignore", invalid="ignore"):  # `finite` tells
+            S = [length * s for length, (s, _) in zip(lengths, changes, strict=True)]
+            Y = [(length / self.sigma) * y for length, (_, y) in zip(lengths, changes, strict=True)]
+            self.W = stack(S + Y).reshape(2 * count, -1)
+            products = gram(self.W)
         middle = np.zeros((2 * count, 2 * count))
         middle[:count, :count] = products[:count, :count]
         middle[:count, count:] = np.tril(products[:count, count:], -1)

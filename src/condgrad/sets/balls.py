@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, dot, host, namespace, signs, total
+from condgrad._arrays import Array, Space, dot, double, host, namespace, signs, total
 from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass
 
@@ -15,6 +15,8 @@ from condgrad.sets.threshold import keep_mass
 @dataclass(frozen=True)
 class Ball(Set):
     """{x : |x| <= radius} for some norm."""
+
+    projection_rounding = 0.0
 
     radius: float
 
@@ -112,7 +114,9 @@ class L2Ball(Ball):
         length = self.norm(c)
         if length == 0.0:
             return Answer(namespace(c).zeros_like(c), 0.0, value=0.0)
-        return Answer((-self.radius / length) * c, -self.radius * length, value=0.0)
+        # divided first, and in float64: a radius over a tiny length is beyond float32
+        s = namespace(c).astype(-self.radius * (double(c) / length), c.dtype)
+        return Answer(s, -self.radius * length, value=0.0)
 
 
 @dataclass(frozen=True)

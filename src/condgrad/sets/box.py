@@ -13,6 +13,8 @@ from condgrad.problem import Answer, Face, Set
 class Box(Set):
     """{x : lower <= x <= upper}, with finite arrays (or numbers) lower <= upper."""
 
+    projection_rounding = 0.0
+
     def __init__(self, lower: Any, upper: Any) -> None:
         lower, upper = floating("lower", lower), floating("upper", upper)
         if is_torch(lower) != is_torch(upper):

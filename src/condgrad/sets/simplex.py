@@ -16,6 +16,8 @@ from condgrad.sets.threshold import keep_mass
 class Simplex(Set):
     """{x in R^n : x >= 0, sum x = mass}."""
 
+    projection_rounding = 0.0
+
     n: int
     mass: float = 1.0
     nonnegative = True

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, dot, dots, gram
+from condgrad._arrays import Array, dot, dots, gram, namespace, total
 from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.restriction import Quadratic, Restriction
 
@@ -42,7 +42,9 @@ class Ridge(Simple):
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         s = self.on.project((-0.5 / self.weight) * c)
         value = self.weight * dot(s, s)
-        return Answer(s, dot(c, s) + value, value)
+        rounding = self.on.projection_rounding
+        magnitude = 2.0 * self.weight * rounding * total(namespace(s).abs(s)) if rounding else 0.0
+        return Answer(s, dot(c, s) + value, value, magnitude=magnitude)
 
     def along(self, x: Array, directions: Array) -> Restriction:
         slope = 2.0 * self.weight * dots(directions, x)

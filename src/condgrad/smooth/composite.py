@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -194,7 +195,11 @@ class CompositeEvaluation:
         # by how far the best intercept at the other point is from the one here: no farther than the entries of K x are.
         share = 1.0 if self.K.dtype == self.theta.dtype else FINER
         shifts = abs(self.intercept) + self.image_size + other.image_size
-        return size + share * shifts * total(namespace(self.theta).abs(self.theta))
+        size += share * shifts * total(namespace(self.theta).abs(self.theta))
+        if self.value > 0.0:  # residuals that are nothing but the rounding of the intercept have squares all the same
+            slip = sys.float_info.epsilon * abs(self.intercept)
+            size += 0.5 * self.h.curvature_bound * self.z.shape[0] * slip * slip / self.f.space.unit
+        return size
 
     @cached_property
     def _underflow(self) -> float:
