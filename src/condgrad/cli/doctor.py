@@ -34,7 +34,6 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "pot": ("ot",),
     "cvxopt": ("cvxopt",),
     "mosek": ("mosek",),
-    "numba": ("numba",),
     "plot": ("matplotlib",),
     "cli": ("typer", "plotly", "PIL", "pandas", "pyarrow", "pydantic", "psutil"),
 }
