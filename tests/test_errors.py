@@ -475,12 +475,12 @@ def test_rules(make: Callable[[], Any], match: str) -> None:
 
 
 STEPS = {
-    "a number beyond 1": lambda move: 1.5 + move.k,
+    "a number beyond 1": lambda state: 1.5 + state.k,
     "nothing": nothing,
-    "two for one direction": lambda move: np.full(2, 0.1) * (move.k + 1),
-    "out of the set": lambda move: np.array([5.0 + move.k]),
-    "backwards": lambda move: np.array([-0.5 - move.k]),
-    "NaN": lambda move: np.array([math.nan * move.k]),
+    "two for one direction": lambda state: np.full(2, 0.1) * (state.k + 1),
+    "out of the set": lambda state: np.array([5.0 + state.k]),
+    "backwards": lambda state: np.array([-0.5 - state.k]),
+    "NaN": lambda state: np.array([math.nan * state.k]),
 }
 
 

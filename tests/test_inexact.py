@@ -15,7 +15,7 @@ import pytest
 
 import condgrad as cg
 from condgrad.problem import Simple
-from condgrad.restriction import Restriction
+from condgrad.search.restriction import Restriction
 from tests.test_matrix import Array, Verdict, data, polished, project_simplex, ridge, squares, total
 
 N = 6

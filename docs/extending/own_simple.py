@@ -10,7 +10,7 @@ import numpy as np
 
 import condgrad as cg
 from condgrad.problem import Answer
-from condgrad.restriction import Quadratic
+from condgrad.search.restriction import Quadratic
 
 
 class Proximity(cg.simple.Simple):

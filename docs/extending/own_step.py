@@ -1,18 +1,18 @@
 """A step rule of your own: 2/(k + 2), but never a step that raises F.
 
-A rule sees the move it decides on (`condgrad.steps.Move`): `k`, `x`, `value`, `model_gap`, and `restriction`, F along
-the directions. It returns how far to go, from 0 to 1.
+A rule sees a `condgrad.steps.SearchState`: `k`, `x`, `value`, `model_gap`, and `restriction`, F along the
+directions. It returns how far to go, from 0 to 1.
 """
 
 import numpy as np
 
 import condgrad as cg
-from condgrad.steps import Move
+from condgrad.search.steps import SearchState
 
 
-def careful(move: Move) -> float:
-    a = 2.0 / (move.k + 2.0)
-    while a > 1e-12 and move.restriction.value(np.array([a])) > move.value:
+def careful(state: SearchState) -> float:
+    a = 2.0 / (state.k + 2.0)
+    while a > 1e-12 and state.restriction.value(np.array([a])) > state.value:
         a *= 0.5
     return a
 

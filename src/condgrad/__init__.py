@@ -11,7 +11,8 @@ from condgrad.minimize import minimize
 from condgrad.problem import Answer
 from condgrad.result import Result, Status, Trace
 
-from condgrad import sets, simple, smooth, steps, stopping  # isort: skip
+from condgrad import sets, simple, smooth, stopping  # isort: skip
+from condgrad.search import steps  # isort: skip
 
 if TYPE_CHECKING:
     from condgrad import datasets, linear_model, transport

@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from condgrad._arrays import Array
+from condgrad.arrays import Array
 from condgrad.errors import ContradictionError, NotFiniteError
 
 ROUNDING_UNITS = 4.0

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from condgrad import deadline
-from condgrad._arrays import Array, double, precision
+from condgrad.arrays import Array, double, precision
 from condgrad.certificate import Certificate, Iterate, Terms
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth

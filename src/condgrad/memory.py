@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from condgrad._arrays import Array, is_torch
+from condgrad.arrays import Array, is_torch
 
 ROOT = Path("/")
 

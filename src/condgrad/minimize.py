@@ -7,8 +7,8 @@ from contextlib import ExitStack, suppress
 from typing import Any, Protocol
 
 from condgrad import _checks, deadline
-from condgrad._arrays import Array, Space, copied, namespace, precision
-from condgrad._inputs import floating
+from condgrad.arrays import Array, Space, copied, namespace, precision
+from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
@@ -19,8 +19,8 @@ from condgrad.newton.engines import dual_model
 from condgrad.newton.faces import FaceNewton
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
+from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.simple.oracle import Unknown
-from condgrad.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.stopping import RelativeGap, StopRule
 
 AUTO_MEMORY = 5
@@ -128,7 +128,7 @@ def minimize(
         coordinates than samples, in hundreds of dimensions); else "spg" where it can; else "cgs" with a memory of 5.
         Where one has no step left, the next goes on from its best point; `method` of the result says what ran.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
-        How far to go; see `condgrad.steps`.
+        How far to go; see `condgrad.search.steps`.
     tol : float
         Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the answer, or a
         hundredth of that at the point of the set nearest to the origin if it is more: multiplying f and g by a constant

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array
+from condgrad.arrays import Array
 from condgrad.certificate import Certificate
 from condgrad.errors import require_extra
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from condgrad import _checks
-from condgrad._arrays import namespace
+from condgrad.arrays import namespace
 from condgrad.certificate import Certificate, Iterate
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple

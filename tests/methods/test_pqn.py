@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import condgrad as cg
 from condgrad.loop import run
 from condgrad.methods import PQN
-from condgrad.methods.pqn import Bend, Change
-from condgrad.steps import Armijo
+from condgrad.methods.pqn import Change, QuasiHessian
+from condgrad.search.steps import Armijo
 from condgrad.stopping import FixedPoint, RelativeGap
 from tests.methods import PROBLEMS, assert_lawful, judged, microarray
 
@@ -47,10 +47,10 @@ def test_the_compact_matrix_is_that_of_bfgs(seed: int, n: int, count: int, scale
     for s in rng.standard_normal((count, n)):
         y = H @ s
         changes.append(Change(s * (s @ y) ** -0.5, y * (s @ y) ** -0.5))
-    bend, latest = Bend(changes), changes[-1]
-    B = np.column_stack([bend @ e for e in np.eye(n)])
-    np.testing.assert_allclose(B, dense_bfgs(changes, bend.sigma), rtol=1e-6, atol=1e-6 * np.abs(B).max())
-    np.testing.assert_allclose(bend @ latest.s, latest.y, atol=1e-6 * np.abs(latest.y).max())
+    compact, latest = QuasiHessian(changes), changes[-1]
+    B = np.column_stack([compact @ e for e in np.eye(n)])
+    np.testing.assert_allclose(B, dense_bfgs(changes, compact.sigma), rtol=1e-6, atol=1e-6 * np.abs(B).max())
+    np.testing.assert_allclose(B @ latest.s, latest.y, atol=1e-6 * np.abs(latest.y).max())
 
 
 class Still:

@@ -9,7 +9,7 @@ import pytest
 
 import condgrad as cg
 from condgrad.newton.faces import FaceNewton
-from condgrad.smooth.composite import Composite, Profile
+from condgrad.smooth.composite import AtBestIntercept, Composite
 from tests.methods import SMOOTH, data
 
 N = 12
@@ -75,8 +75,8 @@ class Huber:
         small = np.abs(r) <= 1.0
         return float(np.where(small, 0.5 * r * r, np.abs(r) - 0.5).sum()), np.where(small, r, np.sign(r))
 
-    def profile(self, z: np.ndarray, *, near: float | None = None) -> Profile:
-        return Profile(*self.evaluate(z), 0.0)
+    def at_best_intercept(self, z: np.ndarray, *, near: float | None = None) -> AtBestIntercept:
+        return AtBestIntercept(*self.evaluate(z), 0.0)
 
     def intercept_at(self, z: np.ndarray, *, near: float | None = None) -> float:
         return 0.0

@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax, xlogy
 
-from condgrad._arrays import Space, host
+from condgrad.arrays import Space, host
 from condgrad.problem import Answer, Set
 from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, Transport
 

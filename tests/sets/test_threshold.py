@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condgrad.sets import L1Ball, Simplex, compiled, threshold
-from condgrad.sets.compiled import BLOCK, compiled_keep_mass
+from condgrad.kernels.keep_mass import BLOCK, keep_finite_mass
+from condgrad.sets import L1Ball, threshold
 from condgrad.sets.threshold import keep_mass, keep_mass_by_arrays
 
 Array = np.ndarray
@@ -45,9 +44,7 @@ def drawn(kind: str, n: int, decade: int, dtype: Any, seed: int) -> Array:
 
 
 def compiled_answer(v: Array, mass: float) -> Array:
-    function = compiled_keep_mass()
-    assert function is not None, "these tests need numba: pip install condgrad[test]"
-    answer, finite = function(v, mass)
+    answer, finite = keep_finite_mass(v, mass)
     assert finite
     return answer
 
@@ -135,35 +132,6 @@ def test_arrays_of_other_kinds_are_projected() -> None:
     np.testing.assert_array_equal(keep_mass(v.astype(np.float16), 2.0), keep_mass_by_arrays(v.astype(np.float16), 2.0))
     np.testing.assert_allclose(abs(L1Ball(2.0).project(v.reshape(6, -1))).sum(), 2.0, rtol=1e-14)
     np.testing.assert_array_equal(frozen, v)
-
-
-@pytest.fixture
-def fresh() -> Iterator[None]:
-    """The search for numba starts again, before and after."""
-    compiled_keep_mass.cache_clear()
-    yield
-    compiled_keep_mass.cache_clear()
-
-
-@pytest.mark.usefixtures("fresh", "always_compiled")
-@pytest.mark.parametrize("missing", ["numba", "numba.extending"])
-def test_numpy_takes_over_without_numba(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is not installed, or cannot be imported."""
-    monkeypatch.setitem(sys.modules, missing, None)
-    v = drawn("normal", 6 * BLOCK, 0, np.float64, 0)
-    assert compiled_keep_mass() is None
-    np.testing.assert_array_equal(Simplex(len(v)).project(v), keep_mass_by_arrays(v, 1.0))
-
-
-@pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("error", [RuntimeError("no locator available"), PermissionError("read-only")])
-def test_a_cache_that_cannot_be_written_is_done_without(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(compiled, "cached", refuse)
-    v = drawn("normal", 6 * BLOCK, 0, np.float64, 0)
-    np.testing.assert_allclose(compiled_answer(v, 1.0), keep_mass_by_arrays(v, 1.0), atol=1e-14)
 
 
 def test_numba_is_imported_for_long_vectors_only() -> None:

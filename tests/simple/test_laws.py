@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import xlogy
 
-from condgrad._arrays import host
+from condgrad.arrays import host
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Simple
 from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, Transport

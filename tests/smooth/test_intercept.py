@@ -16,7 +16,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_expit
 
 import condgrad as cg
-from condgrad._arrays import host
+from condgrad.arrays import host
 from condgrad.smooth import LeastSquares, Logistic, SquaredHinge
 
 Array = Any
@@ -99,11 +99,11 @@ def test_a_hint_changes_nothing(kind: type, seed: int, scale: float, near: float
     z, y, weights = drawn(seed)
     z *= scale
     h = loss(kind, y, weights)
-    cold, warm = h.profile(z), h.profile(z, near=near)
+    cold, warm = h.at_best_intercept(z), h.at_best_intercept(z, near=near)
     rounding = 1e-12 * (1.0 + scale) * weights.sum()
     assert warm.value == pytest.approx(cold.value, rel=1e-12, abs=rounding)
     np.testing.assert_allclose(warm.theta, cold.theta, rtol=0, atol=rounding)
-    again = h.profile(z)
+    again = h.at_best_intercept(z)
     assert again.intercept == cold.intercept
     np.testing.assert_array_equal(again.theta, cold.theta)
 
@@ -129,7 +129,7 @@ def test_separated_classes_keep_their_intercept() -> None:
     """e^-5000 is nowhere near a float, yet the root is at the middle."""
     z, y = np.array([-4000.0, -4500.0, 6000.0, 7000.0]), np.array([-1.0, -1.0, 1.0, 1.0])
     h = loss(Logistic, y, np.ones(4))
-    value, theta, b = h.profile(z)
+    value, theta, b = h.at_best_intercept(z)
     assert b == pytest.approx(-1000.0, rel=1e-12)
     assert value == 0.0
     np.testing.assert_array_equal(theta, np.zeros(4))
@@ -172,7 +172,7 @@ def test_hessian_is_the_curvature_less_its_mean(kind: type) -> None:
     np.testing.assert_allclose(
         h.hessian_gram(z, np.eye(len(z))), np.diag(w) - np.outer(w, w) / w.sum(), atol=1e-14 * weights.sum()
     )
-    np.testing.assert_allclose(w, h.plain.curvature(z + h.intercept_at(z)), rtol=1e-12)
+    np.testing.assert_allclose(w, h.loss.curvature(z + h.intercept_at(z)), rtol=1e-12)
 
 
 def test_no_curvature_no_hessian() -> None:
@@ -241,7 +241,7 @@ def test_tangents_lie_below(kind: type, seed: int) -> None:
 def test_every_step_rule_brackets_the_optimum(kind: type, step: str) -> None:
     """The same problem with the intercept as one more variable, by SciPy, between the bounds."""
     f, _ = problem(kind, 8)
-    K, h, g = f.K, f.h.plain, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(100.0))  # so large that the constraint is idle
+    K, h, g = f.K, f.h.loss, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(100.0))  # so large that the constraint is idle
 
     def explicit(v: Array) -> tuple[float, Array]:
         value, theta = h.evaluate(K @ v[:-1] + v[-1])

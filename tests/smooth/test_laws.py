@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, log_expit
 
-from condgrad._arrays import host
+from condgrad.arrays import host
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Smooth
 from condgrad.smooth import Function, LeastSquares, Linear, Logistic, SquaredHinge

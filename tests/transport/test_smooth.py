@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import laplacian
 from sklearn.neighbors import NearestNeighbors
 
-from condgrad.restriction import Restriction
+from condgrad.search.restriction import Restriction
 from condgrad.smooth import GroupLasso, TransportLaplacian
 from condgrad.transport import GroupLasso as GroupRegularizer
 from condgrad.transport import Laplacian

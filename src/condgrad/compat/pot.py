@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, detached, is_torch, like, namespace, on_device
-from condgrad._inputs import floating
+from condgrad.arrays import Array, Space, detached, is_torch, like, namespace, on_device
+from condgrad.arrays.inputs import floating
 from condgrad.certificate import Certificate, Iterate
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from condgrad._arrays import Array
+from condgrad.arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.ldl import add_multiple, add_square, append, factor, inner, remove, solve

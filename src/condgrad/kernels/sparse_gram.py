@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from condgrad._arrays import Array
+from condgrad.arrays import Array
 from condgrad.kernels.compiling import compiled
 
 

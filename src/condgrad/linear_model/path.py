@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, is_torch, stack
+from condgrad.arrays import Array, is_torch, stack
 from condgrad.linear_model.base import SingleFit
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
 from condgrad.linear_model.progress import FitsLine

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
-from condgrad._arrays import Array, double, namespace
+from condgrad.arrays import Array, double, namespace
 from condgrad.linear_model.progress import FitsLine
 from condgrad.minimize import minimize
 from condgrad.result import Status

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import deadline
-from condgrad._arrays import Array, dot, mixed, namespace, precision
+from condgrad.arrays import Array, dot, mixed, namespace, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
 

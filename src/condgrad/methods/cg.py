@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from condgrad._arrays import Array, Vector, dot, namespace
+from condgrad.arrays import Array, Vector, dot, namespace
 from condgrad.certificate import Iterate, Terms
 from condgrad.methods.cgs import CGS
 from condgrad.problem import Simple, Smooth
-from condgrad.restriction import Restriction
+from condgrad.search.restriction import Restriction
+from condgrad.search.steps import StepRule
 from condgrad.simple import Zero
-from condgrad.steps import StepRule
 
 
 def CG(f: Smooth, g: Simple, step: StepRule, memory: int = 0) -> CGS:

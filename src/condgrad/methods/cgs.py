@@ -10,10 +10,10 @@ from itertools import count
 from typing import Any
 
 from condgrad import deadline
-from condgrad._arrays import Array, differences, dot, mixed, precision
+from condgrad.arrays import Array, differences, dot, mixed, precision
 from condgrad.certificate import Candidate, Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
-from condgrad.steps import Move, StepRule, checked_fractions
+from condgrad.search.steps import SearchState, StepRule, checked_fractions
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class CGS:
             directions = differences(points, x)
             slope = dot(c, directions[0])
             model_gap = g_here - g_there - slope
-            move = Move(f, g, k, x, here, ends, directions, value, model_gap)
-            fractions = checked_fractions(self.step(move), len(points))  # line 4
-            evaluations += move.evaluations
+            state = SearchState(f, g, k, x, here, ends, directions, value, model_gap)
+            fractions = checked_fractions(self.step(state), len(points))  # line 4
+            evaluations += state.evaluations
             a = float(fractions.sum())
             # more accuracy of the oracle than f is curved between x and s would not shorten the way
             flatness = max(there.value - here.value - slope, 1e-3 * (value - bound)) if f.mixes else math.inf
@@ -86,4 +86,4 @@ class CGS:
             here, g_here = here.moved(x, ends, fractions), g.value(x)
             evaluations += not f.mixes
             remembered.append((s, there))
-            del c, directions, move  # as large as x, each: not to be held while the oracle works
+            del c, directions, state  # as large as x, each: not to be held while the oracle works

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from condgrad import deadline
-from condgrad._arrays import Array, precision
+from condgrad.arrays import Array, precision
 from condgrad.certificate import Effort, Iterate
 from condgrad.errors import NotFiniteError
 from condgrad.loop import Method, StallWatch

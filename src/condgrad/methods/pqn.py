@@ -18,18 +18,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from condgrad import _checks, deadline
-from condgrad._arrays import Array, dot, double, double_like, gram, mixed, namespace, precision, stack
+from condgrad.arrays import Array, dot, double, double_like, gram, mixed, namespace, precision, stack
 from condgrad.certificate import Iterate
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.spg import (
-    backtrack,
+    armijo_step,
     first_length,
     require_projected_gradients,
     spectral_length,
     spectral_moves,
 )
 from condgrad.problem import Simple, Smooth
-from condgrad.steps import Armijo
+from condgrad.search.steps import Armijo
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class PQN:
                 tally.inner_iterations += target.projections
                 if deadline.passed():
                     return
-                step, there = backtrack(here, here.at(target.x), target.promise, here.value, armijo=self.armijo)
+                step, there = armijo_step(here, here.at(target.x), target.promise, here.value, armijo=self.armijo)
                 if step > 0.0:
                     break
             else:
@@ -91,9 +91,9 @@ class PQN:
     def _targets(self, here: ObjectivePoint, changes: deque[Change], length: float) -> Iterator[Target]:
         """The model's minimiser, then, should it mislead, where the gradient leads."""
         if changes:
-            bend = Bend(changes)
-            if bend.finite:
-                yield self._minimiser(Model(here, bend))
+            B = QuasiHessian(changes)
+            if B.finite:
+                yield self._minimiser(Model(here, B))
             changes.clear()
         x = self.g.on.project(here.x - length * here.gradient)
         d = x - here.x
@@ -103,7 +103,7 @@ class PQN:
         """The model's minimiser, loosely, by monotone spectral projected gradients."""
         x = model.base.x
         point, projections = ModelPoint(model, x, namespace(x).zeros_like(x)), 0
-        moves = spectral_moves(point, self.g.on.project, 1.0 / model.bend.sigma, window=1, armijo=self.armijo)
+        moves = spectral_moves(point, self.g.on.project, 1.0 / model.B.sigma, window=1, armijo=self.armijo)
         for move in islice(moves, 1, self.inner_iterations + 1):  # the first is the start itself
             point, projections = move.point, projections + 1
             if move.promise <= self.inner_tolerance * point.energy or deadline.passed():
@@ -130,13 +130,13 @@ class Change(NamedTuple):
         """The change, unless its curvature might be rounding."""
         unit = precision(after.x)
         s, y = after.x - before.x, after.gradient - before.gradient
-        bend, size = dot(s, y), dot(s, s) ** 0.5
-        if not bend > unit * size * max(100.0 * dot(y, y) ** 0.5, dot(after.gradient, after.gradient) ** 0.5):
+        curvature, size = dot(s, y), dot(s, s) ** 0.5
+        if not curvature > unit * size * max(100.0 * dot(y, y) ** 0.5, dot(after.gradient, after.gradient) ** 0.5):
             return None
         return cls(s, y)
 
 
-class Bend:
+class QuasiHessian:
     """The L-BFGS matrix B = sigma (I - W' M^-1 W) in compact form (Byrd, Nocedal and Schnabel, Math. Prog. 63, 1994).
 
     W stacks the s_i and the y_i / sigma, each pair scaled so that its product is 1; M = [[S S', L], [L', -I]] of
@@ -178,14 +178,14 @@ class Model(NamedTuple):
     """y -> <grad F(x), y - x> + 1/2 <y - x, B (y - x)>."""
 
     base: ObjectivePoint
-    bend: Bend
+    B: QuasiHessian
 
 
 class ModelPoint:
-    """The model at x, where B (x - base) is `bent`."""
+    """The model at x, where `product` is B (x - base)."""
 
-    def __init__(self, model: Model, x: Array, bent: Array) -> None:
-        self.model, self.x, self.bent = model, x, bent
+    def __init__(self, model: Model, x: Array, product: Array) -> None:
+        self.model, self.x, self.product = model, x, product
 
     @cached_property
     def d(self) -> Array:
@@ -195,7 +195,7 @@ class ModelPoint:
     @cached_property
     def energy(self) -> float:
         """<d, B d>/2: no more than what any d that lowers the model promises, and no larger term hides it."""
-        return 0.5 * dot(self.d, self.bent)
+        return 0.5 * dot(self.d, self.product)
 
     @cached_property
     def value(self) -> float:
@@ -207,11 +207,11 @@ class ModelPoint:
 
     @cached_property
     def gradient(self) -> Array:
-        return self.model.base.gradient + self.bent
+        return self.model.base.gradient + self.product
 
     def at(self, x: Array) -> ModelPoint:
-        return ModelPoint(self.model, x, self.model.bend @ (x - self.model.base.x))
+        return ModelPoint(self.model, x, self.model.B @ (x - self.model.base.x))
 
     def moved(self, end: ModelPoint, a: float) -> ModelPoint:
         fractions = np.array([a])
-        return ModelPoint(self.model, mixed(self.x, [end.x], fractions), mixed(self.bent, [end.bent], fractions))
+        return ModelPoint(self.model, mixed(self.x, [end.x], fractions), mixed(self.product, [end.product], fractions))

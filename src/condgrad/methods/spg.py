@@ -15,13 +15,14 @@ from itertools import islice
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from condgrad import _checks, deadline
-from condgrad._arrays import Array, dot, namespace, precision
+from condgrad.arrays import Array, dot, namespace, precision
 from condgrad.certificate import ROUNDING_UNITS, Iterate
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Simple, Smooth
+from condgrad.search.backtracking import backtrack
+from condgrad.search.steps import Armijo
 from condgrad.simple import Entropy
-from condgrad.steps import SHORTEST_STEP, Armijo
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def spectral_moves(
         d = end.x - here.x
         # a projection promises |d|^2 / alpha or more, which rounding may hide in the slope
         promise = max(-dot(here.gradient, d), dot(d, d) / length)
-        step, there = backtrack(here, end, promise, max(recent), armijo=armijo)
+        step, there = armijo_step(here, end, promise, max(recent), armijo=armijo)
         if step == 0.0:
             return
         if deadline.passed():
@@ -128,20 +129,19 @@ def spectral_moves(
         here = there
 
 
-def backtrack(
+def armijo_step(
     here: AnyPoint, end: AnyPoint, promise: float, ceiling: float, *, armijo: Armijo
 ) -> tuple[float, AnyPoint]:
     """The first of 1, shrink, shrink^2, ... with F(x + a d) <= ceiling - fraction a promise; 0 where there is none."""
     if not promise > 0.0:
         return 0.0, here
-    step, there = 1.0, end
     ceiling += ROUNDING_UNITS * here.rounding  # less than that is no evidence against a step
-    while not there.value <= ceiling - armijo.fraction * step * promise:
-        step *= armijo.shrink
-        if step < SHORTEST_STEP or deadline.passed():
-            return 0.0, here
-        there = here.moved(end, step)
-    return step, there
+
+    def attempt(step: float) -> AnyPoint | None:
+        there = end if step == 1.0 else here.moved(end, step)
+        return there if there.value <= ceiling - armijo.fraction * step * promise else None
+
+    return backtrack(attempt, shrink=armijo.shrink) or (0.0, here)
 
 
 def first_length(here: Point, scale: float) -> float:
@@ -158,8 +158,8 @@ def spectral_length(before: Point, after: Point, length: float) -> float:
     allows, and never shorter than the one before.
     """
     s, y = after.x - before.x, after.gradient - before.gradient
-    squared, bend = dot(s, s), dot(s, y)
+    squared, curvature = dot(s, s), dot(s, y)
     rounding = precision(s) * (squared * dot(before.gradient, before.gradient)) ** 0.5
-    if bend > rounding:
-        return squared / bend
+    if curvature > rounding:
+        return squared / curvature
     return max(length, squared / rounding) if rounding > 0.0 else length

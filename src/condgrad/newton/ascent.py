@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from condgrad import deadline
-from condgrad._arrays import Array, Space, precision
+from condgrad.arrays import Array, Space, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
+from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 
 STEPS_TO_CERTIFY = 3
 """Steps of a stage before t = 1 after which its point is certified, again and again."""
-IDLE = 5
+SHORTEST_CLIMB = 1e-10
+"""The shortest fraction of a Newton step that is tried."""
+FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
 
 
@@ -109,7 +112,7 @@ class Newton:
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)
             return
         evaluations, inner, step, point = 1, 0, 0.0, evaluate(z, t)
-        highest, lowest, idle, noise, steps_in_stage = -math.inf, math.inf, 0, 0.0, 0
+        highest, lowest, fruitless, noise, steps_in_stage = -math.inf, math.inf, 0, 0.0, 0
         certify = True
         del x
         while True:
@@ -123,11 +126,11 @@ class Newton:
                 del proof
             value = primal.terms.value
             gained = lower > highest + 0.1 * noise or value < lowest - 0.1 * noise
-            idle = 0 if t > 1.0 or gained else idle + 1
+            fruitless = 0 if t > 1.0 or gained else fruitless + 1
             highest, lowest = max(highest, lower), min(lowest, value)
             effort = Effort(evaluations, evaluate.calls, inner)
             yield Iterate(space.hold(primal.x), primal.terms, lower, None, step, effort, noise)
-            if idle == IDLE:
+            if fruitless == FRUITLESS:
                 return
             gap = value - point.dual if t == 1.0 else model.stage_gap(point)
             if t > 1.0 and gap <= model.stage_tolerance(t):
@@ -168,15 +171,15 @@ class Newton:
         self, evaluate: DualEvaluator, z: Any, dual: float, t: float, ascent: Ascent, noise: float
     ) -> tuple[float, Any, Any]:
         """Halve the step until the dual rises as the slope promises."""
-        step = 1.0
-        while step > 1e-10 and not deadline.passed():
+
+        def attempt(step: float) -> tuple[Any, Any] | None:
             trial = self.model.moved(z, ascent.direction, step)
             there = evaluate(trial, t)
-            if there.dual >= dual + 1e-4 * step * ascent.slope - noise:
-                return step, trial, there
-            del there
-            step *= 0.5
-        return 0.0, z, None
+            enough = there.dual >= dual + ARMIJO_FRACTION * step * ascent.slope - noise
+            return (trial, there) if enough else None
+
+        found = backtrack(attempt, shortest=SHORTEST_CLIMB)
+        return (0.0, z, None) if found is None else (found[0], *found[1])
 
 
 class DualEvaluator:

@@ -9,7 +9,7 @@ On a face Newton's equations are solved in as many unknowns as there are samples
 from __future__ import annotations
 
 from condgrad import deadline
-from condgrad._arrays import (
+from condgrad.arrays import (
     Array,
     Matrix,
     copied,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from condgrad._arrays import Array, at_least, dot, double, like, namespace, row_blocks, smallest, total
+from condgrad.arrays import Array, at_least, dot, double, like, namespace, row_blocks, smallest, total
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport

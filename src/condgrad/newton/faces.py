@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse
 
 from condgrad import deadline
-from condgrad._arrays import (
+from condgrad.arrays import (
     Array,
     Matrix,
     Space,
@@ -49,7 +49,7 @@ from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.simple import Ridge, Zero
-from condgrad.smooth.composite import Profile
+from condgrad.smooth.composite import AtBestIntercept
 
 FIRST_SIZE = 50
 """Coordinates of the first working set."""
@@ -245,7 +245,7 @@ class WorkingSet:
         here = self.loss.loss_at(point.smooth)
         self.x = double(point.x if self.chosen is None else point.x[self.chosen])
         self.u = self.K @ self.x if self.about_means else here.z
-        self.profile = self.loss.h.profile(self.u, near=here.intercept)
+        self.profile = self.loss.h.at_best_intercept(self.u, near=here.intercept)
         self.start = self.value = self._total(self.x, self.profile)
         self.steps, self.moved = 0, False
 
@@ -257,7 +257,7 @@ class WorkingSet:
     def fell(self) -> bool:
         return self.value < self.start
 
-    def _total(self, x: Array, profile: Profile) -> float:
+    def _total(self, x: Array, profile: AtBestIntercept) -> float:
         value = profile.value + self.ridge * dot(x, x)
         return value if self.tilt is None else value + dot(self.tilt, x)
 
@@ -390,7 +390,7 @@ class WorkingSet:
         move = u - self.u
         straight = 0.0 if self.tilt is None else dot(self.tilt, d)
         while True:
-            profile = self.loss.h.profile(u, near=self.profile.intercept)
+            profile = self.loss.h.at_best_intercept(u, near=self.profile.intercept)
             value = self._total(x, profile)
             there = dot(profile.theta, move) + straight + 2.0 * self.ridge * dot(x, d)
             falls = value <= self.value - SUFFICIENT * step * promise + noise
@@ -412,7 +412,7 @@ class WorkingSet:
             x, u = self.x + step * d, self.u + step * move
         if step < 1.0:  # what the search added up is not K x to the last digit
             u = self.K @ x
-            profile = self.loss.h.profile(u, near=profile.intercept)
+            profile = self.loss.h.at_best_intercept(u, near=profile.intercept)
             value = self._total(x, profile)
             if not value < self.value + noise:
                 return False

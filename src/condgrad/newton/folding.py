@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from condgrad._arrays import Array, double
+from condgrad.arrays import Array, double
 from condgrad.errors import MissingAbility
 from condgrad.problem import Smooth, Sum, SumEvaluation
-from condgrad.smooth.composite import Composite, CompositeEvaluation, Profile, Separable
+from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation, Separable
 from condgrad.smooth.linear import Linear
 
 
@@ -27,9 +27,9 @@ class ScaledLoss:
     def has_intercept(self) -> bool:
         return self.h.has_intercept
 
-    def profile(self, z: Array, *, near: float | None = None) -> Profile:
-        value, theta, intercept = self.h.profile(z, near=near)
-        return Profile(self.weight * value, self.weight * theta, intercept)
+    def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
+        value, theta, intercept = self.h.at_best_intercept(z, near=near)
+        return AtBestIntercept(self.weight * value, self.weight * theta, intercept)
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         return self.weight * self.h.curvature(z, intercept=intercept)

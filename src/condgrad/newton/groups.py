@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from condgrad._arrays import (
+from condgrad.arrays import (
     Array,
     at_least,
     cholesky,

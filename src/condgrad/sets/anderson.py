@@ -6,7 +6,7 @@ from collections import deque
 
 import numpy as np
 
-from condgrad._arrays import Array, combine, dots, gram, stack
+from condgrad.arrays import Array, combine, dots, gram, stack
 
 
 class Anderson:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, dot, double, host, namespace, signs, total
+from condgrad.arrays import Array, Space, dot, double, namespace, signs, total
 from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass
 
@@ -68,23 +67,6 @@ class L1Ball(Ball):
             return Face(v, xp.arange(v.shape[0], device=v.device), None)
         active = xp.nonzero(point)[0]
         return Face(point, active, signs(point[active]))
-
-    def reach(self, x: Array, d: Array) -> float:
-        """|x + a d| is convex and piecewise linear in a, with bends where a sign turns: where it leaves the radius."""
-        xp = namespace(x)
-        size, slack = total(xp.abs(d)), self.radius - self.norm(x)
-        level = -slack if slack > 1e-12 * self.radius else 0.0
-        rise = total(xp.where(x == 0, xp.abs(d), signs(x) * d))
-        if abs(rise) <= 1e-12 * size:  # along a face
-            rise = 0.0
-        turning = x * d < 0
-        turns, bends = host(xp.abs(x[turning] / d[turning])), host(2.0 * xp.abs(d[turning]))
-        a = 0.0
-        for k in turns.argsort():
-            if level + rise * (turns[k] - a) > 0.0 or (level == 0.0 and rise > 0.0):
-                break
-            level, a, rise = level + rise * (turns[k] - a), float(turns[k]), rise + float(bends[k])
-        return a - level / rise if rise > 0.0 else math.inf
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)

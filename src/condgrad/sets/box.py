@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from condgrad._arrays import Array, Space, dot, is_torch, like, log_or_least, namespace
-from condgrad._inputs import floating
+from condgrad.arrays import Array, Space, dot, is_torch, like, log_or_least, namespace
+from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Face, Set
 
 
@@ -68,12 +67,6 @@ class Box(Set):
     def face(self, v: Array) -> Face:
         lower, upper = self._bounds(v)
         return Face(self.project(v), namespace(v).nonzero((v > lower) & (v < upper))[0], None)
-
-    def reach(self, x: Array, d: Array) -> float:
-        lower, upper = self._bounds(x)
-        moving = d != 0
-        room = namespace(x).where(d > 0, upper - x, lower - x)[moving] / d[moving]
-        return float(namespace(x).min(room)) if room.shape[0] else math.inf
 
     def linear_argmin(self, c: Array) -> Answer:
         lower, upper = self._bounds(c)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, Space, dot, log_or_least, namespace, total
+from condgrad.arrays import Array, Space, dot, log_or_least, namespace, total
 from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass
 
@@ -51,11 +51,6 @@ class Simplex(Set):
         xp, point = namespace(v), self.project(v)
         active = xp.nonzero(point)[0]
         return Face(point, active, xp.ones_like(point[active]))
-
-    def reach(self, x: Array, d: Array) -> float:
-        falling = d < 0
-        ratios = x[falling] / -d[falling]
-        return float(namespace(x).min(ratios)) if ratios.shape[0] else math.inf
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)

@@ -16,7 +16,7 @@ import math
 from typing import NamedTuple
 
 from condgrad import deadline
-from condgrad._arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, smallest, total
+from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, smallest, total
 from condgrad.sets.anderson import Anderson
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from condgrad._arrays import Array, at_least, namespace, sorted_threshold, total
-from condgrad.sets.compiled import compiled_keep_mass
+from condgrad.arrays import Array, at_least, namespace, sorted_threshold, total
 
 FEW = 400
 """Entries that are sorted faster than they are pruned."""
@@ -14,13 +13,13 @@ MANY = 100_000
 
 
 def keep_mass(v: Array, mass: float) -> Array:
-    """max(v - theta, 0) summing to `mass` > 0, for theta found in O(n); compiled for a long v if numba is there."""
+    """max(v - theta, 0) summing to `mass` > 0, for theta found in O(n); compiled for a long v."""
     if type(v) is np.ndarray and v.shape[0] >= MANY and v.flags.c_contiguous and v.dtype in (np.float64, np.float32):
-        compiled = compiled_keep_mass()
-        if compiled is not None:
-            answer, finite = compiled(v, float(mass))
-            if finite:
-                return answer
+        from condgrad.kernels.keep_mass import keep_finite_mass
+
+        answer, finite = keep_finite_mass(v, float(mass))
+        if finite:
+            return answer
     return keep_mass_by_arrays(v, mass)
 
 

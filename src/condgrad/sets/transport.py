@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad._arrays import Array, Space, at_least, dot, host, like, namespace, row_blocks, smallest, total
-from condgrad._inputs import floating
+from condgrad.arrays import Array, Space, at_least, dot, host, like, namespace, row_blocks, smallest, total
+from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
 from condgrad.sets import sinkhorn
 from condgrad.sets.linprog import ENGINES

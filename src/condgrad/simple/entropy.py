@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad._arrays import (
+from condgrad.arrays import (
     Array,
     Vector,
     at_least,
@@ -26,7 +26,7 @@ from condgrad._arrays import (
 )
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple, checked_set
-from condgrad.restriction import Local, Restriction
+from condgrad.search.restriction import LocalModel, Restriction
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class EntropyRestriction:
     def value(self, a: Vector) -> float:
         return self.weight * sum(negentropy(x) for x, _ in self._blocks(a))
 
-    def local(self, a: Vector) -> Local:
+    def local(self, a: Vector) -> LocalModel:
         k = len(a)
         value, slope, curvature = 0.0, np.zeros(k), np.zeros((k, k))
         # far above the smallest number, so that neither a quotient nor its sum overflows
@@ -102,7 +102,7 @@ class EntropyRestriction:
             value += dot(x, log)
             slope += dots(directions, log + 1.0)
             curvature += gram(directions, 1.0 / safe)
-        return Local(self.weight * value, self.weight * slope, self.weight * curvature)
+        return LocalModel(self.weight * value, self.weight * slope, self.weight * curvature)
 
     def _blocks(self, a: Vector) -> Iterator[tuple[Array, Array]]:
         """The point at a and the directions, a few rows at a time."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from condgrad import _checks
-from condgrad._arrays import Array, at_least, namespace, total
+from condgrad.arrays import Array, at_least, namespace, total
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple, checked_set, linear_answer
-from condgrad.restriction import Restriction, Sampled
+from condgrad.search.restriction import Restriction, RestrictionByCalls
 from condgrad.sets.balls import matrix
 
 
@@ -62,7 +62,9 @@ class Norm(Simple):
         return Answer(point, linear.bound, self.value(point))
 
     def along(self, x: Array, directions: Array) -> Restriction:
-        return Sampled(self.value, lambda y: (self.value(y), self.weight * self.subgradient(y)), x, directions)
+        return RestrictionByCalls(
+            self.value, lambda y: (self.value(y), self.weight * self.subgradient(y)), x, directions
+        )
 
 
 class L1Norm(Norm):

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from condgrad._arrays import Array, Space, all_finite, dot, precision
-from condgrad._inputs import returned, scalar
+from condgrad.arrays import Array, Space, all_finite, dot, precision
+from condgrad.arrays.inputs import returned, scalar
 from condgrad.errors import ContradictionError, MissingAbility, NotFiniteError
 from condgrad.problem import Answer, Set, Simple, checked_set
-from condgrad.restriction import Restriction, Sampled
+from condgrad.search.restriction import Restriction, RestrictionByCalls
 
 
 class Unknown(Set):
@@ -98,4 +98,4 @@ class Oracle(Simple):
         def both(y: Array) -> tuple[float, Array | None]:
             return self.value(y), None if self._gradient is None else self.gradient(y)
 
-        return Sampled(self.value, both, x, directions)
+        return RestrictionByCalls(self.value, both, x, directions)

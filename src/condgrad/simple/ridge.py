@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, dot, dots, gram, namespace, total
+from condgrad.arrays import Array, dot, dots, gram, namespace, total
 from condgrad.problem import Answer, Set, Simple, checked_set
-from condgrad.restriction import Quadratic, Restriction
+from condgrad.search.restriction import Quadratic, Restriction
 
 
 @dataclass(frozen=True)

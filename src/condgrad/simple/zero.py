@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, namespace
+from condgrad.arrays import Array, namespace
 from condgrad.problem import Answer, Set, Simple, checked_set, linear_answer
-from condgrad.restriction import Quadratic, Restriction
+from condgrad.search.restriction import Quadratic, Restriction
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse
 
-from condgrad._arrays import (
+from condgrad.arrays import (
     Array,
     Matrix,
     Space,
@@ -29,13 +29,13 @@ from condgrad._arrays import (
     total,
 )
 from condgrad.problem import Smooth
-from condgrad.restriction import Local, Quadratic, Restriction
+from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
 FINER = 2.0**-29
 """The rounding unit of float64 in those of float32."""
 
 
-class Profile(NamedTuple):
+class AtBestIntercept(NamedTuple):
     """A loss at z with its intercept at its best."""
 
     value: float
@@ -57,7 +57,7 @@ class Separable(Protocol):
     def evaluate(self, z: Array) -> tuple[float, Array]:
         """h(z) and its gradient."""
 
-    def profile(self, z: Array, *, near: float | None = None) -> Profile:
+    def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         """h(z), its gradient and the best intercept."""
 
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
@@ -159,21 +159,21 @@ class CompositeEvaluation:
         return self.f.image_size(self._x)
 
     @cached_property
-    def profile(self) -> Profile:
+    def at_best(self) -> AtBestIntercept:
         """h at z, its gradient and the best intercept."""
-        return self.h.profile(self.z, near=self._near)
+        return self.h.at_best_intercept(self.z, near=self._near)
 
     @property
     def value(self) -> float:
-        return self.profile.value
+        return self.at_best.value
 
     @property
     def theta(self) -> Array:
-        return self.profile.theta
+        return self.at_best.theta
 
     @property
     def intercept(self) -> float:
-        return self.profile.intercept
+        return self.at_best.intercept
 
     @property
     def gradient(self) -> Array:
@@ -215,8 +215,8 @@ class CompositeEvaluation:
         if not self.h.quadratic:
             shifts = np.array([other.intercept - self.intercept for other in others])
             return CompositeRestriction(self.h, self.z, moves, self.intercept, shifts)
-        bend = self.h.hessian_gram(self.z, moves, intercept=self.intercept)
-        return Quadratic(self.value, dots(moves, self.theta), bend)
+        hessian = self.h.hessian_gram(self.z, moves, intercept=self.intercept)
+        return Quadratic(self.value, dots(moves, self.theta), hessian)
 
     def moved(self, x: Array, others: Sequence[CompositeEvaluation], a: Vector) -> CompositeEvaluation:
         z = mixed(self.z, [other.z for other in others], a)
@@ -234,13 +234,13 @@ class CompositeRestriction:
         self.intercept, self.shifts = intercept, shifts
 
     def value(self, a: Vector) -> float:
-        return self._profile(a)[1].value
+        return self._at_best_intercept(a)[1].value
 
-    def local(self, a: Vector) -> Local:
-        z, (value, theta, intercept) = self._profile(a)
-        bend = self.h.hessian_gram(z, self.directions, intercept=intercept)
-        return Local(value, dots(self.directions, theta), bend)
+    def local(self, a: Vector) -> LocalModel:
+        z, (value, theta, intercept) = self._at_best_intercept(a)
+        hessian = self.h.hessian_gram(z, self.directions, intercept=intercept)
+        return LocalModel(value, dots(self.directions, theta), hessian)
 
-    def _profile(self, a: Vector) -> tuple[Array, Profile]:
+    def _at_best_intercept(self, a: Vector) -> tuple[Array, AtBestIntercept]:
         z = self.z + combine(a, self.directions)
-        return z, self.h.profile(z, near=self.intercept + float(a @ self.shifts))
+        return z, self.h.at_best_intercept(z, near=self.intercept + float(a @ self.shifts))

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, all_finite, dot, is_torch, namespace
-from condgrad._inputs import call_with_autograd, returned, scalar
+from condgrad.arrays import Array, Vector, all_finite, dot, is_torch, namespace
+from condgrad.arrays.inputs import call_with_autograd, returned, scalar
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Smooth
-from condgrad.restriction import Restriction, Sampled
+from condgrad.search.restriction import Restriction, RestrictionByCalls
 
 
 class Function(Smooth):
@@ -92,7 +92,7 @@ class FunctionEvaluation:
 
     def along(self, others: Sequence[FunctionEvaluation], directions: Array) -> Restriction:
         both = self.f.value_and_gradient
-        return Sampled(lambda y: both(y)[0], both, self.x, directions)
+        return RestrictionByCalls(lambda y: both(y)[0], both, self.x, directions)
 
     def moved(self, x: Array, others: Sequence[FunctionEvaluation], a: Vector) -> FunctionEvaluation:
         return FunctionEvaluation(self.f, x)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad._arrays import Array, Vector, at_least, combine, host, is_torch, namespace, smallest, total
+from condgrad.arrays import Array, Vector, at_least, combine, host, is_torch, namespace, smallest, total
 from condgrad.problem import Smooth
-from condgrad.restriction import Local, Restriction
+from condgrad.search.restriction import LocalModel, Restriction
 
 
 class GroupLasso(Smooth):
@@ -99,19 +99,19 @@ class GroupRestriction:
 
     def _roots(self, a: Vector) -> tuple[Array, Array]:
         """Norms of the groups at a, and half the derivatives of their squares."""
-        bent = combine(a, self.quadratic)
-        squares = self.constant + 2.0 * combine(a, self.linear) + combine(a, bent)
+        product = combine(a, self.quadratic)
+        squares = self.constant + 2.0 * combine(a, self.linear) + combine(a, product)
         xp = namespace(squares)
-        # groups far below the rest bend sharply and weigh nothing: their norms are kept off zero
-        return xp.sqrt(at_least(1e-30 * float(xp.max(squares)) + smallest(squares), squares)), self.linear + bent
+        # groups far below the rest are curved sharply and weigh nothing: their norms are kept off zero
+        return xp.sqrt(at_least(1e-30 * float(xp.max(squares)) + smallest(squares), squares)), self.linear + product
 
     def value(self, a: Vector) -> float:
         return self.weight * total(self._roots(a)[0])
 
-    def local(self, a: Vector) -> Local:
+    def local(self, a: Vector) -> LocalModel:
         roots, half = self._roots(a)
         xp = namespace(roots)
         unit = half / roots
         slope = xp.sum(unit, axis=(1, 2))
         curvature = xp.sum((self.quadratic - unit[:, None] * unit[None, :]) / roots, axis=(2, 3))
-        return Local(self.weight * total(roots), self.weight * host(slope), self.weight * host(curvature))
+        return LocalModel(self.weight * total(roots), self.weight * host(slope), self.weight * host(curvature))

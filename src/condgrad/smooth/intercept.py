@@ -11,15 +11,15 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from condgrad._arrays import Array, at_least, dot, gram, namespace, total
-from condgrad.smooth.composite import Profile
+from condgrad.arrays import Array, at_least, dot, gram, namespace, total
+from condgrad.smooth.composite import AtBestIntercept
 
 UNIT = sys.float_info.epsilon
 PASSES = 200
 """More than bisection needs from any bracket of float64 numbers that a loss can tell apart."""
 
 
-class PlainLoss(Protocol):
+class LossWithoutIntercept(Protocol):
     """A separable loss without an intercept."""
 
     quadratic: bool
@@ -38,31 +38,31 @@ class BestIntercept(Protocol):
     def __call__(self, z: Array, near: float | None) -> float: ...
 
 
-class Profiled:
+class WithIntercept:
     """H(z) = min_b h(z + b)."""
 
     has_intercept = True
 
-    def __init__(self, plain: PlainLoss, best: BestIntercept) -> None:
-        self.plain, self.best = plain, best
-        self.quadratic, self.curvature_bound = plain.quadratic, plain.curvature_bound
-        self.y, self.weights = plain.y, plain.weights
+    def __init__(self, loss: LossWithoutIntercept, best: BestIntercept) -> None:
+        self.loss, self.best = loss, best
+        self.quadratic, self.curvature_bound = loss.quadratic, loss.curvature_bound
+        self.y, self.weights = loss.y, loss.weights
 
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
         return self.best(z, near)
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
-        value, theta, _ = self.profile(z)
+        value, theta, _ = self.at_best_intercept(z)
         return value, theta
 
-    def profile(self, z: Array, *, near: float | None = None) -> Profile:
+    def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         b = self.best(z, near)
         shifted = z + b
-        value, theta = self.plain.evaluate(shifted)
-        return Profile(value, self._balanced(theta, shifted), b)
+        value, theta = self.loss.evaluate(shifted)
+        return AtBestIntercept(value, self._balanced(theta, shifted), b)
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        return self.plain.curvature(z + (self.best(z, None) if intercept is None else intercept))
+        return self.loss.curvature(z + (self.best(z, None) if intercept is None else intercept))
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
         weights = self.curvature(z, intercept=intercept)
@@ -77,7 +77,7 @@ class Profiled:
         excess = total(theta)
         if abs(excess) <= UNIT * total(namespace(theta).abs(theta)):
             return theta
-        weights = self.plain.curvature(z)
+        weights = self.loss.curvature(z)
         mass = total(weights)
         # in proportion to the curvature, as a last Newton step on b would do it
         return theta - (excess / mass) * weights if mass > abs(excess) else theta

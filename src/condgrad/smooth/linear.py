@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, Space, Vector, dot, namespace
-from condgrad._inputs import floating
+from condgrad.arrays import Array, Space, Vector, dot, namespace
+from condgrad.arrays.inputs import floating
 from condgrad.problem import Smooth
-from condgrad.restriction import Quadratic, Restriction
+from condgrad.search.restriction import Quadratic, Restriction
 
 
 class Linear(Smooth):

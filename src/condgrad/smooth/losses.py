@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from condgrad._arrays import Array, Matrix, at_least, dot, double, double_like, gram, host, is_torch, namespace, total
-from condgrad._inputs import data_matrix, floating
-from condgrad.smooth.composite import Composite, Profile
-from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, Profiled, SquaresIntercept
+from condgrad.arrays import Array, Matrix, at_least, dot, double, double_like, gram, host, is_torch, namespace, total
+from condgrad.arrays.inputs import data_matrix, floating
+from condgrad.smooth.composite import AtBestIntercept, Composite
+from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, SquaresIntercept, WithIntercept
 
 
 class LeastSquares(Composite):
@@ -29,7 +29,7 @@ class LeastSquares(Composite):
     def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         A = data_matrix("A", A)
         h = _Squares(_target(A, y), _weights(A, sample_weight))
-        super().__init__(A, Profiled(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
+        super().__init__(A, WithIntercept(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
 
 
 class Logistic(Composite):
@@ -49,7 +49,7 @@ class Logistic(Composite):
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
         h = _Logistic(_labels(Z, y), _weights(Z, sample_weight))
-        super().__init__(Z, Profiled(h, LogisticIntercept(h.y, h.weights)) if intercept else h)
+        super().__init__(Z, WithIntercept(h, LogisticIntercept(h.y, h.weights)) if intercept else h)
 
 
 class SquaredHinge(Composite):
@@ -58,7 +58,7 @@ class SquaredHinge(Composite):
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
         h = _SquaredHinge(_labels(Z, y), _weights(Z, sample_weight))
-        super().__init__(Z, Profiled(h, HingeIntercept(h.y, h.weights)) if intercept else h)
+        super().__init__(Z, WithIntercept(h, HingeIntercept(h.y, h.weights)) if intercept else h)
 
 
 class _Loss(ABC):
@@ -80,8 +80,8 @@ class _Loss(ABC):
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         """The diagonal of the Hessian."""
 
-    def profile(self, z: Array, *, near: float | None = None) -> Profile:
-        return Profile(*self.evaluate(z), 0.0)
+    def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
+        return AtBestIntercept(*self.evaluate(z), 0.0)
 
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
         return 0.0

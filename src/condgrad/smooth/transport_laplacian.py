@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad._arrays import (
+from condgrad.arrays import (
     Array,
     Matrix,
     Space,
@@ -25,9 +25,9 @@ from condgrad._arrays import (
     product,
     stack,
 )
-from condgrad._inputs import data_matrix, floating
+from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.problem import Smooth
-from condgrad.restriction import Quadratic, Restriction
+from condgrad.search.restriction import Quadratic, Restriction
 
 
 class TransportLaplacian(Smooth):

@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import laplacian
 from sklearn.neighbors import kneighbors_graph
 
 from condgrad import _checks
-from condgrad._arrays import Array, host
-from condgrad._inputs import data_matrix
+from condgrad.arrays import Array, host
+from condgrad.arrays.inputs import data_matrix
 
 
 def neighbor_graph(X: Array, neighbors: int) -> Any:

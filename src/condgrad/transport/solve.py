@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad._arrays import Array, Space, double_like, is_torch, namespace, precision
-from condgrad._inputs import floating
+from condgrad.arrays import Array, Space, double_like, is_torch, namespace, precision
+from condgrad.arrays.inputs import floating
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.result import Result, Status, Trace
+from condgrad.search.steps import Exact, StepRule, step_rule
 from condgrad.sets.sinkhorn import Potentials
-from condgrad.steps import Exact, StepRule, step_rule
 from condgrad.transport.regularizers import Laplacian, Regularizer
 
 

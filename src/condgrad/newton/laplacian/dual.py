@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from condgrad._arrays import (
+from condgrad.arrays import (
     Array,
     at_least,
     dot,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from condgrad._arrays import Array, dot, namespace, row_blocks
+from condgrad.arrays import Array, dot, namespace, row_blocks
 from condgrad.newton.laplacian.moments import Moments, pairs
 
 if TYPE_CHECKING:

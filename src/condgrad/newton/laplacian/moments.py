@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from condgrad._arrays import Array
+from condgrad.arrays import Array
 
 
 class Moments(NamedTuple):

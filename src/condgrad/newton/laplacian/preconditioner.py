@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from condgrad import deadline
-from condgrad._arrays import (
+from condgrad.arrays import (
     Array,
     at_least,
     cholesky,

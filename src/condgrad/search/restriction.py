@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from condgrad._arrays import Array, Vector, combine, dot
+from condgrad.arrays import Array, Vector, combine, dot
 
 
-class Local(NamedTuple):
+class LocalModel(NamedTuple):
     """Value, slope and curvature at one a; None stands for what nobody knows."""
 
     value: float
@@ -26,7 +26,7 @@ class Local(NamedTuple):
 class Restriction(Protocol):
     def value(self, a: Vector) -> float: ...
 
-    def local(self, a: Vector) -> Local: ...
+    def local(self, a: Vector) -> LocalModel: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Quadratic:
     def value(self, a: Vector) -> float:
         return float(self.constant + a @ (self.slope + 0.5 * (self.curvature @ a)))
 
-    def local(self, a: Vector) -> Local:
-        bent = self.curvature @ a
-        return Local(float(self.constant + a @ (self.slope + 0.5 * bent)), self.slope + bent, self.curvature)
+    def local(self, a: Vector) -> LocalModel:
+        product = self.curvature @ a
+        return LocalModel(float(self.constant + a @ (self.slope + 0.5 * product)), self.slope + product, self.curvature)
 
 
 @dataclass(slots=True)
-class Sampled:
+class RestrictionByCalls:
     """A restriction known by calls alone, whose curvature nobody knows."""
 
     value_at: Callable[[Array], float]
@@ -60,11 +60,11 @@ class Sampled:
         self.calls += 1
         return self.value_at(self.x + combine(a, self.directions))
 
-    def local(self, a: Vector) -> Local:
+    def local(self, a: Vector) -> LocalModel:
         self.calls += 1
         value, gradient = self.both_at(self.x + combine(a, self.directions))
         slope = None if gradient is None else np.array([dot(gradient, d) for d in self.directions])
-        return Local(value, slope, None)
+        return LocalModel(value, slope, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class Weighted:
     def value(self, a: Vector) -> float:
         return sum(w * term.value(a) for w, term in zip(self.weights, self.terms, strict=True))
 
-    def local(self, a: Vector) -> Local:
+    def local(self, a: Vector) -> LocalModel:
         here = [term.local(a) for term in self.terms]
-        return Local(
+        return LocalModel(
             self._sum([term.value for term in here]),
             self._sum([term.slope for term in here]),
             self._sum([term.curvature for term in here]),
@@ -95,7 +95,7 @@ def calls_made(restriction: Restriction) -> int:
     """How often a restriction had to compute its function afresh; 0 for one that is known in closed form."""
     if isinstance(restriction, Weighted):
         return max(map(calls_made, restriction.terms), default=0)
-    return restriction.calls if isinstance(restriction, Sampled) else 0
+    return restriction.calls if isinstance(restriction, RestrictionByCalls) else 0
 
 
 def combined(weights: Sequence[float], terms: Sequence[Restriction]) -> Restriction:

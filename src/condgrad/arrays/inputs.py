@@ -10,7 +10,7 @@ import array_api_compat
 import numpy as np
 import scipy.sparse
 
-from condgrad._arrays import Array, Matrix, all_finite, is_torch, namespace
+from condgrad.arrays import Array, Matrix, all_finite, is_torch, namespace
 
 
 def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:

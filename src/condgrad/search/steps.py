@@ -9,19 +9,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from condgrad import _checks, deadline
-from condgrad._arrays import Array, Vector, gram, precision
+from condgrad.arrays import Array, Vector, gram, precision
 from condgrad.certificate import ROUNDING_UNITS
 from condgrad.errors import MissingAbility
-from condgrad.hull import minimize_over_hull
 from condgrad.problem import Simple, Smooth
-from condgrad.restriction import Local, Quadratic, Restriction, calls_made, combined
-
-SHORTEST_STEP = 1e-30
-"""The shortest step that a search tries."""
+from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
+from condgrad.search.hull import minimize_over_hull
+from condgrad.search.restriction import LocalModel, Quadratic, Restriction, calls_made, combined
 
 
 @dataclass
-class Move:
+class SearchState:
     """The choice before a step rule: from x towards the oracle's point s (and remembered ones)."""
 
     f: Smooth
@@ -68,15 +66,15 @@ class Move:
 class StepRule(Protocol):
     """The fractions to go along each direction: nonnegative, of sum at most 1."""
 
-    def __call__(self, move: Move) -> Vector: ...
+    def __call__(self, state: SearchState) -> Vector: ...
 
 
 @dataclass(frozen=True)
 class OpenLoop:
     """2 / (k + 2), whatever happens."""
 
-    def __call__(self, move: Move) -> Vector:
-        return np.array([2.0 / (move.k + 2.0)])
+    def __call__(self, state: SearchState) -> Vector:
+        return np.array([2.0 / (state.k + 2.0)])
 
 
 @dataclass(frozen=True)
@@ -86,13 +84,13 @@ class Short:
     With mu > 0 the distance to the optimum shrinks by L/(L + mu) or better at each step.
     """
 
-    def __call__(self, move: Move) -> Vector:
-        L, mu, D = move.f.smoothness, move.g.strong_convexity, move.squared_length
+    def __call__(self, state: SearchState) -> Vector:
+        L, mu, D = state.f.smoothness, state.g.strong_convexity, state.squared_length
         if L is None:
-            raise MissingAbility(f"step='short' needs the smoothness constant of f, and {move.f!r} has none")
-        bend = (L + mu) * D
-        gain = max(0.0, move.model_gap) + 0.5 * mu * D
-        return np.array([1.0 if bend <= gain else gain / bend])
+            raise MissingAbility(f"step='short' needs the smoothness constant of f, and {state.f!r} has none")
+        curvature = (L + mu) * D
+        gain = max(0.0, state.model_gap) + 0.5 * mu * D
+        return np.array([1.0 if curvature <= gain else gain / curvature])
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class Armijo:
     The gap stands in for the slope, -gap >= <grad F, s - x>, so that g need not be differentiable.
     """
 
-    fraction: float = 1e-4
+    fraction: float = ARMIJO_FRACTION
     shrink: float = 0.5
 
     def __post_init__(self) -> None:
@@ -110,19 +108,18 @@ class Armijo:
             if _checks.number(name, value, above=0.0) >= 1.0:
                 raise ValueError(f"{name} must be < 1, got {value!r}")
 
-    def __call__(self, move: Move) -> Vector:
-        a = np.ones(1)
-        if move.model_gap <= 0.0:
+    def __call__(self, state: SearchState) -> Vector:
+        if state.model_gap <= 0.0:
             return np.zeros(1)
         # Differences below the rounding of F are not evidence against a step, which also ends the search.
-        target = move.value + move.rounding
-        while not deadline.passed():
-            if move.restriction.value(a) <= target - self.fraction * a[0] * move.model_gap:
-                return a
-            a = a * self.shrink
-            if a[0] < SHORTEST_STEP:
-                break
-        return np.zeros(1)
+        target = state.value + state.rounding
+
+        def falls_enough(step: float) -> bool | None:
+            value = state.restriction.value(np.array([step]))
+            return value <= target - self.fraction * step * state.model_gap or None
+
+        found = backtrack(falls_enough, shrink=self.shrink)
+        return np.array([0.0 if found is None else found[0]])
 
 
 @dataclass(frozen=True)
@@ -134,14 +131,14 @@ class Exact:
     def __post_init__(self) -> None:
         _checks.number("slope_tolerance", self.slope_tolerance, at_least=0.0)
 
-    def __call__(self, move: Move) -> Vector:
-        restriction = move.restriction
-        size = len(move.others)
+    def __call__(self, state: SearchState) -> Vector:
+        restriction = state.restriction
+        size = len(state.others)
         if size == 1 and isinstance(restriction, Quadratic):
             return np.array([_closed_form(restriction)])
         start = restriction.local(np.zeros(size))
         if size > 1:
-            best = minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance, rounding=move.rounding)
+            best = minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance, rounding=state.rounding)
             if best is not None:
                 return best
         fractions = np.zeros(size)
@@ -149,7 +146,7 @@ class Exact:
         if start.slope is None:
             fractions[0] = _by_values(line)
         else:
-            fractions[0] = _by_slopes(line, start, self.slope_tolerance, move.rounding)
+            fractions[0] = _by_slopes(line, start, self.slope_tolerance, state.rounding)
         return fractions
 
 
@@ -166,15 +163,15 @@ class FirstDirection:
     def value(self, a: Vector) -> float:
         return self.whole.value(self._embedded(a))
 
-    def local(self, a: Vector) -> Local:
+    def local(self, a: Vector) -> LocalModel:
         return self.whole.local(self._embedded(a))
 
 
 def _closed_form(line: Quadratic) -> float:
-    slope, bend = float(line.slope[0]), float(line.curvature[0, 0])
+    slope, curvature = float(line.slope[0]), float(line.curvature[0, 0])
     if slope >= 0.0:
         return 0.0
-    return 1.0 if bend <= -slope else -slope / bend
+    return 1.0 if curvature <= -slope else -slope / curvature
 
 
 def _by_values(line: Restriction) -> float:
@@ -192,7 +189,7 @@ def _by_values(line: Restriction) -> float:
         return 0.0
 
 
-def _by_slopes(line: Restriction, start: Local, tolerance: float, rounding: float) -> float:
+def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding: float) -> float:
     """The root of an increasing slope on [0, 1]: Newton where the curvature is known, else secant, inside a bracket."""
     first = slope = float(start.slope[0])  # type: ignore[index]
     if first >= 0.0:
@@ -211,7 +208,7 @@ def _by_slopes(line: Restriction, start: Local, tolerance: float, rounding: floa
         t = 0.5 * (low + high) if creeping else _next_trial(t, slope, here, low, slope_low, high, slope_high)
         here = line.local(np.array([t]))
         slope = float(here.slope[0])  # type: ignore[index]
-        # a slope that is flat beside the first may still lie far up the other side, where f is bent sharply near 0
+        # a slope that is flat beside the first may still lie far up the other side, where f is curved sharply near 0
         if (abs(slope) <= -tolerance * first and here.value <= ceiling) or (t == 1.0 and slope <= 0.0):
             return t
         if slope > 0.0:
@@ -225,14 +222,14 @@ def _by_slopes(line: Restriction, start: Local, tolerance: float, rounding: floa
 
 
 def _next_trial(
-    t: float, slope: float, here: Local, low: float, slope_low: float, high: float, slope_high: float
+    t: float, slope: float, here: LocalModel, low: float, slope_low: float, high: float, slope_high: float
 ) -> float:
     """Newton's or the secant's proposal, or bisection where neither makes sense."""
-    bend = 0.0 if here.curvature is None else float(here.curvature[0, 0])
-    if bend > 0.0:
-        trial = t - slope / bend
+    curvature = 0.0 if here.curvature is None else float(here.curvature[0, 0])
+    if curvature > 0.0:
+        trial = t - slope / curvature
         if t == 0.0 and trial < 0.05:
-            # an entropy bends infinitely at a corner and tamely in the middle
+            # the curvature of an entropy is infinite at a corner and moderate in the middle
             trial = 0.5
     elif slope_high < np.inf:
         trial = (low * slope_high - high * slope_low) / (slope_high - slope_low)

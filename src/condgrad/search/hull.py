@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from condgrad import deadline
-from condgrad._arrays import Vector
-from condgrad.restriction import Local, Restriction
+from condgrad.arrays import Vector
+from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
+from condgrad.search.restriction import LocalModel, Restriction
 
 SHORTEST = 1e-12
 """The shortest fraction of a Newton step that is tried."""
 
 
-def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: float, rounding: float) -> Vector | None:
+def minimize_over_hull(
+    F: Restriction, start: LocalModel, size: int, *, tolerance: float, rounding: float
+) -> Vector | None:
     """The minimiser, or None if nothing below `start = F.local(0)` was found.
 
     Newton's method from the middle of the hull, for at its corners the curvature of an entropy is infinite; SLSQP where
@@ -38,16 +42,26 @@ def minimize_over_hull(F: Restriction, start: Local, size: int, *, tolerance: fl
         first = first or promise
         if promise <= tolerance * first:
             break
-        fraction = 1.0
-        while F.value(a + fraction * direction) > here.value - 1e-4 * fraction * promise + rounding:
-            fraction *= 0.5
-            # where F is bent so sharply that rounding hides its fall, the point so far is as good as any
-            if fraction < SHORTEST or deadline.passed():
-                return a if here.value < start.value else None
-        a = np.clip(a + fraction * direction, 0.0, None)
+        found = backtrack(_lower_point(F, a, direction, here.value + rounding, promise), shortest=SHORTEST)
+        if found is None:
+            # where F is curved so sharply that rounding hides its fall, the point so far is as good as any
+            break
+        a = np.clip(found[1], 0.0, None)
         a /= max(1.0, a.sum())
         here = F.local(a)
     return a if here.value < start.value else None
+
+
+def _lower_point(
+    F: Restriction, a: Vector, direction: Vector, ceiling: float, promise: float
+) -> Callable[[float], Vector | None]:
+    """The test of a step along the direction: the point there, if F keeps a part of what the slope promises."""
+
+    def attempt(step: float) -> Vector | None:
+        there = a + step * direction
+        return there if F.value(there) <= ceiling - ARMIJO_FRACTION * step * promise else None
+
+    return attempt
 
 
 def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
@@ -96,7 +110,7 @@ def _on_face(H: Any, c: Vector, free: Any) -> tuple[Vector, float]:
     return w, float(solution[size])
 
 
-def _by_values(F: Restriction, here: Local, start: Local, a: Vector) -> Vector | None:
+def _by_values(F: Restriction, here: LocalModel, start: LocalModel, a: Vector) -> Vector | None:
     """By SLSQP, whose tolerances are absolute: it sees F in units of its variation. None if out of time."""
     slopes = 0.0 if here.slope is None else float(np.abs(here.slope).max())
     unit = max(abs(start.value - here.value), slopes) or 1.0

@@ -1,0 +1,136 @@
+"""Matrices: dense, SciPy sparse and torch sparse; factors and norms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy  # loads its linalg when that is first asked for
+import scipy.sparse
+
+from condgrad.arrays.backend import (
+    Array,
+    Matrix,
+    copied,
+    double,
+    is_torch,
+    like,
+    namespace,
+)
+from condgrad.errors import NotFiniteError
+
+
+def largest_row_sum(K: Matrix) -> float:
+    """The largest absolute row sum, which for a symmetric matrix is no less than its norm."""
+    sums = abs(K).sum(1)
+    return float((sums.to_dense() if is_sparse_tensor(sums) else sums).max())
+
+
+def is_dense(K: Matrix) -> bool:
+    return not scipy.sparse.issparse(K)
+
+
+def is_sparse_tensor(K: Matrix) -> bool:
+    return bool(getattr(K, "is_sparse", False))
+
+
+def principal_block(K: Matrix, index: Array) -> Matrix:
+    """The rows and columns of a square matrix that an index names."""
+    return K.to_dense()[index][:, index] if is_sparse_tensor(K) else K[index][:, index]
+
+
+def matrix_like(K: Matrix, x: Array) -> Matrix:
+    """A matrix, dense or SciPy sparse, as one that multiplies arrays of the kind of x."""
+    if is_sparse_tensor(K):
+        return K.to(dtype=x.dtype, device=x.device)
+    if not scipy.sparse.issparse(K):
+        return like(K, x)
+    if not is_torch(x):
+        return K.astype(x.dtype)
+    import torch
+
+    K = K.tocoo()
+    places = torch.as_tensor(np.stack([K.row, K.col]), device=x.device)
+    entries = torch.as_tensor(K.data, dtype=x.dtype, device=x.device)
+    with torch.sparse.check_sparse_tensor_invariants(enable=False):  # silently unchecked is a warning in some versions
+        return torch.sparse_coo_tensor(places, entries, K.shape).coalesce()
+
+
+def product(K: Matrix, x: Array) -> Array:
+    """K @ x in the wider of the two precisions."""
+    if type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > 500:
+        support = np.flatnonzero(x)
+        if 8 * support.shape[0] < x.shape[0]:  # a sparse x needs a few columns only
+            return K[:, support] @ x[support]
+    if K.dtype != x.dtype and is_torch(x):
+        return double(K) @ double(x)
+    return K @ x
+
+
+def spectral_norm(K: Matrix) -> float:
+    """|K|_2, from the smaller of the two Gram matrices."""
+    if 0 in K.shape:
+        return 0.0
+    G = row_gram(K if K.shape[0] <= K.shape[1] else K.T)
+    return float(namespace(G).max(namespace(G).linalg.eigvalsh(G))) ** 0.5
+
+
+def cholesky(build: Callable[[], Array], *, ridge: float) -> Any:
+    """A factor of A + ridge I in the place of A = build(), symmetric and positive semidefinite up to rounding."""
+    for _ in range(8):
+        A = build()
+        diagonal = namespace(A).arange(A.shape[0])
+        A[diagonal, diagonal] += ridge
+        # the transpose, which is the same matrix, has the order of entries that LAPACK needs to work in place
+        if type(A) is np.ndarray:
+            factor, info = scipy.linalg.lapack.dpotrf(A.T, lower=True, clean=False, overwrite_a=True)
+        else:
+            import torch
+
+            factor, info = torch.linalg.cholesky_ex(A.mT, out=(A.mT, A.new_empty((), dtype=torch.int32)))
+        if int(info) == 0:
+            return factor
+        ridge *= 100.0
+    raise NotFiniteError("a matrix that should be positive definite is not, whatever is added to it")
+
+
+def solve_cholesky(factor: Any, b: Array) -> Array:
+    """The solution for a right-hand side b."""
+    if type(b) is np.ndarray:
+        return scipy.linalg.cho_solve((factor, True), b, check_finite=False)
+    import torch
+
+    half = torch.linalg.solve_triangular(factor, b.reshape(b.shape[0], -1), upper=False)
+    return torch.linalg.solve_triangular(factor.mT, half, upper=True).reshape(b.shape)
+
+
+def solve_positive(A: Array, r: Array, *, ridge: float) -> Array:
+    """(A + ridge I)^-1 r for a few columns r and a symmetric A, positive semidefinite up to rounding; A is spoiled."""
+    diagonal = namespace(A).arange(A.shape[0])
+    A[diagonal, diagonal] += ridge
+    if type(A) is np.ndarray:
+        _, x, info = scipy.linalg.lapack.dposv(A, r, lower=True)
+        if info == 0:
+            return x
+    floor = 1e-14 * float(A[diagonal, diagonal].max())
+    return solve_cholesky(cholesky(lambda: copied(A), ridge=floor), r)
+
+
+def norms_of_columns(K: Matrix) -> Array:
+    """The norms of the columns, in float64; sizes whose squares overflow are no obstacle."""
+    largest = max(float(K.max()), -float(K.min())) or 1.0
+    if scipy.sparse.issparse(K):
+        scaled = K.astype(np.float64) / largest
+        return largest * np.sqrt(np.asarray(scaled.power(2).sum(axis=0), dtype=np.float64).reshape(-1))
+    if type(K) is np.ndarray:
+        if 1e-100 < largest < 1e100:
+            return np.sqrt(np.einsum("ij,ij->j", K, K, dtype=np.float64))
+        return largest * np.linalg.norm(double(K) / largest, axis=0)
+    xp = namespace(K)
+    return largest * xp.linalg.vector_norm(double(K) / largest, axis=0)
+
+
+def row_gram(K: Matrix) -> Array:
+    """K K' in float64, as an array."""
+    return double((K @ K.T).toarray()) if scipy.sparse.issparse(K) else double(K) @ double(K).T

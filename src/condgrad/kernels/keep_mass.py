@@ -1,0 +1,114 @@
+"""max(v - theta, 0) with theta such that it sums to a given mass, for long vectors.
+
+Its plain reference is `sets.threshold.keep_mass_by_arrays`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condgrad.arrays import Array
+from condgrad.kernels.compiling import compiled
+
+BLOCK = 128
+"""Entries looked at a time: most blocks of a sparse answer hold no candidate and are passed over."""
+GROWTH = 6
+"""How many times more candidates there are before their bound is worth raising again."""
+
+
+@compiled
+def above(x: Array, top: float, bound: float) -> int:
+    """How many entries exceed the bound once top is taken off; NaN is never dropped, so that it reaches theta."""
+    count = 0
+    for i in range(x.shape[0]):
+        count += 0 if float(x[i]) - top <= bound else 1
+    return count
+
+
+@compiled
+def gather_above(x: Array, top: float, bound: float, to: Array) -> int:
+    """As `above`, and those entries are written to the front of `to`, which may begin where x does."""
+    count = 0
+    for i in range(x.shape[0]):
+        entry = x[i]
+        to[count] = entry
+        count += 0 if float(entry) - top <= bound else 1
+    return count
+
+
+@compiled
+def highest(x: Array, top: float) -> float:
+    """The largest entry, or top."""
+    for i in range(x.shape[0]):
+        top = max(top, float(x[i]))
+    return top
+
+
+@compiled
+def shifted_total(x: Array, top: float) -> float:
+    """The sum of x - top in float64, block by block to keep it precise."""
+    whole = 0.0
+    for begin in range(0, x.shape[0], BLOCK):
+        block = x[begin : begin + BLOCK]
+        part = 0.0
+        for i in range(block.shape[0]):
+            part += float(block[i]) - top
+        whole += part
+    return whole
+
+
+@compiled
+def michelot(candidates: Array, count: int, top: float, mass: float) -> float:
+    """Theta less top; 0 where it rounds to 0."""
+    while count > 0:
+        left = candidates[:count]
+        theta = (shifted_total(left, top) - mass) / count
+        if above(left, top, theta) == count:
+            return theta
+        count = gather_above(left, top, theta, candidates)
+    return 0.0
+
+
+@compiled
+def write_answer(v: Array, mass: float, top: float, theta: float, out: Array) -> None:
+    """max(v - top - theta, 0), or the mass shared by the largest entries where theta is 0."""
+    for i in range(v.shape[0]):
+        entry = float(v[i]) - top - theta
+        out[i] = entry if entry > 0.0 else 0.0
+    if theta == 0.0:
+        heaviest = 0
+        for i in range(v.shape[0]):
+            heaviest += v[i] == top
+        for i in range(v.shape[0]):
+            if v[i] == top:
+                out[i] = mass / heaviest
+
+
+@compiled
+def keep_finite_mass(v: Array, mass: float) -> tuple[Array, bool]:
+    """max(v - theta, 0) summing to `mass`, and whether there is such a thing: not where v holds NaN or infinity.
+
+    One pass over v collects candidates: those above a lower bound on theta, which the candidates themselves raise,
+    since theta >= (sum of S - mass) / |S| for every subset S. Michelot's passes finish on the candidates.
+    They are held in the place of the answer. All is relative to the largest entry so far: see `keep_mass_by_arrays`.
+    """
+    out = np.empty_like(v)
+    top, bound, count, enough = float(v[0]), -mass, 0, BLOCK
+    for begin in range(0, v.shape[0], BLOCK):
+        block = v[begin : begin + BLOCK]
+        if above(block, top, bound) == 0:
+            continue
+        if above(block, top, 0.0) > 0:
+            high = highest(block, top)
+            bound, top = max(-mass, bound + (top - high)), high
+        count += gather_above(block, top, bound, out[count:])
+        if count > enough:
+            count = gather_above(out[:count], top, bound, out)
+            bound = max(bound, (shifted_total(out[:count], top) - mass) / max(1, count))
+            count = gather_above(out[:count], top, bound, out)
+            enough = GROWTH * count + BLOCK
+    theta = michelot(out, gather_above(out[:count], top, bound, out), top, mass)
+    if not abs(theta) < np.inf:
+        return out, False
+    write_answer(v, mass, top, theta, out)
+    return out, True

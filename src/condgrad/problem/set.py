@@ -1,0 +1,126 @@
+"""P: compact and convex, and what its oracles answer."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+from condgrad.arrays import Array, Space, dot
+from condgrad.errors import MissingAbility
+
+
+class Answer(NamedTuple):
+    """An oracle's answer to `min <c, s> + g(s), s in P`: a feasible point and a proof of how good it is."""
+
+    point: Array
+    bound: float
+    """A lower bound on the minimum; equal to the point's own value when the oracle is exact."""
+    value: float | None = None
+    """g(point), if the oracle knows it."""
+    inner_iterations: int = 0
+    warm: Any = None
+    """What the next call may start from."""
+    magnitude: float = 0.0
+    """The size of the bound's own terms before they cancel, beyond those of <c, point>; what rounding may spoil."""
+
+
+def linear_answer(answer: Any, c: Array) -> Answer:
+    """What a set's `linear_argmin` returned; a point alone is taken to be exact."""
+    return answer if isinstance(answer, Answer) else Answer(answer, dot(c, answer), value=0.0)
+
+
+class Face(NamedTuple):
+    """A point of a polyhedral set and the face that has it in its inside.
+
+    Near the point the face is {point + d : d = 0 but at `active`, <normal, d[active]> = 0}; a projection onto the set
+    has the derivative I - normal normal'/|normal|^2 on these coordinates.
+    """
+
+    point: Array
+    active: Array
+    """Indices of the coordinates that are free to move."""
+    normal: Array | None
+    """What the free coordinates must stay orthogonal to, if to anything."""
+
+
+class Set(ABC):
+    """P: compact and convex. It can do some of `project`, `linear_argmin`, `entropic_argmin`."""
+
+    space: Space | None = None
+    """Shape and kind of its points, if the set knows."""
+    shape: tuple[int, ...] | None = None
+    """Shape of its points, if the set knows."""
+    scale: float = 1.0
+    """The size of the set, against which a violation is judged."""
+    largest_entry: float | None = None
+    """A bound on every entry of every point, if known."""
+    smallest_entry: float = -math.inf
+    """A number that no entry of any point is below, if known."""
+    nonnegative: bool = False
+    """Whether all its points are."""
+    solid: bool = False
+    """Whether shrinking some coordinates of a point towards zero stays inside."""
+    spectrally_solid: bool = False
+    """Whether shrinking some singular values of a point stays inside."""
+
+    @property
+    def projection_rounding(self) -> float:
+        """How large the numbers are whose rounding a projection leaves in every entry; 0 for one that leaves none.
+
+        A projection about a centre far from 0 rounds in units of the centre, not of the entries that come out.
+        """
+        return self.scale
+
+    @abstractmethod
+    def start(self, space: Space) -> Array:
+        """A point of the set, in its relative interior where there is one."""
+
+    def null_point(self, space: Space) -> Array:
+        """The point nearest to the origin, or the start where there is no projection: what gaps are measured by."""
+        return self.project(space.full(0.0)) if "project" in self.abilities else self.start(space)
+
+    @abstractmethod
+    def violation(self, x: Array) -> float:
+        """0 for points of the set, positive and growing outside."""
+
+    def contains(self, x: Array, tolerance: float = 1e-9) -> bool:
+        """Membership, up to `tolerance` times the size of the set."""
+        return self.violation(x) <= tolerance * self.scale
+
+    def project(self, x: Array) -> Array:
+        """The Euclidean projection of x."""
+        raise self.lacks("project")
+
+    def face(self, v: Array) -> Face:
+        """The projection of v, and the face of the set that has it inside: the derivative of a projection."""
+        raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex and Box do")
+
+    def linear_argmin(self, c: Array) -> Answer:
+        """argmin <c, s> over the set; a set of your own may return the point alone, which is then taken to be exact."""
+        raise self.lacks("linear_argmin")
+
+    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        """argmin <c, s> + weight * sum s log s over the set."""
+        raise self.lacks("entropic_argmin")
+
+    @property
+    def abilities(self) -> tuple[str, ...]:
+        """Which of the three argmins this set has."""
+        names = ("project", "linear_argmin", "entropic_argmin")
+        return tuple(name for name in names if getattr(type(self), name) is not getattr(Set, name))
+
+    def lacks(self, ability: str) -> MissingAbility:
+        return MissingAbility(f"{self!r} has no {ability}; it has {', '.join(self.abilities) or 'none of them'}")
+
+    def require(self, ability: str, *, by: str) -> None:
+        """Refuse the role early if the ability is missing."""
+        if ability not in self.abilities:
+            raise MissingAbility(f"{by} needs a set with {ability}: {self.lacks(ability)}")
+
+
+def checked_set(on: Any) -> Set:
+    """`on`, if it is a set."""
+    if not isinstance(on, Set):
+        raise TypeError(f"on must be a set such as condgrad.sets.L1Ball(1.0), got {on!r}")
+    return on

@@ -1,0 +1,52 @@
+"""g: simple together with the set it lives on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from condgrad.arrays import Array
+from condgrad.errors import MissingAbility
+from condgrad.problem.set import Answer, Set
+from condgrad.search.restriction import Restriction
+
+
+class Simple(ABC):
+    """g: convex, and simple together with the set it lives on."""
+
+    on: Set
+    widens: bool = True
+    """Whether g may be asked at a float64 point in a float32 run."""
+    strong_convexity: float = 0.0
+    """mu with g(y) >= g(x) + <g'(x), y - x> + mu/2 |y - x|_2^2 on the set."""
+    smoothness: float | None = None
+    """The Lipschitz constant of its gradient, if it has one."""
+
+    @abstractmethod
+    def value(self, x: Array) -> float:
+        """g(x)."""
+
+    def magnitude(self, x: Array, value: float) -> float:
+        """The size of the terms of g(x) = value before they cancel, and of what rounding in x does to them."""
+        return abs(value)
+
+    @abstractmethod
+    def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        """The partially linearised oracle: a point of `on` and a lower bound for min <c, s> + g(s).
+
+        `warm` is the `warm` of an earlier answer; `accuracy` is how far the point may be from the bound.
+        Exact oracles ignore both.
+        """
+
+    @abstractmethod
+    def along(self, x: Array, directions: Array) -> Restriction:
+        """g restricted to x + sum_i a_i directions[i]."""
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether g has a gradient that is finite on the set."""
+        return type(self).gradient is not Simple.gradient
+
+    def gradient(self, x: Array) -> Array:
+        """grad g(x), for methods that linearise g."""
+        raise MissingAbility(f"{self!r} has no gradient; method='cgs' does not need one")

@@ -1,0 +1,174 @@
+"""f: convex and differentiable, with sums and positive multiples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from condgrad import _checks
+from condgrad.arrays import Array, Space, Vector
+from condgrad.search.restriction import Restriction, combined
+
+
+class Evaluation(Protocol):
+    """f at a point x: everything the methods ask, each computed when first asked for."""
+
+    @property
+    def value(self) -> float:
+        """f(x)."""
+
+    @property
+    def gradient(self) -> Array:
+        """grad f(x), which may be as large as x and computed anew each time: ask once."""
+
+    @property
+    def offset(self) -> float:
+        """f(x) - <grad f(x), x>, the height of the tangent plane at the origin."""
+
+    def magnitude(self, other: Any) -> float:
+        """The size of the terms of <grad f(x), y> before they cancel, for y the point of `other`.
+
+        It covers those of f(x) as well, for `other` at x itself: a rounding unit in them is one of f(x).
+        """
+
+    def along(self, others: Sequence[Any], directions: Array) -> Restriction:
+        """f restricted to x + sum_i a_i directions[i], directions[i] leading to others[i]."""
+
+    def moved(self, x: Array, others: Sequence[Any], a: Vector) -> Any:
+        """The evaluation at x, which is this point moved by the fractions a towards the others."""
+
+
+class Smooth(ABC):
+    """f: convex and differentiable."""
+
+    space: Space | None = None
+    """Shape and kind of the variable, if f knows it."""
+    mixes: bool = True
+    """Whether f between known points costs less than f at a new point."""
+    widens: bool = True
+    """Whether f may be asked at a float64 point where its data is float32."""
+
+    @abstractmethod
+    def at(self, x: Array) -> Any:
+        """The `Evaluation` of f at x."""
+
+    @property
+    def unit(self) -> float:
+        """The rounding unit of f's data."""
+        return 0.0 if self.space is None else self.space.unit
+
+    @property
+    def smoothness(self) -> float | None:
+        """L with |grad f(x) - grad f(y)|_2 <= L |x - y|_2, if known."""
+        return None
+
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        here = self.at(x)
+        return here.value, here.gradient
+
+    def __add__(self, other: Smooth) -> Smooth:
+        if not isinstance(other, Smooth):
+            return NotImplemented
+        return Sum.of((1.0, self), (1.0, other))
+
+    def __radd__(self, other: object) -> Smooth:
+        return self if other == 0 else NotImplemented
+
+    def __rmul__(self, weight: float) -> Smooth:
+        return Sum.of((_checks.number("the multiple of a smooth function", weight, above=0.0), self))
+
+    __mul__ = __rmul__
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Smooth):
+    """sum_i weights[i] terms[i]."""
+
+    weights: tuple[float, ...]
+    terms: tuple[Smooth, ...]
+
+    @classmethod
+    def of(cls, *weighted: tuple[float, Smooth]) -> Sum:
+        flat: list[tuple[float, Smooth]] = []
+        for weight, term in weighted:
+            if isinstance(term, Sum):
+                flat += [(weight * w, t) for w, t in zip(term.weights, term.terms, strict=True)]
+            else:
+                flat.append((weight, term))
+        spaces = [term.space for _, term in flat if term.space is not None]
+        if len({space.shape for space in spaces}) > 1:
+            shapes = ", ".join(str(space.shape) for space in spaces)
+            raise ValueError(f"only functions of one variable add up, got variables of shapes {shapes}")
+        if len({space.library for space in spaces}) > 1:
+            raise TypeError("only functions of one library add up, got NumPy and torch data")
+        return cls(tuple(w for w, _ in flat), tuple(t for _, t in flat))
+
+    def __repr__(self) -> str:
+        pairs = zip(self.weights, self.terms, strict=True)
+        return " + ".join(repr(t) if w == 1.0 else f"{w:g} * {t!r}" for w, t in pairs)
+
+    @property
+    def space(self) -> Space | None:  # type: ignore[override]
+        spaces = [term.space for term in self.terms if term.space is not None]
+        return min(spaces, key=lambda space: space.unit, default=None)
+
+    @property
+    def mixes(self) -> bool:  # type: ignore[override]
+        return all(term.mixes for term in self.terms)
+
+    @property
+    def unit(self) -> float:
+        return max(term.unit for term in self.terms)
+
+    @property
+    def widens(self) -> bool:  # type: ignore[override]
+        return all(term.widens for term in self.terms)
+
+    @property
+    def smoothness(self) -> float | None:
+        total = 0.0
+        for weight, term in zip(self.weights, self.terms, strict=True):
+            if term.smoothness is None:
+                return None
+            total += weight * term.smoothness
+        return total
+
+    def at(self, x: Array) -> SumEvaluation:
+        return SumEvaluation(self.weights, [term.at(x) for term in self.terms])
+
+
+class SumEvaluation:
+    """A sum at a point, from its terms there."""
+
+    def __init__(self, weights: tuple[float, ...], terms: list[Any]) -> None:
+        self.weights, self.terms = weights, terms
+
+    @cached_property
+    def value(self) -> float:
+        return sum(w * term.value for w, term in zip(self.weights, self.terms, strict=True))
+
+    @property
+    def gradient(self) -> Array:
+        scaled = (
+            term.gradient if w == 1.0 else w * term.gradient for w, term in zip(self.weights, self.terms, strict=True)
+        )
+        return sum(scaled, start=next(scaled))
+
+    @cached_property
+    def offset(self) -> float:
+        return sum(w * term.offset for w, term in zip(self.weights, self.terms, strict=True))
+
+    def magnitude(self, other: SumEvaluation) -> float:
+        pairs = zip(self.terms, other.terms, strict=True)
+        return sum(w * mine.magnitude(its) for w, (mine, its) in zip(self.weights, pairs, strict=True))
+
+    def along(self, others: Sequence[SumEvaluation], directions: Array) -> Restriction:
+        terms = [term.along([other.terms[i] for other in others], directions) for i, term in enumerate(self.terms)]
+        return combined(self.weights, terms)
+
+    def moved(self, x: Array, others: Sequence[SumEvaluation], a: Vector) -> SumEvaluation:
+        terms = [term.moved(x, [other.terms[i] for other in others], a) for i, term in enumerate(self.terms)]
+        return SumEvaluation(self.weights, terms)

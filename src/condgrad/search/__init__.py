@@ -1,0 +1,1 @@
+"""How far to go: step rules, F along a few directions, the corrective memory, one backtracking."""
