@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
-from condgrad import _checks, deadline
+from condgrad import _checks, deadline, resuming
 from condgrad.arrays import Array, Space, copied, namespace, precision
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
@@ -96,6 +99,7 @@ def minimize(
     g: Simple,
     x0: Any = None,
     *,
+    start: Any = None,
     method: str = "cgs",
     step: str | StepRule = "exact",
     tol: float = 1e-6,
@@ -105,6 +109,8 @@ def minimize(
     stop: StopRule | None = None,
     callback: Callback | None = None,
     progress: bool = False,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 30.0,
 ) -> Result:
     """Minimise f(x) + g(x) over the set that g lives on, with a proof of how good the answer is.
 
@@ -116,6 +122,11 @@ def minimize(
         The simple part, from `condgrad.simple`, which carries its set.
     x0 : array, optional
         Where to start, inside the set; by default the set chooses.
+    start : Result, optional
+        An earlier result to go on from, instead of x0. Where it is of the same problem (a digest of f, g, the set and
+        their data agrees), its bound, memory and trace go on as well; otherwise only its point is used, since a
+        bound of another problem proves nothing. Functions of your own have no digest, nor have data so large that
+        computing one would have taken more than a few hundredths of the run, unless a checkpoint asked for it.
     method : {"cgs", "cg", "spg", "pqn", "newton", "auto"}
         "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "spg" and "pqn"
         are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
@@ -143,6 +154,11 @@ def minimize(
         Called with a `Progress` after each iteration; a true return value stops the run.
     progress : bool
         Show a live line on the terminal.
+    checkpoint : path, optional
+        A file to which the best certified result is written, whole, every `checkpoint_every` seconds and at the end.
+        If it is there already, the run goes on from it; one of another problem is an error.
+    checkpoint_every : float
+        Seconds between two checkpoints, and the most that is lost when the process is killed.
 
     Returns
     -------
@@ -181,16 +197,51 @@ def minimize(
 
             callback = _both(stack.enter_context(ProgressLine()), callback)
         stack.enter_context(deadline.within(time_limit))
-        start = start_point(f, g.on, x0)
-        return run(
-            METHODS[method](f, g, rule, memory),
-            start,
-            null_size=null_size(f, g, start),
+        earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
+        first = start_point(f, g.on, point)
+        chosen = METHODS[method](f, g, rule, memory)
+        if earlier is not None and isinstance(chosen, CGS):
+            past = deque(resuming.in_space(s, Space.of(first)) for s in earlier.past)
+            chosen = replace(chosen, first=earlier.iterations, past=past)
+        result = run(
+            chosen,
+            first,
+            null_size=null_size(f, g, first) if earlier is None else earlier.certificate.null_size,
             stop=RelativeGap(tol) if stop is None else stop,
             max_iter=max_iter,
             callback=callback,
             problem=(f, g),
+            earlier=earlier,
+            checkpoint=kept,
         )
+    if kept is not None:
+        result = replace(result, digest=kept.digest)
+        result.save(kept.path)
+        return result
+    known = None if earlier is None else earlier.digest
+    return replace(result, digest=known or resuming.cheap_digest(f, g, result.seconds))
+
+
+def _earlier(
+    f: Smooth, g: Simple, x0: Any, start: Any, checkpoint: Any, every: float
+) -> tuple[Result | None, resuming.Checkpoint | None, Any]:
+    """The result of this problem to go on from, the checkpoint to keep, and the point to start from."""
+    kept = None
+    if checkpoint is not None:
+        every = _checks.number("checkpoint_every", every, at_least=0.0)
+        kept = resuming.Checkpoint(checkpoint, every, resuming.digest(f, g))
+        found = kept.earlier()
+        if found is not None:
+            return found, kept, resuming.in_space(found.x, f.space or g.on.space)
+    if start is None:
+        return None, kept, x0
+    start = getattr(start, "result", start)  # a TransportResult has one
+    if not isinstance(start, Result):
+        raise TypeError(f"start must be a result of condgrad.minimize or condgrad.load, got {type(start).__name__}")
+    if x0 is not None:
+        raise ValueError("x0 and start both say where to start: give one of them")
+    same = start.digest is not None and start.digest == (kept.digest if kept else resuming.digest(f, g))
+    return start if same else None, kept, resuming.in_space(start.x, f.space or g.on.space)
 
 
 def start_point(f: Smooth, on: Set, x0: Any) -> Array:
