@@ -15,7 +15,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
-from condgrad.methods import CG, CGS, PQN, SPG
+from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.in_turn import InTurn
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
@@ -91,7 +91,33 @@ def pqn(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     return PQN(f, g, armijo=step) if isinstance(step, Armijo) else PQN(f, g)
 
 
-METHODS: dict[str, MethodFactory] = {"cgs": CGS, "cg": CG, "spg": spg, "pqn": pqn, "newton": newton, "auto": auto}
+def away(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """Steps to the oracle's vertex or away from the worst known one."""
+    return _active_set(f, g, step, memory, pairwise=False)
+
+
+def pairwise(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """Steps that move weight from the worst known vertex to the oracle's."""
+    return _active_set(f, g, step, memory, pairwise=True)
+
+
+def _active_set(f: Smooth, g: Simple, step: StepRule, memory: int, *, pairwise: bool) -> Method:
+    method = ActiveSetCG(f, g, step, pairwise)
+    if memory:
+        raise ValueError(f"method={method.name!r} remembers its vertices anyway: leave memory=0, got {memory}")
+    return method
+
+
+METHODS: dict[str, MethodFactory] = {
+    "cgs": CGS,
+    "cg": CG,
+    "away": away,
+    "pairwise": pairwise,
+    "spg": spg,
+    "pqn": pqn,
+    "newton": newton,
+    "auto": auto,
+}
 
 
 def minimize(
@@ -106,6 +132,7 @@ def minimize(
     max_iter: int = 10_000,
     time_limit: float | None = None,
     memory: int = 0,
+    lazy: bool = False,
     stop: StopRule | None = None,
     callback: Callback | None = None,
     progress: bool = False,
@@ -127,8 +154,9 @@ def minimize(
         their data agrees), its bound, memory and trace go on as well; otherwise only its point is used, since a
         bound of another problem proves nothing. Functions of your own have no digest, nor have data so large that
         computing one would have taken more than a few hundredths of the run, unless a checkpoint asked for it.
-    method : {"cgs", "cg", "spg", "pqn", "newton", "auto"}
-        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "spg" and "pqn"
+    method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
+        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "away" and
+        "pairwise" are Frank-Wolfe with an active set of vertices, for g = `Zero` on polytopes; "spg" and "pqn"
         are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
         projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
@@ -148,6 +176,8 @@ def minimize(
         Limits on iterations and seconds.
     memory : int
         How many past oracle points each step may use as well; goes with exact steps. "auto" takes 0 for "as you like".
+    lazy : bool
+        For "away" and "pairwise": ask the oracle only where the known vertices promise too little.
     stop : stop rule, optional
         Instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
     callback : callable, optional
@@ -200,6 +230,10 @@ def minimize(
         earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
         first = start_point(f, g.on, point)
         chosen = METHODS[method](f, g, rule, memory)
+        if lazy:
+            if not isinstance(chosen, ActiveSetCG):
+                raise ValueError(f"lazy=True goes with method='away' or 'pairwise', got method={method!r}")
+            chosen = replace(chosen, lazy=True)
         if earlier is not None and isinstance(chosen, CGS):
             past = deque(resuming.in_space(s, Space.of(first)) for s in earlier.past)
             chosen = replace(chosen, first=earlier.iterations, past=past)
