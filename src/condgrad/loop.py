@@ -14,6 +14,7 @@ from condgrad.certificate import Certificate, Effort, Iterate, Terms
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
+from condgrad.rounding import NO_GAIN
 from condgrad.stopping import RelativeGap, StopRule
 
 STALL_WINDOW = 50
@@ -208,7 +209,7 @@ class StallWatch:
         self.left -= 1
         if self.left:
             return False
-        noise = 0.1 * self.unit * max(abs(value), abs(lower_bound) if math.isfinite(lower_bound) else 0.0)
+        noise = NO_GAIN * self.unit * max(abs(value), abs(lower_bound) if math.isfinite(lower_bound) else 0.0)
         still = abs(self.lowest - self.before[0]) <= noise and lower_bound - self.before[1] <= noise
         self.before, self.lowest, self.left = (self.lowest, lower_bound), math.inf, self.window
         return still

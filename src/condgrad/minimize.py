@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from condgrad import _checks, deadline, resuming
-from condgrad.arrays import Array, Space, copied, namespace, precision
+from condgrad.arrays import Array, Space, copied, namespace
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility
@@ -22,6 +22,7 @@ from condgrad.newton.engines import dual_model
 from condgrad.newton.faces import FaceNewton
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
+from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, StopRule
@@ -299,8 +300,7 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
             raise type(error)(f"x0 does not fit the problem: {error}") from None
     elif on.shape is not None and tuple(x.shape) != on.shape:
         raise ValueError(f"x0 must have the shape {on.shape} of {on!r}, got {tuple(x.shape)}")
-    tolerance = max(1e-9, 100.0 * precision(x))
-    if not on.contains(x, tolerance):
+    if not on.contains(x, membership_tolerance(x)):
         raise ValueError(f"x0 must lie in {on!r}; it is outside by {on.violation(x):.3g}")
     return x
 

@@ -13,6 +13,7 @@ from condgrad import deadline
 from condgrad.arrays import Array, differences, dot, mixed, precision
 from condgrad.certificate import Candidate, Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.steps import SearchState, StepRule, checked_fractions
 
 
@@ -81,7 +82,7 @@ class CGS:
             flatness = max(there.value - here.value - slope, 1e-3 * (value - bound)) if f.mixes else math.inf
             accuracy = max(share * min(value - bound, flatness), noise)  # below rounding there is nothing to gain
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
-                if value - bound - model_gap <= 4.0 * noise or share < 1e-6:
+                if value - bound - model_gap <= ROUNDING_UNITS * noise or share < 1e-6:
                     return
                 share *= 0.1
                 continue
