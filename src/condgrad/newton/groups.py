@@ -7,7 +7,7 @@ potentials u, the column potentials v being eliminated,
     D = <a, u> + <b, v>
 
 is a lower bound on F*. The best Y for a given u is S_cj/|S_cj|. It does not depend on v, and each group finds its own;
-see `shares`. With it the plan moves, a group at a time, by dS = (diag(d) + p p') du + S dv/e, where
+see `group_duals`. With it the plan moves, a group at a time, by dS = (diag(d) + p p') du + S dv/e, where
 
     d = S/(e + w Y),   p = sqrt(w r/q) Y^2/(e + w Y),   r = |S_cj|,   q = e sum Y^2/(e + w Y).
 
@@ -79,7 +79,7 @@ class EntropicGroups(EntropicPath):
         x = self._loaded(double(x))
         cost = self.C + self.entropy * log_or_least(x)
         for rows in self.classes:
-            cost[rows] += self.weight * units(x[rows])[0]
+            cost[rows] += self.weight * unit_columns(x[rows])[0]
         return fitted_potential(x.T, cost.T)
 
     def moved(self, z: Array, direction: Array, step: float) -> Array:
@@ -119,7 +119,7 @@ class EntropicGroups(EntropicPath):
         result = lifted_overlap(S.T, self.b, sums, self.polytope.mass)
         diagonal = xp.empty_like(self.a)
         for rows in self.classes:
-            P, norms = units(S[rows])
+            P, norms = unit_columns(S[rows])
             slack = 1.0 + ratio * P
             diagonal[rows] = xp.sum(S[rows] / slack, axis=1)
             P *= P
@@ -145,7 +145,7 @@ class GroupedPlan:
             for columns in row_blocks(model.C[rows].T):
                 x = u[rows][:, None] - model.C[rows, columns]
                 x /= entropy
-                Y, scale = shares(x, ratio)
+                Y, scale = group_duals(x, ratio)
                 # where the norm is above 1, if only by rounding, Y proves nothing
                 Y *= (ratio / at_least(1.0, column_norms(Y)))[None, :]
                 x -= Y
@@ -169,7 +169,7 @@ def column_norms(x: Array) -> Array:
     return xp.sqrt(xp.sum(x * x, axis=0))
 
 
-def units(x: Array) -> tuple[Array, Array]:
+def unit_columns(x: Array) -> tuple[Array, Array]:
     """The columns of x scaled to norm 1, and their norms; columns that vanish in a square stay near 0."""
     norms = column_norms(x)
     return x / at_least(math.sqrt(smallest(x)), norms)[None, :], norms
