@@ -13,7 +13,7 @@ from scipy.special import wrightomega
 
 import condgrad as cg
 from condgrad.newton.engines import dual_model
-from condgrad.newton.groups import EntropicGroups, recognise, group_duals
+from condgrad.newton.groups import EntropicGroups, group_duals, recognise
 
 
 def problem(

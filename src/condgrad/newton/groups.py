@@ -175,7 +175,7 @@ def unit_columns(x: Array) -> tuple[Array, Array]:
     return x / at_least(math.sqrt(smallest(x)), norms)[None, :], norms
 
 
-def shares(x: Array, ratio: float, passes: int = 40) -> tuple[Array, Array]:
+def group_duals(x: Array, ratio: float, passes: int = 40) -> tuple[Array, Array]:
     """For each column of x the y of norm 1 and the s with log y_i + ratio y_i + s = x_i, nearly.
 
     Newton's method on log p, p = ratio y, and s at once: log p_i + p_i = rest_i = x_i + log ratio - s and log |p| =
