@@ -25,7 +25,9 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "extending/*.py"]
+default_role = "code"
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "extending/*.py", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 math_number_all = False
@@ -50,16 +52,20 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
     "abort_on_example_error": True,
     "plot_gallery": True,
 }
 
 html_theme = "pydata_sphinx_theme"
 html_title = "condgrad"
+html_favicon = html_logo = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
+    "logo": {"text": "condgrad"},
+    "header_links_before_dropdown": 6,
     "show_prev_next": True,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
