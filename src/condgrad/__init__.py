@@ -10,6 +10,7 @@ from condgrad.loop import Progress
 from condgrad.minimize import minimize
 from condgrad.problem import Answer
 from condgrad.result import Result, Status, Trace
+from condgrad.resuming import load
 
 from condgrad import sets, simple, smooth, stopping  # isort: skip
 from condgrad.search import steps  # isort: skip
@@ -32,6 +33,7 @@ __all__ = [
     "Trace",
     "datasets",
     "linear_model",
+    "load",
     "minimize",
     "sets",
     "simple",

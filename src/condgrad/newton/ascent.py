@@ -16,6 +16,7 @@ from condgrad import deadline
 from condgrad.arrays import Array, Space, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import NO_GAIN
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 
 STEPS_TO_CERTIFY = 3
@@ -125,7 +126,7 @@ class Newton:
                 lower = tangent_bound(proof.dual, 0.0, noise)
                 del proof
             value = primal.terms.value
-            gained = lower > highest + 0.1 * noise or value < lowest - 0.1 * noise
+            gained = lower > highest + NO_GAIN * noise or value < lowest - NO_GAIN * noise
             fruitless = 0 if t > 1.0 or gained else fruitless + 1
             highest, lowest = max(highest, lower), min(lowest, value)
             effort = Effort(evaluations, evaluate.calls, inner)

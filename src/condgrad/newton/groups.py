@@ -39,6 +39,7 @@ from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import LIFT
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import GroupLasso
 
@@ -109,7 +110,7 @@ class EntropicGroups(EntropicPath):
         xp = namespace(point.S)
         sums = xp.sum(point.S, axis=1)
         residual = self.a - sums
-        factor = cholesky(lambda: self._curvature(point, sums), ridge=1e-14 * float(xp.max(sums)))
+        factor = cholesky(lambda: self._curvature(point, sums), ridge=LIFT * float(xp.max(sums)))
         direction = point.entropy * solve_cholesky(factor, residual)
         return Ascent(direction, dot(residual, direction), 1)
 
