@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from condgrad.arrays import Array, double, double_like, is_torch, namespace
+from condgrad.arrays import Array, at_least, double, double_like, is_torch, namespace
 from condgrad.arrays.inputs import floating
 from condgrad.streamed_plan import Blocks, UnformedCost
 
@@ -20,8 +20,14 @@ class PointCost(ABC):
         """The cost by its factors, in float64."""
 
     @property
+    @abstractmethod
+    def arrays(self) -> tuple[Array, Array]:
+        """The points, or factors, of sources and targets."""
+
+    @property
     def shape(self) -> tuple[int, int]:
-        return self.unformed().shape
+        sources, targets = self.arrays
+        return sources.shape[0], targets.shape[0]
 
     @property
     def bytes(self) -> int:
@@ -55,6 +61,10 @@ class SquaredEuclidean(PointCost):
     def __post_init__(self) -> None:
         _keep_pair(self, "Xs", "Xt", what="dimension")
 
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        return self.Xs, self.Xt
+
     def unformed(self) -> UnformedCost:
         xp = namespace(self.Xs)
         Xs, Xt = double(self.Xs), double(self.Xt)
@@ -64,7 +74,7 @@ class SquaredEuclidean(PointCost):
         return UnformedCost(-2.0 * Xs, Xt, xp.sum(Xs * Xs, axis=1), xp.sum(Xt * Xt, axis=1))
 
     def dense(self) -> Array:
-        return self.unformed().dense()
+        return at_least(0.0, self.unformed().dense())  # rounding may leave a little less than 0 between equal points
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -81,6 +91,10 @@ class LowRank(PointCost):
 
     def __post_init__(self) -> None:
         _keep_pair(self, "A", "B", what="rank")
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        return self.A, self.B
 
     def unformed(self) -> UnformedCost:
         return UnformedCost.of(self.A, self.B)
@@ -129,6 +143,10 @@ class BlockCost(PointCost):
         if not callable(self.function):
             raise TypeError(f"function must be callable with two blocks of points, got {self.function!r}")
         _keep_pair(self, "Xs", "Xt", what=None)
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        return self.Xs, self.Xt
 
     def unformed(self) -> UnformedCost:
         Xs, Xt = double(self.Xs), double(self.Xt)

@@ -125,9 +125,11 @@ class EntropicLaplacian(EntropicPath):
             self.U, self.V = self.centred.U, self.centred.V
             self.constant += self.centred.constant
             if core is not None and laplacian is not None:
-                factor = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
-                if factor is not None:  # a cost that is linear in P needs no factors of its own
-                    self.U = self.U + self.centred.turned_to_axes(factor)
+                in_P = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
+                if in_P is not None:  # a cost that is linear in P needs no factors of its own
+                    self.U = self.U + self.centred.turned_to_axes(in_P[0])
+                    self.row_cost = self.row_cost + in_P[1]
+                    self.constant += dot(a, in_P[1])
                     cost = StreamedCost(emptied(core))
         self.cost = cost
         self._forget()

@@ -20,6 +20,7 @@ from condgrad.streamed_plan import (
     StreamedMatrix,
     UnformedCost,
     blocks_of,
+    norm_of_rows,
     zeros,
 )
 
@@ -31,6 +32,9 @@ TF32X3_ROUNDING = 6e-8
 """The rounding unit of a score in float32."""
 PRODUCT_SHARE = 0.01
 """The part of the accuracy asked of a direction that its products may be off."""
+
+SAME_POINTS = 1e-14
+"""How far two copies of the same points, centred in different ways, may differ, relative to their size."""
 
 
 class Plan(Protocol):
@@ -253,11 +257,14 @@ class StreamedDualPlan:
         return "tf32x3" if TF32X3_ROUNDING * self.matrix.largest_score <= PRODUCT_SHARE * accuracy else "float64"
 
 
-def folded(cost: UnformedCost, X: Array) -> Array | None:
-    """The factor A of a cost A X', if X is the cost's own right factor."""
+def folded(cost: UnformedCost, X: Array) -> tuple[Array, Array] | None:
+    """A and a number for each row, if the cost is A X' plus these numbers, X being its right factor up to a shift."""
     if cost.blocks is not None or cost.right.shape != X.shape:
         return None
-    return cost.left if bool(namespace(X).all(cost.right == X)) else None
+    xp = namespace(X)
+    shift = xp.mean(cost.right - X, axis=0)
+    off = float(xp.max(xp.abs(cost.right - X - shift[None, :])))
+    return (cost.left, cost.left @ shift) if off <= SAME_POINTS * norm_of_rows(X) else None
 
 
 def emptied(cost: UnformedCost) -> UnformedCost:
