@@ -10,10 +10,12 @@ Importing this module loads neither numba nor Triton nor torch: the arrays choos
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from dataclasses import dataclass, fields
+from typing import Any
 
-from condgrad.arrays import Array, double, namespace
-from condgrad.kernels import streamed_tiles
+from condgrad.arrays import Array, double, namespace, on_device
 
 PRECISIONS = ("float64", "tf32x3", "tf32")
 
@@ -51,7 +53,7 @@ class Score:
 
 def log_row_sums(score: Score) -> Array:
     """log sum_j exp(score_ij), shape (n,): nothing overflows, and a row without mass has -inf."""
-    return streamed_tiles.log_row_sums(score)
+    return _backend(score).log_row_sums(score)
 
 
 def times(score: Score, R: Array, *, precision: str = "float64") -> Array:
@@ -61,7 +63,7 @@ def times(score: Score, R: Array, *, precision: str = "float64") -> Array:
     against 1e7 times that, "tf32" to about 1e-3. Neither may enter a bound.
     """
     _check_precision(precision)
-    return streamed_tiles.times(score, _columns("R", R, score.shape[1]))
+    return _backend(score).times(score, _columns("R", R, score.shape[1]), precision)
 
 
 def weighted_times(
@@ -73,19 +75,19 @@ def weighted_times(
     delta_left, delta_right = _columns("delta_left", delta_left, n), _columns("delta_right", delta_right, m)
     if delta_left.shape[1] != delta_right.shape[1]:
         raise ValueError(
-            f"delta_left and delta_right must have as many columns, got {delta_left.shape[1]} and {delta_right.shape[1]}"
+            f"delta_left has {delta_left.shape[1]} columns and must have as many as delta_right, {delta_right.shape[1]}"
         )
-    return streamed_tiles.weighted_times(score, delta_left, delta_right, _columns("R", R, m))
+    return _backend(score).weighted_times(score, delta_left, delta_right, _columns("R", R, m), precision)
 
 
 def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Array) -> Array:
     """sum_j p_ij log p_ij with p_ij = exp(score_ij) kept_j + row_rest_i column_rest_j, shape (n,).
 
-    The entropy of a rounded plan: columns scaled down by `kept`, and the product measure that puts back what is missing.
+    The entropy of a rounded plan: columns scaled down by `kept`, and a product measure that puts back what is missing.
     """
     n, m = score.shape
     kept, column_rest = _entries("kept", kept, m), _entries("column_rest", column_rest, m)
-    return streamed_tiles.entropy_row_sums(score, kept, _entries("row_rest", row_rest, n), column_rest)
+    return _backend(score).entropy_row_sums(score, kept, _entries("row_rest", row_rest, n), column_rest)
 
 
 def rows(score: Score, indices: Array) -> Array:
@@ -93,6 +95,15 @@ def rows(score: Score, indices: Array) -> Array:
     xp = namespace(score.left)
     left, row = score.left[indices], score.row[indices]
     return xp.exp(left @ score.right.T + score.column[None, :] + row[:, None])
+
+
+def _backend(score: Score) -> Any:
+    """The module that computes: Triton's kernels for CUDA, numba's for a CPU, plain array code for other devices."""
+    if not on_device(score.left):
+        return importlib.import_module("condgrad.kernels.streamed_numba")
+    if score.left.device.type == "cuda" and importlib.util.find_spec("triton") is not None:
+        return importlib.import_module("condgrad.kernels.streamed_triton")
+    return importlib.import_module("condgrad.kernels.streamed_tiles")
 
 
 def _check_precision(precision: str) -> None:

@@ -66,7 +66,7 @@ def log_row_sums(score: Score) -> Array:
     return result
 
 
-def times(score: Score, R: Array) -> Array:
+def times(score: Score, R: Array, precision: str = "float64") -> Array:  # noqa: ARG001 - always float64
     """sum_j exp(score_ij) R_j."""
     row_blocks, column_blocks = tiles(score)
     result = zeros(score.left, score.shape[0], R.shape[1])
@@ -76,7 +76,13 @@ def times(score: Score, R: Array) -> Array:
     return result
 
 
-def weighted_times(score: Score, delta_left: Array, delta_right: Array, R: Array) -> Array:
+def weighted_times(
+    score: Score,
+    delta_left: Array,
+    delta_right: Array,
+    R: Array,
+    precision: str = "float64",  # noqa: ARG001 - always float64
+) -> Array:
     """sum_j exp(score_ij) <delta_left_i, delta_right_j> R_j."""
     row_blocks, column_blocks = tiles(score)
     result = zeros(score.left, score.shape[0], R.shape[1])
