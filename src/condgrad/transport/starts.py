@@ -99,6 +99,7 @@ def _from_result(start: TransportResult, problem: TransportProblem, shape: tuple
             return start.result.x
         if not problem.streamed:
             return _checked_plan(start.dense(), problem, shape)
+        return _from_dual(_at_same_points(start, problem), problem)
     return _from_dual(carried(start, problem), problem)
 
 
@@ -106,6 +107,14 @@ def _same_weights(start: TransportResult, problem: TransportProblem) -> bool:
     on, before = problem.g.on, start.problem[1].on
     xp = namespace(on.a)
     return all(bool(xp.all(double_like(mine, on.a) == its)) for mine, its in ((before.a, on.a), (before.b, on.b)))
+
+
+def _at_same_points(start: TransportResult, problem: TransportProblem) -> DualStart:
+    P, Q = _no_moments(problem)
+    laplacian = problem.laplacian
+    if laplacian is not None:
+        P, Q = start.apply(double(laplacian.Xt)), start.apply_transpose(double(laplacian.Xs))
+    return DualStart(double_like(start.potentials.v, problem.g.on.a), P, Q)
 
 
 def _from_plan(start: Any, problem: TransportProblem, shape: tuple[int, int]) -> Any:

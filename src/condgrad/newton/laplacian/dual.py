@@ -87,6 +87,10 @@ class CentredLaplacian:
     def turned_to_axes(self, X: Array) -> Array:
         return X if self.axes is None else X @ self.axes
 
+    def shifts(self, laplacian: TransportLaplacian, P: Array, Q: Array) -> tuple[Array, Array]:
+        """What the means add to rows and columns of the cost linearised at moments of the given coordinates."""
+        return laplacian.gradient_in_P(P) @ self.mean_t, laplacian.gradient_in_Q(Q) @ self.mean_s
+
     def inside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """Moments of the given coordinates as those of the centred ones."""
         P, Q = P - a[:, None] * self.mean_t[None, :], Q - b[:, None] * self.mean_s[None, :]
@@ -223,10 +227,11 @@ class EntropicLaplacian(EntropicPath):
     def _start_streamed(self, x: StreamedPlan) -> Moments:
         """The dual point that a streamed plan comes from, or for a product of weights what it would come from."""
         if x.origin is not None:
-            P, Q = x.origin.P, x.origin.Q
-            if self.centred is not None:
+            v, P, Q = x.origin.v - self.column_cost, x.origin.P, x.origin.Q
+            if self.centred is not None and self.given is not None:
+                v = v - self.centred.shifts(self.given, P, Q)[1]
                 P, Q = self.centred.inside(P, Q, self.a, self.b)
-            return self.moved(Moments(x.origin.v - self.column_cost, P, Q), Moments(0.0 * self.b, 0.0 * P, 0.0 * Q), 0.0)
+            return Moments(self._without_constant(v), P, Q)
         P, Q = x @ self.Xt, x.T @ self.Xs
         left, right = self._factors(P, Q)
         # the mean of a column of the linearised cost; a centred cost itself has none
@@ -235,8 +240,11 @@ class EntropicLaplacian(EntropicPath):
 
     def moved(self, z: Moments, direction: Moments, step: float) -> Moments:
         v, P, Q = z.moved(step, direction)
-        # a constant in v means nothing to the plan and drowns the digits of the dual
-        return Moments(v - dot(self.b, v) / self.polytope.mass, P, Q)
+        return Moments(self._without_constant(v), P, Q)
+
+    def _without_constant(self, v: Array) -> Array:
+        """A constant in v means nothing to the plan and drowns the digits of the dual."""
+        return v - dot(self.b, v) / self.polytope.mass
 
     def spread(self, z: Moments) -> float:
         """The widest row of the cost linearised at z, less its potential: a stiff Laplacian outgrows the cost."""
@@ -286,6 +294,8 @@ class EntropicLaplacian(EntropicPath):
             plan = self._streamed(point, point.plan)  # type: ignore[arg-type]
             cost, size = self.given_cost.sum_over(plan), self.given_cost.size_over(plan)
             entropy = plan.negentropy
+            # a rounding unit of its score is one of every entry, and entries are computed anew each time
+            size += plan.matrix.largest_score * (abs(cost) + self.entropy * abs(entropy))
         if self.given is None:
             return Primal(plan, Terms(cost, self.entropy * entropy), size)
         given = self.given.at(plan)
@@ -293,10 +303,13 @@ class EntropicLaplacian(EntropicPath):
 
     def _streamed(self, point: PlanPoint, plan: StreamedDualPlan) -> StreamedPlan:
         """The plan of a dual point rounded to exact marginals, in the coordinates and units of the user."""
-        z, (P, Q) = point.z, (point.z.P, point.z.Q)
-        if self.centred is not None:
+        P, Q = point.z.P, point.z.Q
+        u, v = plan.u + self.row_cost, point.z.v + self.column_cost
+        if self.centred is not None and self.given is not None:
             P, Q = self.centred.outside(P, Q, self.a, self.b)
-        origin = Linearisation(plan.u + self.row_cost, z.v + self.column_cost, P, Q)
+            by_row, by_column = self.centred.shifts(self.given, P, Q)
+            u, v = u + by_row, v + by_column
+        origin = Linearisation(u, v, P, Q)
         return replace(StreamedPlan.rounded(plan.matrix, self.a, self.b, point.columns), origin=origin)
 
     def ascent(self, point: PlanPoint, gap: float, last_step: float) -> Ascent:
