@@ -16,6 +16,7 @@ from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
+from condgrad.methods.cgs_on_moments import CGSOnMoments
 from condgrad.methods.in_turn import InTurn
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
@@ -24,8 +25,10 @@ from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
+from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, StopRule
+from condgrad.streamed_plan import StreamedPlan
 
 AUTO_MEMORY = 5
 """Past oracle points that CGS uses where nobody asked for a number."""
@@ -58,7 +61,7 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     Where one of them has no step left, the next goes on from its best point.
     """
     if memory or step != Exact():
-        return CGS(f, g, step, memory)
+        return cgs(f, g, step, memory)
     methods: list[Method] = []
     model = dual_model(f, g)
     if model is not None and model.affordable:
@@ -68,7 +71,7 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     with suppress(MissingAbility):
         faces = FaceNewton.of(f, g)
         methods.insert(0 if faces.affordable else len(methods), faces)
-    methods.append(CGS(f, g, step, memory=AUTO_MEMORY))
+    methods.append(cgs(f, g, step, 0 if isinstance(g.on, StreamedTransport) else AUTO_MEMORY))
     return InTurn(methods)
 
 
@@ -109,8 +112,13 @@ def _active_set(f: Smooth, g: Simple, step: StepRule, memory: int, *, pairwise: 
     return method
 
 
+def cgs(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """The paper's Algorithm 1; on plans that are never formed, on their moments."""
+    return CGSOnMoments(f, g, step, memory) if isinstance(g.on, StreamedTransport) else CGS(f, g, step, memory)
+
+
 METHODS: dict[str, MethodFactory] = {
-    "cgs": CGS,
+    "cgs": cgs,
     "cg": CG,
     "away": away,
     "pairwise": pairwise,
@@ -284,6 +292,8 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
     space = f.space or on.space
     if on.shape is not None and space is not None and space.shape != on.shape:
         raise ValueError(f"f has a variable of shape {space.shape} where {on!r} has points of shape {on.shape}")
+    if isinstance(x0, StreamedPlan):  # made by the library, for this set
+        return x0
     if x0 is None:
         if space is None and on.shape is None:
             raise ValueError(f"x0 is needed: neither {f!r} nor {on!r} knows the shape of the variable")
@@ -313,7 +323,7 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
     if isinstance(g.on, Unknown):
         return 0.0
     null = g.on.null_point(Space.of(start))
-    if bool(namespace(null).all(null == start)):
+    if not isinstance(null, StreamedPlan) and bool(namespace(null).all(null == start)):
         return 0.0
     try:
         size = Terms(f.at(null).value, g.value(null)).size

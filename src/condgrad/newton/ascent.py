@@ -161,7 +161,9 @@ class Newton:
         """The smallest t at which the start is near the path; a far start enters where all starts are near."""
         t, farthest = 1.0, math.inf
         while t < farthest and not deadline.passed():
-            if terms.f + t * terms.g - evaluate(z, t).dual <= 10.0 * self.model.stage_tolerance(t):
+            point, near = evaluate(z, t), 10.0 * self.model.stage_tolerance(t)
+            # a start that is carried from elsewhere may have a better plan at z than the one it comes with
+            if terms.f + t * terms.g - point.dual <= near or self.model.stage_gap(point) <= near:
                 break
             if farthest == math.inf:
                 farthest = max(1.0, self.model.farthest_stage(z))

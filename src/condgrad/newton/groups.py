@@ -63,7 +63,9 @@ class EntropicGroups(EntropicPath):
         self.classes = [slice(end - len(rows), end) for rows, end in zip(classes, ends, strict=True) if len(rows)]
         self.rows = xp.asarray(np.concatenate(classes), device=C.device)
         self.columns = xp.nonzero(b > 0)[0]
-        super().__init__(self._loaded(C), a[self.rows], b[self.columns], entropy)
+        self.C = self._loaded(C)
+        lowest, highest = float(xp.min(self.C)), float(xp.max(self.C))
+        super().__init__(a[self.rows], b[self.columns], entropy, lowest=lowest, highest=highest)
         self.size, self.log_b = len(self.a), xp.log(self.b)
 
     def _loaded(self, x: Array) -> Array:
