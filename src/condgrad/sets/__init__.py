@@ -3,7 +3,8 @@
 from condgrad.problem import Set
 from condgrad.sets.balls import L1Ball, L2Ball, NuclearBall
 from condgrad.sets.box import Box
+from condgrad.sets.shared_marginal import SharedMarginal
 from condgrad.sets.simplex import Simplex
 from condgrad.sets.transport import Transport
 
-__all__ = ["Box", "L1Ball", "L2Ball", "NuclearBall", "Set", "Simplex", "Transport"]
+__all__ = ["Box", "L1Ball", "L2Ball", "NuclearBall", "Set", "SharedMarginal", "Simplex", "Transport"]

@@ -1,5 +1,6 @@
 """Regularised optimal transport."""
 
+from condgrad.transport.barycenter import Barycenter, FreeBarycenter, barycenter, free_barycenter
 from condgrad.transport.color import Recoloring, recolor, recoloring
 from condgrad.transport.divergence import Divergence, divergence, divergence_loss
 from condgrad.transport.estimators import EntropicTransport, GroupTransport, LaplaceTransport
@@ -8,9 +9,11 @@ from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, solve
 
 __all__ = [
+    "Barycenter",
     "CertifiedLoss",
     "Divergence",
     "EntropicTransport",
+    "FreeBarycenter",
     "GradientError",
     "GroupLasso",
     "GroupTransport",
@@ -18,10 +21,12 @@ __all__ = [
     "Laplacian",
     "Recoloring",
     "TransportResult",
+    "barycenter",
     "barycentric_map",
     "certified_loss",
     "divergence",
     "divergence_loss",
+    "free_barycenter",
     "loss",
     "recolor",
     "recoloring",
