@@ -7,6 +7,7 @@ from condgrad.transport.estimators import EntropicTransport, GroupTransport, Lap
 from condgrad.transport.loss import CertifiedLoss, GradientError, barycentric_map, certified_loss, loss
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, solve
+from condgrad.transport.unbalanced import RelaxedPlan, partial, unbalanced
 
 __all__ = [
     "Barycenter",
@@ -20,6 +21,7 @@ __all__ = [
     "LaplaceTransport",
     "Laplacian",
     "Recoloring",
+    "RelaxedPlan",
     "TransportResult",
     "barycenter",
     "barycentric_map",
@@ -28,7 +30,9 @@ __all__ = [
     "divergence_loss",
     "free_barycenter",
     "loss",
+    "partial",
     "recolor",
     "recoloring",
     "solve",
+    "unbalanced",
 ]

@@ -345,12 +345,12 @@ def _regularizing(regularizers: Any, C: list[Array]) -> list[Smooth | None]:
     for k, (given, cost) in enumerate(zip(regularizers, C, strict=True)):
         if not isinstance(given, list | tuple):
             raise TypeError(f"regularizers[{k}] must be a list, got {given!r}")
-        terms = [_smooth_part(f"regularizers[{k}][{i}]", r, cost) for i, r in enumerate(given)]
+        terms = [smooth_part(f"regularizers[{k}][{i}]", r, cost) for i, r in enumerate(given)]
         parts.append(sum(terms[1:], start=terms[0]) if terms else None)
     return parts
 
 
-def _smooth_part(name: str, regularizer: Any, cost: Array) -> Smooth:
+def smooth_part(name: str, regularizer: Any, cost: Array) -> Smooth:
     """A regulariser as a function of the plan, its coordinates in the library and on the device of the cost."""
     if isinstance(regularizer, Laplacian):
         Xs, Xt = (beside(f"{name}.{X}", getattr(regularizer, X), cost, ndim=2) for X in ("Xs", "Xt"))
