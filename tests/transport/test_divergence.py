@@ -150,3 +150,12 @@ def test_errors_name_the_argument() -> None:
         divergence(data.Xs, data.Xt, entropy=0.0)
     with pytest.raises(ValueError, match="a must have 6 weights"):
         divergence(data.Xs, data.Xt, data.b, entropy=0.1)
+
+
+def test_streamed_plans_have_the_same_divergence() -> None:
+    data = cloud(12, 10, seed=6)
+    here, there = (
+        divergence(data.Xs, data.Xt, data.a, data.b, entropy=0.1, tol=1e-9, plan=plan) for plan in ("dense", "streamed")
+    )
+    assert there.between.streamed
+    assert there.value == pytest.approx(here.value, abs=1e-7)

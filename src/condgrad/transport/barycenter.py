@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks, deadline, sets, simple, smooth
-from condgrad.arrays import Array, Vector, double, host, namespace
+from condgrad.arrays import Array, Space, Vector, double, host, namespace, total
 from condgrad.arrays.inputs import floating
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status
 from condgrad.search.restriction import Restriction, combined
-from condgrad.transport.loss import squared_distances
+from condgrad.transport.costs import SquaredEuclidean
 from condgrad.transport.regularizers import Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, beside, solve
 
@@ -273,10 +273,12 @@ def free_barycenter(
     if len(measures) != len(clouds):
         raise ValueError(f"marginals must be {len(clouds)} arrays, one a cloud, got {len(measures)}")
     _checks.whole("max_rounds", max_rounds, at_least=1)
-    if support_weights is not None:
-        support_weights = double(beside("support_weights", support_weights, Y, ndim=1))
-        if not bool(namespace(Y).all(support_weights > 0.0)):
-            raise ValueError("support_weights must be > 0: a point without weight goes nowhere")
+    if support_weights is None:
+        mass = 1.0 if marginals is None else total(floating("marginals[0]", measures[0], ndim=1))
+        support_weights = Space.of(Y, shape=(Y.shape[0],)).full(mass / Y.shape[0])
+    support_weights = double(beside("support_weights", support_weights, Y, ndim=1))
+    if not bool(namespace(Y).all(support_weights > 0.0)):
+        raise ValueError("support_weights must be > 0: a point without weight goes nowhere")
     plans: list[TransportResult] = []
     rounds, before, message = 0, math.inf, f"{max_rounds} rounds were not enough"
     with deadline.within(time_limit):
@@ -284,10 +286,10 @@ def free_barycenter(
             rounds += 1
             if plans:
                 Y = sum(w * t.barycenters(X) for w, t, X in zip(shares.tolist(), plans, clouds, strict=True))
-            starts = [t.plan for t in plans] or [None] * len(clouds)
+            starts: list[Any] = [*plans] or [None] * len(clouds)
             plans = [
-                solve(squared_distances(Y, X), support_weights, b, entropy=entropy, tol=tol, start=plan)
-                for X, b, plan in zip(clouds, measures, starts, strict=True)
+                solve(SquaredEuclidean(Y, X), support_weights, b, entropy=entropy, tol=tol, start=before_it)
+                for X, b, before_it in zip(clouds, measures, starts, strict=True)
             ]
             for t in plans:
                 t.result.uninterrupted()
@@ -301,8 +303,7 @@ def free_barycenter(
                 message = "the time limit was reached"
                 break
     gap = sum(w * t.gap for w, t in zip(shares.tolist(), plans, strict=True))
-    p = namespace(Y).sum(plans[0].plan, axis=1) if support_weights is None else support_weights
-    return FreeBarycenter(Y, p, tuple(plans), float(value), float(gap), rounds, message)
+    return FreeBarycenter(Y, support_weights, tuple(plans), float(value), float(gap), rounds, message)
 
 
 def _costs_and_measures(costs: Any, marginals: Any) -> tuple[list[Array], list[Array]]:

@@ -8,7 +8,8 @@ from typing import Any
 from condgrad import _checks
 from condgrad.arrays import Array, double
 from condgrad.arrays.inputs import floating
-from condgrad.transport.loss import Options, Tensor, differentiable, squared_distances
+from condgrad.transport.costs import SquaredEuclidean
+from condgrad.transport.loss import Options, Tensor, differentiable
 from condgrad.transport.solve import TransportResult, beside, solve
 
 
@@ -54,6 +55,7 @@ def divergence(
     tol: float = 1e-8,
     max_iter: int = 10_000,
     time_limit: float | None = None,
+    plan: str = "auto",
 ) -> Divergence:
     """The Sinkhorn divergence S = F(a, b) - F(a, a)/2 - F(b, b)/2 for the squared Euclidean cost.
 
@@ -70,7 +72,7 @@ def divergence(
         Weights of the same mass; uniform of mass 1 by default.
     entropy : float
         > 0.
-    method, tol, max_iter
+    method, tol, max_iter, plan
         As in `transport.solve`, for each of the three problems.
     time_limit : float, optional
         Seconds for each of the three problems.
@@ -90,7 +92,7 @@ def divergence(
 
     def solved(X: Array, Y: Array, of_X: Any, of_Y: Any) -> TransportResult:
         result = solve(
-            squared_distances(X, Y),
+            SquaredEuclidean(X, Y),
             of_X,
             of_Y,
             entropy=entropy,
@@ -98,6 +100,7 @@ def divergence(
             tol=tol,
             max_iter=max_iter,
             time_limit=time_limit,
+            plan=plan,
         )
         result.result.uninterrupted()
         return result
@@ -120,6 +123,7 @@ def divergence_loss(
     tol: float = 1e-8,
     max_iter: int = 10_000,
     time_limit: float | None = None,
+    plan: str = "auto",
 ) -> Tensor:
     """The Sinkhorn divergence as a differentiable torch scalar; arguments are those of `transport.loss`.
 
@@ -129,7 +133,7 @@ def divergence_loss(
     _checks.number("entropy", entropy, above=0.0)
 
     def value(X: Tensor, Y: Tensor, of_X: Tensor, of_Y: Tensor) -> Tensor:
-        options = Options(method, tol, max_iter, time_limit, start=None)
+        options = Options(method, tol, max_iter, time_limit, plan, start=None)
         return differentiable(X, Y, of_X, of_Y, entropy, (), options, "transport.divergence_loss").loss
 
     return value(Xs, Xt, a, b) - 0.5 * value(Xs, Xs, a, a) - 0.5 * value(Xt, Xt, b, b)

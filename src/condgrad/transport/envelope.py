@@ -79,7 +79,7 @@ class PlanResponse:
 
     def __init__(self, solution: Solution, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor) -> None:
         self.solution, self.Xs, self.Xt = solution, Xs, Xt
-        self.G, self.entropy = solution.result.plan, solution.entropy
+        self.G, self.entropy = solution.result.dense(), solution.entropy
         self.inverse_a = torch.where(a > 0.0, 1.0 / torch.where(a > 0.0, a, 1.0), 0.0)
         # diag(b) - G' diag(1/a) G, whose constant mode, which changes nothing, is lifted off zero
         curvature = torch.diag(torch.where(b > 0.0, b, b.max())) - self.G.T @ (self.inverse_a[:, None] * self.G)
@@ -164,7 +164,7 @@ class ValueGradient(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, dXs: Tensor, dXt: Tensor, da: Tensor, db: Tensor) -> tuple[Tensor | None, ...]:
         """The Hessian times (dXs, dXt, da, db), by moving the problem in this direction."""
         (Xs, Xt, a, b), solution = ctx.saved_tensors, ctx.solution
-        G = solution.result.plan
+        G = solution.result.dense()
         slope_P, slope_Q = solution.gradient_in_P, solution.gradient_in_Q
         U, V = slope_P(G @ Xt), slope_Q(G.T @ Xs)
         with_dXs, with_dXt = (Xs * dXs).sum(1), (Xt * dXt).sum(1)
@@ -190,7 +190,7 @@ class AppliedPlan(torch.autograd.Function):  # type: ignore[misc]
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, R: Tensor) -> tuple[Tensor | None, ...]:
         (Xs, Xt, a, b, Y), solution = ctx.saved_tensors, ctx.solution
-        G = solution.result.plan
+        G = solution.result.dense()
         zero_a, zero_b = torch.zeros_like(a), torch.zeros_like(b)
         # <R, dG Y> is <A, change of cost> for a plan-shaped A that answers the cost -R Y'
         answer, du, dv = solution.response(Xs, Xt, a, b)(-(R @ Y.T), zero_a, zero_b)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
-from condgrad.arrays import Array, all_finite, at_least, is_torch, largest_row_sum, namespace
+from condgrad.arrays import all_finite, is_torch, largest_row_sum
 from condgrad.errors import require_extra
 from condgrad.smooth import TransportLaplacian
+from condgrad.transport.costs import SquaredEuclidean
 from condgrad.transport.regularizers import Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, solve
 
@@ -52,6 +53,7 @@ def loss(
     tol: float = 1e-8,
     max_iter: int = 10_000,
     time_limit: float | None = None,
+    plan: str = "auto",
     start: Any = None,
 ) -> Tensor:
     """The least value of <C, G> + entropy sum G log G + regularisers, C_ij = |Xs_i - Xt_j|^2, with its derivatives.
@@ -75,15 +77,16 @@ def loss(
     regularizers : sequence
         As in `transport.solve`. Laplacians keep the graphs they were made with; their points follow Xs and Xt. Given
         as a `smooth.TransportLaplacian`, or with `Ls` and `Lt`, their graphs are not built anew in each call.
-    method, tol, max_iter, time_limit, start
-        As in `transport.solve`; a run that ends before `tol` warns.
+    method, tol, max_iter, time_limit, plan, start
+        As in `transport.solve`; a run that ends before `tol` warns. A streamed plan is never formed for a gradient,
+        and is formed for second derivatives.
 
     Returns
     -------
     tensor
         A scalar. `certified_loss` returns it with its certificate and a bound on the error of the gradient.
     """
-    options = Options(method, tol, max_iter, time_limit, start)
+    options = Options(method, tol, max_iter, time_limit, plan, start)
     return differentiable(Xs, Xt, a, b, entropy, regularizers, options, "transport.loss").loss
 
 
@@ -99,6 +102,7 @@ def certified_loss(
     tol: float = 1e-8,
     max_iter: int = 10_000,
     time_limit: float | None = None,
+    plan: str = "auto",
     start: Any = None,
 ) -> CertifiedLoss:
     """`loss` with its certificate.
@@ -107,7 +111,7 @@ def certified_loss(
     |G - G*|_1 <= sqrt(2 mass gap / entropy), by Pinsker's inequality. The gradients are linear in the plan but for the
     Laplacians' quadratic part, so this bounds their error; see `GradientError`.
     """
-    options = Options(method, tol, max_iter, time_limit, start)
+    options = Options(method, tol, max_iter, time_limit, plan, start)
     return differentiable(Xs, Xt, a, b, entropy, regularizers, options, "transport.certified_loss")
 
 
@@ -124,6 +128,7 @@ def barycentric_map(
     tol: float = 1e-10,
     max_iter: int = 10_000,
     time_limit: float | None = None,
+    plan: str = "auto",
     start: Any = None,
 ) -> Tensor:
     """Where each source goes: diag(1/a) G Y, differentiable in points, weights and Y.
@@ -133,7 +138,7 @@ def barycentric_map(
 
     Parameters
     ----------
-    Xs, Xt, a, b, method, tol, max_iter, time_limit, start
+    Xs, Xt, a, b, method, tol, max_iter, time_limit, plan, start
         As in `loss`; a must be positive.
     entropy : float
         Weight of the entropy, > 0.
@@ -147,7 +152,7 @@ def barycentric_map(
     tensor, shape (n, k)
     """
     purpose = "transport.barycentric_map"
-    options = Options(method, tol, max_iter, time_limit, start)
+    options = Options(method, tol, max_iter, time_limit, plan, start)
     _checks.number("entropy", entropy, above=0.0)
     problem = _problem(Xs, Xt, a, b, entropy, regularizers, options, purpose)
     from condgrad.transport.envelope import AppliedPlan
@@ -169,6 +174,7 @@ class Options(NamedTuple):
     tol: float
     max_iter: int
     time_limit: float | None
+    plan: str
     start: Any
 
 
@@ -227,7 +233,7 @@ def _problem(
     laplacians, others = _divided(regularizers, Xs.detach(), Xt.detach())
     regularizing: list[Any] = [*laplacians, *others]
     result = solve(
-        squared_distances(Xs.detach(), Xt.detach()),
+        SquaredEuclidean(Xs.detach(), Xt.detach()),
         a.detach(),
         b.detach(),
         entropy=entropy,
@@ -236,6 +242,7 @@ def _problem(
         tol=options.tol,
         max_iter=options.max_iter,
         time_limit=options.time_limit,
+        plan=options.plan,
         start=options.start,
     )
     result.result.uninterrupted()
@@ -247,14 +254,6 @@ def _problem(
             stacklevel=4,
         )
     return _Problem(Xs, Xt, a, b, Solution(result, entropy, laplacians, others))
-
-
-def squared_distances(X: Array, Y: Array) -> Array:
-    """|X_i - Y_j|^2, from centred points: what is far from 0 would cost digits."""
-    xp = namespace(X)
-    centre = xp.mean(Y, axis=0)[None, :]
-    X, Y = X - centre, Y - centre
-    return at_least(0.0, xp.sum(X * X, axis=1)[:, None] + xp.sum(Y * Y, axis=1)[None, :] - 2.0 * (X @ Y.T))
 
 
 def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
