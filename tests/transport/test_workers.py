@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import condgrad as cg
 from condgrad.arrays import host
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import Score
@@ -65,6 +66,21 @@ def test_rows_stay_on_the_workers_while_the_score_is_the_same(client: Any) -> No
     other = Score(score.left + 1.0, score.right, score.row, score.column)
     np.testing.assert_allclose(workers.times(other, np.ones((10, 1))), streamed.times(other, np.ones((10, 1))))
     assert workers._held.blocks is not blocks
+
+
+def test_a_solve_on_workers_has_the_same_certificate(client: Any) -> None:
+    data = cg.datasets.make_clusters(60)
+    cost = cg.transport.SquaredEuclidean(data.Xs, data.Xt)
+    terms = [cg.transport.Laplacian(data.Xs, data.Xt, 10.0)]
+    workers = Workers(client)
+    with streamed.computed_by(workers):
+        found = cg.transport.solve(cost, entropy=0.05, regularizers=terms, plan="streamed", tol=1e-8)
+        moved = found.apply(data.Xt)
+    assert workers._held is not None
+    alone = cg.transport.solve(cost, entropy=0.05, regularizers=terms, plan="streamed", tol=1e-8)
+    assert found.success
+    assert abs(found.value - alone.value) <= found.gap + alone.gap
+    np.testing.assert_allclose(moved, alone.apply(data.Xt), atol=1e-6)
 
 
 def test_fewer_rows_than_workers(client: Any) -> None:

@@ -1,8 +1,10 @@
 """Products with exp(score) on several machines: rows of the score live on the workers of a dask cluster.
 
-`Workers(client)` answers the questions of `condgrad.kernels.streamed` under the same names. The driver holds the score
-itself, O((n + m) r) numbers. Each worker thread has a block of its rows, and keeps it while the same score, or the same
-score turned, is asked about: then only R travels there and the products back.
+`Workers(client)` answers the questions of `condgrad.kernels.streamed` under the same names, and whatever runs inside
+`with streamed.computed_by(Workers(client))` asks it instead of this machine, a whole solve as well.
+
+The driver holds the score itself, O((n + m) r) numbers. Each worker thread has a block of its rows, and keeps it while
+the same score, or the same score turned, is asked about: then only R travels there and the products back.
 
     sum_j exp(score_ij) R_j for rows i       block by block, put one below the other;
     sum_i exp(score_ij) R_i for columns j    a sum over the blocks, in their order, so that it is the same every time.
@@ -66,7 +68,7 @@ class Workers:
             return self._rows(held, streamed.log_row_sums)
         return reduce(namespace(score.left).logaddexp, self._ask(held, _turned_log_row_sums))
 
-    def times(self, score: Score, R: Array, *, precision: str = "float64") -> Array:
+    def times(self, score: Score, R: Array, precision: str = "float64") -> Array:
         """As `streamed.times`."""
         held = self._hold(score)
         if held.has(score):
@@ -74,7 +76,7 @@ class Workers:
         return sum(self._ask(held, _turned_times, by_rows=[R], precision=precision))
 
     def weighted_times(
-        self, score: Score, delta_left: Array, delta_right: Array, R: Array, *, precision: str = "float64"
+        self, score: Score, delta_left: Array, delta_right: Array, R: Array, precision: str = "float64"
     ) -> Array:
         """As `streamed.weighted_times`."""
         held = self._hold(score)
