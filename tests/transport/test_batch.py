@@ -144,6 +144,14 @@ def test_limits_leave_certified_answers(limit: dict[str, Any], status: cg.Status
     assert abs(result.plan.sum(1) - 1 / 15).max() < 1e-14
 
 
+def test_what_no_float_can_prove_ends_soon() -> None:
+    C = costs(4, 15, 15)
+    result = solve_batch(C, entropy=1e-2, tol=0.0)
+    assert set(result.status) == {cg.Status.STALLED}
+    assert (result.relative_gap < 1e-12).all()
+    assert result.iterations.max() < 40
+
+
 def test_what_does_not_fit_is_named() -> None:
     C = costs(3, 4, 5)
     with pytest.raises(ValueError, match=r"a must have the shape \(4,\) or \(3, 4\), got \(5,\)"):

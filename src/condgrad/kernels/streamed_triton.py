@@ -140,9 +140,9 @@ class Blocks:
     widest: int = 32
 
     @classmethod
-    def of_sums(cls, rank: int, *, fewest: int) -> Blocks:
-        """For sums over rows; up to rank `fewest` unrolled products leave room for 128 columns."""
-        return cls(16, 64 if fewest < rank <= UNROLLED else 128)
+    def of_sums(cls, rank: int, *, wide_up_to: int) -> Blocks:
+        """For sums over rows; up to rank `wide_up_to` unrolled products leave room for 128 columns."""
+        return cls(16, 64 if wide_up_to < rank <= UNROLLED else 128)
 
     @classmethod
     def of_products(cls, ranks: list[int], width: int, *, double: bool) -> Blocks:
@@ -187,7 +187,7 @@ def log_row_sums(score: Score) -> Array:
     left, right, _, column = _arguments(score, torch.float64)
     if n > 0:
         with _on(score):
-            blocks = Blocks.of_sums(rank, fewest=4)
+            blocks = Blocks.of_sums(rank, wide_up_to=4)
             log2_row_sums_kernel[(triton.cdiv(n, blocks.rows),)](
                 left, right, column, out, n, m,
                 rank, _dot_length(rank), blocks.rows, blocks.columns, num_warps=blocks.warps,
@@ -252,7 +252,7 @@ def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Ar
     kept, row_rest, column_rest = kept.contiguous(), row_rest.contiguous(), column_rest.contiguous()
     if n > 0:
         with _on(score):
-            blocks = Blocks.of_sums(rank, fewest=2)
+            blocks = Blocks.of_sums(rank, wide_up_to=2)
             entropy_kernel[(triton.cdiv(n, blocks.rows),)](
                 left, right, row, column, kept, row_rest, column_rest, out, n, m,
                 rank, _dot_length(rank), blocks.rows, blocks.columns, num_warps=blocks.warps,

@@ -27,8 +27,9 @@ from threadpoolctl import threadpool_limits
 from condgrad import _checks, deadline
 from condgrad.arrays import Array, double, host, is_torch, namespace, on_device
 from condgrad.arrays.inputs import floating
-from condgrad.certificate import NULL_SHARE, ROUNDING_UNITS
+from condgrad.certificate import NULL_SHARE
 from condgrad.result import Status
+from condgrad.rounding import ROUNDING_UNITS
 
 TOGETHER, TOGETHER_ON_DEVICE = 1 << 18, 1 << 26
 """Entries of the costs that are solved side by side: in a CPU's cache, in a small part of a GPU's memory."""
@@ -191,10 +192,12 @@ def _solve(
 
 
 def _over_threads(work: Callable[[int], None], groups: list[int], device: bool) -> None:
-    from condgrad.kernels.streamed_numba import threads
+    count = 1
+    if not device and len(groups) > 1:
+        from condgrad.kernels.streamed_numba import threads
 
-    count = 1 if device else min(threads(), len(groups))
-    if count <= 1:
+        count = min(threads(), len(groups))
+    if count == 1:
         for group in groups:
             work(group)
         return
@@ -378,7 +381,9 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
             certify(problems, point, answers, tol, iteration, status)
             return
         active = problems.aim >= 0.0  # those that are done stay for a while, and are not looked at again
-        look = active & last & (stuck | (good & (error <= problems.aim)))
+        # no step promises more than rounding errors: it cannot get any better than this
+        exhausted = (problems.slope <= noise) & (problems.dual > -xp.inf)
+        look = active & last & (stuck | (good & (exhausted | (error <= problems.aim))))
         done = xp.zeros_like(look)
         if bool(xp.any(look)):
             chosen = problems.only(look)
