@@ -17,6 +17,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import inplace_column_scale
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from condgrad.linear_model import blocks
 from condgrad.linear_model.solver import Fit, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
 
@@ -57,10 +58,26 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Set the attributes from the solutions, one for each task."""
 
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """X, y and the weights, checked; those of Dask are checked block by block where the blocks are."""
+        if blocks.is_dask(X):
+            return self._blocks(X), blocks.as_array(y), blocks.as_array(sample_weight)
         X, y = self._read(X, y)
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, X.shape[0])
         return X, y, sample_weight
+
+    def _blocks(self, X: Any) -> Any:
+        """A Dask array of X, whose features are noted as scikit-learn does."""
+        names = blocks.column_names(X)
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        X = blocks.as_array(X)
+        if X.ndim != 2:
+            raise ValueError(f"X must have rows and columns, got a Dask array of shape {X.shape}")
+        self.n_features_in_ = X.shape[1]
+        return X
 
     def _tasks(self, X: Any, y: Any, weights: Any) -> list[Task]:
         """The problems to solve, in units in which every coefficient counts alike in the norms."""
@@ -73,8 +90,11 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.penalty_factors is not None:
             units = checked_factors(self.penalty_factors, X.shape[1])
         if self.standardize:
-            scaler = StandardScaler(with_mean=not scipy.sparse.issparse(X)).fit(X, sample_weight=weights)
-            units = scaler.scale_ if units is None else units * scaler.scale_
+            if blocks.is_dask(X):
+                scale = blocks.deviations(X, weights)
+            else:
+                scale = StandardScaler(with_mean=not scipy.sparse.issparse(X)).fit(X, sample_weight=weights).scale_
+            units = scale if units is None else units * scale
         return units
 
     def _solver(self) -> Solver:
@@ -149,6 +169,8 @@ def in_units(X: Any, units: Any) -> Any:
     """X with its columns divided by the units, in its own precision."""
     if units is None:
         return X
+    if blocks.is_dask(X):
+        return blocks.in_units(X, units, in_units)
     if not scipy.sparse.issparse(X):
         return (X / units).astype(X.dtype, copy=False)
     X = X.copy()
@@ -168,8 +190,10 @@ class SingleFit(LinearEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame or SciPy sparse matrix, shape (samples, features)
+        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
+            Dask's data stay on its workers, in blocks of rows, dense or SciPy sparse; what comes back of them are sums.
         y : array, shape (samples,)
+            Beside Dask data, one of Dask's or an array.
         sample_weight : array, shape (samples,), optional
             Nonnegative; a sample of weight 2 counts as two samples, one of weight 0 as none.
         """

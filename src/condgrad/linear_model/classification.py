@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from condgrad.linear_model import blocks
 from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
@@ -30,12 +31,24 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return X, y
 
     def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+        if blocks.is_dask(X):
+            return self._blockwise_losses(X, y, weights)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}")
         if self.class_weight is not None:
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
         return self._losses_of(X, codes, weights)
+
+    def _blockwise_losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+        """The losses of data of Dask."""
+        self.classes_ = blocks.classes_of(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}")
+        if self.class_weight is not None:
+            weights = blocks.class_weights(y, self.classes_, weights, self.class_weight)
+        labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return blocks.against_the_rest(self.loss, X, y, labels, weights, intercept=self.fit_intercept)
 
     def _losses_of(self, X: Any, codes: Any, weights: Any) -> Sequence[Smooth]:
         """The losses for the codes of the classes."""
@@ -95,6 +108,14 @@ class LogisticClassifier(LinearClassifier):
         if self._joint:
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
         return super()._losses_of(X, codes, weights)
+
+    def _blockwise_losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+        losses = super()._blockwise_losses(X, y, weights)
+        if self._joint:
+            raise ValueError(
+                "multi_class='multinomial' is for data in memory: take multi_class='ovr' for those of Dask"
+            )
+        return losses
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         super()._absorb(fits)

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from condgrad.errors import require_extra
 from condgrad.linear_model.base import LinearEstimator
+from condgrad.linear_model.blocks import is_dask
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
@@ -72,6 +73,8 @@ class CrossValidated(LinearEstimator):
         """
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
+        if is_dask(X):
+            raise TypeError("cross-validation needs data in memory: compute() them, or a part of them, first")
         X, y, weights = self._data(X, y, sample_weight)
         tasks, solver = self._tasks(X, y, weights), self._solver()
         search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))

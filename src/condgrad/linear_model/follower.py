@@ -23,6 +23,7 @@ from condgrad.arrays import Array, dot, double, is_dense, is_torch
 from condgrad.certificate import Certificate
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Set, Simple
+from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import Composite
 
 PATIENCE = 3
@@ -46,14 +47,14 @@ class CertifiedGuess(NamedTuple):
 class PathFollower:
     """Guesses for one loss and one radius after the other, sharing what does not depend on the radius."""
 
-    def __init__(self, f: Composite) -> None:
+    def __init__(self, f: Composite | BlockwiseLoss) -> None:
         self.f = f
         self._last_face: tuple[Array, Array] | None = None
 
     @staticmethod
     def can_follow(f: Any) -> bool:
-        """Whether f is an h(Kx) whose columns are at hand: in a NumPy array or a SciPy matrix, no tensor."""
-        return isinstance(f, Composite) and not is_torch(f.K)
+        """Whether f is an h(Kx) whose columns are at hand: in NumPy arrays or SciPy matrices, no tensor."""
+        return isinstance(f, BlockwiseLoss) or (isinstance(f, Composite) and not is_torch(f.K))
 
     @cached_property
     def null_value(self) -> float:
@@ -65,8 +66,20 @@ class PathFollower:
         """The curvature of f along a coordinate, at most and on average."""
         return float(self.f.h.curvature_bound * np.mean(self.f.column_norms**2))
 
+    def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
+        """The Newton system in the coordinates of a face; None where they are too many."""
+        if isinstance(self.f, BlockwiseLoss):
+            if len(active) ** 2 > MOST_COPIED:
+                return None
+            gram, right = point.smooth.newton_system(active)
+            return FaceSystem(None, right, 2.0 * ridge, gram)
+        if len(active) * self.f.K.shape[0] > MOST_COPIED:
+            return None
+        return FaceSystem.of(self.f, point, self._columns(active), ridge)
+
     @cached_property
     def _by_column(self) -> Any:
+        assert isinstance(self.f, Composite)
         return self.f.K if is_dense(self.f.K) else self.f.K.tocsc()
 
     def follow(self, g: Simple, ridge: float, x: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
@@ -96,9 +109,9 @@ class PathFollower:
         length = 1.0 / (2.0 * ridge + self._typical_curvature or 1.0)
         face = on.face(double(point.x) - length * double(point.gradient))
         active, normal = face.active, face.normal
-        if len(active) * self.f.K.shape[0] > MOST_COPIED:
+        system = self._system(point, active, ridge)
+        if system is None:
             return None
-        system = FaceSystem.of(self.f, point, self._columns(active), ridge)
         end = np.zeros_like(point.x)
         while len(active):
             try:
@@ -133,10 +146,10 @@ def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoi
 class FaceSystem:
     """(B'B + 2 ridge) y = right: the Newton system of F in the coordinates of a face, B = W^(1/2) K there.
 
-    It is solved from B'B or, by Woodbury's formula, from B B', whichever is smaller.
+    It is solved from B'B or, by Woodbury's formula, from B B', whichever is smaller; without B, from B'B.
     """
 
-    def __init__(self, B: Array, right: Array, bend: float, gram: Array) -> None:
+    def __init__(self, B: Array | None, right: Array, bend: float, gram: Array) -> None:
         self.B, self.right, self.bend, self.gram = B, right, bend, gram
 
     @classmethod
@@ -156,8 +169,10 @@ class FaceSystem:
 
     def without(self, left_out: Array) -> FaceSystem:
         """The system of fewer coordinates."""
-        B, kept = self.B[:, ~left_out], ~left_out
-        m, k = self.B.shape
+        kept = ~left_out
+        if self.B is None:
+            return FaceSystem(None, self.right[kept], self.bend, self.gram[np.ix_(kept, kept)])
+        B, (m, k) = self.B[:, kept], self.B.shape
         if self.gram.shape[0] == k and not (k == m and self.bend > 0.0):
             gram = self.gram[np.ix_(kept, kept)]
         elif B.shape[1] <= m:
@@ -178,7 +193,7 @@ class FaceSystem:
     def _solved(self, sides: Array) -> Array:
         H = self.gram.copy()
         diagonal = np.einsum("jj->j", H)
-        if H.shape[0] == sides.shape[0]:
+        if self.B is None or H.shape[0] == sides.shape[0]:
             diagonal += self.bend + LEAST_CURVATURE * diagonal
             return solved_positive(H, sides)
         diagonal += self.bend

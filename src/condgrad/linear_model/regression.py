@@ -10,9 +10,11 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
+from condgrad.linear_model.blocks import is_dask
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
 from condgrad.smooth import LeastSquares
+from condgrad.smooth.blockwise import BlockwiseLoss
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
@@ -25,6 +27,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return X, y
 
     def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+        if is_dask(X):
+            return [BlockwiseLoss(self.loss, X, y, sample_weight=weights, intercept=self.fit_intercept)]
         return [self.loss(X, y, sample_weight=weights, intercept=self.fit_intercept)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:

@@ -14,13 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline
 from condgrad.arrays import Array, double, host, is_dense, namespace, total
-from condgrad.linear_model.follower import CertifiedGuess, PathFollower
+from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
 from condgrad.result import ADVICE, Status
 from condgrad.sets import L1Ball, SolidSimplex
 from condgrad.simple import Ridge, Zero
+from condgrad.smooth.blockwise import BlockwiseLoss
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
@@ -38,7 +39,7 @@ CONSTANT = 1e-12
 """A feature whose squares about its mean are below this share of its squares differs by rounding alone."""
 
 FROM_AFAR = 30
-"""Steps that may take a follower from 0 to the solution without a constraint."""
+"""Steps that a follower may take without halving the gap where it starts far from the solution."""
 
 FEW = 100
 """Iterations so few that the user wants to see them counted."""
@@ -119,10 +120,11 @@ class Solver:
 
     def solve(self, task: Task, *, radius: float, ridge: float, start: Array = None) -> Fit:
         """The solution for one radius, from the projection of the coefficients of a start onto the ball."""
-        # the engine of `minimize` for the l1 ball is the faster one from far; for other sets it has none
-        follower = self._follower(task.loss) if self.positive else None
+        # from far the engine of `minimize` for the l1 ball is the faster one; other sets, and blocks, have none
+        by_engine = not self.positive and not isinstance(task.loss, BlockwiseLoss)
+        follower = None if by_engine else self._follower(task.loss)
         x0 = None if start is None else task.variable(start)
-        x, fit = self._solved(task.loss, radius, ridge, x0, follower, x0)
+        x, fit = self._solved(task.loss, radius, ridge, x0, follower, x0, patience=FROM_AFAR)
         return replace(fit, coef=task.coefficients(x))
 
     def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
@@ -197,6 +199,7 @@ class Solver:
         start: Array,
         follower: PathFollower | None = None,
         guess: Array = None,
+        patience: int = PATIENCE,
     ) -> tuple[Array, Fit]:
         """The solution, as a point and as a fit of its coefficients.
 
@@ -210,7 +213,7 @@ class Solver:
         if follower is not None:
             with deadline.within(self.time_left):
                 first = on.start(f.space) if guess is None else on.project(guess)  # type: ignore[arg-type]
-                found = follower.follow(g, ridge, first, tol=tol)
+                found = follower.follow(g, ridge, first, tol=tol, patience=patience)
                 fit = fit_of_guess(found, on, ridge, tol)
             if fit is not None:
                 return found.point.x, fit
@@ -306,18 +309,23 @@ def typical_square(loss: Any) -> float:
 
     It follows the units of the features, the weights and the number of samples as a ridge should.
     """
-    K, w = loss.K, loss.h.weights
-    if is_dense(K):
-        xp = namespace(K)
-        w = xp.astype(w, K.dtype)
-        squares, sums = host(double(xp.einsum("ij,ij,i->j", K, K, w))), host(double(w @ K))
-    else:
-        squares, sums = K.multiply(K).T @ w, K.T @ w
+    squares, sums, mass = (loss.squares, loss.sums, loss.mass) if isinstance(loss, BlockwiseLoss) else moments(loss)
     if loss.h.has_intercept:
-        centred = squares - sums**2 / total(w)
+        centred = squares - sums**2 / mass
         squares = np.where(centred > CONSTANT * squares, centred, 0.0)
     varying = squares[squares > 0.0]
     return float(varying.mean()) if len(varying) else 1.0
+
+
+def moments(loss: Any) -> tuple[Any, Any, float]:
+    """sum_i w_i K_ij^2 and sum_i w_i K_ij for each column j, and sum_i w_i, on the host."""
+    K, w = loss.K, loss.h.weights
+    mass = total(w)
+    if not is_dense(K):
+        return K.multiply(K).T @ w, K.T @ w, mass
+    xp = namespace(K)
+    w = xp.astype(w, K.dtype)
+    return host(double(xp.einsum("ij,ij,i->j", K, K, w))), host(double(w @ K)), mass
 
 
 def checked_radii(radii: Any) -> Any:

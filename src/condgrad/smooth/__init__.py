@@ -1,6 +1,7 @@
 """The smooth parts f."""
 
 from condgrad.problem import Smooth
+from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.function import Function
 from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
@@ -9,6 +10,7 @@ from condgrad.smooth.multinomial import Multinomial
 from condgrad.smooth.transport_laplacian import TransportLaplacian
 
 __all__ = [
+    "BlockwiseLoss",
     "Function",
     "GroupLasso",
     "LeastSquares",

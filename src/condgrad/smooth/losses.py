@@ -131,6 +131,14 @@ class _SquaredHinge(_Loss):
         return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
 
 
+SEPARABLE: dict[type[Composite], type[_Loss]] = {
+    LeastSquares: _Squares,
+    Logistic: _Logistic,
+    SquaredHinge: _SquaredHinge,
+}
+"""The h of each h(Kx), without an intercept: what a part of the samples has of it."""
+
+
 def _beside(A: Matrix, name: str, values: Any) -> Array:
     """A float64 vector with one entry a row of A, of A's library and device."""
     values = floating(name, values, ndim=1)
