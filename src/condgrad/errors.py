@@ -6,6 +6,8 @@ import importlib
 from types import ModuleType
 from typing import Any
 
+__all__ = ["ContradictionError", "MissingAbility", "MissingExtra", "NotFiniteError"]
+
 
 class MissingAbility(TypeError):
     """A pair of f, g, set or method that cannot work together, and what is missing."""

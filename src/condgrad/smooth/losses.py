@@ -24,6 +24,13 @@ class LeastSquares(Composite):
     intercept : bool
         Add an unpenalised intercept and minimise it out: f(x) = min_b of the same with a_i.x + b for a_i.x. The best b
         at x is `intercept_at(x)`.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
+    >>> f.value_and_gradient(np.zeros(2))[0]
+    2.5
     """
 
     def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
@@ -44,6 +51,13 @@ class Logistic(Composite):
     intercept : bool
         Add an unpenalised intercept and minimise it out, as in `LeastSquares`. It needs samples of both classes: with
         one alone it would grow without bound.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.Logistic([[1.0, 0.0], [0.0, 2.0]], [1, -1])
+    >>> round(f.value_and_gradient(np.zeros(2))[0], 6)
+    1.386294
     """
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
@@ -53,7 +67,20 @@ class Logistic(Composite):
 
 
 class SquaredHinge(Composite):
-    """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2; parameters as for `Logistic`."""
+    """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2.
+
+    Parameters
+    ----------
+    Z, y, sample_weight, intercept
+        As for `Logistic`.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.SquaredHinge([[1.0], [-2.0]], [1, -1])
+    >>> f.value_and_gradient(np.array([0.5]))[0]
+    0.25
+    """
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
