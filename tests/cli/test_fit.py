@@ -19,8 +19,9 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import ElasticNet
 
 from condgrad.cli.files import read_table
-from condgrad.cli.model import NUMBERS as SQUARES
-from condgrad.cli.model import Model, read_model
+from condgrad.cli.fit import NUMBERS as SQUARES
+from condgrad.cli.predict import predictor, read_model
+from condgrad.linear_model.model_file import Model
 from condgrad.linear_model.path import ESTIMATORS
 from tests.cli.conftest import Command
 from tests.linear_model import judge, loss_of
@@ -155,7 +156,7 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
     file, out = write_data(tmp_path, labels, X, name=[f"id{k}" for k in range(len(labels))]), tmp_path / "out"
     ended = condgrad_here("fit", file, "--target", "y", "--drop", "name", "--ridge", 0.5, "--folds", 3, "--out", out)
     assert ended.code == 0, ended.stderr
-    assert sorted(file.name for file in out.iterdir()) == sorted(FILES)
+    assert sorted(file.name for file in out.iterdir()) == sorted([*FILES, "cross_validation.csv"])
     assert (out / "report.txt").read_text() in ended.stdout
     assert all(len(line) <= 80 for line in (out / "report.txt").read_text().splitlines())
     assert "chosen by cross-validated log loss, 3 folds" in ended.stdout
@@ -178,7 +179,7 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
 
     said = condgrad_here("predict", out / "model.json", file, "--out", "new/answers.csv", "--json")
     assert said.code == 0
-    estimator, seen = model_in(out).predictor(read_table(file))
+    estimator, seen = predictor(model_in(out), read_table(file))
     with (tmp_path / "new" / "answers.csv").open(newline="") as stream:
         answers = list(csv.DictReader(stream))
     assert [row["prediction"] for row in answers] == estimator.predict(seen).tolist()
@@ -343,7 +344,7 @@ def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command)
         ("garbage.json", "data.csv"): "format: Field required",
         ("data.csv", "data.csv"): "Invalid JSON",
         (model, "data.csv", "--out", "data.csv"): "--out data.csv would overwrite data.csv",
-        (model, "data.csv", "--out", "condgrad-fit"): "is a folder: give a file",
+        (model, "data.csv", "--out", "answers.txt"): "--out answers.txt ends in '.txt': choose one of .csv, or give",
     }
     before = sorted(tmp_path.rglob("*"))
     for arguments, sentence in cases.items():

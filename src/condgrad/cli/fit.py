@@ -17,22 +17,31 @@ import numpy as np
 import pandas
 import typer
 from scipy import sparse
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, label_binarize
 
-from condgrad.cli import report
-from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table, written_whole
-from condgrad.cli.model import CHOOSERS, LABELS, NUMBERS, Model, classifies
-from condgrad.cli.report import BadInput, option, shortened
-from condgrad.linear_model import path as coefficient_path
+from condgrad import linear_model, pictures
+from condgrad.cli import files, report
+from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table
+from condgrad.cli.report import BadInput, option, require, shortened
+from condgrad.linear_model.model_file import Model, classifies
 from condgrad.linear_model.path import ESTIMATORS
 
-PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt")
-INTERCEPT = "(intercept)"
+PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt", "cross_validation.csv")
+CHOOSERS = {loss: getattr(linear_model, f"{estimator.__name__}CV") for loss, estimator in ESTIMATORS.items()}
+"""The estimators that choose radius and ridge by cross-validation, by loss."""
+
+LABELS, NUMBERS = "logistic", "least-squares"
+"""The losses for targets of labels and of numbers, unless another one is asked for."""
+
 RIDGES = (1e-3, 1e-2, 1e-1)
 """The ridges to try, as shares of the typical sum of squares of a column."""
+
+CRITERIA = {"neg_mean_squared_error": "squared error", "neg_log_loss": "log loss", "accuracy": "accuracy"}
+"""By what radius and ridge are chosen, in the words of scikit-learn and in plain ones."""
 
 FOLDS = 5
 CHOOSING_TOL = 1e-4
@@ -50,7 +59,7 @@ MOST_COUNTED = 10
 COEFFICIENTS_SHOWN = 10
 """In the report, or half as many for each of several classes; one more is shown rather than counted."""
 
-POINTS_DRAWN, DRAWING_TOL, MOST_PANELS, MOST_LINES = 37, 1e-6, 6, 200
+POINTS_DRAWN, DRAWING_TOL, MOST_PANELS = 37, 1e-6, 6
 BEYOND = 1.5
 """How far the picture goes past the chosen radius, which is one of its points."""
 
@@ -97,9 +106,11 @@ class TrainingData:
 def fit(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm.")],
     target: Annotated[str | None, option("COLUMN", "What to predict; an index in a matrix.")] = None,
-    loss: Annotated[str | None, option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target")] = None,
-    radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated")] = None,
-    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated")] = None,
+    loss: Annotated[
+        str | None, option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target", among=ESTIMATORS)
+    ] = None,
+    radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated", at_least=0.0)] = None,
+    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated", above=0.0)] = None,
     folds: Annotated[int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)] = None,
     no_standardize: Annotated[bool, typer.Option("--no-standardize", help="Take columns as they are.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Without a constant.")] = False,
@@ -110,7 +121,7 @@ def fit(
     tol: report.Tolerance = 1e-6,
     max_iter: Annotated[int, option("N", "The most iterations of a fit.", least=1)] = 10_000,
     seed: Annotated[int, option("N", "Which rows go to which fold.", least=0, most=2**32 - 1)] = 0,
-    out: report.Folder = Path("condgrad-fit"),
+    out: files.ResultFolder = Path("condgrad-fit"),
     as_json: report.AsJson = False,
 ) -> None:
     """Fit an elastic net to a table, with a proof of its optimality.
@@ -121,7 +132,8 @@ def fit(
     numbers. Columns are standardised first: radius and ridge are in these units,
     and coefficients are reported in both.
 
-    Writes model.json, coefficients.csv, certificate.json, path.png, report.txt.
+    Writes model.json, coefficients.csv, certificate.json, path.png, report.txt,
+    and cross_validation.csv where it has chosen radius or ridge.
 
     [bold]Examples[/bold]
       condgrad fit patients.csv --target outcome --id patient --drop hospital
@@ -130,35 +142,26 @@ def fit(
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    settings = FitSettings(
-        None if radius is None else report.checked("radius", radius, at_least=0.0),
-        None if ridge is None else report.checked("ridge", ridge, above=0.0),
-        folds,
-        report.checked("tol", tol, at_least=0.0),
-        max_iter,
-        not no_standardize,
-        not no_intercept,
-        seed,
-    )
-    report.check_one_of("loss", loss, ESTIMATORS)
+    settings = FitSettings(radius, ridge, folds, tol, max_iter, not no_standardize, not no_intercept, seed)
     table = read_table(data, header=header, row_id=row_id)
     problem = _training_data(table, settings, target, weights, drop or [], loss)
-    with written_whole(out, PRODUCTS, read=[data]) as folder:
-        model, facts = _solved(problem, settings, table)
-        blocks = [_coefficients(model, k) for k in range(len(model.coef))]
-        for k in range(len(blocks) if len(blocks) > 1 else 0):
-            blocks[k].insert(0, "class", model.classes[k])
+    with files.written_whole(out, PRODUCTS, read=[data]) as folder:
+        model, facts, tried = _solved(problem, settings, table)
+        blocks = _coefficients(model)
         text = _report(problem, model, facts, blocks, settings, table)
         (folder / "model.json").write_text(model.model_dump_json(indent=1) + "\n", encoding="utf-8")
         (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
         pandas.concat(blocks).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
-        draw_path(folder / "path.png", problem, model, settings)
+        if tried is not None:
+            tried.to_csv(folder / "cross_validation.csv", index=False)
+        draw_path(folder / "path.png", problem, model, settings, tried)
+        written = [name for name in PRODUCTS if (folder / name).exists()]
     if as_json:
         report.print_json({**facts, "out": str(out)})
     else:
-        written = report.folded(f"Written to {out}: {', '.join(PRODUCTS)}", "")
-        report.output.print(f"{text}\n{written}", markup=False)
+        where = report.folded(f"Written to {out}: {', '.join(written)}")
+        report.output.print(f"{text}\n{where}", markup=False)
     if not facts["certified"]:
         report.errors.print(f"condgrad: {report.not_converged(facts['relative_gap'], tol)}", markup=False)
         raise typer.Exit(report.ExitCode.NOT_CONVERGED)
@@ -171,25 +174,22 @@ def _training_data(
     table: Table, settings: FitSettings, target: str | None, weights: str | None, drop: Sequence[str], loss: str | None
 ) -> TrainingData:
     """The problem that a table and the user's choices define, or a sentence on what is wrong with them."""
-    if target is None and len(table.apart) != 1:
-        raise BadInput(f"give --target COLUMN; {table.source} has {report.listed([*table.apart, *table.names])}")
+    known = target is not None or len(table.apart) == 1
+    require(known, f"give --target COLUMN; {table.source} has {report.listed([*table.apart, *table.names])}")
     target = table.resolve(table.apart[0] if target is None else target, option="--target")
     left_out = {table.resolve(name, option="--drop") for name in drop}
-    if target in left_out:
-        raise BadInput(f"--drop {target}: this column is the target")
+    require(target not in left_out, f"--drop {target}: this column is the target")
+    left_out.add(target)
     kept, row_weights = np.arange(table.rows), None
     if weights is not None:
         weights = table.resolve(weights, option="--weights")
-        left_out.add(weights)
         row_weights = _row_weights(table, weights, target)
+        left_out.add(weights)
         kept = np.flatnonzero(row_weights)  # a row of weight 0 counts as none
         row_weights = row_weights[kept]
-    if len(kept) < 2:
-        raise BadInput(f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
-    left_out.add(target)
+    require(len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
     features = tuple(name for name in table.names if name not in left_out)
-    if not features:
-        raise BadInput(f"{table.source} has no column beside the target: a fit needs features")
+    require(bool(features), f"{table.source} has no column beside the target: a fit needs features")
     loss, y = _target(table, target, loss, kept)
     X = table.features(features)[kept]
     mean, spread, constant = _moments(table, features, X, row_weights, centered=settings.intercept)
@@ -205,14 +205,12 @@ def _training_data(
 
 
 def _row_weights(table: Table, name: str, target: str) -> Any:
+    require(name != target, f"--weights {name}: this column is the target")
     weights = table.column(name)
-    if name == target or isinstance(weights, list):
-        what = "is the target" if name == target else "holds text, and weights are numbers >= 0"
-        raise BadInput(f"--weights {name}: this column {what}")
-    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))
-    if len(bad):
-        place = f"{table.source}, {table.where(int(bad[0]))}"
-        raise BadInput(f"--weights {name}: {place} holds {weights[bad[0]]}; weights are finite numbers >= 0")
+    require(not isinstance(weights, list), f"--weights {name}: this column holds text, and weights are numbers >= 0")
+    for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))[:1]:
+        place = f"{table.source}, {table.where(row)} holds {weights[row]}"
+        raise BadInput(f"--weights {name}: {place}; weights are finite numbers >= 0")
     return weights
 
 
@@ -221,21 +219,18 @@ def _target(table: Table, name: str, loss: str | None, kept: Any) -> tuple[str, 
     cells = table.column(name)
     text = isinstance(cells, list)
     y = np.array(cells)[kept]
-    bad = np.flatnonzero([is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y))
-    if len(bad):
-        place = f"{table.source}, {table.where(int(kept[bad[0]]))}"
+    for row in kept[[is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y)][:1]:
+        place = f"{table.source}, {table.where(row)}"
         raise BadInput(f"{place}: the target {name!r} is missing or not finite; fill it or leave the row out")
     values = np.unique(y)
-    if len(values) < 2:
-        raise BadInput(f"{table.source}: the target {name!r} is {values[0]} in all rows: there is nothing to fit")
+    require(len(values) > 1, f"{table.source}: the target {name!r} is {values[0]} in all rows: there is nothing to fit")
     whole = not text and bool(np.all(y == np.round(y)) and np.abs(y).max() < 2.0**53)
     if loss is None:
         few = whole and len(values) <= MOST_COUNTED and 2 * len(values) <= len(y)
         loss = LABELS if text or few else NUMBERS
     if classifies(loss):
         return loss, y.astype(np.int64) if whole else y
-    if text:
-        raise BadInput(f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers")
+    require(not text, f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers")
     _moments(table, [name], y[:, None], None, centered=True)
     return loss, y
 
@@ -244,12 +239,10 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, center
     """Weighted means, spreads about them (or about 0), and which columns do not vary; all squares must be floats."""
     sizes = abs(X).max(axis=0)
     sizes = np.ravel(sizes.toarray() if sparse.issparse(sizes) else sizes)
-    bad = np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))
-    if len(bad):
-        raise BadInput(
-            f"{table.source}: column {names[bad[0]]!r} reaches {sizes[bad[0]]:g}; sizes between {SMALLEST:g} and "
-            f"{LARGEST:g} are allowed: choose another unit, or leave the column out with --drop"
-        )
+    for j in np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))[:1]:
+        allowed = f"sizes between {SMALLEST:g} and {LARGEST:g} are allowed"
+        advice = "choose another unit, or leave the column out with --drop"
+        raise BadInput(f"{table.source}: column {names[j]!r} reaches {sizes[j]:g}; {allowed}: {advice}")
     scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=weights)
     mean, spread = scaler.mean_, np.sqrt(scaler.var_)
     if not centered:
@@ -260,43 +253,38 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, center
 # --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
 
 
-def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple[Model, dict[str, Any]]:
-    """Choose what is not given, fit all rows, and score: the model, and its certificate."""
+def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple[Model, dict[str, Any], Any]:
+    """Choose what is not given, fit all rows, and score: the model, its certificate, and the scores of all choices."""
     folds = _folds(problem, settings)
     with _sentences() as short_trials:
-        radius, ridge, chosen_by = _chosen(problem, settings, folds)
-    own = {"fit_intercept": settings.intercept, "max_iter": settings.max_iter}
-    estimator = ESTIMATORS[problem.loss](radius, ridge, tol=settings.tol, verbose=report.errors.is_terminal, **own)
+        chooser = _chooser(problem, settings, folds)
+    radius = settings.radius if chooser is None else chooser.radius_
+    ridge = settings.ridge if chooser is None else chooser.ridge_
+    own = {"radius": radius, "ridge": ridge, "fit_intercept": settings.intercept, "max_iter": settings.max_iter}
+    estimator = ESTIMATORS[problem.loss](tol=settings.tol, verbose=report.errors.is_terminal, **own)
     with _sentences() as short:
         estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
-    score = accuracy_score if classifies(problem.loss) else r2_score
-    held_out = None
-    if folds:  # models for the same radius and ridge, on the rows that they did not see
-        trial = ESTIMATORS[problem.loss](radius, ridge, tol=max(settings.tol, CHOOSING_TOL), **own)
-        params = {} if problem.weights is None else {"sample_weight": problem.weights}
-        with _sentences():
-            predicted = cross_val_predict(trial, problem.X, problem.y, cv=folds, params=params)
-        held_out = float(score(problem.y, predicted, sample_weight=problem.weights))
+    trial = ESTIMATORS[problem.loss](tol=max(settings.tol, CHOOSING_TOL), **own)
     proofs = _proofs(estimator)
-    return _model(problem, estimator, table), {
+    facts = {
         "certified": not short,
         "statement": "the least objective lies between lower_bound and value",
         "problems": proofs,
         "relative_gap": max(proof["relative_gap"] for proof in proofs),
-        "radius": float(radius),
-        "ridge": float(ridge),
+        "radius": radius,
+        "ridge": ridge,
         "loss": problem.loss,
         "target": problem.target,
-        "chosen_by": chosen_by,
+        "chosen_by": None if chooser is None else CRITERIA[chooser.scoring],
+        "radius_is_the_largest_tried": "radius" in settings.chosen and radius == chooser.radii_[-1],
         "folds": len(folds),
         "unfinished_trials": bool(short_trials),
-        "measure": "accuracy" if classifies(problem.loss) else "R2",
-        "training_score": float(score(problem.y, estimator.predict(problem.X), sample_weight=problem.weights)),
-        "cross_validated_score": held_out,
+        **_scored(problem, estimator, trial, folds),
         "settings": asdict(settings),
         "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
         "versions": report.versions(),
     }
+    return _model(problem, estimator, table), facts, None if chooser is None else _tried(chooser)
 
 
 @contextmanager
@@ -315,8 +303,7 @@ def _sentences() -> Iterator[list[Any]]:
 
 def _folds(problem: TrainingData, settings: FitSettings) -> list[tuple[Any, Any]]:
     """Rows to fit and rows to score; none where there are too few rows and none are needed."""
-    smallest, whose = len(problem.y), "the data have"
-    splitter = KFold
+    smallest, whose, splitter = len(problem.y), "the data have", KFold
     if classifies(problem.loss):
         labels, counts = np.unique(problem.y, return_counts=True)
         smallest, whose = int(counts.min()), f"class {labels[counts.argmin()].item()!r} has"
@@ -324,23 +311,23 @@ def _folds(problem: TrainingData, settings: FitSettings) -> list[tuple[Any, Any]
     number = settings.folds or min(FOLDS, smallest)
     if number < 2 and not settings.chosen:
         return []
-    if not 2 <= number <= smallest:
-        remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
-        raise BadInput(f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}")
+    remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
+    too_few = f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}"
+    require(2 <= number <= smallest, too_few)
     return list(splitter(number, shuffle=True, random_state=settings.seed).split(problem.X, problem.y))
 
 
-def _chosen(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) -> tuple[float, float, str | None]:
-    """Radius and ridge, and by what they were chosen."""
-    if settings.radius is not None and settings.ridge is not None:
-        return settings.radius, settings.ridge, None
-    chooser = CHOOSERS[problem.loss]
-    scoring, criterion = "neg_mean_squared_error", "squared error"
+def _chooser(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) -> Any:
+    """An estimator that has chosen what the user leaves open; None where that is nothing."""
+    if not settings.chosen:
+        return None
+    scoring = "neg_mean_squared_error"
     if classifies(problem.loss):
-        scoring, criterion = ("neg_log_loss", "log loss") if hasattr(chooser, "predict_proba") else 2 * ("accuracy",)
-    found = chooser(
+        scoring = "neg_log_loss" if hasattr(CHOOSERS[problem.loss], "predict_proba") else "accuracy"
+    ridges = [share * problem.typical_square for share in RIDGES] if settings.ridge is None else [settings.ridge]
+    return CHOOSERS[problem.loss](
         radii=None if settings.radius is None else [settings.radius],
-        ridges=[share * problem.typical_square for share in RIDGES] if settings.ridge is None else [settings.ridge],
+        ridges=ridges,
         fit_intercept=settings.intercept,
         cv=folds,
         scoring=scoring,
@@ -348,7 +335,44 @@ def _chosen(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) 
         max_iter=settings.max_iter,
         verbose=report.errors.is_terminal,
     ).fit(problem.X, problem.y, sample_weight=problem.weights)
-    return found.radius_, found.ridge_, criterion
+
+
+def _tried(chooser: Any) -> Any:
+    """What was tried, a row each: the mean on held-out rows, its standard error, and what was found in each fold."""
+    sign = -1.0 if chooser.scoring.startswith("neg_") else 1.0
+    found = sign * chooser.scores_.reshape(-1, chooser.scores_.shape[2])
+    ridges, radii = np.meshgrid(chooser.ridges_, chooser.radii_, indexing="ij")
+    columns = {
+        "ridge": ridges.ravel(),
+        "radius": radii.ravel(),
+        f"mean {CRITERIA[chooser.scoring]}": found.mean(axis=1),
+        "standard error": found.std(axis=1, ddof=1) / math.sqrt(found.shape[1]),
+    }
+    return pandas.DataFrame({**columns, **{f"fold {k}": found[:, k] for k in range(found.shape[1])}})
+
+
+def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[Any]) -> dict[str, Any]:
+    """How well the model does on the rows fitted, and models like it on rows that they did not see."""
+    X, y, weights, labels = problem.X, problem.y, problem.weights, classifies(problem.loss)
+    score = accuracy_score if labels else r2_score
+    found: dict[str, Any] = {
+        "measure": "accuracy" if labels else "R2",
+        "training_score": float(score(y, estimator.predict(X), sample_weight=weights)),
+        "cross_validated_score": None,
+        "cross_validated_auc": None,
+        "majority_share": float(DummyClassifier().fit(X, y, weights).score(X, y, weights)) if labels else None,
+    }
+    if folds:
+        params = {} if weights is None else {"sample_weight": weights}
+        method = "decision_function" if labels else "predict"
+        with _sentences():
+            held_out = cross_val_predict(trial, X, y, cv=folds, params=params, method=method)
+        if labels:
+            truth = np.squeeze(label_binarize(y, classes=estimator.classes_))
+            found["cross_validated_auc"] = float(roc_auc_score(truth, held_out, sample_weight=weights))
+            held_out = estimator.classes_[held_out.argmax(axis=1) if held_out.ndim == 2 else (held_out > 0).astype(int)]
+        found["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
+    return found
 
 
 def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
@@ -390,16 +414,19 @@ def _proofs(estimator: Any) -> list[dict[str, Any]]:
 # --- what it leaves behind in words and pictures
 
 
-def _coefficients(model: Model, k: int) -> Any:
-    """The intercept of a problem, then its coefficients by falling size when standardised, as a DataFrame."""
-    order = np.argsort(-np.abs(model.coef[k]), kind="stable")
-    return pandas.DataFrame(
-        {
-            "feature": [INTERCEPT, *(model.features[j] for j in order)],
+def _coefficients(model: Model) -> list[Any]:
+    """For each problem a DataFrame: the intercept, then coefficients by falling size when standardised."""
+    blocks = []
+    for k, coef in enumerate(np.array(model.coef)):
+        order = np.argsort(-np.abs(coef), kind="stable")
+        columns = {
+            "feature": ["(intercept)", *(model.features[j] for j in order)],
             "coefficient": [model.plain_intercept[k], *model.plain_coef[k][order]],
-            "standardised_coefficient": [model.intercept[k], *np.array(model.coef[k])[order]],
+            "standardised_coefficient": [model.intercept[k], *coef[order]],
         }
-    )
+        several = {"class": model.classes[k]} if len(model.coef) > 1 else {}
+        blocks.append(pandas.DataFrame({**several, **columns}))
+    return blocks
 
 
 def _report(
@@ -432,56 +459,38 @@ def _report(
         objective=(inspect.getdoc(ESTIMATORS[problem.loss]) or problem.loss).splitlines()[0],
         counts=list(zip(labels, counts, strict=True)) if classifies(problem.loss) else [],
         blocks=[
-            list(block[(block.index == 0) | (block.standardised_coefficient != 0.0)].itertuples()) for block in blocks
+            list(block[(block.index == 0) | (block.standardised_coefficient != 0)].itertuples()) for block in blocks
         ],
         shown=COEFFICIENTS_SHOWN if len(blocks) == 1 else COEFFICIENTS_SHOWN // 2,
         not_converged=report.not_converged(facts["relative_gap"], settings.tol),
     )
 
 
-def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings) -> None:
-    """The picture: coefficients against the radius, a panel for each problem, the first `MOST_PANELS` of them."""
-    panels = min(len(model.coef), MOST_PANELS)
-    columns = min(panels, 2)
-    lines = math.ceil(panels / columns)
-    figure = report.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
+def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings, tried: Any) -> None:
+    """The picture: the cross-validation if any, and coefficients against the radius, a panel for each problem."""
+    panels, scored = min(len(model.coef), MOST_PANELS), tried is not None and tried["radius"].nunique() > 1
+    columns = min(panels + scored, 2)
+    lines = math.ceil((panels + scored) / columns)
+    figure = pictures.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
     grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
-    for k, axes in enumerate(grid):
-        if k < panels:
-            _draw_panel(axes, problem, model, settings, k)
-        else:
-            axes.set_axis_off()
+    if scored:
+        curve = tried[tried["ridge"] == model.ridge]
+        pictures.draw_scores(grid[0], curve["radius"].to_numpy(), curve.iloc[:, 4:].to_numpy(), radius=model.radius)
+        grid[0].set(ylabel=f"{tried.columns[2]} on held-out rows")
+        grid[0].set_title(f"cross-validation at ridge {model.ridge:.4g}", fontsize=11, loc="left")
+    names = [shortened(name, 26) for name in problem.features]
+    for k, axes in zip(range(panels), grid[scored:], strict=False):
+        radii, coefs = _coefficient_path(problem, model, settings, k)
+        pictures.draw_path(axes, radii, coefs, names, radius=model.radius, chosen=np.array(model.coef[k]))
+        axes.set(ylabel="standardised coefficient" if settings.standardize else "coefficient")
+        rest = f"{shortened(str(model.classes[k]))} against the rest" if len(model.coef) > 1 else "coefficients"
+        axes.set_title(rest, fontsize=11, loc="left", parse_math=False)
+    for axes in grid[panels + scored :]:
+        axes.set_axis_off()
     part = f" (the first {panels} of {len(model.coef)} classes)" if panels < len(model.coef) else ""
     title = f"{shortened(problem.target)}: coefficients against the radius{part}"
     figure.suptitle(title, fontsize=12, parse_math=False)
-    report.save_figure(figure, file)
-
-
-def _draw_panel(axes: Any, problem: TrainingData, model: Model, settings: FitSettings, k: int) -> None:
-    radius = model.radius
-    radii, coefs = _coefficient_path(problem, model, settings, k)
-    chosen, peak = np.abs(model.coef[k]), np.abs(coefs).max(axis=0)
-    by_size = np.argsort(-(chosen if chosen.any() else peak), kind="stable")
-    order = [j for j in by_size[:MOST_LINES] if peak[j] > 0.0]
-    for place, j in enumerate(order):
-        if place < len(report.COLORS):
-            name = shortened(problem.features[j], 26)
-            axes.plot(radii, coefs[:, j], color=report.COLORS[place], lw=1.8, zorder=3, label=name)
-        else:
-            axes.plot(radii, coefs[:, j], color="#B8B8B8", lw=0.7, zorder=1)
-    axes.axhline(0.0, color="#444444", lw=0.6, zorder=2)
-    note = f"radius {radius:.4g}{', beyond the picture' if radius > radii[-1] else ''}"
-    axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2, label=note)
-    if len(model.coef) > 1:
-        title = f"{shortened(str(model.classes[k]))} against the rest"
-        axes.set_title(title, fontsize=11, loc="left", parse_math=False)
-    name = "standardised coefficient" if settings.standardize else "coefficient"
-    axes.set(xlim=(radii[0], radii[-1]), xlabel="radius, the bound on |coef|_1", ylabel=name)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
-    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    pictures.save_figure(figure, file)
 
 
 def _coefficient_path(problem: TrainingData, model: Model, settings: FitSettings, k: int) -> tuple[Any, Any]:
@@ -493,7 +502,7 @@ def _coefficient_path(problem: TrainingData, model: Model, settings: FitSettings
     top = BEYOND * (min(model.radius, norm) or model.radius or 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself has its own proof; here a line is drawn
-        found = coefficient_path(
+        found = linear_model.path(
             problem.X,
             y,
             loss=problem.loss,

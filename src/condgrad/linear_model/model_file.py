@@ -1,0 +1,139 @@
+"""A fitted linear model as plain JSON: nothing in it can run, and every field is checked when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator, model_validator
+from sklearn.base import is_classifier
+
+from condgrad.linear_model.path import ESTIMATORS
+
+Label = str | int | FiniteFloat
+
+
+def classifies(loss: str) -> bool:
+    return bool(is_classifier(ESTIMATORS[loss]()))
+
+
+class Naming(StrEnum):
+    """Where the names of columns come from."""
+
+    HEADER = "header"
+    POSITIONS = "positions from 0"
+    LIBSVM = "libsvm indices from 1"
+    LIBSVM_FROM_0 = "libsvm indices from 0"
+
+    @property
+    def is_libsvm(self) -> bool:
+        return self in (Naming.LIBSVM, Naming.LIBSVM_FROM_0)
+
+    @property
+    def first(self) -> int:
+        """The number of the first column, where columns are numbered."""
+        return 1 if self is Naming.LIBSVM else 0
+
+
+class Model(BaseModel):
+    """score = coef . (x - center) / scale + intercept, a row of coefficients for each problem that was solved."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    format: Literal["condgrad linear model"]
+    version: Literal[2]
+    kind: str
+    """The loss."""
+    target: str
+    classes: tuple[Label, ...]
+    """In the order of the estimator; empty for numbers."""
+    naming: Naming
+    """Where the names of the features come from: files number their columns from 0 or from 1, or have a header."""
+    features: Annotated[tuple[str, ...], Field(min_length=1)]
+    center: tuple[FiniteFloat, ...]
+    scale: tuple[Annotated[FiniteFloat, Field(gt=0.0)], ...]
+    coef: tuple[tuple[FiniteFloat, ...], ...]
+    intercept: tuple[FiniteFloat, ...]
+    radius: FiniteFloat
+    ridge: FiniteFloat
+    row_id: str | None = None
+    """The column that named the rows; files of before have none."""
+
+    @field_validator("kind")
+    @classmethod
+    def _is_a_loss(cls, kind: str) -> str:
+        _require(kind in ESTIMATORS, f"must be one of {', '.join(ESTIMATORS)}")
+        return kind
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Model:
+        self._check_classes()
+        _require(len(set(self.features)) == len(self.features), "features must hold each name once")
+        for name in self.features if self.naming is not Naming.HEADER else ():
+            numbered = name.isascii() and name.isdecimal() and len(name) < 10 and int(name) >= self.naming.first
+            _require(numbered, f"features must be numbers, as naming is {self.naming.value!r}, got {name!r}")
+        problems = 1 if len(self.classes) <= 2 else len(self.classes)
+        sizes = {"center": len(self.features), "scale": len(self.features), "coef": problems, "intercept": problems}
+        for name, size in sizes.items():
+            found = len(getattr(self, name))
+            _require(found == size, f"{name} must have {size} entries, got {found}")
+        for row in self.coef:
+            width = len(self.features)
+            _require(len(row) == width, f"a row of coef must have {width} entries, got {len(row)}")
+        return self
+
+    def _check_classes(self) -> None:
+        """Labels of one type, in rising order as the estimators keep them."""
+        if not classifies(self.kind):
+            _require(not self.classes, f"classes must be empty for {self.kind}, got {len(self.classes)}")
+            return
+        _require(
+            len({isinstance(label, str) for label in self.classes}) <= 1, "classes must be all text or all numbers"
+        )
+        rising = len(self.classes) >= 2 and all(a < b for a, b in pairwise(self.classes))  # type: ignore[operator]
+        _require(rising, "classes must hold two or more labels in rising order")
+
+    @property
+    def used(self) -> Any:
+        """Which features have a coefficient other than 0 in some row."""
+        return np.any(np.array(self.coef) != 0.0, axis=0)
+
+    @property
+    def plain_coef(self) -> Any:
+        """The coefficients in the units of the data, shape (problems, features)."""
+        return np.array(self.coef) / np.array(self.scale)
+
+    @property
+    def plain_intercept(self) -> Any:
+        return np.array(self.intercept) - self.plain_coef @ np.array(self.center)
+
+    def estimator(self, features: Sequence[int]) -> Any:
+        """A fitted estimator of these features, in the units of the data."""
+        fitted = ESTIMATORS[self.kind](radius=self.radius, ridge=self.ridge)
+        fitted.n_features_in_ = len(features)
+        fitted.coef_, fitted.intercept_ = self.plain_coef[:, features], self.plain_intercept
+        if classifies(self.kind):
+            fitted.classes_ = np.array(self.classes)
+        else:
+            fitted.coef_, fitted.intercept_ = fitted.coef_[0], float(fitted.intercept_[0])
+        return fitted
+
+
+def parsed(content: bytes) -> Model:
+    """The model that a file holds, or a `ValueError` that names the first field that is not as it must be."""
+    try:
+        return Model.model_validate_json(content.removeprefix(b"\xef\xbb\xbf"))
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+    place = f"{'.'.join(map(str, wrong['loc']))}: " if wrong["loc"] else ""
+    said = wrong["msg"].removeprefix("Value error, ").splitlines()[0]
+    given = "" if isinstance(wrong["input"], (dict, list, bytes)) else f", got {repr(wrong['input'])[:40]}"
+    raise ValueError(f"{place}{said}{given}")
+
+
+def _require(good: bool, sentence: str) -> None:
+    if not good:
+        raise ValueError(sentence)
