@@ -5,6 +5,7 @@ from condgrad.smooth.function import Function
 from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
 from condgrad.smooth.losses import LeastSquares, Logistic, SquaredHinge
+from condgrad.smooth.multinomial import Multinomial
 from condgrad.smooth.transport_laplacian import TransportLaplacian
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "LeastSquares",
     "Linear",
     "Logistic",
+    "Multinomial",
     "Smooth",
     "SquaredHinge",
     "TransportLaplacian",
