@@ -111,15 +111,18 @@ def draw_path(axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, radius
     axes.set(xlim=(radii[0], radii[-1]))
 
 
-def draw_scores(axes: Any, radii: Any, scores: Any, *, radius: float) -> None:
-    """Mean scores of a cross-validation (radii x folds) against the radius, with their standard errors."""
-    error = scores.std(axis=1, ddof=1) / np.sqrt(scores.shape[1])
-    mean = scores.mean(axis=1)
-    axes.errorbar(
-        radii, mean, error, color=COLORS[0], ecolor=COLORS[5], capsize=2, marker=".", label="mean, 1 std. error"
-    )
-    axes.set(xscale="log" if radii[0] > 0.0 else "linear")
-    _mark_radius(axes, radius, "")
+def draw_scores(axes: Any, chooser: Any) -> None:
+    """What a cross-validation found at the ridge that it chose, against the radius, with standard errors.
+
+    `chooser` is a fitted estimator whose name ends in CV. Losses are drawn as such, not as scores below 0.
+    """
+    curve = chooser.cv_table().query("param_ridge == @chooser.ridge_")
+    sign = -1.0 if (chooser.scoring or chooser.default_scoring).startswith("neg_") else 1.0
+    style = {"color": COLORS[0], "ecolor": COLORS[5], "capsize": 2, "marker": ".", "label": "mean, 1 standard error"}
+    axes.errorbar(curve["param_radius"], sign * curve["mean_test_score"], curve["standard_error"], **style)
+    axes.set(xscale="log" if chooser.radii_[0] > 0.0 else "linear")
+    axes.set_title(f"cross-validation at ridge {chooser.ridge_:.4g}", fontsize=11, loc="left")
+    _mark_radius(axes, chooser.radius_, "")
 
 
 def _mark_radius(axes: Any, radius: float, note: str) -> None:

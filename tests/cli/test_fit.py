@@ -281,7 +281,8 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "negative weight": (TABLE.replace("3,5", "-3,5"), ("--weights", "a"), "line 4 holds -3.0"),
     "text for numbers": (TABLE, ("--loss", "least-squares"), "the target 'y' holds text, such as 'no'"),
     "radius": (TABLE, ("--radius", -1), "--radius must be finite and >= 0, got -1"),
-    "ridge": (TABLE, ("--ridge", 0), "--ridge must be finite and > 0, got 0"),
+    "ridge": (TABLE, ("--ridge", -1), "--ridge must be finite and >= 0, got -1"),
+    "selection": (TABLE, ("--selection", "first"), "--selection must be one of best, 1se, got 'first'"),
     "tol": (TABLE, ("--tol", "nan"), "--tol must be finite"),
     "loss": (TABLE, ("--loss", "hinge"), "--loss must be one of logistic, least-squares, squared-hinge, got 'hinge'"),
 }

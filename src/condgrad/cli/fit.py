@@ -27,6 +27,7 @@ from condgrad import linear_model, pictures
 from condgrad.cli import files, report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table
 from condgrad.cli.report import BadInput, option, require, shortened
+from condgrad.linear_model.cross_validation import SELECTIONS
 from condgrad.linear_model.model_file import Model, classifies
 from condgrad.linear_model.path import ESTIMATORS
 
@@ -37,15 +38,11 @@ CHOOSERS = {loss: getattr(linear_model, f"{estimator.__name__}CV") for loss, est
 LABELS, NUMBERS = "logistic", "least-squares"
 """The losses for targets of labels and of numbers, unless another one is asked for."""
 
-RIDGES = (1e-3, 1e-2, 1e-1)
-"""The ridges to try, as shares of the typical sum of squares of a column."""
-
 CRITERIA = {"neg_mean_squared_error": "squared error", "neg_log_loss": "log loss", "accuracy": "accuracy"}
 """By what radius and ridge are chosen, in the words of scikit-learn and in plain ones."""
 
 FOLDS = 5
-CHOOSING_TOL = 1e-4
-"""Scores on held-out rows are no finer than this."""
+SELECTION_RULES = "The radius of the best score, or 1se: the smallest within a standard error of it."
 
 SMALLEST, LARGEST = 1e-100, 1e100
 """Beyond these the squares of numbers leave the range of floats."""
@@ -71,6 +68,7 @@ class FitSettings:
     radius: float | None
     ridge: float | None
     folds: int | None
+    selection: str
     tol: float
     max_iter: int
     standardize: bool
@@ -99,8 +97,6 @@ class TrainingData:
     scale: Any
     constant: int
     """How many columns do not vary."""
-    typical_square: float
-    """The weighted sum of the squares of a column of X, on average: the scale of a ridge."""
 
 
 def fit(
@@ -110,8 +106,9 @@ def fit(
         str | None, option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target", among=ESTIMATORS)
     ] = None,
     radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated", at_least=0.0)] = None,
-    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated", above=0.0)] = None,
+    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated", at_least=0.0)] = None,
     folds: Annotated[int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)] = None,
+    selection: Annotated[str, option("RULE", SELECTION_RULES, among=SELECTIONS)] = SELECTIONS[0],
     no_standardize: Annotated[bool, typer.Option("--no-standardize", help="Take columns as they are.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Without a constant.")] = False,
     drop: DropColumns = None,
@@ -142,20 +139,20 @@ def fit(
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    settings = FitSettings(radius, ridge, folds, tol, max_iter, not no_standardize, not no_intercept, seed)
+    settings = FitSettings(radius, ridge, folds, selection, tol, max_iter, not no_standardize, not no_intercept, seed)
     table = read_table(data, header=header, row_id=row_id)
     problem = _training_data(table, settings, target, weights, drop or [], loss)
     with files.written_whole(out, PRODUCTS, read=[data]) as folder:
-        model, facts, tried = _solved(problem, settings, table)
+        model, facts, chooser = _solved(problem, settings, table)
         blocks = _coefficients(model)
         text = _report(problem, model, facts, blocks, settings, table)
         (folder / "model.json").write_text(model.model_dump_json(indent=1) + "\n", encoding="utf-8")
         (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
         pandas.concat(blocks).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
-        if tried is not None:
-            tried.to_csv(folder / "cross_validation.csv", index=False)
-        draw_path(folder / "path.png", problem, model, settings, tried)
+        if chooser is not None:
+            chooser.cv_table().to_csv(folder / "cross_validation.csv", index=False)
+        draw_path(folder / "path.png", problem, model, settings, chooser)
         written = [name for name in PRODUCTS if (folder / name).exists()]
     if as_json:
         report.print_json({**facts, "out": str(out)})
@@ -199,9 +196,7 @@ def _training_data(
         mean, X = 0.0 * mean, (X @ sparse.diags(varies / scale)).tocsr()
     else:
         X = (X - mean) / scale * varies
-    total = len(y) if row_weights is None else float(row_weights.sum())
-    typical = total * float(np.mean((spread / scale)[~constant] ** 2)) if not constant.all() else total
-    return TrainingData(loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()), typical)
+    return TrainingData(loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()))
 
 
 def _row_weights(table: Table, name: str, target: str) -> Any:
@@ -254,7 +249,7 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, center
 
 
 def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple[Model, dict[str, Any], Any]:
-    """Choose what is not given, fit all rows, and score: the model, its certificate, and the scores of all choices."""
+    """Choose what is not given, fit all rows, and score: the model, its certificate, and what has chosen, if any."""
     folds = _folds(problem, settings)
     with _sentences() as short_trials:
         chooser = _chooser(problem, settings, folds)
@@ -264,7 +259,7 @@ def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple
     estimator = ESTIMATORS[problem.loss](tol=settings.tol, verbose=report.errors.is_terminal, **own)
     with _sentences() as short:
         estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
-    trial = ESTIMATORS[problem.loss](tol=max(settings.tol, CHOOSING_TOL), **own)
+    trial = ESTIMATORS[problem.loss](tol=settings.tol, **own)
     proofs = _proofs(estimator)
     facts = {
         "certified": not short,
@@ -275,7 +270,7 @@ def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple
         "ridge": ridge,
         "loss": problem.loss,
         "target": problem.target,
-        "chosen_by": None if chooser is None else CRITERIA[chooser.scoring],
+        "chosen_by": None if chooser is None else CRITERIA[chooser.default_scoring],
         "radius_is_the_largest_tried": "radius" in settings.chosen and radius == chooser.radii_[-1],
         "folds": len(folds),
         "unfinished_trials": bool(short_trials),
@@ -284,7 +279,7 @@ def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple
         "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
         "versions": report.versions(),
     }
-    return _model(problem, estimator, table), facts, None if chooser is None else _tried(chooser)
+    return _model(problem, estimator, table), facts, chooser
 
 
 @contextmanager
@@ -321,34 +316,16 @@ def _chooser(problem: TrainingData, settings: FitSettings, folds: Sequence[Any])
     """An estimator that has chosen what the user leaves open; None where that is nothing."""
     if not settings.chosen:
         return None
-    scoring = "neg_mean_squared_error"
-    if classifies(problem.loss):
-        scoring = "neg_log_loss" if hasattr(CHOOSERS[problem.loss], "predict_proba") else "accuracy"
-    ridges = [share * problem.typical_square for share in RIDGES] if settings.ridge is None else [settings.ridge]
     return CHOOSERS[problem.loss](
         radii=None if settings.radius is None else [settings.radius],
-        ridges=ridges,
+        ridges=None if settings.ridge is None else [settings.ridge],
+        selection=settings.selection,
         fit_intercept=settings.intercept,
         cv=folds,
-        scoring=scoring,
-        tol=max(settings.tol, CHOOSING_TOL),
+        tol=settings.tol,
         max_iter=settings.max_iter,
         verbose=report.errors.is_terminal,
     ).fit(problem.X, problem.y, sample_weight=problem.weights)
-
-
-def _tried(chooser: Any) -> Any:
-    """What was tried, a row each: the mean on held-out rows, its standard error, and what was found in each fold."""
-    sign = -1.0 if chooser.scoring.startswith("neg_") else 1.0
-    found = sign * chooser.scores_.reshape(-1, chooser.scores_.shape[2])
-    ridges, radii = np.meshgrid(chooser.ridges_, chooser.radii_, indexing="ij")
-    columns = {
-        "ridge": ridges.ravel(),
-        "radius": radii.ravel(),
-        f"mean {CRITERIA[chooser.scoring]}": found.mean(axis=1),
-        "standard error": found.std(axis=1, ddof=1) / math.sqrt(found.shape[1]),
-    }
-    return pandas.DataFrame({**columns, **{f"fold {k}": found[:, k] for k in range(found.shape[1])}})
 
 
 def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[Any]) -> dict[str, Any]:
@@ -466,18 +443,16 @@ def _report(
     )
 
 
-def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings, tried: Any) -> None:
+def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings, chooser: Any) -> None:
     """The picture: the cross-validation if any, and coefficients against the radius, a panel for each problem."""
-    panels, scored = min(len(model.coef), MOST_PANELS), tried is not None and tried["radius"].nunique() > 1
+    panels, scored = min(len(model.coef), MOST_PANELS), chooser is not None and len(chooser.radii_) > 1
     columns = min(panels + scored, 2)
     lines = math.ceil((panels + scored) / columns)
     figure = pictures.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
     grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
     if scored:
-        curve = tried[tried["ridge"] == model.ridge]
-        pictures.draw_scores(grid[0], curve["radius"].to_numpy(), curve.iloc[:, 4:].to_numpy(), radius=model.radius)
-        grid[0].set(ylabel=f"{tried.columns[2]} on held-out rows")
-        grid[0].set_title(f"cross-validation at ridge {model.ridge:.4g}", fontsize=11, loc="left")
+        pictures.draw_scores(grid[0], chooser)
+        grid[0].set(ylabel=f"{CRITERIA[chooser.default_scoring]} on held-out rows")
     names = [shortened(name, 26) for name in problem.features]
     for k, axes in zip(range(panels), grid[scored:], strict=False):
         radii, coefs = _coefficient_path(problem, model, settings, k)
