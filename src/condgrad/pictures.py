@@ -109,6 +109,9 @@ def draw_path(axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, radius
     axes.axhline(0.0, color="#444444", lw=0.6, zorder=2)
     _mark_radius(axes, radius, ", beyond the picture" if radius > radii[-1] else "")
     axes.set(xlim=(radii[0], radii[-1]))
+    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def draw_scores(axes: Any, chooser: Any) -> None:
@@ -123,6 +126,7 @@ def draw_scores(axes: Any, chooser: Any) -> None:
     axes.set(xscale="log" if chooser.radii_[0] > 0.0 else "linear")
     axes.set_title(f"cross-validation at ridge {chooser.ridge_:.4g}", fontsize=11, loc="left")
     _mark_radius(axes, chooser.radius_, "")
+    axes.legend(frameon=False, fontsize=9)
 
 
 def _mark_radius(axes: Any, radius: float, note: str) -> None:
@@ -130,6 +134,3 @@ def _mark_radius(axes: Any, radius: float, note: str) -> None:
     axes.set(xlabel="radius, the bound on |coef|_1")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
-    for text in legend.get_texts():
-        text.set_parse_math(False)

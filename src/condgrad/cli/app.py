@@ -22,8 +22,7 @@ from condgrad.cli.report import BadInput, ExitCode, errors, output, require
 from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-"""The root of the clone, where this package lies in one."""
+REPOSITORY = Path(__file__).resolve().parents[3]  # the root of the clone, where this package lies in one
 
 app = typer.Typer(
     name="condgrad",

@@ -37,9 +37,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 }
 """The modules each extra brings."""
 
-DISTRIBUTIONS = {"ot": "POT", "PIL": "pillow"}
-"""Where the name to install is not the name to import."""
-
+DISTRIBUTIONS = {"ot": "POT", "PIL": "pillow"}  # where the name to install is not the name to import
 DATA = {"colon": cg.datasets.load_colon, "lymphoma": cg.datasets.load_lymphoma}
 TOLERANCE = 1e-8
 MARKS = {True: Text("ok", "green"), None: Text("-", "dim"), False: Text("bad", "red")}

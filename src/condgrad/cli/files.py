@@ -27,8 +27,8 @@ from rich.filesize import decimal
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from condgrad.cli.report import BadInput, counted, errors, first_line, listed, option, require, shortened
-from condgrad.errors import require_extra
+from condgrad.cli.report import BadInput, counted, errors, first_line, option, require, shortened
+from condgrad.errors import listed, require_extra
 from condgrad.linear_model.model_file import Naming
 from condgrad.memory import free_memory
 
@@ -52,26 +52,16 @@ DropColumns = Annotated[
 ]
 ResultFolder = Annotated[Path, option("FOLDER", "Where to write, a folder.")]
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
-"""Cells that stand for no value, in lower case."""
-
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})  # cells that stand for no value, in lower case
 DELIMITERS = ",;\t|"
-UNNAMED = "Unnamed: "
-"""How pandas calls a column without a name, followed by its number."""
-
+UNNAMED = "Unnamed: "  # how pandas calls a column without a name, followed by its number
 YEARS = range(1900, 2101)
 SPARSE_PARTS = ("format", "data", "shape", "indices", "indptr", "row", "col", "offsets", "_is_array")
 """The arrays by which SciPy saves sparse matrices."""
 
-LABEL = "label"
-"""How the first number of a libsvm line is called."""
-
-MOST_COLUMNS = 10_000_000
-"""A larger index in a sparse file is taken for a slip."""
-
-TEXT_IN_MEMORY = 12
-"""How many times the size of a text its cells take in memory while they are strings."""
-
+LABEL = "label"  # how the first number of a libsvm line is called
+MOST_COLUMNS = 10_000_000  # a larger index in a sparse file is taken for a slip
+TEXT_IN_MEMORY = 12  # how many times the size of a text its cells take in memory while they are strings
 PLANS_AT_ONCE = 6
 """Arrays as large as the plan that a solver holds at its peak: cost, plan, direction and what they pass through."""
 
@@ -81,19 +71,14 @@ class Table:
     """Columns with names, from any file."""
 
     source: str
-    frame: Any
-    """A pandas DataFrame, whose index names the rows; the cells of a text file are text still."""
+    frame: Any  # a pandas DataFrame, whose index names the rows; the cells of a text file are text still
     names: tuple[str, ...]
     """The columns that can be features; others, such as a label that a file keeps apart, can be targets or weights."""
     naming: Naming = Naming.HEADER
-    matrix: Any = None
-    """The features of a sparse file, as CSR; its columns are numbered and not in the frame."""
-    how: str = ""
-    """How the file was read, in words."""
-    lines: Any = None
-    """The line of each row, where the file has lines."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Name, size and checksum of the file."""
+    matrix: Any = None  # the features of a sparse file, as CSR; its columns are numbered and not in the frame
+    how: str = ""  # how the file was read, in words
+    lines: Any = None  # the line of each row, where the file has lines
+    facts: Mapping[str, Any] = field(default_factory=dict)  # name, size and checksum of the file
 
     @property
     def rows(self) -> int:

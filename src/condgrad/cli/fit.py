@@ -27,6 +27,7 @@ from condgrad import linear_model, pictures
 from condgrad.cli import files, report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table
 from condgrad.cli.report import BadInput, option, require, shortened
+from condgrad.errors import listed
 from condgrad.linear_model.cross_validation import SELECTIONS
 from condgrad.linear_model.model_file import Model, classifies
 from condgrad.linear_model.path import ESTIMATORS
@@ -44,21 +45,14 @@ CRITERIA = {"neg_mean_squared_error": "squared error", "neg_log_loss": "log loss
 FOLDS = 5
 SELECTION_RULES = "The radius of the best score, or 1se: the smallest within a standard error of it."
 
-SMALLEST, LARGEST = 1e-100, 1e100
-"""Beyond these the squares of numbers leave the range of floats."""
-
-CONSTANT = 1e-12
-"""A column whose spread is below this share of its size differs by rounding alone."""
-
-MOST_COUNTED = 10
-"""Whole numbers with at most so many values are taken for labels, unless --loss says otherwise."""
-
+SMALLEST, LARGEST = 1e-100, 1e100  # beyond these the squares of numbers leave the range of floats
+CONSTANT = 1e-12  # a column whose spread is below this share of its size differs by rounding alone
+MOST_COUNTED = 10  # whole numbers with at most so many values are taken for labels, unless --loss says otherwise
 COEFFICIENTS_SHOWN = 10
 """In the report, or half as many for each of several classes; one more is shown rather than counted."""
 
 POINTS_DRAWN, DRAWING_TOL, MOST_PANELS = 37, 1e-6, 6
-BEYOND = 1.5
-"""How far the picture goes past the chosen radius, which is one of its points."""
+BEYOND = 1.5  # how far the picture goes past the chosen radius, which is one of its points
 
 
 @dataclass(frozen=True)
@@ -85,18 +79,18 @@ class FitSettings:
 class TrainingData:
     """Rows, standardised columns and a target, ready for an estimator."""
 
+    settings: FitSettings
+    table: Table
     loss: str
     target: str
     features: tuple[str, ...]
     X: Any
     """(x - center) / scale, dense or CSR; 0 in columns that are constant."""
     y: Any
-    weights: Any
-    """One for each row, all above 0; None where all are 1."""
+    weights: Any  # one for each row, all above 0; None where all are 1
     center: Any
     scale: Any
-    constant: int
-    """How many columns do not vary."""
+    constant: int  # how many columns do not vary
 
 
 def fit(
@@ -143,16 +137,15 @@ def fit(
     table = read_table(data, header=header, row_id=row_id)
     problem = _training_data(table, settings, target, weights, drop or [], loss)
     with files.written_whole(out, PRODUCTS, read=[data]) as folder:
-        model, facts, chooser = _solved(problem, settings, table)
-        blocks = _coefficients(model)
-        text = _report(problem, model, facts, blocks, settings, table)
+        model, facts, chooser = _solved(problem)
+        text = _report(problem, model, facts)
         (folder / "model.json").write_text(model.model_dump_json(indent=1) + "\n", encoding="utf-8")
         (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
-        pandas.concat(blocks).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
+        pandas.concat(model.coefficients()).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
         if chooser is not None:
             chooser.cv_table().to_csv(folder / "cross_validation.csv", index=False)
-        draw_path(folder / "path.png", problem, model, settings, chooser)
+        draw_path(folder / "path.png", problem, model, chooser)
         written = [name for name in PRODUCTS if (folder / name).exists()]
     if as_json:
         report.print_json({**facts, "out": str(out)})
@@ -172,7 +165,7 @@ def _training_data(
 ) -> TrainingData:
     """The problem that a table and the user's choices define, or a sentence on what is wrong with them."""
     known = target is not None or len(table.apart) == 1
-    require(known, f"give --target COLUMN; {table.source} has {report.listed([*table.apart, *table.names])}")
+    require(known, f"give --target COLUMN; {table.source} has {listed([*table.apart, *table.names])}")
     target = table.resolve(table.apart[0] if target is None else target, option="--target")
     left_out = {table.resolve(name, option="--drop") for name in drop}
     require(target not in left_out, f"--drop {target}: this column is the target")
@@ -196,7 +189,8 @@ def _training_data(
         mean, X = 0.0 * mean, (X @ sparse.diags(varies / scale)).tocsr()
     else:
         X = (X - mean) / scale * varies
-    return TrainingData(loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()))
+    unchanging = int(constant.sum())
+    return TrainingData(settings, table, loss, target, features, X, y, row_weights, mean, scale, unchanging)
 
 
 def _row_weights(table: Table, name: str, target: str) -> Any:
@@ -248,11 +242,12 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, center
 # --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
 
 
-def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple[Model, dict[str, Any], Any]:
+def _solved(problem: TrainingData) -> tuple[Model, dict[str, Any], Any]:
     """Choose what is not given, fit all rows, and score: the model, its certificate, and what has chosen, if any."""
-    folds = _folds(problem, settings)
+    settings, table = problem.settings, problem.table
+    folds = _folds(problem)
     with _sentences() as short_trials:
-        chooser = _chooser(problem, settings, folds)
+        chooser = _chooser(problem, folds)
     radius = settings.radius if chooser is None else chooser.radius_
     ridge = settings.ridge if chooser is None else chooser.ridge_
     own = {"radius": radius, "ridge": ridge, "fit_intercept": settings.intercept, "max_iter": settings.max_iter}
@@ -279,7 +274,7 @@ def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple
         "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
         "versions": report.versions(),
     }
-    return _model(problem, estimator, table), facts, chooser
+    return _model(problem, estimator), facts, chooser
 
 
 @contextmanager
@@ -296,9 +291,9 @@ def _sentences() -> Iterator[list[Any]]:
             raise BadInput(report.first_line(error)) from error
 
 
-def _folds(problem: TrainingData, settings: FitSettings) -> list[tuple[Any, Any]]:
+def _folds(problem: TrainingData) -> list[tuple[Any, Any]]:
     """Rows to fit and rows to score; none where there are too few rows and none are needed."""
-    smallest, whose, splitter = len(problem.y), "the data have", KFold
+    settings, smallest, whose, splitter = problem.settings, len(problem.y), "the data have", KFold
     if classifies(problem.loss):
         labels, counts = np.unique(problem.y, return_counts=True)
         smallest, whose = int(counts.min()), f"class {labels[counts.argmin()].item()!r} has"
@@ -312,20 +307,17 @@ def _folds(problem: TrainingData, settings: FitSettings) -> list[tuple[Any, Any]
     return list(splitter(number, shuffle=True, random_state=settings.seed).split(problem.X, problem.y))
 
 
-def _chooser(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) -> Any:
+def _chooser(problem: TrainingData, folds: Sequence[Any]) -> Any:
     """An estimator that has chosen what the user leaves open; None where that is nothing."""
+    settings = problem.settings
     if not settings.chosen:
         return None
+    radii = None if settings.radius is None else [settings.radius]
+    ridges = None if settings.ridge is None else [settings.ridge]
     return CHOOSERS[problem.loss](
-        radii=None if settings.radius is None else [settings.radius],
-        ridges=None if settings.ridge is None else [settings.ridge],
-        selection=settings.selection,
-        fit_intercept=settings.intercept,
-        cv=folds,
-        tol=settings.tol,
-        max_iter=settings.max_iter,
-        verbose=report.errors.is_terminal,
-    ).fit(problem.X, problem.y, sample_weight=problem.weights)
+        radii=radii, ridges=ridges, selection=settings.selection, fit_intercept=settings.intercept, cv=folds,
+        tol=settings.tol, max_iter=settings.max_iter, verbose=report.errors.is_terminal,
+    ).fit(problem.X, problem.y, sample_weight=problem.weights)  # fmt: skip
 
 
 def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[Any]) -> dict[str, Any]:
@@ -352,14 +344,14 @@ def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[A
     return found
 
 
-def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
+def _model(problem: TrainingData, estimator: Any) -> Model:
     return Model(
         format="condgrad linear model",
         version=2,
         kind=problem.loss,
         target=problem.target,
         classes=tuple(np.unique(problem.y).tolist()) if classifies(problem.loss) else (),
-        naming=table.naming,
+        naming=problem.table.naming,
         features=problem.features,
         center=tuple(problem.center.tolist()),
         scale=tuple(problem.scale.tolist()),
@@ -367,23 +359,20 @@ def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
         intercept=tuple(np.atleast_1d(estimator.intercept_).tolist()),
         radius=float(estimator.radius),
         ridge=float(estimator.ridge),
-        row_id=table.frame.index.name,
+        row_id=problem.table.frame.index.name,
     )
 
 
 def _proofs(estimator: Any) -> list[dict[str, Any]]:
     """One for each problem that was solved: for each class against the rest, or the second of two."""
-    columns = {
-        "value": estimator.objective_,
-        "gap": estimator.dual_gap_,
-        "relative_gap": estimator.relative_gap_,
-        "multiplier": estimator.multiplier_,
-        "iterations": estimator.n_iter_,
-    }
-    proofs = pandas.DataFrame({name: np.atleast_1d(column) for name, column in columns.items()})
+    names = {
+        "value": "objective_", "gap": "dual_gap_", "relative_gap": "relative_gap_", "multiplier": "multiplier_",
+        "iterations": "n_iter_",
+    }  # fmt: skip
+    proofs = pandas.DataFrame({name: np.atleast_1d(getattr(estimator, own)) for name, own in names.items()})
     proofs["lower_bound"] = proofs["value"] - proofs["gap"]
-    # in the 2-norm, by strong convexity
-    proofs["standardised_coefficients_within"] = np.sqrt(proofs["gap"].clip(lower=0.0) / estimator.ridge)
+    with np.errstate(divide="ignore", invalid="ignore"):  # in the 2-norm, by strong convexity; a ridge of 0 has none
+        proofs["standardised_coefficients_within"] = np.sqrt(proofs["gap"].clip(lower=0.0) / estimator.ridge)
     labels = getattr(estimator, "classes_", np.array([None]))[-len(proofs) :].tolist()
     return [{"class": label, **proof} for label, proof in zip(labels, proofs.to_dict("records"), strict=True)]
 
@@ -391,29 +380,7 @@ def _proofs(estimator: Any) -> list[dict[str, Any]]:
 # --- what it leaves behind in words and pictures
 
 
-def _coefficients(model: Model) -> list[Any]:
-    """For each problem a DataFrame: the intercept, then coefficients by falling size when standardised."""
-    blocks = []
-    for k, coef in enumerate(np.array(model.coef)):
-        order = np.argsort(-np.abs(coef), kind="stable")
-        columns = {
-            "feature": ["(intercept)", *(model.features[j] for j in order)],
-            "coefficient": [model.plain_intercept[k], *model.plain_coef[k][order]],
-            "standardised_coefficient": [model.intercept[k], *coef[order]],
-        }
-        several = {"class": model.classes[k]} if len(model.coef) > 1 else {}
-        blocks.append(pandas.DataFrame({**several, **columns}))
-    return blocks
-
-
-def _report(
-    problem: TrainingData,
-    model: Model,
-    facts: dict[str, Any],
-    blocks: Sequence[Any],
-    settings: FitSettings,
-    table: Table,
-) -> str:
+def _report(problem: TrainingData, model: Model, facts: dict[str, Any]) -> str:
     """The fit in words, by the template fit_report.txt."""
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -424,26 +391,24 @@ def _report(
         "repr": repr,
         "shortened": shortened,
     }
+    template = environment.from_string(resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8"))
     labels, counts = np.unique(problem.y, return_counts=True)
-    template = resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8")
-    return environment.from_string(template).render(
-        file=Path(table.source).name,
-        table=table,
+    blocks = [block[(block.index == 0) | (block.standardised_coefficient != 0)] for block in model.coefficients()]
+    return template.render(
+        file=Path(problem.table.source).name,
         problem=problem,
         model=model,
         facts=facts,
-        settings=settings,
+        settings=problem.settings,
         objective=(inspect.getdoc(ESTIMATORS[problem.loss]) or problem.loss).splitlines()[0],
         counts=list(zip(labels, counts, strict=True)) if classifies(problem.loss) else [],
-        blocks=[
-            list(block[(block.index == 0) | (block.standardised_coefficient != 0)].itertuples()) for block in blocks
-        ],
+        blocks=[list(block.itertuples()) for block in blocks],
         shown=COEFFICIENTS_SHOWN if len(blocks) == 1 else COEFFICIENTS_SHOWN // 2,
-        not_converged=report.not_converged(facts["relative_gap"], settings.tol),
+        not_converged=report.not_converged(facts["relative_gap"], problem.settings.tol),
     )
 
 
-def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings, chooser: Any) -> None:
+def draw_path(file: Path, problem: TrainingData, model: Model, chooser: Any) -> None:
     """The picture: the cross-validation if any, and coefficients against the radius, a panel for each problem."""
     panels, scored = min(len(model.coef), MOST_PANELS), chooser is not None and len(chooser.radii_) > 1
     columns = min(panels + scored, 2)
@@ -455,9 +420,9 @@ def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSett
         grid[0].set(ylabel=f"{CRITERIA[chooser.default_scoring]} on held-out rows")
     names = [shortened(name, 26) for name in problem.features]
     for k, axes in zip(range(panels), grid[scored:], strict=False):
-        radii, coefs = _coefficient_path(problem, model, settings, k)
+        radii, coefs = _coefficient_path(problem, model, k)
         pictures.draw_path(axes, radii, coefs, names, radius=model.radius, chosen=np.array(model.coef[k]))
-        axes.set(ylabel="standardised coefficient" if settings.standardize else "coefficient")
+        axes.set(ylabel="standardised coefficient" if problem.settings.standardize else "coefficient")
         rest = f"{shortened(str(model.classes[k]))} against the rest" if len(model.coef) > 1 else "coefficients"
         axes.set_title(rest, fontsize=11, loc="left", parse_math=False)
     for axes in grid[panels + scored :]:
@@ -468,25 +433,18 @@ def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSett
     pictures.save_figure(figure, file)
 
 
-def _coefficient_path(problem: TrainingData, model: Model, settings: FitSettings, k: int) -> tuple[Any, Any]:
+def _coefficient_path(problem: TrainingData, model: Model, k: int) -> tuple[Any, Any]:
     """Radii from 0 past the chosen one, and the coefficients; the target of a class is set against the rest."""
-    y = problem.y
+    settings, y = problem.settings, problem.y
     if classifies(problem.loss):
         y = np.where(y == model.classes[-1 if len(model.coef) == 1 else k], 1.0, -1.0)
     norm = float(np.abs(model.coef[k]).sum())  # below an idle radius, where all has happened
-    top = BEYOND * (min(model.radius, norm) or model.radius or 1.0)
+    radii = np.linspace(0.0, BEYOND * (min(model.radius, norm) or model.radius or 1.0), POINTS_DRAWN)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself has its own proof; here a line is drawn
         found = linear_model.path(
-            problem.X,
-            y,
-            loss=problem.loss,
-            radii=np.linspace(0.0, top, POINTS_DRAWN),
-            ridge=model.ridge,
-            fit_intercept=settings.intercept,
-            sample_weight=problem.weights,
-            tol=max(settings.tol, DRAWING_TOL),
-            max_iter=settings.max_iter,
+            problem.X, y, loss=problem.loss, radii=radii, ridge=model.ridge, fit_intercept=settings.intercept,
+            sample_weight=problem.weights, tol=max(settings.tol, DRAWING_TOL), max_iter=settings.max_iter,
             progress=report.errors.is_terminal,
-        )
+        )  # fmt: skip
     return found.radii, found.coefs

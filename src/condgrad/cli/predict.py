@@ -12,8 +12,9 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_sco
 
 from condgrad.cli import files
 from condgrad.cli.files import Header, IdColumn, Table, is_missing, read_table
-from condgrad.cli.report import AsJson, BadInput, counted, listed, option, print_json, print_report, require
-from condgrad.linear_model.model_file import Model, Naming, classifies, parsed
+from condgrad.cli.report import AsJson, BadInput, counted, option, print_json, print_report, require
+from condgrad.errors import listed
+from condgrad.linear_model.model_file import Model, classifies, parsed
 
 
 def predict(
@@ -108,7 +109,10 @@ def _scores(fitted: Model, table: Table, columns: Mapping[str, Any]) -> dict[str
 
 def predictor(model: Model, table: Table) -> tuple[Any, Any]:
     """A fitted estimator of the used features that a table has, in the units of the data, and their columns."""
-    found = _columns_of_features(model, table)
+    try:
+        found = model.columns(table.source, table.names, table.naming)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
     needed = np.flatnonzero(model.used).tolist()
     present = [j for j in needed if model.features[j] in found]
     absent = [model.features[j] for j in needed if model.features[j] not in found]
@@ -117,50 +121,6 @@ def predictor(model: Model, table: Table) -> tuple[Any, Any]:
     require(complete, f"{table.source} lacks {listed(absent)}, which the model needs")
     X = table.features([found[model.features[j]] for j in present], droppable=False)
     return model.estimator(present), X
-
-
-def _columns_of_features(model: Model, table: Table) -> Mapping[str, str]:
-    """The table's column of each feature that it has: names, positions and libsvm indices do not mix by chance."""
-    shift = 0
-    if table.naming is not Naming.HEADER:
-        names = f"the names of a header, {listed(model.features)}: give a table with these names"
-        numbered = model.naming is not Naming.HEADER
-        require(numbered, f"{table.source} numbers its columns, and the model knows its own by {names}")
-        shift = table.naming.first - model.naming.first
-        _check_places(model, table)
-    elif model.naming is not Naming.HEADER and not set(table.names).isdisjoint(model.features):
-        _check_first("0" in table.names, model, table)
-    present = set(table.names)
-    places = {name: str(int(name) + shift) if shift else name for name in model.features}
-    found = {name: column for name, column in places.items() if column in present}
-    fitted_to = f"it has {listed(table.names)}, and the model was fitted to {listed(model.features)}"
-    require(bool(found), f"{table.source} has no column of the model: {fitted_to}")
-    return found
-
-
-def _check_first(from_0: bool, model: Model, table: Table) -> None:
-    """Numbers of columns must count from where the model's do; it may not have used its first one."""
-    alike = model.naming.first == 0 if from_0 else "0" not in model.features
-    counts = f"counts its columns from {0 if from_0 else 1}, and the model from {model.naming.first}"
-    require(alike, f"{table.source} {counts}: number both alike")
-
-
-def _check_places(model: Model, table: Table) -> None:
-    """Columns that are matched by their places are as many as the model's, with the target where it was."""
-    last = max(map(int, model.features))
-    if model.naming.is_libsvm and table.naming.is_libsvm:
-        if table.naming.first == 0:  # the other way round the file may just not mention feature 0
-            _check_first(True, model, table)
-    elif table.naming.is_libsvm:
-        amid = model.target.isdecimal() and int(model.target) < last
-        place = f"a matrix with the target amid its columns, at {model.target}: give such a matrix"
-        require(not amid, f"{table.source} keeps its label apart, and the model was fitted to {place}")
-    else:
-        wanted, width = last - model.naming.first + 1, len(table.names)
-        # where the model's label was apart, one column more could be the target
-        fits = width == wanted if model.naming.is_libsvm else width >= wanted
-        advice = "give the same columns in the same order, without what is no feature"
-        require(fits, f"{table.source} has {width} columns, and the model was fitted to {wanted}: {advice}")
 
 
 def read_model(content: bytes, *, source: str) -> Model:

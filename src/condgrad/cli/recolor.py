@@ -17,12 +17,8 @@ from condgrad.cli import files, report
 from condgrad.cli.report import BadInput, option, require
 from condgrad.transport.color import recoloring
 
-BYTES_A_PIXEL = 24
-"""Memory a pixel takes while it is decoded, turned, converted and copied."""
-
-LONGEST_SIDE = 900
-"""Pixels of the longest side in a comparison; larger images are thinned."""
-
+BYTES_A_PIXEL = 24  # memory a pixel takes while it is decoded, turned, converted and copied
+LONGEST_SIDE = 900  # pixels of the longest side in a comparison; larger images are thinned
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     ".png": ("PNG", {}),
     ".jpg": ("JPEG", {"quality": 95, "subsampling": 0}),

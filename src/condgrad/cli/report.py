@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from importlib import metadata
 from typing import Annotated, Any
@@ -19,9 +19,7 @@ from condgrad.result import Result
 errors = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 output = Console(soft_wrap=True, highlight=False, emoji=False)
 
-WIDTH = 80
-"""Columns of a report."""
-
+WIDTH = 80  # columns of a report
 PACKAGES = (
     "condgrad", "numpy", "scipy", "scikit-learn", "array-api-compat", "POT", "cvxopt", "mosek", "numba", "torch",
     "pandas", "matplotlib",
@@ -94,12 +92,6 @@ def shortened(text: str, most: int = 40) -> str:
 def counted(count: int, what: str) -> str:
     """A number of things, such as "1 cell" or "2 cells"."""
     return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names in quotes, the first of them where they are many."""
-    shown = ", ".join(repr(shortened(name)) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def first_line(error: BaseException) -> str:

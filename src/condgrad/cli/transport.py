@@ -19,15 +19,9 @@ from condgrad.transport import GroupLasso, Laplacian, TransportResult, solve
 from condgrad.transport.regularizers import Regularizer
 
 PRODUCTS = ("plan.npy", "plan.csv", "mapped.csv", "certificate.json", "trace.csv", "picture.png")
-ENTRIES_IN_CSV = 50_000
-"""A plan up to this size is written as a table too, for spreadsheets."""
-
-ENTROPY_SHARE = 0.02
-"""The default entropy, as a share of the median cost: plans stay sharp and are found in seconds."""
-
-LARGEST = 1e300
-"""Beyond this, sums of costs leave the range of floats."""
-
+ENTRIES_IN_CSV = 50_000  # a plan up to this size is written as a table too, for spreadsheets
+ENTROPY_SHARE = 0.02  # the default entropy, as a share of the median cost: plans stay sharp and are found in seconds
+LARGEST = 1e300  # beyond this, sums of costs leave the range of floats
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "chebyshev", "cosine")
 METHODS = ("auto", "newton", "cgs", "cg")
 

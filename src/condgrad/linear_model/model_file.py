@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator, model_validator
 from sklearn.base import is_classifier
 
+from condgrad.errors import listed, require_extra
 from condgrad.linear_model.path import ESTIMATORS
 
 Label = str | int | FiniteFloat
@@ -109,6 +110,65 @@ class Model(BaseModel):
     @property
     def plain_intercept(self) -> Any:
         return np.array(self.intercept) - self.plain_coef @ np.array(self.center)
+
+    def coefficients(self) -> list[Any]:
+        """For each problem a DataFrame: the intercept, then coefficients by falling size when standardised."""
+        pandas = require_extra("pandas", extra="pandas", purpose="a table of coefficients")
+        blocks = []
+        for k, coef in enumerate(np.array(self.coef)):
+            order = np.argsort(-np.abs(coef), kind="stable")
+            columns = {
+                "feature": ["(intercept)", *(self.features[j] for j in order)],
+                "coefficient": [self.plain_intercept[k], *self.plain_coef[k][order]],
+                "standardised_coefficient": [self.intercept[k], *coef[order]],
+            }
+            several = {"class": self.classes[k]} if len(self.coef) > 1 else {}
+            blocks.append(pandas.DataFrame({**several, **columns}))
+        return blocks
+
+    def columns(self, source: str, names: Sequence[str], naming: Naming) -> dict[str, str]:
+        """The column of each feature that a table has: names, positions and libsvm indices do not mix by chance.
+
+        A `ValueError` says why the columns of the `source` cannot be those of the model.
+        """
+        shift = 0
+        if naming is not Naming.HEADER:
+            by_name = f"the model knows its own by the names of a header, {listed(self.features)}"
+            numbered = self.naming is not Naming.HEADER
+            _require(numbered, f"{source} numbers its columns, and {by_name}: give a table with these names")
+            shift = naming.first - self.naming.first
+            self._check_places(source, len(names), naming)
+        elif self.naming is not Naming.HEADER and not set(names).isdisjoint(self.features):
+            self._check_first(source, from_0="0" in names)
+        present = set(names)
+        places = {name: str(int(name) + shift) if shift else name for name in self.features}
+        found = {name: column for name, column in places.items() if column in present}
+        fitted_to = f"it has {listed(names)}, and the model was fitted to {listed(self.features)}"
+        _require(bool(found), f"{source} has no column of the model: {fitted_to}")
+        return found
+
+    def _check_first(self, source: str, *, from_0: bool) -> None:
+        """Numbers of columns must count from where the model's do; it may not have used its first one."""
+        alike = self.naming.first == 0 if from_0 else "0" not in self.features
+        counts = f"counts its columns from {0 if from_0 else 1}, and the model from {self.naming.first}"
+        _require(alike, f"{source} {counts}: number both alike")
+
+    def _check_places(self, source: str, width: int, naming: Naming) -> None:
+        """Columns that are matched by their places are as many as the model's, with the target where it was."""
+        last = max(map(int, self.features))
+        if self.naming.is_libsvm and naming.is_libsvm:
+            if naming.first == 0:  # the other way round the file may just not mention feature 0
+                self._check_first(source, from_0=True)
+        elif naming.is_libsvm:
+            amid = self.target.isdecimal() and int(self.target) < last
+            place = f"a matrix with the target amid its columns, at {self.target}: give such a matrix"
+            _require(not amid, f"{source} keeps its label apart, and the model was fitted to {place}")
+        else:
+            wanted = last - self.naming.first + 1
+            # where the model's label was apart, one column more could be the target
+            fits = width == wanted if self.naming.is_libsvm else width >= wanted
+            advice = "give the same columns in the same order, without what is no feature"
+            _require(fits, f"{source} has {width} columns, and the model was fitted to {wanted}: {advice}")
 
     def estimator(self, features: Sequence[int]) -> Any:
         """A fitted estimator of these features, in the units of the data."""
