@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 POINTS_SHOWN, COUPLINGS_SHOWN, PIXELS_SHOWN = 5_000, 400, 1_000
 """The most that a picture of a plan has of each."""
+
+LONGEST_SIDE = 900
+"""Pixels of the longest side of an image in a picture; larger images are thinned."""
 
 MOST_LINES = 200
 """The most coefficients that a picture of a path has."""
@@ -31,6 +34,18 @@ def save_figure(figure: Any, file: Path) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # a name in a script the font lacks
         figure.savefig(file)
+
+
+def save_images(file: Path, images: Mapping[str, Any]) -> None:
+    """Writes images side by side, each under its title."""
+    tallest = max(pixels.shape[0] / pixels.shape[1] for pixels in images.values())
+    figure = empty_figure(5.0 * len(images), 0.5 + 5.0 * min(2.0, max(0.3, tallest)), purpose="a picture", dpi=120)
+    for axes, (title, pixels) in zip(figure.subplots(1, len(images)), images.items(), strict=True):
+        step = -(-max(pixels.shape[:2]) // LONGEST_SIDE)
+        axes.imshow(pixels[::step, ::step])
+        axes.set_title(title)
+        axes.set_axis_off()
+    save_figure(figure, file)
 
 
 def draw_clouds(axes: Any, plan: Any, Xs: Any, Xt: Any, mapped: Any, names: Sequence[str]) -> None:

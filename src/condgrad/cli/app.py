@@ -22,6 +22,7 @@ from condgrad.cli.report import BadInput, ExitCode, errors, output, require
 from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
+AS_TYPED = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 REPOSITORY = Path(__file__).resolve().parents[3]  # the root of the clone, where this package lies in one
 
 app = typer.Typer(
@@ -72,9 +73,7 @@ COMMANDS: Sequence[Callable[..., None]] = (transport, recolor, fit, predict, doc
 for command in COMMANDS:
     app.command()(command)
 for command in (paper, bench):  # options, --help among them, are those of the experiments
-    app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})(
-        command
-    )
+    app.command(context_settings=AS_TYPED)(command)
 
 
 def run() -> None:

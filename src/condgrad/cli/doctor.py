@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from threadpoolctl import threadpool_info
 
@@ -94,9 +94,7 @@ def extra(name: str, modules: tuple[str, ...]) -> Finding:
             # a package may be here and miss one of its own
             missing = package if error.name == module else f"{package} (it misses {error.name})"
             return Finding(name, None, f"{missing} is not installed: {install_command(name)}")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # whatever a broken package raises as it is imported, the report goes on
+        except (Exception, SystemExit) as error:  # whatever a broken package raises, the report goes on
             remedy = f"{install_command(name)} --force-reinstall --no-cache-dir"
             return Finding(name, False, f"{package} is broken ({_told(error)}): {remedy}")
         installed.append(f"{package} {package_version(package) or getattr(imported, '__version__', '')}")
@@ -188,10 +186,7 @@ def _transport() -> cg.Result:
 
 
 def _print(findings: Mapping[str, list[Finding]]) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1))
     for group, lines in findings.items():
         table.add_row(Text(group, "bold"))
         for finding in lines:

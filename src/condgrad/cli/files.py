@@ -56,9 +56,7 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})  # cells that stand f
 DELIMITERS = ",;\t|"
 UNNAMED = "Unnamed: "  # how pandas calls a column without a name, followed by its number
 YEARS = range(1900, 2101)
-SPARSE_PARTS = ("format", "data", "shape", "indices", "indptr", "row", "col", "offsets", "_is_array")
-"""The arrays by which SciPy saves sparse matrices."""
-
+SPARSE_PARTS = ("format", "data", "shape", "indices", "indptr", "row", "col", "offsets", "_is_array")  # SciPy's
 LABEL = "label"  # how the first number of a libsvm line is called
 MOST_COLUMNS = 10_000_000  # a larger index in a sparse file is taken for a slip
 TEXT_IN_MEMORY = 12  # how many times the size of a text its cells take in memory while they are strings
@@ -99,10 +97,9 @@ class Table:
         """How a user finds a row."""
         return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
 
-    def resolve(self, wanted: str, *, option: str) -> str:
-        """The column that a user means: by its name, by its number, or '' for the one without a name."""
-        known = [*self.apart, *self.names, *self._row_name]
-        if wanted in known:
+    def find(self, wanted: str) -> str | None:
+        """The column that a user means, if there is one: by its name, by its number, or '' for that without a name."""
+        if wanted in (*self.apart, *self.names, *self._row_name):
             return wanted
         unnamed = [name for name in self.names if name.startswith(UNNAMED)] or self._row_name
         if wanted == "" and len(unnamed) == 1 and unnamed[0].startswith(UNNAMED):
@@ -110,17 +107,19 @@ class Table:
         by_number = self.naming is Naming.POSITIONS or not any(name.isdecimal() for name in self.names)
         if by_number and re.fullmatch("-?[0-9]{1,9}", wanted) and -len(self.names) <= int(wanted) < len(self.names):
             return self.names[int(wanted)]
+        return None
+
+    def resolve(self, wanted: str, *, option: str) -> str:
+        """The column that a user means, or a sentence that there is none."""
+        found = self.find(wanted)
+        if found is not None:
+            return found
+        known = [*self.apart, *self.names, *self._row_name]
         close = difflib.get_close_matches(wanted, known, n=1) or [n for n in known if n.lower() == wanted.lower()]
         advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(known)}"
         if self.naming is Naming.POSITIONS and self.lines is not None:
             advice += "; if its first line is the header, say --header"
         raise BadInput(f"{option} {wanted or repr('')}: {self.source} has no column {wanted!r}; {advice}")
-
-    def has(self, wanted: str) -> bool:
-        try:
-            return bool(self.resolve(wanted, option=""))
-        except BadInput:
-            return False
 
     def without(self, left_out: Collection[str]) -> Table:
         """The table with fewer features."""
@@ -397,10 +396,6 @@ def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
 # --- arrays
 
 
-def _npy_table(path: Path, content: bytes) -> Table:
-    return _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {})
-
-
 def _npz_table(path: Path, content: bytes) -> Table:
     """The array that is named, or the only matrix: vectors with an entry for each row can be target or weights."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
@@ -412,7 +407,6 @@ def _npz_table(path: Path, content: bytes) -> Table:
         arrays = {name: archive[name] for name in ([wanted] if wanted else archive)}
     if {"format", "data", "shape"} <= arrays.keys():  # SciPy's sparse matrices
         matrix = sparse.csr_matrix(sparse.load_npz(io.BytesIO(content)), dtype=np.float64)
-        _check_columns(path, matrix)
         matrix.check_format(full_check=True)
         matrix.sum_duplicates()
         return _array_table(path, matrix, {name: arrays[name] for name in arrays if name not in SPARSE_PARTS})
@@ -430,6 +424,8 @@ def _array_table(path: Path, array: Any, others: Mapping[str, Any]) -> Table:
     plain = array.ndim in (1, 2) and array.dtype.kind in "fiubUS"
     require(plain, f"{path} holds {kind}: save it as a matrix of real numbers")
     require(0 not in array.shape, f"{path} is empty, of shape {shape}: give one or more rows")
+    last = 0 if array.ndim == 1 else array.shape[1] - 1
+    require(last < MOST_COLUMNS, f"{path} has the feature index {last}, beyond the largest allowed, {MOST_COLUMNS}")
     names = tuple(map(str, range(array.shape[1] if array.ndim == 2 else 1)))
     if sparse.issparse(array):
         matrix, frame = array, pandas.DataFrame(index=pandas.RangeIndex(array.shape[0]))
@@ -451,18 +447,13 @@ def _plain_entries(array: Any) -> Any:
 def _libsvm_table(path: Path, content: bytes) -> Table:
     """A line is a label and index:value pairs; a column is called by its index in the file."""
     matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True, dtype=np.float64)
-    _check_columns(path, matrix)
     from_0 = matrix.shape[1] > 0 and matrix[:, [0]].nnz > 0  # most files count from 1
     naming = Naming.LIBSVM_FROM_0 if from_0 else Naming.LIBSVM
     require(matrix.shape[1] > naming.first, f"{path} holds labels and no features")
-    names = tuple(map(str, range(naming.first, matrix.shape[1])))
+    table = _array_table(path, matrix[:, naming.first :], {LABEL: labels})
+    names = tuple(str(naming.first + j) for j in range(len(table.names)))
     how = f"features are counted from {naming.first}, and a line begins with its {LABEL!r}"
-    return Table(str(path), pandas.DataFrame({LABEL: labels}), names, naming, matrix[:, naming.first :], how)
-
-
-def _check_columns(path: Path, matrix: Any) -> None:
-    last = matrix.shape[1] - 1
-    require(last < MOST_COLUMNS, f"{path} has the feature index {last}, beyond the largest allowed, {MOST_COLUMNS}")
+    return replace(table, names=names, naming=naming, how=how)
 
 
 def _parquet_table(path: Path, content: bytes) -> Table:
@@ -484,7 +475,7 @@ def _parquet_table(path: Path, content: bytes) -> Table:
 
 
 READERS: Mapping[str, Callable[[Path, bytes], Table]] = {
-    ".npy": _npy_table,
+    ".npy": lambda path, content: _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {}),
     ".npz": _npz_table,
     **dict.fromkeys((".svm", ".libsvm", ".svmlight"), _libsvm_table),
     **dict.fromkeys((".parquet", ".pq"), _parquet_table),

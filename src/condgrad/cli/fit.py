@@ -36,21 +36,16 @@ PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "r
 CHOOSERS = {loss: getattr(linear_model, f"{estimator.__name__}CV") for loss, estimator in ESTIMATORS.items()}
 """The estimators that choose radius and ridge by cross-validation, by loss."""
 
-LABELS, NUMBERS = "logistic", "least-squares"
-"""The losses for targets of labels and of numbers, unless another one is asked for."""
-
+LABELS, NUMBERS = "logistic", "least-squares"  # the losses for targets of labels and of numbers, unless asked for
 CRITERIA = {"neg_mean_squared_error": "squared error", "neg_log_loss": "log loss", "accuracy": "accuracy"}
 """By what radius and ridge are chosen, in the words of scikit-learn and in plain ones."""
 
 FOLDS = 5
 SELECTION_RULES = "The radius of the best score, or 1se: the smallest within a standard error of it."
-
 SMALLEST, LARGEST = 1e-100, 1e100  # beyond these the squares of numbers leave the range of floats
 CONSTANT = 1e-12  # a column whose spread is below this share of its size differs by rounding alone
 MOST_COUNTED = 10  # whole numbers with at most so many values are taken for labels, unless --loss says otherwise
-COEFFICIENTS_SHOWN = 10
-"""In the report, or half as many for each of several classes; one more is shown rather than counted."""
-
+COEFFICIENTS_SHOWN = 10  # or half as many for each of several classes; one more is shown rather than counted
 POINTS_DRAWN, DRAWING_TOL, MOST_PANELS = 37, 1e-6, 6
 BEYOND = 1.5  # how far the picture goes past the chosen radius, which is one of its points
 
@@ -189,8 +184,7 @@ def _training_data(
         mean, X = 0.0 * mean, (X @ sparse.diags(varies / scale)).tocsr()
     else:
         X = (X - mean) / scale * varies
-    unchanging = int(constant.sum())
-    return TrainingData(settings, table, loss, target, features, X, y, row_weights, mean, scale, unchanging)
+    return TrainingData(settings, table, loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()))
 
 
 def _row_weights(table: Table, name: str, target: str) -> Any:
@@ -274,7 +268,11 @@ def _solved(problem: TrainingData) -> tuple[Model, dict[str, Any], Any]:
         "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
         "versions": report.versions(),
     }
-    return _model(problem, estimator), facts, chooser
+    model = Model.of(
+        estimator, kind=problem.loss, target=problem.target, naming=table.naming, features=problem.features,
+        center=problem.center, scale=problem.scale, row_id=table.frame.index.name,
+    )  # fmt: skip
+    return model, facts, chooser
 
 
 @contextmanager
@@ -342,25 +340,6 @@ def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[A
             held_out = estimator.classes_[held_out.argmax(axis=1) if held_out.ndim == 2 else (held_out > 0).astype(int)]
         found["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
     return found
-
-
-def _model(problem: TrainingData, estimator: Any) -> Model:
-    return Model(
-        format="condgrad linear model",
-        version=2,
-        kind=problem.loss,
-        target=problem.target,
-        classes=tuple(np.unique(problem.y).tolist()) if classifies(problem.loss) else (),
-        naming=problem.table.naming,
-        features=problem.features,
-        center=tuple(problem.center.tolist()),
-        scale=tuple(problem.scale.tolist()),
-        coef=tuple(map(tuple, np.atleast_2d(estimator.coef_).tolist())),
-        intercept=tuple(np.atleast_1d(estimator.intercept_).tolist()),
-        radius=float(estimator.radius),
-        ridge=float(estimator.ridge),
-        row_id=problem.table.frame.index.name,
-    )
 
 
 def _proofs(estimator: Any) -> list[dict[str, Any]]:

@@ -18,14 +18,11 @@ from condgrad.cli.report import BadInput, option, require
 from condgrad.transport.color import recoloring
 
 BYTES_A_PIXEL = 24  # memory a pixel takes while it is decoded, turned, converted and copied
-LONGEST_SIDE = 900  # pixels of the longest side in a comparison; larger images are thinned
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     ".png": ("PNG", {}),
-    ".jpg": ("JPEG", {"quality": 95, "subsampling": 0}),
-    ".jpeg": ("JPEG", {"quality": 95, "subsampling": 0}),
+    **dict.fromkeys((".jpg", ".jpeg"), ("JPEG", {"quality": 95, "subsampling": 0})),
     ".webp": ("WEBP", {"lossless": True}),
-    ".tif": ("TIFF", {"compression": "tiff_deflate"}),
-    ".tiff": ("TIFF", {"compression": "tiff_deflate"}),
+    **dict.fromkeys((".tif", ".tiff"), ("TIFF", {"compression": "tiff_deflate"})),
 }
 """What can be written, by ending; lossless but for JPEG."""
 
@@ -71,7 +68,8 @@ def recolor(
             )  # fmt: skip
         Image.fromarray(painted.image).save(folder / out.name, format=ending, **options)
         if compare:
-            draw(folder / written[1].name, pixels, colors, painted.image)
+            shown = {"image": pixels, "palette": colors, "image in the colours of the palette": painted.image}
+            pictures.save_images(folder / written[1].name, shown)
     answer, (height, width, channels) = painted.result, painted.image.shape
     n, m = answer.plan.shape
     if as_json:
@@ -149,16 +147,3 @@ def _standard_colors(image: Image.Image) -> Image.Image:
         return ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB") or image
     except (ImageCms.PyCMSError, OSError):
         return image
-
-
-def draw(path: Path, image: Any, palette: Any, result: Any) -> None:
-    """Writes image, palette and result side by side."""
-    shown = (("image", image), ("palette", palette), ("image in the colours of the palette", result))
-    tallest = max(pixels.shape[0] / pixels.shape[1] for _, pixels in shown)
-    figure = pictures.empty_figure(15.0, 0.5 + 5.0 * min(2.0, max(0.3, tallest)), purpose="--compare", dpi=120)
-    for axes, (title, pixels) in zip(figure.subplots(1, 3), shown, strict=True):
-        step = -(-max(pixels.shape[:2]) // LONGEST_SIDE)
-        axes.imshow(pixels[::step, ::step])
-        axes.set_title(title)
-        axes.set_axis_off()
-    pictures.save_figure(figure, path)

@@ -24,6 +24,7 @@ ENTROPY_SHARE = 0.02  # the default entropy, as a share of the median cost: plan
 LARGEST = 1e300  # beyond this, sums of costs leave the range of floats
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "chebyshev", "cosine")
 METHODS = ("auto", "newton", "cgs", "cg")
+FEWER = "give fewer points, a random sample of each cloud for example"
 
 
 def weight(text: str, default: str | None = None, metavar: str = "W") -> Any:
@@ -87,10 +88,8 @@ def transport(
     if labels:
         classes = np.asarray(read_column(labels, len(costs), "sources"))
         regularizers += [GroupLasso(classes, weight=groups)] if groups else []
-    given = {
-        "source": source, "target": target, "cost": cost, "source_weights": source_weights,
-        "target_weights": target_weights, "labels": labels,
-    }  # fmt: skip
+    given = {"source": source, "target": target, "cost": cost, "labels": labels}
+    given |= {"source_weights": source_weights, "target_weights": target_weights}
     inputs = {name: path for name, path in given.items() if path is not None}
     settings = {
         "metric": None if cost else metric, "entropy_from": strength_from,
@@ -112,7 +111,9 @@ def transport(
             "read_as": {cloud.source: cloud.read_as for cloud in clouds},
             "versions": report.versions(),
         }
-        _write(folder, answer, facts, clouds, points, picture=not no_picture)
+        _write(folder, answer, facts, clouds, points)
+        if not no_picture:
+            draw(folder / "picture.png", answer, tol, clouds, points)
         written = sorted(file.name for file in folder.iterdir())
     if as_json:
         report.print_json(facts | {"out": str(out), "files": written})
@@ -130,13 +131,12 @@ def _clouds(paths: Sequence[Path], drop: Sequence[str], row_id: str | None, head
     asked = [("--drop", name) for name in drop] + ([] if row_id is None else [("--id", row_id)])
     for by, name in asked:
         neither = f"{by} {name or repr('')}: neither {paths[0]} nor {paths[1]} has such a column"
-        require(any(table.has(name) for table in tables), neither)
+        require(any(table.find(name) is not None for table in tables), neither)
     clouds = []
     for table in tables:
-        left_out = {table.resolve(name, option="--drop") for name in drop if table.has(name)}
-        if row_id is not None and table.has(row_id):
-            table = table.with_ids(table.resolve(row_id, option="--id"))
-        clouds.append(table.without(left_out))
+        left_out = [found for found in map(table.find, drop) if found is not None]
+        ids = None if row_id is None else table.find(row_id)
+        clouds.append((table if ids is None else table.with_ids(ids)).without(left_out))
     return clouds
 
 
@@ -148,7 +148,7 @@ def _points(table: Table) -> Any:
 def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> Any:
     read = "; ".join(f"{cloud.source} has {cloud.read_as}" for cloud in clouds)
     require(points[0].shape[1] == points[1].shape[1], f"both clouds must have the same coordinates: {read}")
-    _check_room(len(points[0]), len(points[1]))
+    files.require_memory_for_plan(len(points[0]), len(points[1]), FEWER)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         costs = cdist(*points, metric=metric)
     for worst in np.argwhere(~(costs <= LARGEST))[:1]:
@@ -160,17 +160,13 @@ def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> A
 
 def _given_costs(path: Path, clouds: Sequence[Table], header: bool | None) -> Any:
     table = read_table(path, header=header)
-    _check_room(table.rows, len(table.names))
+    files.require_memory_for_plan(table.rows, len(table.names), FEWER)
     costs = _points(table)
     for cloud, size, what in zip(clouds, costs.shape, ("rows", "columns"), strict=False):
         rule = f"a cost has a row for each source and a column for each target ({table.read_as})"
         require(cloud.rows == size, f"{path} has {size} {what} and {cloud.source} has {cloud.rows} points: {rule}")
     require(np.abs(costs).max() <= LARGEST, f"{path} holds costs beyond {LARGEST:g}: choose a larger unit")
     return costs
-
-
-def _check_room(n: int, m: int) -> None:
-    files.require_memory_for_plan(n, m, "give fewer points, a random sample of each cloud for example")
 
 
 def _weights(source: Path | None, target: Path | None, costs: Any) -> tuple[Any, Any]:
@@ -210,37 +206,25 @@ def _default_entropy(costs: Any) -> tuple[float, str]:
 
 
 def _write(
-    folder: Path,
-    answer: TransportResult,
-    facts: Mapping[str, Any],
-    clouds: Sequence[Table],
-    points: Sequence[Any],
-    *,
-    picture: bool,
+    folder: Path, answer: TransportResult, facts: Mapping[str, Any], clouds: Sequence[Table], points: Sequence[Any]
 ) -> None:
-    mapped: Any = answer.barycenters(points[1]) if points else None
     np.save(folder / "plan.npy", answer.plan)
     if answer.plan.size <= ENTRIES_IN_CSV:
         np.savetxt(folder / "plan.csv", answer.plan, fmt="%.17g", delimiter=",")
     if clouds:
-        files.write_rows(folder / "mapped.csv", dict(zip(clouds[1].names, mapped.T, strict=True)), clouds[0])
+        columns = dict(zip(clouds[1].names, answer.barycenters(points[1]).T, strict=True))
+        files.write_rows(folder / "mapped.csv", columns, clouds[0])
     answer.trace.to_csv(folder / "trace.csv")
     (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
-    if picture:
-        names = (
-            [f"column {name}" if name.isdecimal() else shortened(name) for name in clouds[1].names] if clouds else []
-        )
-        draw(folder / "picture.png", answer, facts["settings"]["tol"], names, points, mapped)
 
 
-def draw(
-    file: Path, answer: TransportResult, tol: float, names: Sequence[str], points: Sequence[Any], mapped: Any
-) -> None:
+def draw(file: Path, answer: TransportResult, tol: float, clouds: Sequence[Table], points: Sequence[Any]) -> None:
     """Writes the picture: clouds or plan on the left, certified gap against time on the right."""
     figure = pictures.empty_figure(12.0, 5.2, purpose="the picture")
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
     if points and points[0].shape[1] == points[1].shape[1]:
-        pictures.draw_clouds(left, answer.plan, points[0], points[1], mapped, names)
+        names = [f"column {name}" if name.isdecimal() else shortened(name) for name in clouds[1].names]
+        pictures.draw_clouds(left, answer.plan, points[0], points[1], answer.barycenters(points[1]), names)
     else:
         pictures.draw_matrix(left, answer.plan)
     answer.trace.plot(against="seconds", ax=right)

@@ -97,6 +97,37 @@ class Model(BaseModel):
         rising = len(self.classes) >= 2 and all(a < b for a, b in pairwise(self.classes))  # type: ignore[operator]
         _require(rising, "classes must hold two or more labels in rising order")
 
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        *,
+        kind: str,
+        target: str,
+        naming: Naming,
+        features: Sequence[str],
+        center: Any,
+        scale: Any,
+        row_id: str | None = None,
+    ) -> Model:
+        """The model that an estimator has fitted to (x - center) / scale."""
+        return cls(
+            format="condgrad linear model",
+            version=2,
+            kind=kind,
+            target=target,
+            classes=tuple(estimator.classes_.tolist()) if classifies(kind) else (),
+            naming=naming,
+            features=tuple(features),
+            center=tuple(np.asarray(center).tolist()),
+            scale=tuple(np.asarray(scale).tolist()),
+            coef=tuple(map(tuple, np.atleast_2d(estimator.coef_).tolist())),
+            intercept=tuple(np.atleast_1d(estimator.intercept_).tolist()),
+            radius=float(estimator.radius),
+            ridge=float(estimator.ridge),
+            row_id=row_id,
+        )
+
     @property
     def used(self) -> Any:
         """Which features have a coefficient other than 0 in some row."""
