@@ -525,10 +525,10 @@ def written_whole(out: Path, names: Sequence[str], *, read: Sequence[Path]) -> I
     ours, again = f".condgrad-{platform.node()}-", os.path.exists(out / "certificate.json")
     try:
         for left in parent.glob(f"{ours}*"):
-            if not psutil.pid_exists(int(left.name.removeprefix(ours))):
+            number = left.name.removeprefix(ours)
+            if number.isdecimal() and not psutil.pid_exists(int(number)):
                 shutil.rmtree(left, ignore_errors=True)
-        folder = parent / f"{ours}{os.getpid()}"
-        folder.mkdir()
+        (folder := parent / f"{ours}{os.getpid()}").mkdir()
         try:
             yield folder
             out.mkdir(parents=True, exist_ok=True)
