@@ -6,6 +6,7 @@ from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
 from condgrad.smooth.losses import LeastSquares, Logistic, SquaredHinge
 from condgrad.smooth.multinomial import Multinomial
+from condgrad.smooth.transport_cost import TransportCost
 from condgrad.smooth.transport_laplacian import TransportLaplacian
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "Multinomial",
     "Smooth",
     "SquaredHinge",
+    "TransportCost",
     "TransportLaplacian",
 ]
