@@ -132,10 +132,13 @@ class CrossValidated(LinearEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        if self.radii is not None and len(self.radii_) > 1 and self.radius_best_ == self.radii_[-1] and not cut:
+        # the last radius of a default grid leaves the constraint idle, unless there is no ridge
+        ends_early = self.radii is not None or self.ridge_ == 0.0
+        at_the_end = len(self.radii_) > 1 and self.radius_best_ == self.radii_[-1]
+        if ends_early and at_the_end and not cut and any(fit.multiplier > 0.0 for fit in fits):
             warnings.warn(
-                f"the best of the radii is the last, {self.radius_best_:g}: a larger one may score better. Add larger "
-                "radii, or leave radii=None for a grid up to the radius from which on the constraint is idle.",
+                f"the best of the radii is the last, {self.radius_best_:g}: a larger one may score better. Try larger "
+                "radii as well.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -226,7 +229,10 @@ def score(scorer: Scorer | None, model: Any, X: Any, y: Any, weights: Any) -> fl
 def standard_errors(scores: Any) -> Any:
     """Of the means over the folds, which are the last axis; 0 where there is one fold."""
     folds = scores.shape[2]
-    return scores.std(axis=2, ddof=1) / math.sqrt(folds) if folds > 1 else np.zeros(scores.shape[:2])
+    if folds == 1:
+        return np.zeros(scores.shape[:2])
+    with np.errstate(invalid="ignore"):  # a score of -inf has no deviation
+        return scores.std(axis=2, ddof=1) / math.sqrt(folds)
 
 
 def checked_ridges(ridges: Any) -> Any:
@@ -292,8 +298,8 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         The chosen pair: the best by the mean score over the folds (among equals the smallest radius, then the largest
         ridge), or with "1se" a smaller radius at the same ridge.
     radius_best_, radius_1se_ : float
-        What the two rules choose at `ridge_`. A best radius that is the last of the user's `radii` comes with a
-        warning.
+        What the two rules choose at `ridge_`. A best radius that is the last of the user's `radii`, the constraint
+        being active there, comes with a warning.
     cv_results_ : dict of arrays
         The curve as a table, a row for each ridge and radius: `param_ridge`, `param_radius`, `mean_test_score`,
         `standard_error` (of that mean over the folds), `rank_test_score`, `split0_test_score`, ...; `cv_table()` has it

@@ -25,10 +25,8 @@ from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Set, Simple
 from condgrad.smooth.composite import Composite
 
-MOST_STEPS = 8
-"""Faces that are tried for one radius."""
 PATIENCE = 3
-"""Steps that may pass without halving the gap."""
+"""Steps along a path that may pass without halving the gap."""
 SHORTEST = 1e-2
 """The shortest step towards the least point of a model that is tried."""
 LEAST_CURVATURE = 1e-13
@@ -71,19 +69,22 @@ class PathFollower:
     def _by_column(self) -> Any:
         return self.f.K if is_dense(self.f.K) else self.f.K.tocsc()
 
-    def follow(self, g: Simple, ridge: float, x: Array, *, tol: float) -> CertifiedGuess:
-        """The best point on the way from x, which lies in the set, until its gap is within tol or hardly falls."""
+    def follow(self, g: Simple, ridge: float, x: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
+        """The best point on the way from x, which lies in the set, until its gap is within tol or hardly falls.
+
+        `patience` is how many steps may pass without halving the gap.
+        """
         certifier = Certifier(self.f, g, Tally())
         best = point = ObjectivePoint(self.f, g, x, certifier.tally)
-        proof, mark, patience, steps = Certificate(null_size=self.null_value), np.inf, PATIENCE, 0
+        proof, mark, left, steps = Certificate(null_size=self.null_value), np.inf, patience, 0
         while True:
             proof = proof.updated(certifier.iterate(point, 1.0), steps)
             if proof.x is point.x:
                 best = point
-            patience -= 1
+            left -= 1
             if proof.gap <= 0.5 * mark:
-                mark, patience = proof.gap, PATIENCE
-            if proof.relative_gap <= tol or steps == MOST_STEPS or patience == 0 or deadline.passed():
+                mark, left = proof.gap, patience
+            if proof.relative_gap <= tol or left == 0 or deadline.passed():
                 return CertifiedGuess(best, proof, steps)
             end = self._least_on_face(point, g.on, ridge)
             if end is None:

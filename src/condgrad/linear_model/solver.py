@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline
 from condgrad.arrays import Array, double, host, is_dense, namespace, total
-from condgrad.linear_model.follower import MOST_STEPS, CertifiedGuess, PathFollower
+from condgrad.linear_model.follower import CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
@@ -36,6 +36,12 @@ INSIDE = 1e-3
 
 CONSTANT = 1e-12
 """A feature whose squares about its mean are below this share of its squares differs by rounding alone."""
+
+FROM_AFAR = 30
+"""Steps that may take a follower from 0 to the solution without a constraint."""
+
+FEW = 100
+"""Iterations so few that the user wants to see them counted."""
 
 PROVABLE = 100.0
 """The smallest tolerance in rounding units of the data: a proof is no better than they are."""
@@ -116,7 +122,7 @@ class Solver:
         # the engine of `minimize` for the l1 ball is the faster one from far; for other sets it has none
         follower = self._follower(task.loss) if self.positive else None
         x0 = None if start is None else task.variable(start)
-        x, fit = self._solved(task.loss, radius, ridge, x0, follower)
+        x, fit = self._solved(task.loss, radius, ridge, x0, follower, x0)
         return replace(fit, coef=task.coefficients(x))
 
     def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
@@ -125,11 +131,11 @@ class Solver:
         points: list[Array] = []
         fits: list[Fit] = []
         for k, radius in enumerate(radii):
-            start = points[-1] if points else None
+            before = guess = points[-1] if points else None
             if k > 1:
                 ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
-                start = start + float(ahead) * (start - points[-2])
-            x, fit = self._solved(task.loss, radius, ridge, start, follower)
+                guess = before + float(ahead) * (before - points[-2])
+            x, fit = self._solved(task.loss, radius, ridge, before, follower, guess)
             points.append(x)
             fits.append(replace(fit, coef=task.coefficients(x)))
             line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
@@ -167,7 +173,7 @@ class Solver:
         if follower is not None:
             with deadline.within(self.time_left):
                 start = g.on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
-                proof = follower.follow(g, g.weight, start, tol=tol).proof
+                proof = follower.follow(g, g.weight, start, tol=tol, patience=FROM_AFAR).proof
             if proof.relative_gap <= tol:
                 return proof.x, proof.value, proof.gap
         result = minimize(f, g, x0, method=self.method, tol=tol, max_iter=1000, time_limit=self.time_left)
@@ -180,24 +186,34 @@ class Solver:
 
     def _follower(self, f: Smooth) -> PathFollower | None:
         """What goes from one radius to the next, unless the user asks for a method or for few iterations."""
-        asked = self.method != "auto" or self.max_iter < MOST_STEPS or self.progress
+        asked = self.method != "auto" or self.max_iter < FEW or self.progress
         return PathFollower(f) if not asked and PathFollower.can_follow(f) else None  # type: ignore[arg-type]
 
     def _solved(
-        self, f: Smooth, radius: float, ridge: float, start: Array, follower: PathFollower | None
+        self,
+        f: Smooth,
+        radius: float,
+        ridge: float,
+        start: Array,
+        follower: PathFollower | None = None,
+        guess: Array = None,
     ) -> tuple[Array, Fit]:
-        """The solution from the projection of a start onto the set, as a point and as a fit of its coefficients."""
+        """The solution, as a point and as a fit of its coefficients.
+
+        A follower goes from the projection of a guess onto the set. Where it fails, its point has many coordinates that
+        are not those of the solution, and the start is the better one for `minimize`.
+        """
         on, ridge = self._set(radius), checked_ridge(ridge)
         g: Simple = Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
         tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
         x0 = None if start is None else on.project(start)
         if follower is not None:
             with deadline.within(self.time_left):
-                guess = follower.follow(g, ridge, f.space.full(0.0) if x0 is None else x0, tol=tol)  # type: ignore[union-attr]
-                fit = fit_of_guess(guess, on, ridge, tol)
+                first = on.start(f.space) if guess is None else on.project(guess)  # type: ignore[arg-type]
+                found = follower.follow(g, ridge, first, tol=tol)
+                fit = fit_of_guess(found, on, ridge, tol)
             if fit is not None:
-                return guess.point.x, fit
-            x0 = guess.point.x
+                return found.point.x, fit
         result = minimize(
             f,
             g,

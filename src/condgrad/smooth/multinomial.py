@@ -31,6 +31,7 @@ from condgrad.arrays import (
 from condgrad.arrays.inputs import data_matrix
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
+from condgrad.smooth.intercept import LogisticIntercept
 from condgrad.smooth.losses import sample_weights
 
 UNIT = sys.float_info.epsilon
@@ -63,7 +64,7 @@ class Multinomial(Smooth):
         self.space: Space = Space.of(self.K, shape=(self.K.shape[1], len(self.classes)))
 
     @cached_property
-    def smoothness(self) -> float:  # type: ignore[override]
+    def smoothness(self) -> float:
         return self.h.curvature_bound * spectral_norm(self.K) ** 2
 
     @cached_property
@@ -122,26 +123,46 @@ class Softmax:
     def _best_intercept(self, z: Array, near: Vector | None) -> Vector:
         """The b of sum 0 at which each class gets its weight: sum_i w_i p_i = the weights of the classes.
 
-        Newton's method on a convex function of few variables; steps that do not lower it are halved.
+        Newton's method on a convex function of few variables. Where probabilities round to 0 and 1 it sees no
+        curvature; there each class is set against the rest, one after the other, by the search for one intercept.
         """
         b = np.log(self.mass / self.mass.sum()) if near is None else near
-        b = b - b.mean()
         value, shares = self._value_and_shares(z, b)
+        excess = self._excess(shares)
         for _ in range(PASSES):
-            excess = host(self.weights @ shares) - self.mass
-            if np.abs(excess).max() <= UNIT * self.mass.sum():
+            size = float(np.abs(excess).max())
+            if size <= UNIT * self.mass.sum():
                 break
-            step = -np.linalg.pinv(self._curvature_of_intercepts(shares), hermitian=True) @ excess
-            share = 1.0
-            while share > UNIT:
-                trial, trial_shares = self._value_and_shares(z, b + share * step)
-                if trial <= value:
+            trial = b - np.linalg.pinv(self._curvature_of_intercepts(shares), hermitian=True) @ excess
+            there, trial_shares = self._value_and_shares(z, trial)
+            trial_excess = self._excess(trial_shares)
+            if not (there <= value and np.abs(trial_excess).max() < 0.5 * size):
+                trial = self._against_the_rest(z, b)
+                there, trial_shares = self._value_and_shares(z, trial)
+                trial_excess = self._excess(trial_shares)
+                if not (there < value or np.abs(trial_excess).max() < size):
                     break
-                share *= 0.5
-            if not trial <= value or (trial == value and np.abs(step).max() <= UNIT * (1.0 + np.abs(b).max())):
-                break
-            b, value, shares = b + share * step, trial, trial_shares
+            b, value, shares, excess = trial, there, trial_shares, trial_excess
+        return b - b.mean()
+
+    def _excess(self, shares: Array) -> Vector:
+        """What each class gets beyond its weight."""
+        return host(self.weights @ shares) - self.mass
+
+    def _against_the_rest(self, z: Array, b: Vector) -> Vector:
+        """b with each entry in turn at its best for the others: one intercept of a logistic loss after the other."""
+        xp, b = namespace(z), b.copy()
+        for k, search in enumerate(self._searches):
+            shifted = z + like(b, z)
+            others = xp.concat([shifted[:, :k], shifted[:, k + 1 :]], axis=1)
+            top = xp.max(others, axis=1, keepdims=True)
+            rest = (top + xp.log(xp.sum(xp.exp(others - top), axis=1, keepdims=True)))[:, 0]
+            b[k] += search(shifted[:, k] - rest, 0.0)
         return b
+
+    @cached_property
+    def _searches(self) -> list[LogisticIntercept]:
+        return [LogisticIntercept(2.0 * self.one_hot[:, k] - 1.0, self.weights) for k in range(self.one_hot.shape[1])]
 
     def _curvature_of_intercepts(self, shares: Array) -> Any:
         weighted = self.weights[:, None] * shares
