@@ -26,17 +26,17 @@ from condgrad.datasets.store import FOLDER_VARIABLE, DataUnavailable
 from condgrad.errors import install_command
 from condgrad.memory import free_memory
 
-EXTRAS: Mapping[str, tuple[str, ...]] = {
+EXTRAS: Mapping[str, tuple[str, ...]] = {  # the modules each extra brings
     "torch": ("torch",),
     "pot": ("ot",),
     "cvxopt": ("cvxopt",),
     "mosek": ("mosek",),
     "plot": ("matplotlib",),
+    "neighbors": ("pynndescent",),
+    "workers": ("distributed",),
     "cli": ("pandas", "pyarrow", "typer", "rich", "plotly", "jinja2", "PIL", "psutil", "pydantic"),
     "data": ("pooch", "platformdirs"),
 }
-"""The modules each extra brings."""
-
 DISTRIBUTIONS = {"ot": "POT", "PIL": "pillow"}  # where the name to install is not the name to import
 DATA = {"colon": cg.datasets.load_colon, "lymphoma": cg.datasets.load_lymphoma}
 TOLERANCE = 1e-8
