@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -31,6 +31,17 @@ def run(main: Callable[..., None]) -> None:
         else:
             parser.add_argument(flag, type=Path if default is None else type(default), default=default, help=told)
     main(**vars(parser.parse_args()))
+
+
+def shown(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows, each printed as it comes, for tables that take minutes."""
+    kept: list[Mapping[str, Any]] = []
+    for row in rows:
+        if not kept:
+            print("; ".join(row))
+        kept.append(row)
+        print("; ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()), flush=True)
+    return kept
 
 
 def show(rows: Sequence[Mapping[str, Any]] | pd.DataFrame) -> None:

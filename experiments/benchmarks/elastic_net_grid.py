@@ -8,13 +8,14 @@ to 1e-6 within the limit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 import condgrad as cg
-from experiments.benchmarks import run, show
+from experiments.benchmarks import run, shown
 from experiments.clock import one_thread
 
 LOSSES = {
@@ -33,20 +34,20 @@ def tables() -> dict[str, tuple[Any, Any]]:
     return {"colon 62 x 2000": (colon.X, colon.y), "tall 400 x 60": (X, y)}
 
 
+def rows_of(time_limit: float) -> Iterator[dict[str, Any]]:
+    for (name, data), loss, radius, ridge, intercept in product(tables().items(), LOSSES, RADII, RIDGES, (False, True)):
+        f = LOSSES[loss](*data, intercept=intercept)
+        g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius))
+        result = cg.minimize(f, g, method="newton", tol=1e-6, time_limit=time_limit)
+        row = {"data": name, "loss": loss, "radius": radius, "ridge": ridge, "intercept": intercept}
+        row |= {"iterations": result.iterations, "steps": int(result.trace["inner_iterations"][-1])}
+        row |= {"seconds": result.seconds, "gap": result.gap / max(1.0, abs(result.value))}
+        yield {**row, "status": str(result.status)}
+
+
 def main(*, time_limit: float = 2.0) -> None:
-    rows = []
     with one_thread():
-        for (name, data), loss, radius, ridge, intercept in product(
-            tables().items(), LOSSES, RADII, RIDGES, (False, True)
-        ):
-            f = LOSSES[loss](*data, intercept=intercept)
-            g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius))
-            result = cg.minimize(f, g, method="newton", tol=1e-6, time_limit=time_limit)
-            row = {"data": name, "loss": loss, "radius": radius, "ridge": ridge, "intercept": intercept}
-            row |= {"iterations": result.iterations, "steps": int(result.trace["inner_iterations"][-1])}
-            row |= {"seconds": result.seconds, "gap": result.gap / max(1.0, abs(result.value))}
-            rows.append({**row, "status": str(result.status)})
-    show(rows)
+        rows = shown(rows_of(time_limit))
     certified = sum(row["status"] == str(cg.Status.CONVERGED) for row in rows)
     print(f"{certified} of {len(rows)} certified to 1e-6")
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 import condgrad as cg
-from experiments.benchmarks import run, show
+from experiments.benchmarks import run, shown
 from experiments.clock import one_thread
 
 
@@ -53,8 +53,7 @@ def rows_of(n: int, time_limit: float) -> Iterator[dict[str, Any]]:
 
 def main(*, n: int = 300, time_limit: float = 60.0, threads: int = 2) -> None:
     with one_thread(threads):
-        rows = list(rows_of(n, time_limit))
-    show(rows)
+        rows = shown(rows_of(n, time_limit))
     certified = sum(row["status"] == str(cg.Status.CONVERGED) for row in rows)
     print(f"{certified} of {len(rows)} certified to 1e-8")
 

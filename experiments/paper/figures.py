@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from experiments.paper.tasks import Numbers, thinned, write_whole
-from experiments.paper.wording import MATHEMATICS, plain, power_of_ten
+from experiments.paper.wording import MATHEMATICS, plain, power
 
 NOT_MEASURED = "not measured"
 
@@ -179,7 +179,7 @@ STYLE_SHEET = Path(__file__).parent / "templates" / "print.mplstyle"
 MUTED = "#57606a"
 PAGE_WIDTH, ALONE, PANEL_HEIGHT, LETTER = 7.0, 5.0, 2.6, 0.078
 """Inches: panels share the width of a page, so that the letters need no magnifying glass in print."""
-FEW_POINTS = 8
+FEW_POINTS, AXIS_DIGITS = 8, 3
 FEW_POWERS = 3
 """With fewer powers of ten than this on it, a logarithmic axis has ticks between them."""
 
@@ -241,7 +241,7 @@ def _draw_panel(axes: Any, panel: Panel, *, letters: float) -> None:
         axes.axhline(panel.shown_level, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)), zorder=1.5)
         edge: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "xytext": (3, 0), "textcoords": "offset points"}
         look: dict[str, Any] = {"ha": "left", "va": "center", "fontsize": 8.0, "color": MUTED}
-        axes.annotate(power_of_ten(panel.shown_level), (1.0, panel.shown_level), **edge, **look)
+        axes.annotate(power(panel.shown_level, AXIS_DIGITS), (1.0, panel.shown_level), **edge, **look)
 
 
 def _set_log_scale(axes: Any, axis: Any) -> None:
@@ -255,7 +255,7 @@ def _set_log_scale(axes: Any, axis: Any) -> None:
         multiples = (1.0, 3.0) if high / low >= 30.0 else (1.0, 2.0, 5.0)
         close = MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
         axis.set_major_locator(LogLocator(subs=multiples, numticks=20) if high / low >= 5.0 else close)
-        axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: power(value, AXIS_DIGITS)))
     axis.set_minor_formatter(NullFormatter())
     axis.set_tick_params(which="minor", length=2.0)
 
@@ -269,6 +269,7 @@ def _look(line: Line) -> dict[str, Any]:
 
 def _wrapped(text: str, letters: float) -> str:
     """Text broken into lines that fit, formulas whole; a dollar sign by itself starts no formula."""
+    letters += len(text) - len(plain(text))
     text = re.sub(MATHEMATICS, lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text.replace("$", r"\$"))
     lines = textwrap.fill(text, max(12, int(letters)), break_long_words=False)
     return re.sub(MATHEMATICS, r"$\1$", lines).replace("\N{NO-BREAK SPACE}", " ")

@@ -13,9 +13,9 @@ import numpy as np
 from plotly.offline import get_plotlyjs
 
 from experiments.paper.chapter import Chapter, Source, Verdict
-from experiments.paper.figures import NOT_MEASURED, STYLES, Figure, Line, Panel
+from experiments.paper.figures import AXIS_DIGITS, NOT_MEASURED, STYLES, Figure, Line, Panel
 from experiments.paper.tasks import Numbers
-from experiments.paper.wording import environment, plain, power_of_ten
+from experiments.paper.wording import environment, plain, power
 
 SIGNS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.HOLDS: ("holds", "✓"),
@@ -68,7 +68,7 @@ def chart(panel: Panel) -> dict[str, Any]:
     bands = [_band(panel, line, place) for place, line in enumerate(panel.drawn) if line.band]
     lines = [_trace(panel, line, place) for place, line in enumerate(panel.drawn)]
     level = panel.shown_level
-    label = "" if level is None else power_of_ten(level)
+    label = "" if level is None else power(level, AXIS_DIGITS)
     layout: dict[str, Any] = {
         "margin": {"l": 8, "r": 10 + 7 * len(label), "t": 8, "b": 8},
         "xaxis": _axis([line.x for line in panel.drawn], log=panel.log_x),

@@ -26,18 +26,7 @@ from experiments.paper.chapter import Chapter, Experiment
 from experiments.paper.figures import draw
 from experiments.paper.page import render
 from experiments.paper.progress import RunProgress, label_of
-from experiments.paper.tasks import (
-    CHANGED,
-    DAMAGED,
-    KEPT,
-    NEW,
-    Curve,
-    Scale,
-    Store,
-    Task,
-    code_digest,
-    write_whole,
-)
+from experiments.paper.tasks import CHANGED, DAMAGED, KEPT, NEW, Curve, Scale, Store, Task, code_digest, write_whole
 from experiments.paper.wording import error_sentence, plain
 
 _LOG = logging.getLogger(__name__)
@@ -97,7 +86,7 @@ def run_paper(
     write_whole(out / "results.json", json_text(results))
     page = out / "report.html"
     # the page comes last, so that where it is new, all is
-    write_whole(page, render(chapters, facts=facts, machine={**store.machine, **versions()}))
+    write_whole(page, render(chapters, facts=facts, machine={**store.machine, **results["versions"]}))
     return PaperOutcome(chapters, json.loads(json_text(results)), page, pictures, failures)
 
 

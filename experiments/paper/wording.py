@@ -44,7 +44,7 @@ def factor(ratio: float) -> str:
     return f"{ratio:.1f}" if ratio >= 0.995 else f"{ratio:.2g}"
 
 
-def power_of_ten(value: float, digits: int = 3) -> str:
+def power(value: float, digits: int = 0) -> str:
     """A number by its power of ten, such as 10⁻⁵ or 1.7·10⁻², with so many digits beyond the first; but 0.3."""
     if value == 0.0 or 1e-2 <= abs(value) < 10.0 ** (digits + 1):
         return f"{float(f'{value:.{digits}e}'):g}"
@@ -52,10 +52,6 @@ def power_of_ten(value: float, digits: int = 3) -> str:
     mantissa = mantissa.rstrip("0").rstrip(".") if digits else mantissa
     raised = f"10{str(int(exponent)).translate(RAISED)}"
     return raised if mantissa == "1" else f"{mantissa}·{raised}"
-
-
-def power(value: float, digits: int = 0) -> str:
-    return power_of_ten(value, digits)
 
 
 def takes(ratio: float) -> str:

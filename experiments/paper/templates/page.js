@@ -89,6 +89,7 @@
   addEventListener("afterprint", () => setPrinting(false));
 
   if (matchMedia("(max-width: 68rem)").matches) all("details.wide-open").forEach((details) => details.removeAttribute("open"));
+  if (matchMedia("(max-width: 44rem)").matches) all("[data-folded-on-phones]").forEach((details) => details.removeAttribute("open"));
   setTheme(storage.condgradTheme ?? "auto");
   Promise.all(drawVisible()).then(() => { root.dataset.drawn = "true"; });
 })();
