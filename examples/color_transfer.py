@@ -1,6 +1,9 @@
-"""Colour transfer: a picture in the colours of another, by regularised transport between their palettes.
+"""Colour transfer
+===============
 
-Run: python examples/color_transfer.py --out out
+Colour transfer: a picture in the colours of another, by regularised transport between their palettes.
+
+Run it by ``python examples/color_transfer.py --out out``.
 Uses the two photographs that come with scikit-learn.
 """
 
@@ -34,7 +37,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

@@ -1,6 +1,9 @@
-"""Domain adaptation: a classifier trained on one domain, carried to a rotated and shifted one by transport.
+"""Domain adaptation
+=================
 
-Run: python examples/domain_adaptation.py --out out
+Domain adaptation: a classifier trained on one domain, carried to a rotated and shifted one by transport.
+
+Run it by ``python examples/domain_adaptation.py --out out``.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -55,17 +55,17 @@ class Trace:
     )
 
     def __init__(self, rows: list[tuple[float, ...]]) -> None:
-        self._rows = rows
+        self.rows = rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __getitem__(self, column: str) -> Any:
         if column not in self.columns:
             raise KeyError(f"no column {column!r}; there are {', '.join(self.columns)}")
         index = self.columns.index(column)
         kind = np.int64 if column in ("iteration", "evaluations", "oracle_calls", "inner_iterations") else np.float64
-        return np.array([row[index] for row in self._rows], dtype=kind)
+        return np.array([row[index] for row in self.rows], dtype=kind)
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} rows: {', '.join(self.columns)})"
@@ -80,7 +80,7 @@ class Trace:
         with Path(path).open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(self.columns)
-            writer.writerows(self._rows)
+            writer.writerows(self.rows)
 
     def plot(self, *, against: str = "iteration", ax: Any = None) -> Any:
         """How far the best value may be from F*, on a log scale, against `iteration` or `seconds`.
@@ -122,6 +122,10 @@ class Result:
     trace: Trace
     method: str
     """The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after the other."""
+    past: tuple[Array, ...] = field(default=(), repr=False)
+    """The oracle points that the next step of CGS would have used, for a run that goes on from here."""
+    digest: str | None = None
+    """What tells the problem from all others; None where that is unknown. See `condgrad.resuming`."""
 
     @property
     def value(self) -> float:
@@ -152,6 +156,12 @@ class Result:
     def success(self) -> bool:
         """Whether a stopping rule was met."""
         return self.status is Status.CONVERGED
+
+    def save(self, path: str | Path) -> None:
+        """Write this result to a file, for `condgrad.load` and `minimize(..., start=...)`."""
+        from condgrad.resuming import save
+
+        save(self, path)
 
     def uninterrupted(self) -> Result:
         """This result, or KeyboardInterrupt where Ctrl-C ended the run.

@@ -16,6 +16,7 @@ from condgrad import deadline
 from condgrad.arrays import Array, Space, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import NO_GAIN
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 
 STEPS_TO_CERTIFY = 3
@@ -125,7 +126,7 @@ class Newton:
                 lower = tangent_bound(proof.dual, 0.0, noise)
                 del proof
             value = primal.terms.value
-            gained = lower > highest + 0.1 * noise or value < lowest - 0.1 * noise
+            gained = lower > highest + NO_GAIN * noise or value < lowest - NO_GAIN * noise
             fruitless = 0 if t > 1.0 or gained else fruitless + 1
             highest, lowest = max(highest, lower), min(lowest, value)
             effort = Effort(evaluations, evaluate.calls, inner)
@@ -160,7 +161,9 @@ class Newton:
         """The smallest t at which the start is near the path; a far start enters where all starts are near."""
         t, farthest = 1.0, math.inf
         while t < farthest and not deadline.passed():
-            if terms.f + t * terms.g - evaluate(z, t).dual <= 10.0 * self.model.stage_tolerance(t):
+            point, near = evaluate(z, t), 10.0 * self.model.stage_tolerance(t)
+            # a start that is carried from elsewhere may have a better plan at z than the one it comes with
+            if terms.f + t * terms.g - point.dual <= near or self.model.stage_gap(point) <= near:
                 break
             if farthest == math.inf:
                 farthest = max(1.0, self.model.farthest_stage(z))

@@ -10,9 +10,9 @@ import numpy as np
 
 from condgrad import _checks, deadline
 from condgrad.arrays import Array, Vector, gram, precision
-from condgrad.certificate import ROUNDING_UNITS
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.search.hull import minimize_over_hull
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction, calls_made, combined

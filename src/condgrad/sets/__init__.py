@@ -3,7 +3,20 @@
 from condgrad.problem import Set
 from condgrad.sets.balls import L1Ball, L2Ball, NuclearBall
 from condgrad.sets.box import Box
+from condgrad.sets.polytopes import Birkhoff, KSparse, LInfBall, Spectraplex
 from condgrad.sets.simplex import Simplex
 from condgrad.sets.transport import Transport
 
-__all__ = ["Box", "L1Ball", "L2Ball", "NuclearBall", "Set", "Simplex", "Transport"]
+__all__ = [
+    "Birkhoff",
+    "Box",
+    "KSparse",
+    "L1Ball",
+    "L2Ball",
+    "LInfBall",
+    "NuclearBall",
+    "Set",
+    "Simplex",
+    "Spectraplex",
+    "Transport",
+]

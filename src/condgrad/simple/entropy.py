@@ -27,6 +27,7 @@ from condgrad.arrays import (
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.search.restriction import LocalModel, Restriction
+from condgrad.streamed_plan import StreamedPlan
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Entropy(Simple):
         if above == math.inf:
             xp = namespace(x)
             return self.weight * total(x * (xp.abs(log_or_least(x)) + 1.0))
-        return abs(value) + self.weight * total(x) * (1.0 + 2.0 * above)
+        mass = x.mass if isinstance(x, StreamedPlan) else total(x)
+        return abs(value) + self.weight * mass * (1.0 + 2.0 * above)
 
     @property
     def has_gradient(self) -> bool:
@@ -111,6 +113,8 @@ class EntropyRestriction:
             yield self.x[rows] + combine(a, directions), directions
 
 
-def negentropy(x: Array) -> float:
+def negentropy(x: Array | StreamedPlan) -> float:
     """sum x log x."""
+    if isinstance(x, StreamedPlan):
+        return x.negentropy
     return sum(dot(x[rows], log_or_least(x[rows])) for rows in row_blocks(x))

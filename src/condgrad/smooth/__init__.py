@@ -5,6 +5,7 @@ from condgrad.smooth.function import Function
 from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
 from condgrad.smooth.losses import LeastSquares, Logistic, SquaredHinge
+from condgrad.smooth.transport_cost import TransportCost
 from condgrad.smooth.transport_laplacian import TransportLaplacian
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "Logistic",
     "Smooth",
     "SquaredHinge",
+    "TransportCost",
     "TransportLaplacian",
 ]

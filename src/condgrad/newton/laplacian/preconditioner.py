@@ -33,10 +33,8 @@ from condgrad.arrays import (
     smallest,
     solve_cholesky,
 )
-from condgrad.memory import free_memory
 from condgrad.newton.ascent import Ascent
 from condgrad.newton.conjugate_gradients import conjugate_gradients
-from condgrad.newton.entropic_path import lifted_overlap
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, contracted
 from condgrad.newton.laplacian.moments import Moments, pairs
 
@@ -45,6 +43,8 @@ SMALL_PLAN, SMALL_PLAN_IN_MANY_DIMENSIONS = 128, 1000
 SMALL_EIGENVALUE = 0.01
 """Eigenvalues of K below this are left out: I - K is near I there."""
 FIRST_RANK = 32
+PROBES = "tf32"
+"""The precision of products with probes, where the plan has a choice: they only make a preconditioner."""
 SCHUR_ACCURACY = 0.1
 SCHUR_ITERATIONS = 200
 MOST_ITERATIONS = 500
@@ -118,8 +118,9 @@ def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlo
     size, few = hessian.columns.shape[0], hessian.S_Xt.shape[1] <= FEW_DIMENSIONS
     if size <= (SMALL_PLAN if few else SMALL_PLAN_IN_MANY_DIMENSIONS):
         return FactoredBlock(hessian), None
-    factor_fits = 3.0 * 8.0 * size * size <= free_memory(hessian.columns)
-    low_rank = LowRankBlock(hessian, basis, largest_rank=size // 4 if factor_fits else size // 2)
+    factor_fits = hessian.plan.factor_fits
+    largest_rank = min(hessian.plan.largest_rank, size // 4 if factor_fits else size // 2)
+    low_rank = LowRankBlock(hessian, basis, largest_rank=largest_rank)
     if low_rank.smallest > SMALL_EIGENVALUE and factor_fits and not deadline.passed():
         return FactoredBlock(hessian), low_rank.vectors
     return low_rank, low_rank.vectors
@@ -131,10 +132,10 @@ class FactoredBlock:
     def __init__(self, hessian: Hessian) -> None:
         self.entropy, plan, model = hessian.entropy, hessian.plan, hessian.model
         self.times, self.transposed_times = plan.times, plan.transposed_times
-        xp, columns = namespace(plan.S), hessian.columns
+        xp, columns = namespace(hessian.columns), hessian.columns
 
         def block() -> Array:
-            result = lifted_overlap(plan.S, model.a, columns, model.polytope.mass)
+            result = plan.lifted_overlap(columns, model.polytope.mass)
             diagonal = xp.arange(result.shape[0])
             result[diagonal, diagonal] += columns
             return result
@@ -179,9 +180,9 @@ class LowRankBlock:
             known = min(basis.shape[1], rank)
             probe[:, :known] = basis[:, :known]
         probe = xp.linalg.qr(probe - self.constant @ (self.constant.T @ probe))[0]
-        forth = self.plan.times(probe / self.root[:, None])
+        forth = self.plan.times(probe / self.root[:, None], precision=PROBES)
         forth /= self.a[:, None]
-        image = self.plan.transposed_times(forth) / self.root[:, None]
+        image = self.plan.transposed_times(forth, precision=PROBES) / self.root[:, None]
         image -= self.constant @ (self.constant.T @ probe)
         lift = 1e-10 * float(xp.linalg.matrix_norm(image))  # off zero, for the square root
         image += lift * probe
