@@ -263,7 +263,7 @@ def test_without_scripts_the_pictures_stand_in(browser: Browser, report: Path) -
     plain.goto(report.as_uri(), wait_until="load")
     images = plain.locator("figure img")
     assert [images.nth(place).get_attribute("alt") for place in range(images.count())] == [f.alt for f in FIGURES]
-    for folded in plain.locator(".folded:not([open]) > summary").all():
+    for folded in plain.locator(".more > .folded > summary").all():
         folded.click()
     assert all(images.nth(place).is_visible() for place in range(images.count()))
     assert plain.locator("button:visible").count() == 0
