@@ -39,6 +39,14 @@ class Status(Enum):
         return self.name
 
 
+ADVICE = {
+    Status.STALLED: "Raise tol",
+    Status.ITERATION_LIMIT: "Raise max_iter or tol",
+    Status.TIME_LIMIT: "Raise time_limit or tol",
+}
+"""What the user of an estimator may do about a run that fell short."""
+
+
 class Trace:
     """The run by column: `trace["gap"]` is a NumPy array with an entry for each iteration.
 

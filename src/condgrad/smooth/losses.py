@@ -35,7 +35,7 @@ class LeastSquares(Composite):
 
     def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         A = data_matrix("A", A)
-        h = _Squares(_target(A, y), _weights(A, sample_weight))
+        h = _Squares(_target(A, y), sample_weights(A, sample_weight))
         super().__init__(A, WithIntercept(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
 
 
@@ -62,7 +62,7 @@ class Logistic(Composite):
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
-        h = _Logistic(_labels(Z, y), _weights(Z, sample_weight))
+        h = _Logistic(_labels(Z, y), sample_weights(Z, sample_weight))
         super().__init__(Z, WithIntercept(h, LogisticIntercept(h.y, h.weights)) if intercept else h)
 
 
@@ -84,7 +84,7 @@ class SquaredHinge(Composite):
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
-        h = _SquaredHinge(_labels(Z, y), _weights(Z, sample_weight))
+        h = _SquaredHinge(_labels(Z, y), sample_weights(Z, sample_weight))
         super().__init__(Z, WithIntercept(h, HingeIntercept(h.y, h.weights)) if intercept else h)
 
 
@@ -158,6 +158,14 @@ class _SquaredHinge(_Loss):
         return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
 
 
+SEPARABLE: dict[type[Composite], type[_Loss]] = {
+    LeastSquares: _Squares,
+    Logistic: _Logistic,
+    SquaredHinge: _SquaredHinge,
+}
+"""The h of each h(Kx), without an intercept: what a part of the samples has of it."""
+
+
 def _beside(A: Matrix, name: str, values: Any) -> Array:
     """A float64 vector with one entry a row of A, of A's library and device."""
     values = floating(name, values, ndim=1)
@@ -176,7 +184,7 @@ def _target(A: Matrix, y: Any) -> Array:
     return _beside(A, "y", y)
 
 
-def _weights(A: Matrix, weights: Any) -> Array:
+def sample_weights(A: Matrix, weights: Any) -> Array:
     if weights is None:
         weights = np.ones(A.shape[0])
     weights = _beside(A, "sample_weight", weights)
