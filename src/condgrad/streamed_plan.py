@@ -1,7 +1,7 @@
 """Costs and plans that are never formed: all that is kept of them are factors, in memory O((n + m) r).
 
-A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of two blocks of points;
-see `UnformedCost`. exp(score), the score being of the same form, is what transport needs to multiply with; see
+A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of two blocks of
+points; see `UnformedCost`. exp(score), the score being of the same form, is what transport needs to multiply with; see
 `StreamedMatrix`. A `StreamedPlan` is such a matrix rounded to exact marginals. It has the shape, precision, library and
 device of the array that it stands for, so that the loop carries it like one.
 """
@@ -89,7 +89,7 @@ class UnformedCost:
         return UnformedCost(weight * self.left, self.right, weight * self.row, weight * self.column, blocks)
 
     @property
-    def T(self) -> UnformedCost:  # noqa: N802
+    def T(self) -> UnformedCost:
         """The transposed cost."""
         blocks = None if self.blocks is None else self.blocks.turned()
         return UnformedCost(self.right, self.left, self.column, self.row, blocks)
@@ -184,7 +184,7 @@ class StreamedMatrix:
         return self.factors.shape
 
     @property
-    def T(self) -> StreamedMatrix:  # noqa: N802
+    def T(self) -> StreamedMatrix:
         """The transposed matrix."""
         return StreamedMatrix(self.factors.turned(), None if self.blocks is None else self.blocks.turned())
 
@@ -349,7 +349,7 @@ class StreamedPlan:
         return total(self.a)
 
     @cached_property
-    def T(self) -> StreamedPlan:  # noqa: N802
+    def T(self) -> StreamedPlan:
         """The transposed plan, what its columns keep being numbers of rows now."""
         xp, origin = namespace(self.a), None
         if self.origin is not None:

@@ -47,6 +47,10 @@ class Proof(NamedTuple):
     dual: float
     magnitude: float
 
+    @classmethod
+    def of(cls, point: DualPoint) -> Proof:
+        return cls(point.dual, point.magnitude)
+
 
 def is_carried(x: Any) -> bool:
     """Whether a start comes with a dual point of its own."""
@@ -99,6 +103,9 @@ class DualModel(Protocol):
     def stage_gap(self, point: Any) -> float:
         """The gap of the point's own stage, as far as the model can tell it cheaply."""
 
+    def entry_gap(self, point: Any) -> float:
+        """How far a point is from the path, for a start that is carried from another problem."""
+
     def stage_tolerance(self, t: float) -> float:
         """The gap at which stage t has done its work."""
 
@@ -134,27 +141,27 @@ class Newton:
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
             return
         z = model.start(x)
-        # the dual function of F itself is that at t = 1 alone
         point = evaluate(z, 1.0)
-        proof = Proof(point.dual, point.magnitude)
+        proof: Proof | None = Proof.of(point)
         t, point = self._first_stage(evaluate, z, point, primal.terms, is_carried(x))
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)
             return
         evaluations, inner, step = 1, 0, 0.0
         highest, lowest, fruitless, noise, steps_in_stage = -math.inf, math.inf, 0, 0.0, 0
-        certify, gap, promised, shortest = True, None, math.inf, 1.0
+        gap: Any = None
+        certify, promised, shortest = True, math.inf, 1.0
         ends: tuple[float, Any] | None = None
         del x
         while True:
             lower = -math.inf
-            if certify:
+            if proof is not None:
                 terms = primal.terms
                 noise = rounding_noise(unit, terms.f, primal.magnitude, g.magnitude(primal.x, terms.g), proof.magnitude)
                 lower = tangent_bound(proof.dual, 0.0, noise)
             value = primal.terms.value
             gained = lower > highest + NO_GAIN * noise or value < lowest - NO_GAIN * noise
-            fruitless = 0 if t > 1.0 or gained else fruitless + certify
+            fruitless = 0 if t > 1.0 or gained else fruitless + (proof is not None)
             highest, lowest = max(highest, lower), min(lowest, value)
             effort = Effort(evaluations, evaluate.calls, inner)
             yield Iterate(space.hold(primal.x), primal.terms, lower, None, step, effort, noise)
@@ -184,20 +191,17 @@ class Newton:
                 return
             if point is None:
                 point = evaluate(z, t)
-            # a plan and its proof cost as much as a step: the way to t = 1 is certified where it is long, and t = 1
-            # itself from where rounding is no longer all that is known of the gap
+            # the dual function of F itself is that at t = 1 alone
+            proof = Proof.of(point) if t == 1.0 else None
+            # a plan costs as much as a step: it is made now and then on the way, and at t = 1 from where the gap is
+            # small, as far as that is known without it
             certify, gap = steps_in_stage > 0 and steps_in_stage % STEPS_TO_CERTIFY == 0, None
             if t == 1.0 and not certify:
                 gap = model.stage_gap(point)
                 certify = gap <= model.stage_tolerance(t)
             if certify:
-                gap = None if t == 1.0 else gap
-                if t == 1.0:
-                    proof = Proof(point.dual, point.magnitude)
-                else:
-                    there = evaluate(z, 1.0)
-                    proof = Proof(there.dual, there.magnitude)
-                    del there
+                proof = proof or Proof.of(evaluate(z, 1.0))
+                gap = None
                 del primal  # as large as the plan, like a point: not to be held where another is made
                 primal = model.primal(point)
                 evaluations += 1
@@ -217,18 +221,18 @@ class Newton:
             near = ENTRY * self.model.stage_tolerance(t)
             gap = terms.f + t * terms.g - point.dual
             # a start that is carried from elsewhere may have a better plan at z than the one it comes with
-            return (min(gap, self.model.stage_gap(point)) if carried and gap > near else gap) / near
+            return (min(gap, self.model.entry_gap(point)) if carried and gap > near else gap) / near
 
         while (ratio := excess(t, point)) > 1.0 and t < farthest and not deadline.passed():
             del point
             if farthest == math.inf:
                 farthest = max(1.0, self.model.farthest_stage(z))
-                if ratio > FAR and farthest > 1.0:
+                if ratio > FAR and farthest > 1.0 and not carried:
                     point = evaluate(z, farthest)
                     t = min(farthest, max(4.0, farthest * math.sqrt(max(0.0, excess(farthest, point)))))
                     point = point if t == farthest else evaluate(z, t)
                     continue
-            t = min(4.0 * t, farthest)
+            t = min((2.0 if carried else 4.0) * t, farthest)
             point = evaluate(z, t)
         return t, point
 

@@ -1,7 +1,7 @@
 """The dual model of transport with entropy and Laplacian, for Newton on the certificate.
 
-All that f sees of a plan G are its cost and its moments P = G Xt and Q = G' Xs. With U = 2 ws Ls P and V = 2 wt Lt Q the
-linearised cost is C + U Xt' + Xs V', and with entropy e the dual function of (v, P, Q), row potentials eliminated, is
+All that f sees of a plan G are its cost and its moments P = G Xt and Q = G' Xs. With U = 2 ws Ls P and V = 2 wt Lt Q
+the linearised cost is C + U Xt' + Xs V'. With entropy e the dual function of (v, P, Q), row potentials eliminated, is
 
     L_ij = (v_j - C_ij - U_i.Xt_j - Xs_i.V_j)/e,   S_ij = a_i softmax_j(L_ij),   u_i = e (log a_i - log sum_j exp L_ij)
     D = -<P, U>/2 - <Q, V>/2 + <a, u> + <b, v>.
@@ -46,6 +46,8 @@ STIFF = 10.0
 """The stiffness from which on Newton is ahead of CGS."""
 LOOSE, TIGHT = 0.1, 0.03
 """The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
+ENTRY_ERROR = 0.7
+"""The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
 STARVED = 1e-3
 """The share of its mass below which a column has lost touch with the plan."""
 
@@ -55,9 +57,9 @@ class CentredLaplacian:
     """The regulariser of coordinates around their means: a quadratic in the moments, linear terms and a constant.
 
     With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt, plus the linear
-    2 <L a m', G Yt>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and couple
-    them with the potentials. In many dimensions the coordinates are turned to their principal axes as well, which
-    changes no term and lets variances stand for covariances.
+    2 <L a m', G Yt>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and
+    couple them with the potentials. In many dimensions the coordinates are turned to their principal axes as well,
+    which changes no term and lets variances stand for covariances.
     """
 
     quadratic: TransportLaplacian
@@ -282,8 +284,19 @@ class EntropicLaplacian(EntropicPath):
         result += dot(self.U, P) + dot(self.V, Q) + self.quadratic(P, Q) + self.constant
         return result - point.dual
 
+    def entry_gap(self, point: PlanPoint) -> float:
+        """The larger part of f + t g - D_t at S: |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, or <S'1 - b, v>.
+
+        Neither says anything of a plan whose columns are far from b.
+        """
+        z, excess = point.z, point.columns - self.b
+        if total(namespace(excess).abs(excess)) > ENTRY_ERROR * self.polytope.mass:
+            return math.inf
+        return max(self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q), abs(dot(excess, z.v)))
+
     def primal(self, point: PlanPoint) -> Primal:
-        plan, cost, entropy = point.plan.rounded(point.rounding, self.b)
+        plan, known_cost, entropy = point.plan.rounded(point.rounding, self.b)
+        cost = known_cost or 0.0
         P, Q = point.rounded_moments
         if isinstance(plan, StreamedPlan):
             plan = replace(plan, origin=self._origin(point))
@@ -435,7 +448,7 @@ class Embedded:
         self.turned = len(rows) < len(columns)
         self.affordable = model.affordable
         self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
-        self.stage_gap = model.stage_gap
+        self.stage_gap, self.entry_gap = model.stage_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
 
     def start(self, x: Array | StreamedPlan) -> Moments:

@@ -70,6 +70,8 @@ class Hessian:
         P = S_dv_Xt - contracted(self.point.S_Xt_second, dU) - contracted(S_dV_Xt, Xs) - mean[:, None] * self.S_Xt
         Q = dv[:, None] * self.S_Xs - contracted(S_dU_Xs, Xt) - contracted(self.point.S_Xs_second, dV) - S_mean_Xs
         return v, P, Q
+
+
 def second_moments(X: Array) -> Array:
     """All products of two coordinates, or in many dimensions their squares alone: covariances, or variances."""
     return pairs(X, X) if X.shape[1] <= FEW_DIMENSIONS else X * X

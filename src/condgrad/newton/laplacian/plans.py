@@ -1,7 +1,7 @@
 """The questions that Newton asks of a plan, and two answers: a plan that is an array, and one that is streamed.
 
-At a dual point the plan is S_ij = a_i softmax_j((v_j - C_ij - left_i.right_j)/e), whose rows are exact. All of Newton is
-written against `Plan`; who answers is chosen by the cost, an array (`DenseCost`) or factors (`StreamedCost`).
+At a dual point the plan is S_ij = a_i softmax_j((v_j - C_ij - left_i.right_j)/e), whose rows are exact. All of Newton
+is written against `Plan`; who answers is chosen by the cost, an array (`DenseCost`) or factors (`StreamedCost`).
 """
 
 from __future__ import annotations

@@ -168,14 +168,16 @@ class LowRankBlock:
         self.smallest = float(values[-1])
         self.vectors = vectors
         self.weights = values / at_least(1e-9, 1.0 - values)
+        self.times: Callable[[Array], Array] = plan.times
+        self.transposed_times: Callable[[Array], Array] = plan.transposed_times
         if hessian.S_Xt.shape[1] > FEW_DIMENSIONS:
-            self.times, self.transposed_times = plan.times, plan.transposed_times
             return
         # S 1 = a is known
         of_constant = self.a[:, None] / dot(self.root, self.root) ** 0.5
         left = xp.concat([of_constant, plan.times(vectors / self.root[:, None], precision=PROBES)], axis=1)
         right = xp.concat([self.constant, vectors], axis=1) * self.root[:, None]
-        self.times, self.transposed_times = lambda R: left @ (right.T @ R), lambda R: right @ (left.T @ R)
+        self.times = lambda R: left @ (right.T @ R)
+        self.transposed_times = lambda R: right @ (left.T @ R)
 
     def _leading(self, plan: Plan, rank: int, basis: Array | None) -> tuple[Array, Array]:
         """The leading eigenvectors and eigenvalues of K without its constant mode, from products with `rank` vectors.
