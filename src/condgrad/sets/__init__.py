@@ -7,6 +7,7 @@ from condgrad.sets.partial_transport import PartialTransport
 from condgrad.sets.polytopes import Birkhoff, KSparse, LInfBall, Spectraplex
 from condgrad.sets.shared_marginal import SharedMarginal
 from condgrad.sets.simplex import Simplex
+from condgrad.sets.solid_simplex import SolidSimplex
 from condgrad.sets.transport import Transport
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Set",
     "SharedMarginal",
     "Simplex",
+    "SolidSimplex",
     "Spectraplex",
     "Transport",
 ]

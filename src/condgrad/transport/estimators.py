@@ -15,19 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from condgrad.result import Status
+from condgrad.result import ADVICE
 from condgrad.transport.regularizers import GroupLasso, Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, solve
 
 UNLABELLED = -1
 """The label of target samples whose class is not known."""
-
-
-ADVICE = {
-    Status.STALLED: "Raise tol",
-    Status.ITERATION_LIMIT: "Raise max_iter or tol",
-    Status.TIME_LIMIT: "Raise time_limit or tol",
-}
 
 
 class _PlanTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
