@@ -478,6 +478,14 @@ def test_a_flat_palette_gives_a_flat_image() -> None:
     assert (recolor(picture(9, 9, seed=6), flat) == flat[0, 0]).all()
 
 
+def test_noise_in_a_sepia_image_is_not_magnified() -> None:
+    """Colours along a line but for a little noise: across the line the map has no wild slopes."""
+    brown = np.linspace(0.1, 0.9, 50)[:, None, None] * np.array([1.0, 0.8, 0.6])
+    noise = 0.01 * RNG.standard_normal((50, 20, 3))
+    result = recolor(np.clip(brown + noise, 0.0, 1.0), picture(9, 9, seed=1))
+    assert result.std(axis=1).mean() < 12.0 * noise.std()  # 16 where slopes are free
+
+
 def test_strength_goes_from_nothing_to_all() -> None:
     image, palette = picture(12, 12, high=120), picture(12, 12, low=120, seed=1)
     none, half, whole = (recolor(image, palette, strength=s).astype(float) for s in (0.0, 0.5, 1.0))
@@ -489,11 +497,12 @@ def test_strength_goes_from_nothing_to_all() -> None:
 def test_other_types_have_the_colours_of_bytes(kind: Any) -> None:
     """Sixteen bits and floats are kept, and lose nothing to eight bits."""
     full = 65535 if kind is np.uint16 else 1.0
-    fine = np.linspace(0.2, 0.5, 40 * 40 * 3).reshape(40, 40, 3)
+    down, along = np.meshgrid(np.linspace(0.2, 0.7, 40), np.linspace(0.1, 0.5, 40), indexing="ij")
+    fine = np.stack([down, along, 0.3 + 0.4 * down * along], axis=2)
     palette = picture(9, 9, low=120, seed=1)
     result = recolor((full * fine).astype(kind), palette)
     assert result.dtype == kind
-    assert len(np.unique(result)) > 1000
+    assert len(np.unique(result)) > 500
     of_bytes = recolor(np.rint(255 * fine).astype(np.uint8), palette)
     np.testing.assert_allclose(result / full, of_bytes / 255.0, atol=0.02)
 
@@ -531,7 +540,7 @@ def test_photographs(smooth: float) -> None:
     warm, cool = recolor(temple, flower, smooth=smooth), recolor(flower, temple, smooth=smooth)
     assert blockiness(warm) <= 1.1 * blockiness(temple)
     assert blockiness(cool) <= 1.1 * blockiness(flower)
-    assert sky_seam(warm) <= 4.0
+    assert sky_seam(warm) <= 6.0  # 26 where every colour moves by itself, 1.6 in the photograph
 
 
 def test_smoothing_keeps_edges() -> None:

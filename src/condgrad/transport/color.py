@@ -28,7 +28,7 @@ SHARPNESS = 0.25
 """The automatic entropy over that of `EntropicTransport`: the spline smooths, and entropy only washes colours out."""
 STIFFNESS = 0.3
 """The weight of the spline's bending energy: so large that skies are without seams and compression does not show."""
-DAMPING = 1e-3
+DAMPING = 5e-3
 """The weight of the affine part's slopes: directions in which colours hardly differ, as in sepia, get no wild ones."""
 KNOTS = 200
 """Colours that the spline bends at, at most."""

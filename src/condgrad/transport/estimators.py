@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -44,9 +43,6 @@ neighbours onto neighbours."""
 GROUPS = 0.3
 """weight="auto" of `GroupTransport`: the least value of the regulariser over the spread of the cost."""
 
-KNOWN_CLASSES_COST = 10.0
-"""What moving mass between known classes costs, over the largest cost."""
-
 BLOCK = 1 << 22
 """Distances held at a time where they are only looked at."""
 
@@ -61,7 +57,7 @@ ADVICE = {
 
 
 @dataclass(frozen=True)
-class _Domain:
+class Domain:
     """A sample as a measure: its distinct points that carry mass, and where each of the user's points is among them."""
 
     X: Array
@@ -74,7 +70,7 @@ class _Domain:
     """The part of its distinct point's mass that each of the user's points has."""
 
     @classmethod
-    def of(cls, X: Array, weights: Any, labels: Any) -> _Domain:
+    def of(cls, X: Array, weights: Any, labels: Any) -> Domain:
         """Copies of a point (of the same class) become one point of their common mass."""
         key = host(X) if labels is None else np.column_stack([host(X), np.unique(labels, return_inverse=True)[1]])
         loaded = np.flatnonzero(weights > 0.0)
@@ -110,12 +106,15 @@ class _Domain:
         return xp.where(known[:, None], xp.take(values, index, axis=0), 0.0)
 
 
-class _PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fits a plan between two samples and moves points by the barycentres it prescribes."""
 
     # the names of scikit-learn's X and y here are no metadata, and Xt and yt are
     __metadata_request__fit: ClassVar = {"Xs": UNUSED, "ys": UNUSED, "Xt": True, "yt": True}
     __metadata_request__transform: ClassVar = {"Xs": UNUSED}
+
+    classes_cost: float = 10.0
+    """What moving mass between known classes costs, over the largest cost."""
 
     # what every subclass declares in its __init__, as scikit-learn wants
     entropy: float | str
@@ -129,9 +128,9 @@ class _PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, AB
 
     result_: TransportResult
 
-    @abstractmethod
-    def _regularizers(self, source: _Domain, target: _Domain, spread: float) -> Sequence[Regularizer]:
+    def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
         """What this estimator asks of a plan beyond its cost and entropy."""
+        return []
 
     def fit(
         self,
@@ -167,9 +166,28 @@ class _PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, AB
         Xs, Xt = self._sources(Xs), _targets(Xt, Xs)
         if Xt.shape[1] != Xs.shape[1]:
             raise ValueError(f"Xs has {Xs.shape[1]} features, Xt has {Xt.shape[1]}: they must agree")
-        source = _Domain.of(Xs, _mass("sample_weight", sample_weight, len(Xs)), _labels("ys", ys, len(Xs)))
-        target = _Domain.of(Xt, _mass("target_weight", target_weight, len(Xt)), _labels("yt", yt, len(Xt)))
-        cost, spread = _cost(source, target, self.metric, self.norm)
+        source = Domain.of(Xs, _mass("sample_weight", sample_weight, len(Xs)), _labels("ys", ys, len(Xs)))
+        target = Domain.of(Xt, _mass("target_weight", target_weight, len(Xt)), _labels("yt", yt, len(Xt)))
+        cost, spread = _cost(source, target, self.metric, self.norm, self.classes_cost)
+        answer = self._solved(cost, source, target, spread)
+        answer.result.uninterrupted()
+        self.result_ = answer
+        self._source, self._target = source, target
+        self.Xs_, self.Xt_ = Xs, Xt
+        self.n_iter_, self.dual_gap_ = answer.iterations, answer.gap
+        if not answer.success:
+            proof = f"the plan is certified to {self.dual_gap_:.3g} of the optimum"
+            if self.dual_gap_ == math.inf:
+                proof = "nothing was proved about how far the plan is from the optimum"
+            warnings.warn(
+                f"{answer.message}; {proof}. {ADVICE[answer.status]}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
+        """The certified plan between two domains."""
         entropy = self.entropy
         if _is_auto("entropy", entropy):
             entropy = ENTROPY * spread if spread > 0.0 else 1.0  # without a spread every plan costs the same
@@ -185,21 +203,8 @@ class _PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, AB
             time_limit=self.time_limit,
             progress=bool(self.verbose),
         )
-        answer.result.uninterrupted()
-        self.result_, self.entropy_ = answer, float(entropy)
-        self._source, self._target = source, target
-        self.Xs_, self.Xt_ = Xs, Xt
-        self.n_iter_, self.dual_gap_ = answer.iterations, answer.gap
-        if not answer.success:
-            proof = f"the plan is certified to {self.dual_gap_:.3g} of the optimum"
-            if self.dual_gap_ == math.inf:
-                proof = "nothing was proved about how far the plan is from the optimum"
-            warnings.warn(
-                f"{answer.message}; {proof}. {ADVICE[answer.status]}.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
+        self.entropy_ = float(entropy)
+        return answer
 
     @property
     def coupling_(self) -> Array:
@@ -220,13 +225,13 @@ class _PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, AB
     def transform(self, X: Any) -> Any:
         """Move points of the source domain: each by the displacement of its nearest fitted source."""
         check_is_fitted(self, "result_")
-        moved = self.result_.barycenters(self._target.X)
+        moved = self.result_.barycenters(double(self._target.X))
         return _displaced(self._points(X), self._source.X, moved)
 
     def inverse_transform(self, Xt: Any) -> Any:
         """Move points of the target domain back to the sources."""
         check_is_fitted(self, "result_")
-        moved = self.result_.apply_transpose(self._source.X) / self._target.mass[:, None]
+        moved = self.result_.apply_transpose(double(self._source.X)) / self._target.mass[:, None]
         return _displaced(self._points(Xt), self._target.X, moved)
 
     def transform_labels(self, ys: Any) -> Any:
@@ -275,7 +280,7 @@ class _PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, AB
         return like(X, self.Xs_) if is_torch(self.Xs_) else X
 
 
-class _ByKeyword:
+class ByKeyword:
     """POT's spelling of the arguments, which scikit-learn's wrapping of outputs would not let through."""
 
     def transform(self, Xs: Any) -> Any:
@@ -345,7 +350,7 @@ def _is_auto(name: str, value: float | str) -> bool:
     return value == "auto"
 
 
-def _cost(source: _Domain, target: _Domain, metric: str, norm: str | None) -> tuple[Any, float]:
+def _cost(source: Domain, target: Domain, metric: str, norm: str | None, classes_cost: float) -> tuple[Any, float]:
     """The cost between two domains, an array or one that need not be formed, and its spread."""
     if norm not in (None, "max", "median"):
         raise ValueError(f"norm must be 'max', 'median' or None, got {norm!r}")
@@ -360,11 +365,11 @@ def _cost(source: _Domain, target: _Domain, metric: str, norm: str | None) -> tu
     if known:
         ys, yt = source.labels[:, None], target.labels[None, :]
         differ = xp.asarray((ys != yt) & (ys != UNLABELLED) & (yt != UNLABELLED), device=_device(C))
-        C = xp.where(differ, KNOWN_CLASSES_COST * xp.max(C), C)
+        C = xp.where(differ, classes_cost * xp.max(C), C)
     return C, spread
 
 
-def _squared_euclidean(source: _Domain, target: _Domain, norm: str | None) -> tuple[SquaredEuclidean, float]:
+def _squared_euclidean(source: Domain, target: Domain, norm: str | None) -> tuple[SquaredEuclidean, float]:
     """The squared Euclidean cost by its points, which a large plan streams; a norm is a unit of the coordinates."""
     Xs, Xt = double(source.X), double(target.X)
     xp = namespace(Xs)
@@ -443,7 +448,7 @@ def _is_even(mass: Array) -> bool:
     return bool(np.ptp(mu) <= 1e-12 * mu.max())
 
 
-def _weighted_laplacian(domain: _Domain, neighbors: int, normalized: bool) -> Any:
+def _weighted_laplacian(domain: Domain, neighbors: int, normalized: bool) -> Any:
     """The Laplacian of the neighbour graph for points of uneven mass: that of copies of points of equal mass.
 
     With W the graph, mu the masses and D = W mu, it is D/mu - W or, normalised, (1/mu - D^-1/2 W D^-1/2)/n: for
@@ -486,7 +491,7 @@ class _Side:
         return LAPLACIAN * math.sqrt(self.variance / other.variance) * self.variance / self.roughness
 
 
-class EntropicTransport(_ByKeyword, _PlanTransformer):
+class EntropicTransport(ByKeyword, PlanTransformer):
     """Transport with entropy alone.
 
     Copies of a point are one point of their common weight, in every estimator of this kind, so copies change nothing.
@@ -548,11 +553,8 @@ class EntropicTransport(_ByKeyword, _PlanTransformer):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def _regularizers(self, source: _Domain, target: _Domain, spread: float) -> Sequence[Regularizer]:
-        return []
 
-
-class LaplaceTransport(_ByKeyword, _PlanTransformer):
+class LaplaceTransport(ByKeyword, PlanTransformer):
     """Transport with entropy and Laplacian: neighbours move alike.
 
     The regulariser sees both domains centred, so that no shift changes the plan.
@@ -610,9 +612,9 @@ class LaplaceTransport(_ByKeyword, _PlanTransformer):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def _regularizers(self, source: _Domain, target: _Domain, spread: float) -> Sequence[Regularizer]:
+    def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
         domains = (source, target)
-        Zs, Zt = (domain.X - (like(domain.mass, domain.X) @ domain.X)[None, :] for domain in domains)
+        Zs, Zt = (double(domain.X) - (domain.mass @ double(domain.X))[None, :] for domain in domains)
         even = all(_is_even(domain.mass) for domain in domains)
         Ls = Lt = None
         self.weight_, self.source_, self.target_ = self.weight, self.source, self.target
@@ -641,7 +643,7 @@ class LaplaceTransport(_ByKeyword, _PlanTransformer):
         ]
 
 
-class GroupTransport(_ByKeyword, _PlanTransformer):
+class GroupTransport(ByKeyword, PlanTransformer):
     """Transport with entropy and class groups: what a class sends to a target comes from all of the class.
 
     The regulariser is the sum over targets and classes of |G[class, target]|_2. It is least, for given marginals, where
@@ -687,7 +689,7 @@ class GroupTransport(_ByKeyword, _PlanTransformer):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def _regularizers(self, source: _Domain, target: _Domain, spread: float) -> Sequence[Regularizer]:
+    def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
         if source.labels is None:
             raise ValueError("ys is needed: GroupTransport.fit(Xs, ys, Xt) groups the sources by their classes")
         self.weight_ = self.weight
