@@ -286,9 +286,9 @@ def test_large_plans_are_streamed(kind: type, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys.modules["condgrad.transport.solve"], "free_memory", lambda _: 1000)
     streamed = fitted(kind, tol=1e-7)
     assert streamed.result_.streamed
-    np.testing.assert_allclose(streamed.transform(XS), dense.transform(XS), atol=1e-4)
-    np.testing.assert_allclose(streamed.inverse_transform(XT), dense.inverse_transform(XT), atol=1e-4)
-    np.testing.assert_allclose(streamed.transform_labels(YS), dense.transform_labels(YS), atol=1e-4)
+    np.testing.assert_allclose(streamed.transform(XS), dense.transform(XS), atol=1e-3)
+    np.testing.assert_allclose(streamed.inverse_transform(XT), dense.inverse_transform(XT), atol=1e-3)
+    np.testing.assert_allclose(streamed.transform_labels(YS), dense.transform_labels(YS), atol=1e-3)
     np.testing.assert_allclose(streamed.coupling_, dense.coupling_, atol=1e-5)
 
 

@@ -309,7 +309,39 @@ def _value_and_gradient(f: Any, df: Any, weight: float, G: Array, M: Array) -> t
     return weight * float(f(seen)), gradient if is_torch(G) or not is_torch(gradient) else gradient.detach().numpy()
 
 
-class _PotTransport(ByKeyword, PlanTransformer):
+class _PotArguments(ByKeyword):
+    """POT's arguments of what moves points; all but the points are there for its pipelines and change nothing."""
+
+    def transform(
+        self,
+        Xs: Any = None,
+        ys: Any = None,
+        Xt: Any = None,
+        yt: Any = None,
+        batch_size: int = 128,
+    ) -> Any:
+        """Move points of the source domain."""
+        return super().transform(Xs)
+
+    def fit_transform(  # type: ignore[override]
+        self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None
+    ) -> Any:
+        """Fit, then move the sources."""
+        return self.fit(Xs, ys, Xt, yt).transform(Xs)  # type: ignore[attr-defined]
+
+    def inverse_transform(
+        self,
+        Xs: Any = None,
+        ys: Any = None,
+        Xt: Any = None,
+        yt: Any = None,
+        batch_size: int = 128,
+    ) -> Any:
+        """Move points of the target domain back."""
+        return super().inverse_transform(Xt)  # type: ignore[misc]
+
+
+class _PotTransport(_PotArguments, PlanTransformer):
     """What POT's estimators of domain adaptation have in common, over ours.
 
     New points move by the displacement of their nearest source (POT's "ferradans"), whatever `out_of_sample_map` says.
@@ -332,34 +364,6 @@ class _PotTransport(ByKeyword, PlanTransformer):
         self.xs_, self.xt_ = self.Xs_, self.Xt_
         self.log_ = {"loss": self.result_.trace["value"].tolist(), "gap": self.dual_gap_, "niter": self.n_iter_}
         return self
-
-    def transform(
-        self,
-        Xs: Any = None,
-        ys: Any = None,
-        Xt: Any = None,
-        yt: Any = None,
-        batch_size: int = 128,
-    ) -> Any:
-        """Move points of the source domain."""
-        return super().transform(Xs)
-
-    def fit_transform(  # type: ignore[override]
-        self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None
-    ) -> Any:
-        """Fit, then move the sources."""
-        return self.fit(Xs, ys, Xt, yt).transform(Xs)
-
-    def inverse_transform(  # type: ignore[override]
-        self,
-        Xs: Any = None,
-        ys: Any = None,
-        Xt: Any = None,
-        yt: Any = None,
-        batch_size: int = 128,
-    ) -> Any:
-        """Move points of the target domain back."""
-        return super().inverse_transform(Xt)
 
 
 def _array_of(cost: Any) -> Array:
