@@ -78,7 +78,8 @@ def test_the_weight_of_the_groups() -> None:
 
 @every_kind
 def test_numbers_stay_as_given(kind: type) -> None:
-    estimator = fitted(kind, entropy=0.3, **({} if kind is EntropicTransport else {"weight": 0.7}))
+    weight: dict[str, Any] = {} if kind is EntropicTransport else {"weight": 0.7}
+    estimator = fitted(kind, entropy=0.3, **weight)
     assert estimator.entropy_ == 0.3
     assert getattr(estimator, "weight_", 0.7) == 0.7
 
@@ -94,7 +95,7 @@ def test_reported_weights_give_the_same_plan(kind: type) -> None:
 @pytest.mark.parametrize("name", ["entropy", "weight"])
 def test_other_words_than_auto(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a number >= 0 or 'auto', got 'automatic'"):
-        LaplaceTransport(**{name: "automatic"}).fit(XS, Xt=XT)
+        LaplaceTransport().set_params(**{name: "automatic"}).fit(XS, Xt=XT)
 
 
 # --- the laws: no unit, no shift, no number of copies ---
@@ -159,7 +160,7 @@ def test_the_default_helps_on_moons_in_any_unit() -> None:
 @every_kind
 @pytest.mark.parametrize("normalized", [True, False])
 def test_weights_are_copies_and_their_unit_does_not_matter(kind: type, normalized: bool) -> None:
-    options = {"normalized": normalized} if kind is LaplaceTransport else {}
+    options: dict[str, Any] = {"normalized": normalized} if kind is LaplaceTransport else {}
     counts_s, counts_t = RNG.integers(1, 4, 30), RNG.integers(1, 3, 24)
     rows, columns = np.repeat(np.arange(30), counts_s), np.repeat(np.arange(24), counts_t)
     copied = fitted(kind, XS[rows], YS[rows], XT[columns], **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,7 @@ def fitted(module: Any, name: str, **options: Any) -> Any:
         return getattr(module, name)(**options).fit(Xs=XS, ys=YS, Xt=XT)
 
 
-VALUES = {
+VALUES: dict[str, Callable[[Array], float]] = {
     "SinkhornTransport": lambda G: entropic_value(G, C, 1.0),
     "EMDTransport": lambda G: float(np.sum(C * G)),
     "SinkhornL1l2Transport": lambda G: entropic_value(G, C, 1.0) + 0.1 * group_norms(G, YS),

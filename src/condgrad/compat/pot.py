@@ -341,7 +341,7 @@ class _PotArguments(ByKeyword):
         return super().inverse_transform(Xt)  # type: ignore[misc]
 
 
-class _PotTransport(_PotArguments, PlanTransformer):
+class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
     """What POT's estimators of domain adaptation have in common, over ours.
 
     New points move by the displacement of their nearest source (POT's "ferradans"), whatever `out_of_sample_map` says.
