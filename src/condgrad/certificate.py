@@ -103,7 +103,16 @@ class Iterate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The best point and the best lower bound seen so far, and who proved each."""
+    """The best point and the best lower bound seen so far, and who proved each.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> proof = cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))).certificate
+    >>> proof.gap == proof.value - proof.lower_bound, proof.relative_gap <= 1e-6
+    (True, True)
+    """
 
     x: Array = None
     terms: Terms = Terms(math.inf, 0.0)

@@ -46,7 +46,17 @@ class Checkpoint(Protocol):
 
 
 class Progress(NamedTuple):
-    """What a callback sees after each iteration."""
+    """What a callback sees after each iteration.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    >>> r = cg.minimize(f, g, tol=0.0, callback=lambda now: now.iteration == 3)
+    >>> r.status.name, r.iterations
+    ('STOPPED_BY_CALLBACK', 3)
+    """
 
     iteration: int
     seconds: float

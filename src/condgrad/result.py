@@ -19,7 +19,14 @@ FEW_POINTS = 20
 
 
 class Status(Enum):
-    """Why a run ended; the value of a member is its sentence."""
+    """Why a run ended; the value of a member is its sentence.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> print(cg.Status.TIME_LIMIT, "-", cg.Status.TIME_LIMIT.value)
+    TIME_LIMIT - the time limit was reached before the stopping rule was met
+    """
 
     CONVERGED = "the stopping rule was met"
     ITERATION_LIMIT = "the iteration limit was reached before the stopping rule was met"
@@ -32,12 +39,28 @@ class Status(Enum):
         return self.name
 
 
+ADVICE = {
+    Status.STALLED: "Raise tol",
+    Status.ITERATION_LIMIT: "Raise max_iter or tol",
+    Status.TIME_LIMIT: "Raise time_limit or tol",
+}
+"""What the user of an estimator may do about a run that fell short."""
+
+
 class Trace:
     """The run by column: `trace["gap"]` is a NumPy array with an entry for each iteration.
 
     `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so far, and `gap`
     is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and `inner_iterations` count from the start, alike
     for all methods. `measure` is what the stopping rule compares with its tolerance.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> trace = cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))).trace
+    >>> trace["iteration"].tolist() == list(range(len(trace))), bool((trace["gap"] >= 0).all())
+    (True, True)
     """
 
     columns = (
@@ -111,7 +134,33 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The best point found, with the proof of how good it is."""
+    """The best point found, with the proof of how good it is.
+
+    Attributes
+    ----------
+    x : array
+        The point.
+    certificate : Certificate
+        Value, bound, and who proved each.
+    status : Status
+        Why the run ended.
+    message : str
+        The same as a sentence, with the measure that the stopping rule saw.
+    iterations, seconds : int, float
+        What it took, runs that it went on from included.
+    trace : Trace
+        The run by column.
+    method : str
+        The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after the other.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> r = cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)))
+    >>> r.success, r.lower_bound <= r.value, r.gap <= 1e-6 * r.scale
+    (True, True, True)
+    """
 
     x: Array
     certificate: Certificate

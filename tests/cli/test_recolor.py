@@ -154,6 +154,17 @@ def test_one_pixel_and_one_colour(condgrad_here: Command, tmp_path: Path) -> Non
     assert (pixels(tmp_path / "gray-recolored.png") == [10, 20, 30]).all()
 
 
+@pytest.mark.usefixtures("pictures")
+def test_of_an_animation_the_first_frame_is_taken_and_this_is_said(condgrad_here: Command, tmp_path: Path) -> None:
+    frames = [Image.fromarray(BRIGHT), Image.fromarray(DARK[:20, :20])]
+    frames[0].save(tmp_path / "moves.gif", save_all=True, append_images=frames[1:])
+    done = condgrad_here("recolor", "dark.png", "moves.gif", "--out", "folder")
+    assert done.code == 0
+    assert done.stderr == "condgrad: moves.gif has 2 frames: the first is taken\n"
+    result = pixels(tmp_path / "folder" / "dark-recolored.png")
+    np.testing.assert_allclose(result.mean(axis=(0, 1)), BRIGHT.mean(axis=(0, 1)), atol=8.0)
+
+
 # --- mistakes ---
 
 

@@ -467,7 +467,7 @@ def test_an_affine_change_of_colours_is_found() -> None:
 def test_lab_colours() -> None:
     """White, and the red, green and blue of sRGB, as the tables of CIE Lab (D65) have them; and back."""
     corners = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
-    tabled = [[100, 0, 0], [53.24, 80.09, 67.20], [87.74, -86.18, 83.18], [32.30, 79.19, -107.86], [0, 0, 0]]
+    tabled: Any = [[100, 0, 0], [53.24, 80.09, 67.20], [87.74, -86.18, 83.18], [32.30, 79.19, -107.86], [0, 0, 0]]
     np.testing.assert_allclose(100.0 * lab_of(corners), tabled, atol=0.02)
     some = RNG.random((50, 3))
     np.testing.assert_allclose(srgb_of(lab_of(some)), some, atol=1e-6)
@@ -558,7 +558,7 @@ def test_smoothing_keeps_edges() -> None:
 def test_equal_colours_stay_equal() -> None:
     image = picture(10, 10, seed=3) // 64 * 64
     result = recolor(image, picture(10, 10, seed=4), samples=30)
-    colors = {}
+    colors: dict[Any, Any] = {}
     for before, after in zip(image.reshape(-1, 3), result.reshape(-1, 3), strict=True):
         assert colors.setdefault(tuple(before), tuple(after)) == tuple(after)
 

@@ -17,7 +17,19 @@ from condgrad.sets.transport import Transport
 
 @dataclass(frozen=True)
 class LInfBall(Ball):
-    """{x : |x_i| <= radius}."""
+    """{x : |x_i| <= radius}.
+
+    Parameters
+    ----------
+    radius : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.LInfBall(1.0).linear_argmin(np.array([2.0, -3.0])).point.tolist()
+    [-1.0, 1.0]
+    """
 
     solid = True
 
@@ -43,6 +55,12 @@ class KSparse(Ball):
         The largest entry.
     k : int
         How many entries of that size a vertex has.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.KSparse(1.0, k=2).linear_argmin(np.array([3.0, -1.0, 2.0])).point.tolist()
+    [-1.0, 0.0, -1.0]
     """
 
     k: int = 1
@@ -94,6 +112,12 @@ class Birkhoff(Transport):
     ----------
     n : int
         Rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.Birkhoff(2).linear_argmin(np.array([[1.0, 0.0], [0.0, 1.0]])).point.tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
     """
 
     def __init__(self, n: int) -> None:
@@ -129,6 +153,12 @@ class Spectraplex(Set):
         Rows and columns.
     trace : float
         The sum of the eigenvalues.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> abs(cg.sets.Spectraplex(2).linear_argmin(np.diag([2.0, 1.0])).point).tolist()
+    [[0.0, 0.0], [0.0, 1.0]]
     """
 
     n: int

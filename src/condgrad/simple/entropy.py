@@ -32,7 +32,22 @@ from condgrad.streamed_plan import StreamedPlan
 
 @dataclass(frozen=True)
 class Entropy(Simple):
-    """g(x) = weight sum_i x_i log x_i (0 log 0 = 0); its oracle is a softmax or Sinkhorn's algorithm."""
+    """g(x) = weight sum_i x_i log x_i (0 log 0 = 0); its oracle is a softmax or Sinkhorn's algorithm.
+
+    Parameters
+    ----------
+    weight : float
+        Above 0.
+    on : Set
+        A set of nonnegative points with an entropic argmin: `Simplex`, `Box`, `Transport`, ...
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> g = cg.simple.Entropy(0.5, on=cg.sets.Simplex(2))
+    >>> np.round(g.argmin(np.array([0.0, 1.0])).point, 3).tolist()
+    [0.881, 0.119]
+    """
 
     weight: float
     on: Set

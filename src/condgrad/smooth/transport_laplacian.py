@@ -44,6 +44,14 @@ class TransportLaplacian(Smooth):
         Graph Laplacians of the two clouds.
     source_weight, target_weight : float
         Weights >= 0 of the two terms.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> X, L = np.array([[0.0], [1.0]]), np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> f = cg.smooth.TransportLaplacian(X, X, L, L)
+    >>> f.value_and_gradient(0.5 * np.eye(2))[0]
+    0.5
     """
 
     def __init__(

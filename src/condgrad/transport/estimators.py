@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from condgrad.arrays import Array, double, double_like, host, is_torch, like, namespace
 from condgrad.arrays.inputs import floating
-from condgrad.result import Status
+from condgrad.result import ADVICE
 from condgrad.transport.costs import SquaredEuclidean
 from condgrad.transport.graphs import graph_laplacian, neighbor_graph
 from condgrad.transport.regularizers import GroupLasso, Laplacian, Regularizer
@@ -48,12 +48,6 @@ BLOCK = 1 << 22
 
 TENSOR_METRICS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": math.inf}
 """Costs between tensors beside the squared Euclidean one, by the p of their norm."""
-
-ADVICE = {
-    Status.STALLED: "Raise tol",
-    Status.ITERATION_LIMIT: "Raise max_iter or tol",
-    Status.TIME_LIMIT: "Raise time_limit or tol",
-}
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,9 @@ def _from_potentials(start: Any, problem: TransportProblem, shape: tuple[int, in
     on = problem.g.on
     for name, values, size in zip(("u", "v"), start, shape, strict=True):
         if tuple(np.shape(host(values))) != (size,):
-            raise ValueError(f"start = (u, v) must hold potentials of shapes ({shape[0]},) and ({shape[1]},), not {name}")
+            raise ValueError(
+                f"start = (u, v) must hold potentials of shapes ({shape[0]},) and ({shape[1]},), not {name}"
+            )
     v = double_like(start[1], on.a)
     P, Q = _no_moments(problem)
     laplacian = problem.laplacian
@@ -202,7 +204,9 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
     P, Q = _no_moments(problem)
     if laplacian is not None:
         destinations = start.apply(_coordinates(start, "Xt", problem)) / at_least(smallest(before.a), before.a)[:, None]
-        origins = start.apply_transpose(_coordinates(start, "Xs", problem)) / at_least(smallest(before.b), before.b)[:, None]
+        origins = (
+            start.apply_transpose(_coordinates(start, "Xs", problem)) / at_least(smallest(before.b), before.b)[:, None]
+        )
         P = on.a[:, None] * by_row(double_like(destinations, on.a))
         Q = on.b[:, None] * by_column(double_like(origins, on.a))
         P, Q = smoothed(laplacian.Ls, P), smoothed(laplacian.Lt, Q)
