@@ -50,6 +50,8 @@ class Recoloring:
 
     image: Any
     result: TransportResult
+    entropy: float
+    """The weight of the entropy that was used."""
 
 
 def recolor(
@@ -152,7 +154,8 @@ def recoloring(
         vivid = mean + stretch * (spline(X) - mean)
         return X + strength * (vivid - X)
 
-    return Recoloring(_repainted(image, _table(new_colors, grey=image.ndim == 2), smooth), estimator.result_)
+    painted = _repainted(image, _table(new_colors, grey=image.ndim == 2), smooth)
+    return Recoloring(painted, estimator.result_, estimator.entropy_)
 
 
 def _automatic_entropy(Xs: Any, Xt: Any) -> float:
