@@ -81,7 +81,7 @@ class EntropicBarycenter:
     def stage_tolerance(self, t: float) -> float:
         return 0.1 * t * self.entropy * total(self.B)
 
-    def entry_gap(self, point: Any) -> float:
+    def entry_gap(self, point: SharedPoint) -> float:
         """Nothing is known of starts from elsewhere."""
         return math.inf
 
