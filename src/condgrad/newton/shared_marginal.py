@@ -81,6 +81,10 @@ class EntropicBarycenter:
     def stage_tolerance(self, t: float) -> float:
         return 0.1 * t * self.entropy * total(self.B)
 
+    def entry_gap(self, point: SharedPoint) -> float:
+        """Nothing is known of starts from elsewhere."""
+        return math.inf
+
     def stage_gap(self, point: SharedPoint) -> float:
         terms = self.primal(point).terms
         return terms.f + (point.entropy / self.entropy) * terms.g - point.dual

@@ -445,6 +445,10 @@ class RelaxedProblem:
         terms = self.primal(point).terms
         return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
+    def entry_gap(self, point: RelaxedPoint) -> float:
+        """Nothing is known of starts from elsewhere."""
+        return math.inf
+
     def moved(self, z: Array, direction: Array, step: float) -> Array:
         return z + step * direction
 

@@ -31,8 +31,8 @@ LARGEST_STREAMED_RANK = 256
 """Vectors of the length of the plan's sides that may be held at a time for a low rank."""
 TF32X3_ROUNDING = 6e-8
 """The rounding unit of a score in float32."""
-PRODUCT_SHARE = 0.01
-"""The part of the accuracy asked of a direction that its products may be off."""
+PRODUCT_SHARE = 1.0
+"""The part of the accuracy asked of a direction that its products may be off, by a bound that is seldom attained."""
 
 SAME_POINTS = 1e-14
 """How far two copies of the same points, centred in different ways, may differ, relative to their size."""
