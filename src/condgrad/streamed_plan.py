@@ -114,7 +114,7 @@ class UnformedCost:
     def bounds(self) -> tuple[float, float]:
         """Numbers that no <left_i, right_j> (plus the function of blocks) is below or above."""
         xp = namespace(self.left)
-        bilinear = norm_of_rows(self.left) * norm_of_rows(self.right)
+        bilinear = largest_product(self.left, self.right)
         low, high = -bilinear, bilinear
         if self.blocks is not None:
             extremes = [(float(xp.min(part)), float(xp.max(part))) for _, _, part in self._block_tiles()]
@@ -158,7 +158,7 @@ class UnformedCost:
         """The size of its terms before they cancel."""
         size = namespace(self.left).abs
         result = dot(size(self.row), plan.a) + dot(size(self.column), plan.b)
-        largest = norm_of_rows(self.left) * norm_of_rows(self.right)
+        largest = largest_product(self.left, self.right)
         if self.blocks is not None:
             largest += max(map(abs, self.bounds))
         return result + plan.mass * largest
@@ -205,7 +205,7 @@ class StreamedMatrix:
         xp = namespace(s.left)
         numbers = [xp.where(xp.isfinite(each), each, 0.0) for each in (s.row, s.column)]
         largest = sum(float(xp.max(xp.abs(each))) for each in numbers)
-        return largest + norm_of_rows(s.left) * norm_of_rows(s.right)
+        return largest + largest_product(s.left, s.right)
 
     def log_row_sums(self, *, near: Array | None = None) -> Array:
         """log sum_j exp(score_ij); `near` are numbers near the answer, where they are known."""
@@ -454,6 +454,22 @@ def norm_of_rows(X: Array) -> float:
     """The largest norm of a row."""
     xp = namespace(X)
     return math.sqrt(float(xp.max(xp.sum(X * X, axis=1)))) if X.shape[0] and X.shape[1] else 0.0
+
+
+def largest_product(left: Array, right: Array) -> float:
+    """A number that no |<left_i, right_j>| is above: the product of the largest norms, once the columns are balanced.
+
+    A cost and a Laplacian put their factors side by side, in units of their own. Where one has large numbers on the
+    left and the other on the right, the norms of whole rows multiply numbers that never meet.
+    """
+    xp = namespace(left)
+    if 0 in (*left.shape, *right.shape):
+        return 0.0
+    of_left, of_right = xp.max(xp.abs(left), axis=0), xp.max(xp.abs(right), axis=0)
+    meet = (of_left > 0.0) & (of_right > 0.0)
+    balance = xp.sqrt(xp.where(meet, of_right, 0.0)) / xp.sqrt(xp.where(meet, of_left, 1.0))
+    back = xp.where(meet, 1.0 / xp.where(meet, balance, 1.0), 0.0)
+    return norm_of_rows(left * balance[None, :]) * norm_of_rows(right * back[None, :])
 
 
 def blocks_of(size: int, step: int) -> list[slice]:

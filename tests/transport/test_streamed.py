@@ -176,6 +176,28 @@ def test_cgs_on_moments(name: str, step: str) -> None:
     assert marginal_error(t.dense(), on.a, on.b) <= 1e-14
 
 
+@pytest.mark.parametrize("method", ["cgs", "newton"])
+def test_the_unit_of_the_coordinates_of_a_laplacian_is_of_no_consequence(method: str) -> None:
+    """The factors of cost and Laplacian lie side by side: large coordinates of one are no noise of the other."""
+    runs = []
+    for unit in (1.0, 1e6):
+        terms = laplacian(unit * SMALL.Xs, unit * SMALL.Xt, 0.5 / unit**2)
+        cost = cosine(SMALL.Xs, SMALL.Xt)
+        runs.append(solve(cost, entropy=0.05, regularizers=terms, plan="streamed", method=method, tol=1e-7))
+    assert all(t.success for t in runs)
+    assert runs[1].result.certificate.noise <= 100.0 * runs[0].result.certificate.noise
+
+
+def test_the_oracle_tries_harder_where_the_start_is_the_optimum() -> None:
+    """One source has one plan: no step is left, but the first bound was asked for with little accuracy."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        b = rng.random(12) * (rng.random(12) > 0.3)
+        cost = cosine(rng.standard_normal((1, 2)), rng.standard_normal((12, 2)))
+        t = solve(cost, [b.sum()], b, entropy=0.005, plan="streamed", method="cgs", tol=1e-9)
+        assert t.success
+
+
 @pytest.mark.parametrize("regularized", [False, True])
 def test_auto_takes_sinkhorn_or_newton(regularized: bool) -> None:
     terms = laplacian(SMALL.Xs, SMALL.Xt, 1e3) if regularized else []

@@ -18,6 +18,7 @@ from condgrad import deadline
 from condgrad.arrays import precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.restriction import Quadratic
 from condgrad.search.steps import Exact, OpenLoop, StepRule
 
@@ -47,7 +48,7 @@ class CGSOnMoments:
         here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
         terms = Terms(here.value, g_here)
         g_size = g.magnitude(x, g_here)
-        accuracy = 0.1 * terms.size
+        share, accuracy = 0.1, 0.1 * terms.size
         for k in count():
             if deadline.passed():
                 if k == 0:
@@ -72,10 +73,14 @@ class CGSOnMoments:
             yield Iterate(s, terms, bound, None, a, Effort(k + 2, k + 1, inner), noise)
             line = here.along([there], None)
             bend = max(0.0, there.value - here.value - float(line.slope[0]))
-            accuracy = max(0.1 * min(terms.value - bound, bend) if bend > 0.0 else 0.1 * (terms.value - bound), noise)
+            gap = terms.value - bound
+            accuracy = max(share * min(gap, bend) if bend > 0.0 else share * gap, noise)
             a = self._fraction(k, line, g_there - g_here)
-            if a == 0.0:
-                return
+            if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
+                if gap <= ROUNDING_UNITS * noise or share < 1e-6:
+                    return
+                share *= 0.1
+                continue
             fraction = np.array([a])
             here, g_here = here.moved(None, [there], fraction), (1.0 - a) * g_here + a * g_there
 
