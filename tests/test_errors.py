@@ -604,6 +604,10 @@ class TestTwoLibraries:
         f = cg.smooth.LeastSquares(torch.tensor(A), torch.tensor(Y))
         check(lambda: cg.minimize(f, G, x0=np.zeros(3)), TypeError, r"x0.*numpy.*torch")
 
+    def test_sparse_tensors(self, torch: ModuleType) -> None:
+        for sparse in (torch.tensor(A).to_sparse(), torch.tensor(A).to_sparse().coalesce()):
+            check(lambda A=sparse: cg.smooth.LeastSquares(A, torch.tensor(Y)), TypeError, r"A must be a dense tensor")
+
     def test_targets(self, torch: ModuleType) -> None:
         check(lambda: cg.smooth.LeastSquares(A, torch.tensor(Y)), TypeError, r"y is a torch tensor")
 

@@ -158,6 +158,48 @@ def test_torch_results_go_on_from_a_file(torch: Any, tmp_path: Path) -> None:
     assert second.iterations > 6
 
 
+def test_a_torch_result_that_is_done_stays_torch(torch: Any, tmp_path: Path) -> None:
+    """What a file holds are NumPy arrays, and a run with nothing left to do returns the point that it got."""
+    problem = logistic(Z=torch.tensor(Z), y=torch.tensor(Y))
+    path = tmp_path / "run.npz"
+    done = cg.minimize(*problem, method="newton", tol=1e-9, checkpoint=path)
+    for options in ({"start": cg.load(path)}, {"checkpoint": path}):
+        for method in ("cgs", "spg", "newton"):
+            again = cg.minimize(*problem, method=method, max_iter=1, **options)
+            assert isinstance(again.x, torch.Tensor)
+            assert again.lower_bound >= done.lower_bound
+
+
+def test_streamed_plans_are_no_arrays_to_save(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    cost = cg.transport.SquaredEuclidean(rng.random((6, 2)), rng.random((5, 2)))
+    streamed, dense = (cg.transport.solve(cost, entropy=0.1, plan=plan) for plan in ("streamed", "dense"))
+    calls = (
+        lambda: streamed.result.save(tmp_path / "plan.npz"),
+        lambda: cg.minimize(*streamed.problem, checkpoint=tmp_path / "plan.npz"),
+        lambda: cg.minimize(*streamed.problem, start=dense),
+        lambda: cg.minimize(*dense.problem, start=streamed),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match="a streamed plan is no array"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("about", ["[1]", "null", '{"format": "condgrad result 1"}'])
+def test_archives_of_others_are_named(about: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", x=np.zeros(2), trace=np.zeros((1, 11)), about=np.array(about))
+    with pytest.raises(ValueError, match=r"other\.npz is no result that condgrad saved"):
+        cg.load(tmp_path / "other.npz")
+
+
+def test_a_checkpoint_without_a_folder_is_named_before_the_run(tmp_path: Path) -> None:
+    calls: list[Any] = []
+    with pytest.raises(ValueError, match="needs a folder to write to"):
+        cg.minimize(*logistic(), checkpoint=tmp_path / "no" / "run.npz", callback=calls.append)
+    assert not calls
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no archive", b'{"x": 1}'])
 def test_damaged_files_are_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes(content)

@@ -269,13 +269,16 @@ def _earlier(
     f: Smooth, g: Simple, x0: Any, start: Any, checkpoint: Any, every: float
 ) -> tuple[Result | None, resuming.Checkpoint | None, Any]:
     """The result of this problem to go on from, the checkpoint to keep, and the point to start from."""
-    kept = None
+    kept, space = None, f.space or g.on.space
     if checkpoint is not None:
+        if isinstance(g.on, StreamedTransport):
+            raise TypeError(resuming.NO_STREAMED_PLANS)
         every = _checks.number("checkpoint_every", every, at_least=0.0)
         kept = resuming.Checkpoint(checkpoint, every, resuming.digest(f, g))
         found = kept.earlier()
         if found is not None:
-            return found, kept, resuming.in_space(found.x, f.space or g.on.space)
+            found = resuming.result_in_space(found, space)
+            return found, kept, found.x
     if start is None:
         return None, kept, x0
     start = getattr(start, "result", start)  # a TransportResult has one
@@ -283,8 +286,11 @@ def _earlier(
         raise TypeError(f"start must be a result of condgrad.minimize or condgrad.load, got {type(start).__name__}")
     if x0 is not None:
         raise ValueError("x0 and start both say where to start: give one of them")
+    if isinstance(start.x, StreamedPlan) or isinstance(g.on, StreamedTransport):
+        raise TypeError(resuming.NO_STREAMED_PLANS)
+    start = resuming.result_in_space(start, space)
     same = start.digest is not None and start.digest == (kept.digest if kept else resuming.digest(f, g))
-    return start if same else None, kept, resuming.in_space(start.x, f.space or g.on.space)
+    return start if same else None, kept, start.x
 
 
 def start_point(f: Smooth, on: Set, x0: Any) -> Array:

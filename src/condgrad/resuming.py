@@ -27,12 +27,19 @@ from condgrad.arrays import Array, Space, is_sparse_tensor, is_torch
 from condgrad.certificate import Certificate, Terms
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
+from condgrad.streamed_plan import StreamedPlan
 
 FORMAT = "condgrad result 1"
 FREE_BYTES = 200_000
 """Data that are hashed in no time."""
 BYTES_PER_SECOND = 5e7
 """Data whose digest takes some hundredths of a second: what a run spends on it, unasked, for each second it took."""
+
+
+NO_STREAMED_PLANS = (
+    "a streamed plan is no array and is neither saved nor gone on from: keep its potentials (t.potentials), and give "
+    "them, or the result itself, to transport.solve(..., start=...)"
+)
 
 
 class NoDigestError(Exception):
@@ -102,6 +109,8 @@ def _is_computed(thing: Any, name: str) -> bool:
 
 def save(result: Result, path: str | Path) -> None:
     """Write a result as one NumPy archive without pickled objects, whole or not at all."""
+    if isinstance(result.x, StreamedPlan):
+        raise TypeError(NO_STREAMED_PLANS)
     proof = result.certificate
     about = {
         "format": FORMAT,
@@ -149,12 +158,17 @@ def load(path: str | Path) -> Result:
             about = json.loads(str(archive["about"]))
             x, rows = archive["x"], archive["trace"]
             past = tuple(archive[f"past_{i}"] for i in range(sum(name.startswith("past_") for name in archive)))
+            written = about["format"]
+            if written == FORMAT:
+                return _result(about, x, rows, past)
     except FileNotFoundError:
         raise
     except Exception as error:  # what NumPy, zip and JSON say of a broken file has many names
         raise ValueError(f"{path} is no result that condgrad saved, or it is damaged ({error})") from error
-    if about.get("format") != FORMAT:
-        raise ValueError(f"{path} has the format {about.get('format')!r} where {FORMAT!r} is known: save it again")
+    raise ValueError(f"{path} has the format {written!r} where {FORMAT!r} is known: save it again")
+
+
+def _result(about: dict[str, Any], x: Array, rows: Array, past: tuple[Array, ...]) -> Result:
     proof = Certificate(
         x,
         Terms(*about["terms"]),
@@ -187,11 +201,20 @@ def in_space(x: Array, space: Space | None) -> Array:
     return x if space is None else space.xp.asarray(x, dtype=space.dtype, device=space.device)
 
 
+def result_in_space(result: Result, space: Space | None) -> Result:
+    """A result with its point in the library, on the device and in the precision of a problem."""
+    x = in_space(result.x, space)
+    return replace(result, x=x, certificate=replace(result.certificate, x=x))
+
+
 class Checkpoint:
     """A file that a run brings up to date every so often, whole each time."""
 
     def __init__(self, path: str | Path, every: float, digest: str | None) -> None:
         self.path, self.every, self.digest, self.last = Path(path), every, digest, time.perf_counter()
+        folder = self.path.parent
+        if not (folder.is_dir() and os.access(folder, os.W_OK)):  # better now than when the run is over
+            raise ValueError(f"checkpoint {path} needs a folder to write to, and {folder} is none: create it first")
 
     def earlier(self) -> Result | None:
         """What an earlier run of the same problem left; None where there is no file yet."""

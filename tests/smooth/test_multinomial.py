@@ -113,6 +113,15 @@ def test_large_scores_leave_the_intercepts_exact(size: float) -> None:
     assert bound <= cg.minimize(f, g, method="spg", max_iter=300).value
 
 
+def test_no_curvature_left_is_no_warning() -> None:
+    """Scores so far apart that the other probabilities are subnormal: the inverse of that curvature overflows."""
+    scores = 715.0 * np.eye(3)[[0, 0, 0, 0]]
+    f = cg.smooth.Multinomial(np.eye(4), np.array([1, 2, 0, 0]), intercept=True)
+    here = f.at(scores)
+    assert np.isfinite(here.value)
+    np.testing.assert_allclose(here.theta.sum(axis=0), 0.0, atol=1e-9)
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="y must have one label for each of the 30 rows"):
         cg.smooth.Multinomial(Z, Y[:-1])

@@ -24,6 +24,11 @@ def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
             raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}") from error
     elif is_torch(value):
         value = value.detach()
+        if "sparse" in str(value.layout):
+            raise TypeError(
+                f"{name} must be a dense tensor, got one of layout {value.layout}: pass {name}.to_dense(), or a SciPy "
+                "sparse matrix where data may be sparse"
+            )
     xp = namespace(value)
     if xp.isdtype(value.dtype, "complex floating"):
         raise TypeError(f"{name} must be real, got dtype {value.dtype}")

@@ -37,6 +37,8 @@ from condgrad.smooth.losses import sample_weights
 UNIT = sys.float_info.epsilon
 PASSES = 100
 """Newton steps for the best intercepts; from nearby they take two or three."""
+NO_CURVATURE = 1e-100
+"""Curvature, as a part of all weights, that is what is left of probabilities of 0 and 1."""
 
 
 class Multinomial(Smooth):
@@ -140,7 +142,7 @@ class Softmax:
             size = float(np.abs(excess).max())
             if size <= UNIT * self.mass.sum():
                 break
-            trial = b - np.linalg.pinv(self._curvature_of_intercepts(shares), hermitian=True) @ excess
+            trial = b - self._inverse_curvature(shares) @ excess
             there, trial_shares = self._value_and_shares(z, trial)
             trial_excess = self._excess(trial_shares)
             if not (there <= value and np.abs(trial_excess).max() < 0.5 * size):
@@ -171,9 +173,13 @@ class Softmax:
     def _searches(self) -> list[LogisticIntercept]:
         return [LogisticIntercept(2.0 * self.one_hot[:, k] - 1.0, self.weights) for k in range(self.one_hot.shape[1])]
 
-    def _curvature_of_intercepts(self, shares: Array) -> Any:
+    def _inverse_curvature(self, shares: Array) -> Any:
+        """The pseudo-inverse of the curvature in the intercepts; 0 where next to none is left to invert."""
         weighted = self.weights[:, None] * shares
-        return np.diag(host(namespace(shares).sum(weighted, axis=0))) - host(weighted.T @ shares)
+        curvature = np.diag(host(namespace(shares).sum(weighted, axis=0))) - host(weighted.T @ shares)
+        if np.abs(curvature).max() <= NO_CURVATURE * self.mass.sum():
+            return np.zeros_like(curvature)
+        return np.linalg.pinv(curvature, hermitian=True)
 
     def hessian_gram(self, z: Array, directions: Array, b: Vector) -> Any:
         """The matrix <d_i, hess h(z) d_j> of a few directions, on the host."""
@@ -187,7 +193,7 @@ class Softmax:
         if not self.has_intercept:
             return gram
         pulls = host(xp.sum(weighted, axis=1))
-        return gram - pulls @ np.linalg.pinv(self._curvature_of_intercepts(shares), hermitian=True) @ pulls.T
+        return gram - pulls @ self._inverse_curvature(shares) @ pulls.T
 
 
 class MultinomialEvaluation:
