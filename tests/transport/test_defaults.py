@@ -92,6 +92,15 @@ def test_reported_weights_give_the_same_plan(kind: type) -> None:
     np.testing.assert_allclose(again.plan_, estimator.plan_, atol=1e-9)
 
 
+@every_kind
+@pytest.mark.parametrize("c", [1e-6, 1.0, 1e9])
+def test_where_all_plans_cost_the_same(kind: type, c: float) -> None:
+    """One source, or one target, or both: the plan is the only one there is, in any unit, without a warning."""
+    for n, m in ((1, 5), (5, 1), (1, 1)):
+        estimator = kind().fit(c * XS[:n], YS[:n], c * XT[:m])
+        np.testing.assert_allclose(estimator.plan_, np.full((n, m), 1.0 / (n * m)), atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["entropy", "weight"])
 def test_other_words_than_auto(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a number >= 0 or 'auto', got 'automatic'"):
