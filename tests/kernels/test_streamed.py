@@ -108,6 +108,13 @@ def test_any_number_of_columns(columns: int, convert: Convert, backend: ModuleTy
     np.testing.assert_allclose(found, np.exp(dense.matrix) @ R, rtol=tolerance(dense), atol=tolerance(dense))
 
 
+def test_long_inner_products(convert: Convert, backend: ModuleType) -> None:
+    dense = dense_score(70, 300, 1600)
+    R, tol = np.random.default_rng(2).standard_normal((300, 3)), tolerance(dense)
+    found = host(backend.times(dense.score(convert), convert(R)))
+    np.testing.assert_allclose(found, np.exp(dense.matrix) @ R, rtol=tol, atol=tol)
+
+
 @pytest.mark.parametrize("size", [1e2, 1e6])
 def test_huge_scores_neither_overflow_nor_lose_more_than_their_rounding(
     size: float, convert: Convert, backend: ModuleType

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -97,8 +100,24 @@ def rows(score: Score, indices: Array) -> Array:
     return xp.exp(left @ score.right.T + score.column[None, :] + row[:, None])
 
 
+_computer: ContextVar[Any] = ContextVar("computer", default=None)
+
+
+@contextmanager
+def computed_by(computer: Any) -> Iterator[None]:
+    """Inside, another object computes the four products of this module; see `condgrad.transport.workers.Workers`."""
+    token = _computer.set(computer)
+    try:
+        yield
+    finally:
+        _computer.reset(token)
+
+
 def _backend(score: Score) -> Any:
-    """The module that computes: Triton's kernels for CUDA, numba's for a CPU, plain array code for other devices."""
+    """Who computes: who was named, Triton's kernels for CUDA, numba's for a CPU, array code for other devices."""
+    computer = _computer.get()
+    if computer is not None:
+        return computer
     if not on_device(score.left):
         return importlib.import_module("condgrad.kernels.streamed_numba")
     if score.left.device.type == "cuda" and importlib.util.find_spec("triton") is not None:

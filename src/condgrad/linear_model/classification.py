@@ -35,7 +35,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             return self._blockwise_losses(X, y, weights)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}")
+            raise ValueError(f"y must hold at least two classes, got one class: {self.classes_.tolist()[0]!r}")
         if self.class_weight is not None:
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
         return self._losses_of(X, codes, weights)
@@ -64,7 +64,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             return compute_class_weight(self.class_weight, classes=self.classes_, y=y)[codes]
         mass = np.bincount(codes, weights=weights)
         if (mass == 0.0).any():
-            absent = self.classes_[int(np.argmin(mass))]
+            absent = self.classes_.tolist()[int(np.argmin(mass))]
             raise ValueError(f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}")
         return (mass.sum() / (len(mass) * mass))[codes]
 

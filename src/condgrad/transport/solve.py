@@ -183,7 +183,8 @@ class TransportResult:
 
     def __repr__(self) -> str:
         n, m = self.shape
-        return f"TransportResult({n} x {m}{', streamed' if self.streamed else ''}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
+        kind = ", streamed" if self.streamed else ""
+        return f"TransportResult({n} x {m}{kind}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
 
 
 def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
@@ -290,16 +291,17 @@ def solve(
     streamed = _streams(cost, plan, _only_dense(entropy, regularizers, method, rule, memory))
     if memory is None:
         memory = 3 if method in ("cgs", "cg") and isinstance(rule, Exact) and not streamed else 0
+    linear: Smooth
+    polytope: type[sets.Transport]
     if streamed:
         unformed = cost.unformed()
-        like, linear = unformed.left, smooth.TransportCost(unformed)
-        polytope = StreamedTransport
+        like, linear, polytope = unformed.left, smooth.TransportCost(unformed), StreamedTransport
     else:
         C = cost.dense() if isinstance(cost, PointCost) else floating("cost", cost, ndim=2)
         if 0 in C.shape:
             raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
         like, linear, polytope = C, smooth.Linear(C), sets.Transport
-    shape = linear.space.shape
+    shape: Any = linear.space.shape  # type: ignore[union-attr]
     P = polytope(_weights("a", a, like, shape, 0), _weights("b", b, like, shape, 1), engine=engine)
     f = _objective(linear, like, regularizers)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)

@@ -6,17 +6,31 @@
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const plots = (within) => all(".plot[data-chart]", within);
   const press = (button, on) => button.setAttribute("aria-pressed", String(on));
+  const axis = { exponentformat: "power", minexponent: 4, automargin: true, zeroline: false, showline: true, ticks: "outside", ticklen: 4 };
+  const layout = {
+    autosize: true, showlegend: false, hovermode: "closest", paper_bgcolor: "#0000", plot_bgcolor: "#0000",
+    font: { family: "system-ui, sans-serif", size: 12 }, xaxis: axis, yaxis: axis,
+    shapedefaults: { line: { width: 1, dash: "4px,3px" } },
+    annotationdefaults: { xref: "paper", x: 1, xanchor: "left", xshift: 2, yanchor: "middle", showarrow: false },
+  };
 
   function draw(plot) {
-    const { data, layout } = structuredClone(charts[plot.dataset.chart]);
-    layout.dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom";
-    return Plotly.newPlot(plot, data, layout, { displayModeBar: false, responsive: true });
+    const chart = structuredClone(charts[plot.dataset.chart]);
+    const hidden = all('[data-key][aria-pressed="false"]', plot.closest("figure")).map((chip) => chip.dataset.key);
+    for (const trace of chart.data) trace.visible = !hidden.includes(trace.meta);
+    const dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom";
+    return Plotly.newPlot(plot, chart.data, { ...chart.layout, dragmode, template: { layout } }, { displayModeBar: false, responsive: true });
   }
+
+  // what is folded has no size: it is drawn when it is opened
+  const drawn = (plot) => plot.data !== undefined;
+  const drawVisible = () => plots().filter((plot) => !drawn(plot) && plot.checkVisibility()).map(draw);
+  for (const details of all("details")) details.addEventListener("toggle", drawVisible);
 
   function show(chips, visible) {
     for (const chip of chips) {
       press(chip, visible);
-      for (const plot of plots(chip.closest("figure"))) {
+      for (const plot of plots(chip.closest("figure")).filter(drawn)) {
         const places = plot.data.flatMap((trace, place) => (trace.meta === chip.dataset.key ? [place] : []));
         if (places.length) Plotly.restyle(plot, { visible }, places);
       }
@@ -30,7 +44,7 @@
 
   function rescale(figure, { axis, type }) {
     all(`[data-axis="${axis}"]`, figure).forEach((button) => press(button, button.dataset.type === type));
-    for (const plot of plots(figure)) {
+    for (const plot of plots(figure).filter(drawn)) {
       const own = charts[plot.dataset.chart].layout[`${axis}axis`];
       const dtick = type === own.type ? own.dtick ?? null : null;
       Plotly.relayout(plot, { [`${axis}axis.type`]: type, [`${axis}axis.dtick`]: dtick, [`${axis}axis.autorange`]: true });
@@ -42,9 +56,9 @@
   for (const button of all("[data-reset]")) {
     const figure = button.closest("figure");
     button.onclick = () => {
-      plots(figure).forEach(draw);
-      all("[data-axis]", figure).forEach((one) => press(one, one.dataset.atFirst === "true"));
       show(all("[data-key]", figure), true);
+      plots(figure).filter(drawn).forEach(draw);
+      all("[data-axis]", figure).forEach((one) => press(one, one.dataset.atFirst === "true"));
     };
   }
   for (const box of all("input[data-solver]")) {
@@ -60,10 +74,13 @@
   }
   for (const button of all("[data-theme-choice]")) button.onclick = () => setTheme(button.dataset.themeChoice);
 
-  /** Paper is narrow, whatever the screen, and charts do not follow by themselves. */
+  /** Paper is narrow, whatever the screen, charts do not follow by themselves, and nobody can unfold paper. */
   function setPrinting(on) {
     root.classList.toggle("printing", on);
-    for (const plot of plots()) {
+    const folded = all(on ? "main details:not([open])" : "details.unfolded");
+    folded.forEach((details) => { details.open = on; details.classList.toggle("unfolded", on); });
+    drawVisible();
+    for (const plot of plots().filter((one) => drawn(one) && one.checkVisibility())) {
       const size = on ? { width: plot.clientWidth, height: plot.clientHeight } : { width: null, height: null };
       Plotly.relayout(plot, { autosize: !on, ...size });
     }
@@ -71,7 +88,8 @@
   addEventListener("beforeprint", () => setPrinting(true));
   addEventListener("afterprint", () => setPrinting(false));
 
-  if (matchMedia("(max-width: 68rem)").matches) all("details.solvers").forEach((details) => details.removeAttribute("open"));
+  if (matchMedia("(max-width: 68rem)").matches) all("details.wide-open").forEach((details) => details.removeAttribute("open"));
+  if (matchMedia("(max-width: 44rem)").matches) all("[data-folded-on-phones]").forEach((details) => details.removeAttribute("open"));
   setTheme(storage.condgradTheme ?? "auto");
-  Promise.all(plots().map(draw)).then(() => { root.dataset.drawn = "true"; });
+  Promise.all(drawVisible()).then(() => { root.dataset.drawn = "true"; });
 })();
