@@ -93,7 +93,7 @@ def test_out_of_time_it_keeps_its_proof(monkeypatch: pytest.MonkeyPatch) -> None
 @every_loss
 def test_single_precision_is_valued_in_double(loss: str) -> None:
     X, y = drawn(5, samples=40, features=60)
-    found = path(X.astype(np.float32), y, loss=loss, n_radii=6)
+    found = path(X.astype(np.float32), y, loss=loss, n_radii=6, tol=1e-4)
     exact = LOSSES[loss](X.astype(np.float32).astype(np.float64), y, intercept=True)
     for k in range(6):
         x = found.coefs[k].astype(np.float64)
