@@ -53,8 +53,20 @@ class PathFollower:
 
     @staticmethod
     def can_follow(f: Any) -> bool:
-        """Whether f is an h(Kx) whose columns are at hand: in NumPy arrays or SciPy matrices, no tensor."""
-        return isinstance(f, BlockwiseLoss) or (isinstance(f, Composite) and not is_torch(f.K))
+        """Whether f is an h(Kx) whose columns are at hand, in NumPy arrays or SciPy matrices, and cheap to copy.
+
+        Those of a sparse matrix of more rows than columns are cheaper left sparse, as `condgrad.minimize` does.
+        """
+        if isinstance(f, BlockwiseLoss):
+            return True
+        if not isinstance(f, Composite) or is_torch(f.K):
+            return False
+        return is_dense(f.K) or f.K.shape[0] <= f.K.shape[1]
+
+    @property
+    def starts_anywhere(self) -> bool:
+        """Whether a solution without a constraint, in which no coordinate is 0, is cheap to find as well."""
+        return isinstance(self.f, BlockwiseLoss) or is_dense(self.f.K)
 
     @cached_property
     def null_value(self) -> float:

@@ -173,7 +173,7 @@ class Solver:
         self, f: Smooth, g: Ridge, x0: Array, tol: float, follower: PathFollower | None
     ) -> tuple[Array, float, float]:
         """A point, F there and its gap."""
-        if follower is not None:
+        if follower is not None and follower.starts_anywhere:
             with deadline.within(self.time_left):
                 start = g.on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
                 proof = follower.follow(g, g.weight, start, tol=tol, patience=FROM_AFAR).proof
