@@ -218,6 +218,7 @@ class StreamedCost:
     def __init__(self, core: UnformedCost) -> None:
         self.core = core
         self.shape, self.bounds, self.between = core.shape, core.bounds, core.between
+        self._last_u: Array | None = None  # the row potentials of the last plan, which those of the next are near
 
     def widest_row(self, left: Array, right: Array, v: Array) -> float:
         cost = self.core + UnformedCost.of(left, right)
@@ -233,8 +234,10 @@ class StreamedCost:
 
     def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float) -> StreamedDualPlan:
         matrix = (self.core + UnformedCost.of(left, right)).score(v, entropy)
-        row = namespace(a).log(a) - matrix.log_row_sums()
-        return StreamedDualPlan(matrix.with_rows(row), a, entropy * row)
+        log_a = namespace(a).log(a)
+        row = log_a - matrix.log_row_sums(near=None if self._last_u is None else log_a - self._last_u / entropy)
+        self._last_u = entropy * row
+        return StreamedDualPlan(matrix.with_rows(row), a, self._last_u)
 
 
 class StreamedDualPlan:
