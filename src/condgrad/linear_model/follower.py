@@ -20,7 +20,7 @@ import scipy.linalg
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch
-from condgrad.certificate import Certificate
+from condgrad.certificate import Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Set, Simple
 from condgrad.smooth.blockwise import BlockwiseLoss
@@ -53,8 +53,20 @@ class PathFollower:
 
     @staticmethod
     def can_follow(f: Any) -> bool:
-        """Whether f is an h(Kx) whose columns are at hand: in NumPy arrays or SciPy matrices, no tensor."""
-        return isinstance(f, BlockwiseLoss) or (isinstance(f, Composite) and not is_torch(f.K))
+        """Whether f is an h(Kx) whose columns are at hand, in NumPy arrays or SciPy matrices, and cheap to copy.
+
+        Those of a sparse matrix of more rows than columns are cheaper left sparse, as `condgrad.minimize` does.
+        """
+        if isinstance(f, BlockwiseLoss):
+            return True
+        if not isinstance(f, Composite) or is_torch(f.K):
+            return False
+        return is_dense(f.K) or f.K.shape[0] <= f.K.shape[1]
+
+    @property
+    def starts_anywhere(self) -> bool:
+        """Whether a solution without a constraint, in which no coordinate is 0, is cheap to find as well."""
+        return isinstance(self.f, BlockwiseLoss) or is_dense(self.f.K)
 
     @cached_property
     def null_value(self) -> float:
@@ -98,11 +110,15 @@ class PathFollower:
             if proof.gap <= 0.5 * mark:
                 mark, left = proof.gap, patience
             if proof.relative_gap <= tol or left == 0 or deadline.passed():
-                return CertifiedGuess(best, proof, steps)
+                break
             end = self._least_on_face(point, g.on, ridge)
             if end is None:
-                return CertifiedGuess(best, proof, steps)
+                break
             point, steps = lower_on_the_way(point, point.at(end)), steps + 1
+        if best.x.dtype != np.float64:  # as `condgrad.minimize` does: what is claimed of a point is computed in float64
+            x = double(best.x)
+            proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
+        return CertifiedGuess(best, proof, steps)
 
     def _least_on_face(self, point: ObjectivePoint, on: Set, ridge: float) -> Array | None:
         """The least point of the model of F at a point, on the face that the gradient names; None if it has none."""
@@ -118,11 +134,14 @@ class PathFollower:
                 y = system.solution() if normal is None else system.solution_with_sum(normal, on.scale)
             except np.linalg.LinAlgError:
                 return None
-            wrong = np.zeros(len(active), dtype=bool) if normal is None else y * normal < 0.0
+            if not np.isfinite(y).all():
+                return None
+            wrong = (y < 0.0) & on.nonnegative if normal is None else y * normal < 0.0
             if not wrong.any():
                 end[active] = y
                 return on.project(end)
-            active, normal = active[~wrong], normal[~wrong]  # type: ignore[index]
+            active = active[~wrong]
+            normal = None if normal is None else normal[~wrong]
             system = system.without(wrong)
         return None
 
