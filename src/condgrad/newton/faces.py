@@ -185,7 +185,7 @@ class Columns:
         if not is_dense(K):
             return K.astype(np.float64, copy=False) if chosen is None else sparse_columns(K, chosen)
         if chosen is not None:
-            K = np.take(K, chosen, axis=1) if type(K) is np.ndarray else K[:, chosen]
+            K = np.take(K.T, chosen, axis=0).T if type(K) is np.ndarray and K.flags.f_contiguous else K[:, chosen]
         K = double(K)
         return K - namespace(K).mean(K, axis=0)[None, :] if self.centred else K
 
