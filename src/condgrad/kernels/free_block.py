@@ -15,9 +15,8 @@ from condgrad.arrays import Array
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.ldl import add_multiple, add_square, append, factor, inner, multiply, remove, solve
 
-AFRESH_SHARE, AFRESH_SHARE_BY_ROWS = 5, 8
-"""Factors are computed afresh where more than a fifth of the rows go, or an eighth as many squares change as there are
-samples: then updates cost more."""
+REMOVAL, ADDITION, UPDATE_BY_ROWS = 12, 2, 8
+"""What a row removed, a row added, or by rows a coordinate changed, costs against a row of factors computed afresh."""
 REFINEMENTS = 2
 """Solutions by rows: a second one, of what the first left over, wins back the digits that a difference loses."""
 
@@ -131,9 +130,9 @@ def refactored(hessian: Hessian, block: FreeBlock, is_free: Array, stop: Array) 
         dropped += was_free[j] and not is_free[j]
         added += is_free[j] and not was_free[j]
     if by_rows(hessian):
-        afresh = AFRESH_SHARE_BY_ROWS * (dropped + added) > L.shape[0]
+        afresh = UPDATE_BY_ROWS * (dropped + added) > L.shape[0]
     else:
-        afresh = AFRESH_SHARE * dropped > count or 2 * added > count
+        afresh = REMOVAL * dropped + ADDITION * added > count
     for p in range(count - 1, -1, -1):
         j = free[p]
         if afresh or is_free[j]:

@@ -90,7 +90,9 @@ class FaceModels:
     def __init__(self, h: Separable | ScaledLoss, K: Matrix, on: L1Ball | Simplex | Box, ridge: float) -> None:
         self.h, self.K, self.Kt, self.on, self.ridge = h, K, K.T, on, ridge
         self._geometry: Geometry | None = None
-        self._gram: Array = None
+        self._gram: Array | None = None
+        """K' W K with what is added to its diagonal; its own diagonal and the weights are kept beside it."""
+        self._gram_diagonal: Array = None
         self._gram_weights: Array = None
 
     def least(self, x: Array, u: Array, intercept: float, slope: Array, multiplier: float | None) -> LeastPoint | None:
@@ -136,14 +138,14 @@ class FaceModels:
 
     def _by_matrix(self, w: Array, curvature: float) -> tuple[Array, Array, Array, float] | None:
         """K' W K + 2 ridge and a little more, on the host."""
-        gram = self._weighted_gram(w)
-        if gram is None:
-            return None
-        H = gram.copy()
-        diagonal = np.einsum("jj->j", H)
-        # where means cancel, rounding may leave less than 0
-        diagonal[:] = (1.0 + LEAST_CURVATURE) * np.maximum(diagonal, 0.0) + curvature
-        return H, np.empty((0, 0)), np.empty(0), 1.0
+        if not self._has_gram_of(w):
+            self._gram, self._gram_weights = self._new_gram(w), w
+            if self._gram is None:
+                return None
+            # where means cancel, rounding may leave less than 0
+            self._gram_diagonal = (1.0 + LEAST_CURVATURE) * np.maximum(self._gram.diagonal(), 0.0)
+        np.einsum("jj->j", self._gram)[:] = self._gram_diagonal + curvature
+        return self._gram, np.empty((0, 0)), np.empty(0), 1.0
 
     def _by_rows(self, w: Array, curvature: float) -> tuple[Array, Array, Array, float]:
         """B with B B' = K' W K in units of the largest weight, a row a coordinate, and c."""
@@ -161,18 +163,20 @@ class FaceModels:
         """K', a row a coordinate, on the host."""
         return np.ascontiguousarray(host(self.Kt))
 
-    def _weighted_gram(self, w: Array) -> Array | None:
-        """K' W K, that of the last point where the weights have hardly changed; None where the time is up."""
-        if self._gram is not None:
-            xp = namespace(w)
-            if self.h.quadratic or bool(xp.all(xp.abs(w - self._gram_weights) <= WEIGHT_CHANGE * self._gram_weights)):
-                return self._gram
+    def _has_gram_of(self, w: Array) -> bool:
+        """Whether the last Gram matrix is good enough for these weights."""
+        if self._gram is None or self.h.quadratic:
+            return self._gram is not None
+        xp = namespace(w)
+        return bool(xp.all(xp.abs(w - self._gram_weights) <= WEIGHT_CHANGE * self._gram_weights))
+
+    def _new_gram(self, w: Array) -> Array | None:
+        """K' W K; None where the time is up."""
         gram = weighted_gram(self.K, w)
         mass = total(w) if self.h.has_intercept else 0.0
         if gram is not None and mass > 0.0:
             pull = host(self.Kt @ w)
             gram -= np.outer(pull / mass, pull)
-        self._gram, self._gram_weights = gram, w
         return gram
 
 

@@ -49,6 +49,8 @@ from condgrad.smooth.composite import AtBestIntercept
 
 FIRST_SIZE = 50
 """Coordinates of the first working set."""
+NEAR_MULTIPLIER = 0.8
+"""The slope, as a share of the multiplier, from which on a coordinate belongs into the next working set."""
 SMALL = 200
 """Coordinates up to which the working set is all of them."""
 WIDE_BOX = 500
@@ -103,7 +105,7 @@ class FaceNewton:
         may_be_sparse = g.on.solid and g.on.shape is None
         start = point = ObjectivePoint(f, g, x, tally)
         working_set: WorkingSet | None = None
-        size, gap = FIRST_SIZE, math.inf
+        gap = math.inf
         while True:
             step = 1.0 if working_set is not None and working_set.has_fallen else 0.0
             iterate = certifier.iterate(point, step)
@@ -111,18 +113,17 @@ class FaceNewton:
             if deadline.passed() or g.on.scale == 0.0:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
-            size = max(2 * size if gap > 0.1 * before else size, 2 * int(namespace(x).count_nonzero(point.x)))
-            whole = not may_be_sparse or n <= max(size, SMALL)
-            multiplier = None
+            multiplier, size = None, FIRST_SIZE
             if working_set is not None:
                 if working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before:
                     return
-                multiplier = working_set.multiplier
-                if not whole and working_set.solves_more_by_rows(n):
-                    # from the start: what fits the samples in a few coordinates hides their curvature from the others
-                    whole, point = True, start
+                multiplier, size = working_set.multiplier, working_set.next_size(point, slow=gap > 0.1 * before)
+            whole = not may_be_sparse or n <= max(size, SMALL)
+            if working_set is not None and not whole and working_set.solves_more_by_rows(n):
+                # from the start: what fits the samples in a few coordinates hides their curvature from the others
+                whole, point = True, start
             if working_set is None or not (whole and working_set.is_whole):
-                chosen = None if whole else steepest_indices(point.gradient, point.x, size)
+                chosen = None if whole else namespace(x).sort(steepest_indices(point.gradient, point.x, size))
                 working_set = WorkingSet(self.loss, g, chosen, multiplier)
             working_set.begin(point)
             working_set.solve(SETTLED * gap)
@@ -348,6 +349,20 @@ class WorkingSet:
             return True if self._search(end, slope) and self.here.value < value else None
 
         return backtrack(attempt, shrink=GRADIENT_SHRINK, shortest=SHORTEST_GRADIENT_STEP) is not None
+
+    def next_size(self, point: ObjectivePoint, *, slow: bool) -> int:
+        """How many coordinates the next working set should have.
+
+        Twice as many as are not 0, and twice as many as here where these brought little; but no more than have slopes
+        near the multiplier.
+        """
+        size, xp = self.K.shape[1], namespace(point.x)
+        support = int(xp.count_nonzero(point.x))
+        most = max(2 * size if slow else size, 2 * support)
+        if self.multiplier is None or not isinstance(self.on, L1Ball):
+            return most
+        near = int(xp.count_nonzero(xp.abs(point.gradient) >= NEAR_MULTIPLIER * self.multiplier))
+        return min(most, max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
 
     def solves_more_by_rows(self, n: int) -> bool:
         """Whether the ball would hold the least point of all n coordinates too, and that is cheap to find out.
