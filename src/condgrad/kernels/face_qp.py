@@ -11,8 +11,8 @@ The least point of the face {x : <e, x> = size, the others stay at their bounds}
 
 A round has two parts.
 
-1. Walk (`walk`): to the least point of the face, and where coordinates meet their bounds on the way, of the smaller face
-   on which these are fixed.
+1. Walk (`walk`): to the least point of the face, and where coordinates meet their bounds on the way, of the smaller
+   face on which these are fixed.
 2. Propose (`descend`, `settle`): a few sweeps of coordinate descent on the model plus mu |x|_1 find another face; its
    least point is the next x if the model is less there. If it is not, the next walk sets one coordinate more free: the
    one at a bound that violates the optimality conditions most.
@@ -232,7 +232,7 @@ def step_inside(
     block = refactored(hessian, block, is_free, stop)
     d, _ = direction(hessian, block, q, q, np.bool_(False), 0.0)
     step = length_inside(x, d, block, size)
-    for p in range(block.count):
+    for p in range(block.width):
         x[block.free[p]] += step * d[p]
     return block, step == 1.0 and not from_boundary
 
@@ -241,9 +241,9 @@ def step_inside(
 def length_inside(x: Array, d: Array, block: FreeBlock, size: float) -> float:
     """The largest step up to 1 with |x + step d|_1 <= size: Newton's method from the right, on a convex function."""
     step = 1.0
-    for _ in range(2 * block.count + 2):
+    for _ in range(2 * block.width + 2):
         excess, rate = -size, 0.0
-        for p in range(block.count):
+        for p in range(block.width):
             there = x[block.free[p]] + step * d[p]
             excess += abs(there)
             rate += d[p] if there > 0.0 else -d[p]
@@ -273,16 +273,16 @@ def walk(
     """
     q, mu = q.copy(), 0.0  # followed on the free coordinates alone
     may_settle = True
-    while block.count > 0 and not stop[0]:
+    while block.width > 0 and not stop[0]:
         d, mu = direction(hessian, block, face.signs, q, on_sum, size - sum_of_free(x, block, face))
         step, first, meeting = step_to_bounds(x, d, block, face)
         if first < 0:
-            for p in range(block.count):
+            for p in range(block.width):
                 x[block.free[p]] += d[p]
             break
         is_free = np.zeros(x.shape[0], np.bool_)
         slope = 0.0
-        for p in range(block.count):
+        for p in range(block.width):
             is_free[block.free[p]] = True
             slope += q[block.free[p]] * d[p]
         if meeting > 1 and may_settle:
@@ -294,7 +294,7 @@ def walk(
                 return block, mu_there
             block = refactored(hessian, block, is_free, stop)
             continue
-        for p in range(block.count):
+        for p in range(block.width):
             j = block.free[p]
             x[j] = min(max(x[j] + step * d[p], face.lower[j]), face.upper[j])
             q[j] -= step * (q[j] + mu * face.signs[j])
@@ -309,7 +309,7 @@ def walk(
 def sum_of_free(x: Array, block: FreeBlock, face: Face) -> float:
     """<e_A, x_A>."""
     found = 0.0
-    for p in range(block.count):
+    for p in range(block.width):
         found += face.signs[block.free[p]] * x[block.free[p]]
     return found
 
@@ -318,7 +318,7 @@ def sum_of_free(x: Array, block: FreeBlock, face: Face) -> float:
 def step_to_bounds(x: Array, d: Array, block: FreeBlock, face: Face) -> tuple[float, int, int]:
     """The longest step up to 1 within the bounds, the coordinate that ends it or -1, and how many 1 takes to theirs."""
     step, first, meeting = 1.0, -1, 0
-    for p in range(block.count):
+    for p in range(block.width):
         j = block.free[p]
         bound = face.upper[j] if d[p] > 0.0 else face.lower[j]
         if d[p] == 0.0 or face.lower[j] < x[j] + d[p] < face.upper[j]:
@@ -350,23 +350,23 @@ def settle(
     """
     change, room = 0.0, 0.0
     move, is_free = np.zeros(x.shape[0]), np.zeros(x.shape[0], np.bool_)
-    while block.count > 0 and not stop[0]:
+    while block.width > 0 and not stop[0]:
         meeting = False
         is_free[:] = False
-        for p in range(block.count):
+        for p in range(block.width):
             j = block.free[p]
             end = x[j] + d[p]
             is_free[j] = face.lower[j] < end < face.upper[j]
             move[p] = 0.0 if is_free[j] else (face.lower[j] if end <= face.lower[j] else face.upper[j]) - x[j]
             meeting = meeting or not is_free[j]
         if not meeting:
-            for p in range(block.count):
+            for p in range(block.width):
                 change += 0.5 * q[block.free[p]] * d[p]
                 x[block.free[p]] += d[p]
             return block, mu, change - 0.5 * mu * room
         image = multiply_block(hessian, block, move)
         room = size
-        for p in range(block.count):
+        for p in range(block.width):
             j = block.free[p]
             change += move[p] * (q[j] + 0.5 * image[p])
             q[j] += image[p]
@@ -375,7 +375,7 @@ def settle(
             else:
                 x[j] = face.lower[j] if x[j] + d[p] <= face.lower[j] else face.upper[j]
         block = refactored(hessian, block, is_free, stop)
-        if block.count > 0:
+        if block.width > 0:
             d, mu = direction(hessian, block, face.signs, q, on_sum, room)
         if not on_sum:
             room = 0.0
@@ -387,15 +387,15 @@ def direction(
     hessian: Hessian, block: FreeBlock, signs: Array, q: Array, on_sum: bool, room: float
 ) -> tuple[Array, float]:
     """d with H_AA d + mu e = -q_A and <e, d> = room, and mu; d = -H_AA^-1 q_A and mu = 0 where there is no equation."""
-    d, normal = np.empty(block.count), np.empty(block.count)
-    for p in range(block.count):
+    d, normal = np.empty(block.width), np.empty(block.width)
+    for p in range(block.width):
         d[p] = -q[block.free[p]]
         normal[p] = signs[block.free[p]]
     if not on_sum:
         solve_block(hessian, block, d)
         return d, 0.0
     # the part of q along e moves nothing, and would hide the rest by its rounding
-    mean = inner(normal, d) / block.count
+    mean = inner(normal, d) / block.width
     add_multiple(d, -mean, normal)
     solve_block(hessian, block, d)
     solved_normal = normal.copy()
@@ -431,11 +431,11 @@ def propose(
         return block, y, mu
     set_face(y, polytope, face)
     block = refactored(hessian, block, y != 0.0, stop)
-    if block.count > 0 and not stop[0]:
+    if block.width > 0 and not stop[0]:
         d, mu = direction(hessian, block, face.signs, q_there, True, size - sum_of_free(y, block, face))
         if kind == SIMPLEX or mu >= 0.0:
             block, mu, _ = settle(hessian, block, face, True, size, y, q_there, d, mu, stop)
-            if block.count > 0:
+            if block.width > 0:
                 return block, y, mu
     return block, x.copy(), mu
 
@@ -515,3 +515,26 @@ def model_at(hessian: Hessian, q0: Array, x0: Array, x: Array, kind: int, size: 
             growth = move if x0[j] + x[j] > 0.0 else -move
         value += 0.5 * (q0[j] + q[j]) * move + mu * growth
     return q, value
+
+
+def minimise_by_arrays(H: Array, q0: Array, x0: Array, polytope: Polytope) -> Array:
+    """The least point by SciPy: with H = R'R the model is |R x - b|^2/2 up to a constant.
+
+    A point of the l1 ball or the simplex is V w, with its corners as the columns of V and weights w >= 0 of sum 1. Then
+    R x - b = C w with C = R V - b 1', and nonnegative least squares of C w ~ 0, sum w ~ 1 finds a multiple of the w
+    that is best among those of sum 1: |C w|^2 has the same minimiser on all sums, up to its length.
+    """
+    from scipy.linalg import cholesky, solve_triangular
+    from scipy.optimize import lsq_linear, nnls
+
+    R = cholesky(H)
+    b = solve_triangular(R, H @ x0 - q0, trans="T")
+    if polytope.kind == BOX:
+        return lsq_linear(R, b, (polytope.lower, polytope.upper), method="bvls", tol=1e-15, max_iter=10_000).x
+    corners = polytope.size * np.eye(x0.shape[0])
+    if polytope.kind == L1_BALL:
+        corners = np.hstack([corners, -corners])
+    C = R @ corners - b[:, None]
+    scale = np.linalg.norm(C)
+    w, _ = nnls(np.vstack([C, np.full((1, C.shape[1]), scale)]), np.append(np.zeros(len(C)), scale), maxiter=100_000)
+    return corners @ (w / w.sum())

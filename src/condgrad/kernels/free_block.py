@@ -30,9 +30,9 @@ class Hessian(NamedTuple):
 
 
 class FreeBlock(NamedTuple):
-    """The coordinates A = free[:count], and the factors L D L' of their block."""
+    """The coordinates A = free[:width], and the factors L D L' of their block."""
 
-    count: int
+    width: int | np.int64
     free: Array
     L: Array
     D: Array
@@ -82,11 +82,11 @@ def add_image(hessian: Hessian, d: Array, q: Array) -> None:
 def multiply_block(hessian: Hessian, block: FreeBlock, d: Array) -> Array:
     """H_AA d."""
     if not by_rows(hessian):
-        return multiply(block.L, block.D, block.count, d)
-    image, shared = np.empty(block.count), np.zeros(hessian.rows.shape[1])
-    for p in range(block.count):
+        return multiply(block.L, block.D, block.width, d)
+    image, shared = np.empty(block.width), np.zeros(hessian.rows.shape[1])
+    for p in range(block.width):
         add_multiple(shared, d[p], hessian.rows[block.free[p]])
-    for p in range(block.count):
+    for p in range(block.width):
         j = block.free[p]
         image[p] = inner(hessian.rows[j], shared) + hessian.ridge[j] * d[p]
     return image
@@ -96,31 +96,34 @@ def multiply_block(hessian: Hessian, block: FreeBlock, d: Array) -> Array:
 def solve_block(hessian: Hessian, block: FreeBlock, b: Array) -> None:
     """H_AA^-1 b, in the place of b; by rows from (B B' + c)^-1 = 1/c - (B/c) (1 + B' (B/c))^-1 (B/c)'."""
     if not by_rows(hessian):
-        solve(block.L, block.D, block.count, b)
+        solve(block.L, block.D, block.width, b)
         return
     B, c, samples = hessian.rows, hessian.ridge, hessian.rows.shape[1]
-    left = np.empty(block.count)
-    for p in range(block.count):
+    left = np.empty(block.width)
+    for p in range(block.width):
         left[p], b[p] = b[p], 0.0
     for _ in range(REFINEMENTS):
         shared, image = np.zeros(samples), np.zeros(samples)
-        for p in range(block.count):
+        for p in range(block.width):
             j = block.free[p]
             add_multiple(shared, left[p] / c[j], B[j])
         solve(block.L, block.D, samples, shared)
-        for p in range(block.count):
+        for p in range(block.width):
             j = block.free[p]
             more = (left[p] - inner(B[j], shared)) / c[j]
             b[p] += more
             left[p] -= c[j] * more
             add_multiple(image, more, B[j])
-        for p in range(block.count):
+        for p in range(block.width):
             left[p] -= inner(B[block.free[p]], image)
 
 
 @compiled
 def refactored(hessian: Hessian, block: FreeBlock, is_free: Array, stop: Array) -> FreeBlock:
-    """The block of other free coordinates: by updates of the factors, or afresh where too many change."""
+    """The block of other free coordinates: by updates of the factors, or afresh where too many change.
+
+    It is left half done, and of no use, once stop[0] is set.
+    """
     count, free, L, D = block
     was_free = np.zeros(is_free.shape[0], np.bool_)
     for p in range(count):
@@ -135,7 +138,7 @@ def refactored(hessian: Hessian, block: FreeBlock, is_free: Array, stop: Array) 
         afresh = REMOVAL * dropped + ADDITION * added > count
     for p in range(count - 1, -1, -1):
         j = free[p]
-        if afresh or is_free[j]:
+        if afresh or is_free[j] or stop[0]:
             continue
         if by_rows(hessian):
             afresh = not add_square(L, D, -1.0 / hessian.ridge[j], hessian.rows[j])
@@ -147,7 +150,7 @@ def refactored(hessian: Hessian, block: FreeBlock, is_free: Array, stop: Array) 
     if afresh:
         count = 0
     for j in range(is_free.shape[0]):
-        if is_free[j] and (afresh or not was_free[j]):
+        if is_free[j] and (afresh or not was_free[j]) and not stop[0]:
             free[count] = j
             if by_rows(hessian) and not afresh:
                 add_square(L, D, 1.0 / hessian.ridge[j], hessian.rows[j])

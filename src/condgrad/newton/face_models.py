@@ -2,12 +2,15 @@
 
     <slope, y - x> + <y - x, H (y - x)>/2,   H = K' W K + 2 ridge,   W = diag(w) or diag(w) - w w'/sum(w)
 
-with w the second derivatives of the loss; the second W is that of a loss whose intercept is minimised out. Three ways to
-the least point, by shape and kind of the data:
+with w the second derivatives of the loss; the second W is that of a loss whose intercept is minimised out. Three ways
+to the least point, by shape and kind of the data:
 
 - `kernels.face_qp` on the matrix H, where there are not many more coordinates than samples;
 - `kernels.face_qp` on B with H = B B' + diag(c), where there are;
 - `by_rows.RowModel`, by operations on whole arrays, where B would be too large, is sparse or lives on a GPU.
+
+Where the constraint of the l1 ball is likely to be slack, `least_inside` solves H d = -slope in the samples, or by
+conjugate gradients.
 """
 
 from __future__ import annotations
@@ -20,9 +23,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import Array, Matrix, double, host, is_dense, like, namespace, on_device, total
+from condgrad.arrays import (
+    Array,
+    Matrix,
+    dot,
+    double,
+    host,
+    is_dense,
+    like,
+    namespace,
+    norms_of_columns,
+    on_device,
+    row_gram,
+    solve_positive,
+    total,
+)
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.newton.by_rows import RowModel
+from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.folding import ScaledLoss
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.smooth.composite import Separable
@@ -44,6 +62,10 @@ LEAST_CURVATURE_BY_ROWS = 1e-10
 """The same for a model by rows, whose solutions have fewer digits."""
 LEAST_SLOPE_CURVATURE = 1e-12
 """The same, as a share of the steepest slope over the size of the set, for coordinates along which F is linear."""
+INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
+"""The residual of a step inside the ball, as a share of the slope, and the conjugate gradients it may take."""
+FACTOR_PASSES = 100
+"""Passes over the data that factors with a row a sample may cost in place of conjugate gradients."""
 LONG_MODEL = 500
 """Coordinates from which on a model may take longer than a deadline or Ctrl-C should wait."""
 GRAM_OPERATIONS = 1 << 29
@@ -87,10 +109,10 @@ class LeastPoint(NamedTuple):
 class FaceModels:
     """The models of one working set, at one point after the other."""
 
-    def __init__(self, h: Separable | ScaledLoss, K: Matrix, on: L1Ball | Simplex | Box, ridge: float) -> None:
+    def __init__(self, h: Separable | ScaledLoss, K: Matrix, on: Any, ridge: float) -> None:
         self.h, self.K, self.Kt, self.on, self.ridge = h, K, K.T, on, ridge
         self._geometry: Geometry | None = None
-        self._gram: Array | None = None
+        self._gram: Any = None
         """K' W K with what is added to its diagonal; its own diagonal and the weights are kept beside it."""
         self._gram_diagonal: Array = None
         self._gram_weights: Array = None
@@ -111,6 +133,62 @@ class FaceModels:
         y = RowModel(self.K, w, curvature, centred=self.h.has_intercept).least(self.on, x, slope, ACCURACY)
         slack = isinstance(self.on, L1Ball) and self.on.norm(y) < self.on.radius * (1.0 - LEAST_CURVATURE_BY_ROWS)
         return None if deadline.passed() else LeastPoint(y, None, slack)
+
+    def least_inside(self, x: Array, u: Array, intercept: float, slope: Array) -> LeastPoint | None:
+        """The least point of the model at x without a constraint; None where that is outside the ball."""
+        xp, w = namespace(slope), self.h.curvature(u, intercept=intercept)
+        steepest, mass = float(xp.max(xp.abs(slope))), total(w)
+        if steepest == 0.0 or not mass > 0.0:
+            return None
+        curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
+        shares = w / mass if self.h.has_intercept else None
+        m, k = self.K.shape
+        if m**3 <= FACTOR_PASSES * (m * k if is_dense(self.K) else self.K.nnz):
+            d = self._solved_by_samples(w, shares, curvature, -slope)
+        else:
+            d = self._solved_by_products(w, shares, curvature, -slope)
+        y = x + d
+        inside = not deadline.passed() and self.on.violation(y) == 0.0
+        return LeastPoint(y, 0.0, True) if inside else None
+
+    def _solved_by_samples(self, w: Array, shares: Array | None, curvature: float, b: Array) -> Array:
+        """H^-1 b from equations in the samples: (B'B + c)^-1 = (1 - B' (B B' + c)^-1 B)/c."""
+        unit = float(namespace(w).max(w))
+        root = namespace(w).sqrt(w / unit)  # in units of the largest weight: then it does not depend on the unit of F
+        G = self._row_gram
+        if shares is not None:  # about the weighted means of the columns
+            pull = G @ shares
+            G = G - pull[:, None] - pull[None, :] + dot(shares, pull)
+        image = root * centred(self.K @ b, shares)
+        scaled = root[:, None] * G * root[None, :]
+        solved = root * solve_positive(scaled, image[:, None], ridge=curvature / unit)[:, 0]
+        if shares is not None:
+            solved = solved - shares * total(solved)
+        return (b - self.Kt @ solved) / curvature
+
+    @cached_property
+    def _row_gram(self) -> Array:
+        """K K'."""
+        return row_gram(self.K)
+
+    def _solved_by_products(self, w: Array, shares: Array | None, curvature: float, b: Array) -> Array:
+        """H^-1 b, about, by conjugate gradients."""
+        # the diagonal of H, if all weights were their mean
+        diagonal = (total(w) / w.shape[0]) * self._squared_norms + curvature
+        return conjugate_gradients(
+            lambda d: self.Kt @ (w * centred(self.K @ d, shares)) + curvature * d,
+            b,
+            inner=dot,
+            accuracy=INSIDE_ACCURACY,
+            max_iterations=INSIDE_STEPS,
+            precondition=lambda r: r / diagonal,
+        ).x
+
+    @cached_property
+    def _squared_norms(self) -> Array:
+        """|K_j|^2 for each column, or 1 for a column of zeros."""
+        squares = norms_of_columns(self.K) ** 2
+        return namespace(squares).where(squares > 0.0, squares, 1.0)
 
     def fits_by_rows(self, coordinates: int) -> bool:
         """Whether a model of so many coordinates is one for compiled code by rows."""
@@ -197,6 +275,11 @@ def weighted_gram(K: Matrix, w: Array) -> Array | None:
             part = sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, k)
         gram = part if gram is None else gram + part
     return gram
+
+
+def centred(u: Array, shares: Array | None) -> Array:
+    """u less its weighted mean, where there are weights for it."""
+    return u if shares is None else u - dot(shares, u)
 
 
 def interruptible(work: Callable[[], Any], stop: Array) -> Any:

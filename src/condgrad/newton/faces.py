@@ -105,7 +105,7 @@ class FaceNewton:
         may_be_sparse = g.on.solid and g.on.shape is None
         start = point = ObjectivePoint(f, g, x, tally)
         working_set: WorkingSet | None = None
-        gap = math.inf
+        gap, may_be_slack = math.inf, isinstance(g.on, L1Ball)
         while True:
             step = 1.0 if working_set is not None and working_set.has_fallen else 0.0
             iterate = certifier.iterate(point, step)
@@ -118,10 +118,17 @@ class FaceNewton:
                 if working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before:
                     return
                 multiplier, size = working_set.multiplier, working_set.next_size(point, slow=gap > 0.1 * before)
-            whole = not may_be_sparse or n <= max(size, SMALL)
-            if working_set is not None and not whole and working_set.solves_more_by_rows(n):
+            whole = not may_be_sparse or n <= max(size, SMALL) or (working_set is not None and working_set.inside)
+            if may_be_slack and working_set is not None and not whole and working_set.is_likely_slack(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
-                whole, point = True, start
+                attempt = WorkingSet(self.loss, g, None, 0.0, inside=True)
+                attempt.begin(start)
+                attempt.solve(SETTLED * gap)
+                tally.inner_iterations += attempt.steps
+                may_be_slack = attempt.constraint_is_slack
+                if may_be_slack and not deadline.passed():
+                    working_set, point = attempt, attempt.point(f, space, tally)
+                    continue
             if working_set is None or not (whole and working_set.is_whole):
                 chosen = None if whole else namespace(x).sort(steepest_indices(point.gradient, point.x, size))
                 working_set = WorkingSet(self.loss, g, chosen, multiplier)
@@ -200,7 +207,15 @@ class LinePoint(NamedTuple):
 class WorkingSet:
     """The problem in some of the coordinates, the others being 0, and its best point so far."""
 
-    def __init__(self, loss: FoldedLoss, g: Ridge | Zero, chosen: Array | None, multiplier: float | None) -> None:
+    def __init__(
+        self,
+        loss: FoldedLoss,
+        g: Ridge | Zero,
+        chosen: Array | None,
+        multiplier: float | None,
+        *,
+        inside: bool = False,
+    ) -> None:
         self.h, self.loss, self.g, self.chosen = loss.h, loss, g, chosen
         self.on: Any = g.on
         self.ridge = g.weight if isinstance(g, Ridge) else 0.0
@@ -210,6 +225,8 @@ class WorkingSet:
         self.models = FaceModels(loss.h, self.K, self.on, self.ridge)
         self.multiplier = multiplier
         """Of the sum or the norm, in the last model; None where there was none."""
+        self.inside = inside
+        """Whether the least points of the models are looked for inside the l1 ball alone."""
         self.constraint_is_slack = False
         """Whether the last model had its least point inside the l1 ball."""
 
@@ -244,7 +261,7 @@ class WorkingSet:
                 return
             value = self.here.value
             self.steps += 1
-            if not (self._newton_step(slope) or self._gradient_step(slope)):
+            if not (self._newton_step(slope) or (not self.inside and self._gradient_step(slope))):
                 return
             # where F has no digits left, the gap may still have some
             if not self.here.value < value and gap > 0.5 * before:
@@ -265,10 +282,13 @@ class WorkingSet:
     def _newton_step(self, slope: Array) -> bool:
         """A step towards the least point of the model of F at x; whether F fell, up to rounding."""
         here = self.here
-        least = self.models.least(here.x, here.u, here.loss.intercept, slope, self.multiplier)
+        if self.inside:
+            least = self.models.least_inside(here.x, here.u, here.loss.intercept, slope)
+        else:
+            least = self.models.least(here.x, here.u, here.loss.intercept, slope, self.multiplier)
+        self.constraint_is_slack = least is not None and least.constraint_is_slack
         if least is None or deadline.passed():
             return False
-        self.constraint_is_slack = least.constraint_is_slack
         if least.multiplier is not None:
             self.multiplier = least.multiplier
         return self._search(least.x, slope)
@@ -364,14 +384,13 @@ class WorkingSet:
         near = int(xp.count_nonzero(xp.abs(point.gradient) >= NEAR_MULTIPLIER * self.multiplier))
         return min(most, max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
 
-    def solves_more_by_rows(self, n: int) -> bool:
-        """Whether the ball would hold the least point of all n coordinates too, and that is cheap to find out.
+    def is_likely_slack(self, n: int) -> bool:
+        """Whether the ball would hold the least point of all n coordinates too.
 
         A least point in k of many coordinates has a norm of about sqrt(k) times its length, which falls as k grows.
         """
-        if not (self.constraint_is_slack and self.models.fits_by_rows(n)):
-            return False
-        return bool(self.on.norm(self.here.x) * math.sqrt(n / self.K.shape[1]) < self.on.scale)
+        expected_norm = self.on.norm(self.here.x) * math.sqrt(n / self.K.shape[1])
+        return bool(self.constraint_is_slack and expected_norm < self.on.scale)
 
     def point(self, f: Smooth, space: Space, tally: Tally) -> ObjectivePoint:
         """The full problem at the point so far."""
