@@ -1,4 +1,4 @@
-"""g = 0: the plain conditional gradient."""
+"""g = 0: nothing but the set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 @dataclass(frozen=True)
 class Zero(Simple):
-    """g(x) = 0 on any set with a linear argmin."""
+    """g(x) = 0 on any set with a linear argmin: the plain conditional gradient, and on the l1 ball the lasso."""
 
     on: Set
     smoothness = 0.0
