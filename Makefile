@@ -1,5 +1,5 @@
 # `make run` and `make test` are all a newcomer needs; each makes .venv by itself and is fast the second time.
-.PHONY: run test lint bench fuzz clean
+.PHONY: run test lint docs bench fuzz clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -16,6 +16,15 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+# the site, in docs/_build/html; a warning is an error
+docs: .venv/.docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+.venv/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
 
 bench: $(STAMP)
 	$(BIN)/python -m experiments bench overhead

@@ -1,6 +1,9 @@
-"""The l1-constrained elastic net: the coefficients for many radii, each with its proof, beside scikit-learn's answers.
+"""Elastic-net path
+================
 
-Run: python examples/elastic_net.py --out out
+The l1-constrained elastic net: the coefficients for many radii, each with its proof, beside scikit-learn's answers.
+
+Run it by ``python examples/elastic_net.py --out out``.
 The colon data join in where they are on this machine: in the folder CONDGRAD_DATA, or in the cache, where
 `condgrad.datasets.load_colon()` puts them. Nothing is downloaded here.
 """
@@ -119,7 +122,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

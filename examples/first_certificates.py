@@ -1,6 +1,9 @@
-"""Two problems solved with proof: a constrained elastic net and an entropic unmixing problem.
+"""First certificates
+==================
 
-Run: python examples/first_certificates.py --out out
+Two problems solved with proof: a constrained elastic net and an entropic unmixing problem.
+
+Run it by ``python examples/first_certificates.py --out out``.
 Prints a table of certified results and saves a convergence picture in the output folder.
 """
 
@@ -86,7 +89,7 @@ def solve_all(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture")
     matplotlib.use("Agg")
     solve_all(parser.parse_args().out)

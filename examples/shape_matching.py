@@ -1,6 +1,9 @@
-"""Shape matching in 3D: a flat starfish matched to a turned and lifted one, with and without Laplacian.
+"""3D shapes
+=========
 
-Run: python examples/shape_matching.py --out out
+Shape matching in 3D: a flat starfish matched to a turned and lifted one, with and without Laplacian.
+
+Run it by ``python examples/shape_matching.py --out out``.
 The colour of a target point mixes the colours of the arms its mass comes from: torn arms look muddy.
 """
 
@@ -59,7 +62,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

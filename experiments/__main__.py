@@ -73,11 +73,11 @@ def paper(
 
     Exit codes: 0 all done, 2 bad input, 3 a task failed, 130 interrupted.
     """
+    from condgrad.cli.report import json_text
     from condgrad.datasets import DataMismatch, DataUnavailable
-    from experiments.paper.curves import Scale
     from experiments.paper.progress import RunProgress
     from experiments.paper.run import run_paper
-    from experiments.paper.store import json_text
+    from experiments.paper.tasks import Scale
 
     if os.path.exists(out) and not out.is_dir():
         _bad_input(f"--out {out} is a file: give a folder")
@@ -98,7 +98,8 @@ def paper(
         output.out(json_text(outcome.results), end="")
     else:
         _report(outcome)
-    for sentence in outcome.failures:
+    absent = [sentence for chapter in outcome.chapters for sentence in chapter.absent]
+    for sentence in (*absent, *outcome.failures):
         errors.print(sentence, markup=False)
     raise typer.Exit(FAILED if outcome.failures else DONE)
 
@@ -114,11 +115,13 @@ def experiments(parts: list[Part]) -> list[Any]:
 
 
 def _report(outcome: Any) -> None:
+    from experiments.paper.wording import plain
+
     table = Table("verdict", "claim of the paper", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for claim in (claim for chapter in outcome.chapters for claim in chapter.claims):
-        verdict = claim.verdict.value
-        table.add_row(Text(verdict, style=COLORS.get(verdict, "dim")), Text(claim.claim))
+        verdict, said = claim.verdict.value, "" if claim.source.name == "PAPER" else f" ({claim.source.value})"
+        table.add_row(Text(verdict, style=COLORS.get(verdict, "dim")), Text(plain(claim.claim) + said))
     if table.row_count:
         output.print(table, soft_wrap=False)
     output.print(f"page     {outcome.page}", markup=False)

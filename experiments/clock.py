@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+import timeit
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -85,6 +86,13 @@ def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
     begin = time.process_time()
     answer = work()
     return time.process_time() - begin, answer
+
+
+def time_of_call(function: Callable[..., Any], *arguments: Any) -> float:
+    """The least CPU seconds of a call over several rounds of many."""
+    timer = timeit.Timer(lambda: function(*arguments), timer=time.process_time)
+    calls, _ = timer.autorange()
+    return min(timer.repeat(5, calls)) / calls
 
 
 def best_time(prepare: Callable[[], Callable[[], Any]], *, budget: float = 0.6, most: int = 15) -> float:

@@ -166,6 +166,7 @@ def same_search(
 
 @pytest.mark.parametrize("c", [2.0**-40, 1e-12, 3e-6, 1e12])
 @pytest.mark.parametrize("radii", [None, (0.1, 0.5, 1.5)])
+@pytest.mark.filterwarnings("ignore:the best of the radii is the last")
 def test_a_search_in_other_units_of_the_targets(c: float, radii: Any) -> None:
     options: dict[str, Any] = {"n_radii": 4, "ridges": (0.1, 1.0), "cv": 3}
     plain = ConstrainedElasticNetCV(radii=radii, **options).fit(X, TARGET)

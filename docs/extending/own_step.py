@@ -7,7 +7,7 @@ directions. It returns how far to go, from 0 to 1.
 import numpy as np
 
 import condgrad as cg
-from condgrad.search.steps import SearchState
+from condgrad.steps import SearchState
 
 
 def careful(state: SearchState) -> float:

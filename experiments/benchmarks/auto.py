@@ -10,20 +10,21 @@ but do not count.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 from scipy.spatial.distance import cdist
 
 import condgrad as cg
 from condgrad.errors import MissingAbility
+from experiments.benchmarks import run
+from experiments.benchmarks import show as show_table
 from experiments.clock import one_thread, quiet
 
 COUNTS_FROM = 0.02
@@ -42,23 +43,6 @@ REPEATS, ENOUGH_SECONDS = 5, 0.5
 
 Solve = Callable[..., Any]
 """Takes `method`, `memory`, `tol`, `time_limit`; returns a result."""
-
-
-class Row(NamedTuple):
-    """A problem, and the seconds of "auto" and of the best method."""
-
-    problem: str
-    auto: float
-    solved: bool
-    """Whether "auto" proved the tolerance within the cap."""
-    took: str
-    """The method that "auto" says it took."""
-    best: float
-    method: str
-
-    @property
-    def ratio(self) -> float:
-        return self.auto / self.best
 
 
 def minimizations() -> Iterator[tuple[str, Solve]]:
@@ -86,14 +70,15 @@ def minimizations() -> Iterator[tuple[str, Solve]]:
                 if isinstance(g, cg.simple.L1Norm) and f_name != "LeastSquares":
                     continue  # alike for every f
                 # nothing but a start knows the shape of an own f on a ball
-                yield f"{m} x {n}: {f_name} + {g!r}", solver(f, g, None if g.on is simplex else np.zeros(n))
+                start = None if g.on is simplex else np.zeros(n)
+                yield f"{m} x {n}: {f_name} + {g!r}", partial(cg.minimize, f, g, start)
     for size in (20, 60):
         rng = np.random.default_rng(size)
         M = rng.standard_normal((size, 3)) @ rng.standard_normal((3, size))
         f = cg.smooth.Function(partial(squares_of_seen, M, rng.random((size, size)) < 0.5))
         ball = cg.sets.NuclearBall(round(0.8 * float(np.linalg.norm(M, "nuc"))))
         for g in (cg.simple.Zero(on=ball), cg.simple.Ridge(0.01, on=ball)):
-            yield f"{size} x {size}: completion + {g!r}", solver(f, g, np.zeros((size, size)))
+            yield f"{size} x {size}: completion + {g!r}", partial(cg.minimize, f, g, np.zeros((size, size)))
 
 
 def squares(A: Any, y: Any, x: Any) -> tuple[float, Any]:
@@ -104,38 +89,27 @@ def squares_of_seen(M: Any, seen: Any, X: Any) -> tuple[float, Any]:
     return 0.5 * float(((X - M)[seen] ** 2).sum()), (X - M) * seen
 
 
-def solver(f: Any, g: Any, x0: Any = None) -> Solve:
-    return lambda **options: cg.minimize(f, g, x0, max_iter=10**7, **options)
-
-
 def transports() -> Iterator[tuple[str, Solve]]:
     """Clusters in d dimensions: no regulariser, Laplacians soft and stiff, class groups; entropies of the cost."""
-    for n, dimensions in ((100, (2, 16, 128, 512)), (400, (2, 64))):
-        for d in dimensions:
-            rng = np.random.default_rng(d)
-            classes = np.arange(n) % 5
-            centres = rng.uniform(0.0, 1.0, (5, d))
-            Xs = centres[classes] + 0.05 * rng.standard_normal((n, d))
-            Xt = centres[classes] + 0.2 + 0.05 * rng.standard_normal((n, d))
-            C = cdist(Xs, Xt, "sqeuclidean")
-            unit = float(C.max())
-            kinds: dict[str, list[Any]] = {
-                "entropy alone": [],
-                "Laplacian 1": [cg.transport.Laplacian(Xs, Xt, weight=1.0)],
-                "Laplacian 1e3": [cg.transport.Laplacian(Xs, Xt, weight=1e3)],
-                "raw Laplacian 1e3": [cg.transport.Laplacian(Xs, Xt, weight=1e3, normalized=False)],
-                "groups": [cg.transport.GroupLasso(classes, weight=0.1 * unit)],
-            }
-            for kind, regularizers in kinds.items():
-                for entropy in (1e-1, 1e-2, 1e-3):
-                    name = f"transport, n = {n}, d = {d}: {kind}, entropy {entropy:g}"
-                    yield name, transport_solver(C, entropy * unit, regularizers)
-
-
-def transport_solver(C: Any, entropy: float, regularizers: list[Any]) -> Solve:
-    return lambda **options: cg.transport.solve(
-        C, entropy=entropy, regularizers=regularizers, max_iter=10**7, **options
-    )
+    for n, d in ((100, 2), (100, 16), (100, 128), (100, 512), (400, 2), (400, 64)):
+        rng = np.random.default_rng(d)
+        classes = np.arange(n) % 5
+        centres = rng.uniform(0.0, 1.0, (5, d))
+        Xs = centres[classes] + 0.05 * rng.standard_normal((n, d))
+        Xt = centres[classes] + 0.2 + 0.05 * rng.standard_normal((n, d))
+        C = cdist(Xs, Xt, "sqeuclidean")
+        unit = float(C.max())
+        kinds: dict[str, list[Any]] = {
+            "entropy alone": [],
+            "Laplacian 1": [cg.transport.Laplacian(Xs, Xt, weight=1.0)],
+            "Laplacian 1e3": [cg.transport.Laplacian(Xs, Xt, weight=1e3)],
+            "raw Laplacian 1e3": [cg.transport.Laplacian(Xs, Xt, weight=1e3, normalized=False)],
+            "groups": [cg.transport.GroupLasso(classes, weight=0.1 * unit)],
+        }
+        for kind, terms in kinds.items():
+            for entropy in (1e-1, 1e-2, 1e-3):
+                solve = partial(cg.transport.solve, C, entropy=entropy * unit, regularizers=terms)
+                yield f"transport, n = {n}, d = {d}: {kind}, entropy {entropy:g}", solve
 
 
 def seconds_of(solve: Solve, cap: float, tol: float, **options: Any) -> tuple[float, Any]:
@@ -143,7 +117,7 @@ def seconds_of(solve: Solve, cap: float, tol: float, **options: Any) -> tuple[fl
     least, spent, calls, result = math.inf, 0.0, 0, None
     while calls < REPEATS and (calls < 2 or spent < ENOUGH_SECONDS):
         begin = time.perf_counter()
-        result = solve(tol=tol, time_limit=cap, **options)
+        result = solve(tol=tol, time_limit=cap, max_iter=10**7, **options)
         seconds = time.perf_counter() - begin
         if not result.success:
             break
@@ -153,9 +127,9 @@ def seconds_of(solve: Solve, cap: float, tol: float, **options: Any) -> tuple[fl
     return least, result
 
 
-def measured(name: str, solve: Solve, cap: float, tol: float) -> Row:
+def measured(name: str, solve: Solve, cap: float, tol: float) -> dict[str, Any]:
+    """The seconds of "auto", the method that it took, and the best method with its seconds."""
     auto, result = seconds_of(solve, cap, tol, method="auto")
-    took = str(getattr(result, "method", "auto"))
     best, method = auto, "auto"
     for other, options in METHODS.items():
         if name.startswith("transport") and other == "cg":
@@ -168,44 +142,46 @@ def measured(name: str, solve: Solve, cap: float, tol: float) -> Row:
         if seconds < best:
             best, method = seconds, other
     solved = math.isfinite(auto)
-    return Row(name, auto if solved else cap, solved, took, best if math.isfinite(best) else cap, method)
+    auto, best = min(auto, cap), min(best, cap)
+    row = {"problem": name, "ratio": auto / best, "auto": auto, "best": best, "method": method, "solved": solved}
+    return {**row, "took": str(getattr(result, "method", "auto"))}
 
 
-def show(rows: list[Row]) -> None:
+def show(rows: list[dict[str, Any]]) -> None:
     """Those that count last, the worst ratio at the end."""
-    counted = [row for row in rows if row.best >= COUNTS_FROM]
-    print(f"\n{'ratio':>7} {'auto':>9} {'best':>9}  {'best method':14} problem [what auto took]")
-    for row in sorted(rows, key=lambda row: (row in counted, row.ratio)):
-        ratio = f"{' ' if row.solved else '>'}{row.ratio:6.2f} {1e3 * row.auto:6.1f} ms {1e3 * row.best:6.1f} ms"
-        note = "" if row in counted else "  (does not count)"
-        print(f"{ratio}  {row.method:14} {row.problem} [{row.took}]{note}")
-    above = sum(row.ratio > BAR for row in counted)
-    unsolved = sum(row.method == "auto" and not row.solved for row in rows)
-    print(f"{above} of {len(counted)} ratios that count are above {BAR:g}; nobody solved {unsolved} of {len(rows)}")
+    table = pd.DataFrame(rows)
+    table["counts"] = table["best"] >= COUNTS_FROM
+    table = table.sort_values(["counts", "ratio"])
+    show_table(table[["ratio", "auto", "best", "method", "took", "solved", "counts", "problem"]])
+    counted = table[table["counts"]]
+    unsolved = ((table["method"] == "auto") & ~table["solved"]).sum()
+    above = (counted["ratio"] > BAR).sum()
+    print(f"{above} of {len(counted)} ratios that count are above {BAR:g}; nobody solved {unsolved} of {len(table)}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cap", type=float, default=2.5, help="seconds that a call may take")
-    parser.add_argument("--tol", type=float, default=1e-6)
-    parser.add_argument("--only", default="", help="a part of the names of the problems to run")
-    parser.add_argument("--list", action="store_true", help="name the problems and run none")
-    parser.add_argument("--out", type=Path, help="a JSON file for the rows")
-    options = parser.parse_args()
-    chosen = [(name, solve) for name, solve in (*minimizations(), *transports()) if options.only in name]
+def main(
+    *,
+    cap: Annotated[float, "seconds that a call may take"] = 2.5,
+    tol: float = 1e-6,
+    only: Annotated[str, "a part of the names of the problems to run"] = "",
+    list: Annotated[bool, "name the problems and run none"] = False,
+    out: Annotated[Path | None, "a JSON file for the rows"] = None,
+) -> None:
     rows = []
     with one_thread(), quiet():
-        for name, solve in chosen:
-            if options.list:
+        for name, solve in (*minimizations(), *transports()):
+            if only not in name:
+                continue
+            if list:
                 print(name)
                 continue
-            rows.append(measured(name, solve, options.cap, options.tol))
-            print(f"{rows[-1].ratio:7.2f}  {name}", flush=True)
+            rows.append(measured(name, solve, cap, tol))
+            print(f"{rows[-1]['ratio']:7.2f}  {name}", flush=True)
     if rows:
         show(rows)
-    if options.out is not None:
-        options.out.write_text(json.dumps([row._asdict() | {"ratio": row.ratio} for row in rows], indent=1))
+    if out is not None:
+        pd.DataFrame(rows).to_json(out, orient="records", indent=1)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -19,15 +19,14 @@ that problem as it is. Ratios are to skglm's ProxNewton: of "proved" to its "rea
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -35,11 +34,10 @@ import scipy.sparse
 from scipy.optimize import brentq
 
 import condgrad as cg
-from experiments.benchmarks import show
+from experiments.benchmarks import run, show
 from experiments.clock import OutOfTime, best_time, capped, clocked, one_thread, quiet
 from experiments.elastic_net_rivals import ProxNewton, Rival, installed_rivals
-from experiments.paper.chapter import Figure, Line, Panel
-from experiments.paper.drawing import draw
+from experiments.paper.figures import Figure, Line, Panel, draw
 from experiments.problems import ElasticNetProblem
 
 SETTINGS = {"colon": (1.0, 4.0), "lymphoma62": (1.0, 4.0), "lymphoma96": (1.0, 4.0), "prostate": (1.0, 4.0)}
@@ -62,7 +60,7 @@ METHODS = {
 """Ours: the method and the step."""
 SOON = 1.0
 """Seconds beyond which one run is measurement enough."""
-SCALING = ["200x1000", "200x3000", "200x10000", "200x30000", "200x100000", "100x1000", "1000x1000", "10000x1000"]
+SCALING = ("200x1000", "200x3000", "200x10000", "200x30000", "200x100000", "100x1000", "1000x1000", "10000x1000")
 STYLES = {
     "auto": "newton",
     "spg": "spg",
@@ -169,7 +167,7 @@ def multiplier_search(rival: Rival, effort: float, level: float) -> Any:
     return x
 
 
-def report(problem: ElasticNetProblem, methods: list[str], levels: list[float], cap: float) -> list[Row]:
+def report(problem: ElasticNetProblem, methods: Sequence[str], levels: Sequence[float], cap: float) -> list[Row]:
     """All solvers on one problem, printed; rows for a file."""
     best, (m, n) = problem.optimum, problem.X.shape
     print(
@@ -212,50 +210,49 @@ def path_report(problem: ElasticNetProblem) -> None:
     print(f"path of {len(radii)} radii over ten single fits among them: {1e3 * whole:.3g}/{1e3 * singles:.3g} ms")
 
 
-def draw_scaling(rows: list[Row], folder: Path) -> None:
+def draw_scaling(rows: pd.DataFrame, folder: Path) -> None:
     """Times against features and against samples."""
     panels = []
-    for key, fixed in (("features", 200), ("samples", 1000)):
-        other = "samples" if key == "features" else "features"
+    for key, other, fixed in (("features", "samples", 200), ("samples", "features", 1000)):
         lines = []
         for label, style in STYLES.items():
             solver, _, time = label.partition(", ")
-            own = [row for row in rows if row["solver"] == solver and row[other] == fixed]
-            lines.append(Line(style, [row[key] for row in own], [row[time or "proved"] for row in own], label=label))
+            own = rows[(rows["solver"] == solver) & (rows[other] == fixed)]
+            lines.append(Line(style, own[key], own[time or "proved"], label=label))
         panels.append(Panel(f"{fixed} {other}", key, "CPU seconds", lines, log_x=True))
     draw(Figure("elastic_net_scaling", "Ours prove it, skglm reaches it", "", "", [panels]), folder)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="+", default=list(SETTINGS), help="names, or shapes such as 200x1000")
-    parser.add_argument("--levels", type=float, nargs="+", default=[1e-3, 1e-6])
-    parser.add_argument("--cap", type=float, default=20.0, help="CPU seconds that a run of a solver may take")
-    parser.add_argument("--quick", action="store_true", help="colon alone, with a cap of 2 seconds")
-    parser.add_argument("--scaling", action="store_true", help="drawn data of growing shapes, to 1e-6, and a picture")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="a folder for the rows and the picture")
-    options = parser.parse_args()
-    methods = list(METHODS)
-    if options.quick:
-        options.data, options.cap = ["colon"], 2.0
-    if options.scaling:
-        options.data, options.levels, methods = SCALING, [1e-6], ["auto", "spg"]
-    options.out.mkdir(parents=True, exist_ok=True)
+def main(
+    *,
+    data: Annotated[tuple[str, ...], "names, or shapes such as 200x1000"] = tuple(SETTINGS),
+    levels: tuple[float, ...] = (1e-3, 1e-6),
+    cap: Annotated[float, "CPU seconds that a run of a solver may take"] = 20.0,
+    quick: Annotated[bool, "colon alone, with a cap of 2 seconds"] = False,
+    scaling: Annotated[bool, "drawn data of growing shapes, to 1e-6, and a picture"] = False,
+    out: Annotated[str, "a folder for the rows and the picture"] = "out",
+) -> None:
+    methods, folder = tuple(METHODS), Path(out)
+    if quick:
+        data, cap = ("colon",), 2.0
+    if scaling:
+        data, levels, methods = SCALING, (1e-6,), ("auto", "spg")
+    folder.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     with one_thread():
-        for name in options.data:
+        for name in data:
             try:
                 problem = load(name)
             except OSError as error:
                 print(f"\n{name} is left out: {error}")
                 continue
-            rows += report(problem, methods, sorted(options.levels, reverse=True), options.cap)
+            rows += report(problem, methods, sorted(levels, reverse=True), cap)
             if name == "colon":
                 path_report(problem)
-            (options.out / "elastic_net.json").write_text(json.dumps(rows, indent=1))
-    if options.scaling:
-        draw_scaling(rows, options.out)
+            (folder / "elastic_net.json").write_text(json.dumps(rows, indent=1))
+    if scaling:
+        draw_scaling(pd.DataFrame(rows), folder)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -10,7 +10,6 @@ the last size and first entropy: the same few outer iterations for all; memory i
 
 from __future__ import annotations
 
-import argparse
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -18,18 +17,41 @@ from functools import partial
 from typing import Any
 
 import condgrad as cg
-from experiments.benchmarks import show
-from experiments.clock import one_thread
-from experiments.paper.curves import first_at
+from condgrad.errors import require_extra
+from experiments.benchmarks import run, show
+from experiments.clock import one_thread, quiet
+from experiments.paper.tasks import first_at
 from experiments.problems import TransportProblem
-from experiments.transport_rivals import pot_groups
 
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
-POT = "POT sinkhorn_l1l2_gl"
+NAME = "POT sinkhorn_l1l2_gl"
 WAYS: dict[str, dict[str, Any]] = {"Newton": {"method": "newton"}, "CGS, exact, memory 5": {"memory": 5}}
 
 
-def gap_rows(problem: TransportProblem, pot: Callable[[], Any], cap: float) -> tuple[list[dict[str, Any]], float]:
+def pot(problem: TransportProblem, labels: Any, weight: float, iterations: int) -> tuple[Any, int]:
+    """The plan of POT's `sinkhorn_l1l2_gl`, and how many outer iterations it made."""
+    da, a = require_extra("ot", extra="pot", purpose="this benchmark").da, problem.polytope.a
+    options: dict[str, Any] = {"eta": weight, "numItermax": iterations, "log": True}
+    with quiet():
+        plan, log = da.sinkhorn_l1l2_gl(a, labels, a, problem.cost, problem.g.weight, **options)
+    return plan, len(log["loss"]) - 1
+
+
+def measured(work: Callable[[], Any]) -> tuple[Any, float]:
+    begin = time.perf_counter()
+    return work(), time.perf_counter() - begin
+
+
+def peak_megabytes(work: Callable[[], Any]) -> float:
+    """Of a run of its own, for tracing slows."""
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    return peak
+
+
+def gap_rows(problem: TransportProblem, theirs: Callable[[], Any], cap: float) -> tuple[list[dict[str, Any]], float]:
     """Newton, CGS with memory and POT on one problem; and the best value."""
     tol = 0.01 * LEVELS[-1]
     results = {name: cg.minimize(problem.f, problem.g, tol=tol, time_limit=cap, **way) for name, way in WAYS.items()}
@@ -40,59 +62,47 @@ def gap_rows(problem: TransportProblem, pot: Callable[[], Any], cap: float) -> t
         proofs = (trace["best_value"] - trace["lower_bound"]) / abs(best)
         times = {f"to {level:.0e}": first_at(proofs, level, of=trace["seconds"]) for level in LEVELS}
         rows.append({"solver": name, **times, "in all": result.seconds, "error or proof": result.gap / abs(best)})
-    seconds, plan, _ = pot()
+    (plan, _), seconds = measured(theirs)
     error = (problem.value(plan) - best) / abs(best)
-    return [*rows, {"solver": POT, "in all": seconds, "error or proof": error}], best
+    return [*rows, {"solver": NAME, "in all": seconds, "error or proof": error}], best
 
 
-def measured(run: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What run returns, seconds, and peak megabytes (from a second run, for tracing slows)."""
-    begin = time.perf_counter()
-    result = run()
-    seconds = time.perf_counter() - begin
-    tracemalloc.start()
-    run()
-    peak = tracemalloc.get_traced_memory()[1] / 2**20
-    tracemalloc.stop()
-    return result, seconds, peak
+def iteration_rows(problem: TransportProblem, theirs: Callable[[], Any], steps: int, best: float) -> None:
+    runs: dict[str, Callable[[], Any]] = {
+        f"ours, {step}": partial(cg.minimize, problem.f, problem.g, step=step, tol=1e-12, max_iter=steps)
+        for step in ("exact", "armijo", "open-loop")
+    }
+    rows = []
+    for name, work in {**runs, NAME: theirs}.items():
+        found, seconds = measured(work)
+        plan, iterations = found if name == NAME else (found.x, found.iterations)
+        row = {"solver": name, "iterations": iterations, "s/iteration": seconds / iterations}
+        row |= {"peak MB": peak_megabytes(work), "error": (problem.value(plan) - best) / abs(best)}
+        rows.append(row)
+    show(rows)
 
 
-def iteration_rows(problem: TransportProblem, pot: Callable[[], Any], steps: int, best: float) -> list[dict[str, Any]]:
-    found = {}
-    for step in ("exact", "armijo", "open-loop"):
-        run = partial(cg.minimize, problem.f, problem.g, step=step, tol=1e-12, max_iter=steps)
-        result, seconds, peak = measured(run)
-        found[f"ours, {step}"] = result.iterations, seconds, peak, result.value
-    (_, plan, count), seconds, peak = measured(pot)
-    found[POT] = count, seconds, peak, problem.value(plan)
-    return [
-        {"solver": name, "iterations": k, "s/iteration": s / k, "peak MB": mb, "error": (value - best) / abs(best)}
-        for name, (k, s, mb, value) in found.items()
-    ]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 2000])
-    parser.add_argument("--entropies", type=float, nargs="+", default=[1e-1, 1e-2, 1e-3])
-    parser.add_argument("--weight", type=float, default=0.1)
-    parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--cap", type=float, default=60.0)
-    parser.add_argument("--iterations", type=int, default=5)
-    parser.add_argument("--pot-iterations", type=int, default=20)
-    options = parser.parse_args()
+def main(
+    *,
+    sizes: tuple[int, ...] = (100, 500, 2000),
+    entropies: tuple[float, ...] = (1e-1, 1e-2, 1e-3),
+    weight: float = 0.1,
+    classes: int = 10,
+    cap: float = 60.0,
+    iterations: int = 5,
+    pot_iterations: int = 20,
+) -> None:
     with one_thread():
-        for n in options.sizes:
-            labels = cg.datasets.make_clusters(n, clusters=options.classes).ys
-            for entropy in options.entropies:
-                problem = TransportProblem.with_groups(n, options.classes, entropy, options.weight)
-                pot = partial(pot_groups, problem, labels, options.weight)
-                rows, best = gap_rows(problem, partial(pot, options.pot_iterations), options.cap)
+        for n in sizes:
+            labels = cg.datasets.make_clusters(n, clusters=classes).ys
+            for entropy in entropies:
+                problem = TransportProblem.with_groups(n, classes, entropy, weight)
+                rows, best = gap_rows(problem, partial(pot, problem, labels, weight, pot_iterations), cap)
                 print(f"n = {n}, entropy {entropy:g}")
                 show(rows)
-                if n == options.sizes[-1] and entropy == options.entropies[0]:
-                    show(iteration_rows(problem, partial(pot, options.iterations), options.iterations, best))
+                if n == sizes[-1] and entropy == entropies[0]:
+                    iteration_rows(problem, partial(pot, problem, labels, weight, iterations), iterations, best)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -7,33 +7,23 @@ the oracle, f at the oracle's point. The rest of an iteration is ours: certifica
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import condgrad as cg
+from experiments.benchmarks import run, show
+from experiments.clock import time_of_call
 
-N, ITERATIONS, REPEATS = 10, 2000, 7
-
-
-def best(run: Callable[[], int]) -> float:
-    """Microseconds an iteration, best of several; `run` returns how many it made."""
-    times = []
-    for _ in range(REPEATS):
-        begin = time.process_time()
-        iterations = run()
-        times.append((time.process_time() - begin) / iterations)
-    return 1e6 * min(times)
+N, ITERATIONS = 10, 2000
 
 
-def bare(f: Any, g: Any, x: Any) -> int:
+def bare(f: Any, g: Any, x: Any) -> None:
     for _ in range(ITERATIONS):
         here = f.at(x)
         answer = g.argmin(here.gradient)
         f.at(answer.point)
-    return ITERATIONS
 
 
 class Never:
@@ -52,24 +42,23 @@ def main() -> None:
     rng = np.random.default_rng(0)
     A = rng.standard_normal((20, N))
     y = np.sign(A @ rng.standard_normal(N) + rng.standard_normal(20))
-    problems = {
-        "least squares, ridge on l1 ball": (
-            cg.smooth.LeastSquares(A, y),
-            cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(1.0)),
-        ),
-        "logistic, entropy on simplex": (cg.smooth.Logistic(A, y), cg.simple.Entropy(1e-3, on=cg.sets.Simplex(N))),
-        "least squares, simplex": (cg.smooth.LeastSquares(A, y), cg.simple.Zero(on=cg.sets.Simplex(N))),
+    simplex = cg.sets.Simplex(N)
+    problems: dict[str, tuple[Any, Any]] = {
+        "least squares, ridge on l1 ball": (cg.smooth.LeastSquares(A, y), cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(1))),
+        "logistic, entropy on simplex": (cg.smooth.Logistic(A, y), cg.simple.Entropy(1e-3, on=simplex)),
+        "least squares, simplex": (cg.smooth.LeastSquares(A, y), cg.simple.Zero(on=simplex)),
     }
-    print(f"microseconds an iteration, n = {N}, best of {REPEATS} runs of {ITERATIONS} iterations")
-    print(f"{'problem':34} {'step':10} {'f + oracle':>10} {'whole':>8} {'beyond':>8}")
+    print(f"microseconds an iteration, n = {N}, best of several runs of {ITERATIONS} iterations")
+    rows = []
     for name, (f, g) in problems.items():
         x0 = g.on.start(f.space)
-        alone = best(lambda: bare(f, g, x0))  # noqa: B023
+        alone = 1e6 * time_of_call(bare, f, g, x0) / ITERATIONS
         for step in ("exact", "armijo", "open-loop", "short"):
-            options: dict[str, Any] = {"step": step, "max_iter": ITERATIONS, "stop": Never()}
-            whole = best(lambda: cg.minimize(f, g, x0, **options).iterations)  # noqa: B023
-            print(f"{name:34} {step:10} {alone:10.1f} {whole:8.1f} {whole - alone:8.1f}")
+            solve = partial(cg.minimize, f, g, x0, step=step, max_iter=ITERATIONS, stop=Never())
+            whole = 1e6 * time_of_call(solve) / ITERATIONS
+            rows.append({"problem": name, "step": step, "f + oracle": alone, "whole": whole, "beyond": whole - alone})
+    show(rows)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -10,40 +10,43 @@ against n as a log-log plot.
 
 from __future__ import annotations
 
-import argparse
 import json
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from experiments.benchmarks import show
-from experiments.paper.chapter import Figure, Line, Panel
-from experiments.paper.drawing import draw
+import pandas as pd
+
+from experiments.benchmarks import run, show
+from experiments.paper.figures import Figure, Line, Panel, draw
 from experiments.problems import ENTROPY, WEIGHT
 
 STYLES = {"normalised Laplacian": "newton", "raw Laplacian": "cgs-exact", "entropy alone": "cgs-open-loop"}
 STYLES |= {"POT sinkhorn_log": "pot-gcg", "POT sinkhorn": "cg"}
 
 
-def timed(run: Callable[[], Any], device: str) -> tuple[Any, float, float]:
-    """What run returns, seconds, and peak gigabytes on the device."""
+def timed(work: Callable[[], Any], device: str) -> tuple[Any, dict[str, float]]:
+    """What work returns; its seconds, and peak gigabytes on the device."""
     import torch
 
-    if device == "cuda":
+    cuda = device == "cuda"
+    if cuda:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         torch.cuda.synchronize()
     begin = time.perf_counter()
-    result = run()
-    if device == "cuda":
+    result = work()
+    if cuda:
         torch.cuda.synchronize()
     seconds = time.perf_counter() - begin
-    return result, seconds, torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else float("nan")
+    return result, {"seconds": seconds, "gigabytes": torch.cuda.max_memory_allocated() / 2**30 if cuda else math.nan}
 
 
-def measured(n: int, device: str, *, warm: bool) -> list[dict[str, Any]]:
+def measured(n: int, device: str, *, warm: bool) -> Iterator[dict[str, Any]]:
     """A row for each problem and solver."""
     import torch
 
@@ -57,71 +60,65 @@ def measured(n: int, device: str, *, warm: bool) -> list[dict[str, Any]]:
         "raw Laplacian": [cg.transport.Laplacian(Xs, Xt, weight=WEIGHT, normalized=False)],
         "entropy alone": [],
     }
-    rows = []
     for kind, terms in problems.items():
-        options: dict[str, Any] = {"entropy": ENTROPY, "regularizers": terms, "method": "newton", "tol": 1e-10}
+        solve = partial(cg.transport.solve, C, entropy=ENTROPY, regularizers=terms, method="newton", tol=1e-10)
         if not warm:
-            cg.transport.solve(C, **options)  # the first run pays for loading kernels
-        result, seconds, gigabytes = timed(partial(cg.transport.solve, C, **options), device)
+            solve()  # the first run pays for loading kernels
+        result, cost = timed(solve, device)
         row = {"n": n, "kind": kind, "status": str(result.status), "accuracy": result.gap / abs(result.value)}
         row |= {"iterations": result.iterations, "products": int(result.trace["inner_iterations"][-1])}
-        rows.append({**row, "seconds": seconds, "gigabytes": gigabytes})
         del result
-    return rows + [each for name in ("sinkhorn_log", "sinkhorn") for each in pot(C, device, name)]
+        yield {**row, **cost}
+    for method in ("sinkhorn_log", "sinkhorn") if find_spec("ot") else ():
+        yield {"n": n, "kind": f"POT {method}", **pot(C, device, method)}
 
 
-def pot(C: Any, device: str, method: str) -> list[dict[str, Any]]:
-    try:
-        import ot
-    except ImportError:
-        return []
-    n = C.shape[0]
-    a = C.new_full((n,), 1.0 / n)
+def pot(C: Any, device: str, method: str) -> dict[str, Any]:
+    import ot
+
+    a = C.new_full((len(C),), 1.0 / len(C))
     options: dict[str, Any] = {"method": method, "numItermax": 20_000, "stopThr": 1e-9, "log": True, "warn": False}
-    (plan, log), seconds, gigabytes = timed(partial(ot.sinkhorn, a, a, C, ENTROPY, **options), device)
+    (plan, log), cost = timed(partial(ot.sinkhorn, a, a, C, ENTROPY, **options), device)
     error = float((plan.sum(1) - a).abs().sum() + (plan.sum(0) - a).abs().sum())
-    row = {"n": n, "kind": f"POT {method}", "accuracy": error, "iterations": int(log["niter"])}
-    return [{**row, "seconds": seconds, "gigabytes": gigabytes}]
+    return {"accuracy": error, "iterations": int(log["niter"]), **cost}
 
 
 def draw_table(rows: list[dict[str, Any]], title: str, folder: Path) -> None:
     """Time and memory against n, log-log."""
+    table = pd.DataFrame(rows)
     panels = []
     for column, label in (("seconds", "seconds"), ("gigabytes", "peak memory, GB")):
-        lines = []
-        for kind, style in STYLES.items():
-            mine = [each for each in rows if each["kind"] == kind]
-            lines.append(Line(style, [each["n"] for each in mine], [each[column] for each in mine], label=kind))
+        kinds = {kind: table[table["kind"] == kind] for kind in STYLES}
+        lines = [Line(STYLES[kind], own["n"], own[column], label=kind) for kind, own in kinds.items()]
         if column == "gigabytes":
-            sizes = sorted({each["n"] for each in rows})
-            lines.append(Line("bound", sizes, [8 * n * n / 2**30 for n in sizes], label="one plan in float64"))
+            sizes = table["n"].unique()
+            lines.append(Line("bound", sizes, 8.0 * sizes**2 / 2**30, label="one plan in float64"))
         panels.append(Panel(title, "points on each side, n", label, lines, log_x=True))
     draw(Figure("transport_gpu", title, "", "", [panels]), folder)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 10_000, 20_000])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--out", type=Path, default=Path("out"))
-    parser.add_argument("--draw", type=Path, help="draw this table instead of measuring")
-    options = parser.parse_args()
-    if options.draw is not None:
-        table = json.loads(options.draw.read_text())
-        draw_table(table["rows"], table["title"], options.draw.parent)
-        return
-    import torch
+def main(
+    *,
+    sizes: tuple[int, ...] = (2000, 10_000, 20_000),
+    device: str = "cuda",
+    out: str = "out",
+    draw: Annotated[Path | None, "draw this table instead of measuring"] = None,
+) -> None:
+    file = draw or Path(out) / "transport_gpu.json"
+    if draw is None:
+        import torch
 
-    title = f"{torch.cuda.get_device_name() if options.device == 'cuda' else 'CPU'}, float64, tol 1e-10"
-    print(title)
-    rows: list[dict[str, Any]] = []
-    options.out.mkdir(parents=True, exist_ok=True)
-    for n in options.sizes:
-        rows += measured(n, options.device, warm=bool(rows))
-        show(rows)
-        (options.out / "transport_gpu.json").write_text(json.dumps({"title": title, "rows": rows}, indent=1))
-    draw_table(rows, title, options.out)
+        title = f"{torch.cuda.get_device_name() if device == 'cuda' else 'CPU'}, float64, tol 1e-10"
+        print(title)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        rows: list[dict[str, Any]] = []
+        for n in sizes:
+            rows += measured(n, device, warm=bool(rows))
+            show(rows)
+            file.write_text(json.dumps({"title": title, "rows": rows}, indent=1))
+    table = json.loads(file.read_text())
+    draw_table(table["rows"], table["title"], file.parent)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

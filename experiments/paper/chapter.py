@@ -1,148 +1,144 @@
-"""What a reader is shown of an experiment, before it is drawn: figures, tables, claims and notes."""
+"""A part of the paper: its tasks, its claims, and the chapter of figures, tables and verdicts written from its curves.
+
+The words of a chapter are blocks of a template: `title`, `formula` (LaTeX), `summary`, `notes` (paragraphs),
+`settings` (paragraphs "name: value"), `absent` (paragraphs on data that are not there), `missing` (why a claim was not
+tested) and `when_quick` (why a quick run cannot). A claim with the key K has the blocks `K`, the
+sentence of the paper, `K_measured`, and `K_why`, which knows the `verdict`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.paper.claims import JudgedClaim
-from experiments.paper.curves import Numbers, thinned
+from experiments.paper.figures import Figure
+from experiments.paper.tasks import Curve, Scale, Task
+from experiments.paper.wording import paragraphs, prose
 
-NOT_MEASURED = "not measured"
-
-
-class Style(NamedTuple):
-    """How a solver is named and drawn, in all figures alike; `dark` is its colour on a dark page.
-
-    Colours are Okabe and Ito's, an indigo and a brown, which colour-blind readers tell apart; where two solvers share
-    one, dash and marker differ. They have plotly's names; `sign` is the marker as a letter, for legends.
-    """
-
-    label: str
-    color: str
-    dark: str
-    dash: str
-    marker: str = ""
-    sign: str = ""
+ROUNDING = 1e-12
+"""A bound may be above F* by so much, for F itself is computed in floats."""
+TOO_FEW = 0.25
+"""A claim that at most this share of its cases bears out fails."""
 
 
-SOLVERS: Mapping[str, Style] = MappingProxyType(
-    {
-        "cgs-exact": Style("CGS, exact step", "#0072B2", "#4FA3EE", "solid", "circle", "●"),
-        "cgs-armijo": Style("CGS, Armijo", "#56B4E9", "#A9DCFA", "solid", "square", "■"),
-        "cgs-open-loop": Style("CGS, 2/(k+2)", "#009E73", "#2CC79A", "dash", "triangle-up", "▲"),
-        "cgs-short": Style("CGS, short step", "#8C5A2B", "#D2A679", "dot", "diamond-tall", "♦"),
-        "cgs-memory": Style("CGS, memory", "#332288", "#A597FF", "dashdot", "diamond", "◆"),
-        "newton": Style("Newton", "#CC79A7", "#F0A3CB", "solid", "star", "★"),
-        "cg": Style("CG", "#D55E00", "#FF8640", "solid", "x", "✖"),
-        "cg-emd": Style("CG, network simplex", "#D55E00", "#FF8640", "solid", "x", "✖"),
-        "cg-highs": Style("CG, HiGHS", "#D55E00", "#FF8640", "dash", "cross", "✚"),
-        "cg-cvxopt": Style("CG, CVXOPT", "#D55E00", "#FF8640", "dot", "triangle-down", "▼"),
-        "cg-mosek": Style("CG, MOSEK", "#D55E00", "#FF8640", "dashdot", "triangle-left", "◀"),
-        "pot-gcg": Style("POT gcg", "#7F7F7F", "#ABABAB", "dash", "pentagon", "⬟"),
-        "spg": Style("SPG", "#E69F00", "#FFC14D", "solid", "hexagon", "⬢"),
-        "pqn": Style("PQN", "#A89A00", "#E3D54F", "dashdot", "triangle-right", "▶"),
-    }
-)
-STYLES: Mapping[str, Style] = MappingProxyType(
-    {
-        **SOLVERS,
-        "bound": Style("2 C_f / (k + 2)", "#7F7F7F", "#ABABAB", "dash"),
-        "linear-bound": Style("linear rate", "#7F7F7F", "#ABABAB", "dot"),
-        "least": Style("the least possible", "#7F7F7F", "#ABABAB", "dashdot"),
-        "true-error": Style("F(x) - F*", "#333333", "#E0E0E0", "solid"),
-        "gap": Style("our gap", "#0072B2", "#4FA3EE", "solid"),
-        "classical-gap": Style("classical gap", "#D55E00", "#FF8640", "dash"),
-    }
-)
-RANK = {solver: place for place, solver in enumerate(STYLES)}
+class Verdict(Enum):
+    """What became of a claim."""
+
+    HOLDS = "holds"
+    IN_PART = "holds in part"
+    FAILS = "fails"
+    TOO_SHORT = "too short to judge"
+    UNTESTED = "not tested"
 
 
-class Line:
-    """A line of a panel, thinned to what can be seen; what is not finite is a gap.
+class Tally(NamedTuple):
+    """In how many of the cases (draws, runs, pairs of solvers) something was seen."""
 
-    `solver` is a key of STYLES; `label` stands instead of its own. `low` and `high` bound the spread of several draws.
-    """
+    seen: int
+    total: int
 
-    def __init__(
-        self,
-        solver: str,
-        x: Iterable[float],
-        y: Iterable[float],
-        *,
-        low: Iterable[float] = (),
-        high: Iterable[float] = (),
-        label: str = "",
-    ) -> None:
-        self.solver, self.style = solver, STYLES[solver]
-        self.label = label or self.style.label
-        columns = [_with_gaps(values) for values in (x, y, low, high)]
-        self.x, self.y, self.low, self.high = (column[thinned(len(column))] for column in columns)
-        lengths = [len(values) for values in (self.x, self.y, self.low, self.high)]
-        if lengths[0] != lengths[1] or lengths[2] != lengths[3] or lengths[2] not in (0, lengths[0]):
-            raise ValueError(
-                f"the line of {solver!r} has x, y, low and high of lengths {lengths}: give as many of each"
-            )
+    @classmethod
+    def of(cls, cases: Any) -> Tally:
+        return cls(int(np.sum(cases)), len(cases))
+
+    def __str__(self) -> str:
+        return f"{self.seen} of {self.total}"
 
     @property
-    def key(self) -> str:
-        """What a legend tells apart."""
-        return f"{self.solver}|{self.label}"
+    def enough(self) -> bool:
+        return self.seen > TOO_FEW * self.total
+
+
+class Source(Enum):
+    """Who says what a claim says; only those of the paper that are new count."""
+
+    PAPER = "of the paper"
+    REPEATED = "said above, on other runs"
+    OURS = "beyond the paper"
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One pair of axes, and a horizontal line at `level`, such as the tolerance.
+class JudgedClaim:
+    """A sentence of the paper, what was measured, the verdict, why it came out so, and the figure that shows it."""
 
-    Values that are not positive or not finite are left out of a logarithmic axis.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    lines: Sequence[Line]
-    log_x: bool = False
-    log_y: bool = True
-    level: float | None = None
-
-    @property
-    def drawn(self) -> list[Line]:
-        """The lines that have a point on these axes."""
-        return [line for line in self.lines if np.isfinite(np.add(*self.points(line))).any()]
-
-    def points(self, line: Line) -> tuple[Numbers, Numbers]:
-        return on_axis(line.x, log=self.log_x), on_axis(line.y, log=self.log_y)
-
-    def band(self, line: Line) -> tuple[Numbers, Numbers]:
-        """The ends of a line's spread: on a logarithmic axis one that reaches below zero ends at the lowest height."""
-        heights = np.concatenate([part for each in self.lines for part in (each.y, each.low, each.high)])
-        floor = heights[heights > 0.0].min(initial=np.inf) if self.log_y else -np.inf
-        return np.maximum(line.low, floor), on_axis(line.high, log=self.log_y)
+    claim: str
+    measured: str
+    verdict: Verdict
+    why: str
+    figure: str = ""
+    source: Source = Source.PAPER
 
 
 @dataclass(frozen=True)
-class Figure:
-    """Panels in rows. `alt` says in words what the picture shows and what was measured, the caption how to read it."""
+class Claim:
+    """A row of the table of claims.
 
-    name: str
-    title: str
-    caption: str
-    alt: str
-    rows: Sequence[Sequence[Panel]]
+    Attributes
+    ----------
+    key : str
+        Names its sentence and the words for each verdict in the template of its chapter.
+    numbers : callable
+        From the evidence of a chapter to the numbers that the claim reads; where its runs are missing, nothing, or a
+        sentence that says why.
+    cases : sequence of str
+        The predicate: which of the numbers are tallies that, taken together, bear the claim out.
+    weaker : str
+        The tally of a weaker reading, with which the claim holds in part, if it has one.
+    draws : bool
+        Whether the cases are a sample (draws, times): a quick run then has too few of them where they disagree. Its
+        draws are among those of a full run, so that what is unanimous here cannot be the opposite there.
+    needs_full_run : bool
+        Whether a quick run, with its smaller problems, is too short to judge this at all.
+    """
 
-    @property
-    def panels(self) -> list[Panel]:
-        return [panel for row in self.rows for panel in row]
+    key: str
+    numbers: Callable[[Any], Mapping[str, Any] | str | None]
+    cases: Sequence[str]
+    figure: str
+    weaker: str = ""
+    draws: bool = True
+    needs_full_run: bool = False
+    source: Source = Source.PAPER
 
-    @property
-    def legend(self) -> list[Line]:
-        """One line for each entry of the legend, in the order of the styles."""
-        entries = {line.key: line for panel in self.panels for line in panel.drawn}
-        return sorted(entries.values(), key=lambda line: RANK[line.solver])
+    def judged(self, evidence: Any, template: str, words: Mapping[str, Any], *, quick: bool = False) -> JudgedClaim:
+        """The claim with its verdict; `words` are those of the chapter."""
+        text = partial(prose, template)
+        judged = partial(JudgedClaim, text(self.key), figure=self.figure, source=self.source)
+        found = self.numbers(evidence)
+        too_small = text("when_quick") if quick and self.needs_full_run else ""
+        if not found or isinstance(found, str):
+            verdict = Verdict.TOO_SHORT if too_small else Verdict.UNTESTED
+            why = too_small or str(found or text("missing", **words))
+            return judged("Nothing: the runs that it needs are missing.", verdict, why)
+        seen, total = map(sum, zip(*(found[name] for name in self.cases), strict=True))
+        verdict = self._verdict(found, Tally(seen, total))
+        why = text(f"{self.key}_why", **found, verdict=verdict.value)
+        disagree = self.draws and 0 < seen < total
+        if quick and verdict is not Verdict.UNTESTED and (too_small or disagree):
+            verdict = Verdict.TOO_SHORT
+            why = too_small or f"The cases of a quick run are few, and they disagree. {why}"
+        return judged(text(f"{self.key}_measured", **found), verdict, why)
+
+    def _verdict(self, found: Mapping[str, Any], cases: Tally) -> Verdict:
+        if any(found[name].total == 0 for name in self.cases):
+            return Verdict.UNTESTED
+        if cases.seen == cases.total:
+            return Verdict.HOLDS
+        weaker = found[self.weaker] if self.weaker else cases
+        return Verdict.IN_PART if weaker.enough else Verdict.FAILS
+
+
+def bound_numbers(above: Sequence[float]) -> dict[str, Any] | None:
+    """Whether no bound is above F*, from by how much each is: a single one that is would be an error."""
+    if not len(above):
+        return None
+    highest = max(above)
+    return {"proved": Tally(int(highest <= ROUNDING), 1), "bounds": f"{len(above):,}", "highest": highest}
 
 
 class Table(NamedTuple):
@@ -156,7 +152,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Chapter:
-    """A part of the page; the summary has the main numbers, and the page begins with it."""
+    """A part of the page; the summary has the main numbers, `absent` says which data are not there and where to go."""
 
     name: str
     title: str
@@ -166,23 +162,38 @@ class Chapter:
     claims: Sequence[JudgedClaim] = ()
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    formula: str = ""
+    absent: Sequence[str] = ()
 
 
-def on_axis(values: Numbers, *, log: bool) -> Numbers:
-    """The values that the axis can show; on a logarithmic one the others are gaps."""
-    return np.where(values > 0.0, values, np.nan) if log else values
+@dataclass(frozen=True)
+class Experiment:
+    """A part of the paper, and how its chapter is written from its curves; some may be missing where a task failed."""
 
+    name: str
+    template: str
+    tasks: Callable[[Scale], list[Task]]
+    evidence: Callable[[Sequence[Curve]], Any]
+    """What the curves say, as claims, figures, tables and the template read it."""
+    figures: Callable[[Any], list[Figure]]
+    tables: Callable[[Any], list[Table]]
+    claims: Sequence[Claim]
+    words: Callable[[Any], dict[str, Any]]
+    """What the blocks of the chapter are filled in with."""
 
-def power_of_ten(value: float) -> str:
-    """A number as a label of an axis, such as 10⁻⁵ or 1.7·10⁻²."""
-    if value == 0.0 or 1e-2 <= abs(value) < 1e4:
-        return f"{value:.4g}"
-    digits, exponent = f"{value:.3e}".split("e")
-    digits = digits.rstrip("0").rstrip(".")
-    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"10{raised}" if digits == "1" else f"{digits}·10{raised}"
-
-
-def _with_gaps(values: Iterable[float | None]) -> Numbers:
-    numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    return np.where(np.isfinite(numbers), numbers, np.nan)
+    def chapter(self, curves: Sequence[Curve], *, quick: bool = False) -> Chapter:
+        evidence = self.evidence(curves)
+        words = self.words(evidence)
+        settings = paragraphs(self.template, "settings", **words)
+        return Chapter(
+            name=self.name,
+            title=prose(self.template, "title", **words),
+            summary=prose(self.template, "summary", **words),
+            figures=self.figures(evidence),
+            tables=self.tables(evidence),
+            claims=[claim.judged(evidence, self.template, words, quick=quick) for claim in self.claims],
+            notes=paragraphs(self.template, "notes", **words),
+            settings=dict(setting.partition(":")[::2] for setting in settings),
+            formula=prose(self.template, "formula"),
+            absent=paragraphs(self.template, "absent", **words),
+        )

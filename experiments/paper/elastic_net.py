@@ -8,7 +8,7 @@ from x = 0 until |P(x - grad F(x)) - x|_inf <= 1e-5, with a monotone Armijo rule
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -18,10 +18,10 @@ import pandas as pd
 import condgrad as cg
 from condgrad.datasets import REGIMES
 from experiments.clock import one_thread
-from experiments.paper.chapter import SOLVERS, Chapter, Figure, Line, Panel, Table
-from experiments.paper.claims import Cases, Claim
-from experiments.paper.curves import Curve, Scale, Task, first_at, thinned
+from experiments.paper.chapter import Claim, Experiment, Table, Tally
+from experiments.paper.figures import SOLVERS, Figure, Line, Panel, band_around
 from experiments.paper.microarrays import TEST_SHARE, Split, microarrays, stratified, toy
+from experiments.paper.tasks import Curve, Scale, Task, first_at, thinned
 from experiments.paper.wording import count, duration, of_samples, prose
 from experiments.problems import ElasticNetProblem
 
@@ -41,14 +41,14 @@ WARM_UP = 3
 """Iterations before the clock runs, so that nobody pays for compiling and cold memory."""
 ROUGH, TOLERANCE = 1e-2, 1e-5
 LEVELS = (1e-1, ROUGH, 1e-3, 1e-4, TOLERANCE)
-text = partial(prose, "elastic_net.jinja")
+TEMPLATE = "elastic_net.jinja"
+text = partial(prose, TEMPLATE)
 
 
 # The runs -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """The pairs that are tried."""
 
     ridges: tuple[float, ...] = (0.1, 1.0, 10.0)
@@ -58,8 +58,7 @@ class Grid:
 GRID = Grid()
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A pair of the grid, the share of the test samples that it gets right, and how many pairs do as well."""
 
     ridge: float
@@ -92,12 +91,12 @@ class ProblemDraw:
 
     name: str
     seed: int
-    part: str
-    """"race" for the figure of the paper, "sweep" for ours over the ridge."""
     draw: Callable[[], Split]
-    grid: Grid
     source: Mapping[str, Any]
     """What the data depend on."""
+    grid: Grid
+    part: str = "race"
+    """"race" for the figure of the paper, "sweep" for ours over the ridge."""
     note: str = ""
     stand_in: bool = False
 
@@ -118,7 +117,7 @@ class ProblemDraw:
     def facts(self) -> dict[str, Any]:
         samples, features = self.data.X_train.shape
         own: dict[str, Any] = {"part": self.part, "stand_in": self.stand_in, "samples": samples, "features": features}
-        return own | asdict(self.choice) | {"ridges": list(self.grid.ridges), "radii": list(self.grid.radii)}
+        return own | self.choice._asdict() | {"ridges": list(self.grid.ridges), "radii": list(self.grid.radii)}
 
     def solve(self, solver: str, cap: float) -> Any:
         """One run of a solver on one thread, after a short one that is not timed."""
@@ -147,16 +146,10 @@ class ProblemDraw:
         return Curve(self.name, solver, self.seed, columns, result.status.name, self.note, self.facts | ends)
 
     def task(self, experiment: str, solver: str, cap: float) -> Task:
-        words = "".join(letter if letter.isalnum() or letter == "." else " " for letter in self.name).split()
-        rules = {"tolerance": TOLERANCE, "max_iter": MAX_ITER, "time_limit": cap, "method": METHODS[solver]}
-        own: dict[str, Any] = {"problem": self.name, "seed": self.seed, "solver": solver, "source": self.source}
-        return Task(
-            name="-".join([experiment, *words, str(self.seed), solver]),
-            label=f"{self.name}, draw {self.seed}: {SOLVERS[solver].label}",
-            settings={**own, "grid": asdict(self.grid), **rules},
-            seconds=cap,
-            work=partial(self.measure, solver, cap),
-        )
+        settings: dict[str, Any] = {"source": self.source, "grid": self.grid._asdict(), "method": METHODS[solver]}
+        settings |= {"tolerance": TOLERANCE, "max_iter": MAX_ITER, "time_limit": cap}
+        work = partial(self.measure, solver, cap)
+        return Task(experiment, self.name, solver, self.seed, settings, cap, work)
 
 
 def kept(residuals: Any) -> Any:
@@ -169,46 +162,13 @@ def kept(residuals: Any) -> Any:
     return np.unique(kept).astype(int)
 
 
-@dataclass(frozen=True)
-class ElasticNetExperiment:
+def tasks(
+    scale: Scale, experiment: str, draws: Callable[[int], list[ProblemDraw]], cap: float, quick_cap: float
+) -> list[Task]:
     """A task for each draw of a problem and each solver."""
-
-    name: str
-    title: str
-    picture: str
-    draws: Callable[[int], list[ProblemDraw]]
-    """From the number of seeds to the problems."""
-    claims: Sequence[Claim]
-    cap: float
-    quick_cap: float
-
-    def tasks(self, scale: Scale) -> list[Task]:
-        cap = self.quick_cap if scale.quick else self.cap
-        draws = self.draws(scale.seeds)
-        return [d.task(self.name, solver, cap) for d in draws for solver in (SWEPT if d.part == "sweep" else METHODS)]
-
-    def chapter(self, curves: Sequence[Curve], *, quick: bool = False) -> Chapter:
-        runs = runs_of(curves)
-        race, sweep = runs[runs["part"] == "race"], runs[runs["part"] == "sweep"]
-        replaced = race["problem"][race["stand_in"]].unique()
-        warning = f"Not the paper's data: {', '.join(replaced)}; see the notes. " if len(replaced) else ""
-        missing = text("stand_in_claim") if len(race) and race["stand_in"].all() else text("missing_claim")
-        evidence = Evidence(race[~race["stand_in"]], sweep)
-        notes = [text(f"{block}_note") for block in ("rule", "iteration", "time", "choice")]
-        notes += [text("regimes_note")] if len(sweep) else []
-        cut = race[race["status"] == "TIME_LIMIT"]
-        if len(cut):
-            notes.append(text("limit_note", caps=sorted(race["time_limit"].unique()), names=cut["label"].unique()))
-        return Chapter(
-            name=self.name,
-            title=self.title,
-            summary=warning + text("summary", medians=medians(race)),
-            figures=[race_figure(self.name, self.picture, race, warning), *sweep_figures(self.name, sweep)],
-            tables=[speed_table(race), choice_table(race)],
-            claims=[claim.judged(evidence, quick=quick, missing=missing) for claim in self.claims],
-            notes=[*dict.fromkeys(note for note in race["note"] if note), *notes],
-            settings=settings_of(race),
-        )
+    seconds = quick_cap if scale.quick else cap
+    pairs = [(draw, s) for draw in draws(scale.seeds) for s in (SWEPT if draw.part == "sweep" else METHODS)]
+    return [draw.task(experiment, solver, seconds) for draw, solver in pairs]
 
 
 def toy_draws(
@@ -223,12 +183,12 @@ def toy_draws(
     draws = []
     for regime, sizes in regimes.items():
         source = dict(sizes)
-        draws += [ProblemDraw(regime, s, "race", partial(toy, source, s), grid, source) for s in range(seeds)]
+        draws += [ProblemDraw(regime, s, partial(toy, source, s), source, grid) for s in range(seeds)]
     source = dict(regimes[swept_regime])
     samples = source["n_samples"] - round(TEST_SHARE * source["n_samples"])
     for ratio in swept_ratios:
         only, name = Grid((ratio * samples,), (swept_radius,)), f"{swept_regime}, ridge {ratio * samples:g}"
-        draws += [ProblemDraw(name, s, "sweep", partial(toy, source, s), only, source) for s in range(seeds)]
+        draws += [ProblemDraw(name, s, partial(toy, source, s), source, only, "sweep") for s in range(seeds)]
     return draws
 
 
@@ -237,16 +197,34 @@ def microarray_draws(seeds: int, grid: Grid = GRID, patience: float = 8.0) -> li
     draws = []
     for found in microarrays(patience):
         source = {"shape": list(found.X.shape), "note": found.note}
-        own: dict[str, Any] = {"note": found.note, "stand_in": found.stand_in}
-        splits = [partial(stratified, found, seed) for seed in range(seeds)]
-        draws += [ProblemDraw(found.name, s, "race", split, grid, source, **own) for s, split in enumerate(splits)]
+        own: dict[str, Any] = {"grid": grid, "note": found.note, "stand_in": found.stand_in}
+        draws += [ProblemDraw(found.name, s, partial(stratified, found, s), source, **own) for s in range(seeds)]
     return draws
 
 
 # What the curves say --------------------------------------------------------------------------------------------------
 
+FIRST_ITERATIONS = 10
+"""What "the first iterations" are, in our reading."""
 
-def runs_of(curves: Sequence[Curve]) -> pd.DataFrame:
+
+class Evidence(NamedTuple):
+    """The runs of the race and of the sweep, a row each; claims are judged without the runs on stand-ins."""
+
+    race: pd.DataFrame
+    sweep: pd.DataFrame
+
+    @property
+    def judged(self) -> pd.DataFrame:
+        return self.race[~self.race["stand_in"]]
+
+    def ratios(self, first: str, second: str, column: str = "fine seconds") -> pd.Series:
+        """How many times more the first took, by draw: infinite where it never came, 0 where the second did not."""
+        found = by_draw(self.judged, column)
+        return (found[first] / found[second]).dropna()
+
+
+def evidence(curves: Sequence[Curve]) -> Evidence:
     """A row for each run that has points: its facts, and when its residual first met each of the two levels."""
     rows = []
     order = [*dict.fromkeys(curve.problem for curve in curves), *SOLVERS]
@@ -264,8 +242,8 @@ def runs_of(curves: Sequence[Curve]) -> pd.DataFrame:
         row["first residuals"] = np.exp(np.log(residual[first]).mean()) if first.any() else np.nan
         rows.append(row)
     columns = ["problem", "seed", "solver", "curve", "label", "part", "stand_in", "status", "note", "time_limit"]
-    found = pd.DataFrame(rows, columns=None if rows else columns)
-    return found.astype({"stand_in": bool})
+    runs = pd.DataFrame(rows, columns=None if rows else columns).astype({"stand_in": bool})
+    return Evidence(runs[runs["part"] == "race"], runs[runs["part"] == "sweep"])
 
 
 def by_draw(runs: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -275,68 +253,24 @@ def by_draw(runs: pd.DataFrame, column: str) -> pd.DataFrame:
     return runs.pivot(index=["problem", "seed"], columns="solver", values=column).reindex(columns=list(METHODS))
 
 
-def average(solver: str, curves: Sequence[Curve], axis: str) -> Line:
-    """The geometric mean of residuals over draws, with the least and the largest.
+def median_line(solver: str, curves: Sequence[Curve], axis: str) -> Line:
+    """When a residual was first met, level by level: the median of the draws, as in the table, and their spread.
 
-    At each abscissa a draw counts with the last residual that was known by then; a finished one keeps its last.
+    The line ends where no more than half of the draws get; the spread reaches no further than the longest run.
     """
-    ends = max(curve[axis][-1] for curve in curves)
-    begins = 1.0 if axis == "iteration" else max(1e-9, *(curve[axis][0] for curve in curves))
-    grid = np.geomspace(begins, max(ends, begins), 120)
-    grid = np.unique(np.round(grid)) if axis == "iteration" else grid
-    # the ends of the grid are rounded
-    places = [np.searchsorted(curve[axis], grid * (1.0 + 1e-12), side="right") - 1 for curve in curves]
-    known = [curve["residual"][np.maximum(place, 0)] for curve, place in zip(curves, places, strict=True)]
-    logs = np.log(np.maximum(known, 1e-16))
-    spread: dict[str, Any] = (
-        {"low": np.exp(logs.min(axis=0)), "high": np.exp(logs.max(axis=0))} if len(curves) > 1 else {}
-    )
-    return Line(solver, grid, np.exp(logs.mean(axis=0)), **spread)
+    reached = np.unique([residual for curve in curves for residual in np.minimum.accumulate(curve["residual"])])
+    shown = reached[np.unique(np.linspace(0, len(reached) - 1, 200).astype(int))]
+    levels = np.unique([*shown, *(level for level in LEVELS if reached[0] <= level <= reached[-1])])[::-1]
+    met = np.array([[first_at(curve["residual"], level, of=curve[axis]) for level in levels] for curve in curves])
+    last = max(curve[axis][-1] for curve in curves)
+    across = band_around(levels, met.min(axis=0), np.minimum(met.max(axis=0), last))
+    return Line(solver, np.median(met, axis=0), levels, band=across[::-1] if len(curves) > 1 else None)
 
 
-# The claims -----------------------------------------------------------------------------------------------------------
+# The numbers that the claims read -------------------------------------------------------------------------------------
 
 FAR, PAR = 2.0, 1.5
 """How many times faster is "far more efficient", and up to how many times slower is "on par"."""
-FIRST_ITERATIONS = 10
-"""What "the first iterations" are, in our reading."""
-
-
-class Evidence(NamedTuple):
-    """The runs of the race and of the sweep."""
-
-    race: pd.DataFrame
-    sweep: pd.DataFrame
-
-    def ratios(self, first: str, second: str, column: str = "fine seconds") -> pd.Series:
-        """How many times more the first took, by draw: infinite where it never came, 0 where the second did not."""
-        found = by_draw(self.race, column)
-        return (found[first] / found[second]).dropna()
-
-
-class Tally(NamedTuple):
-    """In how many of the draws something was seen."""
-
-    seen: int
-    total: int
-
-    @classmethod
-    def of(cls, cases: Any) -> Tally:
-        return cls(int(np.sum(cases)), len(cases))
-
-    def __str__(self) -> str:
-        return f"{self.seen} of {self.total} draws"
-
-
-def all_of(*names: str) -> Callable[[Mapping[str, Any]], Cases]:
-    """The predicate that counts some tallies together; of nothing where one of them is of nothing."""
-
-    def cases(numbers: Mapping[str, Any]) -> Cases:
-        tallies = [numbers[name] for name in names]
-        empty = any(tally.total == 0 for tally in tallies)
-        return Cases(0, 0) if empty else Cases(sum(t.seen for t in tallies), sum(t.total for t in tallies))
-
-    return cases
 
 
 def places(race: pd.DataFrame) -> pd.DataFrame:
@@ -346,17 +280,17 @@ def places(race: pd.DataFrame) -> pd.DataFrame:
 
 
 def cg_numbers(evidence: Evidence) -> dict[str, Any] | None:
-    cgs = evidence.race[evidence.race["solver"] == "cg"]
-    place = places(evidence.race)
+    runs = evidence.judged[evidence.judged["solver"] == "cg"]
+    place = places(evidence.judged)
     rivals = place[["cgs-armijo", "cgs-open-loop", "spg", "pqn"]].max(axis=1)
     compared = rivals.notna() & place["cg"].notna()
     if not compared.any():
         return None
     return {
         "last": Tally.of((rivals < place["cg"])[compared]),
-        "rough": Tally.of(cgs["rough seconds"] < np.inf),
-        "fine": Tally.of(cgs["fine seconds"] < np.inf),
-        "best": cgs["best residual"].median(),
+        "rough": Tally.of(runs["rough seconds"] < np.inf),
+        "fine": Tally.of(runs["fine seconds"] < np.inf),
+        "best": runs["best residual"].median(),
     }
 
 
@@ -368,7 +302,7 @@ def pqn_numbers(evidence: Evidence) -> dict[str, Any] | None:
 
 def _steps(evidence: Evidence) -> dict[str, float] | None:
     """Median iterations of PQN and CGS where both get there."""
-    found = by_draw(evidence.race, "fine iterations")[["pqn", "cgs-armijo"]].replace(np.inf, np.nan).dropna()
+    found = by_draw(evidence.judged, "fine iterations")[["pqn", "cgs-armijo"]].replace(np.inf, np.nan).dropna()
     return found.median().to_dict() if len(found) else None
 
 
@@ -376,7 +310,7 @@ def spg_numbers(evidence: Evidence) -> dict[str, Any] | None:
     slower = evidence.ratios("cgs-armijo", "spg")
     par, faster = Tally.of(slower <= PAR), Tally.of(slower < 1.0)
     where = parity(evidence.sweep)
-    return {"par": par, "faster": faster, "slower": slower.median(), "parity": where} if len(slower) else None
+    return {"par": par, "faster": faster, "slower": slower.median(), "where": where} if len(slower) else None
 
 
 def parity(sweep: pd.DataFrame) -> str:
@@ -394,9 +328,8 @@ def parity(sweep: pd.DataFrame) -> str:
 
 
 def open_loop_numbers(evidence: Evidence) -> dict[str, Any] | None:
-    place = places(evidence.race)[["cgs-open-loop", "cgs-armijo", "spg"]].dropna()
+    place = places(evidence.judged)[["cgs-open-loop", *SWEPT]].dropna()
     early = {rival: evidence.ratios("cgs-open-loop", rival, "first residuals") for rival in SWEPT}
-    rough = evidence.ratios("cgs-open-loop", "cgs-armijo", "rough seconds")
     if place.empty:
         return None
     return {
@@ -404,119 +337,44 @@ def open_loop_numbers(evidence: Evidence) -> dict[str, Any] | None:
         "below_armijo": Tally.of(early["cgs-armijo"] < 1.0),
         "below_spg": Tally.of(early["spg"] < 1.0),
         "ratios": [early[rival].median() for rival in SWEPT],
-        "rough": Tally.of(rough < 1.0),
+        "rough": Tally.of(evidence.ratios("cgs-open-loop", "cgs-armijo", "rough seconds") < 1.0),
         "first": FIRST_ITERATIONS,
     }
 
 
 def real_rivals_numbers(evidence: Evidence) -> dict[str, Any] | None:
-    slower = {rival: evidence.ratios("cgs-armijo", rival) for rival in ("spg", "pqn")}
-    numbers: dict[str, Any] = {rival: Tally.of(ratios < 1.0) for rival, ratios in slower.items()}
-    numbers["steps"] = _steps(evidence)
-    numbers |= {f"to_{rival}": ratios.median() for rival, ratios in slower.items()}
-    return numbers if all(len(ratios) for ratios in slower.values()) else None
+    spg, pqn = (evidence.ratios("cgs-armijo", rival) for rival in ("spg", "pqn"))
+    if spg.empty or pqn.empty:
+        return None
+    medians = {"to_spg": spg.median(), "to_pqn": pqn.median()}
+    return {"spg": Tally.of(spg < 1.0), "pqn": Tally.of(pqn < 1.0), "steps": _steps(evidence), **medians}
 
 
 def rough_numbers(evidence: Evidence) -> dict[str, Any] | None:
-    if evidence.race.empty:
+    if evidence.judged.empty:
         return None
-    seconds = by_draw(evidence.race, "rough seconds")
+    seconds = by_draw(evidence.judged, "rough seconds")
     rivals = seconds[["cgs-armijo", "cg", "spg", "pqn"]].min(axis=1)
     compared = rivals.notna() & seconds["cgs-open-loop"].notna()
-    first = (seconds["cgs-open-loop"] < rivals)[compared]
     order = seconds[compared].median().dropna().sort_values()
-    there = evidence.race[evidence.race["rough iterations"].between(1, 1e9)]
-    each = (there["rough seconds"] / there["rough iterations"]).groupby(there["label"]).median()
-    steps = there.groupby("label")["rough iterations"].median()
-    prices = [f"{label} {steps[label]:.0f} of {duration(each[label])}" for label in steps.index]
-    shown = [f"{SOLVERS[solver].label} {duration(median)}" for solver, median in order.items()]
-    return {"first": Tally.of(first), "order": shown, "prices": prices} if len(first) else None
+    there = evidence.judged[evidence.judged["rough iterations"].between(1, 1e9)]
+    prices = pd.DataFrame({"steps": there["rough iterations"], "each": there["rough seconds"]})
+    prices["each"] /= prices["steps"]
+    first = Tally.of((seconds["cgs-open-loop"] < rivals)[compared])
+    shown = {SOLVERS[solver].label: median for solver, median in order.items()}
+    each = list(prices.groupby(there["label"]).median().itertuples())
+    return {"first": first, "order": shown, "prices": each} if first.total else None
 
 
-STEPS = (
-    "{% if steps %}Where both get there, PQN needs {{ steps['pqn'] | count }} iterations and CGS "
-    "{{ steps['cgs-armijo'] | count }} (medians), but one of PQN projects many times. {% endif %}"
-)
 TOY_CLAIMS = (
-    Claim(
-        "The conditional gradient algorithm performs very poorly, whatever the setting.",
-        cg_numbers,
-        all_of("last"),
-        "CG is the last in {{ last }}. It reached 1e-2 in {{ rough }} and 1e-5 in {{ fine }}; the median of its best "
-        "residuals is {{ best | power(1) }}.",
-        "It moves towards one vertex of the ball at a time, that is one coordinate, and gives up the strong convexity "
-        "of the ridge by linearising it, which leaves a rate of O(1/k) in general."
-        "{% if verdict == 'fails' %} That is its worst case: on these draws others are slower still.{% endif %}",
-    ),
-    Claim(
-        "CGS is far more efficient than projected quasi-Newton, and converges faster on all settings.",
-        pqn_numbers,
-        all_of("far", "faster"),
-        "CGS is at 1e-5 at least 2 times earlier than PQN in {{ far }}, earlier at all in {{ faster }}; in the median "
-        "PQN {{ slower | takes }}.",
-        STEPS + "Our PQN starts its matrix from a mean curvature, <s,y>/<s,s>; the usual start, <y,y>/<s,y>, takes "
-        "several times as many iterations where features outnumber samples, which may be what the paper saw.",
-    ),
-    Claim(
-        "CGS is on par with SPG: sometimes faster, in other cases slower.",
-        spg_numbers,
-        all_of("par"),
-        "CGS takes at most 1.5 times as long as SPG to 1e-5 in {{ par }} and is the faster one in {{ faster }}; in the "
-        "median it {{ slower | takes }}.",
-        "Here CGS is projected gradient with the fixed length 1/(2 ridge), which a small ridge makes far too long; SPG "
-        "takes its length from the curvature it meets. {{ parity }}",
-    ),
-    Claim(
-        "CGS with 2/(k+2) is globally less efficient than CGS with line search and SPG, but better in the first "
-        "iterations.",
-        open_loop_numbers,
-        all_of("later", "below_armijo", "below_spg"),
-        "It is behind both at 1e-5 in {{ later }}. Over iterations 1 to {{ first }} its residual is below that of CGS "
-        "with Armijo in {{ below_armijo }} (median ratio {{ ratios[0] | factor }}) and below that of SPG in "
-        "{{ below_spg }} (median ratio {{ ratios[1] | factor }}). It is at 1e-2 before CGS with Armijo in {{ rough }}, "
-        "which is not part of the verdict.",
-        "The first step goes all the way to the oracle's point and later ones shrink like 1/k, whatever F does. The "
-        "paper does not say how many iterations are the first; {{ first }} is our reading.",
-    ),
+    Claim("cg", cg_numbers, ["last"], "figure-2"),
+    Claim("pqn", pqn_numbers, ["far", "faster"], "figure-2"),
+    Claim("spg", spg_numbers, ["par"], "figure-2"),
+    Claim("open_loop", open_loop_numbers, ["later", "below_armijo", "below_spg"], "figure-2"),
 )
 MICROARRAY_CLAIMS = (
-    Claim(
-        "On colon and lymphoma CGS is slightly more efficient than SPG, and more efficient than projected "
-        "quasi-Newton.",
-        real_rivals_numbers,
-        all_of("spg", "pqn"),
-        "CGS is at 1e-5 before SPG in {{ spg }} (in the median it {{ to_spg | takes }}) and before PQN in {{ pqn }} "
-        "(in the median it {{ to_pqn | takes }}).",
-        STEPS + "The test sets are so small that many pairs of hyper-parameters do equally well, and the paper "
-        "does not say which it took.",
-    ),
-    Claim(
-        "On colon and lymphoma the fixed step 2/(k+2) is the most efficient for rough optimality, about 1e-2.",
-        rough_numbers,
-        all_of("first"),
-        "It is the first of the paper's algorithms at 1e-2 in {{ first }}. Median times to 1e-2: "
-        "{{ order | join('; ') }}.",
-        "Iterations to 1e-2 and the time of one (medians of those that got there): {{ prices | join('; ') }}. It "
-        "searches for no step; what counts is whether that makes up for its iterations.",
-    ),
-)
-TOY = ElasticNetExperiment(
-    "figure-2",
-    "Figure 2: elastic net on toy problems",
-    "Elastic net, three toy regimes",
-    toy_draws,
-    TOY_CLAIMS,
-    2.0,
-    0.5,
-)
-MICROARRAYS = ElasticNetExperiment(
-    "figure-3",
-    "Figure 3: elastic net on colon and lymphoma",
-    "Elastic net, microarrays",
-    microarray_draws,
-    MICROARRAY_CLAIMS,
-    2.2,
-    0.7,
+    Claim("real_rivals", real_rivals_numbers, ["spg", "pqn"], "figure-3"),
+    Claim("rough", rough_numbers, ["first"], "figure-3"),
 )
 
 
@@ -528,34 +386,63 @@ def medians(race: pd.DataFrame) -> dict[str, float]:
     return race.groupby("label")["fine seconds"].median().sort_values().to_dict() if len(race) else {}
 
 
-def race_figure(name: str, title: str, race: pd.DataFrame, warning: str) -> Figure:
-    """Two panels a problem: the residual against time and against iterations."""
-    rows, times = [], {}
-    for problem, runs in race.groupby("problem", sort=False):
-        heading = f"{problem}, {runs['samples'].iloc[0]} x {runs['features'].iloc[0]}"
+def words_of(evidence: Evidence, name: str) -> dict[str, Any]:
+    race = evidence.race
+    cut = race[race["status"] == "TIME_LIMIT"]
+    replaced = race[race["stand_in"]]
+    return {
+        "data": race["problem"].unique(),
+        "microarrays": name == "figure-3",
+        "replaced": replaced["problem"].unique(),
+        "all_replaced": len(race) == len(replaced) > 0,
+        "absent": dict.fromkeys(replaced["note"]),
+        "data_notes": [note for note in dict.fromkeys(race["note"][~race["stand_in"]]) if note],
+        "medians": medians(race),
+        "times": {problem: medians(runs) for problem, runs in race.groupby("problem", sort=False)},
+        "caps": sorted(race["time_limit"].unique()),
+        "cut_short": cut["label"].unique(),
+        "seeds": sorted(race["seed"].unique()),
+        "grid": {tried: race[tried].iloc[0] for tried in ("ridges", "radii")} if len(race) else {},
+    }
+
+
+def figures_of(evidence: Evidence, name: str) -> list[Figure]:
+    """Two panels a problem, the residual against time and against iterations; and the sweep, where there is one."""
+    rows = []
+    for problem, runs in evidence.race.groupby("problem", sort=False):
+        heading = rf"{problem}, {runs['samples'].iloc[0]} \(\times\) {runs['features'].iloc[0]}"
         row = []
         for axis, label in (("seconds", "time (seconds)"), ("iteration", "iterations")):
-            lines = [average(solver, list(own["curve"]), axis) for solver, own in runs.groupby("solver", sort=False)]
-            row.append(Panel(heading, label, "|P(x - ∇F(x)) - x|∞", lines, log_x=True, level=TOLERANCE))
+            lines = [
+                median_line(solver, list(own["curve"]), axis) for solver, own in runs.groupby("solver", sort=False)
+            ]
+            row.append(Panel(heading, label, text("residual"), lines, log_x=True, level=TOLERANCE))
         rows.append(row)
-        times[problem] = medians(runs)
-    caption = text("race_caption", draws=race["seed"].nunique(), warning=warning)
-    return Figure(name, title, caption, text("race_alt", times=times, warning=warning), rows)
+    title, caption, alt = (text(f"race_{part}", **words_of(evidence, name)) for part in ("title", "caption", "alt"))
+    return [Figure(name, title, caption, alt, rows), *sweep_figures(evidence.sweep, f"{name}-ridge")]
 
 
-def sweep_figures(name: str, sweep: pd.DataFrame) -> list[Figure]:
+def sweep_figures(sweep: pd.DataFrame, name: str) -> list[Figure]:
     """Iterations to the tolerance against the ridge, where it was swept."""
     if sweep.empty:
         return []
     lines = []
     for solver, runs in sweep.groupby("solver", sort=False):
         found = runs.groupby(runs["ridge"] / runs["samples"])["fine iterations"].agg(["median", "min", "max"])
-        spread: dict[str, Any] = {"low": found["min"], "high": found["max"]} if runs["seed"].nunique() > 1 else {}
-        lines.append(Line(solver, found.index, found["median"], **spread))
+        band = band_around(found.index, found["min"], found["max"]) if runs["seed"].nunique() > 1 else None
+        lines.append(Line(solver, found.index, found["median"], band=band))
     regime = sweep["problem"].iloc[0].split(",")[0]
-    panel = Panel(f"{regime}: the effect of the ridge", "ridge / m", "iterations to 1e-5", lines, log_x=True)
-    caption, alt = text("sweep_caption", regime=regime), text("sweep_alt", parity=parity(sweep))
-    return [Figure(f"{name}-ridge", "Where CGS keeps up with SPG", caption, alt, [[panel]])]
+    panel = Panel(f"{regime}: the effect of the ridge", "ridge / m", text("iterations_to"), lines, log_x=True)
+    title, caption, alt = (
+        text("sweep_title"),
+        text("sweep_caption", regime=regime),
+        text("sweep_alt", where=parity(sweep)),
+    )
+    return [Figure(name, title, caption, alt, [[panel]])]
+
+
+def tables_of(evidence: Evidence) -> list[Table]:
+    return [speed_table(evidence.race), choice_table(evidence.race)]
 
 
 def speed_table(race: pd.DataFrame) -> Table:
@@ -568,10 +455,9 @@ def speed_table(race: pd.DataFrame) -> Table:
         for level in ("rough", "fine"):
             seconds, steps = runs[f"{level} seconds"].median(), runs[f"{level} iterations"].median()
             cells += [duration(seconds, late), count(steps)]
-        there = int((runs["fine seconds"] < np.inf).sum())
-        rows.append([problem, label, *cells, f"{there} of {len(runs)}"])
-    columns = ["problem", "solver", "time to 1e-2", "iterations", "time to 1e-5", "iterations", "reached 1e-5"]
-    return Table("Time and iterations to a residual of 1e-2 and of 1e-5", columns, rows, text("speed_note"))
+        rows.append([problem, label, *cells, str(Tally.of(runs["fine seconds"] < np.inf))])
+    columns = ["problem", "solver", "time to 10⁻²", "iterations", "time to 10⁻⁵", "iterations", "reached 10⁻⁵"]
+    return Table(text("speed_title"), columns, rows, text("speed_note"))
 
 
 def choice_table(race: pd.DataFrame) -> Table:
@@ -582,16 +468,21 @@ def choice_table(race: pd.DataFrame) -> Table:
         pair = [f"{one['ridge']:g}", f"{one['radius']:g}", f"{one['accuracy']:.1%}"]
         rows.append([problem, str(seed), *pair, f"{one['nonzeros']:,} of {one['features']:,}", str(one["equals"])])
     columns = ["problem", "draw", "ridge", "radius", "test accuracy", "non-zeros", "pairs as good"]
-    return Table("Hyper-parameters chosen on the test set, and the model they give", columns, rows, text("choice_note"))
+    return Table(text("choice_title"), columns, rows, text("choice_note"))
 
 
-def settings_of(race: pd.DataFrame) -> dict[str, str]:
-    grid = {name: race[name].iloc[0] for name in ("ridges", "radii")} if len(race) else {}
-    return {
-        "loss": "logistic, as a sum, no intercept",
-        "start": "x = 0",
-        "stop": "residual 1e-5 or 10,000 iterations",
-        "line search": "monotone Armijo: fraction 1e-4, halving from 1; Newton has its own",
-        "draws": ", ".join(map(str, sorted(race["seed"].unique()))),
-        **{f"{name} tried": ", ".join(f"{value:g}" for value in values) for name, values in grid.items()},
-    }
+def _experiment(name: str, claims: Sequence[Claim], **runs: Any) -> Experiment:
+    return Experiment(
+        name=name,
+        template=TEMPLATE,
+        tasks=partial(tasks, experiment=name, **runs),
+        evidence=evidence,
+        figures=partial(figures_of, name=name),
+        tables=tables_of,
+        claims=claims,
+        words=partial(words_of, name=name),
+    )
+
+
+TOY = _experiment("figure-2", TOY_CLAIMS, draws=toy_draws, cap=2.0, quick_cap=0.5)
+MICROARRAYS = _experiment("figure-3", MICROARRAY_CLAIMS, draws=microarray_draws, cap=2.2, quick_cap=0.7)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.model_selection import train_test_split
 
 from condgrad import datasets
 
 TEST_SHARE = 0.2
+LOADERS = {"colon": datasets.load_colon, "lymphoma": datasets.load_lymphoma}
+FILES = {"colon": "colon.npz", "lymphoma": "lymphoma96.npz"}
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
+class Split(NamedTuple):
     """Training and test part, both scaled by the training part; labels -1 and +1."""
 
     X_train: Any
@@ -25,8 +26,7 @@ class Split:
     y_test: Any
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(NamedTuple):
     """A data set by its name; `note` says what a reader should know of it."""
 
     name: str
@@ -36,29 +36,17 @@ class Samples:
     stand_in: bool = False
 
 
-LOADERS: Mapping[str, tuple[Callable[..., datasets.Microarray], str]] = {
-    "colon": (datasets.load_colon, "colon.npz"),
-    "lymphoma": (datasets.load_lymphoma, "lymphoma96.npz"),
-}
-"""Who reads a data set, and the file that holds it."""
-
-
 def toy(sizes: Mapping[str, int], seed: int) -> Split:
     """A draw of the toy problem."""
     drawn = datasets.make_sparse_classification(**sizes, test_size=TEST_SHARE, seed=seed)
-    return Split(np.asfortranarray(drawn.X_train), drawn.y_train, drawn.X_test, drawn.y_test)
+    return Split(drawn.X_train, drawn.y_train, drawn.X_test, drawn.y_test)
 
 
 def stratified(samples: Samples, seed: int) -> Split:
     """A fifth of each class for the test, the rest for training."""
-    rng = np.random.default_rng(seed)
-    test = np.zeros(len(samples.y), dtype=bool)
-    for label in (-1.0, 1.0):
-        rows = rng.permutation(np.flatnonzero(samples.y == label))
-        test[rows[: round(TEST_SHARE * len(rows))]] = True
-    train = samples.X[~test]
-    scaled = np.asfortranarray(datasets.standardize(train))
-    return Split(scaled, samples.y[~test], datasets.standardize(samples.X[test], reference=train), samples.y[test])
+    options: dict[str, Any] = {"test_size": TEST_SHARE, "stratify": samples.y, "random_state": seed}
+    train, test, y_train, y_test = train_test_split(samples.X, samples.y, **options)
+    return Split(datasets.standardize(train), y_train, datasets.standardize(test, reference=train), y_test)
 
 
 def microarrays(patience: float) -> list[Samples]:
@@ -68,7 +56,7 @@ def microarrays(patience: float) -> list[Samples]:
 
     def read(name: str, download: bool) -> None:
         try:
-            found[name] = LOADERS[name][0](standardize=False, download_if_missing=download)
+            found[name] = LOADERS[name](standardize=False, download_if_missing=download)
             missing.pop(name, None)
         except datasets.DataUnavailable:
             missing[name] = f"The {name} data are not on this machine and could not be fetched"
@@ -79,18 +67,15 @@ def microarrays(patience: float) -> list[Samples]:
         read(name, False)
     # a network that swallows packets would hold up the run for minutes: nobody waits for these threads
     fetches = [threading.Thread(target=read, args=(name, True), daemon=True) for name in list(missing)]
+    deadline = time.monotonic() + patience
     for fetch in fetches:
         fetch.start()
-    deadline = time.monotonic() + patience
     for fetch in fetches:
         fetch.join(max(0.0, deadline - time.monotonic()))
     late = dict(missing)  # a fetch may end later: what is missing now stays missing in this run
-    here = [
-        Samples(name, found[name].X, found[name].y, f"{name}: {found[name].description}")
-        for name in LOADERS
-        if name not in late
-    ]
-    return [*here, stand_in({name: late[name] for name in LOADERS if name in late})] if late else here
+    here = [name for name in LOADERS if name not in late]
+    samples = [Samples(name, found[name].X, found[name].y, f"{name}: {found[name].description}") for name in here]
+    return [*samples, stand_in(late)] if late else samples
 
 
 def stand_in(missing: Mapping[str, str]) -> Samples:
@@ -99,14 +84,11 @@ def stand_in(missing: Mapping[str, str]) -> Samples:
     from sklearn.datasets import load_breast_cancer
 
     X, y = load_breast_cancer(return_X_y=True)
-    names = " and ".join(missing)
-    reasons = [
-        f"{why}. To get them, call condgrad.datasets.{LOADERS[name][0].__name__}() once with a network, which keeps a "
-        f"copy, or set CONDGRAD_DATA to a folder that holds {LOADERS[name][1]}."
-        for name, why in missing.items()
-    ]
-    note = (
-        f"Stand-in: breast cancer (569 samples, 30 features) takes the place of {names}, and no claim of the paper is "
-        f"judged by it. {' '.join(reasons)}"
-    )
-    return Samples(f"breast cancer (stand-in for {names})", X, np.where(y == 1, 1.0, -1.0), note, stand_in=True)
+    name = f"breast cancer, in place of {' and '.join(name for name in LOADERS if name in missing)}"
+    note = f"Shown: {name} ({X.shape[0]} samples, {X.shape[1]} features), by which no claim of the paper is judged."
+    for absent, why in missing.items():
+        note += (
+            f" {why}: call condgrad.datasets.{LOADERS[absent].__name__}() once with a network, or set CONDGRAD_DATA "
+        )
+        note += f"to a folder that holds {FILES[absent]}."
+    return Samples(name, X, np.where(y == 1, 1.0, -1.0), note, stand_in=True)

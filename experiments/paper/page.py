@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 from plotly.offline import get_plotlyjs
 
-from experiments.paper.chapter import NOT_MEASURED, STYLES, Chapter, Figure, Line, Panel, power_of_ten
-from experiments.paper.claims import RULE, Verdict
-from experiments.paper.curves import Numbers
-from experiments.paper.wording import environment
+from experiments.paper.chapter import Chapter, Source, Verdict
+from experiments.paper.figures import AXIS_DIGITS, NOT_MEASURED, STYLES, Figure, Line, Panel
+from experiments.paper.tasks import Numbers
+from experiments.paper.wording import environment, plain, power
 
-SIGNS: Mapping[Verdict, tuple[str, str, str]] = {
-    Verdict.HOLDS: ("holds", "✓", "hold"),
-    Verdict.IN_PART: ("in-part", "◐", "hold in part"),
-    Verdict.FAILS: ("fails", "✕", "fail"),
-    Verdict.TOO_SHORT: ("untested", "…", "too short to judge"),
-    Verdict.UNTESTED: ("untested", "?", "not tested"),
+SIGNS: Mapping[Verdict, tuple[str, str]] = {
+    Verdict.HOLDS: ("holds", "✓"),
+    Verdict.IN_PART: ("in-part", "◐"),
+    Verdict.FAILS: ("fails", "✕"),
+    Verdict.TOO_SHORT: ("untested", "…"),
+    Verdict.UNTESTED: ("untested", "?"),
 }
-"""The class and the sign of a verdict, for a reader need not see its colour, and what is said of several claims."""
+"""The class and the sign of a verdict, for a reader need not see its colour."""
 
 
-def render(chapters: Sequence[Chapter], *, title: str, facts: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
+def render(chapters: Sequence[Chapter], *, facts: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
     """The whole page as HTML, about 5 MB, nearly all of it plotly.
 
     The pictures `<name>.png` and `<name>.pdf` of the figures are expected beside it. `facts` are those of the run,
@@ -36,15 +36,25 @@ def render(chapters: Sequence[Chapter], *, title: str, facts: Mapping[str, Any],
     figures = [figure for chapter in chapters for figure in chapter.figures]
     charts = {f"{figure.name}/{place}": chart(panel) for figure in figures for place, panel in enumerate(figure.panels)}
     drawn = {line.solver for figure in figures for line in figure.legend}
-    verdicts = [claim.verdict for chapter in chapters for claim in chapter.claims]
-    values: dict[str, Any] = {"chapters": chapters, "title": title, "facts": facts, "machine": machine}
+    values: dict[str, Any] = {"chapters": chapters, "facts": facts, "machine": machine, "Verdict": Verdict}
     values |= {"styles": STYLES, "solvers": [solver for solver in STYLES if solver in drawn], "scale_of": scale_of}
-    values |= {"signs": SIGNS, "rule": RULE, "verdicts": verdicts, "NOT_MEASURED": NOT_MEASURED}
-    values |= {name: Path(__file__).with_name(f"page.{name}").read_text(encoding="utf-8") for name in ("css", "js")}
+    values |= {"signs": SIGNS, "counted": counted(chapters), "PAPER": Source.PAPER, "NOT_MEASURED": NOT_MEASURED}
+    templates = Path(__file__).parent / "templates"
+    values |= {kind: (templates / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")}
     # no text in these can end their elements early
     values["charts"] = json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("<", r"\u003c")
     values["plotly"] = get_plotlyjs().replace("</script", r"<\/script")
     return environment().get_template("page.html").render(values)
+
+
+def counted(chapters: Sequence[Chapter]) -> dict[Verdict, list[tuple[str, str]]]:
+    """The claims of the paper by verdict, each once, without ours: their sentences with the anchors of the evidence."""
+    found: dict[Verdict, list[tuple[str, str]]] = {verdict: [] for verdict in Verdict}
+    for chapter in chapters:
+        for place, claim in enumerate(chapter.claims):
+            if claim.source is Source.PAPER:
+                found[claim.verdict].append((claim.claim, f"claim-{chapter.name}-{place}"))
+    return found
 
 
 def scale_of(figure: Figure, axis: str) -> str:
@@ -55,71 +65,44 @@ def scale_of(figure: Figure, axis: str) -> str:
 
 def chart(panel: Panel) -> dict[str, Any]:
     """A panel as plotly takes it. Colours are those of a light page: the style sheet has the last word on them."""
-    bands = [_band(panel, line, place) for place, line in enumerate(panel.drawn) if line.low.size]
+    bands = [_band(panel, line, place) for place, line in enumerate(panel.drawn) if line.band]
     lines = [_trace(panel, line, place) for place, line in enumerate(panel.drawn)]
-    level = "" if panel.level is None else power_of_ten(panel.level)
+    level = panel.shown_level
+    label = "" if level is None else power(level, AXIS_DIGITS)
     layout: dict[str, Any] = {
-        "autosize": True,
-        "margin": {"l": 8, "r": 10 + 7 * len(level), "t": 8, "b": 8},
-        "showlegend": False,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "hovermode": "closest",
-        "font": {"family": "system-ui, sans-serif", "size": 12},
+        "margin": {"l": 8, "r": 10 + 7 * len(label), "t": 8, "b": 8},
         "xaxis": _axis([line.x for line in panel.drawn], log=panel.log_x),
         "yaxis": _axis([line.y for line in panel.drawn], log=panel.log_y),
     }
-    layout["xaxis"]["title"] = {"text": escape(panel.x_label), "standoff": 8}
-    if panel.level is not None and (panel.level > 0.0 or not panel.log_y):
-        height = math.log10(panel.level) if panel.log_y else panel.level
-        line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": panel.level, "y1": panel.level}
-        edge: dict[str, Any] = {
-            "xref": "paper",
-            "x": 1,
-            "xanchor": "left",
-            "xshift": 2,
-            "yanchor": "middle",
-            "showarrow": False,
-        }
-        layout["shapes"] = [{**line, "line": {"width": 1, "dash": "4px,3px"}}]
-        layout["annotations"] = [{**edge, "y": height, "text": level}]
+    layout["xaxis"]["title"] = {"text": escape(plain(panel.x_label)), "standoff": 8}
+    if level is not None:
+        layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level}]
+        layout["annotations"] = [{"y": math.log10(level) if panel.log_y else level, "text": label}]
     return {"data": [*bands, *lines], "layout": layout}
 
 
 def _trace(panel: Panel, line: Line, place: int) -> dict[str, Any]:
     style = line.style
-    stroke = {"color": style.color, "dash": style.dash, "width": 2}
-    size = 11 if style.marker == "star" else 8
-    marker = {"symbol": style.marker, "size": size, "color": style.color, "line": {"width": 1}, "maxdisplayed": 8}
-    axes = f"{escape(panel.x_label)} %{{x:.4~g}}<br>{escape(panel.y_label)} %{{y:.4~g}}"
-    trace = {"type": "scatter", "uid": f"{line.solver}_{place}", "meta": line.key, "mode": "lines", "line": stroke}
-    trace |= {"mode": "lines+markers", "marker": marker} if style.marker else {}
-    trace["hovertemplate"] = f"<b>{escape(line.label)}</b><br>{axes}<extra></extra>"
+    trace: dict[str, Any] = {"uid": f"{line.solver}_{place}", "meta": line.key, "mode": "lines"}
+    trace["line"] = {"color": style.color, "dash": style.dash, "width": 2}
+    if style.marker:
+        size = 11 if style.marker == "star" else 8
+        trace["mode"] = "lines+markers"
+        trace["marker"] = {"symbol": style.marker, "size": size, "line": {"width": 1}, "maxdisplayed": 8}
+    name, x, y = (escape(plain(label)) for label in (line.label, panel.x_label, panel.y_label))
+    trace["hovertemplate"] = f"<b>{name}</b><br>{x} %{{x:.4~g}}<br>{y} %{{y:.4~g}}<extra></extra>"
     return {**trace, "x": _rounded(line.x), "y": _rounded(line.y)}
 
 
 def _band(panel: Panel, line: Line, place: int) -> dict[str, Any]:
-    """The spread of a line as closed outlines, one for each stretch without a gap."""
-    low, high = panel.band(line)
-    known = np.flatnonzero(np.isfinite(line.x + low + high))
-    outline = []
-    for stretch in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
-        x, heights = line.x[stretch], (high[stretch], low[stretch][::-1])
-        outline.append(np.column_stack([[*x, *x[::-1], np.nan], [*np.concatenate(heights), np.nan]]))
-    x, y = np.concatenate(outline).T
-    trace: dict[str, Any] = {"type": "scatter", "uid": f"{line.solver}_{place}_band", "meta": line.key, "mode": "lines"}
-    trace |= {"fill": "toself", "line": {"width": 0}, "hoverinfo": "skip"}
-    return {**trace, "x": _rounded(x), "y": _rounded(y)}
+    x, y = panel.area(line)
+    trace: dict[str, Any] = {"uid": f"{line.solver}_{place}_band", "meta": line.key, "mode": "lines", "fill": "toself"}
+    return {**trace, "line": {"width": 0}, "hoverinfo": "skip", "x": _rounded(x), "y": _rounded(y)}
 
 
 def _axis(values: Sequence[Numbers], *, log: bool) -> dict[str, Any]:
     """An axis; a logarithmic one has about six whole powers of ten, or ticks between them where there are few."""
-    axis: dict[str, Any] = {
-        "type": "log" if log else "linear",
-        "exponentformat": "power",
-        "minexponent": 4,
-        "nticks": 6,
-    }
+    axis: dict[str, Any] = {"type": "log" if log else "linear", "nticks": 6}
     every = np.concatenate([np.zeros(0), *values])
     if log and (every > 0.0).any():
         least, most = (math.log10(end(every[every > 0.0])) for end in (np.min, np.max))
@@ -127,7 +110,7 @@ def _axis(values: Sequence[Numbers], *, log: bool) -> dict[str, Any]:
             axis |= {"dtick": math.ceil((most - least) / 7.0), "tickfont": {"size": 9.6}}
         elif most - least >= 1.0:
             axis["nticks"] = round((most - least) / 0.45)
-    return axis | {"automargin": True, "zeroline": False, "showline": True, "ticks": "outside", "ticklen": 4}
+    return axis
 
 
 def _rounded(values: Numbers) -> list[float | None]:

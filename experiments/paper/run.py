@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import logging
+import platform
 import signal
 import sys
 import threading
@@ -12,33 +14,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
+from threadpoolctl import threadpool_info
 
-from experiments.paper.chapter import Chapter
-from experiments.paper.curves import Curve, Scale, Task
-from experiments.paper.drawing import draw
-from experiments.paper.machine import this_machine, versions
+from condgrad.cli.report import json_text, versions
+from experiments.paper.chapter import Chapter, Experiment
+from experiments.paper.figures import draw
 from experiments.paper.page import render
-from experiments.paper.progress import RunProgress
-from experiments.paper.store import CHANGED, DAMAGED, KEPT, NEW, Store, code_digest, json_text, strict_json, write_whole
-from experiments.paper.wording import error_sentence
+from experiments.paper.progress import RunProgress, label_of
+from experiments.paper.tasks import CHANGED, DAMAGED, KEPT, NEW, Curve, Scale, Store, Task, code_digest, write_whole
+from experiments.paper.wording import error_sentence, plain
 
-TITLE = "Generalized conditional gradient: the paper's experiments, measured again"
 _LOG = logging.getLogger(__name__)
-
-
-class Experiment(Protocol):
-    """Tasks, and the chapter that is written from their curves; some may be missing where a task failed."""
-
-    @property
-    def name(self) -> str: ...
-
-    def tasks(self, scale: Scale) -> list[Task]: ...
-
-    def chapter(self, curves: Sequence[Curve], *, quick: bool = False) -> Chapter: ...
 
 
 @dataclass(frozen=True)
@@ -95,9 +86,25 @@ def run_paper(
     write_whole(out / "results.json", json_text(results))
     page = out / "report.html"
     # the page comes last, so that where it is new, all is
-    scale_words = {"quick": "yes" if scale.quick else "no", "seeds": ", ".join(map(str, facts["seeds"]))}
-    write_whole(page, render(chapters, title=TITLE, facts=facts | scale_words, machine={**store.machine, **versions()}))
-    return PaperOutcome(chapters, strict_json(results), page, pictures, failures)
+    write_whole(page, render(chapters, facts=facts, machine={**store.machine, **results["versions"]}))
+    return PaperOutcome(chapters, json.loads(json_text(results)), page, pictures, failures)
+
+
+def this_machine() -> dict[str, Any]:
+    """The computer: what timings depend on; of threads BLAS's alone, for it is always loaded."""
+    process, cpu = psutil.Process(), platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                cpu = line.partition(":")[2].strip()
+    threads = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return {
+        "cpu": cpu,
+        "cores": len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1,
+        "blas_threads": max(threads, default=0),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "system": f"{platform.system()} {platform.release()} ({platform.machine()})",
+    }
 
 
 def _curves(
@@ -118,25 +125,23 @@ def _curves(
     elsewhere = sum(not here for _, _, here in known.values())
     if elsewhere:
         progress.say(f"{elsewhere} of the kept runs were timed elsewhere: use --fresh to time all of them here")
-    todo = {name: [task for task in several if known[task.name][1] is None] for name, several in tasks.items()}
     curves: dict[str, list[Curve]] = {name: [] for name in tasks}
-    progress.begin(todo, {name: len(several) - len(todo[name]) for name, several in tasks.items()})
+    progress.begin([task for task in every if known[task.name][1] is None])
     try:
         with _interruption() as interrupted:
-            for name, several in tasks.items():
-                for task in several:
-                    curve = known[task.name][1]
-                    if curve is None:
-                        progress.start(name, task)
-                        curve = _worked(task)
-                        # a solver answers an interrupt with the best it has so far, which is not what was asked for
-                        if interrupted() or curve.status == "INTERRUPTED":
-                            raise KeyboardInterrupt
-                        # what failed or lacked a package or licence may do better next time
-                        if curve.status != "FAILED" and curve.facts.get("reason") != "missing":
-                            store.keep(task, curve)
-                        progress.finish(name, task, curve)
-                    curves[name].append(curve)
+            for task in every:
+                curve = known[task.name][1]
+                if curve is None:
+                    progress.start(task)
+                    curve = _worked(task)
+                    # a solver answers an interrupt with the best it has so far, which is not what was asked for
+                    if interrupted() or curve.status == "INTERRUPTED":
+                        raise KeyboardInterrupt
+                    # what failed or lacked a package or licence may do better next time
+                    if curve.status != "FAILED" and curve.facts.get("reason") != "missing":
+                        store.keep(task, curve)
+                    progress.finish(task, curve)
+                curves[task.experiment].append(curve)
     finally:
         progress.end()
     return curves
@@ -150,8 +155,7 @@ def _worked(task: Task) -> Curve:
             return task.work()
     except Exception as error:
         _LOG.info("the task %s failed", task.name, exc_info=True)
-        problem, solver = (str(task.settings.get(key, task.name)) for key in ("problem", "solver"))
-        return Curve(problem, solver, int(task.settings.get("seed", 0)), {}, "FAILED", error_sentence(error))
+        return Curve(task.problem, task.solver, task.seed, {}, "FAILED", error_sentence(error))
 
 
 @contextlib.contextmanager
@@ -178,7 +182,7 @@ def _chapter(
 ) -> tuple[Chapter, list[str]]:
     """The chapter of an experiment with a note for each task that failed, and these notes."""
     pairs = zip(tasks, curves, strict=True)
-    failures = [f"{task.label}: failed: {curve.note}" for task, curve in pairs if curve.status == "FAILED"]
+    failures = [f"{label_of(task)}: failed: {curve.note}" for task, curve in pairs if curve.status == "FAILED"]
     try:
         chapter = experiment.chapter([curve for curve in curves if curve.status != "FAILED"], quick=quick)
     # the other chapters should not be lost with this one
@@ -191,15 +195,27 @@ def _chapter(
 
 
 def _summary(chapter: Chapter, curves: Sequence[Curve]) -> dict[str, Any]:
-    """Everything but the curves themselves: the tables, the claims, how each solver ended."""
-    shown = {name: value for name, value in vars(chapter).items() if name != "figures"}
-    shown["claims"] = [asdict(claim) | {"verdict": claim.verdict.value} for claim in chapter.claims]
+    """Everything but the curves themselves: the tables, the claims, how each solver ended; formulas as plain text."""
+    shown: dict[str, Any] = {name: value for name, value in vars(chapter).items() if name not in ("figures", "formula")}
+    shown["claims"] = [
+        asdict(claim) | {"verdict": claim.verdict.value, "source": claim.source.value} for claim in chapter.claims
+    ]
     shown["tables"] = [table._asdict() for table in chapter.tables]
+    shown = _plainly(shown)
     ended = []
     for curve in curves:
         last = {name: curve[name][-1] for name in curve.columns if len(curve[name])}
         ended.append({name: value for name, value in vars(curve).items() if name != "columns"} | {"last": last})
     return {**shown, "curves": ended}
+
+
+def _plainly(value: Any) -> Any:
+    """The value with plain text for every formula in it."""
+    if isinstance(value, Mapping):
+        return {plain(str(key)): _plainly(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plainly(entry) for entry in value]
+    return plain(value) if isinstance(value, str) else value
 
 
 def curves_csv(curves: Mapping[str, Sequence[Curve]]) -> str:
@@ -208,12 +224,7 @@ def curves_csv(curves: Mapping[str, Sequence[Curve]]) -> str:
     frames = [pd.DataFrame(columns=[*keys, *first])]
     for name, several in curves.items():
         for curve in several:
-            own: dict[str, Any] = {
-                "experiment": name,
-                "problem": curve.problem,
-                "solver": curve.solver,
-                "seed": curve.seed,
-            }
+            own: dict[str, Any] = {"experiment": name, **{key: getattr(curve, key) for key in keys[1:]}}
             frames.append(pd.DataFrame(dict(curve.columns)).assign(**own))
     table = pd.concat([frame for frame in frames if len(frame)] or frames)
     measured = sorted(set(table.columns).difference(keys, first))

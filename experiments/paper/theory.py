@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +21,12 @@ from scipy.spatial.distance import pdist
 
 import condgrad as cg
 from experiments.clock import one_thread
-from experiments.paper.chapter import Chapter, Figure, Line, Panel, Table
-from experiments.paper.claims import Cases, Claim, certificate_claim
-from experiments.paper.curves import Curve, Scale, Task, best_known
+from experiments.paper.chapter import Claim, Experiment, Source, Table, Tally, bound_numbers
+from experiments.paper.figures import Figure, Line, Panel
+from experiments.paper.tasks import Curve, Scale, Task, best_known
 from experiments.paper.wording import prose, span
 from experiments.problems import TransportProblem
-from experiments.transport_rivals import COLUMNS
+from experiments.transport_solvers import COLUMNS
 
 ROWS, RADIUS, RIDGE = 40, 3.0, 0.05
 SPARSE = 6
@@ -36,7 +37,8 @@ TOLERANCE, NEWTON_TOLERANCE = 1e-14, 1e-13
 SUBLINEAR = 4.0
 """A measured power below this is no geometric decay, which would be steeper than any power."""
 STEPS, LINEAR_STEPS = ("exact", "armijo", "open-loop"), ("exact", "short")
-text = partial(prose, "theory.jinja")
+TEMPLATE = "theory.jinja"
+text = partial(prose, TEMPLATE)
 
 
 # The problems ---------------------------------------------------------------------------------------------------------
@@ -128,84 +130,51 @@ class ProblemKind(NamedTuple):
 
 EVERY = ("newton", *STEPS, "short")
 KINDS: Mapping[str, ProblemKind] = {
-    "least squares": ProblemKind("least squares + ridge, l1 ball", least_squares, 60, True, EVERY),
-    "logistic": ProblemKind("logistic + ridge, l1 ball", logistic, 60, True, EVERY),
+    "least squares": ProblemKind(r"least squares + ridge, \(\ell_1\) ball", least_squares, 60, True, EVERY),
+    "logistic": ProblemKind(r"logistic + ridge, \(\ell_1\) ball", logistic, 60, True, EVERY),
     "transport": ProblemKind("transport, entropy + Laplacian", transport, 20, False, ("newton", *STEPS)),
-    "corner": ProblemKind("|x|^2/2 on the simplex, g = 0", corner, 5000, False, STEPS),
+    "corner": ProblemKind(r"\(\|x\|^2/2\) on the simplex, \(g = 0\)", corner, 5000, False, STEPS),
 }
 
 
 # The runs -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TheoryRun:
+def tasks(
+    scale: Scale, sizes: Mapping[str, int] = MappingProxyType({}), iterations: int = 500, cap: float = 2.0
+) -> list[Task]:
+    """A task for each problem, draw and step rule; problems have their own sizes unless others are given."""
+    if scale.quick:
+        iterations, cap = 200, 0.5
+    every = []
+    for name, kind in KINDS.items():
+        size = sizes.get(name, kind.size)
+        limits: dict[str, Any] = {"max_iter": iterations, "time_limit": cap}
+        for seed in range(scale.seeds if kind.random else 1):
+            for step in kind.steps:
+                settings = {"size": size, "step": step, **limits}
+                work = partial(measure, name, size, seed, step, **limits)
+                seconds = 0.1 if kind.random else cap
+                every.append(Task("theory", name, solver_of(step), seed, settings, seconds, work))
+    return every
+
+
+def solver_of(step: str) -> str:
+    return "newton" if step == "newton" else f"cgs-{step}"
+
+
+def measure(name: str, size: int, seed: int, step: str, **limits: Any) -> Curve:
     """CGS with a step rule from a bad start, or Newton, whose answer is the reference."""
-
-    problem: str
-    size: int
-    seed: int
-    step: str
-    iterations: int
-    cap: float
-
-    @property
-    def solver(self) -> str:
-        return "newton" if self.step == "newton" else f"cgs-{self.step}"
-
-    def work(self) -> Curve:
-        problem = KINDS[self.problem].make(self.size, self.seed)
-        options: dict[str, Any] = {"method": "newton", "tol": NEWTON_TOLERANCE}
-        if self.step != "newton":
-            options = {"method": "cgs", "step": self.step, "tol": TOLERANCE}
-        with one_thread():
-            limits: dict[str, Any] = {"max_iter": self.iterations, "time_limit": self.cap}
-            result = cg.minimize(problem.f, problem.g, problem.x0, **options, **limits)
-        constants = ("curvature", "contraction", "smoothness", "strong_convexity", "optimum")
-        facts = {"n": self.size, "step": self.step, **{name: getattr(problem, name) for name in constants}}
-        columns = {name: result.trace[name].tolist() for name in COLUMNS}
-        return Curve(self.problem, self.solver, self.seed, columns, result.status.name, facts=facts)
-
-    def task(self) -> Task:
-        name = f"theory-{self.problem.replace(' ', '-')}-{self.step}-{self.seed}"
-        label = f"theory, {self.problem}, seed {self.seed}: {self.step}"
-        settings = {**asdict(self), "solver": self.solver}
-        return Task(name, label, settings, 0.1 if KINDS[self.problem].random else self.cap, self.work)
-
-
-@dataclass(frozen=True)
-class TheoryExperiment:
-    """A task for each problem, draw and step rule."""
-
-    sizes: Mapping[str, int]
-    iterations: int = 500
-    cap: float = 2.0
-    name = "theory"
-
-    def tasks(self, scale: Scale) -> list[Task]:
-        iterations, cap = (200, 0.5) if scale.quick else (self.iterations, self.cap)
-        return [
-            TheoryRun(name, size, seed, step, iterations, cap).task()
-            for name, size in self.sizes.items()
-            for seed in range(scale.seeds if KINDS[name].random else 1)
-            for step in KINDS[name].steps
-        ]
-
-    def chapter(self, curves: Sequence[Curve], *, quick: bool = False) -> Chapter:
-        runs = rates(curves)
-        missing = "Run all of the theory's tasks."
-        return Chapter(
-            name="theory",
-            title="Theory: rates of convergence",
-            summary=summary_of(runs),
-            figures=[theory_figure(runs)] if len(runs) else [],
-            tables=[bound_table(runs), linear_table(runs)] if len(runs) else [],
-            claims=[claim.judged(runs, quick=quick, missing=missing) for claim in CLAIMS],
-            settings=settings_of(runs),
-        )
-
-
-THEORY = TheoryExperiment({name: kind.size for name, kind in KINDS.items()})
+    problem = KINDS[name].make(size, seed)
+    options: dict[str, Any] = {"method": "newton", "tol": NEWTON_TOLERANCE}
+    if step != "newton":
+        options = {"method": "cgs", "step": step, "tol": TOLERANCE}
+    with one_thread():
+        result = cg.minimize(problem.f, problem.g, problem.x0, **options, **limits)
+    constants = ("curvature", "contraction", "smoothness", "strong_convexity", "optimum")
+    facts = {"n": size, "step": step, **{constant: getattr(problem, constant) for constant in constants}}
+    columns = {column: result.trace[column].tolist() for column in COLUMNS}
+    return Curve(name, solver_of(step), seed, columns, result.status.name, facts=facts)
 
 
 # What the curves say --------------------------------------------------------------------------------------------------
@@ -279,7 +248,7 @@ def names_of(runs: pd.DataFrame) -> list[str]:
     return sorted({f"{run.problem} ({run.step})" for run in runs.itertuples()})
 
 
-# The claims -----------------------------------------------------------------------------------------------------------
+# The numbers that the claims read -------------------------------------------------------------------------------------
 
 
 def share_numbers(*steps: str) -> Callable[[pd.DataFrame], dict[str, Any] | None]:
@@ -287,11 +256,11 @@ def share_numbers(*steps: str) -> Callable[[pd.DataFrame], dict[str, Any] | None
 
     def numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
         tested = runs[runs["step"].isin(steps)]
-        worst = tested.groupby("problem", sort=False)["share"].max()
-        shares = [f"{share:.2g} for {name}" for name, share in worst.items()]
-        under = int((tested["share"] <= 1.0).sum())
-        above = names_of(tested[tested["share"] > 1.0])
-        return {"under": under, "runs": len(tested), "shares": shares, "above": above} if len(tested) else None
+        if tested.empty:
+            return None
+        under = Tally.of(tested["share"] <= 1.0)
+        shares = tested.groupby("problem", sort=False)["share"].max().to_dict()
+        return {"under": under, "shares": shares, "above": names_of(tested[tested["share"] > 1.0])}
 
     return numbers
 
@@ -301,74 +270,48 @@ def linear_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
     corner, strong = corner_runs(runs), strong_runs(runs)
     if corner.empty or strong.empty:
         return None
-    last_step, steep = 1.0 - corner["last"].min(), int((corner["power"] >= SUBLINEAR).sum())
-    numbers = {"powers": span(corner["power"]), "last_step": last_step, "steep": steep, "corners": len(corner)}
-    return {**numbers, "geometric": int(strong["contracts"].sum()), "strong": len(strong)}
+    return {
+        "steep": Tally.of(corner["power"] >= SUBLINEAR),
+        "geometric": Tally.of(strong["contracts"]),
+        "powers": span(corner["power"]),
+        "last_step": 1.0 - corner["last"].min(),
+    }
 
 
 def strong_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
     strong = strong_runs(runs)
+    if strong.empty:
+        return None
     worst = strong.groupby(["problem", "step"], sort=False)[["largest", "contraction"]].max()
-    parts = [f"{name}, {step}: {pair.iloc[0]:.3f} under {pair.iloc[1]:.3f}" for (name, step), pair in worst.iterrows()]
-    good, slower = int(strong["contracts"].sum()), names_of(strong[~strong["contracts"]])
-    return {"good": good, "runs": len(strong), "parts": parts, "slower": slower} if len(strong) else None
+    slower = names_of(strong[~strong["contracts"]])
+    return {"good": Tally.of(strong["contracts"]), "worst": list(worst.itertuples()), "slower": slower}
 
 
-UNDER = "{{ under }} of {{ runs }} runs stay below. The largest share of the bound: {{ shares | join(', ') }}."
-ABOVE = "{% if above %}Above the bound: {{ above | join(', ') }}. {% endif %}"
+def certificate_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
+    return bound_numbers([excess for above in runs["above"] for excess in above])
+
+
 CLAIMS = (
-    Claim(
-        "F(x_k) - F* <= 2 C/(k + 2) for each k >= 1 (theorem of 2.3).",
-        share_numbers("exact", "armijo"),
-        lambda numbers: Cases(numbers["under"], numbers["runs"]),
-        UNDER,
-        ABOVE + "The paper's C is the curvature of F, infinite for the entropy; the proof needs that of f alone, which "
-        "is what is drawn. For Armijo's rule the constant depends on its parameters.",
-    ),
-    Claim(
-        "The bound also holds for the step 2/(k + 2) (2.3).",
-        share_numbers("open-loop"),
-        lambda numbers: Cases(numbers["under"], numbers["runs"]),
-        UNDER,
-        ABOVE + "The induction takes just this step; exact steps do at least as well.",
-    ),
-    Claim(
-        "The algorithm has a linear convergence rate (abstract and 2.3).",
-        linear_numbers,
-        lambda n: Cases(n["steep"] + n["geometric"], n["corners"] + n["strong"]),
-        "|x|^2/2 on the simplex with g = 0: the error falls like 1/k^p with p = {{ powers }}, and at the end a step "
-        "takes off {{ '%.1f' | format(100 * last_step) }}% of it at most. With a strongly convex g: {{ geometric }} of "
-        "{{ strong }} runs shrink geometrically, by L/(L + mu) or better at every step.",
-        "What the theorem proves, 2 C/(k + 2), is O(1/k), which is called sublinear. A linear rate needs a strongly "
-        "convex g (not F: in the corner F is strongly convex and it does not help).",
-        draws=False,
-    ),
-    Claim(
-        "Beyond the paper: with a mu-strongly convex g and an L-smooth f, h_(k+1) <= L/(L + mu) h_k.",
-        strong_numbers,
-        lambda numbers: Cases(numbers["good"], numbers["runs"]),
-        "{{ good }} of {{ runs }} runs do. The largest h_(k+1)/h_k: {{ parts | join('; ') }}.",
-        "{% if slower %}Slower than that: {{ slower | join(', ') }}. {% endif %}The step mu/(L + mu) already contracts "
-        "so; exact and short steps are at least as good along the same line.",
-    ),
-    certificate_claim(
-        "At every iterate the gap is at least F(x_k) - F* (Lemma 2).",
-        lambda runs: [excess for above in runs["above"] for excess in above],
-        "The bound gives away what rounding may have added, so it holds in floating-point arithmetic too.",
-    ),
+    Claim("theorem", share_numbers("exact", "armijo"), ["under"], "theory"),
+    Claim("open_loop", share_numbers("open-loop"), ["under"], "theory"),
+    Claim("linear", linear_numbers, ["steep", "geometric"], "theory", draws=False),
+    Claim("strong", strong_numbers, ["good"], "theory", source=Source.OURS),
+    Claim("certificate", certificate_numbers, ["proved"], "theory", source=Source.REPEATED),
 )
 
 
 # What is shown --------------------------------------------------------------------------------------------------------
 
 
-def theory_figure(runs: pd.DataFrame) -> Figure:
+def figures_of(runs: pd.DataFrame) -> list[Figure]:
     """O(1/k) on doubly logarithmic axes, the linear rate on a semilogarithmic one; the first draw of each problem."""
+    if runs.empty:
+        return []
     first = runs[runs["seed"] == runs.groupby("problem")["seed"].transform("min")]
     panels = [_power_panel(name, first[(first["problem"] == name) & (first["step"] != "short")]) for name in KINDS]
     linear = [_linear_panel(name, first[first["problem"] == name]) for name in ("least squares", "logistic")]
-    caption, alt = text("caption"), text("alt", summary=summary_of(runs))
-    return Figure("theory", "F(x_k) - F* under its bounds", caption, alt, [panels[:2], panels[2:], linear])
+    title, caption, alt = (text(block, **words_of(runs)) for block in ("figure_title", "caption", "alt"))
+    return [Figure("theory", title, caption, alt, [panels[:2], panels[2:], linear])]
 
 
 def _power_panel(name: str, runs: pd.DataFrame) -> Panel:
@@ -378,8 +321,8 @@ def _power_panel(name: str, runs: pd.DataFrame) -> Panel:
         k = longest.k + 1.0
         lines.append(Line("bound", k, longest.bound))
         if name == "corner":
-            lines.append(Line("least", k, 0.5 / k - 0.5 / longest.n, label="the least that k + 1 entries allow"))
-    return Panel(KINDS[name].title, "iteration k + 1", "F(x_k) - F*", lines, log_x=True)
+            lines.append(Line("least", k, 0.5 / k - 0.5 / longest.n, label=r"the least that \(k + 1\) entries allow"))
+    return Panel(KINDS[name].title, r"iteration \(k + 1\)", r"\(F(x_k) - F^*\)", lines, log_x=True)
 
 
 def _linear_panel(name: str, runs: pd.DataFrame) -> Panel:
@@ -390,7 +333,11 @@ def _linear_panel(name: str, runs: pd.DataFrame) -> Panel:
         bound = longest.h[0] * longest.contraction**longest.k
         above = bound > longest.h[longest.known].min(initial=math.inf)
         lines.append(Line("linear-bound", longest.k[above], bound[above]))
-    return Panel(f"{name}: the linear rate", "iteration k", "F(x_k) - F*", lines)
+    return Panel(f"{name}: the linear rate", r"iteration \(k\)", r"\(F(x_k) - F^*\)", lines)
+
+
+def tables_of(runs: pd.DataFrame) -> list[Table]:
+    return [bound_table(runs), linear_table(runs)] if len(runs) else []
 
 
 def bound_table(runs: pd.DataFrame) -> Table:
@@ -400,8 +347,8 @@ def bound_table(runs: pd.DataFrame) -> Table:
         ends = dict.fromkeys(f"{end:.3g}" for end in (same["curvature"].min(), same["curvature"].max()))
         shares = [f"{largest[step]:.2g}" if step in largest else "-" for step in STEPS]
         rows.append([name, " to ".join(ends), *shares])
-    title = "The largest share of 2 C_f/(k + 2) that was reached"
-    return Table(title, ["problem", "C_f", "exact", "Armijo", "2/(k+2)"], rows, text("bound_note"))
+    columns = ["problem", r"\(C_f\)", "exact", "Armijo", r"\(2/(k+2)\)"]
+    return Table(text("bound_title"), columns, rows, text("bound_note"))
 
 
 def linear_table(runs: pd.DataFrame) -> Table:
@@ -410,22 +357,28 @@ def linear_table(runs: pd.DataFrame) -> Table:
         constants = [f"{run.smoothness:.3g}", f"{run.strong_convexity:.3g}"]
         measured = [f"{run.contraction:.4f}", f"{run.largest:.4f}"]
         rows.append([run.problem, str(run.seed), run.step, *constants, *measured])
-    columns = ["problem", "seed", "step", "L", "mu", "L/(L + mu)", "largest h_(k+1)/h_k"]
+    columns = ["problem", "seed", "step", r"\(L\)", r"\(\mu\)", r"\(L/(L + \mu)\)", r"largest \(h_{k+1}/h_k\)"]
     return Table("The linear rate under strong convexity", columns, rows)
 
 
-def summary_of(runs: pd.DataFrame) -> str:
-    tested, corner, strong = runs[runs["step"] != "short"], corner_runs(runs), strong_runs(runs)
-    below = {"under": int((tested["share"] <= 1.0).sum()), "tested": len(tested)}
-    contracting = {"good": int(strong["contracts"].sum()), "strong": len(strong)}
-    return text("summary", **below, **contracting, powers=span(corner["power"]) if len(corner) else "")
-
-
-def settings_of(runs: pd.DataFrame) -> dict[str, str]:
-    sizes = {run.problem: run.n for run in runs.itertuples()}
+def words_of(runs: pd.DataFrame) -> dict[str, Any]:
+    corner, strong = corner_runs(runs), strong_runs(runs)
     return {
-        "sizes": ", ".join(f"{name} {size}" for name, size in sizes.items()),
-        "corner": "|x|^2/2 on the simplex from a vertex, g = 0: every step adds one entry",
-        "seeds": ", ".join(map(str, sorted(runs["seed"].unique()))),
-        "F*": "the best value of all runs of a problem, Newton's among them, with the best bound beside it",
+        "under": Tally.of(runs["share"][runs["step"] != "short"] <= 1.0),
+        "good": Tally.of(strong["contracts"]),
+        "powers": span(corner["power"]) if len(corner) else "",
+        "sizes": {run.problem: run.n for run in runs.itertuples()},
+        "seeds": sorted(runs["seed"].unique()),
     }
+
+
+THEORY = Experiment(
+    name="theory",
+    template=TEMPLATE,
+    tasks=tasks,
+    evidence=rates,
+    figures=figures_of,
+    tables=tables_of,
+    claims=CLAIMS,
+    words=words_of,
+)

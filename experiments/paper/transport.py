@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,36 +11,18 @@ import numpy as np
 import pandas as pd
 
 import condgrad as cg
-from condgrad.errors import MissingExtra, require_extra
 from experiments.clock import one_thread
-from experiments.paper.chapter import SOLVERS, Chapter, Figure, Line, Panel, Table
-from experiments.paper.claims import Cases, Claim, Verdict, certificate_claim
-from experiments.paper.curves import Curve, Numbers, Scale, Task, best_known, first_at
+from experiments.paper.chapter import Claim, Experiment, Table, Tally, bound_numbers
+from experiments.paper.figures import SOLVERS, Figure, Line, Panel
+from experiments.paper.tasks import Curve, Numbers, Scale, Task, best_known, first_at
 from experiments.paper.wording import count, duration, ending, factor, power, prose, span
 from experiments.problems import ENTROPY, NEIGHBORS, WEIGHT, TransportProblem
-from experiments.transport_rivals import (
-    COLUMNS,
-    POT_LONG,
-    conditional_gradient_in_child,
-    engine_refusal,
-    pot_gcg,
-)
+from experiments.transport_solvers import COLUMNS, ENGINES, MISSING, TOLERANCE, TOO_SLOW, run
 
-SEED, TOLERANCE, NEWTON_TOLERANCE = 0, 1e-10, 1e-12
-"""Newton also gives the reference F*, so it is asked for more."""
-TOO_SLOW, MISSING = "too slow", "missing"
-"""Why a solver was skipped, as `facts["reason"]`."""
-OURS: Mapping[str, Mapping[str, Any]] = {
-    "newton": {"method": "newton", "tol": NEWTON_TOLERANCE},
-    "cgs-memory": {"memory": 5},
-    "cgs-exact": {},
-    "cgs-armijo": {"step": "armijo"},
-    "cgs-open-loop": {"step": "open-loop"},
-}
-"""The library's methods, as `minimize` is asked for them; Newton first, for it is the reference."""
-ENGINES: Mapping[str, str] = {"cg-emd": "emd", "cg-highs": "highs", "cg-cvxopt": "cvxopt", "cg-mosek": "mosek"}
-RUNS = (*OURS, *ENGINES, "pot-gcg")
+SEED = 0
 PAPER_CGS = ("cgs-exact", "cgs-armijo", "cgs-open-loop")
+# Newton first, for it is the reference
+RUNS = ("newton", "cgs-memory", *PAPER_CGS, *ENGINES, "pot-gcg")
 PAPER_SIZE = 500
 TABLE_LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
 LEVELS = tuple(10.0 ** (-0.5 * np.arange(1, 17)))
@@ -49,14 +30,14 @@ ABOUT_TEN = 10.0**0.5
 """Half an order of magnitude: from here on a factor is nearer to ten than to one."""
 SHOWN_GAPS = frozenset(np.unique(np.round(1.15 ** np.arange(70)).astype(int)).tolist()) | {0}
 """Iterations at which the two gaps are compared, evenly spaced on a logarithmic axis."""
-text = partial(prose, "transport.jinja")
+TEMPLATE = "transport.jinja"
+text = partial(prose, TEMPLATE)
 
 
 # The runs -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Caps:
+class Caps(NamedTuple):
     """Seconds that a solver may take.
 
     CGS never has more than CG, so that whoever reaches a better value had no more time for it. Newton gives the
@@ -69,142 +50,57 @@ class Caps:
     newton: float
 
     def of(self, solver: str) -> float:
-        named = {"newton": self.newton, "pot-gcg": self.pot}
-        return named.get(solver, self.cgs if solver in OURS else self.cg)
+        return float(getattr(self, solver.split("-")[0]))
 
 
-@dataclass(frozen=True)
-class SolverRun:
-    """A solver on the problem of n points, with the seconds that it may take."""
-
-    solver: str
-    n: int
-    cap: float
-
-    def problem(self, engine: str = "auto") -> TransportProblem:
-        return TransportProblem.of(self.n, SEED, engine=engine)
-
-    def curve(self, columns: Mapping[str, Sequence[float]], status: str, note: str = "", **facts: Any) -> Curve:
-        known = {"n": self.n, "cap": self.cap, "start_value": self.problem().start_value}
-        return Curve(f"n = {self.n}", self.solver, SEED, columns, status, note, {**known, **facts})
-
-    def skipped(self, note: str, reason: str) -> Curve:
-        return self.curve({name: [] for name in COLUMNS}, "SKIPPED", note, reason=reason)
-
-    def work(self) -> Curve:
-        """The run as it is timed."""
-        try:
-            with one_thread():
-                if self.solver in OURS:
-                    return self._minimized(self.problem(), **OURS[self.solver])
-                return self._pot() if self.solver == "pot-gcg" else self._conditional_gradient()
-        except MissingExtra as missing:
-            return self.skipped(str(missing), MISSING)
-
-    def _minimized(self, problem: TransportProblem, **options: Any) -> Curve:
-        limits: dict[str, Any] = {"tol": TOLERANCE, "max_iter": 10**6, "time_limit": self.cap}
-        result = cg.minimize(problem.f, problem.g, **{**limits, **options})
-        return self.curve({name: result.trace[name].tolist() for name in COLUMNS}, result.status.name)
-
-    def _conditional_gradient(self) -> Curve:
-        """CG over an engine; one whose linear programs may take minutes runs in a process of its own."""
-        engine = ENGINES[self.solver]
-        if engine == "emd":
-            require_extra("ot", extra="pot", purpose="CG with network simplex")  # loaded before the clock runs
-            return self._minimized(self.problem(engine), method="cg")
-        refusal = engine_refusal(engine)
-        if refusal:
-            return self.skipped(refusal, MISSING)
-        run = conditional_gradient_in_child(self.n, SEED, engine, self.cap, TOLERANCE)
-        if run.status == "TIME_LIMIT" and not run.rows:
-            return self.skipped(f"The first linear program was not finished after {self.cap:g} s.", TOO_SLOW)
-        if run.status == "TIME_LIMIT" and len(run.rows) == 1:
-            first = f"One linear program took {run.rows[0][1]:.1f} s"
-            return self.skipped(f"{first}: no step was finished within {self.cap:g} s.", TOO_SLOW)
-        columns = {name: [row[place] for row in run.rows] for place, name in enumerate(COLUMNS)}
-        return self.curve(columns, run.status, run.note)
-
-    def _pot(self) -> Curve:
-        clock, ended = pot_gcg(self.problem(), self.cap, **POT_LONG)
-        columns = {
-            "iteration": list(range(len(clock.values))),
-            "seconds": clock.seconds,
-            "value": clock.values,
-            "best_value": np.minimum.accumulate(clock.values).tolist(),
-        }
-        note = "POT ended by its own rule, which proves nothing." if ended else ""
-        return self.curve(columns, "FINISHED" if ended else "TIME_LIMIT", note)
-
-    def compare_gaps(self) -> Curve:
-        """A run of CGS with, at some iterates, the bound of the classical gap there: one linear program each."""
-        problem = self.problem()
-        shown: list[Any] = []
-
-        def keep(now: Any) -> None:
-            if now.iteration in SHOWN_GAPS:
-                shown.append(now._replace(x=np.array(now.x)))
-
-        with one_thread():
-            limits: dict[str, Any] = {"tol": TOLERANCE, "max_iter": 10**6, "time_limit": self.cap}
-            cg.minimize(problem.f, problem.g, callback=keep, **limits)
-        columns = {name: [getattr(now, name) for now in shown] for name in COLUMNS if name != "best_value"}
-        columns["classical_lower_bound"] = [
-            # CG at the iterate, without a step: its bound is F(x) minus the surrogate gap
-            float(cg.minimize(problem.f, problem.g, now.x, method="cg", max_iter=0).trace["lower_bound"][0])
-            for now in shown
-        ]
-        return replace(self.curve(columns, "FINISHED"), problem=f"gaps, n = {self.n}")
+FULL = {100: Caps(6.0, 7.0, 5.0, newton=6.0), 500: Caps(10.0, 12.0, 6.0, newton=20.0)}
+QUICK = {100: Caps(0.8, 0.8, 0.8, newton=3.0), 200: Caps(0.8, 0.8, 0.8, newton=3.0)}
 
 
-@dataclass(frozen=True)
-class TransportExperiment:
+def tasks(scale: Scale, full: Mapping[int, Caps] = FULL, quick: Mapping[int, Caps] = QUICK) -> list[Task]:
     """A task for each size and solver, and one for the two gaps at the first size."""
-
-    full: Mapping[int, Caps]
-    quick: Mapping[int, Caps]
-    name = "figure-1"
-
-    def tasks(self, scale: Scale) -> list[Task]:
-        caps = self.quick if scale.quick else self.full
-        runs = [SolverRun(solver, n, caps[n].of(solver)) for n in caps for solver in RUNS]
-        n = next(iter(caps))
-        gaps = SolverRun("cgs-exact", n, caps[n].cgs)
-        return [*(_task(run, run.solver, run.work) for run in runs), _task(gaps, "gaps", gaps.compare_gaps)]
-
-    def chapter(self, curves: Sequence[Curve], *, quick: bool = False) -> Chapter:
-        sizes = sizes_of(curves)
-        skipped = [f"{SOLVERS[s].label}, n = {z.n}, was skipped: {c.note}" for z in sizes for s, c in z.skipped.items()]
-        ended = [
-            f"{SOLVERS[s].label}, n = {z.n}: {m.curve.note}" for z in sizes for s, m in z.runs.items() if m.curve.note
-        ]
-        return Chapter(
-            name=self.name,
-            title="Figure 1: regularised optimal transport",
-            summary=in_words(sizes[-1:]) or "Nothing has been measured yet.",
-            figures=figures_of(sizes) if sizes else [],
-            tables=[table_of(size) for size in sizes],
-            claims=[claim.judged(sizes, quick=quick, missing="Run all of figure 1.") for claim in CLAIMS],
-            notes=[*skipped, *ended],
-            settings=settings_of(sizes),
-        )
+    sizes = quick if scale.quick else full
+    every = [_task(n, solver, caps.of(solver), solved) for n, caps in sizes.items() for solver in RUNS]
+    n, caps = next(iter(sizes.items()))
+    return [*every, _task(n, "cgs-exact", caps.cgs, with_two_gaps)]
 
 
-def _task(run: SolverRun, what: str, work: Callable[[], Curve]) -> Task:
-    problem = {"problem": f"n = {run.n}", "entropy": ENTROPY, "weight": WEIGHT, "neighbors": NEIGHBORS}
-    label = "the two gaps" if what == "gaps" else SOLVERS[what].label
-    return Task(
-        name=f"figure-1-n{run.n}-{what}",
-        label=f"transport, n = {run.n}: {label}",
-        settings={"solver": run.solver, "n": run.n, "seed": SEED, "cap": run.cap, "what": what, **problem},
-        seconds=0.1 * run.cap if run.solver == "newton" else run.cap + (2.0 if run.solver in ENGINES else 0.0),
-        work=work,
-    )
+def _task(n: int, solver: str, cap: float, work: Callable[[int, str, float], Curve]) -> Task:
+    gaps = "the two gaps, " if work is with_two_gaps else ""
+    settings = {"n": n, "cap": cap, "entropy": ENTROPY, "weight": WEIGHT, "neighbors": NEIGHBORS}
+    # Newton ends early, and another process has to start first
+    seconds = 0.1 * cap if solver == "newton" else cap + (2.0 if solver in ENGINES else 0.0)
+    return Task("figure-1", f"{gaps}n = {n}", solver, SEED, settings, seconds, partial(work, n, solver, cap))
 
 
-TRANSPORT = TransportExperiment(
-    full={100: Caps(6.0, 7.0, 5.0, newton=6.0), 500: Caps(10.0, 12.0, 6.0, newton=20.0)},
-    quick={100: Caps(0.8, 0.8, 0.8, newton=3.0), 200: Caps(0.8, 0.8, 0.8, newton=3.0)},
-)
+def solved(n: int, solver: str, cap: float) -> Curve:
+    """A solver on the problem of n points, as it is timed."""
+    make = partial(TransportProblem.of, n, SEED)
+    with one_thread():
+        done = run(solver, make, cap)
+    facts = {"n": n, "cap": cap, "start_value": make().start_value} | ({"reason": done.reason} if done.reason else {})
+    return Curve(f"n = {n}", solver, SEED, done.columns, done.status, done.note, facts)
+
+
+def with_two_gaps(n: int, solver: str, cap: float) -> Curve:
+    """A run of CGS with, at some iterates, the bound of the classical gap there: one linear program each."""
+    problem = TransportProblem.of(n, SEED)
+    shown: list[Any] = []
+
+    def keep(now: Any) -> None:
+        if now.iteration in SHOWN_GAPS:
+            shown.append(now._replace(x=np.array(now.x)))
+
+    with one_thread():
+        cg.minimize(problem.f, problem.g, callback=keep, tol=TOLERANCE, max_iter=10**6, time_limit=cap)
+    columns = {name: [getattr(now, name) for now in shown] for name in COLUMNS if name != "best_value"}
+    columns["classical_lower_bound"] = [
+        # CG at the iterate, without a step: its bound is F(x) minus the surrogate gap
+        float(cg.minimize(problem.f, problem.g, now.x, method="cg", max_iter=0).trace["lower_bound"][0])
+        for now in shown
+    ]
+    facts = {"n": n, "cap": cap, "start_value": problem.start_value}
+    return Curve(f"gaps, n = {n}", solver, SEED, columns, "FINISHED", facts=facts)
 
 
 # What the curves say --------------------------------------------------------------------------------------------------
@@ -278,7 +174,7 @@ def gaps_of(curve: Curve) -> tuple[Numbers, Numbers]:
     return ours, classical
 
 
-# The claims -----------------------------------------------------------------------------------------------------------
+# The numbers that the claims read -------------------------------------------------------------------------------------
 
 
 def gain(cgs: Measured, its: Measured, level: float) -> float:
@@ -310,6 +206,8 @@ def speeds(fights: pd.DataFrame) -> str:
 
 def time_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
     fights = duels(sizes)
+    if fights.empty:
+        return None
     behind = fights[fights["least"] <= 1.0]
     shown = [
         f"{duel.cgs} against {duel.cg}, n = {duel.n} ({speed(duel.least)} to {power(duel.at)})"
@@ -317,69 +215,64 @@ def time_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
     ]
     skipped = [(engine, curve) for size in sizes for engine, curve in size.skipped.items() if engine in ENGINES]
     missing = [f"{SOLVERS[e].label}: {c.note.rstrip('.')}." for e, c in skipped if c.facts["reason"] == MISSING]
-    came = fights["gain"][fights["gain"] > 0.0]
-    if fights.empty:
-        return None
+    ahead = Tally.of(fights["least"] > 1.0)
     return {
-        "pairs": len(fights),
-        "came": len(came),
-        "gains": span(came) if len(came) else "",
-        "won": int((fights["gain"] > 1.0).sum()),
-        "ahead": len(fights) - len(behind),
+        "ahead": ahead,
+        # where an engine is missing, not all cases were tested: one case more, that bears nothing out
+        "cases": Tally(ahead.seen, ahead.total + bool(missing and behind.empty)),
+        "came": Tally.of(fights["gain"] > 0.0),
+        "gains": span(fights["gain"]),
+        "won": Tally.of(fights["gain"] > 1.0),
         "behind": "; ".join(shown[:3]) + (" and others" if len(shown) > 3 else ""),
         "missing": " ".join(dict.fromkeys(missing)),
     }
 
 
-def time_predicate(numbers: Mapping[str, Any]) -> Cases:
-    # where an engine is missing, not all cases were tested: one case more, that bears nothing out
-    untested = bool(numbers["missing"] and numbers["ahead"] == numbers["pairs"])
-    return Cases(numbers["ahead"], numbers["pairs"] + untested, in_part=numbers["won"])
-
-
 def objective_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
-    fights = duels(sizes)
-    ends = []
+    fights, ends = duels(sizes), []
     for size in sizes:
-        cgs, cg_runs = size.among(PAPER_CGS), size.among((*ENGINES,))
-        if cgs and cg_runs:
-            mine, its = (power(min(float(m.iterate_levels[-1]) for m in runs)) for runs in (cgs, cg_runs))
+        both = size.among(PAPER_CGS), size.among((*ENGINES,))
+        if all(both):
+            mine, its = (power(min(float(m.iterate_levels[-1]) for m in runs)) for runs in both)
             ends.append(f"CGS {mine} and CG {its} at n = {size.n}")
-    return (
-        {"better": int(fights["better"].sum()), "pairs": len(fights), "ends": ", ".join(ends)} if len(fights) else None
-    )
+    return {"better": Tally.of(fights["better"]), "ends": ", ".join(ends)} if len(fights) else None
 
 
 def growth_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
     """The gain at the smallest and at the largest size, to an accuracy that CG reached at both."""
-    words, grown = [], 0
-    small, large = (sizes[0], sizes[-1]) if len(sizes) > 1 else (None, None)
+    if len(sizes) < 2:
+        return None
+    small, large = sizes[0], sizes[-1]
+    words, grown = [], []
     for engine in ENGINES:
-        if small is None or large is None or not {engine, "cgs-exact"} <= set(small.runs):
+        if not {engine, "cgs-exact"} <= set(small.runs):
             continue
         before, label = (small.runs["cgs-exact"], small.runs[engine]), SOLVERS[engine].label
         late = large.skipped.get(engine)
         if late is not None and late.facts["reason"] == TOO_SLOW:
             first = gain(*before, float(before[1].iterate_levels[-1]))
             words.append(f"{label}: {speed(first)} at n = {small.n}, and CG takes no step at n = {large.n}")
-            grown += 1
+            grown.append(True)
         elif {engine, "cgs-exact"} <= set(large.runs):
             after = (large.runs["cgs-exact"], large.runs[engine])
             level = max(float(pair[1].iterate_levels[-1]) for pair in (before, after))
             first, second = gain(*before, level), gain(*after, level)
             gains = f"{speed(first)} at n = {small.n}, {speed(second)} at n = {large.n}"
             words.append(f"{label}: {gains} (to {power(level)})")
-            grown += second > first
-    return {"grown": grown, "engines": len(words), "words": words} if words else None
+            grown.append(second > first)
+    return {"grown": Tally.of(grown), "words": words} if words else None
 
 
 def mosek_numbers(sizes: Sequence[Size]) -> dict[str, Any]:
     fights = duels(sizes, ("cgs-exact",), ("cg-mosek",))
     others = duels(sizes, ("cgs-exact",), [engine for engine in ENGINES if engine != "cg-mosek"])
-    skipped = next((size.skipped["cg-mosek"].note for size in sizes if "cg-mosek" in size.skipped), "")
-    words = {"speeds": speeds(fights), "others": speeds(others), "skipped": skipped}
-    strong, faster = int((fights["gain"] >= ABOUT_TEN).sum()), int((fights["gain"] > 1.0).sum())
-    return {"strong": strong, "faster": faster, "sizes": len(fights), **words}
+    return {
+        "strong": Tally.of(fights["gain"] >= ABOUT_TEN),
+        "faster": Tally.of(fights["gain"] > 1.0),
+        "speeds": speeds(fights),
+        "others": speeds(others),
+        "skipped": next((size.skipped["cg-mosek"].note for size in sizes if "cg-mosek" in size.skipped), ""),
+    }
 
 
 def cvxopt_numbers(sizes: Sequence[Size]) -> dict[str, Any] | str | None:
@@ -388,10 +281,10 @@ def cvxopt_numbers(sizes: Sequence[Size]) -> dict[str, Any] | str | None:
         return f"n = {PAPER_SIZE} is not among the sizes of this run."
     skipped, ran = size.skipped.get("cg-cvxopt"), size.runs.get("cg-cvxopt")
     if ran is not None:
-        last = {name: ran.curve[name][-1] for name in ("seconds", "iteration")}
-        return {"note": "", "level": ran.iterate_levels[-1], **last}
+        level, last = ran.iterate_levels[-1], {name: ran.curve[name][-1] for name in ("seconds", "iteration")}
+        return {"no_step": Tally(0, 1), "far": Tally(int(level > 1e-2), 1), "note": "", "level": level, **last}
     if skipped is not None and skipped.facts["reason"] == TOO_SLOW:
-        return {"note": skipped.note, "level": math.inf}
+        return {"no_step": Tally(1, 1), "far": Tally(1, 1), "note": skipped.note}
     return skipped.note if skipped else None
 
 
@@ -400,88 +293,23 @@ def classical_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
     if not pairs:
         return None
     ratios = np.concatenate([classical / ours for ours, classical in pairs])
-    return {"better": int((ratios > 1.0).sum()), "iterates": len(ratios), "range": span(ratios), "last": ratios[-1]}
+    return {"better": Tally.of(ratios > 1.0), "range": span(ratios), "last": ratios[-1]}
 
 
-def bounds_above(sizes: Sequence[Size]) -> list[float]:
+def certificate_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
     """On every row of every certified curve, by how much the bound is above the best value that anybody reached."""
-    return [bound - size.best for size in sizes for run in size.runs.values() for bound in run.curve["lower_bound"]]
+    runs = [(size.best, run) for size in sizes for run in size.runs.values()]
+    return bound_numbers([bound - best for best, run in runs for bound in run.curve["lower_bound"]])
 
 
-SMALLER = "A quick run has smaller problems than the paper and a second for each solver: run without --quick."
-CLAIMS: Sequence[Claim] = (
-    certificate_claim(
-        "The gap is a certificate: F(x) - F* is never above it (Lemma 2).",
-        bounds_above,
-        "Our bound takes what the oracle proves of its own minimum (the dual value of Sinkhorn's potentials). The "
-        "lemma as it stands needs an exact oracle, which Sinkhorn is not.",
-    ),
-    Claim(
-        "The gap is at least as good as the classical surrogate gap, and strictly better for a strictly convex g "
-        "(2.4).",
-        classical_numbers,
-        lambda numbers: Cases(numbers["better"], numbers["iterates"]),
-        "Better at {{ better }} of {{ iterates }} iterates. The classical gap is {{ range }} times ours, "
-        "{{ last | factor }} times at the last one.",
-        "Far from the optimum the two differ little. Near it ours shrinks like the error, the classical one like its "
-        "square root: it pays for the curvature of g as well.",
-        unless={
-            Verdict.FAILS: "Far from the optimum the two differ little, and rounding decides: these runs end there."
-        },
-    ),
-    Claim(
-        "CGS outperforms CG in all cases in computation time (3.1).",
-        time_numbers,
-        time_predicate,
-        "To the best value that CG reached, CGS {% if came == pairs %}is {{ gains }} times as fast over{% else %}gets "
-        "there in {{ came }} of{% endif %} {{ pairs }} pairs (step rule, LP engine, size); it wins {{ won }} of them "
-        "there, and {{ ahead }} of them at every accuracy on the way.{% if behind %} Not always ahead: {{ behind }}."
-        "{% endif %}{% if missing %} Not all cases were tested: {{ missing }}{% endif %}",
-        "A linear program answers with a vertex, a plan without entropy, so CG needs a vertex for each entry that "
-        "should not be zero; Sinkhorn answers with a full plan. The first steps of CG are cheap: it may lead there.",
-        unless={Verdict.FAILS: "The steps of CG are cheap here: to the accuracy that it reached it is the faster one."},
-        when_quick=SMALLER,
-    ),
-    Claim(
-        "CGS reaches better objective values than CG (3.1).",
-        objective_numbers,
-        lambda numbers: Cases(numbers["better"], numbers["pairs"]),
-        "CGS ends lower in {{ better }} of {{ pairs }} pairs, with no more time than CG had. "
-        "Best (F - F*)/(F_0 - F*) of the iterates: {{ ends }}.",
-        "CG is O(1/k) with a large constant here: the entropy bends without bound where an entry is zero.",
-        unless={Verdict.FAILS: "Both had time enough here; where CG ends lower, its steps were the cheaper ones."},
-    ),
-    Claim(
-        "The difference between CGS and CG is amplified when the problem grows (3.1).",
-        growth_numbers,
-        lambda numbers: Cases(numbers["grown"], numbers["engines"]),
-        "The gain grows with {{ grown }} of {{ engines }} engines. CGS with exact steps against "
-        "{{ words | join('; against ') }}.",
-        "A linear program over n x n plans grows faster than n^2, a pass of Sinkhorn like n^2; how many steps CGS "
-        "needs depends on the graphs rather than on n.",
-        unless={Verdict.FAILS: "Between these sizes CGS needs more steps, or longer ones, and grows more than CG."},
-        when_quick=SMALLER,
-    ),
-    Claim(
-        "The gain in time is about an order of magnitude over CG with MOSEK (3.1).",
-        mosek_numbers,
-        lambda numbers: Cases(numbers["strong"], numbers["sizes"], in_part=numbers["faster"]),
-        "{% if sizes %}From 3.2 times on in {{ strong }} of {{ sizes }} sizes. {{ speeds }}. {% endif %}"
-        "{% if others %}Against other engines: {{ others }}.{% else %}No other engine was measured.{% endif %}",
-        "The factor is to the best value that CG reached in its time; it grows with the accuracy that is asked for.",
-        unless={Verdict.UNTESTED: "{{ skipped or 'CG with MOSEK was not run.' }}"},
-        when_quick=SMALLER,
-    ),
-    Claim(
-        f"CG with CVXOPT takes too long at n = {PAPER_SIZE} (3.1).",
-        cvxopt_numbers,
-        lambda n: Verdict.HOLDS if n["note"] else Verdict.FAILS if n["level"] <= 1e-2 else Verdict.IN_PART,
-        "{% if note %}{{ note }}{% else %}It came to {{ level | power }} of F_0 - F* in {{ seconds | duration }} and "
-        "{{ iteration | count }} steps.{% endif %}",
-        "Linear programs of this size are within its reach on this machine.",
-        unless={Verdict.HOLDS: "Its interior-point method factors matrices over all n^2 variables."},
-        when_quick=SMALLER,
-    ),
+CLAIMS = (
+    Claim("certificate", certificate_numbers, ["proved"], "figure-1-gaps"),
+    Claim("classical", classical_numbers, ["better"], "figure-1-gaps"),
+    Claim("time", time_numbers, ["cases"], "figure-1", weaker="won", needs_full_run=True),
+    Claim("objective", objective_numbers, ["better"], "figure-1"),
+    Claim("growth", growth_numbers, ["grown"], "figure-1", needs_full_run=True),
+    Claim("mosek", mosek_numbers, ["strong"], "figure-1", weaker="faster", needs_full_run=True),
+    Claim("cvxopt", cvxopt_numbers, ["no_step"], "figure-1", weaker="far", needs_full_run=True),
 )
 
 
@@ -493,6 +321,8 @@ def figures_of(sizes: Sequence[Size]) -> list[Figure]:
         # an open-loop step may shoot up far beyond the start and would press all others into a corner: a gap instead
         return np.where(m.curve["value"] <= size.start + 1e-9 * abs(size.start), m.curve["value"], np.nan)
 
+    if not sizes:
+        return []
     highest = [(size, m, m.curve["value"].max()) for size in sizes for m in size.runs.values()]
     overshoot = [
         f"{m.label} rises to {top:.3g} at n = {size.n}"
@@ -500,14 +330,13 @@ def figures_of(sizes: Sequence[Size]) -> list[Figure]:
         if top > size.start + 0.5 * (size.start - size.best)
     ]
     known = {"sizes": sizes, "words": in_words(sizes), "overshoot": overshoot}
-    drawn: list[tuple[str, str, str, Callable[[Size, Measured], Numbers], str]] = [
-        ("figure-1", "Objective value along iterations and time", "objective", below_start, "objective F(x)"),
-        ("figure-1-suboptimality", "Distance to the certified optimum", "errors", lambda _, m: m.errors, "F - F*"),
-    ]
+    values = [_row(size, below_start, r"objective \(F(x)\)", log_y=False) for size in sizes]
+    errors = [_row(size, lambda _, m: m.errors, r"\(F - F^*\)", log_y=True) for size in sizes]
+    drawn = {"figure-1": ("objective", values), "figure-1-suboptimality": ("errors", errors)}
     figures = []
-    for name, title, block, y, y_label in drawn:
-        rows = [_row(size, y, y_label, log_y=block == "errors") for size in sizes]
-        figures.append(Figure(name, title, text(f"{block}_caption", **known), text(f"{block}_alt", **known), rows))
+    for name, (block, rows) in drawn.items():
+        title, caption, alt = (text(f"{block}_{part}", **known) for part in ("title", "caption", "alt"))
+        figures.append(Figure(name, title, caption, alt, rows))
     return figures + [_gaps_figure(size, size.gaps) for size in sizes if size.gaps is not None]
 
 
@@ -515,7 +344,7 @@ def _row(size: Size, y: Callable[[Size, Measured], Numbers], y_label: str, *, lo
     """The panel against iterations and the one against time."""
     level = float(f"{size.slack:.0e}") if log_y else size.best
     panels = []
-    for against, label in (("iterations", "iteration k + 1"), ("time", "seconds")):
+    for against, label in (("iterations", r"iteration \(k + 1\)"), ("time", "seconds")):
         lines = []
         for solver, m in size.runs.items():
             x = m.curve["seconds"] if against == "time" else m.curve["iteration"] + 1.0
@@ -532,11 +361,11 @@ def _gaps_figure(size: Size, curve: Curve) -> Figure:
     error = np.where(error > size.slack, error, np.nan)  # closer nobody knows
     k = curve["iteration"] + 1.0
     lines = [Line(style, k, y) for style, y in (("classical-gap", classical), ("gap", ours), ("true-error", error))]
-    panel = Panel(f"n = {size.n}", "iteration k + 1", "distance to F*", lines, log_x=True)
+    panel = Panel(f"n = {size.n}", r"iteration \(k + 1\)", r"distance to \(F^*\)", lines, log_x=True)
     known = error[np.isfinite(error)]
     numbers = {"k": k[-1] - 1, "ours": ours[-1], "classical": classical[-1], "error": known[-1] if known.size else None}
-    caption, alt = text("gaps_caption", n=size.n), text("gaps_alt", **numbers)
-    return Figure("figure-1-gaps", "Two gaps and the error they bound", caption, alt, [[panel]])
+    title, caption, alt = text("gaps_title"), text("gaps_caption", n=size.n), text("gaps_alt", **numbers)
+    return Figure("figure-1-gaps", title, caption, alt, [[panel]])
 
 
 def table_of(size: Size) -> Table:
@@ -567,21 +396,23 @@ def in_words(sizes: Sequence[Size]) -> str:
             elif runs:
                 best = min(runs, key=lambda m: m.levels[-1])
                 parts.append(f"{name} is at {power(best.levels[-1])} after {duration(best.curve['seconds'][-1])}")
-        sentences.append(f"n = {size.n}, errors as shares of F_0 - F*: {'; '.join(parts)}.")
+        sentences.append(text("size_in_words", n=size.n, parts=parts))
     return " ".join(sentences)
 
 
-def settings_of(sizes: Sequence[Size]) -> dict[str, str]:
-    caps = {size.n: sorted(m.curve.facts["cap"] for m in size.runs.values()) for size in sizes}
-    return {
-        "sizes": ", ".join(f"{size.n} x {size.n}" for size in sizes),
-        "clouds": "4 noisy clusters in the unit square, the same clusters rotated and shifted; seed 0; weights 1/n",
-        "cost": "squared Euclidean distance",
-        "entropy (lambda_1)": f"{ENTROPY:g}",
-        "Laplacian weight (lambda_2)": f"{WEIGHT:g}, symmetric-normalised, {NEIGHBORS} nearest neighbours, both sides",
-        "threads": "one for BLAS",
-        **{
-            f"limits at n = {n}": f"{each[0]:g} to {each[-1]:g} s, for CGS no more than for CG"
-            for n, each in caps.items()
-        },
-    }
+def words_of(sizes: Sequence[Size]) -> dict[str, Any]:
+    caps = {size.n: [m.curve.facts["cap"] for m in size.runs.values()] for size in sizes}
+    problem = {"entropy": ENTROPY, "weight": WEIGHT, "neighbors": NEIGHBORS}
+    return {"sizes": sizes, "summary": in_words(sizes[-1:]), "solvers": SOLVERS, "caps": caps, **problem}
+
+
+TRANSPORT = Experiment(
+    name="figure-1",
+    template=TEMPLATE,
+    tasks=tasks,
+    evidence=sizes_of,
+    figures=figures_of,
+    tables=lambda sizes: [table_of(size) for size in sizes],
+    claims=CLAIMS,
+    words=words_of,
+)

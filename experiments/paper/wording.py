@@ -1,13 +1,26 @@
-"""Numbers as a reader wants them, and the templates that use these as filters."""
+r"""Numbers as a reader wants them, formulas, and the templates that use these as filters.
+
+A formula stands in prose as LaTeX between \( and \): the page shows it as MathML, the figures by matplotlib's
+mathtext, and everything else, such as a terminal, as plain text.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Iterable
+from html import escape
 from typing import Any
 
 import jinja2
+from latex2mathml.converter import convert
+from markupsafe import Markup
+
+MATHEMATICS = r"\\\((.+?)\\\)"
+SIGNS = {"le": "≤ ", "ge": "≥ ", "nabla": "∇", "mu": "μ", "lambda": "λ", "infty": "∞", "ell": "l", "times": "x"}
+SIGNS |= {"langle": "⟨", "rangle": "⟩", "Omega": "Ω"}
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def duration(seconds: float, never: str = "never") -> str:
@@ -32,11 +45,13 @@ def factor(ratio: float) -> str:
 
 
 def power(value: float, digits: int = 0) -> str:
-    """A number by its power of ten, such as 1e-8 or 1.6e-5, but 0.3."""
-    if 0.1 <= value < 1.0:
-        return f"{value:.{digits + 1}g}"
+    """A number by its power of ten, such as 10⁻⁵ or 1.7·10⁻², with so many digits beyond the first; but 0.3."""
+    if value == 0.0 or 1e-2 <= abs(value) < 10.0 ** (digits + 1):
+        return f"{float(f'{value:.{digits}e}'):g}"
     mantissa, exponent = f"{value:.{digits}e}".split("e")
-    return mantissa if int(exponent) == 0 else f"{mantissa}e{int(exponent)}"
+    mantissa = mantissa.rstrip("0").rstrip(".") if digits else mantissa
+    raised = f"10{str(int(exponent)).translate(RAISED)}"
+    return raised if mantissa == "1" else f"{mantissa}·{raised}"
 
 
 def takes(ratio: float) -> str:
@@ -68,23 +83,45 @@ def error_sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
+def plain(text: str) -> str:
+    """Prose with its formulas as plain text, such as F(x_k) - F* ≤ 2 C_f/(k + 2)."""
+
+    def formula(found: re.Match[str]) -> str:
+        latex = re.sub(r"\^\{?(-?\d+)\}?", lambda raised: raised[1].translate(RAISED), found[1])
+        latex = re.sub(r"\\([A-Za-z]+) ?", lambda name: SIGNS.get(name[1], f"{name[1]} "), latex)
+        latex = re.sub(r"_\{(.+?)\}", r"_(\1)", latex)
+        for sign, shown in ((r"\|", "‖"), (r"\,", ""), ("^*", "*"), ("{", ""), ("}", "")):
+            latex = latex.replace(sign, shown)
+        return latex
+
+    return re.sub(MATHEMATICS, formula, text)
+
+
+def mathml(text: str) -> Markup:
+    """Prose for the page: its formulas as MathML, the rest escaped."""
+    # every other piece is what stands between \( and \)
+    pieces = re.split(MATHEMATICS, text)
+    return Markup("".join(convert(piece) if place % 2 else escape(piece) for place, piece in enumerate(pieces)))
+
+
 @functools.cache
 def environment() -> jinja2.Environment:
-    """The templates beside this file; the page escapes what it shows, so prose need not."""
-    loader = jinja2.PackageLoader("experiments.paper", ".")
-    escape = jinja2.select_autoescape(["html"], default_for_string=False)
-    found = jinja2.Environment(loader=loader, autoescape=escape, undefined=jinja2.StrictUndefined)
-    filters = (duration, count, factor, power, takes, span, of_samples, ending)
+    """The templates; the page escapes what it shows, so prose need not."""
+    loader = jinja2.PackageLoader("experiments.paper", "templates")
+    escaped = jinja2.select_autoescape(["html"], default_for_string=False)
+    found = jinja2.Environment(loader=loader, autoescape=escaped, undefined=jinja2.StrictUndefined)
+    filters = (duration, count, factor, power, takes, span, of_samples, ending, plain, mathml)
     found.filters |= {function.__name__: function for function in filters}
     return found
 
 
-def sentence(template: str, values: dict[str, Any]) -> str:
-    """A template in a string, filled in, as one line."""
-    return " ".join(environment().from_string(template).render(values).split())
+def paragraphs(file: str, block: str, /, **values: Any) -> list[str]:
+    """The paragraphs of one block of a file of prose, filled in, each as one line."""
+    template = environment().get_template(file)
+    filled = "".join(template.blocks[block](template.new_context(values)))
+    return [" ".join(lines.split()) for lines in re.split(r"\n\s*\n", filled) if lines.strip()]
 
 
 def prose(file: str, block: str, /, **values: Any) -> str:
     """One block of a file of prose, filled in, as one line."""
-    template = environment().get_template(file)
-    return " ".join("".join(template.blocks[block](template.new_context(values))).split())
+    return " ".join(paragraphs(file, block, **values))

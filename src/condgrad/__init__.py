@@ -10,9 +10,9 @@ from condgrad.loop import Progress
 from condgrad.minimize import minimize
 from condgrad.problem import Answer
 from condgrad.result import Result, Status, Trace
+from condgrad.resuming import load
 
-from condgrad import sets, simple, smooth, stopping  # isort: skip
-from condgrad.search import steps  # isort: skip
+from condgrad import sets, simple, smooth, steps, stopping  # isort: skip
 
 if TYPE_CHECKING:
     from condgrad import datasets, linear_model, transport
@@ -32,6 +32,7 @@ __all__ = [
     "Trace",
     "datasets",
     "linear_model",
+    "load",
     "minimize",
     "sets",
     "simple",

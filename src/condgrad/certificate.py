@@ -11,7 +11,7 @@ the null model loses. Lasso solvers do that too, with |y|^2/2; here a hundredth 
 far worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
 
 *What may rounding have done to a bound?* A few units of the terms of the bound, taken before they cancel. That much is
-given away, so that the inequality survives floating-point arithmetic.
+given away, so that the inequality survives floating-point arithmetic. Thresholds of rounding are in `rounding.py`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,10 @@ from typing import NamedTuple
 
 from condgrad.arrays import Array
 from condgrad.errors import ContradictionError, NotFiniteError
+from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
-ROUNDING_UNITS = 4.0
-"""How many rounding units of its uncancelled terms a computed sum may be off."""
 NULL_SHARE = 0.01
 """The part of |f| + |g| at the null point that is taken to be left where the answer has less."""
-CONTRADICTION = 1e4
-"""How many times its rounding a bound must exceed a value of F before rounding is no explanation."""
 
 
 def tangent_bound(offset: float, oracle_bound: float, noise: float) -> float:
@@ -106,7 +103,16 @@ class Iterate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The best point and the best lower bound seen so far, and who proved each."""
+    """The best point and the best lower bound seen so far, and who proved each.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> proof = cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))).certificate
+    >>> proof.gap == proof.value - proof.lower_bound, proof.relative_gap <= 1e-6
+    (True, True)
+    """
 
     x: Array = None
     terms: Terms = Terms(math.inf, 0.0)

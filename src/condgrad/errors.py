@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
+
+__all__ = ["ContradictionError", "MissingAbility", "MissingExtra", "NotFiniteError"]
 
 
 class MissingAbility(TypeError):
@@ -21,6 +24,12 @@ class ContradictionError(ValueError):
 
 class MissingExtra(ImportError):
     """An optional dependency is needed and not installed."""
+
+
+def listed(names: Sequence[str], most: int = 6, longest: int = 40) -> str:
+    """Names in quotes for a sentence, the first of them where they are many, and cut where they are long."""
+    shown = ", ".join(repr(name if len(name) <= longest else name[: longest - 3] + "...") for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def require_extra(module: str, *, extra: str, purpose: str) -> ModuleType:

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple, Protocol
 
 from condgrad import deadline
 from condgrad.arrays import Array, double, precision
-from condgrad.certificate import Certificate, Iterate, Terms
+from condgrad.certificate import Certificate, Effort, Iterate, Terms
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
+from condgrad.rounding import NO_GAIN
 from condgrad.stopping import RelativeGap, StopRule
 
 STALL_WINDOW = 50
+UNFINISHED = "written while the run went on"
 
 
 class Method(Protocol):
@@ -37,8 +39,24 @@ class Method(Protocol):
     def iterates(self, x: Array) -> Iterator[Iterate]: ...
 
 
+class Checkpoint(Protocol):
+    """Who keeps results of a run that goes on."""
+
+    def offer(self, result: Callable[[], Result]) -> None: ...
+
+
 class Progress(NamedTuple):
-    """What a callback sees after each iteration."""
+    """What a callback sees after each iteration.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    >>> r = cg.minimize(f, g, tol=0.0, callback=lambda now: now.iteration == 3)
+    >>> r.status.name, r.iterations
+    ('STOPPED_BY_CALLBACK', 3)
+    """
 
     iteration: int
     seconds: float
@@ -64,30 +82,43 @@ def run(
     null_size: float = 0.0,
     callback: Callback | None = None,
     problem: tuple[Smooth, Simple] | None = None,
+    earlier: Result | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Result:
     """Pull iterates from a method until a rule says stop; return the best certified point.
 
-    `problem` is the user's f and g, where the method has split their sum in another way.
+    `problem` is the user's f and g, where the method has split their sum in another way. `earlier` is a result of the
+    same problem that ended at x0, whose proof, trace and counts go on; `checkpoint` is shown each iterate.
     `null_size` is |f| + |g| at the null point; 0 stands for that at x0. The time limit is that of `deadline`. Ctrl-C
     ends the run with its best certified answer; one that comes before the first iterate leaves no bound but -inf.
     """
     begin = time.perf_counter()
     problem = problem or (method.f, method.g)
-    proof, k, measure = Certificate(x0, null_size=null_size, value_from="the start"), -1, math.inf
-    rows: list[tuple[float, ...]] = []
+    before = _Before.of(earlier)
+    proof, k, measure = before.proof or Certificate(x0, null_size=null_size, value_from="the start"), -1, math.inf
+    rows = list(before.rows)
     stalled = StallWatch(precision(x0), STALL_WINDOW)
+
+    def answer(status: Status, message: str) -> Result:
+        """What is known by now."""
+        iterations, seconds = before.iterations + max(k, 0), before.seconds + time.perf_counter() - begin
+        past = tuple(getattr(method, "past", ()))
+        return Result(proof.x, proof, status, message, iterations, seconds, Trace(rows), method.name, past)
+
     try:
         iterates = method.iterates(x0)
         del x0  # as large as any iterate: the method and the proof hold it as long as it matters
         for iterate in iterates:
             if k < 0 and proof.null_size == 0.0:
                 proof = replace(proof, null_size=iterate.terms.size)
-            proof = proof.updated(iterate, k + 1)
+            proof = proof.updated(iterate, before.iterations + k + 1)
             seconds = time.perf_counter() - begin
             measure = stop.measure(iterate, proof, method.g)
             k += 1
-            rows.append(_row(k, seconds, iterate, proof, measure))
-            asked = callback is not None and callback(_progress(k, seconds, iterate, proof))
+            rows.append(before.row(k, seconds, iterate, proof, measure))
+            if checkpoint is not None:
+                checkpoint.offer(lambda: answer(Status.INTERRUPTED, UNFINISHED))
+            asked = callback is not None and callback(_progress(before.iterations + k, seconds, iterate, proof))
             if measure <= stop.tolerance:
                 proof = _revalued(problem, stop.answer(iterate, proof, k))
                 measure = stop.measure(iterate, proof, method.g)
@@ -120,7 +151,7 @@ def run(
     message = _message(status, stop, measure)
     if status is Status.STALLED and stalled.unit > 1e-10:
         message += "; float32 data prove little below 1e-5: take float64 for more"
-    return Result(proof.x, proof, status, message, max(k, 0), time.perf_counter() - begin, Trace(rows), method.name)
+    return answer(status, message)
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -141,10 +172,30 @@ def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate
     return proof.revalued(Terms(f.at(x).value, g.value(x)))
 
 
-def _row(k: int, seconds: float, iterate: Iterate, proof: Certificate, measure: float) -> tuple[float, ...]:
-    """A row of the trace, in the order of its columns."""
-    value, lower = iterate.value, proof.lower_bound
-    return (k, seconds, value, proof.value, lower, value - lower, iterate.step, *iterate.effort, measure)
+class _Before(NamedTuple):
+    """What an earlier run brings along: nothing, for most runs."""
+
+    proof: Certificate | None
+    rows: list[tuple[float, ...]]
+    iterations: int
+    seconds: float
+    effort: Effort
+
+    @classmethod
+    def of(cls, earlier: Result | None) -> _Before:
+        if earlier is None:
+            return cls(None, [], 0, 0.0, Effort(0, 0, 0))
+        trace = earlier.trace
+        effort = Effort(*(int(trace[name][-1]) if len(trace) else 0 for name in Effort._fields))
+        # the first iterate of a run is where the one before ended, and takes the place of its last row
+        return cls(earlier.certificate, trace.rows[:-1], earlier.iterations, earlier.seconds, effort)
+
+    def row(self, k: int, seconds: float, iterate: Iterate, proof: Certificate, measure: float) -> tuple[float, ...]:
+        """A row of the trace, in the order of its columns."""
+        value, lower = iterate.value, proof.lower_bound
+        effort = (old + new for old, new in zip(self.effort, iterate.effort, strict=True))
+        count, total = self.iterations + k, self.seconds + seconds
+        return (count, total, value, proof.value, lower, value - lower, iterate.step, *effort, measure)
 
 
 def _progress(k: int, seconds: float, iterate: Iterate, proof: Certificate) -> Progress:
@@ -168,7 +219,7 @@ class StallWatch:
         self.left -= 1
         if self.left:
             return False
-        noise = 0.1 * self.unit * max(abs(value), abs(lower_bound) if math.isfinite(lower_bound) else 0.0)
+        noise = NO_GAIN * self.unit * max(abs(value), abs(lower_bound) if math.isfinite(lower_bound) else 0.0)
         still = abs(self.lowest - self.before[0]) <= noise and lower_bound - self.before[1] <= noise
         self.before, self.lowest, self.left = (self.lowest, lower_bound), math.inf, self.window
         return still

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
-from condgrad import _checks, deadline
-from condgrad.arrays import Array, Space, copied, namespace, precision
+from condgrad import _checks, deadline, resuming
+from condgrad.arrays import Array, Space, copied, namespace
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility
 from condgrad.loop import Callback, Method, Progress, run
-from condgrad.methods import CG, CGS, PQN, SPG
+from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
+from condgrad.methods.cgs_on_moments import CGSOnMoments
 from condgrad.methods.in_turn import InTurn
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
 from condgrad.newton.faces import FaceNewton
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
+from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
+from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, StopRule
+from condgrad.streamed_plan import StreamedPlan
 
 AUTO_MEMORY = 5
 """Past oracle points that CGS uses where nobody asked for a number."""
@@ -54,7 +61,7 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     Where one of them has no step left, the next goes on from its best point.
     """
     if memory or step != Exact():
-        return CGS(f, g, step, memory)
+        return cgs(f, g, step, memory)
     methods: list[Method] = []
     model = dual_model(f, g)
     if model is not None and model.affordable:
@@ -64,7 +71,7 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     with suppress(MissingAbility):
         faces = FaceNewton.of(f, g)
         methods.insert(0 if faces.affordable else len(methods), faces)
-    methods.append(CGS(f, g, step, memory=AUTO_MEMORY))
+    methods.append(cgs(f, g, step, 0 if isinstance(g.on, StreamedTransport) else AUTO_MEMORY))
     return InTurn(methods)
 
 
@@ -88,7 +95,38 @@ def pqn(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     return PQN(f, g, armijo=step) if isinstance(step, Armijo) else PQN(f, g)
 
 
-METHODS: dict[str, MethodFactory] = {"cgs": CGS, "cg": CG, "spg": spg, "pqn": pqn, "newton": newton, "auto": auto}
+def away(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """Steps to the oracle's vertex or away from the worst known one."""
+    return _active_set(f, g, step, memory, pairwise=False)
+
+
+def pairwise(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """Steps that move weight from the worst known vertex to the oracle's."""
+    return _active_set(f, g, step, memory, pairwise=True)
+
+
+def _active_set(f: Smooth, g: Simple, step: StepRule, memory: int, *, pairwise: bool) -> Method:
+    method = ActiveSetCG(f, g, step, pairwise)
+    if memory:
+        raise ValueError(f"method={method.name!r} remembers its vertices anyway: leave memory=0, got {memory}")
+    return method
+
+
+def cgs(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
+    """The paper's Algorithm 1; on plans that are never formed, on their moments."""
+    return CGSOnMoments(f, g, step, memory) if isinstance(g.on, StreamedTransport) else CGS(f, g, step, memory)
+
+
+METHODS: dict[str, MethodFactory] = {
+    "cgs": cgs,
+    "cg": CG,
+    "away": away,
+    "pairwise": pairwise,
+    "spg": spg,
+    "pqn": pqn,
+    "newton": newton,
+    "auto": auto,
+}
 
 
 def minimize(
@@ -96,15 +134,19 @@ def minimize(
     g: Simple,
     x0: Any = None,
     *,
+    start: Any = None,
     method: str = "cgs",
     step: str | StepRule = "exact",
     tol: float = 1e-6,
     max_iter: int = 10_000,
     time_limit: float | None = None,
     memory: int = 0,
+    lazy: bool = False,
     stop: StopRule | None = None,
     callback: Callback | None = None,
     progress: bool = False,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 30.0,
 ) -> Result:
     """Minimise f(x) + g(x) over the set that g lives on, with a proof of how good the answer is.
 
@@ -116,8 +158,14 @@ def minimize(
         The simple part, from `condgrad.simple`, which carries its set.
     x0 : array, optional
         Where to start, inside the set; by default the set chooses.
-    method : {"cgs", "cg", "spg", "pqn", "newton", "auto"}
-        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "spg" and "pqn"
+    start : Result, optional
+        An earlier result to go on from, instead of x0. Where it is of the same problem (a digest of f, g, the set and
+        their data agrees), its bound, memory and trace go on as well; otherwise only its point is used, since a
+        bound of another problem proves nothing. Functions of your own have no digest, nor have data so large that
+        computing one would have taken more than a few hundredths of the run, unless a checkpoint asked for it.
+    method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
+        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "away" and
+        "pairwise" are Frank-Wolfe with an active set of vertices, for g = `Zero` on polytopes; "spg" and "pqn"
         are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
         projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
@@ -137,12 +185,19 @@ def minimize(
         Limits on iterations and seconds.
     memory : int
         How many past oracle points each step may use as well; goes with exact steps. "auto" takes 0 for "as you like".
+    lazy : bool
+        For "away" and "pairwise": ask the oracle only where the known vertices promise too little.
     stop : stop rule, optional
         Instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value stops the run.
     progress : bool
         Show a live line on the terminal.
+    checkpoint : path, optional
+        A file to which the best certified result is written, whole, every `checkpoint_every` seconds and at the end.
+        If it is there already, the run goes on from it; one of another problem is an error.
+    checkpoint_every : float
+        Seconds between two checkpoints, and the most that is lost when the process is killed.
 
     Returns
     -------
@@ -181,16 +236,55 @@ def minimize(
 
             callback = _both(stack.enter_context(ProgressLine()), callback)
         stack.enter_context(deadline.within(time_limit))
-        start = start_point(f, g.on, x0)
-        return run(
-            METHODS[method](f, g, rule, memory),
-            start,
-            null_size=null_size(f, g, start),
+        earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
+        first = start_point(f, g.on, point)
+        chosen = METHODS[method](f, g, rule, memory)
+        if lazy:
+            if not isinstance(chosen, ActiveSetCG):
+                raise ValueError(f"lazy=True goes with method='away' or 'pairwise', got method={method!r}")
+            chosen = replace(chosen, lazy=True)
+        if earlier is not None and isinstance(chosen, CGS):
+            past = deque(resuming.in_space(s, Space.of(first)) for s in earlier.past)
+            chosen = replace(chosen, first=earlier.iterations, past=past)
+        result = run(
+            chosen,
+            first,
+            null_size=null_size(f, g, first) if earlier is None else earlier.certificate.null_size,
             stop=RelativeGap(tol) if stop is None else stop,
             max_iter=max_iter,
             callback=callback,
             problem=(f, g),
+            earlier=earlier,
+            checkpoint=kept,
         )
+    if kept is not None:
+        result = replace(result, digest=kept.digest)
+        result.save(kept.path)
+        return result
+    known = None if earlier is None else earlier.digest
+    return replace(result, digest=known or resuming.cheap_digest(f, g, result.seconds))
+
+
+def _earlier(
+    f: Smooth, g: Simple, x0: Any, start: Any, checkpoint: Any, every: float
+) -> tuple[Result | None, resuming.Checkpoint | None, Any]:
+    """The result of this problem to go on from, the checkpoint to keep, and the point to start from."""
+    kept = None
+    if checkpoint is not None:
+        every = _checks.number("checkpoint_every", every, at_least=0.0)
+        kept = resuming.Checkpoint(checkpoint, every, resuming.digest(f, g))
+        found = kept.earlier()
+        if found is not None:
+            return found, kept, resuming.in_space(found.x, f.space or g.on.space)
+    if start is None:
+        return None, kept, x0
+    start = getattr(start, "result", start)  # a TransportResult has one
+    if not isinstance(start, Result):
+        raise TypeError(f"start must be a result of condgrad.minimize or condgrad.load, got {type(start).__name__}")
+    if x0 is not None:
+        raise ValueError("x0 and start both say where to start: give one of them")
+    same = start.digest is not None and start.digest == (kept.digest if kept else resuming.digest(f, g))
+    return start if same else None, kept, resuming.in_space(start.x, f.space or g.on.space)
 
 
 def start_point(f: Smooth, on: Set, x0: Any) -> Array:
@@ -198,6 +292,8 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
     space = f.space or on.space
     if on.shape is not None and space is not None and space.shape != on.shape:
         raise ValueError(f"f has a variable of shape {space.shape} where {on!r} has points of shape {on.shape}")
+    if isinstance(x0, StreamedPlan):  # made by the library, for this set
+        return x0
     if x0 is None:
         if space is None and on.shape is None:
             raise ValueError(f"x0 is needed: neither {f!r} nor {on!r} knows the shape of the variable")
@@ -214,8 +310,7 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
             raise type(error)(f"x0 does not fit the problem: {error}") from None
     elif on.shape is not None and tuple(x.shape) != on.shape:
         raise ValueError(f"x0 must have the shape {on.shape} of {on!r}, got {tuple(x.shape)}")
-    tolerance = max(1e-9, 100.0 * precision(x))
-    if not on.contains(x, tolerance):
+    if not on.contains(x, membership_tolerance(x)):
         raise ValueError(f"x0 must lie in {on!r}; it is outside by {on.violation(x):.3g}")
     return x
 
@@ -228,7 +323,7 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
     if isinstance(g.on, Unknown):
         return 0.0
     null = g.on.null_point(Space.of(start))
-    if bool(namespace(null).all(null == start)):
+    if not isinstance(null, StreamedPlan) and bool(namespace(null).all(null == start)):
         return 0.0
     try:
         size = Terms(f.at(null).value, g.value(null)).size

@@ -3,41 +3,65 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
+from condgrad.errors import require_extra
 from condgrad.loop import Progress
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-class ProgressLine:
-    """Shows iteration, value, gap and time; at most ten times a second."""
+SECONDS_BETWEEN = 0.1
+"""A line is drawn anew at most ten times a second."""
+
+
+class LiveLine:
+    """One line of standard error that is drawn over itself, by rich, which an extra brings."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._live = Live(Text(""), console=console or Console(stderr=True), auto_refresh=False, transient=False)
-        self._next = 0.0
-        self._last: Progress | None = None
+        require_extra("rich", extra="cli", purpose="a live line of progress")
+        from rich.console import Console
+        from rich.live import Live
 
-    def __enter__(self) -> ProgressLine:
+        self._live = Live("", console=console or Console(stderr=True), auto_refresh=False, transient=False)
+
+    def __enter__(self) -> Self:
         self._live.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if self._last is not None:
-            self._show(self._last)
         self._live.__exit__(kind, error, where)
         if not self._live.console.is_terminal:
             self._live.console.print()
 
+    def show(self, line: str) -> None:
+        from rich.text import Text
+
+        self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+class ProgressLine(LiveLine):
+    """Shows iteration, value, gap and time of a run."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__(console)
+        self._next = 0.0
+        self._last: Progress | None = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._last is not None:
+            self._show_iteration(self._last)
+        super().__exit__(kind, error, where)
+
     def __call__(self, now: Progress) -> None:
         self._last = now
         if now.seconds >= self._next:
-            self._next = now.seconds + 0.1
-            self._show(now)
+            self._next = now.seconds + SECONDS_BETWEEN
+            self._show_iteration(now)
 
-    def _show(self, now: Progress) -> None:
-        line = f"iteration {now.iteration:>6}  value {now.value:.8g}  gap {now.gap:.2e}  {now.seconds:.1f} s"
-        self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+    def _show_iteration(self, now: Progress) -> None:
+        self.show(f"iteration {now.iteration:>6}  value {now.value:.8g}  gap {now.gap:.2e}  {now.seconds:.1f} s")

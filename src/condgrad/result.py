@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,14 @@ FEW_POINTS = 20
 
 
 class Status(Enum):
-    """Why a run ended; the value of a member is its sentence."""
+    """Why a run ended; the value of a member is its sentence.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> print(cg.Status.TIME_LIMIT, "-", cg.Status.TIME_LIMIT.value)
+    TIME_LIMIT - the time limit was reached before the stopping rule was met
+    """
 
     CONVERGED = "the stopping rule was met"
     ITERATION_LIMIT = "the iteration limit was reached before the stopping rule was met"
@@ -32,12 +39,28 @@ class Status(Enum):
         return self.name
 
 
+ADVICE = {
+    Status.STALLED: "Raise tol",
+    Status.ITERATION_LIMIT: "Raise max_iter or tol",
+    Status.TIME_LIMIT: "Raise time_limit or tol",
+}
+"""What the user of an estimator may do about a run that fell short."""
+
+
 class Trace:
     """The run by column: `trace["gap"]` is a NumPy array with an entry for each iteration.
 
     `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so far, and `gap`
     is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and `inner_iterations` count from the start, alike
     for all methods. `measure` is what the stopping rule compares with its tolerance.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> trace = cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))).trace
+    >>> trace["iteration"].tolist() == list(range(len(trace))), bool((trace["gap"] >= 0).all())
+    (True, True)
     """
 
     columns = (
@@ -55,17 +78,17 @@ class Trace:
     )
 
     def __init__(self, rows: list[tuple[float, ...]]) -> None:
-        self._rows = rows
+        self.rows = rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __getitem__(self, column: str) -> Any:
         if column not in self.columns:
             raise KeyError(f"no column {column!r}; there are {', '.join(self.columns)}")
         index = self.columns.index(column)
         kind = np.int64 if column in ("iteration", "evaluations", "oracle_calls", "inner_iterations") else np.float64
-        return np.array([row[index] for row in self._rows], dtype=kind)
+        return np.array([row[index] for row in self.rows], dtype=kind)
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} rows: {', '.join(self.columns)})"
@@ -80,7 +103,7 @@ class Trace:
         with Path(path).open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(self.columns)
-            writer.writerows(self._rows)
+            writer.writerows(self.rows)
 
     def plot(self, *, against: str = "iteration", ax: Any = None) -> Any:
         """How far the best value may be from F*, on a log scale, against `iteration` or `seconds`.
@@ -111,7 +134,33 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The best point found, with the proof of how good it is."""
+    """The best point found, with the proof of how good it is.
+
+    Attributes
+    ----------
+    x : array
+        The point.
+    certificate : Certificate
+        Value, bound, and who proved each.
+    status : Status
+        Why the run ended.
+    message : str
+        The same as a sentence, with the measure that the stopping rule saw.
+    iterations, seconds : int, float
+        What it took, runs that it went on from included.
+    trace : Trace
+        The run by column.
+    method : str
+        The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after the other.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> r = cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)))
+    >>> r.success, r.lower_bound <= r.value, r.gap <= 1e-6 * r.scale
+    (True, True, True)
+    """
 
     x: Array
     certificate: Certificate
@@ -122,6 +171,10 @@ class Result:
     trace: Trace
     method: str
     """The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after the other."""
+    past: tuple[Array, ...] = field(default=(), repr=False)
+    """The oracle points that the next step of CGS would have used, for a run that goes on from here."""
+    digest: str | None = None
+    """What tells the problem from all others; None where that is unknown. See `condgrad.resuming`."""
 
     @property
     def value(self) -> float:
@@ -152,6 +205,12 @@ class Result:
     def success(self) -> bool:
         """Whether a stopping rule was met."""
         return self.status is Status.CONVERGED
+
+    def save(self, path: str | Path) -> None:
+        """Write this result to a file, for `condgrad.load` and `minimize(..., start=...)`."""
+        from condgrad.resuming import save
+
+        save(self, path)
 
     def uninterrupted(self) -> Result:
         """This result, or KeyboardInterrupt where Ctrl-C ended the run.

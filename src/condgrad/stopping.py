@@ -12,6 +12,8 @@ from condgrad.certificate import Certificate, Iterate
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple
 
+__all__ = ["FixedPoint", "RelativeGap", "StopRule"]
+
 
 class StopRule(Protocol):
     """Converged once the measure is within the tolerance."""
@@ -30,7 +32,21 @@ class StopRule(Protocol):
 
 @dataclass(frozen=True)
 class RelativeGap:
-    """gap / scale <= tolerance, by the best value and the best bound so far; `certificate` says what the scale is."""
+    """gap / scale <= tolerance, by the best value and the best bound so far: what `tol` means.
+
+    Parameters
+    ----------
+    tolerance : float
+        At least 0. `condgrad.certificate` says what the scale is.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    >>> cg.minimize(f, g, stop=cg.stopping.RelativeGap(1e-4)).relative_gap <= 1e-4
+    True
+    """
 
     tolerance: float
     name = "gap / scale of F"
@@ -51,6 +67,19 @@ class FixedPoint:
 
     It asks for one extra projection an iteration, so the set needs `project` and g a gradient. When it is met,
     the answer is the iterate that met it.
+
+    Parameters
+    ----------
+    tolerance : float
+        At least 0, in the units of x.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    >>> cg.minimize(f, g, stop=cg.stopping.FixedPoint(1e-5)).success
+    True
     """
 
     tolerance: float

@@ -78,6 +78,37 @@ def test_without_typer_one_sentence_says_what_to_install(tmp_path: Path) -> None
     assert done.stderr == f"condgrad: the command line needs typer: {install_command('cli')}\n"
 
 
+@pytest.mark.parametrize("missing", ["pandas", "pydantic", "jinja2", "psutil", "PIL", "rich"])
+def test_without_a_package_of_the_extra_one_sentence_says_what_to_install(missing: str, tmp_path: Path) -> None:
+    program = f"import sys; sys.modules[{missing!r}] = None; from condgrad.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"condgrad: the command line needs {missing}\S*: (.*)\n", done.stderr)[1] == install_command(
+        "cli"
+    )
+
+
+def test_the_library_needs_no_extra() -> None:
+    """Numbers come without any; a live line says what it needs."""
+    extras = ("rich", "pandas", "psutil", "pydantic", "typer", "matplotlib", "pooch", "platformdirs", "PIL", "jinja2")
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({extras}))
+import condgrad as cg
+f, g = cg.smooth.LeastSquares([[1.0, 2.0]], [3.0]), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+assert cg.minimize(f, g).success
+cg.linear_model.ConstrainedElasticNetCV(cv=2).fit([[1.0], [2.0], [3.0], [4.0]], [1.0, 2.0, 3.0, 5.0])
+try:
+    cg.minimize(f, g, progress=True)
+except cg.errors.MissingExtra as error:
+    sys.exit(str(error))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().splitlines()[-1] == (
+        f"a live line of progress needs rich, which is not installed: {install_command('cli')}"
+    )
+
+
 class Installed:
     """What pip or uv left behind of an installation."""
 

@@ -34,7 +34,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "clone" / "experiments").mkdir(parents=True)
     (tmp_path / "clone" / "experiments" / "__init__.py").touch()
     (tmp_path / "clone" / "experiments" / "__main__.py").write_text(STUB)
-    monkeypatch.setattr("condgrad.cli.experiments.REPOSITORY", tmp_path / "clone")
+    monkeypatch.setattr("condgrad.cli.app.REPOSITORY", tmp_path / "clone")
     monkeypatch.setattr(sys, "path", [*sys.path])
     for name in ("experiments", "experiments.__main__"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -54,7 +54,7 @@ def test_arguments_and_exit_codes_are_passed_on(condgrad_here: Command) -> None:
 def test_an_installation_says_where_they_are(
     command: str, condgrad_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("condgrad.cli.experiments.REPOSITORY", tmp_path)
+    monkeypatch.setattr("condgrad.cli.app.REPOSITORY", tmp_path)
     done = condgrad_here(command, "--quick")
     assert done.code == 2
     assert done.stderr.count("\n") == 1

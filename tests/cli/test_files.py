@@ -22,8 +22,9 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from condgrad.cli import files
-from condgrad.cli.files import Naming, Table, is_missing, number, read_column, read_table
+from condgrad.cli.files import Table, is_missing, number, read_column, read_table
 from condgrad.cli.report import BadInput
+from condgrad.linear_model.model_file import Naming
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 WORDS = st.text(

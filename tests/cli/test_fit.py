@@ -17,10 +17,15 @@ import pytest
 from PIL import Image
 from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import ElasticNet
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from condgrad.cli.files import read_table
-from condgrad.cli.model import NUMBERS as SQUARES
-from condgrad.cli.model import Model, read_model
+from condgrad.cli.fit import NUMBERS as SQUARES
+from condgrad.cli.predict import predictor, read_model
+from condgrad.linear_model.model_file import Model
 from condgrad.linear_model.path import ESTIMATORS
 from tests.cli.conftest import Command
 from tests.linear_model import judge, loss_of
@@ -155,7 +160,7 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
     file, out = write_data(tmp_path, labels, X, name=[f"id{k}" for k in range(len(labels))]), tmp_path / "out"
     ended = condgrad_here("fit", file, "--target", "y", "--drop", "name", "--ridge", 0.5, "--folds", 3, "--out", out)
     assert ended.code == 0, ended.stderr
-    assert sorted(file.name for file in out.iterdir()) == sorted(FILES)
+    assert sorted(file.name for file in out.iterdir()) == sorted([*FILES, "cross_validation.csv"])
     assert (out / "report.txt").read_text() in ended.stdout
     assert all(len(line) <= 80 for line in (out / "report.txt").read_text().splitlines())
     assert "chosen by cross-validated log loss, 3 folds" in ended.stdout
@@ -178,7 +183,7 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
 
     said = condgrad_here("predict", out / "model.json", file, "--out", "new/answers.csv", "--json")
     assert said.code == 0
-    estimator, seen = model_in(out).predictor(read_table(file))
+    estimator, seen = predictor(model_in(out), read_table(file))
     with (tmp_path / "new" / "answers.csv").open(newline="") as stream:
         answers = list(csv.DictReader(stream))
     assert [row["prediction"] for row in answers] == estimator.predict(seen).tolist()
@@ -186,6 +191,41 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
     np.testing.assert_allclose(chances, estimator.predict_proba(seen), rtol=1e-12)
     assert sum(json.loads(said.stdout)["predictions"].values()) == len(labels)
     assert facts["training_score"] == pytest.approx(np.mean(estimator.predict(seen) == labels))
+
+
+def test_the_scores_are_scikit_learns(tmp_path: Path, condgrad_here: Command) -> None:
+    """Held-out AUC and the majority's share, and the curve of the cross-validation as a table."""
+    X, _, labels = data(3, rows=60)
+    y = np.where(labels == "low", "no", "yes")
+    file, out = write_data(tmp_path, y, X), tmp_path / "out"
+    ended = condgrad_here("fit", file, "--target", "y", "--selection", "1se", "--out", out)
+    assert ended.code == 0, ended.stderr
+    facts = certificate(out)
+    table = pandas.read_csv(out / "cross_validation.csv")
+    folds = table.filter(like="split")
+    np.testing.assert_allclose(table["mean_test_score"], folds.mean(axis=1))
+    np.testing.assert_allclose(table["standard_error"], folds.sem(axis=1))
+    ridge = table[table["param_ridge"] == facts["ridge"]]
+    best = ridge.loc[ridge["mean_test_score"].idxmax()]
+    enough = ridge[ridge["mean_test_score"] >= best["mean_test_score"] - best["standard_error"]]
+    assert facts["radius"] == enough["param_radius"].min()
+    assert facts["radius"] < best["param_radius"]
+    judge = make_pipeline(StandardScaler(), ESTIMATORS["logistic"](facts["radius"], facts["ridge"]))
+    splits = StratifiedKFold(5, shuffle=True, random_state=0)
+    values = cross_val_predict(judge, X, y, cv=splits, method="decision_function")
+    assert facts["cross_validated_auc"] == pytest.approx(roc_auc_score(y, values), abs=0.03)
+    assert facts["majority_share"] == max(np.mean(y == "no"), np.mean(y == "yes"))
+    words = " ".join(ended.stdout.split())
+    assert f"baseline {facts['majority_share']:.4f} of the rows have the most frequent class; AUC" in words
+    assert "the smallest within a standard error of the best" in words
+
+
+def test_a_proof_goes_as_far_as_rounding_lets_it(tmp_path: Path, condgrad_here: Command) -> None:
+    """A gap of 0 is asked for: whatever is said, it is not that it was reached."""
+    X, y, _ = data()
+    ended = condgrad_here("fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--tol", 0)
+    assert "at most the 0 asked for" not in ended.stdout
+    assert "0 was asked for" in " ".join(ended.stdout.split())
 
 
 def test_the_same_seed_gives_the_same_files(tmp_path: Path, condgrad_here: Command) -> None:
@@ -280,7 +320,8 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "negative weight": (TABLE.replace("3,5", "-3,5"), ("--weights", "a"), "line 4 holds -3.0"),
     "text for numbers": (TABLE, ("--loss", "least-squares"), "the target 'y' holds text, such as 'no'"),
     "radius": (TABLE, ("--radius", -1), "--radius must be finite and >= 0, got -1"),
-    "ridge": (TABLE, ("--ridge", 0), "--ridge must be finite and > 0, got 0"),
+    "ridge": (TABLE, ("--ridge", -1), "--ridge must be finite and >= 0, got -1"),
+    "selection": (TABLE, ("--selection", "first"), "--selection must be one of best, 1se, got 'first'"),
     "tol": (TABLE, ("--tol", "nan"), "--tol must be finite"),
     "loss": (TABLE, ("--loss", "hinge"), "--loss must be one of logistic, least-squares, squared-hinge, got 'hinge'"),
 }
@@ -343,7 +384,7 @@ def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command)
         ("garbage.json", "data.csv"): "format: Field required",
         ("data.csv", "data.csv"): "Invalid JSON",
         (model, "data.csv", "--out", "data.csv"): "--out data.csv would overwrite data.csv",
-        (model, "data.csv", "--out", "condgrad-fit"): "is a folder: give a file",
+        (model, "data.csv", "--out", "answers.txt"): "--out answers.txt ends in '.txt': choose one of .csv, or give",
     }
     before = sorted(tmp_path.rglob("*"))
     for arguments, sentence in cases.items():

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from condgrad.cli.files import Naming, Table
-from condgrad.cli.model import CHOOSERS, Model, classifies, read_model
-from condgrad.cli.model import NUMBERS as SQUARES
+from condgrad.cli.files import Table
+from condgrad.cli.fit import CHOOSERS
+from condgrad.cli.fit import NUMBERS as SQUARES
+from condgrad.cli.predict import predictor, read_model
 from condgrad.cli.report import BadInput
+from condgrad.linear_model.model_file import Model, Naming, classifies
 from condgrad.linear_model.path import ESTIMATORS
 from tests.linear_model import drawn
 
@@ -207,7 +209,7 @@ def test_the_file_predicts_as_the_estimator(kind: str, classes: int) -> None:
     dense = Table("new.csv", pandas.DataFrame(X, columns=names)[shuffled], tuple(shuffled))
     thin = Table("new.svm", pandas.DataFrame(index=range(40)), names, Naming.LIBSVM, sparse.csr_matrix(X))
     for table in (dense, thin):
-        again, seen = restored.predictor(table)
+        again, seen = predictor(restored, table)
         for method in ("predict", "predict_proba", "decision_function"):
             if hasattr(estimator, method):
                 expected = getattr(estimator, method)((X - center) / scale)
@@ -222,10 +224,10 @@ def test_the_file_predicts_as_the_estimator(kind: str, classes: int) -> None:
 
 def test_only_used_columns_are_needed() -> None:
     table = Table("new.csv", pandas.DataFrame({"a": [1.0], "c": [np.nan]}), ("a", "c"))
-    np.testing.assert_array_equal(MODEL.predictor(table)[1], [[1.0]])
+    np.testing.assert_array_equal(predictor(MODEL, table)[1], [[1.0]])
     needy = MODEL.model_copy(update={"coef": ((0.5, 1.0),)})
     with pytest.raises(BadInput, match=r"new\.csv lacks 'b', which the model needs"):
-        needy.predictor(table)
+        predictor(needy, table)
 
 
 @pytest.mark.parametrize("center", [0.0, 3.0])
@@ -236,5 +238,5 @@ def test_a_sparse_file_need_not_mention_a_column(center: float) -> None:
     )
     rows = sparse.csr_matrix([[4.0], [0.0]])
     table = Table("new.svm", pandas.DataFrame(index=range(2)), ("1",), Naming.LIBSVM, rows)
-    estimator, seen = model.predictor(table)
+    estimator, seen = predictor(model, table)
     np.testing.assert_allclose(estimator.decision_function(seen), [2.1 - center / 2.0, 0.1 - center / 2.0])

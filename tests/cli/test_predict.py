@@ -193,6 +193,21 @@ def test_labels_are_scored_and_rows_keep_their_ids(loss: str, condgrad_here: Com
     assert pandas.read_csv(tmp_path / "predictions.csv").columns[0] == "Unnamed: 0"
 
 
+def test_a_name_with_the_ending_of_a_result_is_a_file_and_any_other_a_folder(
+    condgrad_here: Command, tmp_path: Path
+) -> None:
+    people(tmp_path)
+    asked = ("fit", "people.csv", *FIT, "--drop", "sick", "--drop", "patient")
+    ended = condgrad_here(*asked, "--out", "model.json")
+    assert (ended.code, ended.stderr) == (2, "condgrad: --out model.json is the name of a file: give a folder\n")
+    assert condgrad_here(*asked, "--out", "m").code == 0
+    written = {"a.csv": "a.csv", "a": "a/predictions.csv", "m": "m/predictions.csv", "new/b.csv": "new/b.csv"}
+    for out, file in written.items():
+        assert not (tmp_path / file).exists()
+        assert condgrad_here("predict", "m/model.json", "people.csv", "--out", out).code == 0
+        assert (tmp_path / file).is_file()
+
+
 def test_a_gap_is_named_without_advice_that_predict_lacks(condgrad_here: Command, tmp_path: Path) -> None:
     frame = people(tmp_path)
     assert condgrad_here("fit", "people.csv", *FIT, "--drop", "sick", "--drop", "patient", "--out", "m").code == 0

@@ -8,9 +8,12 @@ import http.client
 import io
 import logging
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 from urllib.error import URLError
@@ -22,6 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from condgrad.datasets import DataMismatch, DataUnavailable, Microarray, load_colon, load_lymphoma, public, store
+from condgrad.errors import install_command
 
 Loader = Callable[..., Microarray]
 REAL_FOLDER, IN_CI = os.environ.get("CONDGRAD_DATA"), bool(os.environ.get("CI"))
@@ -315,11 +319,40 @@ def test_version_is_checked() -> None:
         load_lymphoma(version=96)  # type: ignore[arg-type]
 
 
-def test_download_reads_what_is_behind_an_address(tmp_path: Path) -> None:
-    (tmp_path / "page").write_bytes(b"\x00\xff content")
-    assert DOWNLOAD((tmp_path / "page").as_uri()) == b"\x00\xff content"
-    with pytest.raises(URLError):
-        DOWNLOAD((tmp_path / "nothing").as_uri())
+class Pages(BaseHTTPRequestHandler):
+    """A site with one page."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/page" else 404)
+        self.end_headers()
+        self.wfile.write(b"\x00\xff content")
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_download_reads_what_is_behind_an_address() -> None:
+    with HTTPServer(("127.0.0.1", 0), Pages) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{site.server_port}"
+        assert DOWNLOAD(f"{address}/page") == b"\x00\xff content"
+        with pytest.raises(OSError, match="404"):
+            DOWNLOAD(f"{address}/nothing")
+        site.shutdown()
+
+
+@pytest.mark.parametrize("missing", ["pooch", "platformdirs"])
+def test_without_the_extra_the_named_folder_is_read_and_else_a_sentence_says_what_to_install(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.setattr(public, "download", DOWNLOAD)
+    with pytest.raises(DataUnavailable) as caught:
+        load_colon()
+    assert f"needs {missing}, which is not installed: {install_command('data')}" in str(caught.value)
+    monkeypatch.setenv("CONDGRAD_DATA", str(tmp_path / "mine"))
+    path = put(tmp_path / "mine", "colon.npz", fake("colon.npz"), monkeypatch)
+    assert load_colon().source == str(path)
 
 
 def test_scikit_learn_offline_gives_our_error_and_no_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

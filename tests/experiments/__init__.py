@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from experiments.paper.chapter import Chapter, Figure, Line, Panel, Table
-from experiments.paper.claims import JudgedClaim, Verdict
-from experiments.paper.curves import Curve, Scale, Task
+from experiments.paper.chapter import Chapter, JudgedClaim, Source, Table, Verdict
+from experiments.paper.figures import Figure, Line, Panel, band_around
 from experiments.paper.progress import RunProgress
 from experiments.paper.run import run_paper
+from experiments.paper.tasks import Curve, Scale, Task
 
 HOSTILE = "Skipped because 1 < 2 & 3 > 2 <script>window.hacked = true</script> </script>"
 
@@ -42,16 +42,15 @@ class FakeExperiment:
         return [self._task(solver, seed) for seed in range(scale.seeds) for solver in self.solvers]
 
     def _task(self, solver: str, seed: int) -> Task:
-        name = f"{self.name}-{solver}-{seed}"
         columns = {"iteration": [0, 1, 2], "seconds": [0.0, 0.1, 0.2], "value": [3.0, math.nan, 1.5]}
 
         def work() -> Curve:
-            self.done.append(name)
+            self.done.append(task.name)
             self.works.get(solver, nothing)()
             return Curve("small", solver, seed, columns, self.status, facts=self.facts)
 
-        settings = {"problem": "small", "solver": solver, "seed": seed, "sizes": (1, 2), **self.settings}
-        return Task(name, f"{solver} on draw {seed}", settings, 1.0, work)
+        task = Task(self.name, "small", solver, seed, {"sizes": (1, 2), **self.settings}, 1.0, work)
+        return task
 
     def chapter(self, curves: Sequence[Curve], *, quick: bool = False) -> Chapter:
         panel = Panel(
@@ -67,7 +66,7 @@ def sample_chapters() -> list[Chapter]:
     k = np.arange(1.0, 200.0)
     falling = np.where((k > 60) & (k < 70), np.nan, 4.0 * np.exp(-0.05 * k))
     lines = [
-        Line("cgs-exact", k, falling, low=0.5 * falling - 1e-4, high=2.0 * falling),
+        Line("cgs-exact", k, falling, band=band_around(k, 0.5 * falling - 1e-4, 2.0 * falling)),
         Line("newton", [1.0, 2.0, 3.0], [1.0, 1e-6, 0.0]),
         Line("bound", k, 12.0 / (k + 2.0), label="a bound <b> & more"),
     ]
@@ -76,7 +75,11 @@ def sample_chapters() -> list[Chapter]:
         Panel("against time", "seconds", "F - F*", lines[:2], log_y=False, level=0.5),
     ]
     table = Table("Times", ["solver", "time"], [["CGS", "1 s"], ["CG, with a name that is long enough to wrap", "-"]])
-    claims = [JudgedClaim(f"A claim that {verdict.value}.", "measured", verdict, "why") for verdict in Verdict]
+    claims = [
+        JudgedClaim(rf"A claim that {verdict.value}, \(x_k \le 1\).", "measured", verdict, "why", "figure-1")
+        for verdict in Verdict
+    ]
+    claims += [JudgedClaim(f"A claim {source.value}.", "", Verdict.HOLDS, "why", "", source) for source in Source][1:]
     first = Figure("figure-1", "Transport", "Lower is better.", "Two panels.", [panels])
     empty = Figure("figure-2", "Nothing", "None.", "Nothing was measured.", [[Panel("none", "x", "y", [])]])
     again = Figure("figure-3", "Again", "Again.", "One panel.", [[Panel("again", "x", "y", lines[:2])]])

@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 
 from condgrad.datasets import DataMismatch
 from experiments import __main__ as command
-from experiments.paper.curves import Scale, Task
+from experiments.benchmarks import run
+from experiments.paper.tasks import Scale, Task
 from tests.experiments import FakeExperiment
 from tests.experiments.test_run import fail, swallowed
 
@@ -62,7 +63,7 @@ def test_a_task_that_fails_ends_with_3_and_one_sentence(use: list[Any], monkeypa
     use.append(FakeExperiment(works={"cg": fail}))
     ended = invoke(monkeypatch, "paper", "--seeds", 1)
     assert ended.exit_code == 3
-    assert "cg on draw 0: failed: ArithmeticError: the matrix is singular\n" in ended.stderr
+    assert "small, draw 0: CG: failed: ArithmeticError: the matrix is singular\n" in ended.stderr
     assert "report.html" in ended.stdout
     use[:] = [FakeExperiment(status="TIME_LIMIT")]
     assert invoke(monkeypatch, "paper", "--out", "other").exit_code == 0
@@ -164,15 +165,15 @@ def test_auto_lists_the_worst_ratio_last(monkeypatch: pytest.MonkeyPatch, capsys
     """A small part of the grid, for real: every method is run to the same tolerance."""
     auto = importlib.import_module("experiments.benchmarks.auto")
     monkeypatch.setattr(sys, "argv", ["auto", "--only", "20 x 20", "--cap", "0.5"])
-    auto.main()
+    run(auto.main)
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert "nobody solved" in last
-    rows = [
-        auto.Row(f"p{ratio}", ratio, True, "auto", best, "spg")
-        for ratio, best in ((3.0, 1.0), (0.09, 0.01), (2.0, 1.0))
-    ]
-    auto.show(rows)
+    common = {"solved": True, "took": "auto", "method": "spg"}
+    ratios = ((3.0, 1.0), (0.09, 0.01), (2.0, 1.0))
+    auto.show(
+        [{"problem": f"p{ratio}", "ratio": ratio, "auto": ratio, "best": best, **common} for ratio, best in ratios]
+    )
     lines = capsys.readouterr().out.strip().splitlines()[1:]
-    assert [line.split()[6] for line in lines[:-1]] == ["p0.09", "p2.0", "p3.0"]
-    assert "does not count" in lines[0]
+    assert [line.split()[-1] for line in lines[:3]] == ["p0.09", "p2.0", "p3.0"]
+    assert [line.split()[-2] for line in lines[:3]] == ["False", "True", "True"]
     assert lines[-1].startswith("1 of 2 ratios that count are above 2")

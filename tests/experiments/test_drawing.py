@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -15,9 +16,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
 
-from experiments.paper.chapter import NOT_MEASURED, SOLVERS, Figure, Line, Panel
-from experiments.paper.drawing import STYLE_SHEET, canvas_of, draw
-from experiments.paper.wording import count, duration, factor, of_samples, power, span, takes
+from experiments.paper.figures import NOT_MEASURED, SOLVERS, STYLE_SHEET, Figure, Line, Panel, canvas_of, draw
+from experiments.paper.wording import count, duration, factor, mathml, of_samples, plain, power, span, takes
 from tests.experiments import sample_chapters
 
 FIGURES = [figure for chapter in sample_chapters() for figure in chapter.figures]
@@ -77,13 +77,15 @@ def test_two_digits_remain(value: float) -> None:
 
 @given(st.floats(1e-300, 1e300), st.integers(0, 3))
 def test_powers_of_ten_read_back(value: float, digits: int) -> None:
-    assert float(power(value, digits)) == pytest.approx(value, rel=0.5 * 10.0**-digits * (1 + 1e-9))
+    mantissa, exponent = re.fullmatch(r"(.*?)(?:·?10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?", power(value, digits)).groups()
+    exponent = (exponent or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    assert float(f"{mantissa or 1}e{exponent}") == pytest.approx(value, rel=0.5 * 10.0**-digits * (1 + 1e-9))
 
 
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (power(1e-8), "1e-8"),
+        (power(1e-8), "10⁻⁸"),
         (power(0.3), "0.3"),
         (span([25.2, 1.34, 7.0]), "1.3 to 25"),
         (span([3.0]), "3.0"),
@@ -98,3 +100,22 @@ def test_powers_of_ten_read_back(value: float, digits: int) -> None:
 )
 def test_as_a_person_would_write(said: str, expected: str) -> None:
     assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("prose", "expected"),
+    [
+        (r"\(F(x_k) - F^* \le 2 C_f/(k + 2)\) holds", "F(x_k) - F* ≤ 2 C_f/(k + 2) holds"),
+        (r"\(h_{k+1}/h_k\) at \(10^{-5}\)", "h_(k+1)/h_k at 10⁻⁵"),
+        (r"\(\|P(x - \nabla F(x)) - x\|_\infty\)", "‖P(x - ∇F(x)) - x‖_∞"),
+        ("no formula, though $5 (or $6)", "no formula, though $5 (or $6)"),
+    ],
+)
+def test_a_formula_is_plain_text_where_it_must_be(prose: str, expected: str) -> None:
+    assert plain(prose) == expected
+
+
+def test_the_page_has_mathml_and_escapes_the_rest() -> None:
+    shown = mathml(r"1 < 2 and \(x_k \le 1\)")
+    assert shown.startswith("1 &lt; 2 and <math")
+    assert "<msub><mi>x</mi><mi>k</mi></msub>" in shown

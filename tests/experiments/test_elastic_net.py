@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import json
-import math
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,8 +19,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from condgrad.datasets import public
-from experiments.paper.claims import Verdict
-from experiments.paper.curves import Curve, Scale
+from experiments.paper.chapter import Verdict
 from experiments.paper.elastic_net import (
     LEVELS,
     METHODS,
@@ -30,27 +28,26 @@ from experiments.paper.elastic_net import (
     TOY,
     Grid,
     ProblemDraw,
-    average,
     choose,
     kept,
+    median_line,
     microarray_draws,
+    tasks,
     toy_draws,
 )
 from experiments.paper.microarrays import Samples, microarrays, stratified, toy
+from experiments.paper.tasks import Curve, Scale, first_at
+from experiments.paper.wording import duration, plain
 
 Array = np.ndarray
 SIZES = {"n_samples": 50, "n_features": 60, "n_relevant": 4}
 TALL = {"n_samples": 150, "n_features": 20, "n_relevant": 5}
-SMALL = replace(
-    TOY,
-    draws=partial(
-        toy_draws,
-        regimes={"small": SIZES, "tall": TALL},
-        grid=Grid((0.5, 5.0), (1.0, 4.0)),
-        swept_regime="small",
-        swept_ratios=(0.01, 1.0),
-    ),
-    cap=0.2,
+SMALL = partial(
+    toy_draws,
+    regimes={"small": SIZES, "tall": TALL},
+    grid=Grid((0.5, 5.0), (1.0, 4.0)),
+    swept_regime="small",
+    swept_ratios=(0.01, 1.0),
 )
 H, P, F, U = Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS, Verdict.UNTESTED
 SHORT = Verdict.TOO_SHORT
@@ -58,12 +55,12 @@ SHORT = Verdict.TOO_SHORT
 
 @cache
 def small_problem() -> ProblemDraw:
-    return ProblemDraw("small", 0, "race", lambda: toy(SIZES, 0), Grid((1.0,), (2.0,)), SIZES)
+    return ProblemDraw("small", 0, lambda: toy(SIZES, 0), SIZES, Grid((1.0,), (2.0,)))
 
 
 @cache
 def small_curves() -> tuple[Curve, ...]:
-    return tuple(task.work() for task in SMALL.tasks(Scale(seeds=2)))
+    return tuple(task.work() for task in tasks(Scale(seeds=2), "figure-2", SMALL, cap=0.2, quick_cap=0.2))
 
 
 def project_l1(v: Array, radius: float) -> Array:
@@ -123,7 +120,7 @@ def test_the_choice_is_the_best_on_the_test_set_by_another_solver() -> None:
     chosen = choose(data, grid)
     assert chosen.accuracy == pytest.approx(max(right.values()))
     assert chosen.ridge == max(ridge for ridge, share in right.items() if share == chosen.accuracy)
-    blind = replace(data, X_test=np.zeros_like(data.X_test))
+    blind = data._replace(X_test=np.zeros_like(data.X_test))
     tied = choose(blind, Grid((1.0, 4.0, 2.0), (3.0, 1.0)))
     assert (tied.ridge, tied.radius, tied.equals) == (4.0, 1.0, 6)
 
@@ -155,12 +152,16 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nowhere")
 def test_a_stand_in_is_shown_and_proves_nothing() -> None:
-    tiny = replace(MICROARRAYS, draws=partial(microarray_draws, grid=Grid((10.0,), (2.0,))), quick_cap=0.05)
-    chapter = tiny.chapter([task.work() for task in tiny.tasks(Scale(quick=True, seeds=1))], quick=True)
-    assert chapter.summary.startswith("Not the paper's data: breast cancer (stand-in for colon and lymphoma)")
-    assert "stand-in" in chapter.figures[0].caption
-    assert "load_colon()" in chapter.notes[0]
-    assert "lymphoma96.npz" in chapter.notes[0]
+    draws = partial(microarray_draws, grid=Grid((10.0,), (2.0,)))
+    tiny = tasks(Scale(quick=True, seeds=1), "figure-3", draws, cap=0.05, quick_cap=0.05)
+    chapter = MICROARRAYS.chapter([task.work() for task in tiny], quick=True)
+    assert chapter.title == "Figure 3: elastic net on breast cancer, in place of colon and lymphoma"
+    assert chapter.figures[0].title == "Elastic net, breast cancer, in place of colon and lymphoma"
+    assert chapter.summary.startswith("Not the paper's data: breast cancer, in place of colon and lymphoma")
+    assert "Not the paper's data" in chapter.figures[0].caption
+    [absent] = chapter.absent
+    assert "load_colon()" in absent
+    assert "lymphoma96.npz" in absent
     assert {claim.verdict for claim in chapter.claims} == {U}
 
 
@@ -180,7 +181,7 @@ def test_what_arrives_is_used_and_who_does_not_answer_is_not_waited_for(monkeypa
     waited_for = ended.is_set()
     release.set()
     assert not waited_for
-    assert [samples.name for samples in found] == ["colon", "breast cancer (stand-in for lymphoma)"]
+    assert [samples.name for samples in found] == ["colon", "breast cancer, in place of lymphoma"]
     assert found[0].X.shape == (62, 2000)
 
 
@@ -226,18 +227,21 @@ def test_thinning_keeps_ends_and_first_hits(residuals: list[float]) -> None:
         assert not hits.size or hits[0] in index
 
 
-def test_the_average_is_the_geometric_mean_of_what_was_known() -> None:
-    fast, slow = made("spg", 1.0), made("spg", 4.0, seed=1)
-    line = average("spg", [fast, slow], "seconds")
-    for x, y, low, high in zip(line.x, line.y, line.low, line.high, strict=True):
-        known = [
-            [r for t, r in zip(c["seconds"], c["residual"], strict=True) if t <= x * (1 + 1e-9)][-1:] or [1.0]
-            for c in (fast, slow)
-        ]
-        assert y == pytest.approx(math.sqrt(known[0][0] * known[1][0]))
-        assert (low, high) == (pytest.approx(min(known)[0]), pytest.approx(max(known)[0]))
-    alone = average("spg", [fast], "iteration")
-    assert (alone.low.size, alone.x[0], alone.x[-1]) == (0, 1.0, 100.0)
+def test_the_line_is_where_the_table_is_and_never_beyond_half_of_the_draws() -> None:
+    """At every level of the residual the median of the draws' times, those that never came being infinite."""
+    fast, slow, never = made("spg", 1.0), made("spg", 4.0, seed=1), stuck(made("spg", 2.0, seed=2), 1e-3)
+    line = median_line("spg", [fast, slow, never], "seconds")
+    for x, level in zip(line.x, line.y, strict=True):
+        met = [first_at(curve["residual"], level, of=curve["seconds"]) for curve in (fast, slow, never)]
+        assert x == pytest.approx(np.median(met), nan_ok=True)
+    for level, column in ((1e-2, 2), (1e-5, 4)):
+        [table, _] = TOY.chapter([fast, slow, never]).tables
+        assert table.rows[0][column] == duration(line.x[np.flatnonzero(line.y == level)[0]])
+    half = median_line("spg", [fast, never], "seconds")
+    assert np.nanmin(half.y[np.isfinite(half.x)]) >= 1e-3
+    assert half.band is not None
+    assert max(half.band[0]) <= max(fast["seconds"][-1], never["seconds"][-1])
+    assert median_line("spg", [fast], "iteration").band is None
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------
@@ -331,8 +335,8 @@ def test_any_part_of_the_curves_makes_a_chapter(experiment: Any, data: st.DataOb
 
 
 def test_the_chapter_of_a_real_run() -> None:
-    chapter = SMALL.chapter(small_curves())
-    titles = [[panel.title for panel in row] for row in chapter.figures[0].rows]
+    chapter = TOY.chapter(small_curves())
+    titles = [[plain(panel.title) for panel in row] for row in chapter.figures[0].rows]
     assert titles == [["small, 40 x 60"] * 2, ["tall, 120 x 20"] * 2]
     assert {line.solver for line in chapter.figures[0].legend} == set(METHODS)
     assert [len(table.rows) for table in chapter.tables] == [2 * len(METHODS), 4]

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from experiments.paper.chapter import NOT_MEASURED, SOLVERS
+from experiments.paper.figures import NOT_MEASURED, SOLVERS
 from experiments.paper.page import render
 from tests.experiments import HOSTILE, sample_chapters
 
@@ -58,7 +58,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Image.new("RGB", (8, 4), "white").save(folder / f"{figure.name}.{kind}")
     file = folder / "report.html"
     facts = {"command": "python -m experiments paper --quick", "seeds": "0, 1"}
-    page = render(sample_chapters(), title="A <title> & more", facts=facts, machine={"cpu": "made up <x>"})
+    page = render(sample_chapters(), facts=facts, machine={"cpu": "made up <x>"})
     file.write_text(page, encoding="utf-8")
     return file
 
@@ -94,8 +94,16 @@ def opened(page: Page, file: Path) -> tuple[list[str], list[str]]:
 @pytest.fixture(scope="module")
 def watched(browser: Browser, report: Path) -> Iterator[tuple[Page, list[str], list[str]]]:
     page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
-    yield page, *opened(page, report)
+    complaints, requests = opened(page, report)
+    unfold(page)
+    yield page, complaints, requests
     page.close()
+
+
+def unfold(page: Page) -> None:
+    """Opens all that is folded, and waits for the charts in it."""
+    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    page.wait_for_function(f"{PLOTS}.every((plot) => plot.data !== undefined)")
 
 
 @pytest.fixture
@@ -128,7 +136,7 @@ def test_is_quiet_and_alone(watched: tuple[Page, list[str], list[str]], report: 
     assert complaints == []
     assert {url for url in requests if not url.startswith("data:")} == {report.as_uri()}
     assert report.stat().st_size < 7e6
-    assert page.title() == "A <title> & more"
+    assert "does the paper hold?" in page.title()
     assert page.evaluate("window.hacked") is None
     assert HOSTILE in page.locator(".notes").first.inner_text()
 
@@ -140,7 +148,7 @@ def test_every_panel_is_drawn_from_its_lines(page: Page) -> None:
         for place, panel in enumerate(figure.panels):
             plot = plots.nth(place)
             assert plot.locator(".scatterlayer path.js-line").count() >= len(panel.drawn)
-            assert plot.locator(".js-fill").count() == sum(bool(line.low.size) for line in panel.drawn)
+            assert plot.locator(".js-fill").count() == sum(line.band is not None for line in panel.drawn)
             assert bool(panel.drawn) != (plot.inner_text() == NOT_MEASURED)
     values = page.evaluate(
         f"{PLOTS}[0].data.filter((trace) => !trace.fill).map((trace) => [trace.meta, ...trace.y.slice(0, 2)])"
@@ -203,7 +211,6 @@ def test_charts_follow_the_theme(page: Page) -> None:
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_all_text_has_contrast(page: Page, theme: str) -> None:
     page.get_by_role("button", name=theme).click()
-    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
     contrasts: list[list[Any]] = page.evaluate(CONTRASTS)
     assert {"badge holds", "badge in-part", "badge fails", "badge untested"} <= {str(entry[2]) for entry in contrasts}
     assert {"A", "P", "TD", "TH", "text", "BUTTON"} <= {entry[1] for entry in contrasts}
@@ -213,7 +220,7 @@ def test_all_text_has_contrast(page: Page, theme: str) -> None:
 def test_fits_a_phone_and_any_window(browser: Browser, report: Path) -> None:
     phone = browser.new_page(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
     complaints, _ = opened(phone, report)
-    phone.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    unfold(phone)
     assert phone.evaluate("document.scrollingElement.scrollWidth <= innerWidth && innerWidth === 390")
     lefts = "[...document.querySelectorAll('.panel')].map((panel) => panel.getBoundingClientRect().left)"
     assert len(set(phone.evaluate(lefts))) == 1
@@ -256,6 +263,8 @@ def test_without_scripts_the_pictures_stand_in(browser: Browser, report: Path) -
     plain.goto(report.as_uri(), wait_until="load")
     images = plain.locator("figure img")
     assert [images.nth(place).get_attribute("alt") for place in range(images.count())] == [f.alt for f in FIGURES]
+    for folded in plain.locator(".more > .folded > summary").all():
+        folded.click()
     assert all(images.nth(place).is_visible() for place in range(images.count()))
     assert plain.locator("button:visible").count() == 0
     context.close()
@@ -263,5 +272,40 @@ def test_without_scripts_the_pictures_stand_in(browser: Browser, report: Path) -
 
 def test_claims_come_with_a_sign_and_a_word(page: Page) -> None:
     badges = [re.sub(r"\s+", " ", badge).strip() for badge in page.locator(".claims .badge").all_inner_texts()]
-    assert badges == ["✓ holds", "◐ holds in part", "✕ fails", "… too short to judge", "? not tested"]
-    assert "Claims judged: 3 of 5" in page.locator(".tally").inner_text()
+    assert badges[:5] == ["✓ holds", "◐ holds in part", "✕ fails", "… too short to judge", "? not tested"]
+    assert page.locator(".claims em").all_inner_texts() == [
+        "(said above, on other runs; not counted)",
+        "(beyond the paper; not counted)",
+    ]
+
+
+def test_the_answer_comes_first_and_leads_to_the_evidence(browser: Browser, report: Path) -> None:
+    """Repeated claims and ours are not counted; a link unfolds the claim, and that leads to its figure."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened(page, report)
+    answer = page.locator(".answer")
+    assert answer.bounding_box()["y"] < 450
+    words = re.sub(r"\s+", " ", answer.inner_text())
+    assert words.startswith("1 of 5 claims hold on this machine, 1 in part: A claim that holds in part")
+    assert "; these fail: A claim that fails" in words
+    assert words.endswith("Not judged: 2 (1 too short to judge, 1 not tested).")
+    assert answer.locator("math msub").count() == 2
+    evidence = page.locator("#claim-figure-1-2")
+    assert not evidence.is_visible()
+    answer.locator("a", has_text="fails").click()
+    assert evidence.is_visible()
+    assert evidence.locator("a").get_attribute("href") == "#picture-figure-1"
+    page.close()
+
+
+def test_what_is_folded_is_drawn_when_it_is_opened(browser: Browser, report: Path) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened(page, report)
+    plot = page.locator('[data-figure="figure-3"] .plot')
+    assert plot.locator("svg").count() == 0
+    page.locator('input[data-solver="newton"]').uncheck()
+    page.get_by_text("Figure: Again").click()
+    plot.locator(".scatterlayer path.js-line").first.wait_for()
+    assert inked(page, SOLVERS["newton"].color, "figure-3") == 0
+    assert inked(page, SOLVERS["cgs-exact"].color, "figure-3") > 0
+    page.close()

@@ -12,19 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.paper.chapter import STYLES
-from experiments.paper.claims import Verdict
-from experiments.paper.curves import Curve, Scale
-from experiments.paper.theory import KINDS, RADIUS, RIDGE, THEORY, TheoryExperiment, TheoryProblem, rates
+from experiments.paper.chapter import Verdict
+from experiments.paper.figures import STYLES
+from experiments.paper.tasks import Curve, Scale
+from experiments.paper.theory import KINDS, RADIUS, RIDGE, THEORY, TheoryProblem, rates, tasks
 
 SIZES = {"least squares": 15, "logistic": 15, "transport": 12, "corner": 400}
-TINY = TheoryExperiment(SIZES, iterations=60, cap=20.0)
 CLAIMS = ("theorem", "open-loop", "linear", "strong", "certificate")
 
 
 @pytest.fixture(scope="module")
 def curves() -> list[Curve]:
-    return [task.work() for task in TINY.tasks(Scale(seeds=2))]
+    return [task.work() for task in tasks(Scale(seeds=2), SIZES, iterations=60, cap=20.0)]
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +128,8 @@ def test_the_corner_has_a_closed_form(curves: list[Curve]) -> None:
 
 
 def test_tasks_and_curves(curves: list[Curve]) -> None:
-    tasks = THEORY.tasks(Scale(seeds=3))
-    assert len({task.name for task in tasks}) == len(tasks) == 3 * 10 + 4 + 3
+    every = THEORY.tasks(Scale(seeds=3))
+    assert len({task.name for task in every}) == len(every) == 3 * 10 + 4 + 3
     assert all({"iteration", "seconds", "value", "best_value", "lower_bound"} == set(curve.columns) for curve in curves)
 
 

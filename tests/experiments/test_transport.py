@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cvxpy
@@ -14,28 +15,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from experiments import transport_rivals
-from experiments.paper.chapter import STYLES
-from experiments.paper.claims import Verdict
-from experiments.paper.curves import Curve, Scale, thinned
-from experiments.paper.transport import CLAIMS, RUNS, TRANSPORT, Caps, SolverRun, TransportExperiment, gaps_of, sizes_of
+from experiments import transport_solvers
+from experiments.paper.chapter import JudgedClaim, Verdict
+from experiments.paper.figures import STYLES
+from experiments.paper.tasks import Curve, Scale, thinned
+from experiments.paper.transport import FULL, QUICK, RUNS, TRANSPORT, Caps, gaps_of, sizes_of, solved, tasks
+from experiments.paper.wording import plain
 from experiments.problems import ENTROPY, TransportProblem
-from experiments.transport_rivals import COLUMNS, conditional_gradient_in_child
+from experiments.transport_solvers import COLUMNS, run_in_child
 
 N = 12
-TINY = TransportExperiment(full={N: Caps(cgs=0.4, cg=1.0, pot=0.3, newton=20.0)}, quick={})
+TINY = {N: Caps(cgs=0.4, cg=1.0, pot=0.3, newton=20.0)}
 NAMES = ("certificate", "classical", "time", "objective", "growth", "mosek", "cvxopt")
 
 
 @pytest.fixture(scope="module")
 def curves() -> list[Curve]:
     """All tasks of the tiny experiment."""
-    return [task.work() for task in TINY.tasks(Scale())]
+    return [task.work() for task in tasks(Scale(), TINY)]
 
 
 def verdicts(curves: Sequence[Curve], *, quick: bool = False) -> dict[str, Verdict]:
-    sizes = sizes_of(curves)
-    return {name: claim.judged(sizes, quick=quick).verdict for name, claim in zip(NAMES, CLAIMS, strict=True)}
+    return {name: claim.verdict for name, claim in claims(curves, quick=quick).items()}
+
+
+def claims(curves: Sequence[Curve], *, quick: bool = False) -> dict[str, JudgedClaim]:
+    return dict(zip(NAMES, TRANSPORT.chapter(curves, quick=quick).claims, strict=True))
 
 
 # The runs -------------------------------------------------------------------------------------------------------------
@@ -43,9 +48,9 @@ def verdicts(curves: Sequence[Curve], *, quick: bool = False) -> dict[str, Verdi
 
 def test_tasks_have_names_of_their_own_and_cgs_never_more_time_than_cg() -> None:
     """Else 'reaches better values' would be no wonder."""
-    for scale, caps in ((Scale(), TRANSPORT.full), (Scale(quick=True), TRANSPORT.quick)):
-        tasks = TRANSPORT.tasks(scale)
-        assert len({task.name for task in tasks}) == len(tasks) == 2 * len(RUNS) + 1
+    for scale, caps in ((Scale(), FULL), (Scale(quick=True), QUICK)):
+        every = TRANSPORT.tasks(scale)
+        assert len({task.name for task in every}) == len(every) == 2 * len(RUNS) + 1
         assert all(cap.cgs <= cap.cg for cap in caps.values())
 
 
@@ -100,7 +105,7 @@ def test_rivals_are_judged_at_rounded_plans() -> None:
 
 def test_a_linear_program_that_takes_too_long_is_killed() -> None:
     """CVXOPT needs minutes for this one; a curve with a value would mean that somebody waited for it."""
-    curve = SolverRun("cg-cvxopt", 400, cap=0.2).work()
+    curve = solved(400, "cg-cvxopt", cap=0.2)
     assert (curve.status, curve.facts["reason"], curve.columns["value"]) == ("SKIPPED", "too slow", [])
     assert "0.2 s" in curve.note
 
@@ -110,18 +115,19 @@ def _dies(*_: object) -> None:
 
 
 def test_a_child_that_breaks_or_dies_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = conditional_gradient_in_child(N, 0, "abacus", 5.0, 1e-6)
-    assert (run.rows, run.status) == ([], "FAILED")
+    make = partial(TransportProblem.of, N, 0)
+    run = run_in_child("abacus", make, 5.0)
+    assert (run.columns["value"], run.status) == ([], "FAILED")
     assert "abacus" in run.note
-    monkeypatch.setattr(transport_rivals, "child_main", _dies)
-    dead = conditional_gradient_in_child(N, 0, "highs", 5.0, 1e-6)
+    monkeypatch.setattr(transport_solvers, "child_main", _dies)
+    dead = run_in_child("highs", make, 5.0)
     assert (dead.status, dead.note) == ("FAILED", "its process ended early with exit code 7")
 
 
 @pytest.mark.parametrize(("solver", "module"), [("cg-emd", "ot"), ("pot-gcg", "ot"), ("cg-mosek", "mosek")])
 def test_a_missing_library_is_a_sentence(solver: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    curve = SolverRun(solver, N, cap=0.1).work()
+    curve = solved(N, solver, cap=0.1)
     assert (curve.status, curve.facts["reason"]) == ("SKIPPED", "missing")
     assert f"needs {module}, which is not installed" in curve.note
 
@@ -141,10 +147,10 @@ def test_any_part_of_the_curves_makes_a_chapter(curves: list[Curve], kept: set[i
 
 
 def test_the_chapter_of_all(curves: list[Curve]) -> None:
-    chapter = TINY.chapter(curves)
+    chapter = TRANSPORT.chapter(curves)
     assert [figure.name for figure in chapter.figures] == ["figure-1", "figure-1-suboptimality", "figure-1-gaps"]
     assert [claim.verdict for claim in chapter.claims[:2]] == [Verdict.HOLDS, Verdict.HOLDS]
-    assert f"n = {N}, errors as shares of F_0 - F*: Newton is below 1e-8 after" in chapter.summary
+    assert f"n = {N}, errors as shares of F_0 - F*: Newton is below 10⁻⁸ after" in plain(chapter.summary)
     shown = {row[0]: row for row in chapter.tables[0].rows}
     assert shown["Newton"][4] != "-"
     assert len(shown) == len(RUNS)
@@ -225,14 +231,14 @@ def test_all_cases_are_not_all_where_an_engine_is_missing() -> None:
     told = duel("cgs-exact", "cg-highs")
     assert verdicts([*told, skipped("cg-cvxopt", 500, "too slow")])["time"] is Verdict.HOLDS
     missing = replace(skipped("cg-emd", 100, "missing"), note="engine='emd' < nothing")
-    claim = CLAIMS[NAMES.index("time")].judged(sizes_of([*told, missing]))
+    claim = claims([*told, missing])["time"]
     assert claim.verdict is Verdict.IN_PART
     assert "Not all cases were tested: CG, network simplex: engine='emd' < nothing." in claim.measured
 
 
 def test_mosek_is_untested_without_a_licence_and_judged_with_one() -> None:
     without = [*duel("cgs-exact", "cg-emd"), skipped("cg-mosek", 100, "missing")]
-    claim = CLAIMS[NAMES.index("mosek")].judged(sizes_of(without))
+    claim = claims(without)["mosek"]
     assert (claim.verdict, claim.why) == (Verdict.UNTESTED, "cg-mosek was missing.")
     assert "network simplex" in claim.measured
     ours = [exact(100), falling("cgs-exact", 100, 0.4)]

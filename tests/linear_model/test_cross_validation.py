@@ -21,6 +21,7 @@ from condgrad.linear_model import (
     ConstrainedLinearSVCCV,
     ConstrainedLogisticRegression,
     ConstrainedLogisticRegressionCV,
+    cross_validation,
 )
 from condgrad.linear_model.cross_validation import best_pair
 from tests.linear_model import drawn
@@ -41,13 +42,25 @@ def _size(estimator: Any, X: Any, y: Any) -> float:  # noqa: ARG001  (a scorer's
 
 
 RADII, RIDGES = [0.05, 0.5, 2.0], [0.1, 5.0]
+at_the_end = pytest.mark.filterwarnings("ignore:the best of the radii is the last")
+
+
+@pytest.fixture
+def fine_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search whose fits are as fine as the last one."""
+    monkeypatch.setattr(cross_validation, "CHOOSING_TOL", 0.0)
 
 
 @every_kind
-def test_scores_are_those_of_single_fits(kind: type) -> None:
+@at_the_end
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.usefixtures("fine_search")
+def test_scores_are_those_of_single_fits(kind: Any, named: bool) -> None:
+    """By default and by name: what we compute by default is what scikit-learn computes by that name."""
     folds = list(StratifiedKFold(3).split(X, Y))
-    model = kind(radii=RADII, ridges=RIDGES, cv=folds, tol=1e-8).fit(X, Y)
-    scorer = get_scorer("neg_mean_squared_error" if kind is ConstrainedElasticNetCV else "accuracy")
+    scoring = kind.default_scoring if named else None
+    model = kind(radii=RADII, ridges=RIDGES, cv=folds, tol=1e-8, scoring=scoring).fit(X, Y)
+    scorer = get_scorer(kind.default_scoring)
     assert model.scores_.shape == (2, 3, 3)
     for i, ridge in enumerate(RIDGES):
         for j, radius in enumerate(RADII):
@@ -62,6 +75,8 @@ def test_scores_are_those_of_single_fits(kind: type) -> None:
         np.testing.assert_array_equal(getattr(model, name), getattr(single, name))
 
 
+@at_the_end
+@pytest.mark.usefixtures("fine_search")
 def test_the_choice_is_grid_searchs() -> None:
     cv = KFold(4, shuffle=True, random_state=0)
     model = ConstrainedElasticNetCV(radii=RADII, ridges=RIDGES, cv=cv, tol=1e-8).fit(X, Y)
@@ -82,8 +97,9 @@ def test_default_radii(kind: type) -> None:
     assert model.score(X, Y) > 0.3
 
 
+@at_the_end
 def test_several_classes_share_their_radius() -> None:
-    model = ConstrainedLogisticRegressionCV(radii=RADII, cv=3, scoring="neg_log_loss").fit(X, THREE)
+    model = ConstrainedLogisticRegressionCV(radii=RADII, cv=3).fit(X, THREE)
     assert model.coef_.shape == (3, 6)
     assert model.dual_gap_.shape == (3,)
     assert (model.scores_ < 0.0).all()
@@ -104,23 +120,25 @@ def test_scores_that_are_not_numbers() -> None:
         best_pair(means[:, :1], [1.0], [0.5])
 
 
+@pytest.mark.usefixtures("fine_search")
 def test_weights_enter_fits_and_scores() -> None:
     weights = np.random.default_rng(0).integers(0, 3, 45).astype(float)
     folds = list(KFold(3).split(X))
-    model = ConstrainedElasticNetCV(radii=[0.5], cv=folds, tol=1e-8).fit(X, Y, sample_weight=weights)
+    model = ConstrainedElasticNetCV(radii=[0.5], ridges=[0.5], cv=folds, tol=1e-8).fit(X, Y, sample_weight=weights)
     for k, (train, test) in enumerate(folds):
         single = ConstrainedElasticNet(0.5, tol=1e-8).fit(X[train], Y[train], sample_weight=weights[train])
         error = mean_squared_error(Y[test], single.predict(X[test]), sample_weight=weights[test])
         assert model.scores_[0, 0, k] == pytest.approx(-error, rel=1e-3)
-    plain = ConstrainedElasticNetCV(radii=[0.5], cv=folds, scoring=_size)
+    plain = ConstrainedElasticNetCV(radii=[0.5], ridges=[0.5], cv=folds, scoring=_size)
     np.testing.assert_array_equal(plain.fit(X, Y, sample_weight=weights).scores_, np.full((1, 1, 3), 15.0))
 
 
+@pytest.mark.usefixtures("fine_search")
 def test_scorers_that_take_no_weights() -> None:
     """scikit-learn's scorer of `max_error` takes weights and its metric refuses them: the fits are weighted alone."""
     weights = np.random.default_rng(0).integers(1, 3, 45).astype(float)
     folds = list(KFold(3).split(X))
-    options: dict[str, Any] = {"radii": [0.5], "cv": folds, "scoring": "neg_max_error", "tol": 1e-8}
+    options: dict[str, Any] = {"radii": [0.5], "ridges": [0.5], "cv": folds, "scoring": "neg_max_error", "tol": 1e-8}
     model = ConstrainedElasticNetCV(**options).fit(X, Y, sample_weight=weights)
     for k, (train, test) in enumerate(folds):
         single = ConstrainedElasticNet(0.5, tol=1e-8).fit(X[train], Y[train], sample_weight=weights[train])
@@ -137,6 +155,7 @@ def test_the_errors_of_a_scorer_are_its_own() -> None:
 
 
 @every_kind
+@at_the_end
 def test_formats(kind: type) -> None:
     frame = pd.DataFrame(X, columns=list("abcdef"))
     model = kind(radii=RADII, cv=3).fit(frame, Y)
@@ -149,6 +168,7 @@ def test_formats(kind: type) -> None:
     assert clone(model).get_params() == model.get_params()
 
 
+@at_the_end
 def test_folds_from_a_generator_in_several_processes() -> None:
     alone = ConstrainedElasticNetCV(radii=RADII, cv=3).fit(X, Y)
     model = ConstrainedElasticNetCV(radii=RADII, cv=KFold(3).split(X), n_jobs=2).fit(X, Y)
@@ -165,10 +185,11 @@ def test_a_fold_of_one_class_is_named(kind: type) -> None:
 
 def test_warnings_and_errors() -> None:
     with pytest.warns(ConvergenceWarning, match="of 10 fits fell short") as seen:
-        ConstrainedLogisticRegressionCV(radii=RADII, cv=3, max_iter=1, tol=1e-12, method="cgs").fit(X, Y)
+        ConstrainedLogisticRegressionCV(radii=[0.05, 0.5, 2.0], ridges=[5.0], cv=3, max_iter=1, method="cgs").fit(X, Y)
     assert len(seen) == 1
     for options, message in (
-        ({"ridges": [0.0]}, "ridge must be finite and > 0"),
+        ({"ridges": [-1.0]}, "ridge must be finite and >= 0"),
+        ({"selection": "worst"}, "selection must be one of 'best', '1se', got 'worst'"),
         ({"ridges": []}, "ridges must hold at least one"),
         ({"radii": [-1.0]}, "radii must be finite and >= 0"),
         ({"radii": []}, "radii must hold at least one"),
@@ -177,3 +198,68 @@ def test_warnings_and_errors() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             ConstrainedElasticNetCV(**options).fit(X, Y)
+
+
+# --- the choice, as statisticians make it ---
+
+
+def _falling(estimator: Any, X: Any, y: Any) -> float:  # noqa: ARG001  (a scorer's signature)
+    """1, .9, .8, ... as |coef|_1 falls short of 2, and a little noise by fold."""
+    return -abs(float(np.abs(estimator.coef_).sum()) - 2.0) + float(np.sin(X.sum()))
+
+
+@pytest.mark.parametrize("selection", ["best", "1se"])
+def test_one_standard_error(selection: str) -> None:
+    radii = np.arange(1.0, 13.0) / 4.0
+    folds = list(KFold(5, shuffle=True, random_state=0).split(X))
+    Z = 100.0 * X
+    model = ConstrainedElasticNetCV(radii=radii, ridges=[1e-6], cv=folds, scoring=_falling, selection=selection)
+    model.fit(Z, 1e4 * Y)
+    means = model.scores_.mean(axis=2)[0]
+    error = model.scores_.std(axis=2, ddof=1)[0] / np.sqrt(5.0)
+    best = int(means.argmax())
+    assert model.radius_best_ == radii[best] == 2.0
+    smallest = min(r for r, mean in zip(radii, means, strict=True) if mean >= means[best] - error[best])
+    assert model.radius_1se_ == smallest < 2.0
+    assert model.radius_ == (smallest if selection == "1se" else 2.0)
+    assert np.abs(model.coef_).sum() == pytest.approx(model.radius_)
+
+
+@at_the_end
+def test_the_curve_as_a_table() -> None:
+    model = ConstrainedLogisticRegressionCV(radii=RADII, ridges=RIDGES, cv=3).fit(X, Y)
+    table = model.cv_table()
+    assert len(table) == 6
+    for _, row in table.iterrows():
+        i, j = RIDGES.index(row["param_ridge"]), RADII.index(row["param_radius"])
+        assert row["mean_test_score"] == pytest.approx(model.scores_[i, j].mean())
+        assert row["standard_error"] == pytest.approx(model.scores_[i, j].std(ddof=1) / np.sqrt(3.0))
+        assert [row[f"split{k}_test_score"] for k in range(3)] == list(model.scores_[i, j])
+    assert table["selected"].sum() == 1
+    assert table.loc[table["selected"], "rank_test_score"].item() == 1
+    assert set(model.cv_results_) < set(table)
+
+
+def test_a_best_radius_at_the_end_of_the_grid_warns() -> None:
+    with pytest.warns(UserWarning, match="the best of the radii is the last, 0.1: a larger one may score better"):
+        ConstrainedElasticNetCV(radii=[0.01, 0.1], cv=3).fit(X, Y)
+    # idle at the end: no larger radius is another model
+    ConstrainedElasticNetCV(radii=[0.01, 1e3], ridges=[0.5], cv=3).fit(X, Y)
+
+
+def test_default_ridges_follow_the_units() -> None:
+    once = ConstrainedElasticNetCV(n_radii=3, cv=3).fit(X, Y)
+    weights = np.full(45, 4.0)
+    scaled = ConstrainedElasticNetCV(n_radii=3, cv=3).fit(10.0 * X + 5.0, Y, sample_weight=weights)
+    np.testing.assert_allclose(scaled.ridges_, 400.0 * once.ridges_)
+    np.testing.assert_allclose(once.ridges_, np.array([1e-3, 1e-2, 1e-1]) * 45 * X.var(axis=0).mean())
+    np.testing.assert_allclose(scaled.radii_, once.radii_ / 10.0, rtol=0.05)
+    sparse = ConstrainedElasticNetCV(n_radii=3, cv=3).fit(scipy.sparse.csr_array(X), Y)
+    np.testing.assert_allclose(sparse.ridges_, once.ridges_)
+
+
+def test_a_class_that_a_fold_did_not_see_scores_nothing() -> None:
+    y = np.where(np.arange(45) < 15, 2, (Y > 0).astype(int))
+    folds = [(np.arange(15, 45), np.arange(15)), (np.arange(40), np.arange(40, 45))]
+    with pytest.raises(ValueError, match="no score is finite"):
+        ConstrainedLogisticRegressionCV(radii=[0.5], ridges=[0.5], cv=folds).fit(X, y)

@@ -253,8 +253,9 @@ def test_large_targets_in_single_precision() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ridge": 0.0}, r"ridge must be finite and > 0, got 0\.0; for a lasso take a small one"),
-        ({"ridge": -1.0}, "ridge must be finite and > 0, got -1"),
+        ({"ridge": -1.0}, "ridge must be finite and >= 0, got -1"),
+        ({"penalty_factors": [1.0]}, "penalty_factors must have one entry for each of the . features, got shape"),
+        ({"penalty_factors": [0.0, *[1.0] * 7]}, "penalty_factors must be > 0, got 0 among them"),
         ({"radius": -1.0}, "radius must be finite and >= 0, got -1"),
         ({"radius": np.inf}, "radius must be finite"),
         ({"tol": -1.0}, "tol must be finite and >= 0"),

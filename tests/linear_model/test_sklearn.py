@@ -21,6 +21,7 @@ ESTIMATORS = [
     ConstrainedElasticNet(),
     ConstrainedLinearSVC(),
     ConstrainedLogisticRegression(),
+    ConstrainedLogisticRegression(multi_class="multinomial", standardize=True, ridge=0.1),
     ConstrainedElasticNetCV(n_radii=2, cv=2, tol=1e-3),
     ConstrainedLinearSVCCV(n_radii=2, cv=2, tol=1e-3),
     ConstrainedLogisticRegressionCV(n_radii=2, cv=2, tol=1e-3),
@@ -35,7 +36,9 @@ def _checks() -> Iterator[Any]:
             name = getattr(check, "func", check).__name__
             details = "-".join(str(value) for value in getattr(check, "keywords", {}).values())
             if name != ONLY_WITH_A_SWITCH:
-                yield pytest.param(each, check, id=f"{type(estimator).__name__}-{name}{details and '-'}{details}")
+                yield pytest.param(
+                    each, check, id=f"{' '.join(repr(estimator).split())}-{name}{details and '-'}{details}"
+                )
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))

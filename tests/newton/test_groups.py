@@ -13,7 +13,7 @@ from scipy.special import wrightomega
 
 import condgrad as cg
 from condgrad.newton.engines import dual_model
-from condgrad.newton.groups import EntropicGroups, recognise, shares
+from condgrad.newton.groups import EntropicGroups, group_duals, recognise
 
 
 def problem(
@@ -47,7 +47,7 @@ BEST = cg.minimize(F, G, memory=5, tol=1e-11)
 def test_shares_solve_their_equation(seed: int, n: int, ratio: float, spread: float) -> None:
     """Against SciPy's Wright omega function, p + log p = z, at the s that was found."""
     x = spread * np.random.default_rng(seed).standard_normal((n, 4)) - spread
-    y, s = shares(x, ratio)
+    y, s = group_duals(x, ratio)
     noise = 1e-8 + 1e-13 * (spread + ratio)
     np.testing.assert_allclose(np.linalg.norm(y, axis=0), 1.0, atol=noise)
     z = x - s

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.newton.laplacian import plans
 from condgrad.newton.laplacian import preconditioner as preconditioners
 from condgrad.newton.laplacian.dual import Embedded, EntropicLaplacian, recognise
 from condgrad.newton.laplacian.hessian import Hessian
@@ -50,7 +51,7 @@ def model_of(f: Any, g: Any) -> EntropicLaplacian:
 
 def random_point(model: EntropicLaplacian, seed: int, size: float) -> Moments:
     rng = np.random.default_rng(seed)
-    (n, m), d = model.C.shape, model.Xs.shape[1]
+    (n, m), d = model.cost.shape, model.Xs.shape[1]
     return Moments(
         size * rng.standard_normal(m), size * rng.standard_normal((n, d)) / n, size * rng.standard_normal((m, d)) / m
     )
@@ -87,7 +88,7 @@ def test_gradient_and_hessian_against_differences(d: int, seed: int, t: float) -
     np.testing.assert_allclose(product.Q, -(ahead.Q - behind.Q) / (2 * h), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("d", [1, 2, 6])
+@pytest.mark.parametrize("d", [1, 2, 4])
 @given(seed=st.integers(0, 10**6))
 def test_both_ways_to_a_product_agree_and_are_self_adjoint(d: int, seed: int) -> None:
     """By thin products, which few dimensions allow, and from W itself."""
@@ -95,7 +96,7 @@ def test_both_ways_to_a_product_agree_and_are_self_adjoint(d: int, seed: int) ->
     hessian = Hessian(model, model.evaluate(random_point(model, seed, 0.01), 1.0))
     x, y = random_point(model, seed + 1, 1.0), random_point(model, seed + 2, 1.0)
     dU, dV = model.gradient_in_P(x.P), model.gradient_in_Q(x.Q)
-    for thin, whole in zip(hessian._thin_sums(x.v, dU, dV), hessian._sums_by_rows(x.v, dU, dV), strict=True):
+    for thin, whole in zip(hessian._thin_sums(x.v, dU, dV), hessian._centred_sums(x.v, dU, dV), strict=True):
         np.testing.assert_allclose(thin, whole, rtol=1e-9, atol=1e-10 * np.abs(whole).max())
     assert hessian.inner(hessian.product(x), y) == pytest.approx(hessian.inner(x, hessian.product(y)), rel=1e-8)
     assert hessian.inner(hessian.product(x), x) > 0.0
@@ -381,7 +382,7 @@ def test_the_next_direction_starts_from_the_last_vectors() -> None:
     first = LowRankBlock(Hessian(model, point), None, largest_rank=100)
     again = LowRankBlock(Hessian(model, point), first.vectors, largest_rank=100)
     # the leading eigenvectors of I - K are found to more digits the second time: K V = V diag(values)
-    S, root = point.S, first.root
+    S, root = point.plan.S, first.root
 
     def error(block: LowRankBlock) -> float:
         V = block.vectors[:, :5]
@@ -396,7 +397,7 @@ def test_where_no_factor_fits(normalized: bool, monkeypatch: pytest.MonkeyPatch)
     """Without memory for a factor the answer is the same."""
     f, g = problem(60, 50, entropy=0.01, weight=1e2, normalized=normalized)
     factored = cg.minimize(f, g, method="newton", tol=1e-9)
-    monkeypatch.setattr(preconditioners, "free_memory", lambda _: 0.0)
+    monkeypatch.setattr(plans, "free_memory", lambda _: 0.0)
     monkeypatch.setattr(preconditioners, "SMALL_PLAN", 1)
     monkeypatch.setattr(preconditioners.FactoredBlock, "__init__", None)
     sketched = cg.minimize(f, g, method="newton", tol=1e-9)
@@ -443,7 +444,7 @@ def test_wide_problems_are_turned() -> None:
     f, g = problem(5, 40)
     wide = recognise(f, g)
     assert isinstance(wide, Embedded)
-    assert wide.model.C.shape == (40, 5)
+    assert wide.model.cost.shape == (40, 5)
     C, omega = f.terms
     turned = cg.smooth.Linear(C.C.T) + omega.turned()
     tall = cg.minimize(

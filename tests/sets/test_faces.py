@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.problem import Face, Set
-from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex
+from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, SolidSimplex
 
 Array = np.ndarray
 N = 7
@@ -20,7 +20,7 @@ SIZES = (1e-6, 1.0, 1e6)
 LAW = settings(max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
 scales = st.sampled_from(SIZES)
-names = st.sampled_from(["l1", "simplex", "box", "numbers", "flat box"])
+names = st.sampled_from(["l1", "simplex", "solid simplex", "box", "numbers", "flat box"])
 
 
 def made(name: str, size: float) -> Set:
@@ -31,6 +31,8 @@ def made(name: str, size: float) -> Set:
         return L1Ball(size)
     if name == "simplex":
         return Simplex(N, mass=size)
+    if name == "solid simplex":
+        return SolidSimplex(size)
     if name == "numbers":
         return Box(-0.3 * size, 0.5 * size)
     if name == "flat box":  # some coordinates have no room at all
@@ -57,6 +59,8 @@ def excess(P: Set, x: Array) -> float:
     """How far x is outside, by definition and not by the library."""
     if isinstance(P, L1Ball):
         return math.fsum(np.abs(x)) - P.radius
+    if isinstance(P, SolidSimplex):
+        return max(float(-x.min()), math.fsum(x) - P.mass)
     if isinstance(P, Simplex):
         return max(-float(x.min()), abs(math.fsum(x) - P.mass))
     return float(np.maximum(np.asarray(P.lower) - x, x - np.asarray(P.upper)).max())  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from scipy.special import logsumexp, softmax, xlogy
 
 from condgrad.arrays import Space, host
 from condgrad.problem import Answer, Set
-from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, Transport
+from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, SolidSimplex, Transport
 
 Points = np.ndarray
 Sampler = Callable[[np.random.Generator], Points]
@@ -135,6 +135,17 @@ def _simplex(n: int) -> Case:
     )
 
 
+def _solid_simplex(*shape: int) -> Case:
+    inside = _in_l1(shape)
+    return Case(
+        SolidSimplex,
+        shape,
+        lambda rng: abs(inside(rng)),
+        lambda x: float(max(-x.min(), x.sum() - 1)),
+        lambda c: min(0.0, float(c.min())),
+    )
+
+
 def _nuclear(n: int, m: int) -> Case:
     return Case(
         NuclearBall,
@@ -156,6 +167,9 @@ CASES = {
     "l2-matrix": _l2(2, 3),
     "simplex": _simplex(5),
     "simplex-one": _simplex(1),
+    "solid-simplex": _solid_simplex(5),
+    "solid-simplex-one": _solid_simplex(1),
+    "solid-simplex-matrix": _solid_simplex(2, 3),
     "box": _box(LOWER, UPPER),
     "box-numbers": _box(np.full(4, -1.0), np.full(4, 1.0), symmetric=True, bare=True),
     "box-one": _box(np.array([0.5]), np.array([2.0])),
@@ -277,7 +291,7 @@ def test_projection_scales_with_the_set(case: Case, data: st.DataObject, power: 
     np.testing.assert_allclose(scaled / factor, P.project(x), rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", ["l1", "l2", "simplex", "box-numbers"])
+@pytest.mark.parametrize("name", ["l1", "l2", "simplex", "solid-simplex", "box-numbers"])
 @LAW
 @given(data=st.data())
 def test_projection_commutes_with_permutations(name: str, data: st.DataObject) -> None:

@@ -1,31 +1,29 @@
-"""The commands in one place."""
+"""The commands in one place; `paper` and `bench` are handed over to the experiments of a clone."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import signal
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from condgrad.cli.doctor import doctor
-from condgrad.cli.experiments import PASSED_ON, bench, paper
 from condgrad.cli.fit import fit
 from condgrad.cli.predict import predict
 from condgrad.cli.recolor import recolor
-from condgrad.cli.report import BadInput, ExitCode, errors, output
+from condgrad.cli.report import BadInput, ExitCode, errors, output, require
 from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        output.out(version("condgrad"))
-        raise typer.Exit
-
+AS_TYPED = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+REPOSITORY = Path(__file__).resolve().parents[3]  # the root of the clone, where this package lies in one
 
 app = typer.Typer(
     name="condgrad",
@@ -37,6 +35,12 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        output.out(version("condgrad"))
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     version: Annotated[
@@ -46,10 +50,30 @@ def options(
     """Minimise f + g over a convex set, with a proof of optimality in every answer."""
 
 
-for command in (transport, recolor, fit, predict, doctor):
+def paper() -> None:
+    """Run the paper's experiments: figures, tables, and what became of each claim. Needs a clone."""
+    _hand_over("paper")
+
+
+def bench() -> None:
+    """List the benchmarks, or run one of them. Needs a clone."""
+    _hand_over("bench")
+
+
+def _hand_over(command: str) -> None:
+    """Runs a command of the experiments with the arguments as they were typed, `--` too."""
+    there = (REPOSITORY / "experiments" / "__main__.py").is_file()
+    where = f"clone it and run `python -m experiments {command}` there"
+    require(there, f"`condgrad {command}` is part of condgrad's repository, not of the installed package: {where}")
+    sys.path.insert(0, str(REPOSITORY))
+    importlib.import_module("experiments.__main__").app([command, *sys.argv[2:]], prog_name="condgrad")
+
+
+COMMANDS: Sequence[Callable[..., None]] = (transport, recolor, fit, predict, doctor)
+for command in COMMANDS:
     app.command()(command)
-for passed_on in (paper, bench):
-    app.command(context_settings=PASSED_ON)(passed_on)
+for command in (paper, bench):  # options, --help among them, are those of the experiments
+    app.command(context_settings=AS_TYPED)(command)
 
 
 def run() -> None:

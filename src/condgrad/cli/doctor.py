@@ -8,40 +8,36 @@ import importlib
 import os
 import platform
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import numpy as np
 import psutil
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from threadpoolctl import threadpool_info
 
 import condgrad as cg
-from condgrad.cli import report
-from condgrad.cli.report import ExitCode, output, package_version, print_json
+from condgrad.cli.report import AsJson, ExitCode, first_line, output, package_version, print_json
 from condgrad.datasets.store import FOLDER_VARIABLE, DataUnavailable
 from condgrad.errors import install_command
 from condgrad.memory import free_memory
 
-EXTRAS: Mapping[str, tuple[str, ...]] = {
+EXTRAS: Mapping[str, tuple[str, ...]] = {  # the modules each extra brings
     "torch": ("torch",),
     "pot": ("ot",),
     "cvxopt": ("cvxopt",),
     "mosek": ("mosek",),
     "plot": ("matplotlib",),
-    "cli": ("typer", "plotly", "PIL", "pandas", "pyarrow", "pydantic", "psutil"),
+    "neighbors": ("pynndescent",),
+    "workers": ("distributed",),
+    "cli": ("pandas", "pyarrow", "typer", "rich", "plotly", "jinja2", "PIL", "psutil", "pydantic"),
+    "data": ("pooch", "platformdirs"),
 }
-"""The modules each extra brings."""
-
-DISTRIBUTIONS = {"ot": "POT", "PIL": "pillow"}
-"""Where the name to install is not the name to import."""
-
+DISTRIBUTIONS = {"ot": "POT", "PIL": "pillow"}  # where the name to install is not the name to import
 DATA = {"colon": cg.datasets.load_colon, "lymphoma": cg.datasets.load_lymphoma}
 TOLERANCE = 1e-8
 MARKS = {True: Text("ok", "green"), None: Text("-", "dim"), False: Text("bad", "red")}
@@ -56,9 +52,7 @@ class Finding:
     text: str
 
 
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Show what is installed and whether it works.
 
     Names extras, threads, GPU and data, and solves two small problems as a test.
@@ -100,25 +94,25 @@ def extra(name: str, modules: tuple[str, ...]) -> Finding:
             # a package may be here and miss one of its own
             missing = package if error.name == module else f"{package} (it misses {error.name})"
             return Finding(name, None, f"{missing} is not installed: {install_command(name)}")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # whatever a broken package raises as it is imported, the report goes on
+        except (Exception, SystemExit) as error:  # whatever a broken package raises, the report goes on
             remedy = f"{install_command(name)} --force-reinstall --no-cache-dir"
-            return Finding(name, False, f"{package} is broken ({report.told(error)}): {remedy}")
+            return Finding(name, False, f"{package} is broken ({_told(error)}): {remedy}")
         installed.append(f"{package} {package_version(package) or getattr(imported, '__version__', '')}")
-    found = Finding(name, True, ", ".join(installed))
-    return _with_licence(found) if name == "mosek" else found
-
-
-def _with_licence(found: Finding) -> Finding:
-    """MOSEK solves nothing without its licence."""
+    text = ", ".join(installed)
+    if name != "mosek":
+        return Finding(name, True, text)
+    # MOSEK solves nothing without its licence; port@server names a licence server
     named = os.environ.get("MOSEKLM_LICENSE_FILE", "")
     places = [*filter(None, named.split(os.pathsep)), str(Path.home() / "mosek" / "mosek.lic")]
-    # port@server names a licence server
     if any("@" in place or Path(place).is_file() for place in places):
-        return dataclasses.replace(found, text=f"{found.text}, licence found")
-    wanted = f"no licence: put it at {places[-1]} or set MOSEKLM_LICENSE_FILE"
-    return dataclasses.replace(found, good=None, text=f"{found.text}, {wanted}")
+        return Finding(name, True, f"{text}, licence found")
+    return Finding(name, None, f"{text}, no licence: put it at {places[-1]} or set MOSEKLM_LICENSE_FILE")
+
+
+def _told(error: BaseException) -> str:
+    """The kind of an error and the first line of what it says."""
+    kind, line = type(error).__name__, first_line(error)
+    return kind if line == kind else f"{kind}: {line}"
 
 
 def _machine() -> list[Finding]:
@@ -152,7 +146,7 @@ def _gpu() -> Finding:
         names = [f"{device.name} ({device.total_memory / 1e9:.0f} GB)" for device in found]
         names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
     except Exception as error:
-        return Finding("GPU", False, f"torch cannot look for it: {report.told(error)}")
+        return Finding("GPU", False, f"torch cannot look for it: {_told(error)}")
     return Finding("GPU", bool(names) or None, ", ".join(names) or "torch sees none")
 
 
@@ -164,42 +158,35 @@ def _data(name: str, load: Callable[..., Any]) -> Finding:
         how = f"call condgrad.datasets.load_{name}() once with a network, or set {FOLDER_VARIABLE} to its folder"
         return Finding(name, None, f"not here: {how}; the paper's experiments use a stand-in until then")
     except Exception as error:  # damaged, not readable, no home folder: something is there, and it is no use
-        return Finding(name, False, report.told(error))
+        return Finding(name, False, _told(error))
 
 
-def _tested(name: str, solve: Callable[[], Any]) -> Finding:
+def _tested(name: str, solve: Callable[[], cg.Result]) -> Finding:
     """Whether a small problem is solved, by its certificate."""
-    begin = time.perf_counter()
     try:
         result = solve()
     except Exception as error:
-        return Finding(name, False, f"failed: {report.told(error)}")
-    seconds = time.perf_counter() - begin
+        return Finding(name, False, f"failed: {_told(error)}")
     good = result.status is cg.Status.CONVERGED and result.relative_gap <= TOLERANCE
     verdict = "certified" if good else f"not certified ({result.message})"
-    return Finding(name, good, f"{verdict}: value {result.value:.6g}, gap {result.gap:.1e}, {seconds:.2f} s")
+    return Finding(name, good, f"{verdict}: value {result.value:.6g}, gap {result.gap:.1e}, {result.seconds:.2f} s")
 
 
-def _elastic_net() -> Any:
-    rng = np.random.default_rng(0)
-    Z = rng.standard_normal((40, 100))
-    y = np.sign(Z @ rng.standard_normal(100))
-    return cg.minimize(cg.smooth.Logistic(Z, y), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0)), tol=TOLERANCE)
+def _elastic_net() -> cg.Result:
+    data = cg.datasets.make_sparse_classification(n_samples=50, n_features=100, n_relevant=5)
+    f, g = cg.smooth.Logistic(data.X_train, data.y_train), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0))
+    return cg.minimize(f, g, tol=TOLERANCE)
 
 
-def _transport() -> Any:
-    rng = np.random.default_rng(0)
-    source, target = rng.standard_normal((30, 2)), rng.standard_normal((40, 2)) + 1.0
-    cost = ((source[:, None, :] - target[None, :, :]) ** 2).sum(axis=2)
-    laplacian = cg.transport.Laplacian(source, target, weight=10.0, neighbors=5, normalized=True)
+def _transport() -> cg.Result:
+    clouds = cg.datasets.make_clusters(40)
+    laplacian = cg.transport.Laplacian(clouds.Xs, clouds.Xt, weight=10.0, neighbors=5, normalized=True)
+    cost = ((clouds.Xs[:, None, :] - clouds.Xt) ** 2).sum(axis=2)
     return cg.transport.solve(cost, entropy=0.1, regularizers=[laplacian], tol=TOLERANCE).result
 
 
 def _print(findings: Mapping[str, list[Finding]]) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1))
     for group, lines in findings.items():
         table.add_row(Text(group, "bold"))
         for finding in lines:

@@ -8,27 +8,28 @@ import gzip
 import hashlib
 import io
 import os
+import platform
 import re
 import shlex
 import shutil
 import stat
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pandas
+import psutil
 import typer
 from rich.filesize import decimal
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from condgrad.cli.report import BadInput, counted, errors, first_line, listed, shortened
-from condgrad.errors import require_extra
+from condgrad.cli.report import BadInput, counted, errors, first_line, option, require, shortened
+from condgrad.errors import listed, require_extra
+from condgrad.linear_model.model_file import Naming
 from condgrad.memory import free_memory
 
 HEADER_RULE = "yes if it has no numbers, or 0,1,2,... as pandas numbers columns, or 1,2,3,... above decimals, or years"
@@ -49,47 +50,18 @@ DropColumns = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="Leave out, by name or number from 0, '' if it has no name; repeatable."),
 ]
+ResultFolder = Annotated[Path, option("FOLDER", "Where to write, a folder.")]
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
-"""Cells that stand for no value, in lower case."""
-
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})  # cells that stand for no value, in lower case
 DELIMITERS = ",;\t|"
-UNNAMED = "Unnamed: "
-"""How pandas calls a column without a name, followed by its number."""
-
+UNNAMED = "Unnamed: "  # how pandas calls a column without a name, followed by its number
 YEARS = range(1900, 2101)
-SPARSE_PARTS = ("format", "data", "shape", "indices", "indptr", "row", "col", "offsets", "_is_array")
-"""The arrays by which SciPy saves sparse matrices."""
-
-LABEL = "label"
-"""How the first number of a libsvm line is called."""
-
-MOST_COLUMNS = 10_000_000
-"""A larger index in a libsvm file is taken for a slip."""
-
-TEXT_IN_MEMORY = 12
-"""How many times the size of a text its cells take in memory while they are strings."""
-
+SPARSE_PARTS = ("format", "data", "shape", "indices", "indptr", "row", "col", "offsets", "_is_array")  # SciPy's
+LABEL = "label"  # how the first number of a libsvm line is called
+MOST_COLUMNS = 10_000_000  # a larger index in a sparse file is taken for a slip
+TEXT_IN_MEMORY = 12  # how many times the size of a text its cells take in memory while they are strings
 PLANS_AT_ONCE = 6
 """Arrays as large as the plan that a solver holds at its peak: cost, plan, direction and what they pass through."""
-
-
-class Naming(StrEnum):
-    """Where the names of columns come from."""
-
-    HEADER = "header"
-    POSITIONS = "positions from 0"
-    LIBSVM = "libsvm indices from 1"
-    LIBSVM_FROM_0 = "libsvm indices from 0"
-
-    @property
-    def is_libsvm(self) -> bool:
-        return self in (Naming.LIBSVM, Naming.LIBSVM_FROM_0)
-
-    @property
-    def first(self) -> int:
-        """The number of the first column, where columns are numbered."""
-        return 1 if self is Naming.LIBSVM else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,19 +69,14 @@ class Table:
     """Columns with names, from any file."""
 
     source: str
-    frame: Any
-    """A pandas DataFrame, whose index names the rows; the cells of a text file are text still."""
+    frame: Any  # a pandas DataFrame, whose index names the rows; the cells of a text file are text still
     names: tuple[str, ...]
     """The columns that can be features; others, such as a label that a file keeps apart, can be targets or weights."""
     naming: Naming = Naming.HEADER
-    matrix: Any = None
-    """The features of a sparse file, as CSR; its columns are numbered and not in the frame."""
-    how: str = ""
-    """How the file was read, in words."""
-    lines: Any = None
-    """The line of each row, where the file has lines."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Name, size and checksum of the file."""
+    matrix: Any = None  # the features of a sparse file, as CSR; its columns are numbered and not in the frame
+    how: str = ""  # how the file was read, in words
+    lines: Any = None  # the line of each row, where the file has lines
+    facts: Mapping[str, Any] = field(default_factory=dict)  # name, size and checksum of the file
 
     @property
     def rows(self) -> int:
@@ -130,10 +97,9 @@ class Table:
         """How a user finds a row."""
         return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
 
-    def resolve(self, wanted: str, *, option: str) -> str:
-        """The column that a user means: by its name, by its number, or '' for the one without a name."""
-        known = [*self.apart, *self.names, *self._row_name]
-        if wanted in known:
+    def find(self, wanted: str) -> str | None:
+        """The column that a user means, if there is one: by its name, by its number, or '' for that without a name."""
+        if wanted in (*self.apart, *self.names, *self._row_name):
             return wanted
         unnamed = [name for name in self.names if name.startswith(UNNAMED)] or self._row_name
         if wanted == "" and len(unnamed) == 1 and unnamed[0].startswith(UNNAMED):
@@ -141,23 +107,24 @@ class Table:
         by_number = self.naming is Naming.POSITIONS or not any(name.isdecimal() for name in self.names)
         if by_number and re.fullmatch("-?[0-9]{1,9}", wanted) and -len(self.names) <= int(wanted) < len(self.names):
             return self.names[int(wanted)]
+        return None
+
+    def resolve(self, wanted: str, *, option: str) -> str:
+        """The column that a user means, or a sentence that there is none."""
+        found = self.find(wanted)
+        if found is not None:
+            return found
+        known = [*self.apart, *self.names, *self._row_name]
         close = difflib.get_close_matches(wanted, known, n=1) or [n for n in known if n.lower() == wanted.lower()]
         advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(known)}"
         if self.naming is Naming.POSITIONS and self.lines is not None:
             advice += "; if its first line is the header, say --header"
         raise BadInput(f"{option} {wanted or repr('')}: {self.source} has no column {wanted!r}; {advice}")
 
-    def has(self, wanted: str) -> bool:
-        try:
-            return bool(self.resolve(wanted, option=""))
-        except BadInput:
-            return False
-
     def without(self, left_out: Collection[str]) -> Table:
         """The table with fewer features."""
         kept = tuple(name for name in self.names if name not in left_out)
-        if not kept:
-            raise BadInput(f"{self.source} has no column left: --drop fewer of its {len(self.names)}")
+        require(bool(kept), f"{self.source} has no column left: --drop fewer of its {len(self.names)}")
         return replace(self, names=kept)
 
     @property
@@ -168,8 +135,8 @@ class Table:
         """The table with the names of its rows in a column of it, which is no feature any more."""
         if name in self._row_name:
             return self
-        if name not in self.frame.columns:
-            raise BadInput(f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out")
+        dense = name in self.frame.columns
+        require(dense, f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out")
         kept = tuple(column for column in self.names if column != name)
         return replace(self, frame=self.frame.set_index(name), names=kept)
 
@@ -193,16 +160,13 @@ class Table:
             if texts:
                 raise BadInput(self._text_sentence(texts, droppable=droppable))
             found = np.column_stack(list(columns.values()))
-        entries = found.data if sparse.issparse(found) else found.ravel()
-        bad = np.flatnonzero(~np.isfinite(entries))
-        if len(bad) == 0:
+        if np.isfinite(found.data if sparse.issparse(found) else found).all():
             return found
-        row, column = divmod(int(bad[0]), len(names))
-        if sparse.issparse(found):
-            row, column = found.tocoo().row[bad[0]], found.indices[bad[0]]
+        stored = sparse.coo_array(found)
+        bad = np.flatnonzero(~np.isfinite(stored.data))[0]
+        row, column, value = int(stored.coords[0][bad]), int(stored.coords[1][bad]), stored.data[bad]
         place = f"{self.source}, {self.where(row)}, column {names[column]!r}"
-        if not np.isnan(entries[bad[0]]):
-            raise BadInput(f"{place}: {entries[bad[0]]} is not a finite number")
+        require(bool(np.isnan(value)), f"{place}: {value} is not a finite number")
         drop = f", or leave the column out with --drop {shlex.quote(names[column])}" if droppable else ""
         raise BadInput(f"{place}: the cell holds no number; fill it, or leave the row out{drop}")
 
@@ -237,9 +201,6 @@ def _numbers_or_text(series: Any) -> Any:
     if series.dtype.kind in "iuf":
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     cells = ["" if missing else str(cell).strip() for cell, missing in zip(series, series.isna(), strict=True)]
-    if not any("_" in cell for cell in cells):
-        with suppress(ValueError):
-            return np.array(cells, dtype=np.float64)
     values = [np.nan if is_missing(cell) else number(cell) for cell in cells]
     return cells if None in values else np.array(values, dtype=np.float64)
 
@@ -262,13 +223,12 @@ def read_column(path: Path, count: int, what: str) -> Any:
     cells = table.column(table.names[0])
     if table.rows == 1:
         cells = _numbers_or_text(table.frame[list(table.names)].iloc[0])
-    if len(cells) != count or 1 not in (table.rows, len(table.names)):
-        shape = f"{counted(table.rows, 'row')} and {counted(len(table.names), 'column')}"
-        raise BadInput(f"{path} has {shape}: give one column, with an entry for each of {count} {what}")
-    missing = [row for row, cell in enumerate(cells) if (is_missing(cell) if isinstance(cell, str) else np.isnan(cell))]
-    if missing:
-        place = table.where(min(missing[0], table.rows - 1))
-        raise BadInput(f"{path}, {place}: an entry is missing; give one for each of {count} {what}")
+    shape = f"{counted(table.rows, 'row')} and {counted(len(table.names), 'column')}"
+    fits = len(cells) == count and 1 in (table.rows, len(table.names))
+    require(fits, f"{path} has {shape}: give one column, with an entry for each of {count} {what}")
+    for row, cell in enumerate(map(str, cells)):
+        place = table.where(min(row, table.rows - 1))
+        require(not is_missing(cell), f"{path}, {place}: an entry is missing; give one for each of {count} {what}")
     return cells
 
 
@@ -284,15 +244,9 @@ def _parsed(path: Path, content: bytes, header: bool | None) -> Table:
     if file.suffix.lower() == ".gz":
         file, content = file.with_suffix(""), _decompressed(path, content)
     kind = file.suffix.lower()
-    if kind == ".npy":
+    if kind in READERS:
         with _damage(path):
-            table = _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {})
-    elif kind == ".npz":
-        table = _npz_table(path, content)
-    elif kind in (".svm", ".libsvm", ".svmlight"):
-        table = _libsvm_table(path, content)
-    elif kind in (".parquet", ".pq"):
-        table = _parquet_table(path, content)
+            table = READERS[kind](path, content)
     else:
         table = _text_table(path, content, header, tabs=kind == ".tsv")
     if table.names[:1] == (f"{UNNAMED}0",) and len(table.names) > 1:
@@ -301,33 +255,28 @@ def _parsed(path: Path, content: bytes, header: bool | None) -> Table:
     return replace(table, facts={**facts, "read_as": table.read_as})
 
 
-def check_file(path: Path) -> None:
-    """A sentence where there is nothing that could be read."""
+def read_bytes(path: Path) -> bytes:
+    """The content of a file that has some, or a sentence on why it has none."""
     try:
         found = path.stat()
+        require(not stat.S_ISDIR(found.st_mode), f"{path} is a folder: give a file")
+        readable = stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
+        require(readable, f"{path} is neither a file nor a pipe: give a file")
+        require_memory(2.0 * found.st_size, f"reading {path}", "keep fewer rows")
+        content = path.read_bytes()
+    except BadInput:
+        raise
     except FileNotFoundError as error:
         raise BadInput(f"{path} does not exist: check the name") from error
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    if stat.S_ISDIR(found.st_mode):
-        raise BadInput(f"{path} is a folder: give a file")
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
-        raise BadInput(f"{path} is neither a file nor a pipe: give a file")
-    if stat.S_ISREG(found.st_mode) and found.st_size == 0:
-        raise BadInput(f"{path} is empty: check how it was written")
-
-
-def read_bytes(path: Path) -> bytes:
-    """The content of a file that has some."""
-    check_file(path)
-    try:
-        require_memory(2.0 * path.stat().st_size, f"reading {path}", "keep fewer rows")
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from error
-    if not content or content.isspace():
-        raise BadInput(f"{path} is empty: check how it was written")
+    require(bool(content) and not content.isspace(), f"{path} is empty: check how it was written")
     return content
+
+
+def described(path: Path) -> dict[str, Any]:
+    """An input, as a certificate names it."""
+    return {"file": str(path), "bytes": file_of(path).stat().st_size}
 
 
 def _decompressed(path: Path, content: bytes) -> bytes:
@@ -335,8 +284,7 @@ def _decompressed(path: Path, content: bytes) -> bytes:
     most = int(min(free_memory() / TEXT_IN_MEMORY, 1e15))
     with _damage(path), gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
         found = stream.read(most + 1)
-    if len(found) > most:
-        raise BadInput(f"{path} unpacks to more than fits in memory: keep fewer rows")
+    require(len(found) <= most, f"{path} unpacks to more than fits in memory: keep fewer rows")
     return found
 
 
@@ -360,14 +308,12 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
     """Lines of cells; a line that begins with # is a comment, and blank ones do not count."""
     require_memory(TEXT_IN_MEMORY * len(content), f"reading {path}", "keep fewer rows")
     text = re.sub("(?m)^#.*$", "", _decoded(path, content))
-    if not text.strip():
-        raise BadInput(f"{path} has nothing but blank lines and comments: give rows of cells")
+    require(bool(text.strip()), f"{path} has nothing but blank lines and comments: give rows of cells")
     frame, lines = _cells(path, text, "\t" if tabs else _delimiter(text))
     head, below = ([cell.strip() for cell in row] for row in (*frame[:2].to_numpy(), *[[]] * (2 - len(frame[:2]))))
     if header is None:
         header = _is_header(head, below)
-    if header and len(frame) == 1:
-        raise BadInput(f"{path} has a header and no rows")
+    require(len(frame) > header, f"{path} has a header and no rows")
     names = _checked_names(path, head) if header else list(map(str, range(len(head))))
     return Table(
         str(path),
@@ -380,9 +326,8 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
 
 
 def _decoded(path: Path, content: bytes) -> str:
-    if b"\0" in content:
-        advice = "save it as UTF-8 text, or name its kind by the suffix, as in .npy"
-        raise BadInput(f"{path} holds binary data or UTF-16 text: {advice}")
+    advice = "save it as UTF-8 text, or name its kind by the suffix, as in .npy"
+    require(b"\0" not in content, f"{path} holds binary data or UTF-16 text: {advice}")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -444,8 +389,7 @@ def _are_years(values: Sequence[float | None]) -> bool:
 def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
     names = [cell or f"{UNNAMED}{j}" for j, cell in enumerate(cells)]
     twice = pandas.Index(names).duplicated()
-    if twice.any():
-        raise BadInput(f"{path}: two columns have the name {names[twice.argmax()]!r}; each needs its own")
+    require(not twice.any(), f"{path}: two columns have the name {names[twice.argmax()]!r}; each needs its own")
     return names
 
 
@@ -454,49 +398,39 @@ def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
 
 def _npz_table(path: Path, content: bytes) -> Table:
     """The array that is named, or the only matrix: vectors with an entry for each row can be target or weights."""
-    with _damage(path), np.load(io.BytesIO(content), allow_pickle=False) as archive:
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         size = sum(member.file_size for member in archive.zip.infolist())
         require_memory(2.0 * size, f"reading {path}", "keep fewer rows")
         wanted = str(path).removeprefix(str(file_of(path))).removeprefix(":")
-        if wanted and wanted not in archive:
-            raise BadInput(f"{file_of(path)} has no array {wanted!r}: it holds {', '.join(archive)}")
+        there = not wanted or wanted in archive
+        require(there, f"{file_of(path)} has no array {wanted!r}: it holds {', '.join(archive)}")
         arrays = {name: archive[name] for name in ([wanted] if wanted else archive)}
-        if {"format", "data", "shape"} <= arrays.keys():  # SciPy's sparse matrices
-            vectors = {name: array for name, array in arrays.items() if name not in SPARSE_PARTS}
-            return _array_table(path, _sparse_matrix(path, content), vectors)
-        matrices = [name for name, array in arrays.items() if array.ndim == 2] or list(arrays)
-    if not matrices:
-        raise BadInput(f"{path} holds no arrays: save one with numpy.savez(file, points=array)")
-    if len(matrices) > 1:
-        raise BadInput(
-            f"{path} holds {len(matrices)} arrays ({', '.join(matrices)}): say which, as in {path}:{matrices[0]}"
-        )
+    if {"format", "data", "shape"} <= arrays.keys():  # SciPy's sparse matrices
+        matrix = sparse.csr_matrix(sparse.load_npz(io.BytesIO(content)), dtype=np.float64)
+        matrix.check_format(full_check=True)
+        matrix.sum_duplicates()
+        return _array_table(path, matrix, {name: arrays[name] for name in arrays if name not in SPARSE_PARTS})
+    matrices = [name for name, array in arrays.items() if array.ndim == 2] or list(arrays)
+    require(bool(matrices), f"{path} holds no arrays: save one with numpy.savez(file, points=array)")
+    which = f"{len(matrices)} arrays ({', '.join(matrices)}): say which, as in {path}:{matrices[0]}"
+    require(len(matrices) == 1, f"{path} holds {which}")
     return _array_table(path, arrays.pop(matrices[0]), arrays)
-
-
-def _sparse_matrix(path: Path, content: bytes) -> Any:
-    """The matrix of `scipy.sparse.save_npz`, by rows, its indices checked."""
-    found = sparse.csr_matrix(sparse.load_npz(io.BytesIO(content)), dtype=np.float64)
-    _check_columns(path, found)
-    found.check_format(full_check=True)
-    found.sum_duplicates()
-    return found
 
 
 def _array_table(path: Path, array: Any, others: Mapping[str, Any]) -> Table:
     """A matrix, its columns counted from 0, or a vector as one column; beside it the vectors that go with its rows."""
     shape = " x ".join(map(str, array.shape)) or "()"
-    if array.ndim not in (1, 2) or array.dtype.kind not in "fiubUS":
-        kind = "complex numbers" if array.dtype.kind == "c" else f"{array.dtype} of shape {shape}"
-        raise BadInput(f"{path} holds {kind}: save it as a matrix of real numbers")
-    if 0 in array.shape:
-        raise BadInput(f"{path} is empty, of shape {shape}: give one or more rows")
+    kind = "complex numbers" if array.dtype.kind == "c" else f"{array.dtype} of shape {shape}"
+    plain = array.ndim in (1, 2) and array.dtype.kind in "fiubUS"
+    require(plain, f"{path} holds {kind}: save it as a matrix of real numbers")
+    require(0 not in array.shape, f"{path} is empty, of shape {shape}: give one or more rows")
+    last = 0 if array.ndim == 1 else array.shape[1] - 1
+    require(last < MOST_COLUMNS, f"{path} has the feature index {last}, beyond the largest allowed, {MOST_COLUMNS}")
+    names = tuple(map(str, range(array.shape[1] if array.ndim == 2 else 1)))
     if sparse.issparse(array):
         matrix, frame = array, pandas.DataFrame(index=pandas.RangeIndex(array.shape[0]))
     else:
-        matrix, frame = None, pandas.DataFrame(_plain_entries(array).reshape(array.shape[0], -1))
-        frame.columns = list(map(str, frame.columns))
-    names = tuple(map(str, range(array.shape[1] if array.ndim == 2 else 1)))
+        matrix, frame = None, pandas.DataFrame(_plain_entries(array).reshape(len(array), -1), columns=list(names))
     for name, vector in others.items():
         if vector.shape == (len(frame),) and vector.dtype.kind in "fiubUS" and name not in names:
             frame[name] = _plain_entries(vector)
@@ -512,44 +446,41 @@ def _plain_entries(array: Any) -> Any:
 
 def _libsvm_table(path: Path, content: bytes) -> Table:
     """A line is a label and index:value pairs; a column is called by its index in the file."""
-    with _damage(path):
-        matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True, dtype=np.float64)
-    _check_columns(path, matrix)
-    naming = Naming.LIBSVM  # most files count from 1
-    if matrix.shape[1] and matrix[:, [0]].nnz:
-        naming = Naming.LIBSVM_FROM_0
-    if matrix.shape[1] <= naming.first:
-        raise BadInput(f"{path} holds labels and no features")
-    names = tuple(map(str, range(naming.first, matrix.shape[1])))
+    matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True, dtype=np.float64)
+    from_0 = matrix.shape[1] > 0 and matrix[:, [0]].nnz > 0  # most files count from 1
+    naming = Naming.LIBSVM_FROM_0 if from_0 else Naming.LIBSVM
+    require(matrix.shape[1] > naming.first, f"{path} holds labels and no features")
+    table = _array_table(path, matrix[:, naming.first :], {LABEL: labels})
+    names = tuple(str(naming.first + j) for j in range(len(table.names)))
     how = f"features are counted from {naming.first}, and a line begins with its {LABEL!r}"
-    return Table(str(path), pandas.DataFrame({LABEL: labels}), names, naming, matrix[:, naming.first :], how)
-
-
-def _check_columns(path: Path, matrix: Any) -> None:
-    if matrix.shape[1] > MOST_COLUMNS:
-        raise BadInput(
-            f"{path} has the feature index {matrix.shape[1] - 1}, beyond the largest allowed, {MOST_COLUMNS}"
-        )
+    return replace(table, names=names, naming=naming, how=how)
 
 
 def _parquet_table(path: Path, content: bytes) -> Table:
     """Names come from the file, and those of the rows from pandas' index where it was kept."""
     parquet = require_extra("pyarrow.parquet", extra="cli", purpose=f"reading {path}")
-    with _damage(path):
-        file = parquet.ParquetFile(io.BytesIO(content))
-        entries = float(file.metadata.num_rows) * file.metadata.num_columns
-        require_memory(16.0 * entries, f"reading {path}", "keep fewer rows")
-        frame = file.read().to_pandas()
-        how = "names taken from the file"
-        if frame.index.nlevels > 1:
-            frame = frame.reset_index()
-        frame.columns = _checked_names(path, [str(name) for name in frame.columns])
-    if frame.empty:
-        raise BadInput(f"{path} is empty, of shape {' x '.join(map(str, frame.shape))}: give one or more rows")
+    file = parquet.ParquetFile(io.BytesIO(content))
+    entries = float(file.metadata.num_rows) * file.metadata.num_columns
+    require_memory(16.0 * entries, f"reading {path}", "keep fewer rows")
+    frame = file.read().to_pandas()
+    if frame.index.nlevels > 1:
+        frame = frame.reset_index()
+    frame.columns = _checked_names(path, [str(name) for name in frame.columns])
+    require(not frame.empty, f"{path} is empty, of shape {' x '.join(map(str, frame.shape))}: give one or more rows")
+    how = "names taken from the file"
     if not isinstance(frame.index, pandas.RangeIndex):
         how += ", pandas' index taken as names of the rows"
         frame.index.name = f"{UNNAMED}0" if frame.index.name is None else str(frame.index.name)
     return Table(str(path), frame, tuple(frame.columns), how=how)
+
+
+READERS: Mapping[str, Callable[[Path, bytes], Table]] = {
+    ".npy": lambda path, content: _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {}),
+    ".npz": _npz_table,
+    **dict.fromkeys((".svm", ".libsvm", ".svmlight"), _libsvm_table),
+    **dict.fromkeys((".parquet", ".pq"), _parquet_table),
+}
+"""By the ending of a file; any other is a text."""
 
 
 # --- memory
@@ -558,34 +489,54 @@ def _parquet_table(path: Path, content: bytes) -> Table:
 def require_memory(needed: float, what: str, remedy: str) -> None:
     """A sentence with both numbers where `what` needs more bytes than there are."""
     free = free_memory()
-    if needed > free:
-        raise BadInput(
-            f"{what} would need about {decimal(int(needed))} of memory, and {decimal(int(free))} are free: {remedy}"
-        )
+    sizes = f"about {decimal(int(needed))} of memory, and {decimal(int(min(free, 1e18)))} are free"
+    require(needed <= free, f"{what} would need {sizes}: {remedy}")
 
 
 def require_memory_for_plan(n: int, m: int, remedy: str) -> None:
     require_memory(8.0 * PLANS_AT_ONCE * n * m, f"a plan of {n:,} x {m:,}", remedy)
 
 
-# --- writing
+# --- writing: a name with the ending of a result is that file, and any other name is a folder
+
+
+def file_to_write(out: Path, name: str, endings: Collection[str]) -> Path:
+    """Where a command's one file goes: to `out` itself, or under its usual name to the folder `out`."""
+    ending = out.suffix.lower()
+    if ending in endings:
+        return out
+    folder = not ending or os.path.isdir(out)
+    require(folder, f"--out {out} ends in {ending!r}: choose one of {', '.join(endings)}, or give a folder")
+    return out / name
 
 
 @contextmanager
 def written_whole(out: Path, names: Sequence[str], *, read: Sequence[Path]) -> Iterator[Path]:
-    """A folder to write files of these names in: all move to `out` when all went well, and none when not."""
+    """A folder to write files of these names in: all move to the folder `out` when all went well, and none when not.
+
+    It lies in `out`, or where that will be, and is named after this process; what a killed one has left is removed.
+    """
+    taken = "a file" if os.path.exists(out) else "the name of a file"
+    free = not os.path.exists(out) and out.suffix not in {Path(name).suffix for name in names if len(names) > 1}
+    require(free or os.path.isdir(out), f"--out {out} is {taken}: give a folder")
     for name in names:
         _check_new_file(out / name, read)
-    if os.path.exists(out) and not out.is_dir():
-        raise BadInput(f"--out {out} is a file: give a folder")
     parent = next(folder for folder in (out, *out.absolute().parents) if os.path.isdir(folder))
+    ours, again = f".condgrad-{platform.node()}-", os.path.exists(out / "certificate.json")
     try:
-        folder = Path(tempfile.mkdtemp(prefix=".condgrad-", dir=parent))
+        for left in parent.glob(f"{ours}*"):
+            number = left.name.removeprefix(ours)
+            if number.isdecimal() and not psutil.pid_exists(int(number)):
+                shutil.rmtree(left, ignore_errors=True)
+        (folder := parent / f"{ours}{os.getpid()}").mkdir()
         try:
             yield folder
             out.mkdir(parents=True, exist_ok=True)
-            for file in sorted(folder.iterdir()):
-                file.replace(out / file.name)
+            for name in names:
+                if (folder / name).exists():
+                    (folder / name).replace(out / name)
+                elif again:  # of an earlier run: it would pass for a part of this one
+                    (out / name).unlink(missing_ok=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     except KeyboardInterrupt:
@@ -599,13 +550,10 @@ def _check_new_file(out: Path, read: Sequence[Path]) -> None:
     """A sentence where a file cannot be written without harm to another."""
     if not os.path.exists(out):  # unlike Path, os.path has a plain answer for a name that is too long
         return
-    if out.is_dir():
-        raise BadInput(f"--out {out} is a folder: give a file")
-    if not out.is_file():
-        raise BadInput(f"--out {out} is a device or a pipe, which a file would replace: give a file")
-    for path in read:
-        if os.path.exists(path) and out.samefile(path):
-            raise BadInput(f"--out {out} would overwrite {path}: choose another name")
+    require(not out.is_dir(), f"--out {out} is a folder: give a file")
+    require(out.is_file(), f"--out {out} is a device or a pipe, which a file would replace: give a file")
+    for path in filter(os.path.exists, read):
+        require(not out.samefile(path), f"--out {out} would overwrite {path}: choose another name")
 
 
 def write_rows(file: Path, columns: Mapping[str, Any], table: Table) -> None:

@@ -17,42 +17,37 @@ import numpy as np
 import pandas
 import typer
 from scipy import sparse
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, label_binarize
 
-from condgrad.cli import report
-from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table, written_whole
-from condgrad.cli.model import CHOOSERS, LABELS, NUMBERS, Model, classifies
-from condgrad.cli.report import BadInput, option, shortened
-from condgrad.linear_model import path as coefficient_path
+from condgrad import linear_model, pictures
+from condgrad.cli import files, report
+from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table
+from condgrad.cli.report import BadInput, option, require, shortened
+from condgrad.errors import listed
+from condgrad.linear_model.cross_validation import SELECTIONS
+from condgrad.linear_model.model_file import Model, classifies
 from condgrad.linear_model.path import ESTIMATORS
 
-PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt")
-INTERCEPT = "(intercept)"
-RIDGES = (1e-3, 1e-2, 1e-1)
-"""The ridges to try, as shares of the typical sum of squares of a column."""
+PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt", "cross_validation.csv")
+CHOOSERS = {loss: getattr(linear_model, f"{estimator.__name__}CV") for loss, estimator in ESTIMATORS.items()}
+"""The estimators that choose radius and ridge by cross-validation, by loss."""
+
+LABELS, NUMBERS = "logistic", "least-squares"  # the losses for targets of labels and of numbers, unless asked for
+CRITERIA = {"neg_mean_squared_error": "squared error", "neg_log_loss": "log loss", "accuracy": "accuracy"}
+"""By what radius and ridge are chosen, in the words of scikit-learn and in plain ones."""
 
 FOLDS = 5
-CHOOSING_TOL = 1e-4
-"""Scores on held-out rows are no finer than this."""
-
-SMALLEST, LARGEST = 1e-100, 1e100
-"""Beyond these the squares of numbers leave the range of floats."""
-
-CONSTANT = 1e-12
-"""A column whose spread is below this share of its size differs by rounding alone."""
-
-MOST_COUNTED = 10
-"""Whole numbers with at most so many values are taken for labels, unless --loss says otherwise."""
-
-COEFFICIENTS_SHOWN = 10
-"""In the report, or half as many for each of several classes; one more is shown rather than counted."""
-
-POINTS_DRAWN, DRAWING_TOL, MOST_PANELS, MOST_LINES = 37, 1e-6, 6, 200
-BEYOND = 1.5
-"""How far the picture goes past the chosen radius, which is one of its points."""
+SELECTION_RULES = "The radius of the best score, or 1se: the smallest within a standard error of it."
+SMALLEST, LARGEST = 1e-100, 1e100  # beyond these the squares of numbers leave the range of floats
+CONSTANT = 1e-12  # a column whose spread is below this share of its size differs by rounding alone
+MOST_COUNTED = 10  # whole numbers with at most so many values are taken for labels, unless --loss says otherwise
+COEFFICIENTS_SHOWN = 10  # or half as many for each of several classes; one more is shown rather than counted
+POINTS_DRAWN, DRAWING_TOL, MOST_PANELS = 37, 1e-6, 6
+BEYOND = 1.5  # how far the picture goes past the chosen radius, which is one of its points
 
 
 @dataclass(frozen=True)
@@ -62,6 +57,7 @@ class FitSettings:
     radius: float | None
     ridge: float | None
     folds: int | None
+    selection: str
     tol: float
     max_iter: int
     standardize: bool
@@ -78,29 +74,30 @@ class FitSettings:
 class TrainingData:
     """Rows, standardised columns and a target, ready for an estimator."""
 
+    settings: FitSettings
+    table: Table
     loss: str
     target: str
     features: tuple[str, ...]
     X: Any
     """(x - center) / scale, dense or CSR; 0 in columns that are constant."""
     y: Any
-    weights: Any
-    """One for each row, all above 0; None where all are 1."""
+    weights: Any  # one for each row, all above 0; None where all are 1
     center: Any
     scale: Any
-    constant: int
-    """How many columns do not vary."""
-    typical_square: float
-    """The weighted sum of the squares of a column of X, on average: the scale of a ridge."""
+    constant: int  # how many columns do not vary
 
 
 def fit(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm.")],
     target: Annotated[str | None, option("COLUMN", "What to predict; an index in a matrix.")] = None,
-    loss: Annotated[str | None, option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target")] = None,
-    radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated")] = None,
-    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated")] = None,
+    loss: Annotated[
+        str | None, option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target", among=ESTIMATORS)
+    ] = None,
+    radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated", at_least=0.0)] = None,
+    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated", at_least=0.0)] = None,
     folds: Annotated[int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)] = None,
+    selection: Annotated[str, option("RULE", SELECTION_RULES, among=SELECTIONS)] = SELECTIONS[0],
     no_standardize: Annotated[bool, typer.Option("--no-standardize", help="Take columns as they are.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Without a constant.")] = False,
     drop: DropColumns = None,
@@ -110,7 +107,7 @@ def fit(
     tol: report.Tolerance = 1e-6,
     max_iter: Annotated[int, option("N", "The most iterations of a fit.", least=1)] = 10_000,
     seed: Annotated[int, option("N", "Which rows go to which fold.", least=0, most=2**32 - 1)] = 0,
-    out: report.Folder = Path("condgrad-fit"),
+    out: files.ResultFolder = Path("condgrad-fit"),
     as_json: report.AsJson = False,
 ) -> None:
     """Fit an elastic net to a table, with a proof of its optimality.
@@ -121,7 +118,8 @@ def fit(
     numbers. Columns are standardised first: radius and ridge are in these units,
     and coefficients are reported in both.
 
-    Writes model.json, coefficients.csv, certificate.json, path.png, report.txt.
+    Writes model.json, coefficients.csv, certificate.json, path.png, report.txt,
+    and cross_validation.csv where it has chosen radius or ridge.
 
     [bold]Examples[/bold]
       condgrad fit patients.csv --target outcome --id patient --drop hospital
@@ -130,35 +128,25 @@ def fit(
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    settings = FitSettings(
-        None if radius is None else report.checked("radius", radius, at_least=0.0),
-        None if ridge is None else report.checked("ridge", ridge, above=0.0),
-        folds,
-        report.checked("tol", tol, at_least=0.0),
-        max_iter,
-        not no_standardize,
-        not no_intercept,
-        seed,
-    )
-    report.check_one_of("loss", loss, ESTIMATORS)
+    settings = FitSettings(radius, ridge, folds, selection, tol, max_iter, not no_standardize, not no_intercept, seed)
     table = read_table(data, header=header, row_id=row_id)
     problem = _training_data(table, settings, target, weights, drop or [], loss)
-    with written_whole(out, PRODUCTS, read=[data]) as folder:
-        model, facts = _solved(problem, settings, table)
-        blocks = [_coefficients(model, k) for k in range(len(model.coef))]
-        for k in range(len(blocks) if len(blocks) > 1 else 0):
-            blocks[k].insert(0, "class", model.classes[k])
-        text = _report(problem, model, facts, blocks, settings, table)
+    with files.written_whole(out, PRODUCTS, read=[data]) as folder:
+        model, facts, chooser = _solved(problem)
+        text = _report(problem, model, facts)
         (folder / "model.json").write_text(model.model_dump_json(indent=1) + "\n", encoding="utf-8")
         (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
-        pandas.concat(blocks).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
-        draw_path(folder / "path.png", problem, model, settings)
+        pandas.concat(model.coefficients()).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
+        if chooser is not None:
+            chooser.cv_table().to_csv(folder / "cross_validation.csv", index=False)
+        draw_path(folder / "path.png", problem, model, chooser)
+        written = [name for name in PRODUCTS if (folder / name).exists()]
     if as_json:
         report.print_json({**facts, "out": str(out)})
     else:
-        written = report.folded(f"Written to {out}: {', '.join(PRODUCTS)}", "")
-        report.output.print(f"{text}\n{written}", markup=False)
+        where = report.folded(f"Written to {out}: {', '.join(written)}")
+        report.output.print(f"{text}\n{where}", markup=False)
     if not facts["certified"]:
         report.errors.print(f"condgrad: {report.not_converged(facts['relative_gap'], tol)}", markup=False)
         raise typer.Exit(report.ExitCode.NOT_CONVERGED)
@@ -171,25 +159,22 @@ def _training_data(
     table: Table, settings: FitSettings, target: str | None, weights: str | None, drop: Sequence[str], loss: str | None
 ) -> TrainingData:
     """The problem that a table and the user's choices define, or a sentence on what is wrong with them."""
-    if target is None and len(table.apart) != 1:
-        raise BadInput(f"give --target COLUMN; {table.source} has {report.listed([*table.apart, *table.names])}")
+    known = target is not None or len(table.apart) == 1
+    require(known, f"give --target COLUMN; {table.source} has {listed([*table.apart, *table.names])}")
     target = table.resolve(table.apart[0] if target is None else target, option="--target")
     left_out = {table.resolve(name, option="--drop") for name in drop}
-    if target in left_out:
-        raise BadInput(f"--drop {target}: this column is the target")
+    require(target not in left_out, f"--drop {target}: this column is the target")
+    left_out.add(target)
     kept, row_weights = np.arange(table.rows), None
     if weights is not None:
         weights = table.resolve(weights, option="--weights")
-        left_out.add(weights)
         row_weights = _row_weights(table, weights, target)
+        left_out.add(weights)
         kept = np.flatnonzero(row_weights)  # a row of weight 0 counts as none
         row_weights = row_weights[kept]
-    if len(kept) < 2:
-        raise BadInput(f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
-    left_out.add(target)
+    require(len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
     features = tuple(name for name in table.names if name not in left_out)
-    if not features:
-        raise BadInput(f"{table.source} has no column beside the target: a fit needs features")
+    require(bool(features), f"{table.source} has no column beside the target: a fit needs features")
     loss, y = _target(table, target, loss, kept)
     X = table.features(features)[kept]
     mean, spread, constant = _moments(table, features, X, row_weights, centered=settings.intercept)
@@ -199,20 +184,16 @@ def _training_data(
         mean, X = 0.0 * mean, (X @ sparse.diags(varies / scale)).tocsr()
     else:
         X = (X - mean) / scale * varies
-    total = len(y) if row_weights is None else float(row_weights.sum())
-    typical = total * float(np.mean((spread / scale)[~constant] ** 2)) if not constant.all() else total
-    return TrainingData(loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()), typical)
+    return TrainingData(settings, table, loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()))
 
 
 def _row_weights(table: Table, name: str, target: str) -> Any:
+    require(name != target, f"--weights {name}: this column is the target")
     weights = table.column(name)
-    if name == target or isinstance(weights, list):
-        what = "is the target" if name == target else "holds text, and weights are numbers >= 0"
-        raise BadInput(f"--weights {name}: this column {what}")
-    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))
-    if len(bad):
-        place = f"{table.source}, {table.where(int(bad[0]))}"
-        raise BadInput(f"--weights {name}: {place} holds {weights[bad[0]]}; weights are finite numbers >= 0")
+    require(not isinstance(weights, list), f"--weights {name}: this column holds text, and weights are numbers >= 0")
+    for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))[:1]:
+        place = f"{table.source}, {table.where(row)} holds {weights[row]}"
+        raise BadInput(f"--weights {name}: {place}; weights are finite numbers >= 0")
     return weights
 
 
@@ -221,21 +202,18 @@ def _target(table: Table, name: str, loss: str | None, kept: Any) -> tuple[str, 
     cells = table.column(name)
     text = isinstance(cells, list)
     y = np.array(cells)[kept]
-    bad = np.flatnonzero([is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y))
-    if len(bad):
-        place = f"{table.source}, {table.where(int(kept[bad[0]]))}"
+    for row in kept[[is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y)][:1]:
+        place = f"{table.source}, {table.where(row)}"
         raise BadInput(f"{place}: the target {name!r} is missing or not finite; fill it or leave the row out")
     values = np.unique(y)
-    if len(values) < 2:
-        raise BadInput(f"{table.source}: the target {name!r} is {values[0]} in all rows: there is nothing to fit")
+    require(len(values) > 1, f"{table.source}: the target {name!r} is {values[0]} in all rows: there is nothing to fit")
     whole = not text and bool(np.all(y == np.round(y)) and np.abs(y).max() < 2.0**53)
     if loss is None:
         few = whole and len(values) <= MOST_COUNTED and 2 * len(values) <= len(y)
         loss = LABELS if text or few else NUMBERS
     if classifies(loss):
         return loss, y.astype(np.int64) if whole else y
-    if text:
-        raise BadInput(f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers")
+    require(not text, f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers")
     _moments(table, [name], y[:, None], None, centered=True)
     return loss, y
 
@@ -244,12 +222,10 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, center
     """Weighted means, spreads about them (or about 0), and which columns do not vary; all squares must be floats."""
     sizes = abs(X).max(axis=0)
     sizes = np.ravel(sizes.toarray() if sparse.issparse(sizes) else sizes)
-    bad = np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))
-    if len(bad):
-        raise BadInput(
-            f"{table.source}: column {names[bad[0]]!r} reaches {sizes[bad[0]]:g}; sizes between {SMALLEST:g} and "
-            f"{LARGEST:g} are allowed: choose another unit, or leave the column out with --drop"
-        )
+    for j in np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))[:1]:
+        allowed = f"sizes between {SMALLEST:g} and {LARGEST:g} are allowed"
+        advice = "choose another unit, or leave the column out with --drop"
+        raise BadInput(f"{table.source}: column {names[j]!r} reaches {sizes[j]:g}; {allowed}: {advice}")
     scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=weights)
     mean, spread = scaler.mean_, np.sqrt(scaler.var_)
     if not centered:
@@ -260,43 +236,43 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, center
 # --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
 
 
-def _solved(problem: TrainingData, settings: FitSettings, table: Table) -> tuple[Model, dict[str, Any]]:
-    """Choose what is not given, fit all rows, and score: the model, and its certificate."""
-    folds = _folds(problem, settings)
+def _solved(problem: TrainingData) -> tuple[Model, dict[str, Any], Any]:
+    """Choose what is not given, fit all rows, and score: the model, its certificate, and what has chosen, if any."""
+    settings, table = problem.settings, problem.table
+    folds = _folds(problem)
     with _sentences() as short_trials:
-        radius, ridge, chosen_by = _chosen(problem, settings, folds)
-    own = {"fit_intercept": settings.intercept, "max_iter": settings.max_iter}
-    estimator = ESTIMATORS[problem.loss](radius, ridge, tol=settings.tol, verbose=report.errors.is_terminal, **own)
+        chooser = _chooser(problem, folds)
+    radius = settings.radius if chooser is None else chooser.radius_
+    ridge = settings.ridge if chooser is None else chooser.ridge_
+    own = {"radius": radius, "ridge": ridge, "fit_intercept": settings.intercept, "max_iter": settings.max_iter}
+    estimator = ESTIMATORS[problem.loss](tol=settings.tol, verbose=report.errors.is_terminal, **own)
     with _sentences() as short:
         estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
-    score = accuracy_score if classifies(problem.loss) else r2_score
-    held_out = None
-    if folds:  # models for the same radius and ridge, on the rows that they did not see
-        trial = ESTIMATORS[problem.loss](radius, ridge, tol=max(settings.tol, CHOOSING_TOL), **own)
-        params = {} if problem.weights is None else {"sample_weight": problem.weights}
-        with _sentences():
-            predicted = cross_val_predict(trial, problem.X, problem.y, cv=folds, params=params)
-        held_out = float(score(problem.y, predicted, sample_weight=problem.weights))
+    trial = ESTIMATORS[problem.loss](tol=settings.tol, **own)
     proofs = _proofs(estimator)
-    return _model(problem, estimator, table), {
+    facts = {
         "certified": not short,
         "statement": "the least objective lies between lower_bound and value",
         "problems": proofs,
         "relative_gap": max(proof["relative_gap"] for proof in proofs),
-        "radius": float(radius),
-        "ridge": float(ridge),
+        "radius": radius,
+        "ridge": ridge,
         "loss": problem.loss,
         "target": problem.target,
-        "chosen_by": chosen_by,
+        "chosen_by": None if chooser is None else CRITERIA[chooser.default_scoring],
+        "radius_is_the_largest_tried": "radius" in settings.chosen and radius == chooser.radii_[-1],
         "folds": len(folds),
         "unfinished_trials": bool(short_trials),
-        "measure": "accuracy" if classifies(problem.loss) else "R2",
-        "training_score": float(score(problem.y, estimator.predict(problem.X), sample_weight=problem.weights)),
-        "cross_validated_score": held_out,
+        **_scored(problem, estimator, trial, folds),
         "settings": asdict(settings),
         "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
         "versions": report.versions(),
     }
+    model = Model.of(
+        estimator, kind=problem.loss, target=problem.target, naming=table.naming, features=problem.features,
+        center=problem.center, scale=problem.scale, row_id=table.frame.index.name,
+    )  # fmt: skip
+    return model, facts, chooser
 
 
 @contextmanager
@@ -313,10 +289,9 @@ def _sentences() -> Iterator[list[Any]]:
             raise BadInput(report.first_line(error)) from error
 
 
-def _folds(problem: TrainingData, settings: FitSettings) -> list[tuple[Any, Any]]:
+def _folds(problem: TrainingData) -> list[tuple[Any, Any]]:
     """Rows to fit and rows to score; none where there are too few rows and none are needed."""
-    smallest, whose = len(problem.y), "the data have"
-    splitter = KFold
+    settings, smallest, whose, splitter = problem.settings, len(problem.y), "the data have", KFold
     if classifies(problem.loss):
         labels, counts = np.unique(problem.y, return_counts=True)
         smallest, whose = int(counts.min()), f"class {labels[counts.argmin()].item()!r} has"
@@ -324,65 +299,59 @@ def _folds(problem: TrainingData, settings: FitSettings) -> list[tuple[Any, Any]
     number = settings.folds or min(FOLDS, smallest)
     if number < 2 and not settings.chosen:
         return []
-    if not 2 <= number <= smallest:
-        remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
-        raise BadInput(f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}")
+    remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
+    too_few = f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}"
+    require(2 <= number <= smallest, too_few)
     return list(splitter(number, shuffle=True, random_state=settings.seed).split(problem.X, problem.y))
 
 
-def _chosen(problem: TrainingData, settings: FitSettings, folds: Sequence[Any]) -> tuple[float, float, str | None]:
-    """Radius and ridge, and by what they were chosen."""
-    if settings.radius is not None and settings.ridge is not None:
-        return settings.radius, settings.ridge, None
-    chooser = CHOOSERS[problem.loss]
-    scoring, criterion = "neg_mean_squared_error", "squared error"
-    if classifies(problem.loss):
-        scoring, criterion = ("neg_log_loss", "log loss") if hasattr(chooser, "predict_proba") else 2 * ("accuracy",)
-    found = chooser(
-        radii=None if settings.radius is None else [settings.radius],
-        ridges=[share * problem.typical_square for share in RIDGES] if settings.ridge is None else [settings.ridge],
-        fit_intercept=settings.intercept,
-        cv=folds,
-        scoring=scoring,
-        tol=max(settings.tol, CHOOSING_TOL),
-        max_iter=settings.max_iter,
-        verbose=report.errors.is_terminal,
-    ).fit(problem.X, problem.y, sample_weight=problem.weights)
-    return found.radius_, found.ridge_, criterion
+def _chooser(problem: TrainingData, folds: Sequence[Any]) -> Any:
+    """An estimator that has chosen what the user leaves open; None where that is nothing."""
+    settings = problem.settings
+    if not settings.chosen:
+        return None
+    radii = None if settings.radius is None else [settings.radius]
+    ridges = None if settings.ridge is None else [settings.ridge]
+    return CHOOSERS[problem.loss](
+        radii=radii, ridges=ridges, selection=settings.selection, fit_intercept=settings.intercept, cv=folds,
+        tol=settings.tol, max_iter=settings.max_iter, verbose=report.errors.is_terminal,
+    ).fit(problem.X, problem.y, sample_weight=problem.weights)  # fmt: skip
 
 
-def _model(problem: TrainingData, estimator: Any, table: Table) -> Model:
-    return Model(
-        format="condgrad linear model",
-        version=2,
-        kind=problem.loss,
-        target=problem.target,
-        classes=tuple(np.unique(problem.y).tolist()) if classifies(problem.loss) else (),
-        naming=table.naming,
-        features=problem.features,
-        center=tuple(problem.center.tolist()),
-        scale=tuple(problem.scale.tolist()),
-        coef=tuple(map(tuple, np.atleast_2d(estimator.coef_).tolist())),
-        intercept=tuple(np.atleast_1d(estimator.intercept_).tolist()),
-        radius=float(estimator.radius),
-        ridge=float(estimator.ridge),
-        row_id=table.frame.index.name,
-    )
+def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[Any]) -> dict[str, Any]:
+    """How well the model does on the rows fitted, and models like it on rows that they did not see."""
+    X, y, weights, labels = problem.X, problem.y, problem.weights, classifies(problem.loss)
+    score = accuracy_score if labels else r2_score
+    found: dict[str, Any] = {
+        "measure": "accuracy" if labels else "R2",
+        "training_score": float(score(y, estimator.predict(X), sample_weight=weights)),
+        "cross_validated_score": None,
+        "cross_validated_auc": None,
+        "majority_share": float(DummyClassifier().fit(X, y, weights).score(X, y, weights)) if labels else None,
+    }
+    if folds:
+        params = {} if weights is None else {"sample_weight": weights}
+        method = "decision_function" if labels else "predict"
+        with _sentences():
+            held_out = cross_val_predict(trial, X, y, cv=folds, params=params, method=method)
+        if labels:
+            truth = np.squeeze(label_binarize(y, classes=estimator.classes_))
+            found["cross_validated_auc"] = float(roc_auc_score(truth, held_out, sample_weight=weights))
+            held_out = estimator.classes_[held_out.argmax(axis=1) if held_out.ndim == 2 else (held_out > 0).astype(int)]
+        found["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
+    return found
 
 
 def _proofs(estimator: Any) -> list[dict[str, Any]]:
     """One for each problem that was solved: for each class against the rest, or the second of two."""
-    columns = {
-        "value": estimator.objective_,
-        "gap": estimator.dual_gap_,
-        "relative_gap": estimator.relative_gap_,
-        "multiplier": estimator.multiplier_,
-        "iterations": estimator.n_iter_,
-    }
-    proofs = pandas.DataFrame({name: np.atleast_1d(column) for name, column in columns.items()})
+    names = {
+        "value": "objective_", "gap": "dual_gap_", "relative_gap": "relative_gap_", "multiplier": "multiplier_",
+        "iterations": "n_iter_",
+    }  # fmt: skip
+    proofs = pandas.DataFrame({name: np.atleast_1d(getattr(estimator, own)) for name, own in names.items()})
     proofs["lower_bound"] = proofs["value"] - proofs["gap"]
-    # in the 2-norm, by strong convexity
-    proofs["standardised_coefficients_within"] = np.sqrt(proofs["gap"].clip(lower=0.0) / estimator.ridge)
+    with np.errstate(divide="ignore", invalid="ignore"):  # in the 2-norm, by strong convexity; a ridge of 0 has none
+        proofs["standardised_coefficients_within"] = np.sqrt(proofs["gap"].clip(lower=0.0) / estimator.ridge)
     labels = getattr(estimator, "classes_", np.array([None]))[-len(proofs) :].tolist()
     return [{"class": label, **proof} for label, proof in zip(labels, proofs.to_dict("records"), strict=True)]
 
@@ -390,26 +359,7 @@ def _proofs(estimator: Any) -> list[dict[str, Any]]:
 # --- what it leaves behind in words and pictures
 
 
-def _coefficients(model: Model, k: int) -> Any:
-    """The intercept of a problem, then its coefficients by falling size when standardised, as a DataFrame."""
-    order = np.argsort(-np.abs(model.coef[k]), kind="stable")
-    return pandas.DataFrame(
-        {
-            "feature": [INTERCEPT, *(model.features[j] for j in order)],
-            "coefficient": [model.plain_intercept[k], *model.plain_coef[k][order]],
-            "standardised_coefficient": [model.intercept[k], *np.array(model.coef[k])[order]],
-        }
-    )
-
-
-def _report(
-    problem: TrainingData,
-    model: Model,
-    facts: dict[str, Any],
-    blocks: Sequence[Any],
-    settings: FitSettings,
-    table: Table,
-) -> str:
+def _report(problem: TrainingData, model: Model, facts: dict[str, Any]) -> str:
     """The fit in words, by the template fit_report.txt."""
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -420,89 +370,60 @@ def _report(
         "repr": repr,
         "shortened": shortened,
     }
+    template = environment.from_string(resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8"))
     labels, counts = np.unique(problem.y, return_counts=True)
-    template = resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8")
-    return environment.from_string(template).render(
-        file=Path(table.source).name,
-        table=table,
+    blocks = [block[(block.index == 0) | (block.standardised_coefficient != 0)] for block in model.coefficients()]
+    return template.render(
+        file=Path(problem.table.source).name,
         problem=problem,
         model=model,
         facts=facts,
-        settings=settings,
+        settings=problem.settings,
         objective=(inspect.getdoc(ESTIMATORS[problem.loss]) or problem.loss).splitlines()[0],
         counts=list(zip(labels, counts, strict=True)) if classifies(problem.loss) else [],
-        blocks=[
-            list(block[(block.index == 0) | (block.standardised_coefficient != 0.0)].itertuples()) for block in blocks
-        ],
+        blocks=[list(block.itertuples()) for block in blocks],
         shown=COEFFICIENTS_SHOWN if len(blocks) == 1 else COEFFICIENTS_SHOWN // 2,
-        not_converged=report.not_converged(facts["relative_gap"], settings.tol),
+        not_converged=report.not_converged(facts["relative_gap"], problem.settings.tol),
     )
 
 
-def draw_path(file: Path, problem: TrainingData, model: Model, settings: FitSettings) -> None:
-    """The picture: coefficients against the radius, a panel for each problem, the first `MOST_PANELS` of them."""
-    panels = min(len(model.coef), MOST_PANELS)
-    columns = min(panels, 2)
-    lines = math.ceil(panels / columns)
-    figure = report.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
+def draw_path(file: Path, problem: TrainingData, model: Model, chooser: Any) -> None:
+    """The picture: the cross-validation if any, and coefficients against the radius, a panel for each problem."""
+    panels, scored = min(len(model.coef), MOST_PANELS), chooser is not None and len(chooser.radii_) > 1
+    columns = min(panels + scored, 2)
+    lines = math.ceil((panels + scored) / columns)
+    figure = pictures.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
     grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
-    for k, axes in enumerate(grid):
-        if k < panels:
-            _draw_panel(axes, problem, model, settings, k)
-        else:
-            axes.set_axis_off()
+    if scored:
+        pictures.draw_scores(grid[0], chooser)
+        grid[0].set(ylabel=f"{CRITERIA[chooser.default_scoring]} on held-out rows")
+    names = [shortened(name, 26) for name in problem.features]
+    for k, axes in zip(range(panels), grid[scored:], strict=False):
+        radii, coefs = _coefficient_path(problem, model, k)
+        pictures.draw_path(axes, radii, coefs, names, radius=model.radius, chosen=np.array(model.coef[k]))
+        axes.set(ylabel="standardised coefficient" if problem.settings.standardize else "coefficient")
+        rest = f"{shortened(str(model.classes[k]))} against the rest" if len(model.coef) > 1 else "coefficients"
+        axes.set_title(rest, fontsize=11, loc="left", parse_math=False)
+    for axes in grid[panels + scored :]:
+        axes.set_axis_off()
     part = f" (the first {panels} of {len(model.coef)} classes)" if panels < len(model.coef) else ""
     title = f"{shortened(problem.target)}: coefficients against the radius{part}"
     figure.suptitle(title, fontsize=12, parse_math=False)
-    report.save_figure(figure, file)
+    pictures.save_figure(figure, file)
 
 
-def _draw_panel(axes: Any, problem: TrainingData, model: Model, settings: FitSettings, k: int) -> None:
-    radius = model.radius
-    radii, coefs = _coefficient_path(problem, model, settings, k)
-    chosen, peak = np.abs(model.coef[k]), np.abs(coefs).max(axis=0)
-    by_size = np.argsort(-(chosen if chosen.any() else peak), kind="stable")
-    order = [j for j in by_size[:MOST_LINES] if peak[j] > 0.0]
-    for place, j in enumerate(order):
-        if place < len(report.COLORS):
-            name = shortened(problem.features[j], 26)
-            axes.plot(radii, coefs[:, j], color=report.COLORS[place], lw=1.8, zorder=3, label=name)
-        else:
-            axes.plot(radii, coefs[:, j], color="#B8B8B8", lw=0.7, zorder=1)
-    axes.axhline(0.0, color="#444444", lw=0.6, zorder=2)
-    note = f"radius {radius:.4g}{', beyond the picture' if radius > radii[-1] else ''}"
-    axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2, label=note)
-    if len(model.coef) > 1:
-        title = f"{shortened(str(model.classes[k]))} against the rest"
-        axes.set_title(title, fontsize=11, loc="left", parse_math=False)
-    name = "standardised coefficient" if settings.standardize else "coefficient"
-    axes.set(xlim=(radii[0], radii[-1]), xlabel="radius, the bound on |coef|_1", ylabel=name)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
-    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
-def _coefficient_path(problem: TrainingData, model: Model, settings: FitSettings, k: int) -> tuple[Any, Any]:
+def _coefficient_path(problem: TrainingData, model: Model, k: int) -> tuple[Any, Any]:
     """Radii from 0 past the chosen one, and the coefficients; the target of a class is set against the rest."""
-    y = problem.y
+    settings, y = problem.settings, problem.y
     if classifies(problem.loss):
         y = np.where(y == model.classes[-1 if len(model.coef) == 1 else k], 1.0, -1.0)
     norm = float(np.abs(model.coef[k]).sum())  # below an idle radius, where all has happened
-    top = BEYOND * (min(model.radius, norm) or model.radius or 1.0)
+    radii = np.linspace(0.0, BEYOND * (min(model.radius, norm) or model.radius or 1.0), POINTS_DRAWN)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself has its own proof; here a line is drawn
-        found = coefficient_path(
-            problem.X,
-            y,
-            loss=problem.loss,
-            radii=np.linspace(0.0, top, POINTS_DRAWN),
-            ridge=model.ridge,
-            fit_intercept=settings.intercept,
-            sample_weight=problem.weights,
-            tol=max(settings.tol, DRAWING_TOL),
-            max_iter=settings.max_iter,
+        found = linear_model.path(
+            problem.X, y, loss=problem.loss, radii=radii, ridge=model.ridge, fit_intercept=settings.intercept,
+            sample_weight=problem.weights, tol=max(settings.tol, DRAWING_TOL), max_iter=settings.max_iter,
             progress=report.errors.is_terminal,
-        )
+        )  # fmt: skip
     return found.radii, found.coefs

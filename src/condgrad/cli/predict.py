@@ -10,9 +10,11 @@ import numpy as np
 import typer
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
-from condgrad.cli.files import Header, IdColumn, Table, is_missing, read_bytes, read_table, write_rows, written_whole
-from condgrad.cli.model import Model, classifies, read_model
-from condgrad.cli.report import AsJson, BadInput, counted, option, print_json, print_report
+from condgrad.cli import files
+from condgrad.cli.files import Header, IdColumn, Table, is_missing, read_table
+from condgrad.cli.report import AsJson, BadInput, counted, option, print_json, print_report, require
+from condgrad.errors import listed
+from condgrad.linear_model.model_file import Model, classifies, parsed
 
 
 def predict(
@@ -20,7 +22,7 @@ def predict(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows with the columns of the model.")],
     row_id: IdColumn = None,
     header: Header = None,
-    out: Annotated[Path, option("FILE", "Where to write.")] = Path("predictions.csv"),
+    out: Annotated[Path, option("PATH", "A .csv file, or a folder for predictions.csv.")] = Path("predictions.csv"),
     as_json: AsJson = False,
 ) -> None:
     """Predict new rows with a fitted model, and score it where they have the target.
@@ -37,14 +39,15 @@ def predict(
 
     Exit codes: 0 done, 2 bad input.
     """
-    fitted = read_model(read_bytes(model), source=str(model))
+    fitted = read_model(files.read_bytes(model), source=str(model))
     table = read_table(data, header=header, row_id=row_id)
     if row_id is None and fitted.row_id in table.names:
         table = table.with_ids(str(fitted.row_id))
     columns = _predictions(fitted, table)
     scores = _scores(fitted, table, columns)
-    with written_whole(out.parent, [out.name], read=[model, data]) as folder:
-        write_rows(folder / out.name, columns, table)
+    out = files.file_to_write(out, "predictions.csv", [".csv"])
+    with files.written_whole(out.parent, [out.name], read=[model, data]) as folder:
+        files.write_rows(folder / out.name, columns, table)
     predicted = columns["prediction"]
     if classifies(fitted.kind):
         summary: dict[str, float] = {str(label): int(np.sum(predicted == label)) for label in fitted.classes}
@@ -54,34 +57,28 @@ def predict(
         facts = {"rows": table.rows, "target": fitted.target, "predictions": summary, "scores": scores}
         print_json({**facts, "read_as": table.read_as, "out": str(out)})
         return
-    sentences = {
-        "file": table.read_as,
-        "predicted": ", ".join(f"{name} {value:.6g}" for name, value in summary.items()),
-    }
-    if scores:
-        sentences["scores"] = ", ".join(f"{name} {value:.6g}" for name, value in scores.items())
-    print_report(f"{counted(table.rows, 'row')}, {fitted.target!r} predicted", sentences | {"written": str(out)})
+    in_words = [", ".join(f"{name} {value:.6g}" for name, value in numbers.items()) for numbers in (summary, scores)]
+    sentences = {"file": table.read_as, "predicted": in_words[0], "scores": in_words[1], "written": str(out)}
+    heading = f"{counted(table.rows, 'row')}, {fitted.target!r} predicted"
+    print_report(heading, {name: sentence for name, sentence in sentences.items() if sentence})
 
 
 def _predictions(fitted: Model, table: Table) -> dict[str, Any]:
     """The columns of the table of predictions."""
     with np.errstate(over="ignore", invalid="ignore"):
-        estimator, X = fitted.predictor(table)
+        estimator, X = predictor(fitted, table)
         try:
             scores = estimator.decision_function(X) if classifies(fitted.kind) else estimator.predict(X)
         except ValueError:
             scores = np.array([np.nan])
-    if not np.isfinite(scores).all():
-        raise BadInput(f"{table.source} holds numbers too large for the model: check their units")
+    require(bool(np.isfinite(scores).all()), f"{table.source} holds numbers too large for the model: check their units")
     if not classifies(fitted.kind):
         return {"prediction": scores}
-    columns = {"prediction": estimator.predict(X)}
+    kind, values, labels = "decision value", scores.reshape(len(scores), -1), fitted.classes[-scores[0].size :]
     if hasattr(estimator, "predict_proba"):
-        chances = estimator.predict_proba(X)
-        return columns | {f"probability of {label}": chances[:, k] for k, label in enumerate(fitted.classes)}
-    if scores.ndim == 1:
-        return columns | {f"decision value of {fitted.classes[1]}": scores}
-    return columns | {f"decision value of {label}": scores[:, k] for k, label in enumerate(fitted.classes)}
+        kind, values, labels = "probability", estimator.predict_proba(X), fitted.classes
+    more = {f"{kind} of {label}": values[:, k] for k, label in enumerate(labels)}
+    return {"prediction": estimator.predict(X), **more}
 
 
 def _scores(fitted: Model, table: Table, columns: Mapping[str, Any]) -> dict[str, float]:
@@ -89,25 +86,46 @@ def _scores(fitted: Model, table: Table, columns: Mapping[str, Any]) -> dict[str
     if fitted.target not in (*table.names, *table.apart):
         return {}
     cells = table.column(fitted.target)
-    if isinstance(cells, list):
-        known = np.array([not is_missing(cell) for cell in cells])
-        truth = np.array(cells)[known]
-    else:
-        known = np.isfinite(cells)
-        truth = cells[known]
-    predicted = columns["prediction"][known]
-    if not len(truth):
+    text = isinstance(cells, list)
+    known = np.array([not is_missing(cell) for cell in cells]) if text else np.isfinite(cells)
+    truth, predicted = np.array(cells)[known], columns["prediction"][known]
+    if not len(truth) or (text and not classifies(fitted.kind)):
         return {}
     scores: dict[str, float] = {"rows with the target": int(known.sum())}
     if not classifies(fitted.kind):
-        if isinstance(cells, list):
-            return {}
         r2 = {"R2": float(r2_score(truth, predicted))} if len(truth) > 1 else {}
         return scores | r2 | {"mean squared error": float(mean_squared_error(truth, predicted))}
-    if isinstance(fitted.classes[0], str) != isinstance(cells, list):
+    if isinstance(fitted.classes[0], str) != text:
         truth, predicted = truth.astype(str), predicted.astype(str)
     scores["accuracy"] = float(accuracy_score(truth, predicted))
     chances = [columns[name][known] for name in columns if name.startswith("probability of ")]
     if chances and np.isin(truth, fitted.classes).all():
         scores["log loss"] = float(log_loss(truth, np.column_stack(chances), labels=list(fitted.classes)))
     return scores
+
+
+# --- the columns of a model
+
+
+def predictor(model: Model, table: Table) -> tuple[Any, Any]:
+    """A fitted estimator of the used features that a table has, in the units of the data, and their columns."""
+    try:
+        found = model.columns(table.source, table.names, table.naming)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    needed = np.flatnonzero(model.used).tolist()
+    present = [j for j in needed if model.features[j] in found]
+    absent = [model.features[j] for j in needed if model.features[j] not in found]
+    # what a libsvm file does not mention is 0
+    complete = not absent or table.naming.is_libsvm
+    require(complete, f"{table.source} lacks {listed(absent)}, which the model needs")
+    X = table.features([found[model.features[j]] for j in present], droppable=False)
+    return model.estimator(present), X
+
+
+def read_model(content: bytes, *, source: str) -> Model:
+    """The model in a file, or a sentence on the first field that is not as it must be."""
+    try:
+        return parsed(content)
+    except ValueError as error:
+        raise BadInput(f"{source} is not a model that can be used: {error}; write it with condgrad fit") from None

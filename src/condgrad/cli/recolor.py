@@ -12,35 +12,38 @@ import typer
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 from sklearn.exceptions import ConvergenceWarning
 
-from condgrad.cli import report
-from condgrad.cli.files import check_file, require_memory, require_memory_for_plan, written_whole
-from condgrad.cli.report import BadInput, option
+from condgrad import pictures
+from condgrad.cli import files, report
+from condgrad.cli.report import BadInput, option, require
 from condgrad.transport.color import recoloring
 
-BYTES_A_PIXEL = 24
-"""Memory a pixel takes while it is decoded, turned, converted and copied."""
-
-LONGEST_SIDE = 900
-"""Pixels of the longest side in a comparison; larger images are thinned."""
-
+BYTES_A_PIXEL = 24  # memory a pixel takes while it is decoded, turned, converted and copied
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     ".png": ("PNG", {}),
-    ".jpg": ("JPEG", {"quality": 95, "subsampling": 0}),
-    ".jpeg": ("JPEG", {"quality": 95, "subsampling": 0}),
+    **dict.fromkeys((".jpg", ".jpeg"), ("JPEG", {"quality": 95, "subsampling": 0})),
     ".webp": ("WEBP", {"lossless": True}),
-    ".tif": ("TIFF", {"compression": "tiff_deflate"}),
-    ".tiff": ("TIFF", {"compression": "tiff_deflate"}),
+    **dict.fromkeys((".tif", ".tiff"), ("TIFF", {"compression": "tiff_deflate"})),
 }
 """What can be written, by ending; lossless but for JPEG."""
+SIXTEEN = 16  # the 25th byte of a PNG says how many bits a channel has; Pillow reads 8 of colours
 
 
 def recolor(
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="The image to repaint: PNG, JPEG, WebP, TIFF.")],
     palette: Annotated[Path, typer.Argument(metavar="PALETTE", help="The image whose colours it gets.")],
-    out: Annotated[Path | None, option("FILE", "Where to write.", "IMAGE-recolored.png")] = None,
-    samples: Annotated[int, option("N", "Pixels of each image to match.", least=2)] = 500,
-    entropy: Annotated[float, option("W", "Weight of the entropy: larger is smoother.")] = 1e-3,
-    laplacian: Annotated[float, option("W", "Weight of the Laplacian: like colours move alike.")] = 0.0,
+    out: Annotated[
+        Path, option("PATH", "A .png, .jpg, .webp or .tif file, or a folder for IMAGE-recolored.png.", "this folder")
+    ] = Path("."),
+    samples: Annotated[int, option("N", "Pixels of each image to match.", least=2)] = 1000,
+    entropy: Annotated[
+        float | None,
+        option("W", "Weight of the entropy: larger is smoother.", "by the spread of colours", at_least=0.0),
+    ] = None,
+    laplacian: Annotated[float, option("W", "Weight of the Laplacian: like colours move alike.", at_least=0.0)] = 0.0,
+    smooth: Annotated[
+        float, option("PIXELS", "Radius over which changes of colour are averaged, edges kept.", at_least=0.0)
+    ] = 0.0,
+    strength: Annotated[float, option("S", "How far colours move, from 0 to 1.", at_least=0.0)] = 1.0,
     seed: Annotated[int, option("N", "Which pixels are drawn.", least=0)] = 0,
     tol: report.Tolerance = 1e-4,
     compare: Annotated[bool, typer.Option("--compare", help="Draw image, palette and result in one picture.")] = False,
@@ -48,82 +51,83 @@ def recolor(
 ) -> None:
     """Give an image the colours of another, by optimal transport between their colours.
 
-    Colours are measured from 0 to 1. Transparency and size stay as they are.
+    Colours are matched in Lab, where black and white are 1 apart. Transparency, size and colour profile are kept.
 
     [bold]Examples[/bold]
       condgrad recolor temple.jpg flower.jpg
-      condgrad recolor temple.jpg flower.jpg --laplacian 1000 --compare
+      condgrad recolor temple.jpg flower.jpg --smooth 8 --strength 0.8 --compare
       condgrad recolor logo.png sunset.jpg --out logo-warm.webp --samples 1000
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    settings = {"samples": samples, "entropy": entropy, "laplacian": laplacian, "seed": seed, "tol": tol}
-    for name in ("entropy", "laplacian", "tol"):
-        report.checked(name, settings[name], at_least=0.0)
-    require_memory_for_plan(samples, samples, "ask for fewer --samples")
-    out = Path(f"{image.stem}-recolored.png") if out is None else out
+    files.require_memory_for_plan(samples, samples, "ask for fewer --samples")
+    require(strength <= 1.0, f"--strength must be from 0 to 1, got {strength:g}")
     pixels, colors = read_image(image), read_image(palette)
-    _check_format(out, pixels)
-    files = [out, out.with_name(f"{out.stem}-compare.png")][: 1 + compare]
-    with written_whole(out.parent, [file.name for file in files], read=[image, palette]) as folder:
+    out = files.file_to_write(out, f"{image.stem}-recolored.png", FORMATS)
+    ending, options = FORMATS[out.suffix.lower()]
+    holds = pixels.shape[2] == 3 or ending != "JPEG"
+    require(holds, f"--out {out} is a JPEG, which cannot be transparent as the image is: choose .png or .webp")
+    written = [out, out.with_name(f"{out.stem}-compare.png")][: 1 + compare]
+    with files.written_whole(out.parent, [file.name for file in written], read=[image, palette]) as folder:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says it, and the exit code
             painted = recoloring(
-                pixels, colors, entropy=entropy, weight=laplacian, samples=samples, seed=seed, tol=tol,
-                progress=report.errors.is_terminal,
+                pixels, colors, entropy="auto" if entropy is None else entropy, weight=laplacian, samples=samples,
+                smooth=smooth, strength=strength, seed=seed, tol=tol, progress=report.errors.is_terminal,
             )  # fmt: skip
-        ending, options = FORMATS[out.suffix.lower()]
-        Image.fromarray(painted.image).save(folder / out.name, format=ending, **options)
+        _in_profile(Image.fromarray(painted.image), image).save(folder / out.name, format=ending, **options)
         if compare:
-            draw(folder / files[1].name, pixels, colors, painted.image)
+            shown = {"image": pixels, "palette": colors, "image in the colours of the palette": painted.image}
+            pictures.save_images(folder / written[1].name, shown)
     answer, (height, width, channels) = painted.result, painted.image.shape
+    n, m = answer.shape
     if as_json:
         facts = {
             "transport_cost": float(answer.cost),
             "width": width,
             "height": height,
             "transparent": channels == 4,
-            "settings": settings,
-            "inputs": {
-                name: {"file": str(path), "bytes": path.stat().st_size}
-                for name, path in (("image", image), ("palette", palette))
+            "settings": {
+                "samples": samples,
+                "entropy": painted.entropy,
+                "laplacian": laplacian,
+                "smooth": smooth,
+                "strength": strength,
+                "seed": seed,
+                "tol": tol,
             },
+            "inputs": {"image": files.described(image), "palette": files.described(palette)},
             "versions": report.versions(),
-            "files": [str(file) for file in files],
+            "files": list(map(str, written)),
         }
         report.print_json(report.certificate_facts(answer.result) | facts)
     else:
-        n, m = answer.plan.shape
         sentences = {
-            "image": f"{width} x {height} pixels, {n} of its pixels matched to {m} of the palette",
+            "image": f"{width} x {height} pixels, {n} of its colours matched to {m} of the palette",
             "value": f"{answer.value:.10g}",
             "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
-            "written": ", ".join(map(str, files)),
+            "written": ", ".join(map(str, written)),
         }
         report.print_report(report.verdict(answer.result, "the plan between the colours", tol), sentences)
     raise typer.Exit(report.ExitCode.CERTIFIED if answer.success else report.ExitCode.NOT_CONVERGED)
 
 
-def _check_format(out: Path, pixels: Any) -> None:
-    """A sentence where the ending of a file cannot hold the pixels."""
-    ending = out.suffix.lower()
-    if ending not in FORMATS:
-        raise BadInput(f"--out {out} ends in {ending!r}: choose one of {', '.join(FORMATS)}")
-    if pixels.shape[2] == 4 and FORMATS[ending][0] == "JPEG":
-        raise BadInput(f"--out {out} is a JPEG, which cannot be transparent as the image is: choose .png or .webp")
-
-
 def read_image(path: Path) -> Any:
     """The pixels as they are meant to be seen: uint8, (height, width, 3), or 4 where something is transparent."""
-    check_file(path)
+    content = files.read_bytes(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # memory is asked below, exactly
             warnings.filterwarnings("ignore", module=r"PIL\.")  # damaged metadata does not matter
-            with Image.open(path) as image:
+            with Image.open(io.BytesIO(content)) as image:
                 width, height = image.size
                 size = f"{path}, {width:,} x {height:,} pixels,"
-                require_memory(BYTES_A_PIXEL * width * height, size, "scale it down")
+                files.require_memory(BYTES_A_PIXEL * width * height, size, "scale it down")
+                frames = getattr(image, "n_frames", 1)
+                if frames > 1:
+                    report.errors.print(f"condgrad: {path} has {frames} frames: the first is taken", markup=False)
+                if image.mode.startswith("I;16") or (image.format == "PNG" and content[24] == SIXTEEN):
+                    report.errors.print(f"condgrad: {path} has 16 bits a channel: the upper 8 are read", markup=False)
                 return _pixels(path, ImageOps.exif_transpose(image))
     except BadInput:
         raise
@@ -132,8 +136,6 @@ def read_image(path: Path) -> Any:
         raise BadInput(f"{path} claims more than {most} million pixels, as hostile files do: scale it down") from error
     except UnidentifiedImageError as error:
         raise BadInput(f"{path} is not an image: give PNG, JPEG, WebP or TIFF") from error
-    except PermissionError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
     except Exception as error:  # decoders fail on damaged files in every way there is
         raise BadInput(f"{path} is damaged and cannot be decoded: save it again") from error
 
@@ -149,31 +151,39 @@ def _pixels(path: Path, image: Image.Image) -> Any:
 def _gray_bytes(path: Path, values: Any) -> Any:
     """Gray values of 16 bits, or fractions of 1, in 8 bits."""
     full = 1.0 if values.dtype.kind == "f" else 65535.0
-    if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= full):
-        raise BadInput(f"{path} has gray values outside 0 .. {full:g}: save it with 8 or 16 bits a channel")
+    inside = bool(np.isfinite(values).all() and values.min() >= 0 and values.max() <= full)
+    require(inside, f"{path} has gray values outside 0 .. {full:g}: save it with 8 or 16 bits a channel")
     return np.rint(values * (255.0 / full)).astype(np.uint8)
 
 
 def _standard_colors(image: Image.Image) -> Image.Image:
     """The image in sRGB where it carries another colour profile: numbers of two profiles cannot be matched."""
     profile = image.info.get("icc_profile")
-    if not profile or image.mode not in ("RGB", "CMYK"):
+    if not profile or image.mode not in ("RGB", "RGBA", "CMYK"):
         return image
     try:
         own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        if image.mode == "RGBA":
+            opaque = ImageCms.profileToProfile(image.convert("RGB"), own, ImageCms.createProfile("sRGB")) or image
+            opaque.putalpha(image.getchannel("A"))
+            return opaque
         return ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB") or image
     except (ImageCms.PyCMSError, OSError):
         return image
 
 
-def draw(path: Path, image: Any, palette: Any, result: Any) -> None:
-    """Writes image, palette and result side by side."""
-    shown = (("image", image), ("palette", palette), ("image in the colours of the palette", result))
-    tallest = max(pixels.shape[0] / pixels.shape[1] for _, pixels in shown)
-    figure = report.empty_figure(15.0, 0.5 + 5.0 * min(2.0, max(0.3, tallest)), purpose="--compare", dpi=120)
-    for axes, (title, pixels) in zip(figure.subplots(1, 3), shown, strict=True):
-        step = -(-max(pixels.shape[:2]) // LONGEST_SIDE)
-        axes.imshow(pixels[::step, ::step])
-        axes.set_title(title)
-        axes.set_axis_off()
-    report.save_figure(figure, path)
+def _in_profile(result: Image.Image, path: Path) -> Image.Image:
+    """The result, which is in sRGB, in the colour profile that the image came with."""
+    with Image.open(path) as image:
+        profile = image.info.get("icc_profile")
+        if not profile or image.mode not in ("RGB", "RGBA"):
+            return result
+    try:
+        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        converted = ImageCms.profileToProfile(result.convert("RGB"), ImageCms.createProfile("sRGB"), own) or result
+    except (ImageCms.PyCMSError, OSError):
+        return result
+    if result.mode == "RGBA":
+        converted.putalpha(result.getchannel("A"))
+    converted.info["icc_profile"] = profile
+    return converted

@@ -1,51 +1,30 @@
-"""What a command says: exit codes, sentences, JSON, the words for a certificate, progress and the look of pictures."""
+"""What a command says: options and their checks, exit codes, sentences, JSON, words for a certificate, pictures."""
 
 from __future__ import annotations
 
 import json
 import platform
 import textwrap
-import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from condgrad import _checks
-from condgrad.errors import require_extra
 from condgrad.result import Result
 
 errors = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 output = Console(soft_wrap=True, highlight=False, emoji=False)
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which colour-blind readers tell apart."""
-
-WIDTH = 80
-"""Columns of a report."""
-
+WIDTH = 80  # columns of a report
 PACKAGES = (
     "condgrad", "numpy", "scipy", "scikit-learn", "array-api-compat", "POT", "cvxopt", "mosek", "numba", "torch",
     "pandas", "matplotlib",
 )  # fmt: skip
 """Whose versions a certificate names."""
-
-
-def option(
-    metavar: str, text: str, default: str | None = None, *, least: int | None = None, most: int | None = None
-) -> Any:
-    """An option with a value, its help, and its default in words where it is no plain value."""
-    shown = True if default is None else default
-    return typer.Option(metavar=metavar, help=text, show_default=shown, min=least, max=most)
-
-
-Tolerance = Annotated[float, option("GAP", "Gap / scale of F to reach, certified.")]
-Folder = Annotated[Path, option("FOLDER", "Where to write.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 class ExitCode(IntEnum):
@@ -61,17 +40,46 @@ class BadInput(ValueError):
     """Something the user can mend; the message is one sentence that names it."""
 
 
-def checked(name: str, value: float, *, above: float | None = None, at_least: float | None = None) -> float:
-    """A number in its range, or a sentence that names the option."""
-    try:
-        return _checks.number(f"--{name}", value, above=above, at_least=at_least)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+def require(good: bool, sentence: str) -> None:
+    """What must hold of the user's input, and what to say where it does not."""
+    if not good:
+        raise BadInput(sentence)
 
 
-def check_one_of(name: str, value: str | None, allowed: Collection[str]) -> None:
-    if value is not None and value not in allowed:
-        raise BadInput(f"--{name} must be one of {', '.join(allowed)}, got {value!r}")
+# --- options
+
+
+def option(
+    metavar: str,
+    text: str,
+    default: str | None = None,
+    *,
+    least: int | None = None,
+    most: int | None = None,
+    at_least: float | None = None,
+    above: float | None = None,
+    among: Collection[str] = (),
+) -> Any:
+    """An option with a value, its help, and its default in words where it is no plain value.
+
+    `least` and `most` bound a whole number, `at_least` and `above` any other; `among` are the words that are allowed.
+    """
+
+    def check(option: typer.CallbackParam, value: Any) -> Any:
+        name = option.opts[0]
+        allowed = not among or value is None or value in among
+        require(allowed, f"{name} must be one of {', '.join(among)}, got {value!r}")
+        try:
+            return _checks.number(name, value, above=above, at_least=at_least) if isinstance(value, float) else value
+        except ValueError as error:
+            raise BadInput(str(error)) from error
+
+    shown = True if default is None else default
+    return typer.Option(metavar=metavar, help=text, show_default=shown, min=least, max=most, callback=check)
+
+
+Tolerance = Annotated[float, option("GAP", "Gap / scale of F to reach, certified.", at_least=0.0)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 # --- words
@@ -86,42 +94,22 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names in quotes, the first of them where they are many."""
-    shown = ", ".join(repr(shortened(name)) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
 def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def told(error: BaseException) -> str:
-    """The kind of an error and the first line of what it says."""
-    kind, line = type(error).__name__, first_line(error)
-    return kind if line == kind else f"{kind}: {line}"
-
-
-def folded(text: str, head: str) -> str:
+def folded(text: str, head: str = "") -> str:
     """A text of `WIDTH` columns, its lines below the end of its head."""
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    below = " " * len(head)
+    lines = textwrap.wrap(text, WIDTH - len(head), break_long_words=False, break_on_hyphens=False)
+    return head + f"\n{below}".join(lines)
 
 
 def print_report(heading: str, facts: Mapping[str, str]) -> None:
     """A heading, and a small table of names and sentences."""
     width = max(map(len, facts))
-    lines = [folded(heading, ""), *(folded(text, f"  {name:<{width}}  ") for name, text in facts.items())]
+    lines = [folded(heading), *(folded(text, f"  {name:<{width}}  ") for name, text in facts.items())]
     output.print("\n".join(lines), markup=False)
-
-
-# --- JSON
 
 
 def json_text(facts: Mapping[str, Any]) -> str:
@@ -174,18 +162,3 @@ def verdict(result: Result, what: str, tol: float) -> str:
 def not_converged(reached: float, tol: float) -> str:
     """How far the proof goes where it does not go as far as was asked; the same words in all commands."""
     return f"Not converged: gap / scale of F is certified at {reached:.2g}, {tol:g} was asked for"
-
-
-# --- pictures
-
-
-def empty_figure(width: float, height: float, *, purpose: str, dpi: int = 150) -> Any:
-    """A figure of so many inches, which needs no display."""
-    module = require_extra("matplotlib.figure", extra="cli", purpose=purpose)
-    return module.Figure(figsize=(width, height), dpi=dpi, layout="constrained")
-
-
-def save_figure(figure: Any, file: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # a name in a script the font lacks
-        figure.savefig(file)

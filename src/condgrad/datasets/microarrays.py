@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from condgrad.datasets import public, scaling, store
+from condgrad.errors import MissingExtra
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,95 +40,82 @@ class Microarray:
 
 @dataclass(frozen=True)
 class _Copy:
-    """One copy of a data set as a file: its name, what is done to its values, what they are."""
+    """One copy of a data set as a file, and how it is fetched where it can be."""
 
     file: str
-    description: str
+    values: str
+    """How the values were prepared."""
     logarithm: bool = False
+    address: str = "no public copy is known"
+    fetch: Callable[[], dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
 class _DataSet:
-    """What a data set must look like, its copies in order of preference, and how the last one is fetched."""
+    """What a data set must look like, and its copies in order of preference."""
 
     title: str
     shape: tuple[int, int]
     positives: int
+    samples: str
+    """What the samples and their labels are."""
     copies: tuple[_Copy, ...]
-    remedy: str
-    address: str = ""
-    fetch: Callable[[], dict[str, Any]] | None = None
+    remedy: str = (
+        "or call this function on a machine with a network and copy {file} and {file}.sha256 from its cache to {cache}"
+    )
 
-
-_ELSEWHERE = (
-    "or call this function on a machine with a network and copy {file} and {file}.sha256 from its cache to {cache}"
-)
 
 _COLON = _DataSet(
     title="colon",
     shape=(62, 2000),
     positives=40,
+    samples="Colon tissue, 40 tumours (+1) and 22 normal (-1), Alon et al. 1999",
     copies=(
-        _Copy(
-            "colon.npz",
-            "Colon tissue, 40 tumours (+1) and 22 normal (-1), Alon et al. 1999; log10 of the raw intensities",
-            logarithm=True,
-        ),
+        _Copy("colon.npz", "log10 of the raw intensities", logarithm=True),
         _Copy(
             "colon-libsvm.npz",
-            "Colon tissue, 40 tumours (+1) and 22 normal (-1), Alon et al. 1999; copy of the LIBSVM site, "
-            "which is already normalised: no logarithm is taken",
+            "copy of the LIBSVM site, which is already normalised: no logarithm is taken",
+            address=public.COLON_URL,
+            fetch=public.fetch_colon,
         ),
     ),
-    address=public.COLON_URL,
-    fetch=public.fetch_colon,
-    remedy=_ELSEWHERE,
 )
-
-_LYMPHOMA = {
-    "malignant": _DataSet(
-        title="lymphoma (malignant)",
-        shape=(96, 4026),
-        positives=66,
-        copies=(
-            _Copy(
-                "lymphoma96.npz",
-                "Lymphoma, 66 malignant samples (+1: DLBCL, FL, CLL) and 30 others (-1), Alizadeh et al. 2000; "
-                "discretised: each gene is -2, 0 or 2 (below, within or above its mean +- half a deviation)",
-            ),
-            _Copy(
-                "lymphoma96-openml.npz",
-                "Lymphoma, 66 malignant samples (+1: DLBCL, FL, CLL) and 30 others (-1), Alizadeh et al. 2000; "
-                f"values as OpenML has them in {public.LYMPHOMA_NAME}",
-            ),
+_MALIGNANT = _DataSet(
+    title="lymphoma (malignant)",
+    shape=(96, 4026),
+    positives=66,
+    samples="Lymphoma, 66 malignant samples (+1: DLBCL, FL, CLL) and 30 others (-1), Alizadeh et al. 2000",
+    copies=(
+        _Copy(
+            "lymphoma96.npz",
+            "discretised: each gene is -2, 0 or 2 (below, within or above its mean +- half a deviation)",
         ),
-        address=f"OpenML {public.LYMPHOMA_NAME}",
-        fetch=public.fetch_lymphoma,
-        remedy=_ELSEWHERE,
-    ),
-    "dlbcl": _DataSet(
-        title="lymphoma (dlbcl)",
-        shape=(62, 4026),
-        positives=42,
-        copies=(
-            _Copy(
-                "lymphoma62.npz",
-                "Lymphoma, 42 DLBCL (+1) against 9 FL and 11 CLL (-1), Alizadeh et al. 2000; "
-                "continuous log ratios, missing values imputed",
-            ),
+        _Copy(
+            "lymphoma96-openml.npz",
+            f"values as OpenML has them in {public.LYMPHOMA_NAME}",
+            address=f"OpenML {public.LYMPHOMA_NAME}",
+            fetch=public.fetch_lymphoma,
         ),
-        remedy="or export the data set lymphoma of the R package spls (62 x 4026, class 0 is DLBCL) to arrays X and y "
-        "(+1 for class 0, -1 for the others), write them with numpy.savez_compressed to {cache}/{file}, and record its "
-        "checksum beside it: sha256sum {file} > {file}.sha256",
     ),
-}
+)
+_DLBCL = _DataSet(
+    title="lymphoma (dlbcl)",
+    shape=(62, 4026),
+    positives=42,
+    samples="Lymphoma, 42 DLBCL (+1) against 9 FL and 11 CLL (-1), Alizadeh et al. 2000",
+    copies=(_Copy("lymphoma62.npz", "continuous log ratios, missing values imputed"),),
+    remedy="or export the data set lymphoma of the R package spls (62 x 4026, class 0 is DLBCL) to arrays X and y "
+    "(+1 for class 0, -1 for the others), write them with numpy.savez_compressed to {cache}/{file}, and record its "
+    "checksum beside it: sha256sum {file} > {file}.sha256",
+)
+_LYMPHOMA = {"malignant": _MALIGNANT, "dlbcl": _DLBCL}
 
 
 def load_colon(*, standardize: bool = True, download_if_missing: bool = True) -> Microarray:
     """The colon data: 62 tissues, 2000 genes, 40 tumours (+1) and 22 normal (-1).
 
-    Looked for in this order: the folder named by the environment variable CONDGRAD_DATA, the user's cache folder
-    (`XDG_CACHE_HOME`/condgrad, else that of the platform), the LIBSVM data site. In a folder, `colon.npz` holds the
+    Looked for in this order: the folder named by the environment variable CONDGRAD_DATA, the user's cache folder (as
+    platformdirs knows it; `pip install 'condgrad[data]'`), the LIBSVM data site. In a folder, `colon.npz` holds the
     raw intensities, of which log10 is taken; `colon-libsvm.npz` is the LIBSVM site's copy, already normalised, of
     which no logarithm is taken. The answer's `source` and `description` say which one was read.
 
@@ -190,83 +178,74 @@ def _load(wanted: _DataSet, *, standardize: bool, may_download: bool) -> Microar
         if not isinstance(flag, bool | np.bool_):
             raise TypeError(f"{name} must be True or False, got {flag!r}")
     copies = {copy.file: copy for copy in wanted.copies}
+    public_copy = wanted.copies[-1]
     tried = [] if store.user_folder() else [f"{store.FOLDER_VARIABLE} (not set)"]
-    for path in store.candidates(*copies):
-        if path.is_file():
-            return _prepare(wanted, copies[path.name], store.read(path), source=str(path), standardize=standardize)
-        tried.append(f"{path} (no such file)")
-    if wanted.fetch is None:
-        raise _unavailable(wanted, [*tried, "no public copy is known"])
-    if not may_download:
-        raise _unavailable(wanted, [*tried, f"{wanted.address} (download_if_missing is off)"])
     try:
-        arrays = wanted.fetch()
-    except store.DataMismatch:
+        for path in store.candidates(*copies):
+            if path.is_file():
+                return _prepare(wanted, copies[path.name], store.read(path), source=str(path), standardize=standardize)
+            tried.append(f"{path} (no such file)")
+        if public_copy.fetch is None or not may_download:
+            off = "" if public_copy.fetch is None else " (download_if_missing is off)"
+            raise _unavailable(wanted, [*tried, public_copy.address + off])
+        arrays = public_copy.fetch()
+    except (store.DataMismatch, store.DataUnavailable):
         raise
+    except MissingExtra as error:
+        raise _unavailable(wanted, [*tried, str(error)]) from error
     # scikit-learn raises a ValueError for what OpenML does not know
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise _unavailable(wanted, [*tried, f"{wanted.address} ({type(error).__name__}: {error})"]) from error
-    answer = _prepare(wanted, wanted.copies[-1], arrays, source=wanted.address, standardize=standardize)
-    _keep(wanted.copies[-1].file, arrays)
+        address = f"{public_copy.address} ({type(error).__name__}: {error})"
+        raise _unavailable(wanted, [*tried, address]) from error
+    answer = _prepare(wanted, public_copy, arrays, source=public_copy.address, standardize=standardize)
+    path = store.cache_folder() / public_copy.file
+    try:
+        store.keep(path, arrays)
+    except (OSError, MissingExtra) as error:  # data already in memory are no less good
+        _LOG.warning("could not keep the download in %s, the next call will fetch it again: %s", path, error)
     return answer
 
 
 def _prepare(wanted: _DataSet, copy: _Copy, arrays: dict[str, Any], *, source: str, standardize: bool) -> Microarray:
     """Check what was read, then take the logarithm and scale as asked."""
-    X, y = _numbers(arrays, source)
-    _check_samples(wanted, X, y, source)
-    if not np.isfinite(X).all() or (copy.logarithm and X.min() <= 0.0):
-        allowed = "positive and finite" if copy.logarithm else "finite"
-        raise store.DataMismatch(f"{source} must have {allowed} values in X, and some are not")
-    if copy.logarithm:
-        X = np.log10(X)
-    names = arrays.get("feature_names")
-    return Microarray(
-        X=scaling.standardize(X) if standardize else X,
-        y=y,
-        feature_names=None if names is None else tuple(names.tolist()),
-        description=copy.description + ("; each gene scaled to mean 0 and variance 1." if standardize else "."),
-        source=source,
-    )
-
-
-def _numbers(arrays: dict[str, Any], source: str) -> tuple[Any, Any]:
-    """The arrays X and y in float64."""
     try:
-        return np.asarray(arrays["X"], dtype=float), np.asarray(arrays["y"], dtype=float)
+        X, y = np.asarray(arrays["X"], dtype=float), np.asarray(arrays["y"], dtype=float)
     except (KeyError, ValueError) as error:
-        found = {name: str(np.asarray(values).dtype) for name, values in arrays.items()}
-        raise store.DataMismatch(f"{source} must hold arrays of numbers X and y, got {found}") from error
-
-
-def _check_samples(wanted: _DataSet, X: Any, y: Any, source: str) -> None:
-    """Refuse another shape, other labels, or classes of other sizes."""
+        kinds = {name: str(np.asarray(values).dtype) for name, values in arrays.items()}
+        raise store.DataMismatch(f"{source} must hold arrays of numbers X and y, got {kinds}") from error
     samples = wanted.shape[0]
     if X.shape != wanted.shape or y.shape != (samples,):
         raise store.DataMismatch(
             f"{source} must have X of shape {wanted.shape} and {samples} labels, got {X.shape} and {y.shape}"
         )
-    found = (int((y == 1.0).sum()), int((y == -1.0).sum()))
-    allowed = (wanted.positives, samples - wanted.positives)
+    found, allowed = ((y == 1.0).sum(), (y == -1.0).sum()), (wanted.positives, samples - wanted.positives)
     if found != allowed:
         raise store.DataMismatch(
             f"{source} must have {allowed[0]} labels +1 and {allowed[1]} labels -1, got {found[0]} and {found[1]}"
         )
-
-
-def _keep(file: str, arrays: dict[str, Any]) -> None:
-    """Write a download to the cache; data already in memory are no less good where the cache cannot be written."""
-    path = store.cache_folder() / file
-    try:
-        store.write(path, arrays)
-    except OSError as error:
-        _LOG.warning("could not keep the download in %s, the next call will fetch it again: %s", path, error)
+    if not np.isfinite(X).all() or (copy.logarithm and X.min() <= 0.0):
+        kind = "positive and finite" if copy.logarithm else "finite"
+        raise store.DataMismatch(f"{source} must have {kind} values in X, and some are not")
+    if copy.logarithm:
+        X = np.log10(X)
+    names = arrays.get("feature_names")
+    scaled = "; each gene scaled to mean 0 and variance 1." if standardize else "."
+    return Microarray(
+        X=scaling.standardize(X) if standardize else X,
+        y=y,
+        feature_names=None if names is None else tuple(names.tolist()),
+        description=f"{wanted.samples}; {copy.values}{scaled}",
+        source=source,
+    )
 
 
 def _unavailable(wanted: _DataSet, tried: list[str]) -> store.DataUnavailable:
     """The error that says what was tried and what to do."""
-    remedy = wanted.remedy.format(file=wanted.copies[-1].file, cache=store.cache_folder())
+    try:
+        remedy = ", " + wanted.remedy.format(file=wanted.copies[-1].file, cache=store.cache_folder())
+    except MissingExtra:  # `tried` says what to install
+        remedy = ""
     return store.DataUnavailable(
         f"the {wanted.title} data are not on this machine and could not be fetched. Tried: {'; '.join(tried)}. "
-        f"Set {store.FOLDER_VARIABLE} to a folder that holds {wanted.copies[0].file}, {remedy}."
+        f"Set {store.FOLDER_VARIABLE} to a folder that holds {wanted.copies[0].file}{remedy}."
     )

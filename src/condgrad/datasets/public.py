@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import bz2
 import io
-import urllib.request
 import warnings
 from typing import Any
 
 import numpy as np
 
 from condgrad.datasets.store import DataMismatch
+from condgrad.errors import require_extra
 
 COLON_URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/colon-cancer.bz2"
 LYMPHOMA_NAME = "lymphoma_9classes"
@@ -20,8 +20,10 @@ TIMEOUT_SECONDS = 60.0
 
 def download(url: str) -> bytes:
     """The bytes behind an address."""
-    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
-        return bytes(response.read())
+    pooch = require_extra("pooch", extra="data", purpose="downloading data")
+    content = io.BytesIO()
+    pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)(url, content, None)
+    return content.getvalue()
 
 
 def openml(name: str) -> Any:

@@ -1,20 +1,19 @@
-"""Data files on disk: where they may lie, how they are verified, how they are written."""
+"""Data files on disk: where they may lie, how they are verified, how a download is kept."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import os
-import sys
-import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from condgrad.errors import require_extra
 
 FOLDER_VARIABLE = "CONDGRAD_DATA"
 
@@ -23,7 +22,7 @@ SHA256: dict[str, str] = {
     "lymphoma62.npz": "7bfa2b359eee48c55e9654e8267b00da245d128cccc3c605b159dcad66cbd764",
     "lymphoma96.npz": "5f4d41f34ebd04ed32f286e5557ec34705c5db9016d5229ac93079080f35a58a",
 }
-"""The sums of the files known beforehand; any other file carries its sum beside it, see `recorded_sum`."""
+"""The sums of the files known beforehand; any other file carries its sum beside it, see `sum_file`."""
 
 
 class DataUnavailable(OSError):
@@ -41,31 +40,26 @@ def user_folder() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """The folder for downloads: in XDG_CACHE_HOME where that is set, else where the platform keeps caches."""
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    # the XDG specification says that a relative path must be ignored
-    if xdg and Path(xdg).is_absolute():
-        return Path(xdg) / "condgrad"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "condgrad"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "condgrad" / "Cache"
-    return Path.home() / ".cache" / "condgrad"
+    """The folder for downloads, where the platform keeps caches."""
+    platformdirs = require_extra("platformdirs", extra="data", purpose="the cache of data sets")
+    return Path(platformdirs.user_cache_dir("condgrad", appauthor=False))
 
 
-def candidates(*names: str) -> list[Path]:
+def candidates(*names: str) -> Iterator[Path]:
     """The places of a data set, in the order they are tried: the user's folder, then the cache."""
     named = user_folder()
-    folders = [cache_folder()] if named is None else [named, cache_folder()]
-    return [folder / name for folder in folders for name in names]
+    if named is not None:
+        yield from (named / name for name in names)
+    cache = cache_folder()
+    yield from (cache / name for name in names)
 
 
 def read(path: Path) -> dict[str, Any]:
     """The arrays of a file, after its checksum was found right."""
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
-    allowed = [known for known in (SHA256.get(path.name), recorded_sum(path)) if known is not None]
+    recorded = sum_file(path).read_text(encoding="utf-8", errors="replace") if sum_file(path).is_file() else ""
+    allowed = [*filter(None, [SHA256.get(path.name)]), *recorded.lower().split()[:1]]
     if found not in allowed:
         wanted = " or ".join(allowed) or f"the one in {sum_file(path)}, which is missing"
         raise DataMismatch(
@@ -83,40 +77,20 @@ def read(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def write(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Keep arrays in a file with its checksum beside it; a reader never sees a part of either."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    content = buffer.getvalue()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # the sum goes first: without its file it is harmless, while a file without its sum would be refused
-    line = f"{hashlib.sha256(content).hexdigest()}  {path.name}\n"
-    _replace(sum_file(path), line.encode())
-    _replace(path, content)
+def keep(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Keep arrays in a file with its checksum beside it; pooch writes it under another name first, then renames."""
+    pooch = require_extra("pooch", extra="data", purpose="keeping a download")
+    pooch.get_logger().setLevel("WARNING")
+
+    def write(_address: str, part: str, _pooch: Any) -> None:
+        with open(part, "wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+        # the sum goes first: without its file it is harmless, while a file without its sum would be refused
+        sum_file(path).write_text(f"{pooch.file_hash(part)}  {path.name}\n", encoding="utf-8")
+
+    pooch.retrieve(path.name, known_hash=None, fname=path.name, path=path.parent, downloader=write)
 
 
 def sum_file(path: Path) -> Path:
     """Where the checksum of a file is recorded, in the format of the command sha256sum."""
     return path.with_name(path.name + ".sha256")
-
-
-def recorded_sum(path: Path) -> str | None:
-    """The checksum recorded beside a file, if any."""
-    try:
-        words = sum_file(path).read_text(encoding="utf-8", errors="replace").split()
-    except FileNotFoundError:
-        return None
-    return words[0].lower() if words else None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write under a temporary name in the same folder, then rename, which is atomic."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise

@@ -14,7 +14,16 @@ nor any assumption on what is finite."""
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function in machine code, kept on disk where some folder can be written."""
-    options = {"nogil": True, "error_model": "numpy", "fastmath": REORDERED}
+    return _machine_code(function, REORDERED)
+
+
+def compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `compiled`, for functions that rely on rounding: no order is changed, products alone may be fused."""
+    return _machine_code(function, {"contract"})
+
+
+def _machine_code(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
+    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
         return numba.njit(cache=True, **options)(function)
     except (RuntimeError, OSError):  # no folder for the compiled code can be written: compile again in each process

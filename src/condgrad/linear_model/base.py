@@ -9,12 +9,17 @@ from numbers import Number
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.sparsefuncs import inplace_column_scale
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from condgrad.linear_model.solver import Fit, Solver, warn_unless_converged
-from condgrad.smooth.composite import Composite
+from condgrad.linear_model import blocks
+from condgrad.linear_model.solver import Fit, Solver, Task, warn_unless_converged
+from condgrad.problem import Smooth
 
 FORMATS = ("csr", "csc")
 PRECISIONS = (np.float64, np.float32)
@@ -23,11 +28,14 @@ PRECISIONS = (np.float64, np.float32)
 class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model whose fit is one or several constrained problems (`tasks`)."""
 
-    loss: Callable[..., Composite]
+    loss: Callable[..., Any]
     """The smooth part, from `condgrad.smooth`."""
 
     # what every subclass declares in its __init__, as scikit-learn wants
     fit_intercept: bool
+    standardize: bool
+    penalty_factors: Any
+    positive: bool
     tol: float
     max_iter: int
     method: str
@@ -42,7 +50,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """X and y, checked."""
 
     @abstractmethod
-    def _tasks(self, X: Any, y: Any, weights: Any) -> list[Composite]:
+    def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
         """The smooth parts of the problems to solve."""
 
     @abstractmethod
@@ -50,19 +58,75 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Set the attributes from the solutions, one for each task."""
 
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """X, y and the weights, checked; those of Dask are checked block by block where the blocks are."""
+        if blocks.is_dask(X):
+            return self._blocks(X), blocks.as_array(y), blocks.as_array(sample_weight)
         X, y = self._read(X, y)
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, X.shape[0])
         return X, y, sample_weight
 
+    def _blocks(self, X: Any) -> Any:
+        """A Dask array of X, whose features are noted as scikit-learn does."""
+        names = blocks.column_names(X)
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        X = blocks.as_array(X)
+        if X.ndim != 2:
+            raise ValueError(f"X must have rows and columns, got a Dask array of shape {X.shape}")
+        self.n_features_in_ = X.shape[1]
+        return X
+
+    def _tasks(self, X: Any, y: Any, weights: Any) -> list[Task]:
+        """The problems to solve, in units in which every coefficient counts alike in the norms."""
+        units = self._units(X, weights)
+        return [Task(loss, units) for loss in self._losses(in_units(X, units), y, weights)]
+
+    def _units(self, X: Any, weights: Any) -> Any:
+        """By what each coefficient is multiplied in the norms; None for 1."""
+        units = None
+        if self.penalty_factors is not None:
+            units = checked_factors(self.penalty_factors, X.shape[1])
+        if self.standardize:
+            if blocks.is_dask(X):
+                scale = blocks.deviations(X, weights)
+            else:
+                scale = StandardScaler(with_mean=not scipy.sparse.issparse(X)).fit(X, sample_weight=weights).scale_
+            units = scale if units is None else units * scale
+        return units
+
     def _solver(self) -> Solver:
-        return Solver.starting_now(self.method, self.tol, self.max_iter, self.time_limit)
+        return Solver.starting_now(
+            self.method, self.tol, self.max_iter, self.time_limit, positive=bool(self.positive)
+        )  # fmt: skip
 
     def _scores(self, X: Any) -> Any:
         """X coef' + intercept."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=FORMATS, dtype=PRECISIONS, reset=False)
-        return X @ self.coef_.T + self.intercept_
+        return self._scores_of_checked(validate_data(self, X, accept_sparse=FORMATS, dtype=PRECISIONS, reset=False))
+
+    def _scores_of_checked(self, X: Any) -> Any:
+        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+    def sparsify(self) -> Self:
+        """Keep `coef_` as a SciPy sparse matrix, which pays where most coefficients are 0; predictions stay the same.
+
+        A `coef_` of one row becomes a matrix of one row.
+        """
+        check_is_fitted(self)
+        self.coef_ = scipy.sparse.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Keep `coef_` as an array again, as `fit` leaves it."""
+        check_is_fitted(self)
+        self.coef_ = self._dense_coef()
+        return self
+
+    def _dense_coef(self) -> Any:
+        return self.coef_.toarray() if scipy.sparse.issparse(self.coef_) else self.coef_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -84,6 +148,36 @@ def checked_weights(sample_weight: Any, samples: int) -> Any:
     return weights
 
 
+def checked_factors(penalty_factors: Any, features: int) -> Any:
+    """One factor above 0 for each feature."""
+    factors = check_array(
+        penalty_factors, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="penalty_factors"
+    )
+    if factors.shape != (features,):
+        raise ValueError(
+            f"penalty_factors must have one entry for each of the {features} features, got shape {factors.shape}"
+        )
+    if factors.min() <= 0.0:
+        raise ValueError(
+            f"penalty_factors must be > 0, got {factors.min():g} among them: a feature without a penalty has no bound; "
+            "take a small factor such as 1e-3 of the others"
+        )
+    return factors
+
+
+def in_units(X: Any, units: Any) -> Any:
+    """X with its columns divided by the units, in its own precision."""
+    if units is None:
+        return X
+    if blocks.is_dask(X):
+        return blocks.in_units(X, units, in_units)
+    if not scipy.sparse.issparse(X):
+        return (X / units).astype(X.dtype, copy=False)
+    X = X.copy()
+    inplace_column_scale(X, (1.0 / units).astype(X.dtype))
+    return X
+
+
 class SingleFit(LinearEstimator):
     """A fit for one radius and one ridge."""
 
@@ -96,27 +190,31 @@ class SingleFit(LinearEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame or SciPy sparse matrix, shape (samples, features)
+        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
+            Dask's data stay on its workers, in blocks of rows, dense or SciPy sparse; what comes back of them are sums.
         y : array, shape (samples,)
+            Beside Dask data, one of Dask's or an array.
         sample_weight : array, shape (samples,), optional
             Nonnegative; a sample of weight 2 counts as two samples, one of weight 0 as none.
         """
         X, y, sample_weight = self._data(X, y, sample_weight)
         tasks = self._tasks(X, y, sample_weight)
         solver = replace(self._solver(), progress=bool(self.verbose))
-        starts = self._starts(len(tasks), X.shape[1])
         fits = [
-            solver.solve(f, radius=self.radius, ridge=self.ridge, start=start)
-            for f, start in zip(tasks, starts, strict=True)
+            solver.solve(task, radius=self.radius, ridge=self.ridge, start=start)
+            for task, start in zip(tasks, self._starts(tasks), strict=True)
         ]
         self._absorb(fits)
         warn_unless_converged(fits, stacklevel=2)
         return self
 
-    def _starts(self, tasks: int, features: int) -> Sequence[Any]:
-        """The last coefficients, if they are wanted and fit the data."""
-        if self.warm_start and hasattr(self, "coef_"):
-            before = np.atleast_2d(self.coef_)
-            if before.shape == (tasks, features):
-                return list(before)
-        return [None] * tasks
+    def _starts(self, tasks: Sequence[Task]) -> Sequence[Any]:
+        """The last coefficients, if they are wanted and fit the problems."""
+        nothing = [None] * len(tasks)
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return nothing
+        before = np.atleast_2d(self._dense_coef())
+        shape = tasks[0].loss.space.shape  # type: ignore[union-attr]
+        if len(shape) == 2:  # one problem for all classes
+            return [before.T] if before.T.shape == shape else nothing
+        return list(before) if before.shape == (len(tasks), *shape) else nothing

@@ -12,10 +12,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from condgrad.linear_model import blocks
 from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
 from condgrad.linear_model.solver import Fit
-from condgrad.smooth import Logistic, SquaredHinge
-from condgrad.smooth.composite import Composite
+from condgrad.problem import Smooth
+from condgrad.smooth import Logistic, Multinomial, SquaredHinge
 
 
 class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
@@ -29,12 +30,28 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         check_classification_targets(y)
         return X, y
 
-    def _tasks(self, X: Any, y: Any, weights: Any) -> list[Composite]:
+    def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+        if blocks.is_dask(X):
+            return self._blockwise_losses(X, y, weights)
         self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold at least two classes, got one class: {self.classes_.tolist()[0]!r}")
+        if self.class_weight is not None:
+            weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
+        return self._losses_of(X, codes, weights)
+
+    def _blockwise_losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+        """The losses of data of Dask."""
+        self.classes_ = blocks.classes_of(y)
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}")
         if self.class_weight is not None:
-            weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
+            weights = blocks.class_weights(y, self.classes_, weights, self.class_weight)
+        labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return blocks.against_the_rest(self.loss, X, y, labels, weights, intercept=self.fit_intercept)
+
+    def _losses_of(self, X: Any, codes: Any, weights: Any) -> Sequence[Smooth]:
+        """The losses for the codes of the classes."""
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         return [
             self.loss(X, np.where(codes == k, 1.0, -1.0), sample_weight=weights, intercept=self.fit_intercept)
@@ -47,7 +64,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             return compute_class_weight(self.class_weight, classes=self.classes_, y=y)[codes]
         mass = np.bincount(codes, weights=weights)
         if (mass == 0.0).any():
-            absent = self.classes_[int(np.argmin(mass))]
+            absent = self.classes_.tolist()[int(np.argmin(mass))]
             raise ValueError(f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}")
         return (mass.sum() / (len(mass) * mass))[codes]
 
@@ -67,33 +84,74 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """The class with the highest score."""
-        scores = self._scores(X)
+        return self._predicted(self._scores(X))
+
+    def _predicted(self, scores: Any) -> Any:
         best = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
 
 class LogisticClassifier(LinearClassifier):
-    """Adds probabilities."""
+    """Adds probabilities, and one problem for all classes."""
 
     loss = Logistic
+    multi_class: str
+
+    @property
+    def _joint(self) -> bool:
+        """Whether one softmax loss has all classes; for two it would be the logistic loss with twice the variables."""
+        if self.multi_class not in ("ovr", "multinomial"):
+            raise ValueError(f"multi_class must be 'ovr' or 'multinomial', got {self.multi_class!r}")
+        return self.multi_class == "multinomial" and len(self.classes_) > 2
+
+    def _losses_of(self, X: Any, codes: Any, weights: Any) -> Sequence[Smooth]:
+        if self._joint:
+            return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
+        return super()._losses_of(X, codes, weights)
+
+    def _blockwise_losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+        losses = super()._blockwise_losses(X, y, weights)
+        if self._joint:
+            raise ValueError(
+                "multi_class='multinomial' is for data in memory: take multi_class='ovr' for those of Dask"
+            )
+        return losses
+
+    def _absorb(self, fits: Sequence[Fit]) -> None:
+        super()._absorb(fits)
+        if self._joint:
+            self.coef_ = np.ascontiguousarray(fits[0].coef.T)
+            self.intercept_ = np.asarray(fits[0].intercept, dtype=self.coef_.dtype) * np.ones(len(self.classes_))
 
     def predict_log_proba(self, X: Any) -> Any:
         """The logarithms of the probabilities, exact where these round to 0."""
-        scores = self._scores(X)
-        if scores.shape[1] == 1:
-            return log_expit(np.hstack([-scores, scores]))
-        logs = log_expit(scores)
-        return logs - logsumexp(logs, axis=1, keepdims=True)
+        return self._log_proba(self._scores(X))
 
     def predict_proba(self, X: Any) -> Any:
-        """The probability of each class, in the order of `classes_`; one against the rest, scaled to sum to 1."""
+        """The probability of each class, in the order of `classes_`; one against the rest is scaled to sum to 1."""
         return np.exp(self.predict_log_proba(X))
+
+    def _log_proba(self, scores: Any) -> Any:
+        if scores.shape[1] == 1:
+            return log_expit(np.hstack([-scores, scores]))
+        logs = scores if self._joint else log_expit(scores)
+        return logs - logsumexp(logs, axis=1, keepdims=True)
+
+    def _default_score(self, X: Any, y: Any, weights: Any) -> float:
+        """The mean log-likelihood, for data already checked; -inf where they hold a class that the fit did not see."""
+        codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        logs = self._log_proba(self._scores_of_checked(X))[np.arange(len(y)), codes]
+        return float(np.average(np.where(self.classes_[codes] == y, logs, -np.inf), weights=weights))
 
 
 class HingeClassifier(LinearClassifier):
     """The squared hinge loss."""
 
     loss = SquaredHinge
+
+    def _default_score(self, X: Any, y: Any, weights: Any) -> float:
+        """The accuracy, for data already checked."""
+        return float(np.average(self._predicted(self._scores_of_checked(X)) == y, weights=weights))
 
 
 class ClassifierFit(SingleFit):
@@ -105,6 +163,9 @@ class ClassifierFit(SingleFit):
         ridge: float = 0.5,
         *,
         fit_intercept: bool = True,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        positive: bool = False,
         class_weight: Any = None,
         tol: float = 1e-6,
         max_iter: int = 10_000,
@@ -116,6 +177,9 @@ class ClassifierFit(SingleFit):
         self.radius = radius
         self.ridge = ridge
         self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.positive = positive
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
@@ -128,17 +192,29 @@ class ClassifierFit(SingleFit):
 class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to |coef|_1 <= radius.
 
-    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and the coefficients are within
-    sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. Several classes are fitted one against
-    the rest, each with its own constraint.
+    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the coefficients are
+    within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. The first fit on a machine compiles
+    its kernels, some ten seconds, and keeps them on disk.
 
     Parameters
     ----------
     radius : float
         The bound on |coef|_1; at least 0.
     ridge : float
-        The weight of |coef|_2^2; above 0. 0.5 is `sklearn.linear_model.LogisticRegression(C=1)`.
+        The weight of |coef|_2^2; at least 0. 0.5 is `sklearn.linear_model.LogisticRegression(C=1)`.
     fit_intercept : bool
+    standardize : bool
+        Count each coefficient in units of its feature, as glmnet does by default: both norms are of coef * deviation,
+        where the deviation is the (weighted) standard deviation of the feature, or 1 where that is 0. `coef_` is in the
+        units of X all the same.
+    penalty_factors : array, shape (features,), optional
+        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j |coef_j| <= radius,
+        and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice as useful to enter.
+    positive : bool
+        Allow no negative coefficients.
+    multi_class : {"ovr", "multinomial"}
+        For three classes or more: "ovr" fits each class against the rest, each with its own constraint; "multinomial"
+        minimises one softmax loss, -sum_i w_i log p(y_i), with one radius for all coefficients together.
     class_weight : dict or "balanced", optional
         Weights by class, which multiply the `sample_weight`; "balanced" lets all classes weigh alike.
     tol : float
@@ -157,9 +233,10 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     ----------
     classes_ : array
     coef_ : array, shape (1, features) for two classes, else (classes, features)
-    intercept_, n_iter_ : arrays, with an entry for each row of `coef_`
+    intercept_ : array, with an entry for each row of `coef_`
+    n_iter_ : array, with an entry for each problem: one for two classes or "multinomial", else one for each class
     objective_ : array
-        The value of the objective at the solution.
+        The value of the objective at the solution; this and all that follow have an entry for each problem.
     dual_gap_ : array
         What the objective may be above its minimum, at most.
     relative_gap_ : array
@@ -167,7 +244,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         that is larger.
     multiplier_ : array
         The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu |coef|_1 without a
-        constraint; exactly 0 where the constraint is idle.
+        constraint (in the norm of `standardize` and `penalty_factors`); exactly 0 where the constraint is idle.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -187,11 +264,47 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     (array([[1., 0.]]), array(['yes'], dtype='<U3'))
     """
 
+    def __init__(
+        self,
+        radius: float = 1.0,
+        ridge: float = 0.5,
+        *,
+        fit_intercept: bool = True,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        positive: bool = False,
+        multi_class: str = "ovr",
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        warm_start: bool = False,
+        method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            radius,
+            ridge,
+            fit_intercept=fit_intercept,
+            standardize=standardize,
+            penalty_factors=penalty_factors,
+            positive=positive,
+            class_weight=class_weight,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=warm_start,
+            method=method,
+            time_limit=time_limit,
+            verbose=verbose,
+        )
+        self.multi_class = multi_class
+
 
 class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
     """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to |coef|_1 <= radius.
 
-    Parameters and attributes are those of `ConstrainedLogisticRegression`. A ridge of 0.5 is that of
+    Parameters and attributes are those of `ConstrainedLogisticRegression`, but for `multi_class`: several classes are
+    fitted one against the rest. A ridge of 0.5 is that of
     `sklearn.svm.LinearSVC(C=1)`, which however penalises the intercept. Where the data can be separated with a margin,
     the intercept is the middle of all that do it.
 

@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
 
+from condgrad.errors import require_extra
 from condgrad.linear_model.base import LinearEstimator
+from condgrad.linear_model.blocks import is_dask
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import (
     Fit,
     Solver,
+    Task,
     checked_radii,
     checked_ridge,
     default_radii,
+    default_ridges,
     warn_unless_converged,
 )
 from condgrad.result import Status
-from condgrad.smooth.composite import Composite
 
 SHARE_OF_SEARCH = 0.9
 """What the search may take of a time limit; the rest is for the fit to all samples."""
+
+CHOOSING_TOL = 1e-4
+"""The least tolerance of the fits of a search: scores on held-out samples are no finer than this."""
+
+SELECTIONS = ("best", "1se")
 
 Scorer = Callable[..., float]
 
 
 class CrossValidated(LinearEstimator):
-    """A fit for the radius and the ridge that score best on held-out samples."""
+    """A fit for the radius and the ridge that a rule chooses by their scores on held-out samples."""
 
     default_scoring: str
+    """What `_default_score` computes, by the name that scikit-learn has for it."""
 
     radii: Any
     n_radii: int
     ridges: Any
+    selection: str
     cv: Any
     scoring: Any
     n_jobs: int | None
@@ -57,31 +71,83 @@ class CrossValidated(LinearEstimator):
         sample_weight : array, shape (samples,), optional
             Used in the fits, and in the scores where the scorer takes it.
         """
+        if self.selection not in SELECTIONS:
+            raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
+        if is_dask(X):
+            raise TypeError("cross-validation needs data in memory: compute() them, or a part of them, first")
         X, y, weights = self._data(X, y, sample_weight)
         tasks, solver = self._tasks(X, y, weights), self._solver()
-        search = solver.with_share_of_time(SHARE_OF_SEARCH)
+        search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
-        self.ridges_ = checked_ridges(self.ridges)
+        self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
         with FitsLine(shown=bool(self.verbose)) as line:
             self.radii_ = self._tried_radii(tasks, search, line)
             line.total = len(tasks) * (len(folds) * len(self.ridges_) * len(self.radii_) + 1)
             self.scores_, tried = self._cross_validate(X, y, weights, folds, search, line)
-            self.radius_, self.ridge_ = best_pair(self.scores_.mean(axis=2), self.radii_, self.ridges_)
-            fits = [solver.path(f, radii=[self.radius_], ridge=self.ridge_, line=line)[0] for f in tasks]
+            self._choose()
+            fits = [solver.solve(task, radius=self.radius_, ridge=self.ridge_) for task in tasks]
+            for fit in fits:
+                line.fitted(radius=self.radius_, ridge=self.ridge_, relative_gap=fit.relative_gap)
         self._absorb(fits)
-        cut = [fit for fit in tried if fit.status is Status.TIME_LIMIT]
-        if cut:
-            warnings.warn(
-                f"the time limit of {self.time_limit:g} s cut {len(cut)} of the {len(tried)} fits short by whose "
-                f"scores radius_ and ridge_ were chosen: the choice may be another with more time. Raise time_limit, "
-                "or try fewer radii, ridges or folds.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        warn_unless_converged([*fits, *(fit for fit in tried if fit.status is not Status.TIME_LIMIT)], stacklevel=2)
+        self._warn(fits, tried)
         return self
 
-    def _tried_radii(self, tasks: Sequence[Composite], solver: Solver, line: FitsLine) -> Any:
+    def _choose(self) -> None:
+        """Set what the scores say, and what the rule makes of it."""
+        means, errors = self.scores_.mean(axis=2), standard_errors(self.scores_)
+        self.radius_best_, self.ridge_ = best_pair(means, self.radii_, self.ridges_)
+        row = int(np.flatnonzero(self.ridges_ == self.ridge_)[0])
+        best = int(np.flatnonzero(self.radii_ == self.radius_best_)[0])
+        # radii increase: the first that is good enough is the smallest
+        enough = means[row] >= means[row, best] - errors[row, best]
+        self.radius_1se_ = float(self.radii_[np.flatnonzero(enough)[0]])
+        self.radius_ = self.radius_best_ if self.selection == "best" else self.radius_1se_
+        ranks = np.empty(means.size, dtype=int)
+        ranks[np.argsort(-means, axis=None, kind="stable")] = np.arange(1, means.size + 1)
+        ridges, radii = np.meshgrid(self.ridges_, self.radii_, indexing="ij")
+        self.cv_results_ = {
+            "param_ridge": ridges.ravel(),
+            "param_radius": radii.ravel(),
+            "mean_test_score": means.ravel(),
+            "standard_error": errors.ravel(),
+            "rank_test_score": ranks,
+            **{f"split{k}_test_score": self.scores_[:, :, k].ravel() for k in range(self.scores_.shape[2])},
+        }
+
+    def cv_table(self) -> Any:
+        """`cv_results_` as a pandas DataFrame, with a column that marks the chosen pair."""
+        check_is_fitted(self)
+        pandas = require_extra("pandas", extra="pandas", purpose="cv_table")
+        table = pandas.DataFrame(self.cv_results_)
+        table["selected"] = (table["param_ridge"] == self.ridge_) & (table["param_radius"] == self.radius_)
+        return table
+
+    def _warn(self, fits: Sequence[Fit], tried: Sequence[Fit]) -> None:
+        """Of a choice that a time limit or the end of the grid may have made, and of fits that fell short."""
+        cut = [fit for fit in tried if fit.status is Status.TIME_LIMIT]
+        if cut:
+            unproved = sum(fit.gap == math.inf for fit in cut)
+            nothing = f", {unproved} of them before anything was proved," if unproved else ""
+            warnings.warn(
+                f"the time limit of {self.time_limit:g} s cut {len(cut)} of the {len(tried)} fits short{nothing} by "
+                f"whose scores radius_ and ridge_ were chosen: the choice may be another with more time. Raise "
+                "time_limit, or try fewer radii, ridges or folds.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        # the last radius of a default grid leaves the constraint idle, unless there is no ridge
+        ends_early = self.radii is not None or self.ridge_ == 0.0
+        at_the_end = len(self.radii_) > 1 and self.radius_best_ == self.radii_[-1]
+        if ends_early and at_the_end and not cut and any(fit.multiplier > 0.0 for fit in fits):
+            warnings.warn(
+                f"the best of the radii is the last, {self.radius_best_:g}: a larger one may score better. Try larger "
+                "radii as well.",
+                UserWarning,
+                stacklevel=3,
+            )
+        warn_unless_converged([*fits, *(fit for fit in tried if fit.status is not Status.TIME_LIMIT)], stacklevel=3)
+
+    def _tried_radii(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> Any:
         if self.radii is not None:
             return checked_radii(self.radii)
         line.say("looking for the largest radius")
@@ -91,7 +157,7 @@ class CrossValidated(LinearEstimator):
         self, X: Any, y: Any, weights: Any, folds: Sequence[Any], solver: Solver, line: FitsLine
     ) -> tuple[Any, list[Fit]]:
         """Scores by ridge, radius and fold, and all the fits."""
-        scorer = check_scoring(self, scoring=self.default_scoring if self.scoring is None else self.scoring)
+        scorer = None if self.scoring is None else check_scoring(self, scoring=self.scoring)
         shell = copy(self)
         # the data no longer carry names, and a generator of folds or a scorer need not travel
         if hasattr(shell, "feature_names_in_"):
@@ -114,7 +180,7 @@ class CrossValidated(LinearEstimator):
 def score_fold(
     shell: CrossValidated,
     solver: Solver,
-    scorer: Scorer,
+    scorer: Scorer | None,
     X: Any,
     y: Any,
     weights: Any,
@@ -129,32 +195,47 @@ def score_fold(
         tasks = shell._tasks(X[train], y[train], None if weights is None else weights[train])
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
-    held_out = None if weights is None else weights[test]
+    X_out, y_out, held_out = X[test], y[test], None if weights is None else weights[test]
     scores = np.empty((len(shell.ridges_), len(shell.radii_)))
     tried: list[Fit] = []
     for i, ridge in enumerate(shell.ridges_):
-        paths = [solver.path(f, radii=shell.radii_, ridge=ridge, line=line) for f in tasks]
+        paths = [solver.path(task, radii=shell.radii_, ridge=ridge, line=line) for task in tasks]
         for j, fits in enumerate(zip(*paths, strict=True)):
             shell._absorb(fits)
-            scores[i, j] = score(scorer, shell, X[test], y[test], held_out)
+            scores[i, j] = score(scorer, shell, X_out, y_out, held_out)
             tried += fits
-    return scores, tried
+    # only what warnings say of a fit is needed from here on: coefficients need not travel
+    return scores, [replace(fit, coef=None) for fit in tried]
 
 
-def score(scorer: Scorer, model: Any, X: Any, y: Any, weights: Any) -> float:
-    """The score of a model, with the weights of the samples where the scorer can use them.
+def score(scorer: Scorer | None, model: Any, X: Any, y: Any, weights: Any) -> float:
+    """The score of a model on data already checked, with the weights of the samples where the scorer can use them.
 
     A scorer of scikit-learn takes weights whether or not the metric behind it does (`max_error` does not), and no
     public attribute tells: the refusal of the metric itself does.
     """
-    if weights is None:
+    if scorer is None:
+        if weights is not None and not weights.any():
+            return math.nan
+        return float(model._default_score(X, y, weights))
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        if weights is None:
+            return scorer(model, X, y)
+        try:
+            return scorer(model, X, y, sample_weight=weights)
+        except TypeError as error:
+            if "unexpected keyword argument 'sample_weight'" not in str(error):
+                raise
         return scorer(model, X, y)
-    try:
-        return scorer(model, X, y, sample_weight=weights)
-    except TypeError as error:
-        if "unexpected keyword argument 'sample_weight'" not in str(error):
-            raise
-    return scorer(model, X, y)
+
+
+def standard_errors(scores: Any) -> Any:
+    """Of the means over the folds, which are the last axis; 0 where there is one fold."""
+    folds = scores.shape[2]
+    if folds == 1:
+        return np.zeros(scores.shape[:2])
+    with np.errstate(invalid="ignore"):  # a score of -inf has no deviation
+        return scores.std(axis=2, ddof=1) / math.sqrt(folds)
 
 
 def checked_ridges(ridges: Any) -> Any:
@@ -185,28 +266,47 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         The radii to try. By default a geometric grid of `n_radii`, whose last is about the |coef|_1 of the solution
         without a constraint (on all samples, for the smallest ridge) and whose first is a thousandth of it.
     n_radii : int
-    ridges : array
-        The ridges to try; each is one warm-started path over the radii in each fold.
-    fit_intercept : bool
+    ridges : array, optional
+        The ridges to try; each is one warm-started path over the radii in each fold. By default a thousandth, a
+        hundredth and a tenth of the sum of squares of a typical feature (about its mean where there is an intercept),
+        which follows the units of the data.
+    selection : {"best", "1se"}
+        Which radius to fit at the ridge of the best mean score: that of the best mean score, or the smallest whose mean
+        score is within one standard error of it. "best" is the default, here and on the command line: it is what the
+        scores speak for, and what scikit-learn does. "1se" pays where the features themselves are to be read: with few
+        samples the top of the curve is flat, and the smaller radius has fewer features for a score that the folds
+        cannot tell from the best. `radius_best_` and `radius_1se_` are there in either case.
+    fit_intercept, standardize, penalty_factors, positive
+        As in `ConstrainedElasticNet`; the deviations of `standardize` are those of the samples that a fit sees.
     cv : int, splitter or iterable, optional
         As everywhere in scikit-learn; None stands for 5 folds.
     scoring : str or callable, optional
-        Greater is better; by default the negative mean squared error.
+        A name that scikit-learn knows, or a callable `scoring(model, X, y)`; greater is better. By default minus the
+        mean squared error.
     n_jobs : int, optional
-        Folds at a time, through joblib.
+        Folds at a time, through joblib, each in a process of its own; None is one after the other. joblib sees to it
+        that the processes together use no more threads than there are cores.
     tol, max_iter, method
-        As in `ConstrainedElasticNet`.
+        As in `ConstrainedElasticNet`. The fits of the search stop at 1e-4 at the latest: scores are no finer than that.
     time_limit : float, optional
         Seconds that the whole `fit` may take. Each fit of the search gets what is left, and none at all makes no more
         than a first look at its problem; a tenth of the limit is kept for the last fit, to all samples. A choice among
-        fits that the limit cut short comes with a warning.
+        fits that the limit cut short comes with a warning, which says how many of them prove nothing.
     verbose : bool
         Show a live line on the terminal, one for the whole search. Folds in other processes are counted when they end.
 
     Attributes
     ----------
     radius_, ridge_ : float
-        The best pair by the mean score over the folds; among equals the smallest radius, then the largest ridge.
+        The chosen pair: the best by the mean score over the folds (among equals the smallest radius, then the largest
+        ridge), or with "1se" a smaller radius at the same ridge.
+    radius_best_, radius_1se_ : float
+        What the two rules choose at `ridge_`. A best radius that is the last of the user's `radii`, the constraint
+        being active there, comes with a warning.
+    cv_results_ : dict of arrays
+        The curve as a table, a row for each ridge and radius: `param_ridge`, `param_radius`, `mean_test_score`,
+        `standard_error` (of that mean over the folds), `rank_test_score`, `split0_test_score`, ...; `cv_table()` has it
+        as a DataFrame.
     radii_, ridges_ : array
         What was tried; radii increase.
     scores_ : array, shape (ridges, radii, folds)
@@ -221,8 +321,12 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         *,
         radii: Any = None,
         n_radii: int = 20,
-        ridges: Any = (0.5,),
+        ridges: Any = None,
+        selection: str = "best",
         fit_intercept: bool = True,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        positive: bool = False,
         cv: Any = None,
         scoring: Any = None,
         n_jobs: int | None = None,
@@ -235,7 +339,11 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         self.radii = radii
         self.n_radii = n_radii
         self.ridges = ridges
+        self.selection = selection
         self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.positive = positive
         self.cv = cv
         self.scoring = scoring
         self.n_jobs = n_jobs
@@ -249,15 +357,17 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
 class CrossValidatedClassifier(CrossValidated):
     """The parameters of a classifier that chooses its radius and its ridge."""
 
-    default_scoring = "accuracy"
-
     def __init__(
         self,
         *,
         radii: Any = None,
         n_radii: int = 20,
-        ridges: Any = (0.5,),
+        ridges: Any = None,
+        selection: str = "best",
         fit_intercept: bool = True,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        positive: bool = False,
         class_weight: Any = None,
         cv: Any = None,
         scoring: Any = None,
@@ -271,7 +381,11 @@ class CrossValidatedClassifier(CrossValidated):
         self.radii = radii
         self.n_radii = n_radii
         self.ridges = ridges
+        self.selection = selection
         self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.positive = positive
         self.class_weight = class_weight
         self.cv = cv
         self.scoring = scoring
@@ -286,14 +400,63 @@ class CrossValidatedClassifier(CrossValidated):
 class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifier):
     """`ConstrainedLogisticRegression` with the radius and the ridge chosen by cross-validation.
 
-    Parameters and attributes are those of `ConstrainedElasticNetCV`, and `class_weight` and `classes_` those of
-    `ConstrainedLogisticRegression`. The folds are stratified, all classes share the radius, and by default the score is
-    the accuracy; `scoring="neg_log_loss"` tells more models apart.
+    Parameters and attributes are those of `ConstrainedElasticNetCV`, and `class_weight`, `multi_class` and `classes_`
+    those of `ConstrainedLogisticRegression`. The folds are stratified, all classes share the radius, and by default the
+    score is minus the log loss, here and on the command line: the accuracy on a few held-out samples takes few values,
+    so that many radii tie, while the log loss tells them apart and asks for what the model minimises.
     """
+
+    default_scoring = "neg_log_loss"
+
+    def __init__(
+        self,
+        *,
+        radii: Any = None,
+        n_radii: int = 20,
+        ridges: Any = None,
+        selection: str = "best",
+        fit_intercept: bool = True,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        positive: bool = False,
+        multi_class: str = "ovr",
+        class_weight: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            radii=radii,
+            n_radii=n_radii,
+            ridges=ridges,
+            selection=selection,
+            fit_intercept=fit_intercept,
+            standardize=standardize,
+            penalty_factors=penalty_factors,
+            positive=positive,
+            class_weight=class_weight,
+            cv=cv,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            tol=tol,
+            max_iter=max_iter,
+            method=method,
+            time_limit=time_limit,
+            verbose=verbose,
+        )
+        self.multi_class = multi_class
 
 
 class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
     """`ConstrainedLinearSVC` with the radius and the ridge chosen by cross-validation.
 
-    Parameters and attributes are those of `ConstrainedLogisticRegressionCV`.
+    Parameters and attributes are those of `ConstrainedLogisticRegressionCV`, but for `multi_class`; by default the
+    score is the accuracy, since the model has no probabilities.
     """
+
+    default_scoring = "accuracy"

@@ -12,8 +12,7 @@ from condgrad.linear_model.base import SingleFit
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import ConstrainedElasticNet
-from condgrad.linear_model.solver import Solver, checked_radii, default_radii, warn_unless_converged
-from condgrad.smooth.composite import Composite
+from condgrad.linear_model.solver import Solver, Task, checked_radii, default_radii, warn_unless_converged
 
 ESTIMATORS: dict[str, type[SingleFit]] = {
     "logistic": ConstrainedLogisticRegression,
@@ -49,6 +48,9 @@ def path(
     n_radii: int = 50,
     ridge: float = 0.5,
     fit_intercept: bool = True,
+    standardize: bool = False,
+    penalty_factors: Any = None,
+    positive: bool = False,
     sample_weight: Any = None,
     tol: float = 1e-6,
     max_iter: int = 10_000,
@@ -56,14 +58,17 @@ def path(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Path:
-    """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius for many radii, each from the solution before.
+    """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius for many radii, each from the solutions before.
+
+    The data are checked once, and each radius starts on the face of the ball where the solutions before point to; each
+    point has its own proof all the same.
 
     Parameters
     ----------
-    X : array, DataFrame, SciPy sparse matrix or torch tensor, shape (samples, features)
+    X : array, DataFrame, SciPy sparse matrix, torch tensor, Dask array or dataframe, shape (samples, features)
     y : array, Series or list, shape (samples,)
-        As for the estimators: numbers, or for the classification losses labels of two classes, of which the last in
-        sorted order counts as the positive one. Beside a tensor, two numbers.
+        As for the estimators: numbers, or for the classification losses labels of any kind of two classes, of which
+        the last in sorted order counts as the positive one. Beside a tensor, two numbers.
     loss : {"logistic", "least-squares", "squared-hinge"}
         A sum over the samples, as in `condgrad.smooth`.
     radii : array, optional
@@ -71,7 +76,11 @@ def path(
         whose first is a thousandth of it.
     n_radii : int
     ridge : float
+        At least 0, which is the lasso. It may have no solution without a constraint: there the default grid is that of
+        a ridge of a thousandth of the sum of squares of a typical feature.
     fit_intercept : bool
+    standardize, penalty_factors, positive
+        As in `ConstrainedElasticNet`; tensors are to be scaled beforehand.
     sample_weight : array, shape (samples,), optional
     tol, max_iter, method
         For each radius, as in `condgrad.minimize`.
@@ -96,15 +105,16 @@ def path(
     """
     if loss not in ESTIMATORS:
         raise ValueError(f"loss must be one of {', '.join(map(repr, ESTIMATORS))}, got {loss!r}")
-    f = _smooth_part(ESTIMATORS[loss](fit_intercept=fit_intercept), X, y, sample_weight)
-    solver = Solver.starting_now(method, tol, max_iter, time_limit)
+    estimator = ESTIMATORS[loss](fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors)
+    task = _task(estimator, X, y, sample_weight)
+    solver = Solver.starting_now(method, tol, max_iter, time_limit, positive=positive)
     with FitsLine(shown=progress) as line:
         if radii is None:
             line.say("looking for the largest radius")
-            radii = default_radii([f], ridge=ridge, n_radii=n_radii, solver=solver)
+            radii = default_radii([task], ridge=ridge, n_radii=n_radii, solver=solver)
         radii = checked_radii(radii)
         line.total = len(radii)
-        fits = solver.path(f, radii=radii, ridge=ridge, line=line)
+        fits = solver.path(task, radii=radii, ridge=ridge, line=line)
     warn_unless_converged(fits, stacklevel=2)
     return Path(
         radii,
@@ -117,10 +127,12 @@ def path(
     )
 
 
-def _smooth_part(estimator: SingleFit, X: Any, y: Any, sample_weight: Any) -> Composite:
-    """The loss of the estimator's one problem, from data checked as `fit` checks them; tensors stay tensors."""
+def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any) -> Task:
+    """The estimator's one problem, from data checked as `fit` checks them; tensors stay tensors."""
     if is_torch(X):
-        return estimator.loss(X, y, sample_weight=sample_weight, intercept=estimator.fit_intercept)
+        if estimator.standardize or estimator.penalty_factors is not None:
+            raise TypeError("standardize and penalty_factors are for NumPy, pandas and SciPy: scale the tensor instead")
+        return Task(estimator.loss(X, y, sample_weight=sample_weight, intercept=estimator.fit_intercept))
     tasks = estimator._tasks(*estimator._data(X, y, sample_weight))
     if len(tasks) > 1:
         raise ValueError(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
+from condgrad.progress import SECONDS_BETWEEN, LiveLine
 
-SECONDS_BETWEEN = 0.1
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SOME_FITS = 5
+"""From so many fits on, the time that the others will take is estimated."""
 
 
 class FitsLine:
-    """Counts fits and shows the last of them; at most ten times a second, and not at all unless `shown`.
+    """Counts fits, shows the last of them and the time that is left; nothing at all unless `shown`.
 
     A copy that travels to another process is silent: the terminal belongs to the process that made the line.
     """
@@ -22,9 +24,7 @@ class FitsLine:
     def __init__(self, *, shown: bool, console: Console | None = None) -> None:
         self._begin, self._next, self._text = time.perf_counter(), 0.0, ""
         self.done, self.total = 0, 0
-        self._live = None
-        if shown:
-            self._live = Live(Text(""), console=console or Console(stderr=True), auto_refresh=False, transient=False)
+        self._live = LiveLine(console) if shown else None
 
     def __reduce__(self) -> Any:
         return _silent_line, ()
@@ -37,12 +37,9 @@ class FitsLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if self._live is None:
-            return
-        self._refresh()
-        self._live.__exit__(kind, error, where)
-        if not self._live.console.is_terminal:
-            self._live.console.print()
+        if self._live is not None:
+            self._live.show(self._line())
+            self._live.__exit__(kind, error, where)
 
     def say(self, text: str) -> None:
         """Show a text of its own in the place of a fit."""
@@ -52,7 +49,7 @@ class FitsLine:
     def fitted(self, *, radius: float, ridge: float, relative_gap: float) -> None:
         """One fit more."""
         self.done += 1
-        self._text = f"radius {radius:.4g}  ridge {ridge:.4g}  gap / scale {relative_gap:.1e}"
+        self._text = f"radius {radius:.3g}  ridge {ridge:.3g}  gap / scale {relative_gap:.0e}"
         self._show()
 
     def reached(self, done: int) -> None:
@@ -64,12 +61,15 @@ class FitsLine:
         seconds = time.perf_counter() - self._begin
         if self._live is not None and seconds >= self._next:
             self._next = seconds + SECONDS_BETWEEN
-            self._refresh()
+            self._live.show(self._line())
 
-    def _refresh(self) -> None:
+    def _line(self) -> str:
+        seconds = time.perf_counter() - self._begin
+        took = f"{seconds:.1f} s"
+        if SOME_FITS <= self.done < self.total:
+            took = f"{seconds:.0f} s, {seconds / self.done * (self.total - self.done):.0f} s left"
         counted = f"fit {self.done} of {self.total}  " if self.total else ""
-        line = f"{counted}{self._text}  {time.perf_counter() - self._begin:.1f} s"
-        self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)  # type: ignore[union-attr]
+        return f"{counted}{self._text}  {took}"
 
 
 def _silent_line() -> FitsLine:

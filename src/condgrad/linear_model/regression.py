@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
+from condgrad.linear_model.blocks import is_dask
 from condgrad.linear_model.solver import Fit
+from condgrad.problem import Smooth
 from condgrad.smooth import LeastSquares
-from condgrad.smooth.composite import Composite
+from condgrad.smooth.blockwise import BlockwiseLoss
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
@@ -23,7 +26,9 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
         return X, y
 
-    def _tasks(self, X: Any, y: Any, weights: Any) -> list[Composite]:
+    def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+        if is_dask(X):
+            return [BlockwiseLoss(self.loss, X, y, sample_weight=weights, intercept=self.fit_intercept)]
         return [self.loss(X, y, sample_weight=weights, intercept=self.fit_intercept)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
@@ -35,23 +40,40 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """X coef + intercept."""
-        return self._scores(X)
+        return np.ravel(self._scores(X))
+
+    def _dense_coef(self) -> Any:
+        return np.ravel(super()._dense_coef())
+
+    def _default_score(self, X: Any, y: Any, weights: Any) -> float:
+        """Minus the mean squared error, for data already checked."""
+        return -float(np.average((y - self._scores_of_checked(X)) ** 2, weights=weights))
 
 
 class ConstrainedElasticNet(SingleFit, LinearRegressor):
     """Minimise 1/2 sum_i w_i (y_i - x_i.coef - intercept)^2 + ridge |coef|_2^2 subject to |coef|_1 <= radius.
 
-    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and the coefficients are within
-    sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised.
+    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the coefficients are
+    within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. The first fit on a machine compiles
+    its kernels, some ten seconds, and keeps them on disk.
 
     Parameters
     ----------
     radius : float
         The bound on |coef|_1; at least 0.
     ridge : float
-        The weight of |coef|_2^2; above 0. 0.5 is `sklearn.linear_model.Ridge(alpha=1)`; the lasso in its constrained
-        form is a small ridge such as 1e-8.
+        The weight of |coef|_2^2; at least 0. 0.5 is `sklearn.linear_model.Ridge(alpha=1)`, and 0 the lasso in its
+        constrained form.
     fit_intercept : bool
+    standardize : bool
+        Count each coefficient in units of its feature, as glmnet does by default: both norms are of coef * deviation,
+        where the deviation is the (weighted) standard deviation of the feature, or 1 where that is 0. `coef_` is in the
+        units of X all the same.
+    penalty_factors : array, shape (features,), optional
+        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j |coef_j| <= radius,
+        and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice as useful to enter.
+    positive : bool
+        Allow no negative coefficients.
     tol : float
         Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
     max_iter : int
@@ -78,7 +100,8 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         that is larger.
     multiplier_ : float
         The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge |coef|_2^2 + mu |coef|_1
-        without a constraint; exactly 0 where the constraint is idle.
+        without a constraint (in the norm of `standardize` and `penalty_factors`); exactly 0 where the constraint is
+        idle.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -86,7 +109,9 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
     -----
     With n samples and no weights, `sklearn.linear_model.ElasticNet(alpha, l1_ratio)` has the same solution where
     `alpha * l1_ratio = multiplier_ / n` and `alpha * (1 - l1_ratio) = 2 * ridge / n`. So has glmnet with
-    `standardize=FALSE`, whose `lambda` is that alpha and whose `alpha` is that l1_ratio.
+    `standardize=FALSE`, whose `lambda` is that alpha and whose `alpha` is that l1_ratio; with `standardize=TRUE` so has
+    this class with `standardize=True`. (glmnet scales its penalty factors to a mean of 1, and its ridge has the
+    factor where ours has the square of it.)
 
     Examples
     --------
@@ -102,6 +127,9 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         ridge: float = 0.5,
         *,
         fit_intercept: bool = True,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        positive: bool = False,
         tol: float = 1e-6,
         max_iter: int = 10_000,
         warm_start: bool = False,
@@ -112,6 +140,9 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         self.radius = radius
         self.ridge = ridge
         self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.positive = positive
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start

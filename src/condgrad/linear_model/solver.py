@@ -12,23 +12,37 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from condgrad import _checks
-from condgrad.arrays import Array, double, namespace
+from condgrad import _checks, deadline
+from condgrad.arrays import Array, double, host, is_dense, namespace, total
+from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.minimize import minimize
-from condgrad.result import Status
-from condgrad.sets import L1Ball
-from condgrad.simple import Ridge
-from condgrad.smooth.composite import Composite
+from condgrad.problem import Simple, Smooth
+from condgrad.result import ADVICE, Status
+from condgrad.sets import L1Ball, SolidSimplex
+from condgrad.simple import Ridge, Zero
+from condgrad.smooth.blockwise import BlockwiseLoss
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
+
+RIDGE_SHARES = (1e-3, 1e-2, 1e-1)
+"""The ridges that are tried by default, as shares of the typical curvature of a least-squares loss."""
 
 ROUGH = 0.03
 """The gap of the solution without a constraint, as a share of what it gains over x = 0, at which its norm is known."""
 
 INSIDE = 1e-3
 """How far inside the ball, as a share of its radius, a solution shows by itself that the constraint is idle."""
+
+CONSTANT = 1e-12
+"""A feature whose squares about its mean are below this share of its squares differs by rounding alone."""
+
+FROM_AFAR = 30
+"""Steps that a follower may take without halving the gap where it starts far from the solution."""
+
+FEW = 100
+"""Iterations so few that the user wants to see them counted."""
 
 PROVABLE = 100.0
 """The smallest tolerance in rounding units of the data: a proof is no better than they are."""
@@ -39,7 +53,8 @@ class Fit:
     """The solution of one problem, with its proof."""
 
     coef: Array
-    intercept: float
+    intercept: Any
+    """A number, or one for each class where one problem has several."""
     value: float
     gap: float
     multiplier: float
@@ -52,6 +67,23 @@ class Fit:
     """The gap / scale that was reached."""
 
 
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A loss, and the units of its variable: x = units * coef, a row of x being a feature."""
+
+    loss: Smooth
+    units: Any = None
+    """One for each feature; None where all are 1."""
+
+    def variable(self, coef: Array) -> Array:
+        """x for given coefficients."""
+        return coef if self.units is None else (self.units * coef.T).T
+
+    def coefficients(self, x: Array) -> Array:
+        """The coefficients for a given x, in its precision."""
+        return x if self.units is None else (x.T / self.units).T.astype(x.dtype, copy=False)
+
+
 @dataclass(frozen=True)
 class Solver:
     """How to minimise f(x) + ridge |x|_2^2 over |x|_1 <= radius, and when all such fits together must end."""
@@ -59,18 +91,22 @@ class Solver:
     method: str
     tol: float
     max_iter: int
+    positive: bool = False
+    """Whether x >= 0 as well."""
     ends: float = math.inf
     """The moment of `time.perf_counter`, which is the same clock in all processes of a machine."""
     progress: bool = False
     """Whether each fit shows a line of its own."""
 
     @classmethod
-    def starting_now(cls, method: str, tol: float, max_iter: int, time_limit: float | None) -> Solver:
+    def starting_now(
+        cls, method: str, tol: float, max_iter: int, time_limit: float | None, *, positive: bool = False
+    ) -> Solver:
         """A solver whose fits share a time limit that begins to run now."""
         if time_limit is None:
-            return cls(method, tol, max_iter)
+            return cls(method, tol, max_iter, positive)
         seconds = _checks.number("time_limit", time_limit, at_least=0.0)
-        return cls(method, tol, max_iter, ends=time.perf_counter() + seconds)
+        return cls(method, tol, max_iter, positive, ends=time.perf_counter() + seconds)
 
     @property
     def time_left(self) -> float | None:
@@ -82,12 +118,105 @@ class Solver:
         left = self.time_left
         return self if left is None else replace(self, ends=self.ends - (1.0 - share) * left)
 
-    def solve(self, f: Composite, *, radius: float, ridge: float, start: Array = None) -> Fit:
-        """The solution for one radius, from the projection of a start onto the ball."""
-        ball = L1Ball(radius)
-        g = Ridge(checked_ridge(ridge), on=ball)
-        x0 = None if start is None else ball.project(start)
+    def solve(self, task: Task, *, radius: float, ridge: float, start: Array = None) -> Fit:
+        """The solution for one radius, from the projection of the coefficients of a start onto the ball."""
+        # from far the engine of `minimize` for the l1 ball is the faster one; other sets, and blocks, have none
+        by_engine = not self.positive and not isinstance(task.loss, BlockwiseLoss)
+        follower = None if by_engine else self._follower(task.loss)
+        x0 = None if start is None else task.variable(start)
+        x, fit = self._solved(task.loss, radius, ridge, x0, follower, x0, patience=FROM_AFAR)
+        return replace(fit, coef=task.coefficients(x))
+
+    def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
+        """The solutions for increasing radii, each from where the two before point to, counted on a line."""
+        follower = self._follower(task.loss)
+        points: list[Array] = []
+        fits: list[Fit] = []
+        for k, radius in enumerate(radii):
+            before = guess = points[-1] if points else None
+            if k > 1:
+                ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
+                guess = before + float(ahead) * (before - points[-2])
+            x, fit = self._solved(task.loss, radius, ridge, before, follower, guess)
+            points.append(x)
+            fits.append(replace(fit, coef=task.coefficients(x)))
+            line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
+        return fits
+
+    def idle_radius(self, f: Smooth, ridge: float) -> float:
+        """|x|_1 for the x without a constraint, roughly; 1 where that is 0.
+
+        Features that are small in their unit, or a large ridge, leave little to gain over x = 0. So the gap is held
+        against that gain, not against F; where no gain is to be seen at all, a gradient step from 0 is what the ridge
+        leaves of the solution. A ridge of 0 may leave no solution without a constraint: the smallest ridge that
+        is tried by default stands for it.
+        """
+        ridge = checked_ridge(ridge) or RIDGE_SHARES[0] * typical_square(f)
+        here = f.at(f.space.full(0.0))  # type: ignore[union-attr]
+        if here.value == 0.0:
+            return 1.0
+        # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2
+        entries = math.prod(f.space.shape)  # type: ignore[union-attr]
+        on = self._set((entries * here.value / ridge) ** 0.5)
+        g = Ridge(ridge, on=on)
+        follower = self._follower(f)
+        x0 = None
+        for tol in (1e-3, 1e-6, 1e-9):
+            x, value, gap = self._roughly(f, g, x0, tol, follower)
+            if gap <= ROUGH * (here.value - value):
+                return norm(x)
+            x0 = x
+        return norm(x) or norm(g.argmin(here.gradient).point) or 1.0
+
+    def _roughly(
+        self, f: Smooth, g: Ridge, x0: Array, tol: float, follower: PathFollower | None
+    ) -> tuple[Array, float, float]:
+        """A point, F there and its gap."""
+        if follower is not None:
+            with deadline.within(self.time_left):
+                start = g.on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
+                proof = follower.follow(g, g.weight, start, tol=tol, patience=FROM_AFAR).proof
+            if proof.relative_gap <= tol:
+                return proof.x, proof.value, proof.gap
+        result = minimize(f, g, x0, method=self.method, tol=tol, max_iter=1000, time_limit=self.time_left)
+        result.uninterrupted()
+        return result.x, result.value, result.gap
+
+    def _set(self, radius: float) -> L1Ball | SolidSimplex:
+        radius = _checks.number("radius", radius, at_least=0.0)
+        return SolidSimplex(radius) if self.positive else L1Ball(radius)
+
+    def _follower(self, f: Smooth) -> PathFollower | None:
+        """What goes from one radius to the next, unless the user asks for a method or for few iterations."""
+        asked = self.method != "auto" or self.max_iter < FEW or self.progress
+        return PathFollower(f) if not asked and PathFollower.can_follow(f) else None  # type: ignore[arg-type]
+
+    def _solved(
+        self,
+        f: Smooth,
+        radius: float,
+        ridge: float,
+        start: Array,
+        follower: PathFollower | None = None,
+        guess: Array = None,
+        patience: int = PATIENCE,
+    ) -> tuple[Array, Fit]:
+        """The solution, as a point and as a fit of its coefficients.
+
+        A follower goes from the projection of a guess onto the set. Where it fails, its point has many coordinates that
+        are not those of the solution, and the start is the better one for `minimize`.
+        """
+        on, ridge = self._set(radius), checked_ridge(ridge)
+        g: Simple = Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
         tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
+        x0 = None if start is None else on.project(start)
+        if follower is not None:
+            with deadline.within(self.time_left):
+                first = on.start(f.space) if guess is None else on.project(guess)  # type: ignore[arg-type]
+                found = follower.follow(g, ridge, first, tol=tol, patience=patience)
+                fit = fit_of_guess(found, on, ridge, tol)
+            if fit is not None:
+                return found.point.x, fit
         result = minimize(
             f,
             g,
@@ -98,13 +227,13 @@ class Solver:
             time_limit=self.time_left,
             progress=self.progress,
         ).uninterrupted()
-        here = f.at(result.x)
-        return Fit(
+        here: Any = f.at(result.x)
+        return result.x, Fit(
             result.x,
             here.intercept,
             result.value,
             result.gap,
-            multiplier(result.x, double(here.gradient), g.weight, ball),
+            multiplier(result.x, double(here.gradient), ridge, on),
             result.iterations,
             result.status,
             result.message,
@@ -112,69 +241,91 @@ class Solver:
             result.relative_gap,
         )
 
-    def path(self, f: Composite, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
-        """The solutions for increasing radii, each from where the two before point to, counted on a line."""
-        fits: list[Fit] = []
-        for k, radius in enumerate(radii):
-            start = fits[-1].coef if fits else None
-            if k > 1:
-                ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
-                start = start + float(ahead) * (start - fits[-2].coef)
-            fits.append(self.solve(f, radius=radius, ridge=ridge, start=start))
-            line.fitted(radius=radius, ridge=ridge, relative_gap=fits[-1].relative_gap)
-        return fits
 
-    def idle_radius(self, f: Composite, ridge: float) -> float:
-        """|x|_1 for the x without a constraint, roughly; 1 where that is 0.
-
-        Features that are small in their unit, or a large ridge, leave little to gain over x = 0. So the gap is held
-        against that gain, not against F; where no gain is to be seen at all, a gradient step from 0 is what the ridge
-        leaves of the solution.
-        """
-        here = f.at(f.space.full(0.0))
-        if here.value == 0.0:
-            return 1.0
-        # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2
-        bound = (f.K.shape[1] * here.value / checked_ridge(ridge)) ** 0.5
-        ball = L1Ball(bound)
-        g = Ridge(ridge, on=ball)
-        for tol in (1e-3, 1e-6, 1e-9):
-            result = minimize(
-                f, g, method=self.method, tol=tol, max_iter=1000, time_limit=self.time_left
-            ).uninterrupted()
-            if result.gap <= ROUGH * (here.value - result.value):
-                return ball.norm(result.x)
-        return ball.norm(result.x) or ball.norm(g.argmin(here.gradient).point) or 1.0
+def fit_of_guess(guess: CertifiedGuess, on: L1Ball | SolidSimplex, ridge: float, tol: float) -> Fit | None:
+    """A guess as a fit, if it is good enough or there is no time for a better one with a proof."""
+    point, proof = guess.point, guess.proof
+    status = Status.CONVERGED if proof.relative_gap <= tol else Status.TIME_LIMIT
+    if status is Status.TIME_LIMIT and not (deadline.passed() and math.isfinite(proof.gap)):
+        return None
+    verdict = f"within the tolerance {tol:.3g}" if status is Status.CONVERGED else str(status.value)
+    return Fit(
+        point.x,
+        point.smooth.intercept,
+        proof.value,
+        proof.gap,
+        multiplier(point.x, double(point.smooth_gradient), ridge, on),
+        guess.steps,
+        status,
+        f"{verdict}; gap / scale is {proof.relative_gap:.3g}",
+        tol,
+        proof.relative_gap,
+    )
 
 
 def checked_ridge(ridge: Any) -> float:
-    """The ridge, which strong convexity and so the oracle needs."""
-    try:
-        return _checks.number("ridge", ridge, above=0.0)
-    except ValueError as error:
-        raise ValueError(f"{error}; for a lasso take a small one, such as 1e-8") from None
+    """The ridge; 0 is the lasso."""
+    return _checks.number("ridge", ridge, at_least=0.0)
 
 
-def multiplier(x: Array, gradient: Array, ridge: float, ball: L1Ball) -> float:
+def norm(x: Array) -> float:
+    """|x|_1."""
+    return L1Ball(0.0).norm(x)
+
+
+def multiplier(x: Array, gradient: Array, ridge: float, on: L1Ball | SolidSimplex) -> float:
     """mu >= 0 for which x minimises f + ridge |x|_2^2 + mu |x|_1 too, from x and grad f(x).
 
     At the solution the oracle's point is x itself: v = -grad f(x) / (2 ridge), soft-thresholded at mu / (2 ridge). That
-    threshold is what the projection takes off the largest entries, and exactly 0 where v lies in the ball. A small
-    ridge magnifies what is left of the gradient in v; there a point inside the ball, for which
-    mu <= gap / (radius - |x|_1), is the better witness.
+    threshold is what the projection takes off the largest entries, and exactly 0 where v lies in the set. A small
+    ridge magnifies what is left of the gradient in v; there a point inside the set, for which
+    mu <= gap / (radius - |x|_1), is the better witness. With no ridge, mu is the steepest slope towards the boundary.
     """
-    if ball.norm(x) < (1.0 - INSIDE) * ball.radius:
+    if norm(x) < (1.0 - INSIDE) * on.scale:
         return 0.0
     xp = namespace(gradient)
+    if ridge == 0.0:
+        return max(0.0, float(xp.max(-gradient if on.nonnegative else xp.abs(gradient))))
     v = (-0.5 / ridge) * gradient
-    return 2.0 * ridge * float(xp.max(xp.abs(v) - xp.abs(ball.project(v))))
+    point = on.project(v)
+    taken_off = v - point if on.nonnegative else xp.abs(v) - xp.abs(point)
+    return 2.0 * ridge * max(0.0, float(xp.max(taken_off)))
 
 
-def default_radii(tasks: Sequence[Composite], *, ridge: float, n_radii: int, solver: Solver) -> Any:
+def default_radii(tasks: Sequence[Task], *, ridge: float, n_radii: int, solver: Solver) -> Any:
     """A geometric grid up to the radius from which on the constraint is idle."""
     _checks.whole("n_radii", n_radii, at_least=1)
-    top = max(solver.idle_radius(f, ridge) for f in tasks)
+    top = max(solver.idle_radius(task.loss, ridge) for task in tasks)
     return top * np.geomspace(SMALLEST_SHARE, 1.0, n_radii) if n_radii > 1 else np.array([top])
+
+
+def default_ridges(tasks: Sequence[Task]) -> Any:
+    """A few shares of the typical square of a feature: the ridges that are tried where nobody asks for others."""
+    return np.array(RIDGE_SHARES) * typical_square(tasks[0].loss)
+
+
+def typical_square(loss: Any) -> float:
+    """sum_i w_i K_ij^2 for a column j that varies, on average; about the column's mean where there is an intercept.
+
+    It follows the units of the features, the weights and the number of samples as a ridge should.
+    """
+    squares, sums, mass = (loss.squares, loss.sums, loss.mass) if isinstance(loss, BlockwiseLoss) else moments(loss)
+    if loss.h.has_intercept:
+        centred = squares - sums**2 / mass
+        squares = np.where(centred > CONSTANT * squares, centred, 0.0)
+    varying = squares[squares > 0.0]
+    return float(varying.mean()) if len(varying) else 1.0
+
+
+def moments(loss: Any) -> tuple[Any, Any, float]:
+    """sum_i w_i K_ij^2 and sum_i w_i K_ij for each column j, and sum_i w_i, on the host."""
+    K, w = loss.K, loss.h.weights
+    mass = total(w)
+    if not is_dense(K):
+        return K.multiply(K).T @ w, K.T @ w, mass
+    xp = namespace(K)
+    w = xp.astype(w, K.dtype)
+    return host(double(xp.einsum("ij,ij,i->j", K, K, w))), host(double(w @ K)), mass
 
 
 def checked_radii(radii: Any) -> Any:
@@ -183,13 +334,6 @@ def checked_radii(radii: Any) -> Any:
     if len(checked) == 0:
         raise ValueError("radii must hold at least one radius, got none; leave it None for a default grid")
     return checked
-
-
-ADVICE = {
-    Status.STALLED: "Raise tol",
-    Status.ITERATION_LIMIT: "Raise max_iter or tol",
-    Status.TIME_LIMIT: "Raise time_limit or tol",
-}
 
 
 def warn_unless_converged(fits: Sequence[Fit], *, stacklevel: int) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -13,6 +13,7 @@ from condgrad import deadline
 from condgrad.arrays import Array, differences, dot, mixed, precision
 from condgrad.certificate import Candidate, Effort, Iterate, Terms, rounding_noise, tangent_bound
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.steps import SearchState, StepRule, checked_fractions
 
 
@@ -25,16 +26,21 @@ class CGS:
     step: StepRule
     memory: int = 0
     name: str = "cgs"
+    first: int = 0
+    """The number of the first iteration: not 0 for a run that goes on from an earlier one."""
+    past: deque[Array] = field(default_factory=deque, compare=False, repr=False)
+    """The remembered oracle points, kept up to date for a run that will go on from this one."""
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
         here, g_here, a, warm, evaluations, inner = f.at(x), g.value(x), 0.0, None, 1, 0
         share, accuracy = 0.1, 0.1 * Terms(here.value, g_here).size
-        remembered: deque[tuple[Array, Any]] = deque(maxlen=self.memory)
-        for k in count():
+        remembered = deque([(s, f.at(s)) for s in self.past], maxlen=self.memory)
+        evaluations += len(remembered)
+        for k in count(self.first):
             c = None if deadline.passed() else here.gradient
             if deadline.passed():
-                if k == 0:
+                if k == self.first:
                     yield Iterate(x, Terms(here.value, g_here), -math.inf, c, a, Effort(1, 0, 0), 0.0)
                 return
             answer = g.argmin(c, warm=warm, accuracy=accuracy)  # line 3
@@ -60,7 +66,7 @@ class CGS:
                 bound,
                 gradient=c,
                 step=a,
-                effort=Effort(evaluations, k + 1, inner),
+                effort=Effort(evaluations, k + 1 - self.first, inner),
                 noise=noise,
                 candidate=Candidate(s, Terms(there.value, g_there)) if known else None,
             )
@@ -76,7 +82,7 @@ class CGS:
             flatness = max(there.value - here.value - slope, 1e-3 * (value - bound)) if f.mixes else math.inf
             accuracy = max(share * min(value - bound, flatness), noise)  # below rounding there is nothing to gain
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
-                if value - bound - model_gap <= 4.0 * noise or share < 1e-6:
+                if value - bound - model_gap <= ROUNDING_UNITS * noise or share < 1e-6:
                     return
                 share *= 0.1
                 continue
@@ -86,4 +92,9 @@ class CGS:
             here, g_here = here.moved(x, ends, fractions), g.value(x)
             evaluations += not f.mixes
             remembered.append((s, there))
+            self.remember(remembered)
             del c, directions, state  # as large as x, each: not to be held while the oracle works
+
+    def remember(self, remembered: Iterable[tuple[Array, Any]]) -> None:
+        self.past.clear()
+        self.past.extend(point for point, _ in remembered)

@@ -14,11 +14,10 @@ from condgrad.certificate import Effort, Iterate
 from condgrad.errors import NotFiniteError
 from condgrad.loop import Method, StallWatch
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import EXHAUSTED
 
 PATIENCE = 20
 """Iterations of a window of `StallWatch`; fewer than the loop grants, so that the next method gets its turn."""
-ROUNDING = 100.0
-"""A gap within so many times the rounding of its bound is the end for every method."""
 
 
 @dataclass(frozen=True)
@@ -71,5 +70,5 @@ class InTurn:
                 if still:
                     break
             before = effort
-            if deadline.passed() or value - lower <= ROUNDING * noise:
+            if deadline.passed() or value - lower <= EXHAUSTED * noise:
                 return

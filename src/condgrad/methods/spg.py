@@ -16,10 +16,11 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from condgrad import _checks, deadline
 from condgrad.arrays import Array, dot, namespace, precision
-from condgrad.certificate import ROUNDING_UNITS, Iterate
+from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.backtracking import backtrack
 from condgrad.search.steps import Armijo
 from condgrad.simple import Entropy

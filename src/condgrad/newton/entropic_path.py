@@ -10,13 +10,14 @@ from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport
 from condgrad.simple import Entropy
-from condgrad.smooth import Linear
+from condgrad.smooth import Linear, TransportCost
+from condgrad.streamed_plan import UnformedCost
 
 
 class EntropicParts(NamedTuple):
     """A problem <C, G> + regularisers + entropy over plans from a to b."""
 
-    C: Array
+    C: Array | UnformedCost
     a: Array
     b: Array
     entropy: float
@@ -29,28 +30,31 @@ def entropic_parts(f: Smooth, g: Simple) -> EntropicParts | None:
     if not (isinstance(g, Entropy) and isinstance(g.on, Transport)) or g.on.mass == 0.0:
         return None
     weighted = list(zip(f.weights, f.terms, strict=True)) if isinstance(f, Sum) else [(1.0, f)]
-    costs = [(w, term.C) for w, term in weighted if isinstance(term, Linear)]
+    costs = [(w, term.C) for w, term in weighted if isinstance(term, Linear | TransportCost)]
     if not costs:
         return None
     # the cost itself where it can be had: a copy is as large as the plan
-    C = double(costs[0][1] if len(costs) == 1 and costs[0][0] == 1.0 else sum(w * cost for w, cost in costs))
-    a, b = like(g.on.a, C), like(g.on.b, C)
+    C = costs[0][1] if costs[0][0] == 1.0 else costs[0][0] * costs[0][1]
+    for w, cost in costs[1:]:
+        C = C + w * cost
+    C = C if isinstance(C, UnformedCost) else double(C)
+    of_its_kind = C.left if isinstance(C, UnformedCost) else C
+    a, b = like(g.on.a, of_its_kind), like(g.on.b, of_its_kind)
     b = b * (total(a) / total(b))  # exact masses, also where the weights came in float32
-    return EntropicParts(C, a, b, g.weight, [(w, term) for w, term in weighted if not isinstance(term, Linear)])
+    rest = [(w, term) for w, term in weighted if not isinstance(term, Linear | TransportCost)]
+    return EntropicParts(C, a, b, g.weight, rest)
 
 
 class EntropicPath:
-    """The path of t * entropy for a cost C and positive weights a, b."""
+    """The path of t * entropy for positive weights a, b and costs between two bounds."""
 
-    def __init__(self, C: Array, a: Array, b: Array, entropy: float) -> None:
-        xp = namespace(C)
-        self.C, self.a, self.b, self.entropy = C, a, b, entropy
+    def __init__(self, a: Array, b: Array, entropy: float, *, lowest: float, highest: float) -> None:
+        self.a, self.b, self.entropy = a, b, entropy
         self.polytope = Transport(a, b)
-        self.height = float(xp.max(C) - xp.min(C))
+        self.height = highest - lowest
         # the exponents of a dual point are sums of costs and potentials, its potentials are logarithms of sums
-        largest = max(float(xp.max(C)), -float(xp.min(C)))
-        logarithms = entropy * (1.0 + math.log2(C.shape[0] * C.shape[1]))
-        self.rounding_size = self.polytope.mass * (largest + logarithms)
+        logarithms = entropy * (1.0 + math.log2(a.shape[0] * b.shape[0]))
+        self.rounding_size = self.polytope.mass * (max(highest, -lowest) + logarithms)
 
     def farthest_stage(self, z: Any) -> float:
         """Where the entropy outweighs all costs, so that all plans are alike."""
@@ -59,6 +63,10 @@ class EntropicPath:
     def spread(self, z: Any) -> float:
         """How far the costs linearised at z differ."""
         return self.height
+
+    def entry_gap(self, point: Any) -> float:
+        """Nothing is known of starts from elsewhere."""
+        return math.inf
 
     def stage_tolerance(self, t: float) -> float:
         return 0.1 * t * self.entropy * self.polytope.mass

@@ -7,7 +7,7 @@ potentials u, the column potentials v being eliminated,
     D = <a, u> + <b, v>
 
 is a lower bound on F*. The best Y for a given u is S_cj/|S_cj|. It does not depend on v, and each group finds its own;
-see `shares`. With it the plan moves, a group at a time, by dS = (diag(d) + p p') du + S dv/e, where
+see `group_duals`. With it the plan moves, a group at a time, by dS = (diag(d) + p p') du + S dv/e, where
 
     d = S/(e + w Y),   p = sqrt(w r/q) Y^2/(e + w Y),   r = |S_cj|,   q = e sum Y^2/(e + w Y).
 
@@ -39,6 +39,7 @@ from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import LIFT
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import GroupLasso
 
@@ -62,7 +63,9 @@ class EntropicGroups(EntropicPath):
         self.classes = [slice(end - len(rows), end) for rows, end in zip(classes, ends, strict=True) if len(rows)]
         self.rows = xp.asarray(np.concatenate(classes), device=C.device)
         self.columns = xp.nonzero(b > 0)[0]
-        super().__init__(self._loaded(C), a[self.rows], b[self.columns], entropy)
+        self.C = self._loaded(C)
+        lowest, highest = float(xp.min(self.C)), float(xp.max(self.C))
+        super().__init__(a[self.rows], b[self.columns], entropy, lowest=lowest, highest=highest)
         self.size, self.log_b = len(self.a), xp.log(self.b)
 
     def _loaded(self, x: Array) -> Array:
@@ -78,7 +81,7 @@ class EntropicGroups(EntropicPath):
         x = self._loaded(double(x))
         cost = self.C + self.entropy * log_or_least(x)
         for rows in self.classes:
-            cost[rows] += self.weight * units(x[rows])[0]
+            cost[rows] += self.weight * unit_columns(x[rows])[0]
         return fitted_potential(x.T, cost.T)
 
     def moved(self, z: Array, direction: Array, step: float) -> Array:
@@ -107,7 +110,7 @@ class EntropicGroups(EntropicPath):
         xp = namespace(point.S)
         sums = xp.sum(point.S, axis=1)
         residual = self.a - sums
-        factor = cholesky(lambda: self._curvature(point, sums), ridge=1e-14 * float(xp.max(sums)))
+        factor = cholesky(lambda: self._curvature(point, sums), ridge=LIFT * float(xp.max(sums)))
         direction = point.entropy * solve_cholesky(factor, residual)
         return Ascent(direction, dot(residual, direction), 1)
 
@@ -118,7 +121,7 @@ class EntropicGroups(EntropicPath):
         result = lifted_overlap(S.T, self.b, sums, self.polytope.mass)
         diagonal = xp.empty_like(self.a)
         for rows in self.classes:
-            P, norms = units(S[rows])
+            P, norms = unit_columns(S[rows])
             slack = 1.0 + ratio * P
             diagonal[rows] = xp.sum(S[rows] / slack, axis=1)
             P *= P
@@ -144,7 +147,7 @@ class GroupedPlan:
             for columns in row_blocks(model.C[rows].T):
                 x = u[rows][:, None] - model.C[rows, columns]
                 x /= entropy
-                Y, scale = shares(x, ratio)
+                Y, scale = group_duals(x, ratio)
                 # where the norm is above 1, if only by rounding, Y proves nothing
                 Y *= (ratio / at_least(1.0, column_norms(Y)))[None, :]
                 x -= Y
@@ -168,13 +171,13 @@ def column_norms(x: Array) -> Array:
     return xp.sqrt(xp.sum(x * x, axis=0))
 
 
-def units(x: Array) -> tuple[Array, Array]:
+def unit_columns(x: Array) -> tuple[Array, Array]:
     """The columns of x scaled to norm 1, and their norms; columns that vanish in a square stay near 0."""
     norms = column_norms(x)
     return x / at_least(math.sqrt(smallest(x)), norms)[None, :], norms
 
 
-def shares(x: Array, ratio: float, passes: int = 40) -> tuple[Array, Array]:
+def group_duals(x: Array, ratio: float, passes: int = 40) -> tuple[Array, Array]:
     """For each column of x the y of norm 1 and the s with log y_i + ratio y_i + s = x_i, nearly.
 
     Newton's method on log p, p = ratio y, and s at once: log p_i + p_i = rest_i = x_i + log ratio - s and log |p| =

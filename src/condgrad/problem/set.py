@@ -11,7 +11,15 @@ from condgrad.errors import MissingAbility
 
 
 class Answer(NamedTuple):
-    """An oracle's answer to `min <c, s> + g(s), s in P`: a feasible point and a proof of how good it is."""
+    """An oracle's answer to `min <c, s> + g(s), s in P`: a feasible point and a proof of how good it is.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> answer = cg.simple.Zero(on=cg.sets.Simplex(2)).argmin(np.array([3.0, 1.0]))
+    >>> answer.point.tolist(), answer.bound
+    ([0.0, 1.0], 1.0)
+    """
 
     point: Array
     bound: float
@@ -45,7 +53,30 @@ class Face(NamedTuple):
 
 
 class Set(ABC):
-    """P: compact and convex. It can do some of `project`, `linear_argmin`, `entropic_argmin`."""
+    '''P: compact and convex. It can do some of `project`, `linear_argmin`, `entropic_argmin`.
+
+    A set of your own implements `start` and `violation`, and those of the three argmins that it can do; which parts it
+    can be paired with follows from that (`Ridge` needs `project`, `Entropy` needs `entropic_argmin`, `Zero` needs
+    `linear_argmin`). It says what it knows of its points by the attributes below; all have defaults.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> class Hull(cg.sets.Set):
+    ...     """The convex hull of the rows of a matrix."""
+    ...     def __init__(self, corners):
+    ...         self.corners, self.shape = corners, corners.shape[1:]
+    ...     def start(self, space):
+    ...         return self.corners.mean(axis=0)
+    ...     def violation(self, x):
+    ...         return 0.0  # all points are believed to be inside
+    ...     def linear_argmin(self, c):
+    ...         return self.corners[np.argmin(self.corners @ c)]
+    >>> triangle = Hull(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    >>> f = cg.smooth.LeastSquares(np.eye(2), [1.0, 1.0])
+    >>> np.round(cg.minimize(f, cg.simple.Zero(on=triangle)).x, 3).tolist()
+    [0.5, 0.5]
+    '''
 
     space: Space | None = None
     """Shape and kind of its points, if the set knows."""

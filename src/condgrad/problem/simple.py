@@ -12,7 +12,12 @@ from condgrad.search.restriction import Restriction
 
 
 class Simple(ABC):
-    """g: convex, and simple together with the set it lives on."""
+    """g: convex, and simple together with the set it lives on.
+
+    A g of your own implements `value` and `argmin`, which returns an `Answer`: a point of the set and a lower bound on
+    min <c, s> + g(s); and `gradient` if it has one, which `along` (for exact steps) can use. `simple.Oracle` does it
+    from plain callables.
+    """
 
     on: Set
     widens: bool = True

@@ -42,7 +42,18 @@ class Evaluation(Protocol):
 
 
 class Smooth(ABC):
-    """f: convex and differentiable."""
+    """f: convex and differentiable.
+
+    An f of your own implements `at`, which returns an `Evaluation`: value, gradient, and how f goes on from there.
+    `smooth.Function` does it from a plain callable. Sums and positive multiples of smooth parts are smooth parts.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.LeastSquares(np.eye(2), [1.0, 2.0]) + 0.5 * cg.smooth.Linear([1.0, 1.0])
+    >>> f.value_and_gradient(np.zeros(2))[0]
+    2.5
+    """
 
     space: Space | None = None
     """Shape and kind of the variable, if f knows it."""

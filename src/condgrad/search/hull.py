@@ -9,6 +9,7 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Vector
+from condgrad.rounding import LIFT, SAME_POINTS
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.search.restriction import LocalModel, Restriction
 
@@ -75,7 +76,7 @@ def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
     unit = float(np.abs(curvature).max()) or float(np.abs(slope).max()) or 1.0
     H = np.zeros((k + 1, k + 1))
     # remembered points may coincide; a trace of ridge keeps their system regular
-    H[1:, 1:] = curvature / unit + 1e-13 * (np.trace(curvature) / unit or 1.0) * np.eye(k)
+    H[1:, 1:] = curvature / unit + SAME_POINTS * (np.trace(curvature) / unit or 1.0) * np.eye(k)
     c = np.concatenate([[0.0], slope / unit - H[1:, 1:] @ a])
     w = np.concatenate([[max(0.0, 1.0 - a.sum())], a])
     free = w > 0.0
@@ -92,7 +93,7 @@ def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
         w = target
         pull = np.where(free, 0.0, H @ w + c + multiplier)
         worst = int(np.argmin(pull))
-        if pull[worst] >= -1e-14 * (np.abs(c).max() + np.abs(H).max()):
+        if pull[worst] >= -LIFT * (np.abs(c).max() + np.abs(H).max()):
             break
         free[worst] = True
     return w[1:]

@@ -10,9 +10,9 @@ import numpy as np
 
 from condgrad import _checks, deadline
 from condgrad.arrays import Array, Vector, gram, precision
-from condgrad.certificate import ROUNDING_UNITS
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.search.hull import minimize_over_hull
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction, calls_made, combined
@@ -20,7 +20,16 @@ from condgrad.search.restriction import LocalModel, Quadratic, Restriction, call
 
 @dataclass
 class SearchState:
-    """The choice before a step rule: from x towards the oracle's point s (and remembered ones)."""
+    """The choice before a step rule: from x towards the oracle's point s (and remembered ones).
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    >>> cg.minimize(f, g, step=lambda state: 1.0 / (1.0 + state.k), tol=1e-2).success
+    True
+    """
 
     f: Smooth
     g: Simple
@@ -71,7 +80,16 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """2 / (k + 2), whatever happens."""
+    """2 / (k + 2), whatever happens: `step="open-loop"`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> r = cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)), step=cg.steps.OpenLoop(), tol=1e-2)
+    >>> r.success
+    True
+    """
 
     def __call__(self, state: SearchState) -> Vector:
         return np.array([2.0 / (state.k + 2.0)])
@@ -82,6 +100,13 @@ class Short:
     """The minimiser of the model with L for f and mu for g: min(1, (gap + mu D/2) / ((L + mu) D)), D = |s - x|^2.
 
     With mu > 0 the distance to the optimum shrinks by L/(L + mu) or better at each step.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), step="short").success
+    True
     """
 
     def __call__(self, state: SearchState) -> Vector:
@@ -98,6 +123,14 @@ class Armijo:
     """The first of 1, shrink, shrink^2, ... that brings F down by `fraction` of step * gap.
 
     The gap stands in for the slope, -gap >= <grad F, s - x>, so that g need not be differentiable.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    >>> cg.minimize(f, g, step=cg.steps.Armijo(fraction=0.1)).success
+    True
     """
 
     fraction: float = ARMIJO_FRACTION
@@ -124,7 +157,19 @@ class Armijo:
 
 @dataclass(frozen=True)
 class Exact:
-    """The minimiser of F along the segment, or over the hull of all remembered points."""
+    """The minimiser of F along the segment, or over the hull of all remembered points: `step="exact"`.
+
+    Parameters
+    ----------
+    slope_tolerance : float
+        How flat F must be at the end, relative to its slope at the start; a closed form is taken where there is one.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> cg.steps.Exact()
+    Exact(slope_tolerance=0.0001)
+    """
 
     slope_tolerance: float = 1e-4
 

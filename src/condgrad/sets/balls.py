@@ -43,7 +43,19 @@ class Ball(Set):
 
 @dataclass(frozen=True)
 class L1Ball(Ball):
-    """{x : sum |x_i| <= radius}."""
+    """{x : sum |x_i| <= radius}.
+
+    Parameters
+    ----------
+    radius : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.L1Ball(1.0).project(np.array([2.0, 1.5])).tolist()
+    [0.75, 0.25]
+    """
 
     solid = True
 
@@ -80,7 +92,19 @@ class L1Ball(Ball):
 
 @dataclass(frozen=True)
 class L2Ball(Ball):
-    """{x : |x|_2 <= radius}, the Frobenius ball for matrices."""
+    """{x : |x|_2 <= radius}, the Frobenius ball for matrices.
+
+    Parameters
+    ----------
+    radius : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.L2Ball(1.0).project(np.array([3.0, 4.0])).tolist()
+    [0.6000000000000001, 0.8]
+    """
 
     solid = True
     spectrally_solid = True
@@ -103,7 +127,19 @@ class L2Ball(Ball):
 
 @dataclass(frozen=True)
 class NuclearBall(Ball):
-    """{X : sum of singular values <= radius}, for matrices."""
+    """{X : sum of singular values <= radius}, for matrices.
+
+    Parameters
+    ----------
+    radius : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> round(float(np.trace(cg.sets.NuclearBall(1.0).project(np.diag([2.0, 1.0])))), 6)
+    1.0
+    """
 
     spectrally_solid = True
 

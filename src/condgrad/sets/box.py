@@ -10,7 +10,19 @@ from condgrad.problem import Answer, Face, Set
 
 
 class Box(Set):
-    """{x : lower <= x <= upper}, with finite arrays (or numbers) lower <= upper."""
+    """{x : lower <= x <= upper}.
+
+    Parameters
+    ----------
+    lower, upper : arrays or numbers
+        Finite, lower <= upper. Two numbers make a box of any shape.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.Box(0.0, [1.0, 2.0]).project(np.array([-1.0, 5.0])).tolist()
+    [0.0, 2.0]
+    """
 
     projection_rounding = 0.0
 

@@ -14,7 +14,21 @@ from condgrad.sets.threshold import keep_mass
 
 @dataclass(frozen=True)
 class Simplex(Set):
-    """{x in R^n : x >= 0, sum x = mass}."""
+    """{x in R^n : x >= 0, sum x = mass}.
+
+    Parameters
+    ----------
+    n : int
+        Coordinates.
+    mass : float
+        What they sum to.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.Simplex(3).project(np.array([1.0, 0.8, -2.0])).tolist()
+    [0.6, 0.4, 0.0]
+    """
 
     projection_rounding = 0.0
 

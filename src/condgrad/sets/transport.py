@@ -20,6 +20,13 @@ class Transport(Set):
     engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
         What solves linear programs: the network simplex of POT (by far the fastest), HiGHS (in SciPy), CVXOPT, MOSEK;
         "auto" takes POT's where it is installed, else HiGHS.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> P = cg.sets.Transport([0.5, 0.5], [0.25, 0.75])
+    >>> P.linear_argmin(np.array([[0.0, 1.0], [1.0, 0.0]])).point.tolist()
+    [[0.25, 0.25], [0.0, 0.5]]
     """
 
     nonnegative = True

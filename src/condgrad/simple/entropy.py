@@ -27,11 +27,27 @@ from condgrad.arrays import (
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.search.restriction import LocalModel, Restriction
+from condgrad.streamed_plan import StreamedPlan
 
 
 @dataclass(frozen=True)
 class Entropy(Simple):
-    """g(x) = weight sum_i x_i log x_i (0 log 0 = 0); its oracle is a softmax or Sinkhorn's algorithm."""
+    """g(x) = weight sum_i x_i log x_i (0 log 0 = 0); its oracle is a softmax or Sinkhorn's algorithm.
+
+    Parameters
+    ----------
+    weight : float
+        Above 0.
+    on : Set
+        A set of nonnegative points with an entropic argmin: `Simplex`, `Box`, `Transport`, ...
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> g = cg.simple.Entropy(0.5, on=cg.sets.Simplex(2))
+    >>> np.round(g.argmin(np.array([0.0, 1.0])).point, 3).tolist()
+    [0.881, 0.119]
+    """
 
     weight: float
     on: Set
@@ -64,7 +80,8 @@ class Entropy(Simple):
         if above == math.inf:
             xp = namespace(x)
             return self.weight * total(x * (xp.abs(log_or_least(x)) + 1.0))
-        return abs(value) + self.weight * total(x) * (1.0 + 2.0 * above)
+        mass = x.mass if isinstance(x, StreamedPlan) else total(x)
+        return abs(value) + self.weight * mass * (1.0 + 2.0 * above)
 
     @property
     def has_gradient(self) -> bool:
@@ -111,6 +128,8 @@ class EntropyRestriction:
             yield self.x[rows] + combine(a, directions), directions
 
 
-def negentropy(x: Array) -> float:
+def negentropy(x: Array | StreamedPlan) -> float:
     """sum x log x."""
+    if isinstance(x, StreamedPlan):
+        return x.negentropy
     return sum(dot(x[rows], log_or_least(x[rows])) for rows in row_blocks(x))

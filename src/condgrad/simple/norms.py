@@ -68,7 +68,23 @@ class Norm(Simple):
 
 
 class L1Norm(Norm):
-    """g(x) = weight |x|_1, on sets that stay whole when coordinates shrink (balls, boxes around 0)."""
+    """g(x) = weight sum |x_i|, on a set that coordinates may shrink in.
+
+    Parameters
+    ----------
+    weight : float
+        At least 0.
+    on : Set
+        A set with a linear argmin from which shrinking coordinates does not lead out.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [3.0, 0.5])
+    >>> r = cg.minimize(f, cg.simple.L1Norm(1.0, on=cg.sets.L1Ball(5.0)), tol=1e-9)
+    >>> [round(float(x), 3) for x in r.x]
+    [2.0, 0.0]
+    """
 
     need = "contains a point whenever it contains a larger one, coordinate by coordinate"
 
@@ -91,7 +107,21 @@ class L1Norm(Norm):
 
 
 class NuclearNorm(Norm):
-    """g(X) = weight * sum of singular values, on sets that stay whole when singular values shrink."""
+    """g(X) = weight (sum of the singular values of X), on a set that singular values may shrink in.
+
+    Parameters
+    ----------
+    weight : float
+        At least 0.
+    on : Set
+        `NuclearBall` or `L2Ball`.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> round(cg.simple.NuclearNorm(0.5, on=cg.sets.NuclearBall(9.0)).value(np.diag([3.0, 4.0])), 6)
+    3.5
+    """
 
     need = "contains a matrix whenever it contains one of larger singular values"
 

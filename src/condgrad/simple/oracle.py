@@ -40,6 +40,14 @@ class Oracle(Simple):
         Where g lives, for a start point and a check of x0 and of the points that argmin returns.
     gradient : callable, optional
         x -> grad g(x); exact steps are faster with it, and `method="cg"` needs it.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> g = cg.simple.Oracle(lambda x: 0.0, lambda c: -np.sign(c))  # the box of -1 and 1
+    >>> f = cg.smooth.LeastSquares(np.eye(2), [3.0, 0.5])
+    >>> [round(float(x), 3) for x in cg.minimize(f, g, x0=np.zeros(2)).x]
+    [1.0, 0.5]
     """
 
     widens = False

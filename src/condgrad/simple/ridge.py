@@ -13,7 +13,22 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 @dataclass(frozen=True)
 class Ridge(Simple):
-    """g(x) = weight |x|_2^2; its oracle is the projection of -c / (2 weight)."""
+    """g(x) = weight |x|_2^2; its oracle is the projection of -c / (2 weight).
+
+    Parameters
+    ----------
+    weight : float
+        Above 0; for a weight of 0 take `Zero`.
+    on : Set
+        A set with a projection.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> g = cg.simple.Ridge(0.5, on=cg.sets.L1Ball(1.0))
+    >>> g.value(np.array([0.6, -0.4])), g.argmin(np.array([-2.0, 0.5])).point.tolist()
+    (0.26, [1.0, -0.0])
+    """
 
     weight: float
     on: Set

@@ -1,4 +1,4 @@
-"""g = 0: nothing but the set."""
+"""g = 0: the plain conditional gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 @dataclass(frozen=True)
 class Zero(Simple):
-    """g(x) = 0 on any set with a linear argmin: the plain conditional gradient, and on the l1 ball the lasso."""
+    """g(x) = 0 on any set with a linear argmin: f alone, over a set.
+
+    Parameters
+    ----------
+    on : Set
+        Where to minimise.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[2.0, 0.0], [0.0, 1.0]], [2.0, 2.0])
+    >>> cg.minimize(f, cg.simple.Zero(on=cg.sets.Box(0.0, 0.5)), method="auto").x.tolist()
+    [0.5, 0.5]
+    """
 
     on: Set
     smoothness = 0.0

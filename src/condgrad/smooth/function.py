@@ -25,6 +25,14 @@ class Function(Smooth):
         gradient is taken by autograd. It must not modify x.
     smoothness : float, optional
         The Lipschitz constant of the gradient; `step="short"` needs it.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.Function(lambda x: (0.5 * x @ x - x[0], x - np.array([1.0, 0.0])))
+    >>> r = cg.minimize(f, cg.simple.Zero(on=cg.sets.L2Ball(2.0)), x0=np.zeros(2))
+    >>> [round(abs(float(x)), 3) for x in r.x]
+    [1.0, 0.0]
     """
 
     mixes = False

@@ -24,6 +24,13 @@ class GroupLasso(Smooth):
     labels : sequence
         A class for each row of the plan: numbers or strings.
     weight : float
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.GroupLasso(["a", "a", "b"], weight=2.0)
+    >>> f.value_and_gradient(np.array([[3.0], [4.0], [1.0]]))[0]
+    12.0
     """
 
     def __init__(self, labels: Any, *, weight: float = 1.0) -> None:

@@ -15,7 +15,20 @@ from condgrad.search.restriction import Quadratic, Restriction
 
 
 class Linear(Smooth):
-    """f(x) = <C, x>, for a C of any shape."""
+    """f(x) = <C, x>, for a C of any shape.
+
+    Parameters
+    ----------
+    C : array
+        The cost; x has its shape, library and precision.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> r = cg.minimize(cg.smooth.Linear([3.0, 1.0, 2.0]), cg.simple.Zero(on=cg.sets.Simplex(3)))
+    >>> r.x.tolist(), r.value
+    ([0.0, 1.0, 0.0], 1.0)
+    """
 
     def __init__(self, C: Any) -> None:
         self.C = floating("C", C)

@@ -24,11 +24,18 @@ class LeastSquares(Composite):
     intercept : bool
         Add an unpenalised intercept and minimise it out: f(x) = min_b of the same with a_i.x + b for a_i.x. The best b
         at x is `intercept_at(x)`.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
+    >>> f.value_and_gradient(np.zeros(2))[0]
+    2.5
     """
 
     def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         A = data_matrix("A", A)
-        h = _Squares(_target(A, y), _weights(A, sample_weight))
+        h = _Squares(_target(A, y), sample_weights(A, sample_weight))
         super().__init__(A, WithIntercept(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
 
 
@@ -44,20 +51,40 @@ class Logistic(Composite):
     intercept : bool
         Add an unpenalised intercept and minimise it out, as in `LeastSquares`. It needs samples of both classes: with
         one alone it would grow without bound.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.Logistic([[1.0, 0.0], [0.0, 2.0]], [1, -1])
+    >>> round(f.value_and_gradient(np.zeros(2))[0], 6)
+    1.386294
     """
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
-        h = _Logistic(_labels(Z, y), _weights(Z, sample_weight))
+        h = _Logistic(_labels(Z, y), sample_weights(Z, sample_weight))
         super().__init__(Z, WithIntercept(h, LogisticIntercept(h.y, h.weights)) if intercept else h)
 
 
 class SquaredHinge(Composite):
-    """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2; parameters as for `Logistic`."""
+    """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2.
+
+    Parameters
+    ----------
+    Z, y, sample_weight, intercept
+        As for `Logistic`.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.SquaredHinge([[1.0], [-2.0]], [1, -1])
+    >>> f.value_and_gradient(np.array([0.5]))[0]
+    0.25
+    """
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
-        h = _SquaredHinge(_labels(Z, y), _weights(Z, sample_weight))
+        h = _SquaredHinge(_labels(Z, y), sample_weights(Z, sample_weight))
         super().__init__(Z, WithIntercept(h, HingeIntercept(h.y, h.weights)) if intercept else h)
 
 
@@ -131,6 +158,14 @@ class _SquaredHinge(_Loss):
         return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
 
 
+SEPARABLE: dict[type[Composite], type[_Loss]] = {
+    LeastSquares: _Squares,
+    Logistic: _Logistic,
+    SquaredHinge: _SquaredHinge,
+}
+"""The h of each h(Kx), without an intercept: what a part of the samples has of it."""
+
+
 def _beside(A: Matrix, name: str, values: Any) -> Array:
     """A float64 vector with one entry a row of A, of A's library and device."""
     values = floating(name, values, ndim=1)
@@ -149,7 +184,7 @@ def _target(A: Matrix, y: Any) -> Array:
     return _beside(A, "y", y)
 
 
-def _weights(A: Matrix, weights: Any) -> Array:
+def sample_weights(A: Matrix, weights: Any) -> Array:
     if weights is None:
         weights = np.ones(A.shape[0])
     weights = _beside(A, "sample_weight", weights)

@@ -28,6 +28,7 @@ from condgrad.arrays import (
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.problem import Smooth
 from condgrad.search.restriction import Quadratic, Restriction
+from condgrad.streamed_plan import StreamedPlan, UnformedCost
 
 
 class TransportLaplacian(Smooth):
@@ -43,6 +44,14 @@ class TransportLaplacian(Smooth):
         Graph Laplacians of the two clouds.
     source_weight, target_weight : float
         Weights >= 0 of the two terms.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> X, L = np.array([[0.0], [1.0]]), np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> f = cg.smooth.TransportLaplacian(X, X, L, L)
+    >>> f.value_and_gradient(0.5 * np.eye(2))[0]
+    0.5
     """
 
     def __init__(
@@ -103,15 +112,16 @@ class TransportLaplacian(Smooth):
         """2 target_weight Lt Q."""
         return (2.0 * self.target_weight) * product(self.Lt, Q)
 
-    def at(self, x: Array) -> MomentEvaluation:
-        return MomentEvaluation(self, x @ like(self.Xt, x), x.T @ like(self.Xs, x))
+    def at(self, x: Array | StreamedPlan) -> MomentEvaluation:
+        P, Q = x @ like(self.Xt, x), x.T @ like(self.Xs, x)
+        return MomentEvaluation(self, P, Q, forms_gradient=not isinstance(x, StreamedPlan))
 
 
 class MomentEvaluation:
     """The quadratic at a plan, from the plan's moments alone."""
 
-    def __init__(self, f: TransportLaplacian, P: Array, Q: Array) -> None:
-        self.f, self.P, self.Q = f, P, Q
+    def __init__(self, f: TransportLaplacian, P: Array, Q: Array, *, forms_gradient: bool = True) -> None:
+        self.f, self.P, self.Q, self.forms_gradient = f, P, Q, forms_gradient
 
     @cached_property
     def U(self) -> Array:
@@ -128,10 +138,12 @@ class MomentEvaluation:
         return 0.5 * (dot(self.U, self.P) + dot(self.V, self.Q))
 
     @property
-    def gradient(self) -> Array:
-        xp = namespace(self.P)
-        left, right = xp.concat([self.U, self.f.Xs], axis=1), xp.concat([self.f.Xt, self.V], axis=1)
-        return left @ right.T
+    def gradient(self) -> Array | UnformedCost:
+        """U Xt' + Xs V', as an array at a plan that is one, else by its factors."""
+        xp, f = namespace(self.P), self.f
+        left = xp.concat([self.U, like(f.Xs, self.P)], axis=1)
+        right = xp.concat([like(f.Xt, self.P), self.V], axis=1)
+        return left @ right.T if self.forms_gradient else UnformedCost.of(left, right)
 
     @property
     def offset(self) -> float:
@@ -153,7 +165,8 @@ class MomentEvaluation:
 
     def moved(self, x: Array, others: Sequence[MomentEvaluation], a: Vector) -> MomentEvaluation:
         P, Q = ([other.P for other in others], [other.Q for other in others])
-        return MomentEvaluation(self.f, mixed(self.P, P, a), mixed(self.Q, Q, a))
+        moments = mixed(self.P, P, a), mixed(self.Q, Q, a)
+        return MomentEvaluation(self.f, *moments, forms_gradient=self.forms_gradient)
 
 
 def _inner(left: Array, right: Array) -> Any:

@@ -1,19 +1,43 @@
 """Regularised optimal transport."""
 
+from condgrad.transport.barycenter import Barycenter, FreeBarycenter, barycenter, free_barycenter
 from condgrad.transport.color import Recoloring, recolor, recoloring
+from condgrad.transport.costs import BlockCost, LowRank, SquaredEuclidean, cosine
+from condgrad.transport.divergence import Divergence, divergence, divergence_loss
 from condgrad.transport.estimators import EntropicTransport, GroupTransport, LaplaceTransport
+from condgrad.transport.loss import CertifiedLoss, GradientError, barycentric_map, certified_loss, loss
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, solve
+from condgrad.transport.unbalanced import RelaxedPlan, partial, unbalanced
 
 __all__ = [
+    "Barycenter",
+    "BlockCost",
+    "CertifiedLoss",
+    "Divergence",
     "EntropicTransport",
+    "FreeBarycenter",
+    "GradientError",
     "GroupLasso",
     "GroupTransport",
     "LaplaceTransport",
     "Laplacian",
+    "LowRank",
     "Recoloring",
+    "RelaxedPlan",
+    "SquaredEuclidean",
     "TransportResult",
+    "barycenter",
+    "barycentric_map",
+    "certified_loss",
+    "cosine",
+    "divergence",
+    "divergence_loss",
+    "free_barycenter",
+    "loss",
+    "partial",
     "recolor",
     "recoloring",
     "solve",
+    "unbalanced",
 ]

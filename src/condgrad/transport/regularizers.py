@@ -50,6 +50,11 @@ class Laplacian:
     Ws: Any = None
     Wt: Any = None
 
+    @property
+    def builds_graphs(self) -> bool:
+        """Whether its Laplacians are those of neighbour graphs, which any points have."""
+        return all(matrix is None for matrix in (self.Ls, self.Lt, self.Ws, self.Wt))
+
     def smooth_part(self) -> Smooth:
         weight = _checks.number("weight", self.weight, at_least=0.0)
         return smooth.TransportLaplacian(

@@ -10,25 +10,74 @@ from typing import Any
 
 import numpy as np
 
-from condgrad import _checks, sets, simple, smooth
-from condgrad.arrays import Array, Space, double_like, is_torch, namespace, precision
+from condgrad import _checks, deadline, passes, sets, simple, smooth
+from condgrad.arrays import Array, Space, double_like, is_torch, namespace, on_device
 from condgrad.arrays.inputs import floating
 from condgrad.loop import Callback
+from condgrad.memory import free_memory
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.result import Result, Status, Trace
-from condgrad.search.steps import Exact, StepRule, step_rule
+from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.sinkhorn import Potentials
+from condgrad.sets.streamed_transport import StreamedTransport
+from condgrad.streamed_plan import StreamedPlan
+from condgrad.transport.costs import PointCost
 from condgrad.transport.regularizers import Laplacian, Regularizer
+from condgrad.transport.starts import TransportProblem, coarse_start, points_of, start_plan
+
+PLANS = ("auto", "dense", "streamed")
+COPIES = 6.0
+"""Arrays of the size of the plan that a dense run holds at a time, at most."""
+SHARE = 0.5
+"""The part of the free memory that "auto" takes."""
+SMALL_ON_DEVICE = 4_000_000
+"""Pairs up to which an array is faster on a GPU than products that form it anew each time."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TransportResult:
-    """A plan with exact marginals and the proof of how good it is."""
+    """A plan with exact marginals and the proof of how good it is.
 
-    plan: Array
+    The plan may be an array or streamed: known by factors of its logarithm and only multiplied with.
+    """
+
     problem: tuple[Smooth, Simple]
     result: Result
+    passes: int = 0
+    """Sweeps over all pairs of points that Newton made; one multiplies at most 32 columns."""
+    points: tuple[Array, Array] | None = None
+    """Source and target points, where the cost or a regulariser knew them."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the plan is only multiplied with."""
+        return isinstance(self.result.x, StreamedPlan)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Sources and targets."""
+        n, m = self.result.x.shape
+        return n, m
+
+    @property
+    def plan(self) -> Array:
+        """The plan, an array of n x m."""
+        if self.streamed:
+            n, m = self.shape
+            raise AttributeError(
+                f"this plan of {n} x {m} is streamed and never formed: take t.rows(indices) for some rows, "
+                f"t.apply(Y) for products, or t.dense() for all of it, {8 * n * m / 2**30:.3g} GB"
+            )
+        return self.result.x
+
+    def rows(self, indices: Any) -> Array:
+        """Some rows of the plan, as an array."""
+        return self.result.x.rows(indices) if self.streamed else self.plan[indices, :]
+
+    def dense(self) -> Array:
+        """All of the plan as an array of n x m, whatever it takes."""
+        return self.result.x.dense() if self.streamed else self.plan
 
     @property
     def value(self) -> float:
@@ -91,6 +140,11 @@ class TransportResult:
         have -inf. For entropy = 0 they are optimal prices, u_i + v_j <= M_ij, and points without weight have prices
         like all others.
         """
+        if self.streamed:
+            origin = self.result.x.origin
+            if origin is None:
+                raise ValueError("the run ended before it had any potentials: give it more time")
+            return Potentials(origin.u, origin.v)
         f, g = self.problem
         M = f.at(self.plan).gradient
         u, v = g.argmin(M, accuracy=1e-3 * max(self.gap, 1e-12 * self.result.scale)).warm
@@ -105,80 +159,68 @@ class TransportResult:
         """<cost, plan>, without entropy and regularisers."""
         f = self.problem[0]
         terms = zip(f.weights, f.terms, strict=True) if isinstance(f, Sum) else [(1.0, f)]
-        return sum(w * term.at(self.plan).value for w, term in terms if isinstance(term, smooth.Linear))
+        x = self.result.x
+        return sum(w * term.at(x).value for w, term in terms if isinstance(term, smooth.Linear | smooth.TransportCost))
 
     def barycenters(self, Y: Array) -> Array:
         """Where each source goes: the mean of Y, a row a target, under the source's share of the plan.
 
         A source without weight goes nowhere: its row is NaN.
         """
-        mass = self.plan.sum(1)[:, None]
+        mass = (self.result.x.a if self.streamed else self.plan.sum(1))[:, None]
         return self.apply(Y) / namespace(mass).where(mass > 0.0, mass, math.nan)
 
     def apply(self, Y: Array) -> Array:
         """plan @ Y."""
-        return self.plan @ Y
+        return self.result.x @ Y
 
     def apply_transpose(self, Y: Array) -> Array:
         """plan' @ Y."""
-        return self.plan.T @ Y
+        return self.result.x.T @ Y
 
     def __str__(self) -> str:
         return str(self.result)
 
     def __repr__(self) -> str:
-        n, m = self.plan.shape
-        return f"TransportResult({n} x {m}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
+        n, m = self.shape
+        kind = ", streamed" if self.streamed else ""
+        return f"TransportResult({n} x {m}{kind}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
 
 
-def beside(name: str, values: Any, C: Array, *, ndim: int) -> Array:
-    """A user's array in the library and on the device of the cost, in its own precision."""
+def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
+    """A user's array in the library and on the device of the problem, in its own precision."""
     values = floating(name, values, ndim=ndim)
-    if is_torch(C):
-        return namespace(C).asarray(values, device=C.device)
+    if is_torch(like):
+        return namespace(like).asarray(values, device=like.device)
     return values.cpu().numpy() if is_torch(values) else values
 
 
-def _weights(name: str, weights: Any, C: Array, axis: int) -> Array:
+def _weights(name: str, weights: Any, like: Array, shape: tuple[int, int], axis: int) -> Array:
     """Weights of the kind of the cost; uniform ones for None."""
-    size = C.shape[axis]
+    size = shape[axis]
     if weights is None:
-        return Space.of(C, shape=(size,)).full(1.0 / size)
-    weights = beside(name, weights, C, ndim=1)
+        return Space.of(like, shape=(size,)).full(1.0 / size)
+    weights = beside(name, weights, like, ndim=1)
     if weights.shape[0] != size:
         raise ValueError(
-            f"{name} must have {size} weights, for a cost of {' x '.join(map(str, C.shape))}, got {len(weights)}"
+            f"{name} must have {size} weights, for a cost of {' x '.join(map(str, shape))}, got {len(weights)}"
         )
-    return double_like(weights, C) if is_torch(C) or C.dtype == np.float64 else weights
+    return double_like(weights, like) if is_torch(like) or like.dtype == np.float64 else weights
 
 
-def _objective(C: Array, regularizers: Sequence[Regularizer]) -> Smooth:
+def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer]) -> Smooth:
     """<C, G> and the regularisers, whose coordinates follow the cost to its library and device."""
-    f: Smooth = smooth.Linear(C)
+    f, shape = linear, " x ".join(map(str, linear.space.shape))  # type: ignore[union-attr]
     for k, regularizer in enumerate(_checked(regularizers)):
         try:
             if isinstance(regularizer, Laplacian):
-                Xs, Xt = (beside(name, getattr(regularizer, name), C, ndim=2) for name in ("Xs", "Xt"))
+                Xs, Xt = (beside(name, getattr(regularizer, name), like, ndim=2) for name in ("Xs", "Xt"))
                 regularizer = replace(regularizer, Xs=Xs, Xt=Xt)
             f = f + (regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part())
         except (TypeError, ValueError) as error:
-            shape = " x ".join(map(str, C.shape))
-            kind = f"a {Space.of(C).library} cost of {shape}"
+            kind = f"a {Space.of(like).library} cost of {shape}"
             raise type(error)(f"regularizers[{k}], {regularizer!r}, does not go with {kind}: {error}") from None
     return f
-
-
-def _start(start: Any, f: Smooth, P: sets.Transport, C: Array) -> Array:
-    """A plan to start from, in the space of the problem."""
-    plan = beside("start", start, C, ndim=2)
-    if tuple(plan.shape) != tuple(C.shape):
-        raise ValueError(f"start has the shape {tuple(plan.shape)} and must have that of the cost, {tuple(C.shape)}")
-    plan = f.space.hold(plan)  # type: ignore[union-attr]
-    if not P.contains(plan, max(1e-9, 100.0 * precision(plan))):
-        raise ValueError(
-            f"start must lie in {P!r}: entries >= 0, row sums a, column sums b; it is off by {P.violation(plan):.3g}"
-        )
-    return plan
 
 
 def _checked(regularizers: Any) -> Sequence[Regularizer]:
@@ -202,6 +244,7 @@ def solve(
     method: str = "auto",
     step: str | StepRule = "exact",
     memory: int | None = None,
+    plan: str = "auto",
     start: Any = None,
     engine: str = "auto",
     tol: float = 1e-6,
@@ -214,8 +257,10 @@ def solve(
 
     Parameters
     ----------
-    cost : array, shape (n, m)
-        Its library (NumPy or torch) and device are those of the plan; weights, coordinates and the start follow it.
+    cost : array of shape (n, m), or a cost between points
+        An array, or `transport.SquaredEuclidean(Xs, Xt)`, `transport.LowRank(A, B)`, `transport.cosine(Xs, Xt)`,
+        `transport.BlockCost(function, Xs, Xt)`, which need not be formed. The library (NumPy or torch) and device are
+        those of the plan; weights, coordinates and the start follow.
     a, b : arrays, optional
         Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default.
     entropy : float
@@ -226,32 +271,102 @@ def solve(
         As in `condgrad.minimize`.
     memory : int, optional
         As in `condgrad.minimize`; by default 3 for "cgs" and "cg" with exact steps, which alone can use it.
-    start : array, optional
-        A plan to start from.
+    plan : {"auto", "dense", "streamed"}
+        Whether the plan is an array of n x m, or known by factors and only multiplied with, in memory O((n + m) d).
+        "auto" streams costs between points where an array is slower or does not fit into memory. A streamed plan needs
+        an entropy, regularisers that are at most one Laplacian, and the methods "newton", "cgs" or "auto".
+    start : optional
+        Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. A result between other
+        points is carried over to these by their neighbours.
     engine : str
         What solves linear programs, where one is needed; see `sets.Transport`.
     """
-    C = floating("cost", cost, ndim=2)
-    n, m = C.shape
-    if n == 0 or m == 0:
-        raise ValueError(f"cost must not be empty, got shape {(n, m)}")
-    P = sets.Transport(_weights("a", a, C, 0), _weights("b", b, C, 1), engine=engine)
-    f = _objective(C, regularizers)
-    if memory is None:
-        memory = 3 if method in ("cgs", "cg") and isinstance(step_rule(step), Exact) else 0
+    if plan not in PLANS:
+        raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
     entropy = _checks.number("entropy", entropy, at_least=0.0)
+    regularizers = _checked(regularizers)
+    rule = step_rule(step)
+    if time_limit is not None:
+        _checks.number("time_limit", time_limit, at_least=0.0)
+    streamed = _streams(cost, plan, _only_dense(entropy, regularizers, method, rule, memory))
+    if memory is None:
+        memory = 3 if method in ("cgs", "cg") and isinstance(rule, Exact) and not streamed else 0
+    linear: Smooth
+    polytope: type[sets.Transport]
+    if streamed:
+        unformed = cost.unformed()
+        like, linear, polytope = unformed.left, smooth.TransportCost(unformed), StreamedTransport
+    else:
+        C = cost.dense() if isinstance(cost, PointCost) else floating("cost", cost, ndim=2)
+        if 0 in C.shape:
+            raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
+        like, linear, polytope = C, smooth.Linear(C), sets.Transport
+    shape: Any = linear.space.shape  # type: ignore[union-attr]
+    P = polytope(_weights("a", a, like, shape, 0), _weights("b", b, like, shape, 1), engine=engine)
+    f = _objective(linear, like, regularizers)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
-    result = minimize(
-        f,
-        g,
-        None if start is None else _start(start, f, P, C),
-        method=method,
-        step=step,
-        memory=memory,
-        tol=tol,
-        max_iter=max_iter,
-        time_limit=time_limit,
-        callback=callback,
-        progress=progress,
-    )
-    return TransportResult(result.x, (f, g), result)
+    problem = TransportProblem(f, g, points_of(cost, f))
+    with deadline.within(time_limit), passes.counted() as count:
+        if start is None and streamed and method in ("auto", "newton"):
+            start = coarse_start(problem, cost, regularizers)
+        result = minimize(
+            f,
+            g,
+            None if start is None else start_plan(start, problem),
+            method=method,
+            step=step,
+            memory=memory,
+            tol=tol,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            callback=callback,
+            progress=progress,
+        )
+    return TransportResult((f, g), result, count.passes, problem.points)
+
+
+def _only_dense(entropy: float, regularizers: Any, method: str, step: Any, memory: int | None) -> str | None:
+    """What of a problem asks for a plan that is an array, if anything does."""
+    laplacians = [r for r in regularizers if isinstance(r, Laplacian | smooth.TransportLaplacian)]
+    for k, regularizer in enumerate(regularizers):
+        if not isinstance(regularizer, Laplacian | smooth.TransportLaplacian):
+            return f"regularizers[{k}], {regularizer!r}, which looks at every entry of the plan"
+    if len(laplacians) > 1:
+        return "more than one Laplacian"
+    if entropy == 0.0:
+        return "entropy=0, which asks for linear programs"
+    if method not in ("auto", "newton", "cgs"):
+        return f"method={method!r}"
+    if memory or not isinstance(step, Exact | OpenLoop):
+        return f"step={step!r} and memory={memory or 0}"
+    return None
+
+
+def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
+    """Whether the plan is streamed; an error where it should be and cannot."""
+    if not isinstance(cost, PointCost):
+        if plan == "streamed":
+            raise ValueError(
+                "plan='streamed' goes with a cost between points, such as transport.SquaredEuclidean(Xs, Xt): an array "
+                "of costs is as large as the plan already"
+            )
+        return False
+    n, m = cost.shape
+    size = f"an array of {n} x {m} is {cost.bytes / 2**30:.3g} GB, and a run holds about {COPIES:.0f} of them"
+    if plan == "dense":
+        return False
+    if plan == "streamed":
+        if only_dense is not None:
+            raise ValueError(f"plan='streamed' does not go with {only_dense}: take plan='dense' ({size})")
+        return True
+    like = cost.arrays[0]
+    free = free_memory(like)
+    fits = COPIES * cost.bytes <= SHARE * free
+    if only_dense is not None:
+        if not fits:
+            raise MemoryError(
+                f"a plan that is only multiplied with does not go with {only_dense}, and {size}, where "
+                f"{free / 2**30:.3g} GB are free: take fewer points, or plan='dense' to try all the same"
+            )
+        return False
+    return not fits or (on_device(like) and n * m > SMALL_ON_DEVICE)

@@ -1,19 +1,19 @@
 """The dual model of transport with entropy and Laplacian, for Newton on the certificate.
 
-All that f sees of a plan G are its moments P = G Xt and Q = G' Xs. With U = 2 ws Ls P and V = 2 wt Lt Q the linearised
-cost is C + U Xt' + Xs V', and with entropy e the dual function of (v, P, Q), row potentials eliminated, is
+All that f sees of a plan G are its cost and its moments P = G Xt and Q = G' Xs. With U = 2 ws Ls P and V = 2 wt Lt Q
+the linearised cost is C + U Xt' + Xs V'. With entropy e the dual function of (v, P, Q), row potentials eliminated, is
 
     L_ij = (v_j - C_ij - U_i.Xt_j - Xs_i.V_j)/e,   S_ij = a_i softmax_j(L_ij),   u_i = e (log a_i - log sum_j exp L_ij)
     D = -<P, U>/2 - <Q, V>/2 + <a, u> + <b, v>.
 
-Coordinates are centred first, see `centred`, which adds a linear term to the cost. Newton directions come from
-`hessian` and `preconditioner`.
+Coordinates are centred first, see `CentredLaplacian`, which adds terms linear in P and Q. The plan is an array or is
+streamed, see `plans`. Newton directions come from `hessian` and `preconditioner`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,76 +25,152 @@ from condgrad.arrays import (
     largest_row_sum,
     log_or_least,
     namespace,
-    row_blocks,
     total,
 )
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
-from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian
+from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, second_moments
 from condgrad.newton.laplacian.moments import Moments
+from condgrad.newton.laplacian.plans import Cost, DenseCost, Rounding, StreamedCost, emptied, folded
 from condgrad.newton.laplacian.preconditioner import newton_direction
 from condgrad.problem import Simple, Smooth
-from condgrad.sets.sinkhorn import normalised_rows
-from condgrad.simple.entropy import negentropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation
+from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
 
 MANY_DIMENSIONS = 100
 SLOW_SINKHORN = 2000.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration."""
 STIFF = 10.0
 """The stiffness from which on Newton is ahead of CGS."""
+LOOSE, TIGHT = 0.1, 0.03
+"""The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
+ENTRY_ERROR = 0.7
+"""The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
 STARVED = 1e-3
 """The share of its mass below which a column has lost touch with the plan."""
+
+
+@dataclass(frozen=True, eq=False)
+class CentredLaplacian:
+    """The regulariser of coordinates around their means: a quadratic in the moments, linear terms and a constant.
+
+    With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt, plus the linear
+    2 <L a m', G Yt>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and
+    couple them with the potentials. In many dimensions the coordinates are turned to their principal axes as well,
+    which changes no term and lets variances stand for covariances.
+    """
+
+    quadratic: TransportLaplacian
+    U: Array
+    """The gradient in P of what is linear."""
+    V: Array
+    """The gradient in Q of what is linear."""
+    constant: float
+    mean_s: Array
+    mean_t: Array
+    axes: Array | None
+
+    @classmethod
+    def of(cls, laplacian: TransportLaplacian, a: Array, b: Array) -> CentredLaplacian:
+        Xs, Xt, mass = laplacian.Xs, laplacian.Xt, total(a)
+        xp = namespace(Xs)
+        mean_s, mean_t = (a @ Xs) / mass, (b @ Xt) / mass
+        Ys, Yt = Xs - mean_s[None, :], Xt - mean_t[None, :]
+        from_a, from_b = laplacian.gradient_in_P(a[:, None]), laplacian.gradient_in_Q(b[:, None])
+        constant = 0.5 * (dot(mean_t, mean_t) * dot(a[:, None], from_a) + dot(mean_s, mean_s) * dot(b[:, None], from_b))
+        U, V = from_a * mean_t[None, :], from_b * mean_s[None, :]
+        axes = None
+        if Xs.shape[1] > FEW_DIMENSIONS:
+            axes = xp.linalg.eigh(Ys.T @ Ys + Yt.T @ Yt)[1]
+            Ys, Yt, U, V = Ys @ axes, Yt @ axes, U @ axes, V @ axes
+        return cls(laplacian.with_points(Ys, Yt), U, V, constant, mean_s, mean_t, axes)
+
+    def turned_to_axes(self, X: Array) -> Array:
+        return X if self.axes is None else X @ self.axes
+
+    def shifts(self, laplacian: TransportLaplacian, P: Array, Q: Array) -> tuple[Array, Array]:
+        """What the means add to rows and columns of the cost linearised at moments of the given coordinates."""
+        return laplacian.gradient_in_P(P) @ self.mean_t, laplacian.gradient_in_Q(Q) @ self.mean_s
+
+    def inside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
+        """Moments of the given coordinates as those of the centred ones."""
+        P, Q = P - a[:, None] * self.mean_t[None, :], Q - b[:, None] * self.mean_s[None, :]
+        return self.turned_to_axes(P), self.turned_to_axes(Q)
+
+    def outside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
+        """And back."""
+        if self.axes is not None:
+            P, Q = P @ self.axes.T, Q @ self.axes.T
+        return P + a[:, None] * self.mean_t[None, :], Q + b[:, None] * self.mean_s[None, :]
 
 
 class EntropicLaplacian(EntropicPath):
     """The dual of <C, G> + Laplacian + entropy, on weights that are all positive."""
 
-    def __init__(self, C: Array, a: Array, b: Array, entropy: float, laplacian: TransportLaplacian | None) -> None:
-        super().__init__(C, a, b, entropy)
-        self.given, self.log_a = laplacian, namespace(C).log(a)
+    def __init__(
+        self, C: Array | UnformedCost, a: Array, b: Array, entropy: float, laplacian: TransportLaplacian | None
+    ) -> None:
+        self.given, self.given_cost = laplacian, C
+        self.row_cost: Array | float = 0.0
+        self.column_cost: Array | float = 0.0
+        self.constant = 0.0
+        self.cost_in_P: Array | None = None
+        core: UnformedCost | None = None
+        if isinstance(C, UnformedCost):
+            core = C.centred(a, b)
+            self.row_cost, self.column_cost = core.row, core.column
+            self.constant = dot(a, core.row) + dot(b, core.column)
+            core = replace(core, row=0.0 * core.row, column=0.0 * core.column)
+        cost: Cost = DenseCost(C) if core is None else StreamedCost(core)
+        super().__init__(a, b, entropy, lowest=cost.bounds[0], highest=cost.bounds[1])
+        self.centred = None if laplacian is None else CentredLaplacian.of(laplacian, a, b)
+        self.Xs, self.Xt = zeros(a, a.shape[0], 0), zeros(a, b.shape[0], 0)
+        self.U, self.V = self.Xs, self.Xt
+        if self.centred is not None:
+            self.Xs, self.Xt = self.centred.quadratic.Xs, self.centred.quadratic.Xt
+            self.U, self.V = self.centred.U, self.centred.V
+            self.constant += self.centred.constant
+            if core is not None and laplacian is not None:
+                in_P = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
+                if in_P is not None:  # a cost that is linear in P needs no factors of its own
+                    self.cost_in_P = self.centred.turned_to_axes(in_P[0])
+                    self.U = self.U + self.cost_in_P
+                    self.row_cost = self.row_cost + in_P[1]
+                    self.constant += dot(a, in_P[1])
+                    cost = StreamedCost(emptied(core))
+        self.cost = cost
+        self._forget()
+
+    def _forget(self) -> None:
+        """What an earlier run has learnt is not for the next one."""
         self._basis: Array | None = None
         self._last, self._factor = (math.nan, math.inf), 1.0
 
-    @cached_property
-    def _centred(self) -> tuple[TransportLaplacian | None, tuple[Array, Array], float]:
-        return (
-            (None, (self.C[:, :0], self.C.T[:, :0]), 0.0) if self.given is None else centred(self.given, self.a, self.b)
-        )
-
     @property
     def laplacian(self) -> TransportLaplacian | None:
-        """The regulariser of centred coordinates."""
-        return self._centred[0]
+        """The regulariser of centred coordinates, without its linear terms."""
+        return None if self.centred is None else self.centred.quadratic
 
-    @property
-    def linear(self) -> tuple[Array, Array]:
-        """The linear cost left right' that centring leaves."""
-        return self._centred[1]
-
-    @property
-    def constant(self) -> float:
-        """The constant that centring leaves."""
-        return self._centred[2]
+    @cached_property
+    def constant_size(self) -> float:
+        """The size of the terms of the constant before they cancel."""
+        size = abs(self.constant)
+        if isinstance(self.given_cost, UnformedCost):
+            xp = namespace(self.a)
+            size += dot(self.a, xp.abs(self.row_cost)) + dot(self.b, xp.abs(self.column_cost))
+        return size
 
     @cached_property
     def linear_size(self) -> float:
-        """The size of the linear cost over all plans, whatever it cancels with."""
-        xp, (left, right) = namespace(self.C), self.linear
-        if self.given is None:
+        """The size of the terms linear in P and Q over all plans, whatever they cancel with."""
+        xp = namespace(self.a)
+        if self.given is None or 0 in self.Xs.shape:
             return 0.0
-        largest = xp.max(xp.abs(left), axis=0) * xp.max(xp.abs(right), axis=0)
+        largest = xp.max(xp.abs(self.U), axis=0) * xp.max(xp.abs(self.Xt), axis=0)
+        largest += xp.max(xp.abs(self.V), axis=0) * xp.max(xp.abs(self.Xs), axis=0)
         return self.polytope.mass * total(largest)
-
-    @property
-    def Xs(self) -> Array:
-        return self.C[:, :0] if self.laplacian is None else self.laplacian.Xs
-
-    @property
-    def Xt(self) -> Array:
-        return self.C.T[:, :0] if self.laplacian is None else self.laplacian.Xt
 
     @property
     def affordable(self) -> bool:
@@ -140,89 +216,125 @@ class EntropicLaplacian(EntropicPath):
         """The Laplacian at a plan with these moments."""
         return 0.5 * (dot(P, self.gradient_in_P(P)) + dot(Q, self.gradient_in_Q(Q)))
 
-    def start(self, x: Array) -> Moments:
+    def start(self, x: Array | StreamedPlan) -> Moments:
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
-        self._basis, self._last, self._factor = None, (math.nan, math.inf), 1.0  # of a run before
+        self._forget()
+        if isinstance(x, StreamedPlan):
+            return self._start_streamed(x)
         x = double(x)
         P, Q = x @ self.Xt, x.T @ self.Xs
         left, right = self._factors(P, Q)
-        cost = self.C + left @ right.T
+        cost = left @ right.T
+        cost += self.given_cost
         cost += self.entropy * log_or_least(x)
         return Moments(fitted_potential(x, cost), P, Q)
 
+    def _start_streamed(self, x: StreamedPlan) -> Moments:
+        """The dual point that a streamed plan comes from, or for a product of weights what it would come from."""
+        if x.origin is not None:
+            v, P, Q = x.origin.v - self.column_cost, x.origin.P, x.origin.Q
+            if self.centred is not None and self.given is not None:
+                v = v - self.centred.shifts(self.given, P, Q)[1]
+                P, Q = self.centred.inside(P, Q, self.a, self.b)
+            return Moments(self._without_constant(v), P, Q)
+        P, Q = x @ self.Xt, x.T @ self.Xs
+        left, right = self._factors(P, Q)
+        # the mean of a column of the linearised cost; a centred cost itself has none
+        means = right @ (self.a @ left) / self.polytope.mass
+        return Moments(self.entropy * namespace(self.b).log(self.b) + means, P, Q)
+
     def moved(self, z: Moments, direction: Moments, step: float) -> Moments:
         v, P, Q = z.moved(step, direction)
-        # a constant in v means nothing to the plan and drowns the digits of the dual
-        return Moments(v - dot(self.b, v) / self.polytope.mass, P, Q)
+        return Moments(self._without_constant(v), P, Q)
+
+    def _without_constant(self, v: Array) -> Array:
+        """A constant in v means nothing to the plan and drowns the digits of the dual."""
+        return v - dot(self.b, v) / self.polytope.mass
 
     def spread(self, z: Moments) -> float:
         """The widest row of the cost linearised at z, less its potential: a stiff Laplacian outgrows the cost."""
-        xp, widest = namespace(self.C), 0.0
-        for _, cost in self.reduced_costs(z):
-            widest = max(widest, float(xp.max(xp.max(cost, axis=1) - xp.min(cost, axis=1))))
-        return widest
-
-    def reduced_costs(self, z: Moments) -> Iterator[tuple[slice, Array]]:
-        """The cost linearised at z, less its potential, some rows at a time."""
-        left, right = self._factors(z.P, z.Q)
-        for rows in row_blocks(self.C):
-            cost = left[rows] @ right.T
-            cost += self.C[rows]
-            cost -= z.v[None, :]
-            yield rows, cost
+        return self.cost.widest_row(*self._factors(z.P, z.Q), z.v)
 
     def _factors(self, P: Array, Q: Array) -> tuple[Array, Array]:
-        """What the linearised regulariser adds to C, U Xt' + Xs V' and the linear terms, as left right'."""
-        xp = namespace(self.C)
-        left = xp.concat([self.gradient_in_P(P), self.Xs, self.linear[0]], axis=1)
-        return left, xp.concat([self.Xt, self.gradient_in_Q(Q), self.linear[1]], axis=1)
+        """What the regulariser linearised at P and Q adds to C, as left right'."""
+        xp = namespace(P)
+        left = xp.concat([self.gradient_in_P(P) + self.U, self.Xs], axis=1)
+        return left, xp.concat([self.Xt, self.gradient_in_Q(Q) + self.V], axis=1)
 
-    def evaluate(self, z: Moments, t: float) -> Plan:
-        return Plan(self, z, t * self.entropy)
+    def evaluate(self, z: Moments, t: float) -> PlanPoint:
+        return PlanPoint(self, z, t * self.entropy)
 
-    def stage_gap(self, point: Plan) -> float:
+    def stage_gap(self, point: PlanPoint) -> float:
         """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
 
         Rounding scales columns down to b and adds a rank-one term r s'/|s|, see `Transport.rounded`. All of f at the
         sum follows from its moments; the logarithms of S from the potentials, log S_ij = (u_i + v_j - M_ij)/e. Adding q
         to an entry p adds no more than q (1 + log(p + q)) to p log p, and no entry is above the smaller of its weights.
         """
-        xp, z, columns = namespace(point.S), point.z, point.columns
-        kept = self.b / xp.maximum(columns, self.b)
-        left, right = self.linear
-        thin = point.times(kept[:, None] * xp.concat([xp.ones_like(self.b)[:, None], self.Xt, right], axis=1))
-        d = self.Xt.shape[1]
-        P, Q = thin[:, 1 : 1 + d], kept[:, None] * point.S_Xs
-        short_a, short_b = at_least(0.0, self.a - thin[:, 0]), self.b - kept * columns
-        missing = total(short_b)
-        spread = short_b / (missing or 1.0)
-        cost = dot(point.cost_by_column, kept) + dot(left, thin[:, 1 + d :])
-        linearised = cost + dot(self.gradient_in_P(z.P), P) + dot(self.gradient_in_Q(z.Q), Q)
-        logarithms = dot(thin[:, 0], point.u) + dot(kept * columns, z.v) - linearised
-        logarithms += point.entropy * dot(kept * columns, xp.log(kept))
+        z, (kept, rows, row_rest, column_rest), (P, Q) = point.z, point.rounding, point.rounded_moments
+        xp, kept_columns = namespace(kept), kept * point.columns
+        # what is kept of S, its cost being in f as in t g, where it cancels
+        kept_P, kept_Q = point.kept_moments
+        result = dot(rows, point.plan.u) + dot(kept_columns, z.v) + point.entropy * dot(kept_columns, xp.log(kept))
+        result -= dot(self.gradient_in_P(z.P) + self.U, kept_P) + dot(self.gradient_in_Q(z.Q) + self.V, kept_Q)
+        missing = total(row_rest)
         if missing > 0.0:
-            logarithms += point.entropy * missing * (1.0 + math.log(self.polytope.largest_entry or 1.0))
-        cost += dot(short_a, self.C @ spread) + dot(short_a @ left, spread @ right)
-        P, Q = P + short_a[:, None] * (spread @ self.Xt)[None, :], Q + spread[:, None] * (short_a @ self.Xs)[None, :]
-        return cost + self.quadratic(P, Q) + self.constant + logarithms - point.dual
+            result += self.cost.between(row_rest, column_rest)
+            result += point.entropy * missing * (1.0 + math.log(self.polytope.largest_entry or 1.0))
+        result += dot(self.U, P) + dot(self.V, Q) + self.quadratic(P, Q) + self.constant
+        return result - point.dual
 
-    def primal(self, point: Plan) -> Primal:
-        plan = self.polytope.rounded(point.S)
-        cost, simple = dot(self.C, plan), self.entropy * negentropy(plan)
-        if self.given is None:
-            return Primal(plan, Terms(cost, simple), abs(cost))
-        given = self.given.at(plan)
-        return Primal(plan, Terms(cost + given.value, simple), abs(cost) + given.magnitude(given))
+    def entry_gap(self, point: PlanPoint) -> float:
+        """The larger part of f + t g - D_t at S: |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, or <S'1 - b, v>.
 
-    def ascent(self, point: Plan, gap: float, last_step: float) -> Ascent:
+        Neither says anything of a plan whose columns are far from b.
+        """
+        z, excess = point.z, point.columns - self.b
+        if total(namespace(excess).abs(excess)) > ENTRY_ERROR * self.polytope.mass:
+            return math.inf
+        return max(self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q), abs(dot(excess, z.v)))
+
+    def primal(self, point: PlanPoint) -> Primal:
+        plan, known_cost, entropy = point.plan.rounded(point.rounding, self.b)
+        cost = known_cost or 0.0
+        P, Q = point.rounded_moments
+        if isinstance(plan, StreamedPlan):
+            plan = replace(plan, origin=self._origin(point))
+            if self.cost_in_P is None:
+                cost = self.given_cost.sum_over(plan)
+            else:
+                cost = dot(self.a, self.row_cost) + dot(self.b, self.column_cost) + dot(self.cost_in_P, P)
+            # a rounding unit of its score is one of every entry, and entries are computed anew each time
+            size = plan.matrix.largest_score * (abs(cost) + self.entropy * abs(entropy))
+            size += self.given_cost.size_over(plan)
+        else:
+            size = abs(cost)
+        if self.centred is None or self.given is None:
+            return Primal(plan, Terms(cost, self.entropy * entropy), size)
+        given = MomentEvaluation(self.given, *self.centred.outside(P, Q, self.a, self.b))
+        return Primal(plan, Terms(cost + given.value, self.entropy * entropy), size + given.magnitude(given))
+
+    def _origin(self, point: PlanPoint) -> Linearisation:
+        """A dual point in the coordinates of the user, with the potentials of the cost as it was given."""
+        P, Q = point.z.P, point.z.Q
+        u, v = point.plan.u + self.row_cost, point.z.v + self.column_cost
+        if self.centred is not None and self.given is not None:
+            P, Q = self.centred.outside(P, Q, self.a, self.b)
+            by_row, by_column = self.centred.shifts(self.given, P, Q)
+            u, v = u + by_row, v + by_column
+        return Linearisation(u, v, P, Q)
+
+    def ascent(self, point: PlanPoint, gap: float, last_step: float) -> Ascent:
         columns = point.columns
         if bool(namespace(columns).any(columns < STARVED * self.b)):
             # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
             dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
             return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), dot(self.b - columns, dv), 1)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
-        accuracy = self._caution(point.entropy, gap, last_step) * min(0.1, math.sqrt(relative))
-        ascent, self._basis = newton_direction(Hessian(self, point), accuracy, self._basis)
+        cap = LOOSE if point.entropy > self.entropy else TIGHT
+        accuracy = self._caution(point.entropy, gap, last_step) * min(cap, math.sqrt(relative))
+        hessian = Hessian(self, point, precision=point.plan.product_precision(accuracy))
+        ascent, self._basis = newton_direction(hessian, accuracy, self._basis)
         return ascent
 
     def _caution(self, entropy: float, gap: float, last_step: float) -> float:
@@ -240,82 +352,86 @@ class EntropicLaplacian(EntropicPath):
         return self._factor
 
 
-class Plan:
+class PlanPoint:
     """The dual function at (v, P, Q) and the plan S it is attained by, whose rows are exact."""
 
     def __init__(self, model: EntropicLaplacian, z: Moments, entropy: float) -> None:
-        xp = namespace(model.C)
+        xp = namespace(z.v)
         self.model, self.z, self.entropy = model, z, entropy
-        self.S, self.u = xp.empty_like(model.C), xp.empty_like(model.a)
-        for rows, cost in model.reduced_costs(z):
-            cost /= -entropy
-            self.S[rows], log_sums = normalised_rows(cost, model.a[rows])
-            self.u[rows] = entropy * (model.log_a[rows] - log_sums)
-        self.dual = dot(model.a, self.u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q) + model.constant
-        potentials = dot(model.a, xp.abs(self.u)) + dot(model.b, xp.abs(z.v))
-        self.magnitude = model.rounding_size + potentials + abs(model.constant) + model.linear_size
+        self.plan = model.cost.plan(*model._factors(z.P, z.Q), z.v, model.a, entropy)
+        u = self.plan.u
+        self.dual = dot(model.a, u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q) + model.constant
+        potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
+        self.magnitude = model.rounding_size + potentials + model.constant_size + model.linear_size
         if model.laplacian is not None:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
             # once for the quadratic, once for the cost that it is linearised to
             self.magnitude += 2.0 * moments.magnitude(moments)
 
-    def times(self, R: Array) -> Array:
-        """S R."""
-        return self.S @ R
-
-    def transposed_times(self, R: Array) -> Array:
-        """S'R."""
-        return self.S.T @ R
+    @cached_property
+    def _times_Xt(self) -> Array:
+        """S times Xt and its second moments, in one product: a sweep over S costs more than its columns."""
+        Xt = self.model.Xt
+        return self.plan.times(namespace(Xt).concat([Xt, second_moments(Xt)], axis=1))
 
     @cached_property
+    def _transposed_times_Xs(self) -> Array:
+        Xs = self.model.Xs
+        xp = namespace(Xs)
+        ones = xp.ones_like(self.model.a)[:, None]
+        return self.plan.transposed_times(xp.concat([ones, Xs, second_moments(Xs)], axis=1))
+
+    @property
     def S_Xt(self) -> Array:
         """S Xt."""
-        return self.times(self.model.Xt)
+        return self._times_Xt[:, : self.model.Xt.shape[1]]
 
-    @cached_property
-    def _column_sums_and_moments(self) -> Array:
-        xp, a = namespace(self.S), self.model.a
-        return self.transposed_times(xp.concat([xp.ones_like(a)[:, None], self.model.Xs], axis=1))
+    @property
+    def S_Xt_second(self) -> Array:
+        """S times the second moments of Xt."""
+        return self._times_Xt[:, self.model.Xt.shape[1] :]
 
     @property
     def columns(self) -> Array:
         """The column sums of S."""
-        return self._column_sums_and_moments[:, 0]
+        return self._transposed_times_Xs[:, 0]
 
     @property
     def S_Xs(self) -> Array:
         """S' Xs."""
-        return self._column_sums_and_moments[:, 1:]
+        return self._transposed_times_Xs[:, 1 : 1 + self.model.Xs.shape[1]]
+
+    @property
+    def S_Xs_second(self) -> Array:
+        """S' times the second moments of Xs."""
+        return self._transposed_times_Xs[:, 1 + self.model.Xs.shape[1] :]
 
     @cached_property
-    def cost_by_column(self) -> Array:
-        """sum_i C_ij S_ij for each column j."""
-        xp, result = namespace(self.S), 0.0
-        for rows in row_blocks(self.S):
-            result = result + xp.sum(self.model.C[rows] * self.S[rows], axis=0)
-        return result
+    def _kept(self) -> tuple[Rounding, Array]:
+        """How S is rounded, and the moment P of what is kept of it."""
+        model, columns = self.model, self.columns
+        xp = namespace(columns)
+        kept = model.b / xp.maximum(columns, model.b)
+        thin = self.plan.times(kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1))
+        short_b = at_least(0.0, model.b - kept * columns)
+        return Rounding.of(kept, thin[:, 0], model.a, short_b), thin[:, 1:]
 
+    @property
+    def rounding(self) -> Rounding:
+        """How S becomes a plan of exact marginals."""
+        return self._kept[0]
 
-def centred(laplacian: TransportLaplacian, a: Array, b: Array) -> tuple[TransportLaplacian, tuple[Array, Array], float]:
-    """The same regulariser of coordinates around their means, a linear cost left right' and a constant.
+    @property
+    def kept_moments(self) -> tuple[Array, Array]:
+        """P and Q of what rounding keeps of S."""
+        return self._kept[1], self.rounding.kept[:, None] * self.S_Xs
 
-    With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt, plus the linear
-    2 <G, (L a)(Yt m)'>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and
-    couple them with the potentials. In many dimensions the coordinates are turned to their principal axes as well,
-    which changes neither term and lets variances stand for covariances.
-    """
-    Xs, Xt, mass = laplacian.Xs, laplacian.Xt, total(a)
-    xp = namespace(Xs)
-    mean_s, mean_t = (a @ Xs) / mass, (b @ Xt) / mass
-    Ys, Yt = Xs - mean_s[None, :], Xt - mean_t[None, :]
-    from_a, from_b = laplacian.gradient_in_P(a[:, None]), laplacian.gradient_in_Q(b[:, None])
-    left = xp.concat([from_a, (Ys @ mean_s)[:, None]], axis=1)
-    right = xp.concat([(Yt @ mean_t)[:, None], from_b], axis=1)
-    constant = 0.5 * (dot(mean_t, mean_t) * dot(a[:, None], from_a) + dot(mean_s, mean_s) * dot(b[:, None], from_b))
-    if Xs.shape[1] > FEW_DIMENSIONS:
-        axes = xp.linalg.eigh(Ys.T @ Ys + Yt.T @ Yt)[1]
-        Ys, Yt = Ys @ axes, Yt @ axes
-    return laplacian.with_points(Ys, Yt), (left, right), constant
+    @cached_property
+    def rounded_moments(self) -> tuple[Array, Array]:
+        """P and Q of the rounded plan."""
+        model, (_, _, row_rest, column_rest), (P, Q) = self.model, self.rounding, self.kept_moments
+        P = P + row_rest[:, None] * (column_rest @ model.Xt)[None, :]
+        return P, Q + column_rest[:, None] * (row_rest @ model.Xs)[None, :]
 
 
 def _is_raw(L: Any, x: Array) -> bool:
@@ -332,15 +448,18 @@ class Embedded:
         self.turned = len(rows) < len(columns)
         self.affordable = model.affordable
         self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
-        self.stage_gap = model.stage_gap
+        self.stage_gap, self.entry_gap = model.stage_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
 
-    def start(self, x: Array) -> Moments:
-        part = x[self.rows, :][:, self.columns]
+    def start(self, x: Array | StreamedPlan) -> Moments:
+        part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]
         return self.model.start(part.T if self.turned else part)
 
-    def primal(self, point: Plan) -> Primal:
+    def primal(self, point: PlanPoint) -> Primal:
         part = self.model.primal(point)
+        if isinstance(part.x, StreamedPlan):
+            small = part.x.T if self.turned else part.x
+            return part._replace(x=small.embedded(self.rows, self.columns, *self.shape))
         plan = namespace(part.x).zeros(self.shape, dtype=part.x.dtype, device=part.x.device)
         plan[self.rows[:, None], self.columns[None, :]] = part.x.T if self.turned else part.x
         return part._replace(x=plan)
@@ -356,13 +475,14 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
     for weight, term in regularizers:
         if not isinstance(term, TransportLaplacian):
             return None
-        laplacian = term.scaled(weight, C)
-    xp = namespace(C)
+        laplacian = term.scaled(weight, a)
+    xp = namespace(a)
     rows, columns = xp.nonzero(a > 0)[0], xp.nonzero(b > 0)[0]
     if len(rows) == len(a) >= len(columns) == len(b):
         return EntropicLaplacian(C, a, b, entropy, laplacian)
     part = laplacian.restricted(rows, columns) if laplacian is not None else None
-    C_part, a_part, b_part = C[rows, :][:, columns], a[rows], b[columns]
+    C_part = C.at(rows, columns) if isinstance(C, UnformedCost) else C[rows, :][:, columns]
+    a_part, b_part = a[rows], b[columns]
     if len(rows) < len(columns):
         C_part, a_part, b_part, part = C_part.T, b_part, a_part, None if part is None else part.turned()
     model = EntropicLaplacian(C_part, a_part, b_part, entropy, part)

@@ -7,19 +7,19 @@ matrix W = S * (delta - its row means) gives the Hessian (with the sign that mak
 
 which is self-adjoint in the metric <v, v'> + <P, gradient_in_P(P')> + <Q, gradient_in_Q(Q')>. Nothing of W is needed
 but these three sums. In few dimensions they come from two thin products with S, since all that multiplies S_ij is a sum
-of (something of i) times (something of j): d^2 such terms. In more dimensions W itself is formed, some rows at a time.
+of (something of i) times (something of j): d^2 such terms. In more dimensions the plan sums W up from the factors of
+delta, in O(n m d).
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from condgrad.arrays import Array, dot, namespace, row_blocks
+from condgrad.arrays import Array, dot, namespace
 from condgrad.newton.laplacian.moments import Moments, pairs
 
 if TYPE_CHECKING:
-    from condgrad.newton.laplacian.dual import EntropicLaplacian, Plan
+    from condgrad.newton.laplacian.dual import EntropicLaplacian, PlanPoint
 
 FEW_DIMENSIONS = 4
 """Up to here d^2 columns of products cost less than forming W."""
@@ -28,8 +28,9 @@ FEW_DIMENSIONS = 4
 class Hessian:
     """The Hessian of the dual at a plan, and minus its gradient there (`residual`)."""
 
-    def __init__(self, model: EntropicLaplacian, point: Plan) -> None:
-        self.model, self.plan, self.entropy = model, point, point.entropy
+    def __init__(self, model: EntropicLaplacian, point: PlanPoint, *, precision: str = "float64") -> None:
+        self.model, self.plan, self.entropy, self.precision = model, point.plan, point.entropy, precision
+        self.point = point
         self.columns, self.S_Xt, self.S_Xs = point.columns, point.S_Xt, point.S_Xs
         self.residual = Moments(model.b - self.columns, self.S_Xt - point.z.P, self.S_Xs - point.z.Q)
 
@@ -43,49 +44,37 @@ class Hessian:
         model = self.model
         dU, dV = model.gradient_in_P(x.P), model.gradient_in_Q(x.Q)
         thin = self.S_Xt.shape[1] <= FEW_DIMENSIONS
-        v, P, Q = self._thin_sums(x.v, dU, dV) if thin else self._sums_by_rows(x.v, dU, dV)
+        v, P, Q = self._thin_sums(x.v, dU, dV) if thin else self._centred_sums(x.v, dU, dV)
         lift = self.columns * (dot(self.columns, x.v) / model.polytope.mass)
         return Moments((v + lift) / self.entropy, x.P - P / self.entropy, x.Q - Q / self.entropy)
 
-    def _sums_by_rows(self, dv: Array, dU: Array, dV: Array) -> tuple[Array, Array, Array]:
-        """W'1, W Xt and W'Xs from W itself, some rows at a time."""
-        model, S = self.model, self.plan.S
-        xp = namespace(S)
-        left, right = xp.concat([dU, model.Xs], axis=1), xp.concat([model.Xt, dV], axis=1).T
-        v, P, Q = xp.zeros_like(dv), xp.empty_like(dU), xp.zeros_like(dV)
-        for rows in row_blocks(S):
-            part = S[rows]
-            W = dv[None, :] - left[rows] @ right
-            W *= part
-            W -= part * (xp.sum(W, axis=1) / model.a[rows])[:, None]
-            v += xp.sum(W, axis=0)
-            P[rows] = W @ model.Xt
-            Q += W.T @ model.Xs[rows]
-        return v, P, Q
+    def _centred_sums(self, dv: Array, dU: Array, dV: Array) -> tuple[Array, Array, Array]:
+        """W'1, W Xt and W'Xs from the factors of delta."""
+        model, xp = self.model, namespace(dv)
+        left = xp.concat([xp.ones_like(dU[:, :1]), -dU, -model.Xs], axis=1)
+        right = xp.concat([dv[:, None], model.Xt, dV], axis=1)
+        return self.plan.centred_sums(left, right, model.Xs, model.Xt, self.S_Xt, precision=self.precision)
 
     def _thin_sums(self, dv: Array, dU: Array, dV: Array) -> tuple[Array, Array, Array]:
         """The same from one product with S and one with S'."""
         model, d = self.model, self.S_Xt.shape[1]
         Xs, Xt, xp = model.Xs, model.Xt, namespace(dv)
-        there = self.plan.times(xp.concat([dv[:, None], dV, dv[:, None] * Xt, pairs(dV, Xt)], axis=1))
+        columns = xp.concat([dv[:, None], dV, dv[:, None] * Xt, pairs(dV, Xt)], axis=1)
+        there = self.plan.times(columns, precision=self.precision)
         S_dv, S_dV, S_dv_Xt, S_dV_Xt = in_parts(there, d)
         mean = (S_dv - xp.sum(dU * self.S_Xt, axis=1) - xp.sum(Xs * S_dV, axis=1)) / model.a
-        back = self.plan.transposed_times(xp.concat([mean[:, None], dU, mean[:, None] * Xs, pairs(dU, Xs)], axis=1))
+        columns = xp.concat([mean[:, None], dU, mean[:, None] * Xs, pairs(dU, Xs)], axis=1)
+        back = self.plan.transposed_times(columns, precision=self.precision)
         S_mean, S_dU, S_mean_Xs, S_dU_Xs = in_parts(back, d)
         v = self.columns * dv - xp.sum(Xt * S_dU, axis=1) - xp.sum(self.S_Xs * dV, axis=1) - S_mean
-        P = S_dv_Xt - contracted(self.S_Xt_pairs, dU) - contracted(S_dV_Xt, Xs) - mean[:, None] * self.S_Xt
-        Q = dv[:, None] * self.S_Xs - contracted(S_dU_Xs, Xt) - contracted(self.S_Xs_pairs, dV) - S_mean_Xs
+        P = S_dv_Xt - contracted(self.point.S_Xt_second, dU) - contracted(S_dV_Xt, Xs) - mean[:, None] * self.S_Xt
+        Q = dv[:, None] * self.S_Xs - contracted(S_dU_Xs, Xt) - contracted(self.point.S_Xs_second, dV) - S_mean_Xs
         return v, P, Q
 
-    @cached_property
-    def S_Xt_pairs(self) -> Array:
-        """sum_j S_ij Xt_j Xt_j', a row of d^2 numbers for each i."""
-        return self.plan.times(pairs(self.model.Xt, self.model.Xt))
 
-    @cached_property
-    def S_Xs_pairs(self) -> Array:
-        """sum_i S_ij Xs_i Xs_i', a row of d^2 numbers for each j."""
-        return self.plan.transposed_times(pairs(self.model.Xs, self.model.Xs))
+def second_moments(X: Array) -> Array:
+    """All products of two coordinates, or in many dimensions their squares alone: covariances, or variances."""
+    return pairs(X, X) if X.shape[1] <= FEW_DIMENSIONS else X * X
 
 
 def in_parts(columns: Array, d: int) -> tuple[Array, Array, Array, Array]:

@@ -1,0 +1,81 @@
+"""The documentation site: `make docs` builds it, with warnings as errors and without a network."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+
+from site_parts import escape_norms, visit_math, visit_math_block  # noqa: E402
+
+project = "condgrad"
+author = "The condgrad developers"
+copyright = "the condgrad developers"
+release = version = installed_version("condgrad")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx_design",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+default_role = "code"
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "extending/*.py", "**/sg_execution_times.rst", "sg_execution_times.rst"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+math_number_all = False
+math_eqref_format = "({number})"
+math_numfig = False
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_validation_checks: set[str] = set()
+
+# links into other projects come with the network; without one they stay plain text
+intersphinx_mapping: dict[str, Any] = {}
+
+sphinx_gallery_conf = {
+    "reset_argv": "site_parts.example_arguments",
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+    "plot_gallery": True,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "condgrad"
+html_favicon = html_logo = "_static/icon.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "condgrad"},
+    "header_links_before_dropdown": 6,
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "navbar_align": "left",
+}
+
+
+def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math_block, None))
+    app.config.html_math_renderer = "mathml"
+    app.connect("autodoc-process-docstring", escape_norms)

@@ -1,0 +1,144 @@
+"""Products with a matrix exp(score) that is never formed: what a transport plan is asked for.
+
+A score is a bilinear form of low rank plus a number for each row and each column. Row logsumexps and products with
+thin matrices need it only tile by tile, in memory O((n + m) (r + k)). The transposed matrix is `score.turned()`, and a
+plan with row sums a is `Score(left, right, row=log(a) - log_row_sums(score), column)` of a score without rows.
+
+All functions take NumPy arrays or torch tensors and answer in float64, in the library and on the device of the score.
+Importing this module loads neither numba nor Triton nor torch: the arrays choose at the call who computes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from typing import Any
+
+from condgrad.arrays import Array, double, namespace, on_device
+
+PRECISIONS = ("float64", "tf32x3", "tf32")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Score:
+    """score_ij = <left_i, right_j> + row_i + column_j, in natural logarithms.
+
+    A row or a column of -inf has no mass: its weight is 0.
+    """
+
+    left: Array
+    right: Array
+    row: Array
+    column: Array
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, double(getattr(self, field.name)))
+        shapes = {field.name: tuple(getattr(self, field.name).shape) for field in fields(self)}
+        n, m = self.left.shape[0], self.right.shape[0]
+        r = self.left.shape[-1]
+        if shapes != {"left": (n, r), "right": (m, r), "row": (n,), "column": (m,)}:
+            raise ValueError(f"a score is made of left (n, r), right (m, r), row (n,) and column (m,), got {shapes}")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """n and m."""
+        return self.left.shape[0], self.right.shape[0]
+
+    def turned(self) -> Score:
+        """The score of the transposed matrix."""
+        return Score(self.right, self.left, self.column, self.row)
+
+
+def log_row_sums(score: Score) -> Array:
+    """log sum_j exp(score_ij), shape (n,): nothing overflows, and a row without mass has -inf."""
+    return _backend(score).log_row_sums(score)
+
+
+def times(score: Score, R: Array, *, precision: str = "float64") -> Array:
+    """sum_j exp(score_ij) R_j, shape (n, k), for R of shape (m, k).
+
+    `precision` matters on a GPU alone: "tf32x3" is good to about 1e-6 of the largest products where |score| is small
+    against 1e7 times that, "tf32" to about 1e-3. Neither may enter a bound.
+    """
+    _check_precision(precision)
+    return _backend(score).times(score, _columns("R", R, score.shape[1]), precision)
+
+
+def weighted_times(
+    score: Score, delta_left: Array, delta_right: Array, R: Array, *, precision: str = "float64"
+) -> Array:
+    """sum_j exp(score_ij) <delta_left_i, delta_right_j> R_j, shape (n, k), in O(n m (r + rank of delta + k))."""
+    _check_precision(precision)
+    n, m = score.shape
+    delta_left, delta_right = _columns("delta_left", delta_left, n), _columns("delta_right", delta_right, m)
+    if delta_left.shape[1] != delta_right.shape[1]:
+        raise ValueError(
+            f"delta_left has {delta_left.shape[1]} columns and must have as many as delta_right, {delta_right.shape[1]}"
+        )
+    return _backend(score).weighted_times(score, delta_left, delta_right, _columns("R", R, m), precision)
+
+
+def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Array) -> Array:
+    """sum_j p_ij log p_ij with p_ij = exp(score_ij) kept_j + row_rest_i column_rest_j, shape (n,).
+
+    The entropy of a rounded plan: columns scaled down by `kept`, and a product measure that puts back what is missing.
+    """
+    n, m = score.shape
+    kept, column_rest = _entries("kept", kept, m), _entries("column_rest", column_rest, m)
+    return _backend(score).entropy_row_sums(score, kept, _entries("row_rest", row_rest, n), column_rest)
+
+
+def rows(score: Score, indices: Array) -> Array:
+    """exp(score) of some rows, dense, shape (len(indices), m)."""
+    xp = namespace(score.left)
+    left, row = score.left[indices], score.row[indices]
+    return xp.exp(left @ score.right.T + score.column[None, :] + row[:, None])
+
+
+_computer: ContextVar[Any] = ContextVar("computer", default=None)
+
+
+@contextmanager
+def computed_by(computer: Any) -> Iterator[None]:
+    """Inside, another object computes the four products of this module; see `condgrad.transport.workers.Workers`."""
+    token = _computer.set(computer)
+    try:
+        yield
+    finally:
+        _computer.reset(token)
+
+
+def _backend(score: Score) -> Any:
+    """Who computes: who was named, Triton's kernels for CUDA, numba's for a CPU, array code for other devices."""
+    computer = _computer.get()
+    if computer is not None:
+        return computer
+    if not on_device(score.left):
+        return importlib.import_module("condgrad.kernels.streamed_numba")
+    if score.left.device.type == "cuda" and importlib.util.find_spec("triton") is not None:
+        return importlib.import_module("condgrad.kernels.streamed_triton")
+    return importlib.import_module("condgrad.kernels.streamed_tiles")
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+
+
+def _columns(name: str, matrix: Array, size: int) -> Array:
+    """A matrix of `size` rows in float64."""
+    if matrix.ndim != 2 or matrix.shape[0] != size:
+        raise ValueError(f"{name} must be a matrix of {size} rows, got shape {tuple(matrix.shape)}")
+    return double(matrix)
+
+
+def _entries(name: str, vector: Array, size: int) -> Array:
+    """A vector of `size` entries in float64."""
+    if tuple(vector.shape) != (size,):
+        raise ValueError(f"{name} must be a vector of {size} entries, got shape {tuple(vector.shape)}")
+    return double(vector)

@@ -1,0 +1,439 @@
+"""Products with exp(score) by compiled tiles on all cores of a CPU, in float64.
+
+A block of rows walks over the columns. For four rows and some hundred columns the score is formed by fused products,
+raised to a power of 2 by a polynomial, and multiplied with those columns of R, all in the cache. Inside, logarithms are
+to the base 2, right and R are turned (columns of the matrix lie side by side in memory), and rows, ranks and columns
+of R are padded with zeros to multiples of four. What a row gives does not depend on the number of threads.
+
+Its plain reference is `streamed_tiles`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from condgrad.arrays import Array, host, is_torch
+from condgrad.kernels.compiling import compiled, compiled_exactly
+
+if TYPE_CHECKING:
+    from condgrad.kernels.streamed import Score
+
+LOG2E, LN2 = math.log2(math.e), math.log(2.0)
+GROUP = 4
+"""Rows whose score, power and product are computed together: what a column loads serves all of them."""
+ROWS, COLUMNS, RANKS = 64, 256, 64
+"""A tile of the score, and how much of a long inner product is added to it at a time: each fits in a core's cache."""
+SMALL = 1 << 19
+"""Pairs that take about a millisecond: fewer are not worth a second thread."""
+TASKS = 8
+"""Pieces of work for each thread, so that a slow one does not keep the others waiting."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits(_: Any, __: Any) -> Any:
+    """The bits of a float64 as an integer."""
+    return types.int64(types.float64), lambda _, builder, _signature, args: builder.bitcast(args[0], ir.IntType(64))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def from_bits(_: Any, __: Any) -> Any:
+    """The float64 that an integer is the bits of."""
+    return types.float64(types.int64), lambda _, builder, _signature, args: builder.bitcast(args[0], ir.DoubleType())
+
+
+ROUNDER = 1.5 * 2.0**52
+"""A number of this size has no fraction: adding it rounds to a whole number, which is then in the lowest bits."""
+
+
+@compiled_exactly
+def power_of_2(x: float) -> float:
+    """2^x to 1 ulp or so; 0 below -1022, where numbers are no longer normal, infinite from 1023.5 on.
+
+    x = k + f with k whole and |f| <= 1/2; a polynomial for 2^f (relative error 3e-18), and k into the exponent.
+    """
+    s = 1024.0 if x > 1024.0 else x
+    shifted = s + ROUNDER
+    f = s - (shifted - ROUNDER)
+    p = 4.435282706957277e-10
+    p = p * f + 7.074105613508143e-09
+    p = p * f + 1.0178198021671931e-07
+    p = p * f + 1.32154330896764e-06
+    p = p * f + 1.5252733489988525e-05
+    p = p * f + 0.00015403530462514432
+    p = p * f + 0.0013333558146789923
+    p = p * f + 0.009618129107588335
+    p = p * f + 0.055504108664819925
+    p = p * f + 0.24022650695910155
+    p = p * f + 0.6931471805599453
+    p = p * f + 1.0
+    power = p * from_bits((bits(shifted) + 1023) << 52)
+    return 0.0 if x < -1022.0 else power
+
+
+SQRT_HALF = 0x3FE6A09E667F3BCD
+"""The bits of sqrt(1/2)."""
+
+
+@compiled_exactly
+def times_its_log(p: float) -> float:
+    """p log p to 1 ulp or so of log p; 0 where p <= 0.
+
+    p = 2^k m with m from sqrt(1/2) to sqrt(2); log m = 2 artanh t, t = (m - 1)/(m + 1), by a polynomial in t^2.
+    """
+    positive = p if p > 2.3e-308 else 1.0
+    exponent = (bits(positive) - SQRT_HALF) >> 52
+    m = from_bits(bits(positive) - (exponent << 52))
+    t = (m - 1.0) / (m + 1.0)
+    y = t * t
+    q = 0.14811055661396855
+    q = q * y + 0.1531238986385806
+    q = q * y + 0.18183637264205665
+    q = q * y + 0.22222196944922426
+    q = q * y + 0.28571428761790724
+    q = q * y + 0.39999999999296715
+    q = q * y + 0.6666666666666765
+    q = q * y + 2.0
+    return positive * (np.int32(exponent) * LN2 + t * q) if p > 2.3e-308 else 0.0
+
+
+@compiled
+def set_bases(S: Array, row: Array, column: Array) -> None:
+    """S_ij = row_i + column_j for four rows."""
+    for i in range(GROUP):
+        base, to = row[i], S[i]
+        for j in range(column.shape[0]):
+            to[j] = base + column[j]
+
+
+@compiled
+def add_inner_products(S: Array, left: Array, right: Array, begin: int, end: int, first: int, width: int) -> None:
+    """S_ij += <left_i, right_j> over the coordinates begin .. end, for four rows and the columns from `first` on."""
+    s0, s1, s2, s3 = S[0], S[1], S[2], S[3]
+    for c in range(begin, end, 4):
+        r0, r1, r2, r3 = right[c, first:], right[c + 1, first:], right[c + 2, first:], right[c + 3, first:]
+        a00, a01, a02, a03 = left[0, c], left[0, c + 1], left[0, c + 2], left[0, c + 3]
+        a10, a11, a12, a13 = left[1, c], left[1, c + 1], left[1, c + 2], left[1, c + 3]
+        a20, a21, a22, a23 = left[2, c], left[2, c + 1], left[2, c + 2], left[2, c + 3]
+        a30, a31, a32, a33 = left[3, c], left[3, c + 1], left[3, c + 2], left[3, c + 3]
+        for j in range(width):
+            x0, x1, x2, x3 = r0[j], r1[j], r2[j], r3[j]
+            s0[j] += a00 * x0 + a01 * x1 + a02 * x2 + a03 * x3
+            s1[j] += a10 * x0 + a11 * x1 + a12 * x2 + a13 * x3
+            s2[j] += a20 * x0 + a21 * x1 + a22 * x2 + a23 * x3
+            s3[j] += a30 * x0 + a31 * x1 + a32 * x2 + a33 * x3
+
+
+@compiled
+def add_products(S: Array, R: Array, first: int, width: int, out: Array) -> None:
+    """out_ic += sum_j S_ij R_cj for four rows and the columns from `first` on."""
+    s0, s1, s2, s3 = S[0], S[1], S[2], S[3]
+    for c in range(0, R.shape[0], 4):
+        r0, r1, r2, r3 = R[c, first:], R[c + 1, first:], R[c + 2, first:], R[c + 3, first:]
+        a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = 0.0
+        a20 = a21 = a22 = a23 = a30 = a31 = a32 = a33 = 0.0
+        for j in range(width):
+            x0, x1, x2, x3 = r0[j], r1[j], r2[j], r3[j]
+            p0, p1, p2, p3 = s0[j], s1[j], s2[j], s3[j]
+            a00 += p0 * x0
+            a01 += p0 * x1
+            a02 += p0 * x2
+            a03 += p0 * x3
+            a10 += p1 * x0
+            a11 += p1 * x1
+            a12 += p1 * x2
+            a13 += p1 * x3
+            a20 += p2 * x0
+            a21 += p2 * x1
+            a22 += p2 * x2
+            a23 += p2 * x3
+            a30 += p3 * x0
+            a31 += p3 * x1
+            a32 += p3 * x2
+            a33 += p3 * x3
+        out[0, c] += a00
+        out[0, c + 1] += a01
+        out[0, c + 2] += a02
+        out[0, c + 3] += a03
+        out[1, c] += a10
+        out[1, c + 1] += a11
+        out[1, c + 2] += a12
+        out[1, c + 3] += a13
+        out[2, c] += a20
+        out[2, c + 1] += a21
+        out[2, c + 2] += a22
+        out[2, c + 3] += a23
+        out[3, c] += a30
+        out[3, c + 1] += a31
+        out[3, c + 2] += a32
+        out[3, c + 3] += a33
+
+
+@compiled
+def fill_scores(S: Array, left: Array, right: Array, row: Array, column: Array, first: int) -> None:
+    """A tile of the score, from column `first` on.
+
+    Long inner products are added in pieces, so that a piece of right stays in the cache for all rows. (A piece of right
+    is named by where it begins: of a slice the compiler would not know that its entries lie side by side.)
+    """
+    width = column.shape[0]
+    for i in range(0, left.shape[0], GROUP):
+        set_bases(S[i : i + GROUP], row[i : i + GROUP], column)
+    for c in range(0, right.shape[0], RANKS):
+        end = min(c + RANKS, right.shape[0])
+        for i in range(0, left.shape[0], GROUP):
+            add_inner_products(S[i : i + GROUP], left[i : i + GROUP], right, c, end, first, width)
+
+
+@compiled
+def log2_row_sums(left: Array, right: Array, column: Array, out: Array) -> None:
+    """log2 sum_j 2^score_ij for all rows of left, without `row`; -inf where there is no mass."""
+    S, peaks = np.empty((ROWS, COLUMNS)), np.empty(COLUMNS // 2)
+    nothing = np.zeros(ROWS)
+    for i in range(0, left.shape[0], ROWS):
+        rows = min(ROWS, left.shape[0] - i)
+        top, total = np.full(rows, -np.inf), np.zeros(rows)
+        for j in range(0, right.shape[1], COLUMNS):
+            columns = slice(j, min(j + COLUMNS, right.shape[1]))
+            fill_scores(S, left[i : i + rows], right, nothing, column[columns], j)
+            S[:, columns.stop - j :] = -np.inf
+            for t in range(rows):
+                highest = highest_of(S[t], peaks)
+                if highest > top[t]:
+                    total[t] *= power_of_2(top[t] - highest)
+                    top[t] = highest
+                # a row whose scores are all -inf so far has nothing to be relative to
+                shift = top[t] if top[t] > -np.inf else 0.0
+                total[t] += sum_of_powers(S[t, : columns.stop - j], shift)
+        for t in range(rows):
+            out[i + t] = top[t] + np.log2(total[t]) if total[t] != 0.0 else -np.inf
+
+
+@compiled
+def highest_of(s: Array, peaks: Array) -> float:
+    """The largest entry: by halves, since a loop over one number at a time is not turned into vector code."""
+    half = peaks.shape[0]
+    for j in range(half):
+        peaks[j] = s[j] if s[j] > s[j + half] else s[j + half]
+    while half > 1:
+        half //= 2
+        for j in range(half):
+            peaks[j] = peaks[j] if peaks[j] > peaks[j + half] else peaks[j + half]
+    return peaks[0]
+
+
+@compiled
+def sum_of_powers(s: Array, top: float) -> float:
+    """sum_j 2^(s_j - top)."""
+    total = 0.0
+    for j in range(s.shape[0]):
+        total += power_of_2(s[j] - top)
+    return total
+
+
+@compiled
+def raise_to_powers(S: Array, width: int) -> None:
+    """2^S in the place of S, for four rows."""
+    for i in range(GROUP):
+        s = S[i, :width]
+        for j in range(width):
+            s[j] = power_of_2(s[j])
+
+
+@compiled
+def add_row_products(left: Array, right: Array, row: Array, column: Array, R: Array, out: Array) -> None:
+    """out_ic += sum_j 2^score_ij R_cj for all rows of left."""
+    S = np.empty((ROWS, COLUMNS))
+    for i in range(0, left.shape[0], ROWS):
+        last = min(i + ROWS, left.shape[0])
+        for j in range(0, right.shape[1], COLUMNS):
+            columns = slice(j, min(j + COLUMNS, right.shape[1]))
+            fill_scores(S, left[i:last], right, row[i:last], column[columns], j)
+            for t in range(0, last - i, GROUP):
+                group = S[t : t + GROUP]
+                raise_to_powers(group, columns.stop - j)
+                add_products(group, R, j, columns.stop - j, out[i + t : i + t + GROUP])
+
+
+@compiled
+def add_weighted_row_products(
+    left: Array,
+    right: Array,
+    row: Array,
+    column: Array,
+    delta_left: Array,
+    delta_right: Array,
+    R: Array,
+    out: Array,
+) -> None:
+    """out_ic += sum_j 2^score_ij <delta_left_i, delta_right_j> R_cj for all rows of left."""
+    S, D, nothing = np.empty((ROWS, COLUMNS)), np.empty((ROWS, COLUMNS)), np.zeros(max(ROWS, COLUMNS))
+    for i in range(0, left.shape[0], ROWS):
+        last = min(i + ROWS, left.shape[0])
+        for j in range(0, right.shape[1], COLUMNS):
+            columns = slice(j, min(j + COLUMNS, right.shape[1]))
+            width = columns.stop - j
+            fill_scores(S, left[i:last], right, row[i:last], column[columns], j)
+            fill_scores(D, delta_left[i:last], delta_right, nothing, nothing[:width], j)
+            for t in range(0, last - i, GROUP):
+                group = S[t : t + GROUP]
+                raise_to_powers(group, width)
+                for u in range(GROUP):
+                    s, d = group[u, :width], D[t + u, :width]
+                    for v in range(width):
+                        s[v] *= d[v]
+                add_products(group, R, j, columns.stop - j, out[i + t : i + t + GROUP])
+
+
+@compiled
+def add_row_entropies(
+    left: Array,
+    right: Array,
+    row: Array,
+    column: Array,
+    kept: Array,
+    row_rest: Array,
+    column_rest: Array,
+    out: Array,
+) -> None:
+    """out_i += sum_j p log p, p_ij = 2^score_ij kept_j + row_rest_i column_rest_j, for all rows of left."""
+    S = np.empty((ROWS, COLUMNS))
+    for i in range(0, left.shape[0], ROWS):
+        last = min(i + ROWS, left.shape[0])
+        for j in range(0, right.shape[1], COLUMNS):
+            columns = slice(j, min(j + COLUMNS, right.shape[1]))
+            width = columns.stop - j
+            fill_scores(S, left[i:last], right, row[i:last], column[columns], j)
+            for t in range(last - i):
+                out[i + t] += sum_of_entropies(S[t, :width], kept[columns], row_rest[i + t], column_rest[columns])
+
+
+@compiled
+def sum_of_entropies(s: Array, kept: Array, row_rest: float, column_rest: Array) -> float:
+    """sum_j p log p, p_j = 2^s_j kept_j + row_rest column_rest_j."""
+    total = 0.0
+    for j in range(s.shape[0]):
+        total += times_its_log(power_of_2(s[j]) * kept[j] + row_rest * column_rest[j])
+    return total
+
+
+def threads() -> int:
+    """How many threads to use: as numba is told, and no more than OMP_NUM_THREADS says."""
+    count = int(numba.get_num_threads())
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return min(count, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else count
+
+
+def over_rows(work: Callable[[slice], None], n: int, pairs: int) -> None:
+    """Do all rows, in blocks over threads where there is enough to do.
+
+    Python's threads, since compiled code lets go of the interpreter: a call from several threads or after a fork is
+    safe, which is not true of all of numba's own threading layers.
+    """
+    count = threads() if pairs > SMALL else 1
+    if count == 1:
+        work(slice(0, n))
+        return
+    step = ROWS * max(1, -(-n // (ROWS * TASKS * count)))
+    with ThreadPoolExecutor(count) as pool:
+        for _ in pool.map(work, [slice(i, min(i + step, n)) for i in range(0, n, step)]):
+            pass
+
+
+def padded_rows(matrix: Array) -> Array:
+    """A copy with rows and columns of zeros up to multiples of four."""
+    n, k = matrix.shape
+    copy = np.zeros((_up(n), _up(k)))
+    copy[:n, :k] = matrix
+    return copy
+
+
+def turned(matrix: Array) -> Array:
+    """The transposed matrix, with rows of zeros up to a multiple of four."""
+    m, k = matrix.shape
+    copy = np.zeros((_up(k), m))
+    copy[:k] = matrix.T
+    return copy
+
+
+def padded(vector: Array) -> Array:
+    copy = np.zeros(_up(vector.shape[0]))
+    copy[: vector.shape[0]] = vector
+    return copy
+
+
+def _up(size: int) -> int:
+    """The next multiple of four."""
+    return -(-size // 4) * 4
+
+
+def _arguments(score: Score) -> tuple[Array, Array, Array, Array]:
+    """left, right, row and column to the base 2, as the kernels want them."""
+    left, right = padded_rows(host(score.left)), turned(host(score.right))
+    left *= LOG2E
+    return left, right, padded(LOG2E * host(score.row)), LOG2E * host(score.column)
+
+
+def _answer(found: Array, score: Score) -> Array:
+    """A NumPy array in the library of the score."""
+    if not is_torch(score.left):
+        return found
+    import torch
+
+    return torch.from_numpy(found)
+
+
+def log_row_sums(score: Score) -> Array:
+    left, right, _, column = _arguments(score)
+    (n, m), out = score.shape, np.empty(left.shape[0])
+    over_rows(lambda i: log2_row_sums(left[i], right, column, out[i]), len(left), n * m)
+    return _answer(LN2 * out[:n] + host(score.row), score)
+
+
+def times(score: Score, R: Array, precision: str = "float64") -> Array:  # noqa: ARG001 - always float64
+    left, right, row, column = _arguments(score)
+    (n, m), columns, k = score.shape, turned(host(R)), R.shape[1]
+    out = np.zeros((left.shape[0], columns.shape[0]))
+    over_rows(lambda i: add_row_products(left[i], right, row[i], column, columns, out[i]), len(left), n * m)
+    return _answer(np.ascontiguousarray(out[:n, :k]), score)
+
+
+def weighted_times(
+    score: Score,
+    delta_left: Array,
+    delta_right: Array,
+    R: Array,
+    precision: str = "float64",  # noqa: ARG001 - always float64
+) -> Array:
+    left, right, row, column = _arguments(score)
+    from_left, from_right = padded_rows(host(delta_left)), turned(host(delta_right))
+    (n, m), columns, k = score.shape, turned(host(R)), R.shape[1]
+    out = np.zeros((left.shape[0], columns.shape[0]))
+
+    def work(i: slice) -> None:
+        add_weighted_row_products(left[i], right, row[i], column, from_left[i], from_right, columns, out[i])
+
+    over_rows(work, len(left), n * m)
+    return _answer(np.ascontiguousarray(out[:n, :k]), score)
+
+
+def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Array) -> Array:
+    left, right, row, column = _arguments(score)
+    (n, m), out = score.shape, np.zeros(left.shape[0])
+    # copies: arrays that lie apart in memory, or may not be written to, would be compiled for once more
+    by_column, rest, rest_by_column = np.array(host(kept)), padded(host(row_rest)), np.array(host(column_rest))
+
+    def work(i: slice) -> None:
+        add_row_entropies(left[i], right, row[i], column, by_column, rest[i], rest_by_column, out[i])
+
+    over_rows(work, len(left), n * m)
+    return _answer(out[:n], score)

@@ -1,0 +1,260 @@
+"""Products with exp(score) on a CUDA device by fused kernels (Triton).
+
+A program has a block of rows and walks over the columns: score, power of 2, and a dot with the block of R, so that
+nothing of size n x m exists. Logarithms are to the base 2 inside. Block sizes are fixed, none is tuned at run time, and
+no sum is made of atomic additions: the same arrays give the same answer, bit by bit.
+
+What is asked for in "float64" is computed in it throughout. For "tf32x3" and "tf32" scores and powers are in float32
+and the dot with R is in three products of TF32 numbers (error about 1e-6) or in one (1e-3); a score is off by about
+6e-8 of its largest term (rows and columns up to a common constant), exp(score) relatively by as much as that.
+
+Its plain reference is `streamed_tiles`. With TRITON_INTERPRET=1 set before Python starts, all of it runs on a CPU.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import triton
+import triton.language as tl
+
+from condgrad.arrays import Array
+
+if TYPE_CHECKING:
+    from condgrad.kernels.streamed import Score
+
+LOG2E, LN2 = math.log2(math.e), math.log(2.0)
+UNROLLED, DOT = 8, 16
+"""Inner products of at most 8 terms are fused multiply-adds; longer ones are dots of blocks of 16 terms."""
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def add_inner_products(  # type: ignore[no-untyped-def]
+    s, left, right, i, j, n, m,
+    RANK: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr, TYPE: tl.constexpr,
+):  # fmt: skip
+    """s_ij + <left_i, right_j>, left (n, RANK), right (RANK, m), by dots of length DOT or, if that is 0, unrolled."""
+    rows, columns = i < n, j < m
+    if DOT == 0:
+        for c in tl.static_range(RANK):
+            a = tl.load(left + i * RANK + c, mask=rows, other=0.0)
+            b = tl.load(right + tl.full((1,), c, tl.int64) * m + j, mask=columns, other=0.0)
+            s += a[:, None] * b[None, :]
+    else:
+        for begin in range(0, RANK, DOT):
+            c = begin + tl.arange(0, DOT).to(tl.int64)
+            a = tl.load(left + i[:, None] * RANK + c[None, :], mask=rows[:, None] & (c < RANK)[None, :], other=0.0)
+            b = tl.load(right + c[:, None] * m + j[None, :], mask=(c < RANK)[:, None] & columns[None, :], other=0.0)
+            s += tl.dot(a, b, input_precision=PRECISION, out_dtype=TYPE)
+    return s
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def log2_row_sums_kernel(  # type: ignore[no-untyped-def]
+    left, right, column, out, n, m,
+    RANK: tl.constexpr, DOT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """log2 sum_j 2^score_ij without the score's row, relative to the largest score so far."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    top = tl.full((ROWS,), float("-inf"), tl.float64)
+    total = tl.zeros((ROWS,), tl.float64)
+    for begin in range(0, m, COLUMNS):
+        j = begin + tl.arange(0, COLUMNS).to(tl.int64)
+        s = tl.zeros((ROWS, COLUMNS), tl.float64)
+        s += tl.load(column + j, mask=j < m, other=float("-inf"))[None, :]
+        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, "ieee", tl.float64)
+        raised = tl.maximum(top, tl.max(s, axis=1))
+        # a row whose scores are all -inf so far has nothing to be relative to
+        shift = tl.where(raised == float("-inf"), 0.0, raised)
+        total = total * tl.exp2(top - shift) + tl.sum(tl.exp2(s - shift[:, None]), axis=1)
+        top = raised
+    log_total = tl.log2(tl.where(total == 0.0, 1.0, total))
+    tl.store(out + i, top + log_total, mask=i < n)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def times_kernel(  # type: ignore[no-untyped-def]
+    left, right, row, column, delta_left, delta_right, R, out, n, m, stride, first, width,
+    RANK: tl.constexpr, DOT: tl.constexpr, DELTA_RANK: tl.constexpr, DELTA_DOT: tl.constexpr,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    TYPE: tl.constexpr, SCORE_PRECISION: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """sum_j 2^score_ij R_jc for columns c from `first` on; times <delta_left_i, delta_right_j> if DELTA_RANK >= 0."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = first + tl.arange(0, WIDTH).to(tl.int64)
+    inside = (tl.arange(0, WIDTH) < width)[None, :]
+    row_block = tl.load(row + i, mask=i < n, other=float("-inf"))[:, None]
+    answer = tl.zeros((ROWS, WIDTH), TYPE)
+    for begin in range(0, m, COLUMNS):
+        j = begin + tl.arange(0, COLUMNS).to(tl.int64)
+        s = tl.zeros((ROWS, COLUMNS), TYPE)
+        s += tl.load(column + j, mask=j < m, other=float("-inf"))[None, :]
+        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, SCORE_PRECISION, TYPE)
+        p = tl.exp2(s + row_block)
+        if DELTA_RANK >= 0:
+            d = tl.zeros((ROWS, COLUMNS), TYPE)
+            d = add_inner_products(d, delta_left, delta_right, i, j, n, m, DELTA_RANK, DELTA_DOT, SCORE_PRECISION, TYPE)
+            p = p * d
+        r = tl.load(R + j[:, None] * stride + c[None, :], mask=(j < m)[:, None] & inside, other=0.0)
+        answer += tl.dot(p, r, input_precision=PRECISION, out_dtype=TYPE)
+    tl.store(out + i[:, None] * stride + c[None, :], answer, mask=(i < n)[:, None] & inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def entropy_kernel(  # type: ignore[no-untyped-def]
+    left, right, row, column, kept, row_rest, column_rest, out, n, m,
+    RANK: tl.constexpr, DOT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """sum_j p log2 p, p_ij = 2^score_ij kept_j + row_rest_i column_rest_j."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    row_block = tl.load(row + i, mask=i < n, other=float("-inf"))[:, None]
+    rest = tl.load(row_rest + i, mask=i < n, other=0.0)[:, None]
+    answer = tl.zeros((ROWS,), tl.float64)
+    for begin in range(0, m, COLUMNS):
+        j = begin + tl.arange(0, COLUMNS).to(tl.int64)
+        s = tl.zeros((ROWS, COLUMNS), tl.float64)
+        s += tl.load(column + j, mask=j < m, other=float("-inf"))[None, :]
+        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, "ieee", tl.float64)
+        p = tl.exp2(s + row_block) * tl.load(kept + j, mask=j < m, other=0.0)[None, :]
+        p += rest * tl.load(column_rest + j, mask=j < m, other=0.0)[None, :]
+        answer += tl.sum(p * tl.log2(tl.where(p > 0.0, p, 1.0)), axis=1)
+    tl.store(out + i, answer, mask=i < n)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What one program of a kernel has of the matrix, and the columns of R of a pass, at most.
+
+    The largest that keep all numbers in registers (as the compiler says for an H200), and of those the fastest where
+    measured: a block that spills is several times slower. In float64 without dots a pass of 64 columns would compute
+    each power twice.
+    """
+
+    rows: int
+    columns: int
+    warps: int = 4
+    widest: int = 32
+
+    @classmethod
+    def of_sums(cls, rank: int, *, wide_up_to: int) -> Blocks:
+        """For sums over rows; up to rank `wide_up_to` unrolled products leave room for 128 columns."""
+        return cls(16, 64 if wide_up_to < rank <= UNROLLED else 128)
+
+    @classmethod
+    def of_products(cls, ranks: list[int], width: int, *, double: bool) -> Blocks:
+        """For products with `width` columns; `ranks` are those of the score and of what it is weighted by."""
+        dots = max(ranks) > UNROLLED
+        if not double:
+            return cls(128, 64, warps=8 if dots or len(ranks) > 1 or width > 32 else 4, widest=64)
+        if len(ranks) > 1:
+            return cls(64, 32, widest=32 if dots else 16)
+        if dots:
+            return cls(64, 32, widest=64)
+        return cls(64, 32) if width <= 16 else cls(128, 32 if max(ranks) <= 4 else 16)
+
+
+def _dot_length(rank: int) -> int:
+    return 0 if rank <= UNROLLED else DOT
+
+
+def _arguments(score: Score, kind: Any) -> tuple[Array, Array, Array, Array]:
+    """left, turned right, row and column to the base 2."""
+    row, column = score.row, score.column
+    if kind == torch.float32:
+        # what rows and columns have in common, with opposite signs, would cost digits of a float32
+        finite = column.isfinite()
+        shift = torch.where(finite, column, 0.0).sum() / finite.sum().clamp(min=1)
+        row, column = row + shift, column - shift
+    left, row, column = ((LOG2E * part).to(kind).contiguous() for part in (score.left, row, column))
+    return left, score.right.T.to(kind).contiguous(), row, column
+
+
+def _on(score: Score) -> AbstractContextManager[Any]:
+    """Launch on the device of the score, whichever is the current one."""
+    return torch.cuda.device(score.left.device) if score.left.is_cuda else nullcontext()
+
+
+def _empty(score: Score, *shape: int) -> Array:
+    return torch.empty(shape, dtype=torch.float64, device=score.left.device)
+
+
+def log_row_sums(score: Score) -> Array:
+    (n, m), rank, out = score.shape, score.left.shape[1], _empty(score, score.shape[0])
+    left, right, _, column = _arguments(score, torch.float64)
+    if n > 0:
+        with _on(score):
+            blocks = Blocks.of_sums(rank, wide_up_to=4)
+            log2_row_sums_kernel[(triton.cdiv(n, blocks.rows),)](
+                left, right, column, out, n, m,
+                rank, _dot_length(rank), blocks.rows, blocks.columns, num_warps=blocks.warps,
+            )  # fmt: skip
+    return LN2 * out + score.row
+
+
+def times(score: Score, R: Array, precision: str = "float64") -> Array:
+    return _times(score, None, R, precision)
+
+
+def weighted_times(score: Score, delta_left: Array, delta_right: Array, R: Array, precision: str = "float64") -> Array:
+    return _times(score, (delta_left, delta_right), R, precision)
+
+
+def _times(score: Score, delta: tuple[Array, Array] | None, R: Array, precision: str) -> Array:
+    n, k = score.shape[0], R.shape[1]
+    out = _empty(score, n, k)
+    if n == 0 or k == 0:
+        return out
+    if precision == "float64":
+        _launch(score, delta, R.contiguous(), out, precision)
+        return out
+    # float32 has a narrow range: columns of size 1
+    size = R.abs().amax(0) if R.shape[0] else torch.ones(k, dtype=torch.float64, device=R.device)
+    size = torch.where(size > 0.0, size, 1.0)
+    found = torch.empty((n, k), dtype=torch.float32, device=R.device)
+    _launch(score, delta, (R / size).float().contiguous(), found, precision)
+    return torch.mul(found, size, out=out)
+
+
+def _launch(score: Score, delta: tuple[Array, Array] | None, R: Array, out: Array, precision: str) -> None:
+    (n, m), rank, k = score.shape, score.left.shape[1], R.shape[1]
+    double = precision == "float64"
+    left, right, row, column = _arguments(score, R.dtype)
+    delta_left, delta_right, delta_rank = left, right, -1
+    if delta is not None:
+        delta_left, delta_right = delta[0].to(R.dtype).contiguous(), delta[1].T.to(R.dtype).contiguous()
+        delta_rank = delta_left.shape[1]
+    ranks = [rank] if delta is None else [rank, delta_rank]
+    widest = Blocks.of_products(ranks, k, double=double).widest
+    for first in range(0, k, widest):
+        width = min(widest, k - first)
+        padded = max(16, triton.next_power_of_2(width))
+        blocks = Blocks.of_products(ranks, padded, double=double)
+        with _on(score):
+            times_kernel[(triton.cdiv(n, blocks.rows),)](
+                left, right, row, column, delta_left, delta_right, R, out, n, m, k, first, width,
+                rank, _dot_length(rank), delta_rank, _dot_length(delta_rank),
+                padded, blocks.rows, blocks.columns,
+                tl.float64 if double else tl.float32,
+                # a score in one product of TF32 numbers would be off by 1e-3 of itself
+                "ieee" if double else "tf32x3",
+                "ieee" if double else precision,
+                num_warps=blocks.warps,
+            )  # fmt: skip
+
+
+def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Array) -> Array:
+    (n, m), rank, out = score.shape, score.left.shape[1], _empty(score, score.shape[0])
+    left, right, row, column = _arguments(score, torch.float64)
+    kept, row_rest, column_rest = kept.contiguous(), row_rest.contiguous(), column_rest.contiguous()
+    if n > 0:
+        with _on(score):
+            blocks = Blocks.of_sums(rank, wide_up_to=2)
+            entropy_kernel[(triton.cdiv(n, blocks.rows),)](
+                left, right, row, column, kept, row_rest, column_rest, out, n, m,
+                rank, _dot_length(rank), blocks.rows, blocks.columns, num_warps=blocks.warps,
+            )  # fmt: skip
+    return LN2 * out

@@ -1,0 +1,162 @@
+"""Away and pairwise steps: conditional gradients that remember the vertices they are made of.
+
+A point of a polytope is held as a mixture of vertices, its active set. Beside the vertex s that the oracle names there
+is the worst one of the active set, v. A Frank-Wolfe step goes from x to s; an away step goes from v through x and on; a
+pairwise step moves the weight of v to s. On polytopes both converge linearly where f is strongly convex, which plain
+conditional gradients do not (Lacoste-Julien and Jaggi, NIPS 2015).
+
+A lazy method asks the oracle only where the active set has no pair of vertices that promises enough (Braun, Pokutta
+and Zink, ICML 2017; Tsuji, Tanaka and Pokutta, ICML 2022). Such steps prove no bound; the next call of the oracle does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from condgrad import deadline
+from condgrad.arrays import Array, Vector, dot, mixed, namespace, precision
+from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.errors import MissingAbility
+from condgrad.problem import Simple, Smooth
+from condgrad.search.steps import OpenLoop, SearchState, StepRule, checked_fractions
+from condgrad.simple import Zero
+
+GONE = 1e-15
+"""The weight below which a vertex has left the mixture."""
+ENOUGH = 0.5
+"""The part of the last gap that a pair of known vertices must promise in place of the oracle."""
+
+
+class Way(NamedTuple):
+    """A way to go: x + longest * direction is the last point of it that is inside."""
+
+    direction: Array
+    longest: float
+    to: int | None
+    """The vertex that gains weight, None for none but all."""
+    off: int | None
+    """The vertex that loses it, None for all of them."""
+
+
+class ActiveSet:
+    """Vertices and their weights, which sum to 1."""
+
+    def __init__(self, x: Array) -> None:
+        self.vertices, self.weights = [x], np.ones(1)
+
+    def slopes(self, c: Array) -> Vector:
+        """<c, vertex> of each."""
+        return np.array([dot(c, vertex) for vertex in self.vertices])
+
+    def index(self, s: Array) -> int:
+        """The place of a vertex, which is added without weight where it is new."""
+        xp = namespace(s)
+        for i, vertex in enumerate(self.vertices):
+            if bool(xp.all(vertex == s)):
+                return i
+        self.vertices.append(s)
+        self.weights = np.append(self.weights, 0.0)
+        return len(self.vertices) - 1
+
+    def move(self, way: Way, step: float) -> None:
+        """Follow a way, and forget the vertices that it leaves."""
+        if way.off is None:
+            self.weights *= 1.0 - step
+        elif way.to is None:
+            self.weights *= 1.0 + step
+        if way.off is not None:
+            self.weights[way.off] = 0.0 if step >= way.longest else self.weights[way.off] - step
+        if way.to is not None:
+            self.weights[way.to] += step
+        kept = self.weights > GONE
+        self.vertices = [vertex for vertex, stays in zip(self.vertices, kept, strict=True) if stays]
+        self.weights = self.weights[kept] / self.weights[kept].sum()
+
+
+@dataclass(frozen=True)
+class ActiveSetCG:
+    """Conditional gradients with away or pairwise steps, for g = 0."""
+
+    f: Smooth
+    g: Simple
+    step: StepRule
+    pairwise: bool
+    lazy: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.g, Zero):
+            raise MissingAbility(
+                f"method={self.name!r} walks between the vertices of a polytope and needs g = Zero(on=...), "
+                f"got {self.g!r}: put g into f where it is smooth, or take method='cgs'"
+            )
+        if isinstance(self.step, OpenLoop):
+            raise ValueError(f"method={self.name!r} needs a step that looks at F: 'exact', 'armijo' or 'short'")
+
+    @property
+    def name(self) -> str:
+        return "pairwise" if self.pairwise else "away"
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
+        active, here, evaluations, calls, taken, promised, noise = ActiveSet(x), f.at(x), 1, 0, 0.0, math.inf, 0.0
+        k = 0
+        while True:
+            if deadline.passed():
+                if k == 0:
+                    yield Iterate(x, Terms(here.value, 0.0), -math.inf, None, taken, Effort(1, 0, 0), 0.0)
+                return
+            c = here.gradient
+            slopes = active.slopes(c)
+            worst, best = int(np.argmax(slopes)), int(np.argmin(slopes))
+            bound = -math.inf
+            if self.lazy and slopes[worst] - slopes[best] >= ENOUGH * promised:
+                to = best
+            else:
+                answer = g.argmin(c)
+                calls += 1
+                there = f.at(answer.point)
+                sizes = here.magnitude(here), here.magnitude(there), answer.bound, answer.magnitude
+                noise = rounding_noise(unit, here.value, *sizes)
+                bound = tangent_bound(here.offset, answer.bound, noise)
+                promised = here.value - bound
+                to = active.index(answer.point)
+                slopes = np.append(slopes, dot(c, answer.point)) if to == len(slopes) else slopes
+            yield Iterate(x, Terms(here.value, 0.0), bound, c, taken, Effort(evaluations, calls, 0), noise)
+            way = self._way(active, x, c, slopes, to, worst)
+            promise = -way.longest * dot(c, way.direction)
+            if promise > 0.0:
+                end = x + way.longest * way.direction
+                far = f.at(end)
+                directions = (end - x)[None]
+                state = SearchState(f, g, k, x, here, [far], directions, here.value, promise)
+                fractions = checked_fractions(self.step(state), 1)
+                evaluations += 1 + state.evaluations
+            else:
+                fractions = np.zeros(1)
+            if fractions[0] == 0.0:
+                if bound > -math.inf:
+                    return
+                promised = math.inf  # what the known vertices promised was rounding: ask the oracle
+                continue
+            if deadline.passed():
+                return
+            taken = float(fractions[0]) * way.longest
+            active.move(way, taken)
+            x = mixed(x, [end], fractions)
+            here = here.moved(x, [far], fractions)
+            k += 1
+
+    def _way(self, active: ActiveSet, x: Array, c: Array, slopes: Vector, to: int, worst: int) -> Way:
+        """From the worst vertex to the best one; or the steeper of towards the best and away from the worst."""
+        if self.pairwise:
+            direction = active.vertices[to] - active.vertices[worst]
+            return Way(direction, float(active.weights[worst]), to, worst)
+        level, weight = dot(c, x), float(active.weights[worst])
+        if level - slopes[to] >= slopes[worst] - level or weight >= 1.0:
+            return Way(active.vertices[to] - x, 1.0, to, None)
+        return Way(x - active.vertices[worst], weight / (1.0 - weight), None, worst)

@@ -1,0 +1,88 @@
+"""CGS for plans that are never formed: the iterate is known by its moments, and the answer is the oracle's point.
+
+A mixture of streamed plans is none itself, and its entropy is not known. But all that f asks of it are its cost and its
+moments, which mix. And the oracle's point s is certified by f alone: F(s) - lower = D_f(s, x) + the oracle's own gap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from condgrad import deadline
+from condgrad.arrays import precision
+from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.problem import Simple, Smooth
+from condgrad.search.restriction import Quadratic
+from condgrad.search.steps import Exact, OpenLoop, StepRule
+
+
+@dataclass(frozen=True)
+class CGSOnMoments:
+    """Generalised conditional gradient with steps 2/(k+2), or the closed form for a quadratic f.
+
+    The closed form takes g to be linear between x and s, which by convexity is not below it.
+    """
+
+    f: Smooth
+    g: Simple
+    step: StepRule
+    memory: int = 0
+    name: str = "cgs"
+
+    def __post_init__(self) -> None:
+        if self.memory or not isinstance(self.step, Exact | OpenLoop):
+            raise ValueError(
+                "a plan that is never formed goes with step='exact' (in closed form) or 'open-loop' and memory 0, got "
+                f"{self.step!r} and memory={self.memory}: take plan='dense' for others"
+            )
+
+    def iterates(self, x: Any) -> Iterator[Iterate]:
+        f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
+        here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
+        terms = Terms(here.value, g_here)
+        g_size = g.magnitude(x, g_here)
+        accuracy = 0.1 * terms.size
+        for k in count():
+            if deadline.passed():
+                if k == 0:
+                    yield Iterate(x, terms, -math.inf, None, a, Effort(1, 0, 0), 0.0)
+                return
+            answer = g.argmin(here.gradient, warm=warm, accuracy=accuracy)
+            s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
+            there = f.at(s)
+            g_there = g.value(s) if answer.value is None else answer.value
+            noise = rounding_noise(
+                unit,
+                here.value,
+                here.magnitude(here),
+                here.magnitude(there),
+                g_size,
+                g.magnitude(s, g_there),
+                answer.bound,
+                answer.magnitude,
+            )
+            bound = tangent_bound(here.offset, answer.bound, noise)
+            terms = Terms(there.value, g_there)
+            yield Iterate(s, terms, bound, None, a, Effort(k + 2, k + 1, inner), noise)
+            line = here.along([there], None)
+            bend = max(0.0, there.value - here.value - float(line.slope[0]))
+            accuracy = max(0.1 * min(terms.value - bound, bend) if bend > 0.0 else 0.1 * (terms.value - bound), noise)
+            a = self._fraction(k, line, g_there - g_here)
+            if a == 0.0:
+                return
+            fraction = np.array([a])
+            here, g_here = here.moved(None, [there], fraction), (1.0 - a) * g_here + a * g_there
+
+    def _fraction(self, k: int, line: Quadratic, rise: float) -> float:
+        if isinstance(self.step, OpenLoop):
+            return 2.0 / (k + 2.0)
+        slope, curvature = float(line.slope[0]) + rise, float(line.curvature[0, 0])
+        if slope >= 0.0:
+            return 0.0
+        return 1.0 if curvature <= -slope else -slope / curvature

@@ -1,0 +1,301 @@
+"""The questions that Newton asks of a plan, and two answers: a plan that is an array, and one that is streamed.
+
+At a dual point the plan is S_ij = a_i softmax_j((v_j - C_ij - left_i.right_j)/e), whose rows are exact. All of Newton
+is written against `Plan`; who answers is chosen by the cost, an array (`DenseCost`) or factors (`StreamedCost`).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from condgrad import passes
+from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, total
+from condgrad.memory import free_memory
+from condgrad.newton.entropic_path import lifted_overlap
+from condgrad.sets.sinkhorn import normalised_rows
+from condgrad.streamed_plan import (
+    StreamedMatrix,
+    StreamedPlan,
+    UnformedCost,
+    blocks_of,
+    norm_of_rows,
+    zeros,
+)
+
+LARGEST_STREAMED_FACTOR = 2000
+"""Columns up to which a streamed plan may have a matrix of columns x columns beside it."""
+LARGEST_STREAMED_RANK = 256
+"""Vectors of the length of the plan's sides that may be held at a time for a low rank."""
+TF32X3_ROUNDING = 6e-8
+"""The rounding unit of a score in float32."""
+PRODUCT_SHARE = 1.0
+"""The part of the accuracy asked of a direction that its products may be off, by a bound that is seldom attained."""
+
+SAME_POINTS = 1e-14
+"""How far two copies of the same points, centred in different ways, may differ, relative to their size."""
+
+
+class Rounding(NamedTuple):
+    """How S becomes a plan of exact marginals: S_ij kept_j + row_rest_i column_rest_j, as in `Transport.rounded`."""
+
+    kept: Array
+    """b over the column sums, where these are too large."""
+    rows: Array
+    """The row sums of what is kept."""
+    row_rest: Array
+    column_rest: Array
+    """What is missing then; of mass 1, or 0 where nothing is missing."""
+
+    @classmethod
+    def of(cls, kept: Array, rows: Array, a: Array, short_b: Array) -> Rounding:
+        return cls(kept, rows, at_least(0.0, a - rows), short_b / (total(short_b) or 1.0))
+
+
+class Rounded(NamedTuple):
+    """A plan of exact marginals with its cost and entropy."""
+
+    plan: Array | StreamedPlan
+    cost: float | None
+    """<C, plan>, if it came for free."""
+    negentropy: float
+
+
+class Plan(Protocol):
+    """A plan S of exact row sums a, at a dual point of entropy e."""
+
+    u: Array
+    """The row potentials e (log a_i - log sum_j exp(...))."""
+    largest_rank: int
+    """Vectors that a low rank of it may have."""
+
+    @property
+    def factor_fits(self) -> bool:
+        """Whether a matrix of columns x columns may be formed and factored."""
+
+    def times(self, R: Array, *, precision: str = "float64") -> Array:
+        """S R. A precision below float64 is for what is not certified; a dense plan has no other."""
+
+    def transposed_times(self, R: Array, *, precision: str = "float64") -> Array:
+        """S'R."""
+
+    def centred_sums(
+        self, left: Array, right: Array, Xs: Array, Xt: Array, S_Xt: Array, *, precision: str = "float64"
+    ) -> tuple[Array, Array, Array]:
+        """W'1, W Xt and W'Xs for W = S * (left right' - its row means), in O(n m d), whatever the dimension d.
+
+        S_Xt is S Xt, which who asks has.
+        """
+
+    def lifted_overlap(self, columns: Array, mass: float) -> Array:
+        """columns columns'/mass - S' diag(1/a) S, as an array."""
+
+    def product_precision(self, accuracy: float) -> str:
+        """What products suffice for a direction of a relative accuracy."""
+
+    def rounded(self, rounding: Rounding, b: Array) -> Rounded:
+        """The plan of exact marginals."""
+
+
+class Cost(Protocol):
+    """A cost between points that all carry weight, without numbers for rows and columns: those change no plan."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Numbers that no entry is below or above."""
+
+    def between(self, rows: Array, columns: Array) -> float:
+        """sum_ij rows_i C_ij columns_j."""
+
+    def widest_row(self, left: Array, right: Array, v: Array) -> float:
+        """The largest difference, about, of two entries of a row of C + left right' - v."""
+
+    def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float) -> Plan:
+        """The plan at a dual point."""
+
+
+class DenseCost:
+    """A cost that is an array."""
+
+    def __init__(self, C: Array) -> None:
+        self.C = C
+        xp = namespace(C)
+        self.shape: tuple[int, int] = (C.shape[0], C.shape[1])
+        self.bounds = (float(xp.min(C)), float(xp.max(C)))
+
+    def between(self, rows: Array, columns: Array) -> float:
+        passes.note()
+        return dot(rows, self.C @ columns)
+
+    def widest_row(self, left: Array, right: Array, v: Array) -> float:
+        passes.note()
+        xp, widest = namespace(self.C), 0.0
+        for rows in row_blocks(self.C):
+            cost = left[rows] @ right.T
+            cost += self.C[rows]
+            cost -= v[None, :]
+            widest = max(widest, float(xp.max(xp.max(cost, axis=1) - xp.min(cost, axis=1))))
+        return widest
+
+    def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float) -> DensePlan:
+        passes.note()
+        xp = namespace(self.C)
+        S, log_sums = xp.empty_like(self.C), xp.empty_like(a)
+        for rows in row_blocks(self.C):
+            score = left[rows] @ right.T
+            score += self.C[rows]
+            score -= v[None, :]
+            score /= -entropy
+            S[rows], log_sums[rows] = normalised_rows(score, a[rows])
+        return DensePlan(self.C, S, a, entropy * (xp.log(a) - log_sums))
+
+
+class DensePlan:
+    """A plan that is an array S."""
+
+    largest_rank = sys.maxsize
+
+    def __init__(self, C: Array, S: Array, a: Array, u: Array) -> None:
+        self.C, self.S, self.a, self.u = C, S, a, u
+
+    @property
+    def factor_fits(self) -> bool:
+        return 3.0 * 8.0 * self.S.shape[1] ** 2 <= free_memory(self.S)
+
+    def times(self, R: Array, *, precision: str = "float64") -> Array:
+        passes.note(R.shape[1])
+        return self.S @ R
+
+    def transposed_times(self, R: Array, *, precision: str = "float64") -> Array:
+        passes.note(R.shape[1])
+        return self.S.T @ R
+
+    def centred_sums(
+        self, left: Array, right: Array, Xs: Array, Xt: Array, S_Xt: Array, *, precision: str = "float64"
+    ) -> tuple[Array, Array, Array]:
+        passes.note(left.shape[1] + Xt.shape[1])
+        passes.note(Xs.shape[1])
+        S, xp = self.S, namespace(self.S)
+        v, P, Q = zeros(S, S.shape[1]), xp.empty_like(Xs), xp.zeros_like(Xt)
+        for rows in row_blocks(S):
+            part = S[rows]
+            W = left[rows] @ right.T
+            W *= part
+            W -= part * (xp.sum(W, axis=1) / self.a[rows])[:, None]
+            v += xp.sum(W, axis=0)
+            P[rows] = W @ Xt
+            Q += W.T @ Xs[rows]
+        return v, P, Q
+
+    def lifted_overlap(self, columns: Array, mass: float) -> Array:
+        passes.note(columns.shape[0])
+        return lifted_overlap(self.S, self.a, columns, mass)
+
+    def product_precision(self, accuracy: float) -> str:
+        return "float64"
+
+    def rounded(self, rounding: Rounding, b: Array) -> Rounded:
+        kept, _, row_rest, column_rest = rounding
+        plan, cost, negentropy = namespace(self.S).empty_like(self.S), 0.0, 0.0
+        for rows in row_blocks(self.S):
+            part = plan[rows]
+            part[...] = self.S[rows]
+            part *= kept[None, :]
+            part += row_rest[rows][:, None] * column_rest[None, :]
+            cost += dot(self.C[rows], part)
+            negentropy += dot(part, log_or_least(part))
+        return Rounded(plan, cost, negentropy)
+
+
+class StreamedCost:
+    """A cost that is known by factors, or by a function of blocks of points."""
+
+    def __init__(self, core: UnformedCost) -> None:
+        self.core = core
+        self.shape, self.bounds, self.between = core.shape, core.bounds, core.between
+
+    def widest_row(self, left: Array, right: Array, v: Array) -> float:
+        cost = self.core + UnformedCost.of(left, right)
+        xp = namespace(v)
+        size = cost.height + float(xp.max(v) - xp.min(v))
+        if size == 0.0:
+            return 0.0
+        # the logarithm of a sum of exponentials is the largest of them, up to the logarithm of how many there are
+        blur = 0.02 * size / (1.0 + math.log(v.shape[0]))
+        highest = blur * cost.score(v, blur).log_row_sums()
+        lowest = -blur * (-1.0 * cost).score(-v, blur).log_row_sums()
+        return max(0.0, float(xp.max(highest - lowest)))
+
+    def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float) -> StreamedDualPlan:
+        matrix = (self.core + UnformedCost.of(left, right)).score(v, entropy)
+        row = namespace(a).log(a) - matrix.log_row_sums()
+        return StreamedDualPlan(matrix.with_rows(row), a, entropy * row)
+
+
+class StreamedDualPlan:
+    """A plan that is only multiplied with."""
+
+    largest_rank = LARGEST_STREAMED_RANK
+
+    def __init__(self, matrix: StreamedMatrix, a: Array, u: Array) -> None:
+        self.matrix, self.turned, self.a, self.u = matrix, matrix.T, a, u
+
+    @property
+    def factor_fits(self) -> bool:
+        return self.matrix.shape[1] <= LARGEST_STREAMED_FACTOR
+
+    def times(self, R: Array, *, precision: str = "float64") -> Array:
+        return self.matrix.times(R, precision=precision) if R.shape[1] else zeros(R, self.a.shape[0], 0)
+
+    def transposed_times(self, R: Array, *, precision: str = "float64") -> Array:
+        return self.turned.times(R, precision=precision) if R.shape[1] else zeros(R, self.matrix.shape[1], 0)
+
+    def centred_sums(
+        self, left: Array, right: Array, Xs: Array, Xt: Array, S_Xt: Array, *, precision: str = "float64"
+    ) -> tuple[Array, Array, Array]:
+        xp = namespace(left)
+        ones_left, ones_right = xp.ones_like(left[:, :1]), xp.ones_like(right[:, :1])
+        there = self.matrix.weighted_times(left, right, xp.concat([ones_right, Xt], axis=1), precision=precision)
+        mean = there[:, :1] / self.a[:, None]
+        P = there[:, 1:] - mean * S_Xt
+        # less its row means the matrix has one more factor
+        left, right = xp.concat([left, -mean], axis=1), xp.concat([right, ones_right], axis=1)
+        back = self.turned.weighted_times(right, left, xp.concat([ones_left, Xs], axis=1), precision=precision)
+        return back[:, 0], P, back[:, 1:]
+
+    def lifted_overlap(self, columns: Array, mass: float) -> Array:
+        passes.note(columns.shape[0])
+        result = columns[:, None] * (columns / mass)[None, :]
+        roots = namespace(self.a).sqrt(self.a)
+        for rows in blocks_of(self.a.shape[0], columns.shape[0]):
+            part = self.matrix.rows(rows) / roots[rows][:, None]
+            result -= part.T @ part
+        return result
+
+    def product_precision(self, accuracy: float) -> str:
+        return "tf32x3" if TF32X3_ROUNDING * self.matrix.largest_score <= PRODUCT_SHARE * accuracy else "float64"
+
+    def rounded(self, rounding: Rounding, b: Array) -> Rounded:
+        kept, _, row_rest, column_rest = rounding
+        plan = StreamedPlan(self.matrix, kept, row_rest, column_rest, self.a, b)
+        return Rounded(plan, None, plan.negentropy)
+
+
+def folded(cost: UnformedCost, X: Array) -> tuple[Array, Array] | None:
+    """A and a number for each row, if the cost is A X' plus these numbers, X being its right factor up to a shift."""
+    if cost.blocks is not None or cost.right.shape != X.shape:
+        return None
+    xp = namespace(X)
+    shift = xp.mean(cost.right - X, axis=0)
+    off = float(xp.max(xp.abs(cost.right - X - shift[None, :])))
+    return (cost.left, cost.left @ shift) if off <= SAME_POINTS * norm_of_rows(X) else None
+
+
+def emptied(cost: UnformedCost) -> UnformedCost:
+    """A cost of nothing between as many points."""
+    return replace(cost, left=cost.left[:, :0], right=cost.right[:, :0])

@@ -1,0 +1,151 @@
+"""Pictures of plans, paths and cross-validations, on axes of matplotlib."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condgrad.errors import require_extra
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's, which colour-blind readers tell apart."""
+
+POINTS_SHOWN, COUPLINGS_SHOWN, PIXELS_SHOWN = 5_000, 400, 1_000
+"""The most that a picture of a plan has of each."""
+
+LONGEST_SIDE = 900
+"""Pixels of the longest side of an image in a picture; larger images are thinned."""
+
+MOST_LINES = 200
+"""The most coefficients that a picture of a path has."""
+
+
+def empty_figure(width: float, height: float, *, purpose: str, dpi: int = 150) -> Any:
+    """A figure of so many inches, which needs no display."""
+    module = require_extra("matplotlib.figure", extra="plot", purpose=purpose)
+    return module.Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+
+
+def save_figure(figure: Any, file: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # a name in a script the font lacks
+        figure.savefig(file)
+
+
+def save_images(file: Path, images: Mapping[str, Any]) -> None:
+    """Writes images side by side, each under its title."""
+    tallest = max(pixels.shape[0] / pixels.shape[1] for pixels in images.values())
+    figure = empty_figure(5.0 * len(images), 0.5 + 5.0 * min(2.0, max(0.3, tallest)), purpose="a picture", dpi=120)
+    for axes, (title, pixels) in zip(figure.subplots(1, len(images)), images.items(), strict=True):
+        step = -(-max(pixels.shape[:2]) // LONGEST_SIDE)
+        axes.imshow(pixels[::step, ::step])
+        axes.set_title(title)
+        axes.set_axis_off()
+    save_figure(figure, file)
+
+
+def draw_clouds(axes: Any, plan: Any, Xs: Any, Xt: Any, mapped: Any, names: Sequence[str]) -> None:
+    """Sources, targets, where the plan sends the sources, and its strongest couplings.
+
+    Points on a line are drawn as two lines, and points of more than two coordinates on their principal axes.
+    """
+    title, labels, clouds = "The plan", [*names, ""][:2], [Xs, Xt, mapped[~np.isnan(mapped).any(axis=1)]]
+    if len(names) == 1:
+        title = "The plan: sources above, targets below"
+        clouds = [np.c_[cloud, np.full(len(cloud), height)] for cloud, height in zip(clouds, (1, 0, 0), strict=True)]
+        axes.set_yticks([0.0, 1.0], ["targets", "sources"])
+        axes.set_ylim(-0.15, 1.15)
+    else:
+        axes.set_aspect("equal", adjustable="datalim")
+    if len(names) > 2:
+        from sklearn.decomposition import PCA  # `import condgrad` should not wait for it
+
+        plane = PCA(2).fit(np.concatenate([Xs, Xt]))
+        share = plane.explained_variance_ratio_.sum()
+        title = f"The plan on the first two principal axes of {len(names)} ({share:.0%} of the variance)"
+        labels, clouds = ["first principal axis", "second principal axis"], [plane.transform(c) for c in clouds]
+    most = max(len(Xs), len(Xt))
+    size = 26.0 if most <= 300 else 9.0 if most <= 1000 else 3.0
+    style = {"s": size, "alpha": 0.85, "linewidths": 0.2 * size**0.5, "zorder": 2}
+    for cloud, color, marker, what in zip(
+        clouds, COLORS, "o^x", ("sources", "targets", "mapped sources"), strict=False
+    ):
+        some = cloud[:: -(-len(cloud) // POINTS_SHOWN)]
+        part = f"{len(some)} of {len(cloud)}" if len(some) < len(cloud) else f"{len(cloud)}"
+        axes.scatter(*some.T, c=color, marker=marker, label=f"{what} ({part})", **style)
+    _draw_couplings(axes, plan, *clouds[:2])
+    axes.set_title(title)
+    axes.set_xlabel(labels[0], parse_math=False)
+    axes.set_ylabel(labels[1], parse_math=False)
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.11), "ncols": 4, "frameon": False, "columnspacing": 1.0}
+    axes.legend(markerscale=(26.0 / size) ** 0.5, **below)
+
+
+def _draw_couplings(axes: Any, plan: Any, Xs: Any, Xt: Any) -> None:
+    """Lines for the strongest coupling of each source and of each target, the heavier the darker."""
+    collections = require_extra("matplotlib.collections", extra="plot", purpose="a picture")
+    best_of_rows = np.c_[np.arange(len(Xs)), plan.argmax(axis=1)]
+    best_of_columns = np.c_[plan.argmax(axis=0), np.arange(len(Xt))]
+    rows, columns = np.unique(np.r_[best_of_rows, best_of_columns], axis=0).T
+    heaviest = np.argsort(-plan[rows, columns], kind="stable")[:COUPLINGS_SHOWN]
+    rows, columns = rows[heaviest], columns[heaviest]
+    mass = plan[rows, columns]
+    lines = np.stack([Xs[rows], Xt[columns]], axis=1)
+    style = {"colors": "#555555", "linewidths": 0.8, "zorder": 1, "label": "strongest couplings"}
+    axes.add_collection(collections.LineCollection(lines, alpha=0.15 + 0.55 * mass / mass.max(), **style))
+
+
+def draw_matrix(axes: Any, plan: Any) -> None:
+    """The plan as an image; a large one by the sums of its blocks."""
+    (n, m), shown, note = plan.shape, plan, ""
+    if max(n, m) > PIXELS_SHOWN:
+        starts = [np.arange(0, size, -(-size // PIXELS_SHOWN)) for size in plan.shape]
+        shown = np.add.reduceat(np.add.reduceat(plan, starts[0], axis=0), starts[1], axis=1)
+        note = ", summed over blocks"
+    style = {"cmap": "cividis", "aspect": "auto", "interpolation": "nearest", "vmin": 0.0}
+    image = axes.imshow(shown, extent=(-0.5, m - 0.5, n - 0.5, -0.5), **style)
+    axes.figure.colorbar(image, ax=axes, label="mass")
+    axes.set(title=f"The plan{note}", xlabel="target", ylabel="source")
+
+
+def draw_path(axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, radius: float, chosen: Any) -> None:
+    """Coefficients (radii x features) against the radius; those that are largest in `chosen` have a name."""
+    peak = np.abs(coefs).max(axis=0)
+    by_size = np.argsort(-(np.abs(chosen) if np.any(chosen) else peak), kind="stable")
+    for place, j in enumerate(j for j in by_size[:MOST_LINES] if peak[j] > 0.0):
+        named = {"color": "#B8B8B8", "lw": 0.7, "zorder": 1}
+        if place < len(COLORS):
+            named = {"color": COLORS[place], "lw": 1.8, "zorder": 3, "label": names[j]}
+        axes.plot(radii, coefs[:, j], **named)
+    axes.axhline(0.0, color="#444444", lw=0.6, zorder=2)
+    _mark_radius(axes, radius, ", beyond the picture" if radius > radii[-1] else "")
+    axes.set(xlim=(radii[0], radii[-1]))
+    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def draw_scores(axes: Any, chooser: Any) -> None:
+    """What a cross-validation found at the ridge that it chose, against the radius, with standard errors.
+
+    `chooser` is a fitted estimator whose name ends in CV. Losses are drawn as such, not as scores below 0.
+    """
+    curve = chooser.cv_table().query("param_ridge == @chooser.ridge_")
+    sign = -1.0 if (chooser.scoring or chooser.default_scoring).startswith("neg_") else 1.0
+    style = {"color": COLORS[0], "ecolor": COLORS[5], "capsize": 2, "marker": ".", "label": "mean, 1 standard error"}
+    axes.errorbar(curve["param_radius"], sign * curve["mean_test_score"], curve["standard_error"], **style)
+    axes.set(xscale="log" if chooser.radii_[0] > 0.0 else "linear")
+    axes.set_title(f"cross-validation at ridge {chooser.ridge_:.4g}", fontsize=11, loc="left")
+    _mark_radius(axes, chooser.radius_, "")
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _mark_radius(axes: Any, radius: float, note: str) -> None:
+    axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2, label=f"radius {radius:.4g}{note}")
+    axes.set(xlabel="radius, the bound on |coef|_1")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)

@@ -1,0 +1,213 @@
+"""Go on where an earlier run ended: a digest of the problem, saved results, checkpoints.
+
+A lower bound is a proof about one problem. So a run goes on with the bound, the memory and the trace of an earlier one
+only where both solve the same problem: where the digests of f, g, the set and all their data agree. Otherwise the
+earlier point is a good start and nothing more. Functions of the user's own have no digest, since what they compute
+cannot be seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from condgrad.arrays import Array, Space, is_sparse_tensor, is_torch
+from condgrad.certificate import Certificate, Terms
+from condgrad.problem import Simple, Smooth
+from condgrad.result import Result, Status, Trace
+
+FORMAT = "condgrad result 1"
+FREE_BYTES = 200_000
+"""Data that are hashed in no time."""
+BYTES_PER_SECOND = 5e7
+"""Data whose digest takes some hundredths of a second: what a run spends on it, unasked, for each second it took."""
+
+
+class NoDigestError(Exception):
+    """Something of the problem cannot be told from another thing of its kind."""
+
+
+def digest(f: Smooth, g: Simple) -> str | None:
+    """What tells a problem from all others, or None where it has parts that cannot be seen through."""
+    whole = hashlib.blake2b(digest_size=16)
+    try:
+        for leaf in _leaves((f, g)):
+            if isinstance(leaf, bytes):
+                whole.update(leaf)
+            else:
+                whole.update(np.ascontiguousarray(_plain(leaf)).reshape(-1).data)
+    except NoDigestError:
+        return None
+    return whole.hexdigest()
+
+
+def cheap_digest(f: Smooth, g: Simple, seconds: float) -> str | None:
+    """The digest, if computing it takes a small part of the seconds that a run took."""
+    try:
+        size = sum(len(leaf) if isinstance(leaf, bytes) else leaf.nbytes for leaf in _leaves((f, g)))
+    except NoDigestError:
+        return None
+    return digest(f, g) if size <= max(FREE_BYTES, BYTES_PER_SECOND * seconds) else None
+
+
+def _leaves(thing: Any) -> Iterator[Any]:
+    """All that a problem is made of, as bytes and arrays, in a fixed order."""
+    kind = type(thing)
+    yield f"{kind.__module__}.{kind.__qualname__}:".encode()
+    if is_sparse_tensor(thing):
+        yield from _leaves((thing.indices(), thing.values(), tuple(thing.shape)))
+    elif isinstance(thing, np.ndarray) or is_torch(thing):
+        yield f"{thing.dtype}{tuple(thing.shape)}".encode()
+        yield thing
+    elif scipy.sparse.issparse(thing):
+        yield from _leaves((thing.shape, *(getattr(thing, part) for part in ("data", "indices", "indptr"))))
+    elif thing is None or isinstance(thing, bool | int | float | complex | str | Enum | np.generic):
+        yield repr(thing).encode()
+    elif isinstance(thing, ModuleType | np.dtype) or kind.__module__ == "torch":
+        yield str(thing).encode()
+    elif isinstance(thing, tuple | list):
+        for part in thing:
+            yield from _leaves(part)
+    elif isinstance(thing, dict):
+        for key, part in sorted(thing.items()):
+            yield from _leaves((key, part))
+    elif kind.__module__.partition(".")[0] == "condgrad":
+        yield from _leaves(_state(thing))
+    else:
+        raise NoDigestError
+
+
+def _state(thing: Any) -> dict[str, Any]:
+    """The attributes that make an object of ours what it is, without what it computed from them."""
+    own = {field.name: getattr(thing, field.name) for field in fields(thing)} if is_dataclass(thing) else {}
+    own |= getattr(thing, "__dict__", {})
+    return {name: value for name, value in own.items() if not _is_computed(thing, name)}
+
+
+def _is_computed(thing: Any, name: str) -> bool:
+    return isinstance(getattr(type(thing), name, None), cached_property)
+
+
+def save(result: Result, path: str | Path) -> None:
+    """Write a result as one NumPy archive without pickled objects, whole or not at all."""
+    proof = result.certificate
+    about = {
+        "format": FORMAT,
+        "status": result.status.name,
+        "message": result.message,
+        "iterations": result.iterations,
+        "seconds": result.seconds,
+        "method": result.method,
+        "terms": list(proof.terms),
+        "lower_bound": proof.lower_bound,
+        "null_size": proof.null_size,
+        "noise": proof.noise,
+        "value_from": proof.value_from,
+        "bound_from": proof.bound_from,
+        "digest": result.digest,
+    }
+    arrays = {f"past_{i}": _plain(point) for i, point in enumerate(result.past)}
+    path = Path(path)
+    # beside its place, so that the move is one step of the file system
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez(file, x=_plain(result.x), trace=result.trace.rows, about=np.array(json.dumps(about)), **arrays)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def load(path: str | Path) -> Result:
+    """A result that `Result.save` or a checkpoint wrote, with NumPy arrays.
+
+    Examples
+    --------
+    >>> import condgrad as cg, tempfile, pathlib
+    >>> f, g = cg.smooth.LeastSquares([[1.0, 2.0]], [3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "answer.npz"
+    ...     cg.minimize(f, g, max_iter=2).save(file)
+    ...     r = cg.minimize(f, g, start=cg.load(file))
+    >>> r.status.name
+    'CONVERGED'
+    """
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            about = json.loads(str(archive["about"]))
+            x, rows = archive["x"], archive["trace"]
+            past = tuple(archive[f"past_{i}"] for i in range(sum(name.startswith("past_") for name in archive)))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # what NumPy, zip and JSON say of a broken file has many names
+        raise ValueError(f"{path} is no result that condgrad saved, or it is damaged ({error})") from error
+    if about.get("format") != FORMAT:
+        raise ValueError(f"{path} has the format {about.get('format')!r} where {FORMAT!r} is known: save it again")
+    proof = Certificate(
+        x,
+        Terms(*about["terms"]),
+        about["lower_bound"],
+        about["null_size"],
+        about["noise"],
+        about["value_from"],
+        about["bound_from"],
+    )
+    return Result(
+        x,
+        proof,
+        Status[about["status"]],
+        about["message"],
+        about["iterations"],
+        about["seconds"],
+        Trace([tuple(row) for row in rows.tolist()]),
+        about["method"],
+        past,
+        about["digest"],
+    )
+
+
+def _plain(x: Array) -> Any:
+    return x.detach().cpu().numpy() if is_torch(x) else np.asarray(x)
+
+
+def in_space(x: Array, space: Space | None) -> Array:
+    """A saved point in the library, on the device and in the precision of a problem."""
+    return x if space is None else space.xp.asarray(x, dtype=space.dtype, device=space.device)
+
+
+class Checkpoint:
+    """A file that a run brings up to date every so often, whole each time."""
+
+    def __init__(self, path: str | Path, every: float, digest: str | None) -> None:
+        self.path, self.every, self.digest, self.last = Path(path), every, digest, time.perf_counter()
+
+    def earlier(self) -> Result | None:
+        """What an earlier run of the same problem left; None where there is no file yet."""
+        if not self.path.exists():
+            return None
+        found = load(self.path)
+        if found.digest != self.digest or self.digest is None:
+            raise ValueError(
+                f"checkpoint {self.path} belongs to another problem, or to one with functions of your own, which "
+                "cannot be compared: delete it, name another file, or start from its point by "
+                "x0=condgrad.load(path).x"
+            )
+        return found
+
+    def offer(self, result: Callable[[], Result]) -> None:
+        """Write the result if the last one is old enough."""
+        if time.perf_counter() - self.last >= self.every:
+            save(replace(result(), digest=self.digest), self.path)
+            self.last = time.perf_counter()

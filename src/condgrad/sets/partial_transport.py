@@ -1,0 +1,281 @@
+"""Plans that carry a part of the mass: a polytope, and its entropic problem by two Bregman projections.
+
+The dual of min <c, G> + e sum G log G over G >= 0, G 1 <= a, G'1 <= b, sum G = s, is concave in u <= 0, v <= 0 and a
+number mu,
+
+    D(u, v, mu) = <a, u> + <b, v> + s mu - e (sum_ij exp((u_i + v_j + mu - c_ij)/e) - s).
+
+For a given v the best u and mu are known: with R_i = sum_j exp((v_j - c_ij)/e) the row sums become min(a_i, t R_i), t
+such that they add up to s. For a given u the same holds for columns. In turn, these are Dykstra's projections of
+Benamou et al. (SIAM J. Sci. Comput. 37, 2015). It is the transport problem with one more point on each side, which
+takes what is not carried, at no cost and without entropy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condgrad import _checks, deadline
+from condgrad.arrays import Array, Space, at_least, dot, host, like, log_or_least, namespace, smallest, total
+from condgrad.arrays.inputs import floating
+from condgrad.problem import Answer, Set
+from condgrad.sets.anderson import Anderson
+from condgrad.sets.linprog import ENGINES
+from condgrad.sets.sinkhorn import Potentials, largest_log_scaling
+from condgrad.simple.entropy import negentropy
+
+MAX_PASSES = 2000
+"""Passes of one call; what it has by then is certified as far as it came, and the next call starts from there."""
+
+
+class PartialTransport(Set):
+    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that carry a given part of the weights.
+
+    Parameters
+    ----------
+    a, b : arrays of weights >= 0, whose masses may differ
+    mass : float
+        How much is carried: above 0, and no more than the smaller of the two masses.
+    engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
+        What solves linear programs, see `sets.Transport`.
+    """
+
+    nonnegative = True
+
+    def __init__(self, a: Any, b: Any, mass: float, *, engine: str = "auto") -> None:
+        if engine not in ENGINES:
+            raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}")
+        self.engine = engine
+        self.a, self.b = floating("a", a, ndim=1), floating("b", b, ndim=1)
+        for name, weights in (("a", self.a), ("b", self.b)):
+            if weights.shape[0] == 0 or float(namespace(weights).min(weights)) < 0.0:
+                raise ValueError(f"{name} must hold one or more weights >= 0, got {weights!r}")
+        self.mass = _checks.number("mass", mass, above=0.0)
+        most = min(total(self.a), total(self.b))
+        if self.mass > most * (1.0 + 1e-9):
+            raise ValueError(f"mass must be no more than {most:.12g}, the smaller mass of a and b, got {mass!r}")
+        self.mass = min(self.mass, most)
+        self.shape = (self.a.shape[0], self.b.shape[0])
+        self.space = Space.of(self.a, shape=self.shape)
+        largest = min(float(namespace(self.a).max(self.a)), float(namespace(self.b).max(self.b)))
+        self.scale = self.largest_entry = min(largest, self.mass)
+
+    def __repr__(self) -> str:
+        return f"PartialTransport({self.shape[0]} x {self.shape[1]}, mass={self.mass:g})"  # type: ignore[index]
+
+    def start(self, space: Space) -> Array:
+        share = self.mass / (total(self.a) * total(self.b))
+        return space.hold(self.a[:, None] * (share * self.b)[None, :])
+
+    def violation(self, x: Array) -> float:
+        xp = namespace(x)
+        rows = float(xp.max(xp.sum(x, axis=1) - like(self.a, x)))
+        columns = float(xp.max(xp.sum(x, axis=0) - like(self.b, x)))
+        return max(0.0, -float(xp.min(x)), rows, columns, abs(total(x) - self.mass))
+
+    def rounded(self, plan: Array) -> Array:
+        """A plan of the set near a nonnegative one: scale down what is too heavy, spread what is missing."""
+        xp, a, b = namespace(plan), like(self.a, plan), like(self.b, plan)
+
+        def shrink(have: Array, most: Array) -> Array:
+            return most / at_least(smallest(have), xp.maximum(have, most))
+
+        plan = plan * shrink(xp.sum(plan, axis=1), a)[:, None]
+        plan = plan * shrink(xp.sum(plan, axis=0), b)[None, :]
+        carried = total(plan)
+        if carried >= self.mass:
+            return plan * (self.mass / carried)
+        free_a = at_least(0.0, a - xp.sum(plan, axis=1))
+        free_b = at_least(0.0, b - xp.sum(plan, axis=0))
+        # no more than what is free: the mass that is missing is no more than the sum of either
+        missing = self.mass - carried
+        return plan + free_a[:, None] * (free_b * (missing / ((total(free_a) * total(free_b)) or 1.0)))[None, :]
+
+    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        """Dykstra's projections, warm-started by the column potentials of the last answer."""
+        xp = namespace(c)
+        a, b = like(self.a, c), like(self.b, c)
+        rows, columns = xp.nonzero(a > 0.0)[0], xp.nonzero(b > 0.0)[0]
+        # points without weight take no part
+        part, a, b = c[rows, :][:, columns], a[rows], b[columns]
+        start, passes = (None, 0) if warm is None else (warm.v[columns], 0)
+        if start is None:
+            start, passes = _scaled_start(part, a, b, self.mass, weight)
+        run = Projections(part, a, b, self.mass, weight, start)
+        aim = accuracy / (float(xp.max(run.v) - xp.min(run.v)) + 10.0 * weight)
+        loaded = PartialTransport(a, b, self.mass)
+        while True:
+            run.iterate(aim, MAX_PASSES)
+            plan = loaded.rounded(run.plan())
+            value, bound = weight * negentropy(plan), run.state.dual
+            gap = dot(part, plan) + value - bound
+            if gap <= accuracy or run.passes >= MAX_PASSES or deadline.passed() or run.stuck or run.state.error == 0.0:
+                break
+            aim = 0.5 * run.state.error * min(1.0, accuracy / gap)
+        point, (u, v) = xp.zeros_like(c), run.potentials
+        point[rows[:, None], columns[None, :]] = plan
+        whole = Potentials(xp.zeros_like(c[:, 0]), xp.zeros_like(c[0, :]))
+        whole.u[rows], whole.v[columns] = u, v
+        return Answer(point, bound, value, passes + run.passes, whole, run.magnitude)
+
+    def linear_argmin(self, c: Array) -> Answer:
+        """Transport with one more point on each side, by linear programming; the bound is that of a feasible dual."""
+        xp = namespace(c)
+        costs, a, b = host(c), host(self.a), host(self.b)
+        lowest, height = float(costs.min()), float(np.ptp(costs)) or 1.0
+        # what is not carried costs nothing, but for going from one added point to the other
+        padded = np.zeros((len(a) + 1, len(b) + 1))
+        padded[:-1, :-1] = (costs - lowest) / height
+        padded[-1, -1] = 10.0
+        unit = a.sum() + b.sum() - self.mass
+        left_over = [rest if rest > 1e-12 * unit else 0.0 for rest in (b.sum() - self.mass, a.sum() - self.mass)]
+        left, right = np.append(a, left_over[0]) / unit, np.append(b, left_over[1]) / unit
+        plan, u = ENGINES[self.engine](padded, left, right)
+        # rows without weight say nothing about the other potentials; theirs are the largest that all columns allow
+        loaded = left > 0.0
+        v = (padded[loaded] - u[loaded][:, None]).min(axis=0)
+        u = np.where(loaded, u, (padded - v[None, :]).min(axis=1))
+        # prices of a dual that is feasible whatever the engine's tolerances: u, v <= 0, u_i + v_j + mu <= c_ij
+        u_of, v_of = np.minimum(0.0, u[:-1] + v[-1]), np.minimum(0.0, v[:-1] + u[-1])
+        mu = float((padded[:-1, :-1] - u_of[:, None] - v_of[None, :]).min())
+        bound = height * float(a @ u_of + b @ v_of + self.mass * mu) + self.mass * lowest
+        magnitude = height * float(a @ np.abs(u_of) + b @ np.abs(v_of) + self.mass * abs(mu)) + self.mass * abs(lowest)
+        point = self.rounded(like(unit * plan[:-1, :-1], c))
+        warm = Potentials(like(height * u_of, c), like(height * v_of, c))
+        return Answer(xp.asarray(point), bound, value=0.0, warm=warm, magnitude=magnitude)
+
+
+def _scaled_start(c: Array, a: Array, b: Array, mass: float, weight: float) -> tuple[Array, int]:
+    """A column potential from larger entropies, falling by four: a cold start at a small one crawls."""
+    xp = namespace(c)
+    v, passes = xp.zeros_like(b), 0
+    t = float(xp.max(c) - xp.min(c)) / 20.0
+    while t > 2.0 * weight and not deadline.passed():
+        run = Projections(c, a, b, mass, t, v)
+        run.iterate(0.01 * mass, 50)
+        v, passes = run.potentials.v, passes + run.passes
+        t *= 0.25
+    return v, passes
+
+
+def capped_sums(log_R: Array, caps: Array, mass: float) -> tuple[Array, float]:
+    """The logarithms of min(caps_i, t R_i), t such that they add up to `mass`, and log t.
+
+    Where all are at their caps, t is the least that brings them there.
+    """
+    xp = namespace(log_R)
+    logs, most = host(log_R), host(caps)
+    log_caps = np.log(most)
+    threshold = log_caps - logs  # row i is at its cap from this log t on
+    order = np.argsort(threshold)
+    # with the first k rows at their caps, the others share what is left in proportion to R
+    capped = np.concatenate([[0.0], np.cumsum(most[order])[:-1]])
+    others = np.logaddexp.accumulate(logs[order][::-1])[::-1]
+    left = mass - capped
+    log_t = np.full(len(most), math.inf)
+    log_t[left > 0.0] = np.log(left[left > 0.0]) - others[left > 0.0]
+    fits = np.flatnonzero(log_t <= threshold[order])
+    t = float(log_t[fits[0]] if len(fits) else threshold[order[-1]])
+    return xp.asarray(like(np.minimum(log_caps, t + logs), log_R)), t
+
+
+class State(NamedTuple):
+    """A log-scaling x of the columns, with all that two products with the kernel tell."""
+
+    x: Array
+    rows: Array
+    """Scaling of the rows, such that their sums are within a and add up to the mass."""
+    log_t: float
+    """mu / weight."""
+    u: Array
+    """u / weight, <= 0."""
+    columns: Array
+    """Column sums of the scaled kernel."""
+    dual: float
+    error: float
+    """How far the columns are from what they would be after their own projection."""
+    image: Array
+    """The next x."""
+
+
+class Projections:
+    """Alternating projections on a kernel exp((w_i + v_j - c_ij)/weight) of row sums a."""
+
+    def __init__(self, c: Array, a: Array, b: Array, mass: float, weight: float, v: Array) -> None:
+        xp = namespace(c)
+        self.c, self.a, self.b, self.mass, self.weight = c, a, b, mass, weight
+        self.log_a, self.log_b = xp.log(a), xp.log(b)
+        self.anderson = Anderson(depth=8)
+        self.passes, self.stuck = 0, False
+        self.restart(v)
+
+    def restart(self, v: Array) -> None:
+        """Put the potential v <= 0 into the kernel; scalings start from 1."""
+        xp = namespace(v)
+        self.v = -at_least(0.0, -v)
+        exponent = (self.v[None, :] - self.c) / self.weight
+        top = xp.max(exponent, axis=1)
+        self.K = xp.exp(exponent - top[:, None])
+        sums = xp.sum(self.K, axis=1)
+        self.K *= (self.a / sums)[:, None]
+        self.log_rows = xp.log(sums) + top - self.log_a
+        """What the logarithms of the rows of exp((v - c)/weight) are above those of the kernel."""
+        self.passes += 1
+        self.anderson.forget()
+        self.state = self.evaluate(xp.zeros_like(v))
+
+    def evaluate(self, x: Array) -> State:
+        xp = namespace(x)
+        s = xp.exp(x)
+        sums = log_or_least(self.K @ s)
+        log_r, log_t = capped_sums(sums + self.log_rows, self.a, self.mass)
+        rows = xp.exp(log_r - sums)
+        columns = s * (self.K.T @ rows)
+        # u = 0 where the sum is below its cap
+        u = -at_least(0.0, sums + self.log_rows + log_t - log_r)
+        carried = total(columns)
+        dual = dot(self.a, u) + dot(self.b, self.v / self.weight + x) + self.mass * log_t - (carried - self.mass)
+        # the kernel's columns for v = 0, up to the constant mu, which `capped_sums` finds anew
+        log_C = log_or_least(columns) - x - self.v / self.weight
+        log_c, log_s = capped_sums(log_C, self.b, self.mass)
+        image = -at_least(0.0, log_C + log_s - log_c) - self.v / self.weight
+        self.passes += 1
+        return State(x, rows, log_t, u, columns, self.weight * dual, total(xp.abs(xp.exp(log_c) - columns)), image)
+
+    def iterate(self, aim: float, max_passes: int) -> None:
+        """Until the columns are within `aim`, passes or time are spent, or rounding stops all progress."""
+        xp, limit = namespace(self.v), largest_log_scaling(self.v)
+        while self.state.error > aim and self.passes < max_passes and not (self.stuck or deadline.passed()):
+            before = self.state
+            if float(xp.max(xp.abs(before.image))) > limit:
+                self.restart(self.v + self.weight * before.image)
+                continue
+            trial = self.anderson.propose(before.x, before.image)
+            trial = xp.minimum(trial, -self.v / self.weight)  # v <= 0
+            far = not float(xp.max(xp.abs(trial))) <= limit
+            if not far:
+                self.state = self.evaluate(trial)
+            if far or not self.state.dual >= before.dual:
+                # the extrapolation went too far; a projection cannot
+                self.anderson.forget()
+                self.state = self.evaluate(before.image)
+                self.stuck = self.state.dual <= before.dual and self.state.error >= before.error
+
+    def plan(self) -> Array:
+        """The scaled kernel, whose rows are within a and add up to the mass."""
+        return self.state.rows[:, None] * self.K * namespace(self.K).exp(self.state.x)[None, :]
+
+    @property
+    def potentials(self) -> Potentials:
+        """u and v, both <= 0."""
+        return Potentials(self.weight * self.state.u, self.v + self.weight * self.state.x)
+
+    @property
+    def magnitude(self) -> float:
+        """The size of the dual's terms: potentials, and the logarithms of the sums of exponentials behind them."""
+        size, (u, v) = namespace(self.v).abs, self.potentials
+        logarithms = self.weight * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]) + abs(self.state.log_t))
+        return dot(self.a, size(u)) + dot(self.b, size(v)) + self.mass * logarithms

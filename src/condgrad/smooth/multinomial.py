@@ -1,0 +1,281 @@
+"""The softmax loss of several classes: one variable with a column for each class."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condgrad.arrays import (
+    Array,
+    Space,
+    Vector,
+    combine,
+    dot,
+    dots,
+    double,
+    double_like,
+    host,
+    is_torch,
+    like,
+    mixed,
+    namespace,
+    norms_of_columns,
+    spectral_norm,
+    stack,
+    total,
+)
+from condgrad.arrays.inputs import data_matrix
+from condgrad.problem import Smooth
+from condgrad.search.restriction import LocalModel, Restriction
+from condgrad.smooth.intercept import LogisticIntercept
+from condgrad.smooth.losses import sample_weights
+
+UNIT = sys.float_info.epsilon
+PASSES = 100
+"""Newton steps for the best intercepts; from nearby they take two or three."""
+
+
+class Multinomial(Smooth):
+    """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a variable X of shape (features, classes).
+
+    Parameters
+    ----------
+    Z : array or SciPy sparse matrix, shape (samples, features)
+    y : array, shape (samples,)
+        Labels of any kind; the columns of X are the classes in sorted order.
+    sample_weight : array of nonnegative numbers, optional
+    intercept : bool
+        Add an unpenalised intercept for each class and minimise all of them out; those at X, which sum to 0, are
+        `at(X).intercept`. It needs a positive weight in each class: the intercept of another would fall without bound.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.Multinomial([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], ["ape", "bee", "cow"])
+    >>> round(f.value_and_gradient(np.zeros((2, 3)))[0], 6)  # 3 log 3
+    3.295837
+    """
+
+    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
+        self.K = data_matrix("Z", Z)
+        self.classes, codes = np.unique(host(y) if is_torch(y) else np.asarray(y), return_inverse=True)
+        if codes.shape != (self.K.shape[0],):
+            raise ValueError(f"y must have one label for each of the {self.K.shape[0]} rows, got shape {codes.shape}")
+        if len(self.classes) < 2:
+            raise ValueError(f"y must hold at least two classes, got one: {self.classes[0]!r}")
+        self.h = Softmax(self.K, codes, len(self.classes), sample_weights(self.K, sample_weight), intercept)
+        self.space: Space = Space.of(self.K, shape=(self.K.shape[1], len(self.classes)))
+
+    @cached_property
+    def smoothness(self) -> float:
+        return self.h.curvature_bound * spectral_norm(self.K) ** 2
+
+    @cached_property
+    def column_norms(self) -> Array:
+        """|K_j|_2 for each feature, in float64."""
+        return norms_of_columns(self.K)
+
+    def at(self, x: Array) -> MultinomialEvaluation:
+        return MultinomialEvaluation(self, x)
+
+    def __repr__(self) -> str:
+        (m, n), k = self.K.shape, len(self.classes)
+        return f"Multinomial({m} samples, {n} features, {k} classes{', intercept' if self.h.has_intercept else ''})"
+
+
+class Softmax:
+    """h(z) = sum_i w_i (log sum_k exp(z_ik + b_k) - z_iy - b_y), b = 0 or at its best; z has a row for each sample."""
+
+    curvature_bound: float
+
+    def __init__(self, K: Any, codes: Any, classes: int, weights: Array, intercept: bool) -> None:
+        self.weights, self.has_intercept = weights, intercept
+        one_hot = np.eye(classes)[codes]
+        self.one_hot = double_like(one_hot, K) if is_torch(K) else one_hot
+        self.mass = host(self.weights @ self.one_hot)
+        # the Hessian of log-sum-exp is diag(p) - p p', whose norm is 1/2 at most
+        self.curvature_bound = 0.5 * float(namespace(weights).max(weights))
+        if intercept and self.mass.min() < sys.float_info.min:
+            raise ValueError(
+                "y must have a positive sample_weight in each class where there is an intercept; class number "
+                f"{int(self.mass.argmin())} has none: leave it out"
+            )
+
+    def evaluate(self, z: Array, near: Vector | None = None) -> tuple[float, Array, Vector]:
+        """h(z), its gradient and the intercepts."""
+        if not self.has_intercept:
+            value, shares = self._value_and_shares(z, np.zeros(z.shape[1]))
+            return value, self._theta(shares), np.zeros(z.shape[1])
+        b = self._best_intercept(z, near)
+        value, shares = self._value_and_shares(z, b)
+        return value, self._theta(shares), b
+
+    def _value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
+        """h with given intercepts, and the probabilities of the classes."""
+        xp = namespace(z)
+        z = z + like(b, z)
+        top = xp.max(z, axis=1, keepdims=True)
+        powers = xp.exp(z - top)
+        sums = xp.sum(powers, axis=1, keepdims=True)
+        losses = (top + xp.log(sums))[:, 0] - xp.sum(self.one_hot * z, axis=1)
+        return dot(self.weights, losses), powers / sums
+
+    def _theta(self, shares: Array) -> Array:
+        return self.weights[:, None] * (shares - self.one_hot)
+
+    def _best_intercept(self, z: Array, near: Vector | None) -> Vector:
+        """The b of sum 0 at which each class gets its weight: sum_i w_i p_i = the weights of the classes.
+
+        Newton's method on a convex function of few variables. Where probabilities round to 0 and 1 it sees no
+        curvature; there each class is set against the rest, one after the other, by the search for one intercept.
+        """
+        b = np.log(self.mass / self.mass.sum()) if near is None else near
+        value, shares = self._value_and_shares(z, b)
+        excess = self._excess(shares)
+        for _ in range(PASSES):
+            size = float(np.abs(excess).max())
+            if size <= UNIT * self.mass.sum():
+                break
+            trial = b - np.linalg.pinv(self._curvature_of_intercepts(shares), hermitian=True) @ excess
+            there, trial_shares = self._value_and_shares(z, trial)
+            trial_excess = self._excess(trial_shares)
+            if not (there <= value and np.abs(trial_excess).max() < 0.5 * size):
+                trial = self._against_the_rest(z, b)
+                there, trial_shares = self._value_and_shares(z, trial)
+                trial_excess = self._excess(trial_shares)
+                if not (there < value or np.abs(trial_excess).max() < size):
+                    break
+            b, value, shares, excess = trial, there, trial_shares, trial_excess
+        return b - b.mean()
+
+    def _excess(self, shares: Array) -> Vector:
+        """What each class gets beyond its weight."""
+        return host(self.weights @ shares) - self.mass
+
+    def _against_the_rest(self, z: Array, b: Vector) -> Vector:
+        """b with each entry in turn at its best for the others: one intercept of a logistic loss after the other."""
+        xp, b = namespace(z), b.copy()
+        for k, search in enumerate(self._searches):
+            shifted = z + like(b, z)
+            others = xp.concat([shifted[:, :k], shifted[:, k + 1 :]], axis=1)
+            top = xp.max(others, axis=1, keepdims=True)
+            rest = (top + xp.log(xp.sum(xp.exp(others - top), axis=1, keepdims=True)))[:, 0]
+            b[k] += search(shifted[:, k] - rest, 0.0)
+        return b
+
+    @cached_property
+    def _searches(self) -> list[LogisticIntercept]:
+        return [LogisticIntercept(2.0 * self.one_hot[:, k] - 1.0, self.weights) for k in range(self.one_hot.shape[1])]
+
+    def _curvature_of_intercepts(self, shares: Array) -> Any:
+        weighted = self.weights[:, None] * shares
+        return np.diag(host(namespace(shares).sum(weighted, axis=0))) - host(weighted.T @ shares)
+
+    def hessian_gram(self, z: Array, directions: Array, b: Vector) -> Any:
+        """The matrix <d_i, hess h(z) d_j> of a few directions, on the host."""
+        xp = namespace(z)
+        _, shares = self._value_and_shares(z, b)
+        means = xp.sum(directions * shares, axis=2, keepdims=True)
+        centred = directions - means
+        weighted = (self.weights[:, None] * shares) * centred
+        count = directions.shape[0]
+        gram = host(weighted.reshape(count, -1) @ directions.reshape(count, -1).T)
+        if not self.has_intercept:
+            return gram
+        pulls = host(xp.sum(weighted, axis=1))
+        return gram - pulls @ np.linalg.pinv(self._curvature_of_intercepts(shares), hermitian=True) @ pulls.T
+
+
+class MultinomialEvaluation:
+    """h(K X) at X, from z = K X; as in `CompositeEvaluation`, the bound that it proves holds for any z."""
+
+    def __init__(self, f: Multinomial, x: Array, z: Array | None = None, near: Vector | None = None) -> None:
+        self.f, self._x, self._near = f, x, near
+        if z is not None:
+            self.z = z
+
+    @cached_property
+    def z(self) -> Array:
+        """K X, in float64."""
+        if is_torch(self._x) and self.f.K.dtype != self._x.dtype:
+            return double(self.f.K) @ double(self._x)
+        return double(self.f.K @ self._x)
+
+    @cached_property
+    def image_size(self) -> float:
+        """The size of K X before columns cancel in it."""
+        return dot(self.f.column_norms, namespace(self._x).sum(double(namespace(self._x).abs(self._x)), axis=1))
+
+    @cached_property
+    def _at_best(self) -> tuple[float, Array, Vector]:
+        return self.f.h.evaluate(self.z, self._near)
+
+    @property
+    def value(self) -> float:
+        return self._at_best[0]
+
+    @property
+    def theta(self) -> Array:
+        """The gradient of h."""
+        return self._at_best[1]
+
+    @property
+    def intercept(self) -> Vector:
+        return self._at_best[2]
+
+    @property
+    def gradient(self) -> Array:
+        theta = self.theta
+        if theta.dtype != self.f.K.dtype:
+            theta = namespace(theta).astype(theta, self.f.K.dtype)
+        return self.f.K.T @ theta
+
+    @property
+    def offset(self) -> float:
+        return self.value - dot(self.theta, self.z)
+
+    def magnitude(self, other: MultinomialEvaluation) -> float:
+        xp, unit = namespace(self.theta), self.f.space.unit
+        length = dot(self.theta, self.theta) ** 0.5
+        rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        size = (length + rounding) * other.image_size
+        if not self.f.h.has_intercept:
+            return size
+        # theta sums to 0 over the samples but for rounding, and what is left is multiplied by how far the best
+        # intercepts at the other point are from those here: no farther than the entries of K X are
+        left = float(xp.max(xp.abs(xp.sum(self.theta, axis=0))))
+        shifts = float(np.abs(self.intercept).max()) + self.image_size + other.image_size
+        return size + (left / unit + UNIT / unit * total(xp.abs(self.theta))) * shifts
+
+    def along(self, others: Sequence[MultinomialEvaluation], directions: Array) -> Restriction:
+        moves = stack([other.z - self.z for other in others])
+        shifts = np.stack([other.intercept - self.intercept for other in others])
+        return MultinomialRestriction(self.f.h, self.z, moves, self.intercept, shifts)
+
+    def moved(self, x: Array, others: Sequence[MultinomialEvaluation], a: Vector) -> MultinomialEvaluation:
+        z = mixed(self.z, [other.z for other in others], a)
+        near = self.intercept + sum(a[i] * (other.intercept - self.intercept) for i, other in enumerate(others))
+        return MultinomialEvaluation(self.f, x, z, near)
+
+
+class MultinomialRestriction:
+    """a -> h(z + sum_i a_i directions[i]), whose intercepts are about those at z plus sum_i a_i shifts[i]."""
+
+    def __init__(self, h: Softmax, z: Array, directions: Array, intercept: Vector, shifts: Vector) -> None:
+        self.h, self.z, self.directions = h, z, directions
+        self.intercept, self.shifts = intercept, shifts
+
+    def value(self, a: Vector) -> float:
+        return self._at(a)[1][0]
+
+    def local(self, a: Vector) -> LocalModel:
+        z, (value, theta, b) = self._at(a)
+        return LocalModel(value, dots(self.directions, theta), self.h.hessian_gram(z, self.directions, b))
+
+    def _at(self, a: Vector) -> tuple[Array, tuple[float, Array, Vector]]:
+        z = self.z + combine(a, self.directions)
+        return z, self.h.evaluate(z, self.intercept + a @ self.shifts)

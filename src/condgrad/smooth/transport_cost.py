@@ -1,0 +1,65 @@
+"""f(G) = <C, G> for a cost and plans that are never formed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from condgrad.arrays import Array, Space, Vector
+from condgrad.problem import Smooth
+from condgrad.search.restriction import Quadratic, Restriction
+from condgrad.streamed_plan import StreamedPlan, UnformedCost
+
+
+class TransportCost(Smooth):
+    """f(G) = <C, G>, a function of `StreamedPlan`s."""
+
+    def __init__(self, C: UnformedCost) -> None:
+        self.C = C
+        self.space = Space.of(C.left, shape=C.shape)
+
+    @property
+    def smoothness(self) -> float | None:
+        return 0.0
+
+    def at(self, x: StreamedPlan) -> TransportCostEvaluation:
+        return TransportCostEvaluation(self.C, x)
+
+    def __repr__(self) -> str:
+        return f"TransportCost({' x '.join(map(str, self.C.shape))}, never formed)"
+
+
+class TransportCostEvaluation:
+    """<C, x>: the tangent plane is the function."""
+
+    offset = 0.0
+
+    def __init__(self, C: UnformedCost, x: StreamedPlan | None, value: float | None = None, size: float = 0.0) -> None:
+        self.gradient, self._x, self._size = C, x, size
+        if value is not None:
+            self.value = value
+
+    @cached_property
+    def value(self) -> float:
+        return self.gradient.sum_over(self._x)  # type: ignore[arg-type]
+
+    @cached_property
+    def size(self) -> float:
+        """The size of its terms before they cancel."""
+        return self._size if self._x is None else self.gradient.size_over(self._x)
+
+    def magnitude(self, other: TransportCostEvaluation) -> float:
+        return other.size
+
+    def along(self, others: Sequence[TransportCostEvaluation], directions: Array) -> Restriction:
+        slope = np.array([other.value - self.value for other in others])
+        return Quadratic(self.value, slope, np.zeros((len(others), len(others))))
+
+    def moved(self, x: Array, others: Sequence[TransportCostEvaluation], a: Vector) -> TransportCostEvaluation:
+        """At a mixture of plans, which is no streamed plan itself: its value is the mean of theirs."""
+        kept = 1.0 - float(a.sum())
+        value = kept * self.value + sum(float(w) * other.value for w, other in zip(a, others, strict=True))
+        size = kept * self.size + sum(float(w) * other.size for w, other in zip(a, others, strict=True))
+        return TransportCostEvaluation(self.gradient, None, value, size)

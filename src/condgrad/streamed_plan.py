@@ -1,0 +1,472 @@
+"""Costs and plans that are never formed: all that is kept of them are factors, in memory O((n + m) r).
+
+A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of two blocks of
+points; see `UnformedCost`. exp(score), the score being of the same form, is what transport needs to multiply with; see
+`StreamedMatrix`. A `StreamedPlan` is such a matrix rounded to exact marginals. It has the shape, precision, library and
+device of the array that it stands for, so that the loop carries it like one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import array_api_compat
+
+from condgrad import passes
+from condgrad.arrays import Array, Space, at_least, dot, double, double_like, log_or_least, namespace, on_device, total
+from condgrad.kernels import streamed
+from condgrad.kernels.streamed import Score
+
+TILE, DEVICE_TILE = 1 << 17, 1 << 24
+"""Entries of a tile of a cost by blocks."""
+
+
+class Blocks(NamedTuple):
+    """weight * function(sources, targets), for blocks of points at a time."""
+
+    weight: float
+    function: Callable[[Array, Array], Array]
+    Xs: Array
+    Xt: Array
+
+    def of(self, rows: Any, columns: Any) -> Array:
+        """The entries of some rows and columns, in float64."""
+        Xs, Xt = self.Xs[rows], self.Xt[columns]
+        result = self.function(Xs, Xt)
+        if tuple(result.shape) != (Xs.shape[0], Xt.shape[0]):
+            raise ValueError(
+                f"a cost by blocks must return an array of shape {(Xs.shape[0], Xt.shape[0])} for so many sources and "
+                f"targets, got {tuple(result.shape)}"
+            )
+        return self.weight * double_like(result, Xs)
+
+    def turned(self) -> Blocks:
+        function = self.function
+        return Blocks(self.weight, lambda Xt, Xs: function(Xs, Xt).T, self.Xt, self.Xs)
+
+    def at(self, rows: Array, columns: Array) -> Blocks:
+        return self._replace(Xs=self.Xs[rows], Xt=self.Xt[columns])
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class UnformedCost:
+    """cost_ij = <left_i, right_j> + row_i + column_j, and a function of blocks of points if there is one; float64."""
+
+    left: Array
+    right: Array
+    row: Array
+    column: Array
+    blocks: Blocks | None = None
+
+    @classmethod
+    def of(cls, left: Array, right: Array, blocks: Blocks | None = None) -> UnformedCost:
+        """A cost without numbers for rows and columns."""
+        left, right = double(left), double(right)
+        return cls(left, right, zeros(left, left.shape[0]), zeros(left, right.shape[0]), blocks)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.left.shape[0], self.right.shape[0]
+
+    def __add__(self, other: UnformedCost) -> UnformedCost:
+        if self.blocks is not None and other.blocks is not None:
+            raise ValueError("only one term of a cost may be a function of blocks of points")
+        xp = namespace(self.left)
+        return UnformedCost(
+            xp.concat([self.left, other.left], axis=1),
+            xp.concat([self.right, other.right], axis=1),
+            self.row + other.row,
+            self.column + other.column,
+            self.blocks or other.blocks,
+        )
+
+    def __rmul__(self, weight: float) -> UnformedCost:
+        blocks = None if self.blocks is None else self.blocks._replace(weight=weight * self.blocks.weight)
+        return UnformedCost(weight * self.left, self.right, weight * self.row, weight * self.column, blocks)
+
+    @property
+    def T(self) -> UnformedCost:
+        """The transposed cost."""
+        blocks = None if self.blocks is None else self.blocks.turned()
+        return UnformedCost(self.right, self.left, self.column, self.row, blocks)
+
+    def at(self, rows: Array, columns: Array) -> UnformedCost:
+        """The cost between some of the points."""
+        blocks = None if self.blocks is None else self.blocks.at(rows, columns)
+        return UnformedCost(self.left[rows], self.right[columns], self.row[rows], self.column[columns], blocks)
+
+    def centred(self, a: Array, b: Array) -> UnformedCost:
+        """The same cost with factors of weighted mean 0: what the means add goes to rows and columns.
+
+        Row and column numbers change no plan, so that no digit is lost to coordinates far from the origin.
+        """
+        mass = total(a)
+        mean_left, mean_right = (a @ self.left) / mass, (b @ self.right) / mass
+        left, right = self.left - mean_left[None, :], self.right - mean_right[None, :]
+        row = self.row + left @ mean_right
+        return UnformedCost(left, right, row, self.column + right @ mean_left + dot(mean_left, mean_right), self.blocks)
+
+    @cached_property
+    def bounds(self) -> tuple[float, float]:
+        """Numbers that no <left_i, right_j> (plus the function of blocks) is below or above."""
+        xp = namespace(self.left)
+        bilinear = norm_of_rows(self.left) * norm_of_rows(self.right)
+        low, high = -bilinear, bilinear
+        if self.blocks is not None:
+            extremes = [(float(xp.min(part)), float(xp.max(part))) for _, _, part in self._block_tiles()]
+            low, high = low + min(each[0] for each in extremes), high + max(each[1] for each in extremes)
+        return low, high
+
+    @property
+    def height(self) -> float:
+        """A bound on how far two costs of a row differ, beyond its column numbers."""
+        return self.bounds[1] - self.bounds[0]
+
+    def _block_tiles(self) -> Iterator[tuple[slice, slice, Array]]:
+        if self.blocks is not None:
+            for rows, columns in tiles(self.shape, self.left):
+                yield rows, columns, self.blocks.of(rows, columns)
+
+    def score(self, potential: Array, entropy: float) -> StreamedMatrix:
+        """exp((potential_j - cost_ij)/entropy), the row numbers left out."""
+        column = (potential - self.column) / entropy
+        blocks = None if self.blocks is None else self.blocks._replace(weight=-self.blocks.weight / entropy)
+        return StreamedMatrix(Score(self.left / -entropy, self.right, zeros(column, self.shape[0]), column), blocks)
+
+    def between(self, rows: Array, columns: Array) -> float:
+        """sum_ij rows_i cost_ij columns_j."""
+        result = dot(rows @ self.left, columns @ self.right)
+        result += dot(rows, self.row) * total(columns) + total(rows) * dot(columns, self.column)
+        for i, j, part in self._block_tiles():
+            result += dot(rows[i], part @ columns[j])
+        return result
+
+    def sum_over(self, plan: StreamedPlan) -> float:
+        """<cost, plan>."""
+        result = dot(self.row, plan.a) + dot(self.column, plan.b)
+        if self.left.shape[1]:
+            result += dot(self.left, plan @ self.right)
+        if self.blocks is not None:
+            result += plan.block_sum(self.blocks)
+        return result
+
+    def size_over(self, plan: StreamedPlan) -> float:
+        """The size of its terms before they cancel."""
+        size = namespace(self.left).abs
+        result = dot(size(self.row), plan.a) + dot(size(self.column), plan.b)
+        largest = norm_of_rows(self.left) * norm_of_rows(self.right)
+        if self.blocks is not None:
+            largest += max(map(abs, self.bounds))
+        return result + plan.mass * largest
+
+    def dense(self) -> Array:
+        """The array itself."""
+        result = self.left @ self.right.T
+        result += self.row[:, None]
+        result += self.column[None, :]
+        for rows, columns, part in self._block_tiles():
+            result[rows, columns] += part
+        return result
+
+
+class StreamedMatrix:
+    """exp(score): row sums and products, nothing of its own size."""
+
+    def __init__(self, score: Score, blocks: Blocks | None = None) -> None:
+        self.factors, self.blocks = score, blocks
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.factors.shape
+
+    @property
+    def T(self) -> StreamedMatrix:
+        """The transposed matrix."""
+        return StreamedMatrix(self.factors.turned(), None if self.blocks is None else self.blocks.turned())
+
+    def with_rows(self, row: Array) -> StreamedMatrix:
+        """The same with other row numbers in the score."""
+        return StreamedMatrix(replace(self.factors, row=row), self.blocks)
+
+    def at(self, rows: Array, columns: Array) -> StreamedMatrix:
+        """Some rows and columns."""
+        s = self.factors
+        blocks = None if self.blocks is None else self.blocks.at(rows, columns)
+        return StreamedMatrix(Score(s.left[rows], s.right[columns], s.row[rows], s.column[columns]), blocks)
+
+    @cached_property
+    def largest_score(self) -> float:
+        """A bound on the terms of the score before they cancel."""
+        s = self.factors
+        xp = namespace(s.left)
+        numbers = [xp.where(xp.isfinite(each), each, 0.0) for each in (s.row, s.column)]
+        largest = sum(float(xp.max(xp.abs(each))) for each in numbers)
+        return largest + norm_of_rows(s.left) * norm_of_rows(s.right)
+
+    def log_row_sums(self) -> Array:
+        """log sum_j exp(score_ij)."""
+        passes.note()
+        if self.blocks is None:
+            return streamed.log_row_sums(self.factors)
+        xp, s = namespace(self.factors.left), self.factors
+        top = xp.full_like(s.row, -xp.inf)
+        sums = xp.zeros_like(top)
+        for i, j in tiles(self.shape, s.left):
+            part = self._scores(i, j)
+            raised = xp.maximum(top[i], xp.max(part, axis=1))
+            shift = xp.where(raised == -xp.inf, 0.0, raised)
+            sums[i] = sums[i] * xp.exp(top[i] - shift) + xp.sum(xp.exp(part - shift[:, None]), axis=1)
+            top[i] = raised
+        return top + xp.log(xp.where(top == -xp.inf, 1.0, sums))
+
+    def times(self, R: Array, *, precision: str = "float64") -> Array:
+        """exp(score) R."""
+        passes.note(R.shape[1])
+        if self.blocks is None:
+            return streamed.times(self.factors, R, precision=precision)
+        result = zeros(R, self.shape[0], R.shape[1])
+        for i, j in tiles(self.shape, R):
+            result[i] += self._tile(i, j) @ R[j]
+        return result
+
+    def weighted_times(self, left: Array, right: Array, R: Array, *, precision: str = "float64") -> Array:
+        """(exp(score) * left right') R, the product of the two matrices being entry by entry."""
+        passes.note(left.shape[1] + R.shape[1])
+        if self.blocks is None:
+            return streamed.weighted_times(self.factors, left, right, R, precision=precision)
+        result = zeros(R, self.shape[0], R.shape[1])
+        for i, j in tiles(self.shape, R):
+            result[i] += (self._tile(i, j) * (left[i] @ right[j].T)) @ R[j]
+        return result
+
+    def entropy_row_sums(self, kept: Array, row_rest: Array, column_rest: Array) -> Array:
+        """sum_j p log p of p_ij = exp(score_ij) kept_j + row_rest_i column_rest_j."""
+        passes.note()
+        if self.blocks is None:
+            return streamed.entropy_row_sums(self.factors, kept, row_rest, column_rest)
+        xp, result = namespace(kept), zeros(kept, self.shape[0])
+        for i, j in tiles(self.shape, kept):
+            p = self._tile(i, j) * kept[j][None, :] + row_rest[i][:, None] * column_rest[j][None, :]
+            result[i] += xp.sum(p * xp.log(xp.where(p > 0.0, p, 1.0)), axis=1)
+        return result
+
+    def rows(self, indices: Array) -> Array:
+        """Some rows, as an array."""
+        if self.blocks is None:
+            return streamed.rows(self.factors, indices)
+        everything = slice(0, self.shape[1])
+        return namespace(self.factors.left).exp(self._scores(indices, everything))
+
+    def tiles(self) -> Iterator[tuple[slice, slice, Array]]:
+        """All entries, a block of rows and columns at a time."""
+        for i, j in tiles(self.shape, self.factors.left):
+            yield i, j, self._tile(i, j)
+
+    def _scores(self, i: Any, j: Any) -> Array:
+        s = self.factors
+        result = s.left[i] @ s.right[j].T + s.column[j][None, :] + s.row[i][:, None]
+        return result if self.blocks is None else result + self.blocks.of(i, j)
+
+    def _tile(self, i: slice, j: slice) -> Array:
+        return namespace(self.factors.left).exp(self._scores(i, j))
+
+
+class Linearisation(NamedTuple):
+    """The dual point that a plan was made from, in the user's coordinates."""
+
+    u: Array
+    v: Array
+    """Potentials: the plan is about exp((u_i + v_j - M_ij)/entropy), M being the cost linearised at P and Q."""
+    P: Array
+    Q: Array
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class StreamedPlan:
+    """A plan of exact marginals a, b that is only multiplied with: matrix_ij kept_j + row_rest_i column_rest_j."""
+
+    matrix: StreamedMatrix
+    kept: Array
+    row_rest: Array
+    column_rest: Array
+    a: Array
+    b: Array
+    origin: Linearisation | None = None
+    """Where it comes from; nothing for a product of its weights that comes from nowhere."""
+    is_product: bool = False
+    """Whether nothing of the matrix is kept."""
+
+    ndim = 2
+
+    @classmethod
+    def product(cls, a: Array, b: Array) -> StreamedPlan:
+        """a b' / mass."""
+        a, b = double(a), double(b)
+        nothing = Score(zeros(a, a.shape[0], 1), zeros(a, b.shape[0], 1), zeros(a, a.shape[0]), zeros(a, b.shape[0]))
+        share = b / (total(b) or 1.0)
+        return cls(StreamedMatrix(nothing), zeros(a, b.shape[0]), a, share, a, b, is_product=True)
+
+    @classmethod
+    def rounded(cls, matrix: StreamedMatrix, a: Array, b: Array, columns: Array) -> StreamedPlan:
+        """A plan of the polytope near a matrix of row sums a and the given column sums.
+
+        Columns that are too heavy are scaled down, and what is missing then is spread by a rank-one term, as in
+        `Transport.rounded`.
+        """
+        xp = namespace(a)
+        kept = b / xp.maximum(columns, b)
+        kept = xp.where(b > 0.0, kept, 0.0)
+        row_rest = at_least(0.0, a - matrix.times(kept[:, None])[:, 0])
+        short = at_least(0.0, b - kept * columns)
+        return cls(matrix, kept, row_rest, short / (total(short) or 1.0), a, b)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.a.dtype
+
+    @property
+    def device(self) -> Any:
+        return array_api_compat.device(self.a)
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return namespace(self.a)
+
+    @property
+    def space(self) -> Space:
+        """Shape and kind of the array it stands for."""
+        return Space.of(self.a, shape=self.shape)
+
+    @property
+    def mass(self) -> float:
+        return total(self.a)
+
+    @cached_property
+    def T(self) -> StreamedPlan:
+        """The transposed plan, what its columns keep being numbers of rows now."""
+        xp, origin = namespace(self.a), None
+        if self.origin is not None:
+            u, v, P, Q = self.origin
+            origin = Linearisation(v, u, Q, P)
+        positive = self.kept > 0.0
+        logarithms = xp.where(positive, xp.log(xp.where(positive, self.kept, 1.0)), -xp.inf)
+        turned = self.matrix.T
+        matrix = turned.with_rows(turned.factors.row + logarithms)
+        ones = xp.ones_like(self.row_rest)
+        rests = self.column_rest, self.row_rest
+        return StreamedPlan(matrix, ones, *rests, self.b, self.a, origin, self.is_product)
+
+    def at(self, rows: Array, columns: Array) -> StreamedPlan:
+        """The plan between some of the points, which carry all its mass."""
+        origin = self.origin
+        if origin is not None:
+            origin = Linearisation(origin.u[rows], origin.v[columns], origin.P[rows], origin.Q[columns])
+        matrix = self.matrix.at(rows, columns)
+        rests = self.row_rest[rows], self.column_rest[columns]
+        return StreamedPlan(matrix, self.kept[columns], *rests, self.a[rows], self.b[columns], origin, self.is_product)
+
+    def embedded(self, rows: Array, columns: Array, n: int, m: int) -> StreamedPlan:
+        """The same plan between more points, those without weight added."""
+
+        def spread(values: Array, places: Array, size: int, fill: float = 0.0) -> Array:
+            result = zeros(self.a, size, *values.shape[1:]) + fill
+            result[places] = values
+            return result
+
+        s, blocks, origin = self.matrix.factors, self.matrix.blocks, self.origin
+        score = Score(
+            spread(s.left, rows, n),
+            spread(s.right, columns, m),
+            spread(s.row, rows, n, -math.inf),
+            spread(s.column, columns, m, -math.inf),
+        )
+        if blocks is not None:
+            blocks = blocks._replace(Xs=spread(blocks.Xs, rows, n), Xt=spread(blocks.Xt, columns, m))
+        if origin is not None:
+            u, v = spread(origin.u, rows, n, -math.inf), spread(origin.v, columns, m, -math.inf)
+            origin = Linearisation(u, v, spread(origin.P, rows, n), spread(origin.Q, columns, m))
+        return StreamedPlan(
+            StreamedMatrix(score, blocks),
+            spread(self.kept, columns, m),
+            spread(self.row_rest, rows, n),
+            spread(self.column_rest, columns, m),
+            spread(self.a, rows, n),
+            spread(self.b, columns, m),
+            origin,
+            self.is_product,
+        )
+
+    def __matmul__(self, R: Array) -> Array:
+        """plan @ R, for a vector or a matrix R."""
+        R = double(R)
+        if R.ndim == 1:
+            return (self @ R[:, None])[:, 0]
+        if R.shape[1] == 0:
+            return zeros(R, self.shape[0], 0)
+        rest = self.row_rest[:, None] * (self.column_rest @ R)[None, :]
+        return rest if self.is_product else self.matrix.times(self.kept[:, None] * R) + rest
+
+    @cached_property
+    def negentropy(self) -> float:
+        """sum p log p, exactly."""
+        if self.is_product:
+            rows, columns = self.row_rest, self.column_rest
+            return dot(rows, log_or_least(rows)) * total(columns) + total(rows) * dot(columns, log_or_least(columns))
+        return total(self.matrix.entropy_row_sums(self.kept, self.row_rest, self.column_rest))
+
+    def block_sum(self, blocks: Blocks) -> float:
+        """The sum of plan times function over all pairs."""
+        passes.note()
+        result = 0.0
+        for i, j, part in self.matrix.tiles():
+            part *= self.kept[j][None, :]
+            part += self.row_rest[i][:, None] * self.column_rest[j][None, :]
+            result += dot(blocks.of(i, j), part)
+        return result
+
+    def rows(self, indices: Any) -> Array:
+        """Some rows, as an array."""
+        rest = self.row_rest[indices][:, None] * self.column_rest[None, :]
+        return self.matrix.rows(indices) * self.kept[None, :] + rest
+
+    def dense(self) -> Array:
+        """All of it, as an array of n x m."""
+        result = zeros(self.a, *self.shape)
+        for rows in blocks_of(self.shape[0], max(1, _tile_size(self.a) // self.shape[1])):
+            result[rows] = self.rows(rows)
+        return result
+
+
+def zeros(like: Array, *shape: int) -> Array:
+    """Zeros in float64, of the library and on the device of another array."""
+    xp = namespace(like)
+    return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
+
+
+def norm_of_rows(X: Array) -> float:
+    """The largest norm of a row."""
+    xp = namespace(X)
+    return math.sqrt(float(xp.max(xp.sum(X * X, axis=1)))) if X.shape[0] and X.shape[1] else 0.0
+
+
+def blocks_of(size: int, step: int) -> list[slice]:
+    return [slice(begin, min(begin + step, size)) for begin in range(0, size, step)]
+
+
+def tiles(shape: tuple[int, int], like: Array) -> Iterator[tuple[slice, slice]]:
+    """Blocks of rows and columns that make up the whole."""
+    columns = min(shape[1], 1 << 12)
+    for i in blocks_of(shape[0], max(1, _tile_size(like) // columns)):
+        for j in blocks_of(shape[1], columns):
+            yield i, j
+
+
+def _tile_size(like: Array) -> int:
+    return DEVICE_TILE if on_device(like) else TILE

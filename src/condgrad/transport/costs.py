@@ -1,0 +1,168 @@
+"""Costs between points that need not be formed: pass one to `transport.solve` in place of an array."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from condgrad.arrays import Array, at_least, double, double_like, is_torch, namespace
+from condgrad.arrays.inputs import floating
+from condgrad.streamed_plan import Blocks, UnformedCost
+
+
+class PointCost(ABC):
+    """A cost of n x m numbers that is known by O(n + m) of them."""
+
+    @abstractmethod
+    def unformed(self) -> UnformedCost:
+        """The cost by its factors, in float64."""
+
+    @property
+    @abstractmethod
+    def arrays(self) -> tuple[Array, Array]:
+        """The points, or factors, of sources and targets."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        sources, targets = self.arrays
+        return sources.shape[0], targets.shape[0]
+
+    @property
+    def bytes(self) -> int:
+        """What the array of costs would take."""
+        n, m = self.shape
+        return 8 * n * m
+
+    def dense(self) -> Array:
+        """The array of costs."""
+        return self.unformed().dense()
+
+    def __repr__(self) -> str:
+        return f"transport.{type(self).__name__}({' x '.join(map(str, self.shape))})"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SquaredEuclidean(PointCost):
+    """cost_ij = |Xs_i - Xt_j|^2.
+
+    Coordinates may lie far from the origin: distances are computed from centred ones.
+
+    Parameters
+    ----------
+    Xs, Xt : arrays, shapes (n, d) and (m, d)
+        Source and target points.
+    """
+
+    Xs: Any
+    Xt: Any
+
+    def __post_init__(self) -> None:
+        _keep_pair(self, "Xs", "Xt", what="dimension")
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        return self.Xs, self.Xt
+
+    def unformed(self) -> UnformedCost:
+        xp = namespace(self.Xs)
+        Xs, Xt = double(self.Xs), double(self.Xt)
+        # |x - y|^2 of coordinates around a common centre, exact to the digits of the differences
+        center = 0.5 * (xp.mean(Xs, axis=0) + xp.mean(Xt, axis=0))[None, :]
+        Xs, Xt = Xs - center, Xt - center
+        return UnformedCost(-2.0 * Xs, Xt, xp.sum(Xs * Xs, axis=1), xp.sum(Xt * Xt, axis=1))
+
+    def dense(self) -> Array:
+        return at_least(0.0, self.unformed().dense())  # rounding may leave a little less than 0 between equal points
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LowRank(PointCost):
+    """cost_ij = <A_i, B_j>.
+
+    Parameters
+    ----------
+    A, B : arrays, shapes (n, r) and (m, r)
+    """
+
+    A: Any
+    B: Any
+
+    def __post_init__(self) -> None:
+        _keep_pair(self, "A", "B", what="rank")
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        return self.A, self.B
+
+    def unformed(self) -> UnformedCost:
+        return UnformedCost.of(self.A, self.B)
+
+
+def cosine(Xs: Any, Xt: Any) -> LowRank:
+    """1 - <x, y>/(|x| |y|), as a cost of low rank.
+
+    Parameters
+    ----------
+    Xs, Xt : arrays, shapes (n, d) and (m, d)
+        Points other than the origin, which has no direction.
+    """
+
+    def directions(name: str, X: Any) -> Array:
+        X = double(floating(name, X, ndim=2))
+        xp = namespace(X)
+        lengths = xp.sqrt(xp.sum(X * X, axis=1))[:, None]
+        if not float(xp.min(lengths)) > 0.0:
+            raise ValueError(f"{name} must not hold the origin, which has no direction")
+        return xp.concat([X / lengths, xp.ones_like(lengths)], axis=1)
+
+    left, right = directions("Xs", Xs), directions("Xt", Xt)
+    xp = namespace(left)
+    return LowRank(xp.concat([-left[:, :-1], left[:, -1:]], axis=1), right)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BlockCost(PointCost):
+    """cost_ij = function(Xs, Xt)_ij, computed for blocks of points when needed, over and over.
+
+    Parameters
+    ----------
+    function : callable
+        Gets k sources and l targets, arrays of the kind of `Xs`, and returns their costs, an array of k x l; such as
+        `lambda x, y: scipy.spatial.distance.cdist(x, y)` for Euclidean distances, or torch code for tensors.
+    Xs, Xt : arrays, shapes (n, d) and (m, d')
+        Source and target points.
+    """
+
+    function: Callable[[Array, Array], Array]
+    Xs: Any
+    Xt: Any
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"function must be callable with two blocks of points, got {self.function!r}")
+        _keep_pair(self, "Xs", "Xt", what=None)
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        return self.Xs, self.Xt
+
+    def unformed(self) -> UnformedCost:
+        Xs, Xt = double(self.Xs), double(self.Xt)
+        return UnformedCost.of(Xs[:, :0], Xt[:, :0], Blocks(1.0, self.function, Xs, Xt))
+
+
+def _keep_pair(cost: Any, left: str, right: str, *, what: str | None) -> None:
+    """Checks two matrices of points and keeps them as arrays of one library, on one device."""
+    first, second = floating(left, getattr(cost, left), ndim=2), floating(right, getattr(cost, right), ndim=2)
+    if is_torch(first) or is_torch(second):
+        leader = first if is_torch(first) else second
+        first, second = double_like(first, leader), double_like(second, leader)
+    for name, X in ((left, first), (right, second)):
+        if X.shape[0] == 0:
+            raise ValueError(f"{name} must hold one or more points, got shape {tuple(X.shape)}")
+    if what is not None and first.shape[1] != second.shape[1]:
+        raise ValueError(f"{left} and {right} must agree in their {what}, got {first.shape[1]} and {second.shape[1]}")
+    object.__setattr__(cost, left, first)
+    object.__setattr__(cost, right, second)

@@ -1,0 +1,351 @@
+"""Regularised transport between clouds of points as a differentiable torch function, with an error bound."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sklearn.exceptions import ConvergenceWarning
+
+from condgrad import _checks
+from condgrad.arrays import all_finite, is_torch, largest_row_sum
+from condgrad.errors import require_extra
+from condgrad.smooth import TransportLaplacian
+from condgrad.transport.costs import SquaredEuclidean
+from condgrad.transport.regularizers import Laplacian, Regularizer
+from condgrad.transport.solve import TransportResult, solve
+
+Tensor = Any
+"""A torch tensor."""
+
+
+class GradientError(NamedTuple):
+    """How far the gradients in the points may be from the exact ones, in the Frobenius norm."""
+
+    Xs: float
+    Xt: float
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedLoss:
+    """A differentiable value of transport, and what is known about it."""
+
+    loss: Tensor
+    """F at the plan, a scalar with a graph."""
+    result: TransportResult
+    """The plan and its certificate; nothing in it has a graph."""
+    gradient_error: GradientError
+    """A bound on the error of both gradients in the points, from the gap; infinite for entropy = 0."""
+
+
+def loss(
+    Xs: Tensor,
+    Xt: Tensor,
+    a: Tensor = None,
+    b: Tensor = None,
+    *,
+    entropy: float,
+    regularizers: Sequence[Regularizer] = (),
+    method: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    plan: str = "auto",
+    start: Any = None,
+) -> Tensor:
+    """The least value of <C, G> + entropy sum G log G + regularisers, C_ij = |Xs_i - Xt_j|^2, with its derivatives.
+
+    Nothing is unrolled: the problem is solved, and the envelope theorem gives the gradient, with two more products with
+    the plan. A second derivative takes one solve with the Newton system at the solution; it is known for entropy alone
+    and with Laplacians. Everything is computed in float64 and returned in the precision of Xs.
+
+    Parameters
+    ----------
+    Xs, Xt : tensors, shapes (n, d) and (m, d)
+        Source and target points, on one device.
+    a, b : tensors, optional
+        Weights of the same mass; uniform of mass 1 by default. Transport knows no plan between unequal masses, so the
+        derivatives are those of the value after both masses are scaled to their geometric mean: with
+        G = exp((u_i + v_j - M_ij)/entropy - 1) they are u and v, the free constant such that <a, u> = <b, v>. In
+        directions that keep the masses, and in those that scale both, no choice is involved. Weights that require a
+        gradient must be positive.
+    entropy : float
+        Weight of sum G log G, >= 0. At 0 the gradient is that of one of the optimal plans.
+    regularizers : sequence
+        As in `transport.solve`. Laplacians keep the graphs they were made with; their points follow Xs and Xt. Given
+        as a `smooth.TransportLaplacian`, or with `Ls` and `Lt`, their graphs are not built anew in each call.
+    method, tol, max_iter, time_limit, plan, start
+        As in `transport.solve`; a run that ends before `tol` warns. A streamed plan is never formed for a gradient,
+        and is formed for second derivatives.
+
+    Returns
+    -------
+    tensor
+        A scalar. `certified_loss` returns it with its certificate and a bound on the error of the gradient.
+    """
+    options = Options(method, tol, max_iter, time_limit, plan, start)
+    return differentiable(Xs, Xt, a, b, entropy, regularizers, options, "transport.loss").loss
+
+
+def certified_loss(
+    Xs: Tensor,
+    Xt: Tensor,
+    a: Tensor = None,
+    b: Tensor = None,
+    *,
+    entropy: float,
+    regularizers: Sequence[Regularizer] = (),
+    method: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    plan: str = "auto",
+    start: Any = None,
+) -> CertifiedLoss:
+    """`loss` with its certificate.
+
+    The entropy is strongly convex: a plan G whose value is within the gap of F* has
+    |G - G*|_1 <= sqrt(2 mass gap / entropy), by Pinsker's inequality. The gradients are linear in the plan but for the
+    Laplacians' quadratic part, so this bounds their error; see `GradientError`.
+    """
+    options = Options(method, tol, max_iter, time_limit, plan, start)
+    return differentiable(Xs, Xt, a, b, entropy, regularizers, options, "transport.certified_loss")
+
+
+def barycentric_map(
+    Xs: Tensor,
+    Xt: Tensor,
+    a: Tensor = None,
+    b: Tensor = None,
+    *,
+    entropy: float,
+    values: Tensor = None,
+    regularizers: Sequence[Regularizer] = (),
+    method: str = "auto",
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    plan: str = "auto",
+    start: Any = None,
+) -> Tensor:
+    """Where each source goes: diag(1/a) G Y, differentiable in points, weights and Y.
+
+    The derivative of the plan comes from the implicit function theorem: one solve with the Newton system at the
+    solution, whose error is of the order of the square root of the gap.
+
+    Parameters
+    ----------
+    Xs, Xt, a, b, method, tol, max_iter, time_limit, plan, start
+        As in `loss`; a must be positive.
+    entropy : float
+        Weight of the entropy, > 0.
+    values : tensor, shape (m, k), optional
+        Y, a row for each target; the targets themselves by default.
+    regularizers : sequence
+        Laplacians, as in `loss`.
+
+    Returns
+    -------
+    tensor, shape (n, k)
+    """
+    purpose = "transport.barycentric_map"
+    options = Options(method, tol, max_iter, time_limit, plan, start)
+    _checks.number("entropy", entropy, above=0.0)
+    problem = _problem(Xs, Xt, a, b, entropy, regularizers, options, purpose)
+    from condgrad.transport.envelope import AppliedPlan
+
+    Y = problem.Xt if values is None else _points("values", values, problem.Xs).double()
+    if Y.shape[0] != problem.Xt.shape[0]:
+        raise ValueError(f"values must have a row for each of the {problem.Xt.shape[0]} targets, got {Y.shape[0]}")
+    if float(problem.a.detach().min()) <= 0.0:
+        raise ValueError("a must hold weights > 0: a source without weight goes nowhere")
+    problem.solution.require_smooth_plan()
+    moved = AppliedPlan.apply(problem.Xs, problem.Xt, problem.a, problem.b, Y, problem.solution)
+    return (moved / problem.a[:, None]).to(Xs.dtype)
+
+
+class Options(NamedTuple):
+    """What is passed to `solve` as it is."""
+
+    method: str
+    tol: float
+    max_iter: int
+    time_limit: float | None
+    plan: str
+    start: Any
+
+
+class _Problem(NamedTuple):
+    """Points and weights in float64 with their graphs, and the solution, which has none."""
+
+    Xs: Tensor
+    Xt: Tensor
+    a: Tensor
+    b: Tensor
+    solution: Any
+
+
+def differentiable(
+    Xs: Tensor,
+    Xt: Tensor,
+    a: Tensor,
+    b: Tensor,
+    entropy: float,
+    regularizers: Sequence[Regularizer],
+    options: Options,
+    purpose: str,
+) -> CertifiedLoss:
+    """`certified_loss` on behalf of the function that `purpose` names."""
+    problem = _problem(Xs, Xt, a, b, entropy, regularizers, options, purpose)
+    for name, given, weights in (("a", a, problem.a), ("b", b, problem.b)):
+        if getattr(given, "requires_grad", False) and float(weights.detach().min()) <= 0.0:
+            raise ValueError(
+                f"{name} must hold weights > 0 where its gradient is asked for: the slope of the entropy at 0 is "
+                f"infinite; leave points without weight out, or pass {name}.detach()"
+            )
+    from condgrad.transport.envelope import OptimalValue
+
+    value = OptimalValue.apply(problem.Xs, problem.Xt, problem.a, problem.b, problem.solution)
+    return CertifiedLoss(value.to(Xs.dtype), problem.solution.result, _gradient_error(problem))
+
+
+def _problem(
+    Xs: Tensor,
+    Xt: Tensor,
+    a: Tensor,
+    b: Tensor,
+    entropy: float,
+    regularizers: Sequence[Regularizer],
+    options: Options,
+    purpose: str,
+) -> _Problem:
+    require_extra("torch", extra="torch", purpose=purpose)
+    from condgrad.transport.envelope import Solution
+
+    Xs, Xt = _points("Xs", Xs, None).double(), _points("Xt", Xt, Xs).double()
+    if Xs.shape[1] != Xt.shape[1]:
+        raise ValueError(f"Xs and Xt must have the same dimension, got {Xs.shape[1]} and {Xt.shape[1]}")
+    entropy = _checks.number("entropy", entropy, at_least=0.0)
+    a, b = _equal_masses(_weights("a", a, Xs), _weights("b", b, Xt))
+    laplacians, others = _divided(regularizers, Xs.detach(), Xt.detach())
+    regularizing: list[Any] = [*laplacians, *others]
+    result = solve(
+        SquaredEuclidean(Xs.detach(), Xt.detach()),
+        a.detach(),
+        b.detach(),
+        entropy=entropy,
+        regularizers=regularizing,
+        method=options.method,
+        tol=options.tol,
+        max_iter=options.max_iter,
+        time_limit=options.time_limit,
+        plan=options.plan,
+        start=options.start,
+    )
+    result.result.uninterrupted()
+    if not result.success:
+        warnings.warn(
+            f"{purpose}: {result.message}; the value is certified to {result.gap:.3g} and its gradient is that of the "
+            "plan that was reached: allow a larger tol, more iterations or more time",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return _Problem(Xs, Xt, a, b, Solution(result, entropy, laplacians, others))
+
+
+def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
+    if not is_torch(X):
+        raise TypeError(f"{name} must be a torch tensor, got {type(X).__name__}; transport.solve takes NumPy arrays")
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"{name} must hold points in rows, got shape {tuple(X.shape)}")
+    if not X.dtype.is_floating_point:
+        raise TypeError(f"{name} must be of a floating-point dtype, got {X.dtype}")
+    if beside is not None and X.device != beside.device:
+        raise ValueError(f"{name} is on {X.device} and must be on {beside.device}, as the others are")
+    if not all_finite(X.detach()):
+        raise ValueError(f"{name} must be finite, got NaN or infinite entries")
+    return X
+
+
+def _weights(name: str, weights: Any, X: Tensor) -> Tensor:
+    """Weights in float64 beside the points; uniform ones for None."""
+    n = X.shape[0]
+    if weights is None:
+        return X.new_full((n,), 1.0 / n)
+    if not is_torch(weights):
+        raise TypeError(f"{name} must be a torch tensor, got {type(weights).__name__}")
+    if tuple(weights.shape) != (n,):
+        raise ValueError(f"{name} must have {n} weights, one a point, got shape {tuple(weights.shape)}")
+    if weights.device != X.device:
+        raise ValueError(f"{name} is on {weights.device} and must be on {X.device}, as the points are")
+    return weights.double()
+
+
+def _equal_masses(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Both scaled to the geometric mean of their masses, which differ by rounding.
+
+    What autograd makes of it settles the derivative of F* in weights, see `loss`.
+    """
+    mass_a, mass_b = a.sum(), b.sum()
+    of_a, of_b = float(mass_a.detach()), float(mass_b.detach())
+    if of_a <= 0.0 or of_b <= 0.0 or not abs(of_a - of_b) <= 1e-6 * max(of_a, of_b):
+        raise ValueError(f"a and b must have the same mass > 0: a sums to {of_a:.12g}, b to {of_b:.12g}")
+    ratio = (mass_b / mass_a).sqrt()
+    return a * ratio, b / ratio
+
+
+def _divided(
+    regularizers: Sequence[Regularizer], Xs: Tensor, Xt: Tensor
+) -> tuple[tuple[TransportLaplacian, ...], tuple[Any, ...]]:
+    """Laplacians, moved to these points, and the rest."""
+    if not isinstance(regularizers, list | tuple):
+        raise TypeError(f"regularizers must be a list, got {regularizers!r}")
+    laplacians: list[TransportLaplacian] = []
+    others: list[Any] = []
+    for k, regularizer in enumerate(regularizers):
+        part: Any = regularizer.smooth_part() if isinstance(regularizer, Laplacian) else regularizer
+        if not isinstance(part, TransportLaplacian):
+            others.append(part)
+            continue
+        of_source, of_target = len(part.Xs), len(part.Xt)
+        if (of_source, of_target) != (len(Xs), len(Xt)):
+            raise ValueError(
+                f"regularizers[{k}] has graphs of {of_source} and {of_target} points where Xs and "
+                f"Xt have {len(Xs)} and {len(Xt)}"
+            )
+        laplacians.append(part.with_points(Xs, Xt))
+    return tuple(laplacians), tuple(others)
+
+
+def _gradient_error(problem: _Problem) -> GradientError:
+    """From |G - G*|_1 <= sqrt(2 mass gap/entropy) = r.
+
+    The marginals of G and G* agree, so 2 (G - G*) Xt is 2 (G - G*)(Xt - c) for any c: at most 2 r times the radius of
+    the targets. With V = 2 w Lt Q, |G V - G* V*| <= |(G - G*) V| + |G*| |V - V*|, where |G*| <= sqrt(max a max b) and
+    |V - V*| <= 2 w |Lt| r radius(Xs); V itself is taken at the plan. Likewise for Xt.
+    """
+    solution = problem.solution
+    if solution.entropy == 0.0:
+        return GradientError(math.inf, math.inf)
+    Xs, Xt, a, b = (x.detach() for x in problem[:4])
+    result = solution.result
+    r = math.sqrt(2.0 * float(a.sum()) * max(result.gap, 0.0) / solution.entropy)
+
+    def longest(rows: Tensor) -> float:
+        return float(rows.norm(dim=1).max())
+
+    radius_s, radius_t = longest(Xs - (a @ Xs) / a.sum()), longest(Xt - (b @ Xt) / b.sum())
+    of_Xs, of_Xt = 2.0 * r * radius_t, 2.0 * r * radius_s
+    if solution.laplacians:
+        norm = math.sqrt(float(a.max()) * float(b.max()))
+        V = solution.gradient_in_Q(result.apply_transpose(Xs))
+        U = solution.gradient_in_P(result.apply(Xt))
+        # the moments move by no more than r times the longest point
+        bent_Q = sum(2.0 * f.target_weight * largest_row_sum(f.Lt) for f in solution.laplacians) * r * longest(Xs)
+        bent_P = sum(2.0 * f.source_weight * largest_row_sum(f.Ls) for f in solution.laplacians) * r * longest(Xt)
+        of_Xs += r * longest(V) + norm * bent_Q
+        of_Xt += r * longest(U) + norm * bent_P
+    return GradientError(of_Xs, of_Xt)

@@ -1,0 +1,306 @@
+"""Where a transport problem starts: plans, potentials, results between other points, and coarse levels of its own.
+
+A dual point (v, P, Q) between some points is carried to others by inverse-distance means of the nearest neighbours: of
+v, and of the mean destinations P/a and origins Q/b. Such fields are rough, and a stiff Laplacian answers to roughness:
+so the moments are smoothed by (I + 16 L)^-1. The path is entered as late as the carried point allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from condgrad import deadline
+from condgrad.arrays import Array, at_least, dot, double, double_like, host, namespace, product, smallest, total
+from condgrad.arrays.inputs import floating
+from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.newton.entropic_path import fitted_potential
+from condgrad.problem import Smooth, Sum
+from condgrad.rounding import membership_tolerance
+from condgrad.sets.sinkhorn import normalised_rows
+from condgrad.sets.streamed_transport import StreamedTransport
+from condgrad.simple import Entropy
+from condgrad.smooth import Linear, TransportCost, TransportLaplacian
+from condgrad.streamed_plan import Linearisation, StreamedPlan, zeros
+from condgrad.transport.costs import PointCost, SquaredEuclidean
+from condgrad.transport.regularizers import Laplacian
+
+if TYPE_CHECKING:
+    from condgrad.transport.solve import TransportResult
+
+NEIGHBORS = 4
+"""Points that a carried value is the mean of."""
+SMOOTHING = 16.0
+COARSER = 10
+"""How many points a coarse level has one for."""
+LARGE = 30_000
+"""Points a side from which on a coarse level pays."""
+COARSE_TOL = 1e-4
+FEW_DIMENSIONS = 3
+"""Dimensions in which a tenth of the points still has near neighbours of all."""
+
+
+class TransportProblem(NamedTuple):
+    """f and g, and the points between which they are, if they are known."""
+
+    f: Any
+    g: Any
+    points: tuple[Array, Array] | None
+
+    @property
+    def streamed(self) -> bool:
+        return isinstance(self.g.on, StreamedTransport)
+
+    @property
+    def laplacian(self) -> TransportLaplacian | None:
+        """The first Laplacian of f, if it has one."""
+        terms = self.f.terms if isinstance(self.f, Sum) else (self.f,)
+        return next((term for term in terms if isinstance(term, TransportLaplacian)), None)
+
+
+def points_of(cost: Any, f: Smooth) -> tuple[Array, Array] | None:
+    """The points that a cost or a Laplacian is made of."""
+    if isinstance(cost, PointCost):
+        return cost.arrays
+    laplacian = TransportProblem(f, None, None).laplacian
+    return None if laplacian is None else (laplacian.Xs, laplacian.Xt)
+
+
+def start_plan(start: Any, problem: TransportProblem) -> Any:
+    """A point of the problem's set from what a user gave as `start`."""
+    shape = tuple(problem.f.space.shape)
+    if hasattr(start, "result") and hasattr(start, "points"):
+        return _from_result(start, problem, shape)
+    if isinstance(start, DualStart):
+        return _from_dual(start, problem)
+    if isinstance(start, tuple) and len(start) == 2:
+        return _from_potentials(start, problem, shape)
+    return _from_plan(start, problem, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class DualStart:
+    """A column potential and moments, in the user's coordinates."""
+
+    v: Array
+    P: Array
+    Q: Array
+
+
+def _from_result(start: TransportResult, problem: TransportProblem, shape: tuple[int, int]) -> Any:
+    if start.shape == shape and _same_weights(start, problem):
+        if problem.streamed and start.streamed:
+            return start.result.x
+        if not problem.streamed:
+            return _checked_plan(start.dense(), problem, shape)
+        return _from_dual(_at_same_points(start, problem), problem)
+    return _from_dual(carried(start, problem), problem)
+
+
+def _same_weights(start: TransportResult, problem: TransportProblem) -> bool:
+    on, before = problem.g.on, TransportProblem(start.problem[0], start.problem[1], None).g.on
+    xp = namespace(on.a)
+    return all(bool(xp.all(double_like(mine, on.a) == its)) for mine, its in ((before.a, on.a), (before.b, on.b)))
+
+
+def _at_same_points(start: TransportResult, problem: TransportProblem) -> DualStart:
+    P, Q = _no_moments(problem)
+    laplacian = problem.laplacian
+    if laplacian is not None:
+        P, Q = start.apply(double(laplacian.Xt)), start.apply_transpose(double(laplacian.Xs))
+    return DualStart(double_like(start.potentials.v, problem.g.on.a), P, Q)
+
+
+def _from_plan(start: Any, problem: TransportProblem, shape: tuple[int, int]) -> Any:
+    plan = _checked_plan(floating("start", start, ndim=2), problem, shape)
+    if not problem.streamed:
+        return plan
+    # whoever holds a plan has room for a cost
+    laplacian, entropy = problem.laplacian, problem.g.weight
+    P, Q = _no_moments(problem)
+    cost = _linear_cost(problem.f).dense()
+    if laplacian is not None:
+        here = laplacian.at(plan)
+        P, Q, cost = here.P, here.Q, cost + here.gradient
+    xp = namespace(plan)
+    cost = cost + entropy * xp.log(at_least(smallest(plan), plan))
+    return _from_dual(DualStart(fitted_potential(plan, cost), P, Q), problem)
+
+
+def _checked_plan(plan: Array, problem: TransportProblem, shape: tuple[int, int]) -> Array:
+    on, space = problem.g.on, problem.f.space
+    if tuple(plan.shape) != shape:
+        raise ValueError(f"start has the shape {tuple(plan.shape)} and must have that of the cost, {shape}")
+    plan = space.hold(space.xp.asarray(plan, device=space.device))
+    off = super(StreamedTransport, on).violation(plan) if problem.streamed else on.violation(plan)
+    if off > membership_tolerance(plan) * on.scale:
+        raise ValueError(f"start must lie in {on!r}: entries >= 0, row sums a, column sums b; it is off by {off:.3g}")
+    return plan
+
+
+def _from_potentials(start: Any, problem: TransportProblem, shape: tuple[int, int]) -> Any:
+    on = problem.g.on
+    for name, values, size in zip(("u", "v"), start, shape, strict=True):
+        if tuple(np.shape(host(values))) != (size,):
+            raise ValueError(
+                f"start = (u, v) must hold potentials of shapes ({shape[0]},) and ({shape[1]},), not {name}"
+            )
+    v = double_like(start[1], on.a)
+    P, Q = _no_moments(problem)
+    laplacian = problem.laplacian
+    if laplacian is not None:  # nothing is known of the moments: those of the product of the weights
+        mass = on.mass or 1.0
+        P = on.a[:, None] * (on.b @ double(laplacian.Xt) / mass)[None, :]
+        Q = on.b[:, None] * (on.a @ double(laplacian.Xs) / mass)[None, :]
+    return _from_dual(DualStart(v, P, Q), problem)
+
+
+def _from_dual(start: DualStart, problem: TransportProblem) -> Any:
+    """The product of the weights with a dual point to start from, or for a dense problem the plan of that point."""
+    on, g = problem.g.on, problem.g
+    xp = namespace(on.a)
+    finite = xp.where(xp.isfinite(start.v), start.v, 0.0)
+    a, b = double(on.a), double(on.b)
+    if problem.streamed:
+        return replace(StreamedPlan.product(a, b), origin=Linearisation(0.0 * a, finite, start.P, start.Q))
+    if not isinstance(g, Entropy):
+        raise ValueError("start as potentials, or between other points, needs an entropy")
+    cost, laplacian = double(_linear_cost(problem.f)), problem.laplacian
+    if laplacian is not None:
+        U, V = laplacian.gradient_in_P(double(start.P)), laplacian.gradient_in_Q(double(start.Q))
+        cost = cost + U @ double(laplacian.Xt).T + double(laplacian.Xs) @ V.T
+    plan = normalised_rows((finite[None, :] - cost) / g.weight, a)[0]
+    return problem.f.space.hold(on.rounded(plan))
+
+
+def _linear_cost(f: Smooth) -> Any:
+    weighted = zip(f.weights, f.terms, strict=True) if isinstance(f, Sum) else [(1.0, f)]
+    return next(term.C for _, term in weighted if isinstance(term, Linear | TransportCost))
+
+
+def _no_moments(problem: TransportProblem) -> tuple[Array, Array]:
+    on = problem.g.on
+    return zeros(on.a, on.a.shape[0], 0), zeros(on.a, on.b.shape[0], 0)
+
+
+def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
+    """A result between other points as a dual point of this problem."""
+    if start.points is None or problem.points is None:
+        raise ValueError(
+            "start is a result of another shape or other weights, and the points of "
+            f"{'it' if start.points is None else 'this problem'} are not known to carry it by: give a cost between "
+            "points, such as transport.SquaredEuclidean(Xs, Xt), or a Laplacian"
+        )
+    on, before, laplacian = (
+        problem.g.on,
+        TransportProblem(start.problem[0], start.problem[1], None).g.on,
+        problem.laplacian,
+    )
+    (from_s, from_t), (to_s, to_t) = start.points, problem.points
+    by_row, by_column = Carrier.of(from_s, to_s), Carrier.of(from_t, to_t)
+    v = by_column(double_like(_without_shift(start), on.a)[:, None])[:, 0]
+    P, Q = _no_moments(problem)
+    if laplacian is not None:
+        destinations = start.apply(_coordinates(start, "Xt")) / at_least(smallest(before.a), before.a)[:, None]
+        origins = start.apply_transpose(_coordinates(start, "Xs")) / at_least(smallest(before.b), before.b)[:, None]
+        P = on.a[:, None] * by_row(double_like(destinations, on.a))
+        Q = on.b[:, None] * by_column(double_like(origins, on.a))
+        P, Q = smoothed(laplacian.Ls, P), smoothed(laplacian.Lt, Q)
+        v = v + _shift(laplacian, Q, on.a)
+    return DualStart(v, P, Q)
+
+
+def _shift(laplacian: TransportLaplacian, Q: Array, a: Array) -> Array:
+    """What the mean of the sources adds to the column potentials: gradients of a Laplacian are no smooth field."""
+    return laplacian.gradient_in_Q(Q) @ (a @ double(laplacian.Xs)) / total(a)
+
+
+def _without_shift(start: TransportResult) -> Array:
+    before = TransportProblem(start.problem[0], start.problem[1], None)
+    v, laplacian = start.potentials.v, before.laplacian
+    if laplacian is None:
+        return v
+    Q = start.result.x.origin.Q if start.streamed else start.apply_transpose(laplacian.Xs)
+    return v - _shift(laplacian, Q, before.g.on.a)
+
+
+def _coordinates(start: Any, name: str) -> Array:
+    """The coordinates that the Laplacian of an earlier problem had, or else its points."""
+    earlier = TransportProblem(start.problem[0], start.problem[1], None).laplacian
+    if earlier is not None:
+        return getattr(earlier, name)
+    return start.points[0 if name == "Xs" else 1]
+
+
+class Carrier(NamedTuple):
+    """Inverse-distance means over the nearest of some points, for other points."""
+
+    neighbors: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, known: Array, wanted: Array) -> Carrier:
+        tree = cKDTree(host(known))
+        distances, neighbors = tree.query(host(wanted), k=min(NEIGHBORS, len(host(known))), workers=-1)
+        distances, neighbors = distances.reshape(len(distances), -1), neighbors.reshape(len(neighbors), -1)
+        nearest = np.maximum(distances[:, :1], 1e-12 * (distances.max() or 1.0))
+        weights = 1.0 / np.maximum(distances / nearest, 1.0) ** 2
+        weights /= weights.sum(axis=1, keepdims=True)
+        xp = namespace(wanted)
+        return cls(xp.asarray(neighbors, device=wanted.device), double_like(weights, wanted))
+
+    def __call__(self, values: Array) -> Array:
+        return namespace(values).sum(self.weights[:, :, None] * values[self.neighbors], axis=1)
+
+
+def smoothed(L: Any, X: Array) -> Array:
+    """(I + 16 L)^-1 X, nearly."""
+    return conjugate_gradients(
+        lambda Y: Y + SMOOTHING * product(L, Y), X, inner=dot, accuracy=1e-6, max_iterations=60
+    ).x
+
+
+def coarse_start(problem: TransportProblem, cost: Any, regularizers: Sequence[Any]) -> DualStart | None:
+    """The dual point of a tenth of the points, solved loosely and carried over; None where that would not help.
+
+    The weight of the Laplacian follows: as neighbours are farther apart, a smooth field costs more.
+    """
+    from condgrad.transport.solve import solve
+
+    on = problem.g.on
+    n, m = on.a.shape[0], on.b.shape[0]
+    if min(n, m) < LARGE or not isinstance(cost, SquaredEuclidean) or cost.Xs.shape[1] > FEW_DIMENSIONS:
+        return None
+    if not all(isinstance(r, Laplacian) and r.builds_graphs for r in regularizers) or deadline.passed():
+        return None
+    rng = np.random.default_rng(0)
+    chosen = []
+    for weights, size in ((on.a, n), (on.b, m)):
+        loaded = np.flatnonzero(host(weights) > 0.0)
+        some = np.sort(rng.permutation(loaded)[: max(1, size // COARSER)])
+        chosen.append(namespace(weights).asarray(some, device=weights.device))
+    rows, columns = chosen
+    a, b = on.a[rows], on.b[columns]
+    share = (len(rows) / n) ** (1.0 + 2.0 / cost.Xs.shape[1])
+    xp = namespace(on.a)
+    coarse = [
+        replace(r, Xs=double_like(r.Xs, on.a)[rows], Xt=double_like(r.Xt, on.a)[columns], weight=share * r.weight)
+        for r in regularizers
+    ]
+    answer = solve(
+        SquaredEuclidean(cost.Xs[rows], cost.Xt[columns]),
+        a * (on.mass / total(a)),
+        b * (on.mass / total(b)),
+        entropy=problem.g.weight,
+        regularizers=coarse,
+        method="newton",
+        tol=COARSE_TOL,
+    )
+    if not math.isfinite(answer.gap) or not bool(xp.all(xp.isfinite(answer.potentials.v))):
+        return None
+    return carried(answer, problem)

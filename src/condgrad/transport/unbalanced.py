@@ -1,0 +1,515 @@
+"""Transport that need not carry everything: marginals relaxed by a penalty, or a given part of the mass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condgrad import _checks, deadline, sets, simple, smooth
+from condgrad.arrays import (
+    Array,
+    Space,
+    Vector,
+    at_least,
+    cholesky,
+    differences,
+    dot,
+    double,
+    log_or_least,
+    mixed,
+    namespace,
+    solve_cholesky,
+    total,
+)
+from condgrad.arrays.inputs import floating
+from condgrad.certificate import Terms
+from condgrad.loop import Callback, run
+from condgrad.minimize import minimize
+from condgrad.newton.ascent import Ascent, Newton, Primal
+from condgrad.problem import Answer, Simple, Smooth
+from condgrad.result import Result, Status
+from condgrad.search.restriction import Quadratic, Restriction, combined
+from condgrad.simple.entropy import EntropyRestriction
+from condgrad.simple.oracle import Unknown
+from condgrad.stopping import RelativeGap
+from condgrad.transport.barycenter import smooth_part
+from condgrad.transport.regularizers import Regularizer
+from condgrad.transport.solve import beside
+
+STARVED = 1e-3
+"""The share of what it should have below which a column has lost touch with the plan."""
+LARGEST_EXPONENT = 500.0
+"""What exp does not overflow at, nor its products; a dual value that far down is of no use whatever its digits."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RelaxedPlan:
+    """A plan that does not carry all of a and b, and the proof of how good it is."""
+
+    plan: Array
+    result: Result
+
+    @property
+    def value(self) -> float:
+        """F(plan)."""
+        return self.result.value
+
+    @property
+    def lower_bound(self) -> float:
+        """A number that F* cannot be below."""
+        return self.result.lower_bound
+
+    @property
+    def gap(self) -> float:
+        return self.result.gap
+
+    @property
+    def status(self) -> Status:
+        return self.result.status
+
+    @property
+    def success(self) -> bool:
+        return self.result.success
+
+    @property
+    def message(self) -> str:
+        return self.result.message
+
+    @property
+    def iterations(self) -> int:
+        return self.result.iterations
+
+    @property
+    def mass(self) -> float:
+        """How much the plan carries."""
+        return total(self.plan)
+
+    @property
+    def sources(self) -> Array:
+        """How much leaves each source: the row sums."""
+        return namespace(self.plan).sum(self.plan, axis=1)
+
+    @property
+    def targets(self) -> Array:
+        """How much each target gets: the column sums."""
+        return namespace(self.plan).sum(self.plan, axis=0)
+
+    def apply(self, Y: Array) -> Array:
+        """plan @ Y."""
+        return self.plan @ Y
+
+    def apply_transpose(self, Y: Array) -> Array:
+        """plan' @ Y."""
+        return self.plan.T @ Y
+
+    def barycenters(self, Y: Array) -> Array:
+        """Where what leaves each source goes, in the mean; NaN for a source that sends nothing."""
+        mass = self.sources[:, None]
+        return self.apply(Y) / namespace(mass).where(mass > 0.0, mass, math.nan)
+
+    def __repr__(self) -> str:
+        n, m = self.plan.shape
+        return (
+            f"RelaxedPlan({n} x {m}, mass={self.mass:.6g}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
+        )
+
+
+def partial(
+    cost: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    mass: float,
+    entropy: float,
+    regularizers: Sequence[Regularizer] = (),
+    method: str = "auto",
+    engine: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> RelaxedPlan:
+    """The best plan that carries a given mass: min <C, G> + entropy sum G log G + regularisers, G 1 <= a, G'1 <= b.
+
+    Parameters
+    ----------
+    cost : array, shape (n, m)
+    a, b : arrays, optional
+        Weights >= 0, whose masses may differ; uniform of mass 1 by default.
+    mass : float
+        sum G: above 0, and no more than the smaller mass of a and b.
+    entropy : float
+        Weight of the entropy of G; what is not carried has none. 0 for linear programs.
+    regularizers, method, engine, tol, max_iter, time_limit, callback, progress
+        As in `transport.solve`.
+    """
+    C, a, b = _cost_and_weights(cost, a, b)
+    P = sets.PartialTransport(a, b, mass, engine=engine)
+    entropy = _checks.number("entropy", entropy, at_least=0.0)
+    if not isinstance(regularizers, list | tuple):
+        raise TypeError(f"regularizers must be a list, got {regularizers!r}")
+    f: Smooth = smooth.Linear(C)
+    for k, regularizer in enumerate(regularizers):
+        f = f + smooth_part(f"regularizers[{k}]", regularizer, C)
+    g: Simple = simple.Entropy(entropy, on=P) if entropy > 0.0 else simple.Zero(on=P)
+    result = minimize(
+        f,
+        g,
+        method=method,
+        tol=tol,
+        max_iter=max_iter,
+        time_limit=time_limit,
+        callback=callback,
+        progress=progress,
+    )
+    return RelaxedPlan(result.x, result)
+
+
+def unbalanced(
+    cost: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    entropy: float,
+    penalty: float | tuple[float, float],
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    callback: Callback | None = None,
+) -> RelaxedPlan:
+    """Transport whose marginals may differ from a and b at a price, by Newton's method on the certificate.
+
+    It minimises <C, G> + entropy KL(G | a b'/s) + penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b) over G >= 0, where
+    KL(x | y) = sum x log(x/y) - x + y and s is the geometric mean of the masses of a and b. So multiplying both weights
+    by m multiplies plan and value by m; for masses of product 1 it is the objective of POT's `sinkhorn_unbalanced`. As
+    the penalties grow it becomes `transport.solve`'s, less entropy (sum a log a + sum b log b) for masses 1.
+
+    Parameters
+    ----------
+    cost : array, shape (n, m)
+    a, b : arrays, optional
+        Weights >= 0 of some mass, which may differ; uniform of mass 1 by default.
+    entropy : float
+        > 0.
+    penalty : float or a pair
+        The price of a difference from a and from b, > 0. One of the two may be `math.inf`: that marginal is exact.
+    tol, max_iter, time_limit, callback
+        As in `condgrad.minimize`.
+    """
+    C, a, b = _cost_and_weights(cost, a, b)
+    entropy = _checks.number("entropy", entropy, above=0.0)
+    for_a, for_b = _penalties(penalty)
+    xp = namespace(C)
+    for name, weights in (("a", a), ("b", b)):
+        if float(xp.min(weights)) < 0.0 or total(weights) <= 0.0:
+            raise ValueError(f"{name} must hold weights >= 0 of some mass, got {weights!r}")
+    _checks.number("tol", tol, at_least=0.0)
+    _checks.whole("max_iter", max_iter, at_least=0)
+    rows, columns = xp.nonzero(a > 0.0)[0], xp.nonzero(b > 0.0)[0]
+    part, a, b = C[rows, :][:, columns], a[rows], b[columns]
+    # the potentials of rows are eliminated: exact ones must be rows, and else the fewer points are columns
+    turned = for_b == math.inf or (for_a < math.inf and len(rows) < len(columns))
+    if turned:
+        part, a, b, for_a, for_b = part.T, b, a, for_b, for_a
+    problem = RelaxedProblem(part, a, b, entropy, for_a, for_b)
+    start = problem.product_plan()
+    f, g = problem.smooth, problem.simple
+    with deadline.within(time_limit):
+        result = run(
+            Newton(f, g, problem),
+            start,
+            stop=RelativeGap(tol),
+            max_iter=max_iter,
+            # where the costs are 0 the start is the solution, and a gap is measured against the entropy's own size
+            null_size=Terms(f.at(start).value, g.value(start)).size + entropy * problem.mass,
+            callback=callback,
+        )
+    plan = xp.zeros_like(C)
+    plan[rows[:, None], columns[None, :]] = result.x.T if turned else result.x
+    return RelaxedPlan(plan, result)
+
+
+def _penalties(penalty: Any) -> tuple[float, float]:
+    pair = tuple(penalty) if isinstance(penalty, tuple | list) else (penalty, penalty)
+    if len(pair) != 2:
+        raise ValueError(f"penalty must be a number or a pair, got {penalty!r}")
+    checked = [math.inf if p == math.inf else _checks.number("penalty", p, above=0.0) for p in pair]
+    if checked == [math.inf, math.inf]:
+        raise ValueError("penalty is infinite on both sides: that is transport.solve")
+    return checked[0], checked[1]
+
+
+def _cost_and_weights(cost: Any, a: Any, b: Any) -> tuple[Array, Array, Array]:
+    """In float64, of one library."""
+    C = double(floating("cost", cost, ndim=2))
+    if 0 in C.shape:
+        raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
+    checked = []
+    for name, weights, size in (("a", a, C.shape[0]), ("b", b, C.shape[1])):
+        if weights is None:
+            checked.append(Space.of(C, shape=(size,)).full(1.0 / size))
+            continue
+        weights = double(beside(name, weights, C, ndim=1))
+        if weights.shape[0] != size:
+            shape = " x ".join(map(str, C.shape))
+            raise ValueError(f"{name} must have {size} weights, for a cost of {shape}, got {weights.shape[0]}")
+        checked.append(weights)
+    return C, checked[0], checked[1]
+
+
+def divergence_from(x: Array, reference: Array, log_reference: Array) -> float:
+    """KL(x | reference) = sum x log(x / reference) - x + reference."""
+    return dot(x, log_or_least(x) - log_reference) - total(x) + total(reference)
+
+
+def marginal_divergence(x: Array, weights: Array) -> float:
+    """KL(x | weights) for positive weights, by (1 + d) log(1 + d) - d with d = x/weights - 1.
+
+    Under a large penalty x is near the weights, where sum x log(x/weights) - x + weights would lose all digits.
+    """
+    xp = namespace(x)
+    d = (x - weights) / weights
+    near = d > -0.5
+    logs = xp.where(near, xp.log1p(xp.where(near, d, 0.0)), log_or_least(x) - xp.log(weights))
+    return dot(weights, (1.0 + d) * logs - d)
+
+
+class MarginalPenalty(Smooth):
+    """f(G) = penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b) for positive a, b; an infinite penalty_a stands for none.
+
+    All it sees of a plan are its marginals.
+    """
+
+    def __init__(self, a: Array, b: Array, for_a: float, for_b: float) -> None:
+        xp = namespace(a)
+        self.space = Space.of(a, shape=(a.shape[0], b.shape[0]))
+        # where the marginal is exact there is nothing to pay
+        self.sides = [(0 if for_a == math.inf else for_a, a, xp.log(a)), (for_b, b, xp.log(b))]
+
+    def __repr__(self) -> str:
+        return f"MarginalPenalty({self.sides[0][0]:g}, {self.sides[1][0]:g})"
+
+    def at(self, x: Array) -> MarginalEvaluation:
+        xp = namespace(x)
+        return MarginalEvaluation(self, [xp.sum(x, axis=1), xp.sum(x, axis=0)])
+
+
+class MarginalEvaluation:
+    """The penalty at a plan, from its row and column sums."""
+
+    def __init__(self, f: MarginalPenalty, sums: list[Array]) -> None:
+        self.f, self.sums = f, sums
+
+    @cached_property
+    def value(self) -> float:
+        return sum(p * marginal_divergence(x, w) for (p, w, _), x in zip(self.f.sides, self.sums, strict=True))
+
+    @cached_property
+    def slopes(self) -> list[Array]:
+        """The gradients in the row sums and in the column sums."""
+        return [p * (log_or_least(x) - logs) for (p, _, logs), x in zip(self.f.sides, self.sums, strict=True)]
+
+    @property
+    def gradient(self) -> Array:
+        return self.slopes[0][:, None] + self.slopes[1][None, :]
+
+    @property
+    def offset(self) -> float:
+        return sum(p * total(w - x) for (p, w, _), x in zip(self.f.sides, self.sums, strict=True))
+
+    def magnitude(self, other: MarginalEvaluation) -> float:
+        size = 0.0
+        for (p, w, _), slope, x, y in zip(self.f.sides, self.slopes, self.sums, other.sums, strict=True):
+            size += dot(namespace(y).abs(slope), y) + p * total(namespace(y).abs(x - w))
+        return size
+
+    def along(self, others: Sequence[MarginalEvaluation], directions: Array) -> Restriction:
+        terms: list[Restriction] = []
+        for side, (p, _, logs) in enumerate(self.f.sides):
+            if p > 0:
+                moves = differences([other.sums[side] for other in others], self.sums[side])
+                terms.append(divergence_along(p, self.sums[side], logs, moves))
+        return combined([1.0] * len(terms), terms)
+
+    def moved(self, x: Array, others: Sequence[MarginalEvaluation], a: Vector) -> MarginalEvaluation:
+        sums = [mixed(self.sums[side], [other.sums[side] for other in others], a) for side in (0, 1)]
+        return MarginalEvaluation(self.f, sums)
+
+
+def divergence_along(weight: float, x: Array, log_reference: Array, directions: Array) -> Restriction:
+    """weight * KL(. | reference), but for a constant, at x + sum_i a_i directions[i]."""
+    slope = np.array([-dot(log_reference + 1.0, d) for d in directions])
+    constant = -dot(log_reference + 1.0, x)
+    linear = Quadratic(weight * constant, weight * slope, np.zeros((len(slope), len(slope))))
+    return combined([1.0, 1.0], [EntropyRestriction(weight, x, directions), linear])
+
+
+class RelativeEntropy(Simple):
+    """g(G) = weight KL(G | R) over G >= 0, whose rows sum to `exact_rows` where these are given."""
+
+    def __init__(self, weight: float, reference: Array, *, exact_rows: Array | None) -> None:
+        self.weight, self.reference, self.exact_rows = weight, reference, exact_rows
+        self.log_reference = namespace(reference).log(reference)
+        self.on = Unknown()  # bounded by what f asks for growing plans
+
+    def value(self, x: Array) -> float:
+        return self.weight * divergence_from(x, self.reference, self.log_reference)
+
+    def magnitude(self, x: Array, value: float) -> float:
+        size = namespace(x).abs
+        logs = dot(x, size(log_or_least(x))) + dot(x, size(self.log_reference))
+        return self.weight * (logs + total(x) + total(self.reference))
+
+    def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        """R exp(-c/weight), its rows scaled where they are exact; the value is known in closed form."""
+        xp = namespace(c)
+        exponent = self.log_reference - c / self.weight
+        if self.exact_rows is not None:
+            rows, top = self.exact_rows, xp.max(exponent, axis=1)
+            log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[:, None]), axis=1))
+            point = xp.exp(exponent - log_sums[:, None]) * rows[:, None]
+            logs = xp.log(rows) - log_sums
+            bound = self.weight * (dot(rows, logs) - total(rows) + total(self.reference))
+            size = dot(rows, xp.abs(logs) + xp.abs(log_sums) + 1.0) + total(self.reference)
+            return Answer(point, bound, magnitude=self.weight * size)
+        point = xp.exp(-at_least(-LARGEST_EXPONENT, -exponent))
+        bound = self.weight * (total(self.reference) - total(point))
+        return Answer(point, bound, magnitude=self.weight * (total(self.reference) + total(point)))
+
+    def along(self, x: Array, directions: Array) -> Restriction:
+        return divergence_along(self.weight, x, self.log_reference, directions)
+
+
+class RelaxedPoint(NamedTuple):
+    """The dual function at column potentials v and the plan it is attained by."""
+
+    u: Array
+    v: Array
+    entropy: float
+    G: Array
+    rows: Array
+    """Row sums of G."""
+    columns: Array
+    """Column sums of G."""
+    wanted: Array
+    """b exp(-v/penalty_b): what the columns of an optimal plan sum to."""
+    dual: float
+    magnitude: float
+
+
+class RelaxedProblem:
+    """Relaxed transport for positive weights, and its dual model for Newton on the certificate.
+
+    With R = a b'/s the dual function of potentials u and v is
+
+        D = sum_i a_i phi_a(u_i) + sum_j b_j phi_b(v_j) - e (sum G - sum R),     G_ij = R_ij exp((u_i + v_j - C_ij)/e),
+        phi(u) = -penalty (exp(-u/penalty) - 1),   or u for an infinite penalty.
+
+    The best u for a given v is -l_i/(1/e + 1/penalty_a), l_i = log sum_j (b_j/s) exp((v_j - C_ij)/e). The curvature in
+    v that is left is diag(b exp(-v/penalty_b)/penalty_b + G'1/e) - G' diag(1/(G 1 (1 + e/penalty_a))) G/e.
+    """
+
+    affordable = True
+
+    def __init__(self, C: Array, a: Array, b: Array, entropy: float, for_a: float, for_b: float) -> None:
+        xp = namespace(C)
+        self.C, self.a, self.b, self.entropy, self.for_a, self.for_b = C, a, b, entropy, for_a, for_b
+        self.mass = math.sqrt(total(a) * total(b))
+        self.reference = a[:, None] * (b / self.mass)[None, :]
+        self.log_share = xp.log(b / self.mass)
+        # unlike between exact marginals, a constant in the costs matters
+        self.height = float(xp.max(xp.abs(C)))
+        self.smooth = smooth.Linear(C) + MarginalPenalty(a, b, for_a, for_b)
+        self.simple = RelativeEntropy(entropy, self.reference, exact_rows=a if for_a == math.inf else None)
+
+    def product_plan(self) -> Array:
+        """R, its mass that of a where this marginal is exact: a plan to start from and to measure gaps by."""
+        return self.reference * (self.mass / total(self.b)) if self.for_a == math.inf else self.reference
+
+    def start(self, x: Array) -> Array:
+        return namespace(self.b).zeros_like(self.b)
+
+    def farthest_stage(self, z: Array) -> float:
+        return 0.5 * self.height / self.entropy
+
+    def stage_tolerance(self, t: float) -> float:
+        return 0.1 * t * self.entropy * self.mass
+
+    def stage_gap(self, point: RelaxedPoint) -> float:
+        terms = self.primal(point).terms
+        return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
+
+    def entry_gap(self, point: RelaxedPoint) -> float:
+        """Nothing is known of starts from elsewhere."""
+        return math.inf
+
+    def moved(self, z: Array, direction: Array, step: float) -> Array:
+        return z + step * direction
+
+    def evaluate(self, z: Array, t: float) -> RelaxedPoint:
+        xp, e, v = namespace(z), t * self.entropy, z
+        exponent = (v[None, :] - self.C) / e + self.log_share[None, :]
+        top = xp.max(exponent, axis=1)
+        exponent -= top[:, None]
+        G = xp.exp(exponent)
+        sums = xp.sum(G, axis=1)
+        log_sums = xp.log(sums) + top
+        u = -log_sums / (1.0 / e + 1.0 / self.for_a)
+        price_a, kept = self._price(u, self.for_a)
+        rows = self.a * kept  # what G sums to at the best u
+        G *= (rows / sums)[:, None]
+        columns = xp.sum(G, axis=0)
+        price_b, kept = self._price(v, self.for_b)
+        carried, reference = total(G), total(self.reference)
+        dual = dot(self.a, price_a) + dot(self.b, price_b) - e * (carried - reference)
+        size = xp.abs
+        # the exponents of G are sums of costs, potentials and logarithms
+        exponents = float(xp.max(size(self.C))) + e * (1.0 + math.log2(self.C.shape[0] * self.C.shape[1]))
+        magnitude = dot(self.a, size(price_a)) + dot(self.b, size(price_b)) + e * reference + carried * exponents
+        magnitude += dot(rows, size(u)) + dot(columns, size(v))
+        return RelaxedPoint(u, v, e, G, rows, columns, self.b * kept, dual, magnitude)
+
+    def _price(self, u: Array, penalty: float) -> tuple[Array, Array]:
+        """phi(u) and its derivative."""
+        xp = namespace(u)
+        if penalty == math.inf:
+            return u, xp.ones_like(u)
+        exponent = -at_least(-LARGEST_EXPONENT, u / penalty)
+        return -penalty * xp.expm1(exponent), xp.exp(exponent)
+
+    def primal(self, point: RelaxedPoint) -> Primal:
+        here = self.smooth.at(point.G)
+        return Primal(point.G, Terms(here.value, self.simple.value(point.G)), here.magnitude(here))
+
+    def ascent(self, point: RelaxedPoint, gap: float, last_step: float) -> Ascent:
+        xp, e = namespace(point.v), point.entropy
+        residual = point.wanted - point.columns
+        if bool(xp.any(point.columns < STARVED * point.wanted)):
+            # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
+            dv = self._sinkhorn_step(point)
+            return Ascent(dv, dot(residual, dv), 1)
+        diagonal = point.wanted / self.for_b + point.columns / e
+        scale = 1.0 / (at_least(1e-300, point.rows) * (e + e * e / self.for_a))
+
+        def curvature() -> Array:
+            result = -(point.G.T @ (scale[:, None] * point.G))
+            places = xp.arange(result.shape[0])
+            result[places, places] += diagonal
+            return result
+
+        dv = solve_cholesky(cholesky(curvature, ridge=1e-14 * float(xp.max(diagonal))), residual)
+        return Ascent(dv, dot(residual, dv), 1)
+
+    def _sinkhorn_step(self, point: RelaxedPoint) -> Array:
+        """To the best v for this u, in the log domain: columns may be too light for a float."""
+        xp, e = namespace(point.v), point.entropy
+        exponent = (point.u[:, None] - self.C) / e + xp.log(self.a)[:, None]
+        top = xp.max(exponent, axis=0)
+        log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[None, :]), axis=0)) - math.log(self.mass)
+        return -log_sums / (1.0 / e + 1.0 / self.for_b) - point.v

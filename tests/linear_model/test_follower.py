@@ -1,0 +1,88 @@
+"""The fast way along a path: whatever it returns is proved, and where it fails the path goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import condgrad as cg
+from condgrad.linear_model import path, solver
+from condgrad.linear_model.follower import PathFollower
+from tests.linear_model import drawn
+
+LOSSES = {
+    "logistic": cg.smooth.Logistic,
+    "least-squares": cg.smooth.LeastSquares,
+    "squared-hinge": cg.smooth.SquaredHinge,
+}
+every_loss = pytest.mark.parametrize("loss", LOSSES)
+
+
+@every_loss
+@pytest.mark.parametrize("features", [6, 200])
+@pytest.mark.parametrize("ridge", [0.0, 1e-4, 0.5])
+def test_guesses_are_proved(loss: str, features: int, ridge: float) -> None:
+    """Against a run of another method: the bound is below its value, and the value above its bound."""
+    X, y = drawn(3, samples=40, features=features)
+    f = LOSSES[loss](X, y, intercept=True)
+    follower = PathFollower(f)
+    x = np.zeros(features)
+    for radius in (0.05, 0.2, 0.4):
+        on = cg.sets.L1Ball(radius)
+        g = cg.simple.Ridge(ridge, on=on) if ridge else cg.simple.Zero(on=on)
+        found = follower.follow(g, ridge, on.project(x), tol=1e-9)
+        judged = cg.minimize(f, g, method="cgs", memory=5, tol=1e-5)
+        assert found.proof.lower_bound <= judged.value
+        assert judged.lower_bound <= found.proof.value
+        assert on.contains(found.point.x)
+        x = found.point.x
+
+
+@every_loss
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize("positive", [False, True])
+def test_most_of_a_path_needs_no_other_method(
+    loss: str, layout: Any, positive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = drawn(5, samples=40, features=60)
+    whole = path(layout(X), y, loss=loss, n_radii=20, positive=positive)
+    calls: list[Any] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return cg.minimize(*args, **options)
+
+    monkeypatch.setattr(solver, "minimize", counted)
+    again = path(layout(X), y, loss=loss, radii=whole.radii, positive=positive)
+    assert len(calls) <= 4
+    np.testing.assert_allclose(again.coefs, whole.coefs, atol=1e-3)
+
+
+@every_loss
+def test_a_path_goes_on_where_it_fails(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = drawn(5, samples=40, features=60)
+    radii = [0.05, 0.3, 1.0]
+    easy = path(X, y, loss=loss, radii=radii, tol=1e-8)
+    monkeypatch.setattr(PathFollower, "_least_on_face", lambda *_: None)
+    hard = path(X, y, loss=loss, radii=radii, tol=1e-8)
+    np.testing.assert_allclose(hard.coefs, easy.coefs, atol=1e-3)
+    assert (hard.gaps <= 1e-8 * hard.values[0]).all()
+
+
+def test_out_of_time_it_keeps_its_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that jumps after the first certificate: the fit ends with it, not with nothing."""
+    X, y = drawn(5, samples=40, features=60)
+    taken = PathFollower._least_on_face
+
+    def slow(self: PathFollower, *args: Any) -> Any:
+        now = cg.deadline.clock()
+        monkeypatch.setattr(cg.deadline, "clock", lambda: now + 1e6)
+        return taken(self, *args)
+
+    monkeypatch.setattr(PathFollower, "_least_on_face", slow)
+    with pytest.warns(UserWarning, match="the time limit was reached"):
+        found = path(X, y, radii=[0.5], time_limit=1e3, tol=1e-12)
+    assert np.isfinite(found.gaps[0])

@@ -1,0 +1,123 @@
+"""The softmax loss: SciPy's functions, finite differences, scikit-learn, and the two-class case."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import log_softmax
+
+import condgrad as cg
+
+RNG = np.random.default_rng(0)
+Z, Y = RNG.standard_normal((30, 4)), RNG.integers(0, 3, 30)
+WEIGHTS = RNG.random(30)
+X = RNG.standard_normal((4, 3))
+intercepts = pytest.mark.parametrize("intercept", [False, True])
+
+
+def by_definition(x: Any, b: Any = 0.0) -> float:
+    return -float(WEIGHTS @ log_softmax(Z @ x + b, axis=1)[np.arange(30), Y])
+
+
+def test_the_value_by_definition() -> None:
+    f = cg.smooth.Multinomial(Z, Y, sample_weight=WEIGHTS)
+    assert f.at(X).value == pytest.approx(by_definition(X), rel=1e-13)
+    least = minimize(lambda b: by_definition(X, b), np.zeros(3), tol=1e-12)
+    here = cg.smooth.Multinomial(Z, Y, sample_weight=WEIGHTS, intercept=True).at(X)
+    assert here.value == pytest.approx(least.fun, rel=1e-10)
+    np.testing.assert_allclose(here.intercept, least.x - least.x.mean(), atol=1e-5)
+    assert abs(here.intercept.sum()) <= 1e-12
+    np.testing.assert_allclose(here.theta.sum(axis=0), 0.0, atol=1e-13)
+
+
+@intercepts
+def test_the_gradient(intercept: bool) -> None:
+    f = cg.smooth.Multinomial(Z, Y, sample_weight=WEIGHTS, intercept=intercept)
+    numeric = approx_fprime(X.ravel(), lambda x: f.at(x.reshape(4, 3)).value, 1e-7)
+    np.testing.assert_allclose(f.at(X).gradient.ravel(), numeric, atol=1e-5)
+
+
+@intercepts
+def test_the_restriction(intercept: bool) -> None:
+    """Value, slope and curvature along directions are those of f at the points there."""
+    f = cg.smooth.Multinomial(Z, Y, sample_weight=WEIGHTS, intercept=intercept)
+    ends = [RNG.standard_normal((4, 3)) for _ in range(2)]
+    directions = np.stack([end - X for end in ends])
+    line = f.at(X).along([f.at(end) for end in ends], directions)
+    a, step = np.array([0.2, 0.3]), 1e-5
+
+    def value(a: Any) -> float:
+        return float(f.at(X + np.tensordot(a, directions, axes=1)).value)
+
+    local = line.local(a)
+    assert line.value(a) == pytest.approx(value(a), rel=1e-12)
+    assert local.value == pytest.approx(value(a), rel=1e-12)
+    np.testing.assert_allclose(local.slope, approx_fprime(a, value, 1e-7), atol=1e-5)
+    slopes = [(line.local(a + step * e).slope - line.local(a - step * e).slope) / (2 * step) for e in np.eye(2)]
+    np.testing.assert_allclose(local.curvature, slopes, atol=1e-6)
+
+
+def test_two_classes_are_the_logistic_loss() -> None:
+    y = np.where(Y > 0, 1.0, -1.0)
+    x = RNG.standard_normal(4)
+    for intercept in (False, True):
+        two = cg.smooth.Multinomial(Z, y, intercept=intercept).at(np.stack([np.zeros(4), x], axis=1))
+        one = cg.smooth.Logistic(Z, y, intercept=intercept).at(x)
+        assert two.value == pytest.approx(one.value, rel=1e-12)
+        np.testing.assert_allclose(two.gradient[:, 1], one.gradient, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["cgs", "spg", "auto"])
+@intercepts
+def test_methods_agree_and_prove_it(method: str, intercept: bool) -> None:
+    f = cg.smooth.Multinomial(Z, Y, sample_weight=WEIGHTS, intercept=intercept)
+    g = cg.simple.Ridge(0.2, on=cg.sets.L1Ball(1.5))
+    found = cg.minimize(f, g, method=method, tol=1e-6)
+    judged = cg.minimize(f, g, method="pqn", tol=1e-8)
+    assert found.success
+    assert found.lower_bound <= judged.value
+    assert judged.lower_bound <= found.value
+
+
+@intercepts
+def test_layouts_and_precisions(intercept: bool, torch: ModuleType) -> None:
+    plain = cg.smooth.Multinomial(Z, Y, intercept=intercept).at(X)
+    sparse = cg.smooth.Multinomial(scipy.sparse.csr_array(Z), Y, intercept=intercept).at(X)
+    tensor = cg.smooth.Multinomial(torch.as_tensor(Z), Y, intercept=intercept).at(torch.as_tensor(X))
+    single = cg.smooth.Multinomial(Z.astype(np.float32), Y, intercept=intercept).at(X.astype(np.float32))
+    for other, tolerance in ((sparse, 1e-12), (tensor, 1e-12), (single, 1e-5)):
+        assert other.value == pytest.approx(plain.value, rel=tolerance)
+        np.testing.assert_allclose(np.asarray(other.gradient), plain.gradient, atol=100 * tolerance)
+    assert single.gradient.dtype == np.float32
+    g = cg.simple.Ridge(0.2, on=cg.sets.L1Ball(1.5))
+    run = cg.minimize(cg.smooth.Multinomial(torch.as_tensor(Z), Y, intercept=intercept), g, method="spg")
+    assert isinstance(run.x, torch.Tensor)
+    assert run.success
+
+
+@pytest.mark.parametrize("size", [30.0, 1e3, 1e6])
+def test_large_scores_leave_the_intercepts_exact(size: float) -> None:
+    """Where most probabilities round to 0 and 1, Newton's method alone sees no curvature."""
+    f = cg.smooth.Multinomial(Z, Y, intercept=True)
+    here = f.at(size * X)
+    assert np.isfinite(here.value)
+    assert np.isfinite(here.gradient).all()
+    np.testing.assert_allclose(here.theta.sum(axis=0), 0.0, atol=1e-9)
+    g = cg.simple.Ridge(1e-6, on=cg.sets.L1Ball(2.0 * size * np.abs(X).sum()))
+    bound = cg.minimize(f, g, size * X, method="cgs", max_iter=1).lower_bound
+    assert bound <= cg.minimize(f, g, method="spg", max_iter=300).value
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match="y must have one label for each of the 30 rows"):
+        cg.smooth.Multinomial(Z, Y[:-1])
+    with pytest.raises(ValueError, match="y must hold at least two classes, got one"):
+        cg.smooth.Multinomial(Z, np.zeros(30))
+    with pytest.raises(ValueError, match="class number 2 has none"):
+        cg.smooth.Multinomial(Z, Y, sample_weight=np.where(Y == 2, 0.0, 1.0), intercept=True)
+    assert repr(cg.smooth.Multinomial(Z, Y)) == "Multinomial(30 samples, 4 features, 3 classes)"
