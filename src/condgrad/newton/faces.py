@@ -232,14 +232,18 @@ class WorkingSet:
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
-        full = self.loss.loss_at(point.smooth)
-        x = double(point.x if self.chosen is None else point.x[self.chosen])
-        self.here = self._at(x, self.K @ x if self.has_centred_columns else full.z, near=full.intercept)
+        x, best = double(point.x if self.chosen is None else point.x[self.chosen]), self.loss.at_best(point.smooth)
+        if self.has_centred_columns:
+            self.here = self._at(x, self.K @ x, near=best.intercept)
+        else:
+            self.here = self._with_value(x, self.loss.loss_at(point.smooth).z, best)
         self.start_value = self.here.value
         self.steps, self.has_moved = 0, False
 
     def _at(self, x: Array, u: Array, *, near: float) -> LinePoint:
-        loss = self.h.at_best_intercept(u, near=near)
+        return self._with_value(x, u, self.h.at_best_intercept(u, near=near))
+
+    def _with_value(self, x: Array, u: Array, loss: AtBestIntercept) -> LinePoint:
         value = loss.value + self.ridge * dot(x, x)
         return LinePoint(x, u, loss, value if self.tilt is None else value + dot(self.tilt, x))
 
@@ -398,7 +402,7 @@ class WorkingSet:
         if self.on.violation(x) > 0.0:
             x = pulled_in(self.on, x)
         elif not self.has_centred_columns and x.dtype == here.x.dtype:
-            evaluation = self.loss.evaluation(f, x, here.u, here.loss.intercept)
+            evaluation = self.loss.evaluation(f, x, here.u, here.loss)
             return ObjectivePoint(f, self.g, x, tally, evaluation)
         return ObjectivePoint(f, self.g, x, tally)
 
