@@ -287,8 +287,8 @@ class EntropicLaplacian(EntropicPath):
     def entry_gap(self, point: PlanPoint) -> float:
         """How far a start from elsewhere is from the path: the larger part of f + t g - D_t at S, before rounding.
 
-        These are |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, and <S'1 - b, v>; neither says anything of a plan whose
-        columns are far from b.
+        These are |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, and <S'1 - b, v>. Neither says anything of a plan
+        whose columns are far from b.
         """
         z, excess = point.z, point.columns - self.b
         if total(namespace(excess).abs(excess)) > ENTRY_ERROR * self.polytope.mass:
