@@ -207,11 +207,11 @@ class StreamedMatrix:
         largest = sum(float(xp.max(xp.abs(each))) for each in numbers)
         return largest + norm_of_rows(s.left) * norm_of_rows(s.right)
 
-    def log_row_sums(self) -> Array:
-        """log sum_j exp(score_ij)."""
+    def log_row_sums(self, *, near: Array | None = None) -> Array:
+        """log sum_j exp(score_ij); `near` are numbers near the answer, where they are known."""
         passes.note()
         if self.blocks is None:
-            return streamed.log_row_sums(self.factors)
+            return streamed.log_row_sums(self.factors, near=near)
         xp, s = namespace(self.factors.left), self.factors
         top = xp.full_like(s.row, -xp.inf)
         sums = xp.zeros_like(top)

@@ -72,9 +72,10 @@ def test_a_solve_on_workers_has_the_same_certificate(client: Any) -> None:
     data = cg.datasets.make_clusters(60)
     cost = cg.transport.SquaredEuclidean(data.Xs, data.Xt)
     terms = [cg.transport.Laplacian(data.Xs, data.Xt, 10.0)]
+    found = cg.transport.solve(cost, entropy=0.05, regularizers=terms, workers=client, tol=1e-8)
+    assert found.streamed
     workers = Workers(client)
     with streamed.computed_by(workers):
-        found = cg.transport.solve(cost, entropy=0.05, regularizers=terms, plan="streamed", tol=1e-8)
         moved = found.apply(data.Xt)
     assert workers._held is not None
     alone = cg.transport.solve(cost, entropy=0.05, regularizers=terms, plan="streamed", tol=1e-8)
@@ -95,3 +96,8 @@ def test_a_cluster_without_workers_is_named() -> None:
 
     with pytest.raises(RuntimeError, match="has no workers"):
         Workers(Nobody()).log_row_sums(dense_score(3, 3, 1).score(np.asarray))
+
+
+def test_workers_need_a_cost_between_points(client: Any) -> None:
+    with pytest.raises(ValueError, match="give a cost between points"):
+        cg.transport.solve(np.ones((3, 3)), entropy=0.1, workers=client)

@@ -51,6 +51,13 @@ class Multinomial(Smooth):
     intercept : bool
         Add an unpenalised intercept for each class and minimise all of them out; those at X, which sum to 0, are
         `at(X).intercept`. It needs a positive weight in each class: the intercept of another would fall without bound.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.Multinomial([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], ["ape", "bee", "cow"])
+    >>> round(f.value_and_gradient(np.zeros((2, 3)))[0], 6)  # 3 log 3
+    3.295837
     """
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
