@@ -168,14 +168,16 @@ class FaceSystem:
     It is solved from B'B or, by Woodbury's formula, from B B', whichever is smaller; without B, from B'B.
     """
 
-    def __init__(self, B: Array | None, right: Array, bend: float, gram: Array) -> None:
-        self.B, self.right, self.bend, self.gram = B, right, bend, gram
+    def __init__(self, B: Array | None, right: Array, curvature: float, gram: Array) -> None:
+        self.B, self.right, self.curvature, self.gram = B, right, curvature, gram
 
     @classmethod
     def of(cls, f: Composite, point: ObjectivePoint, K: Array, ridge: float) -> FaceSystem:
         """The system at a point: right = K'(W K x - theta), so that y is where to go, not how far."""
         here = point.smooth
         w = f.h.curvature(here.z, intercept=here.intercept)
+        unit = float(w.max()) or 1.0
+        w = w / unit  # in units of the largest weight: then square roots do not depend on the unit of F
         pull = w * here.z
         mass = float(w.sum()) if f.h.has_intercept else 0.0
         if mass > 0.0:
@@ -183,23 +185,24 @@ class FaceSystem:
             K = K - (w @ K) / mass
         B = np.sqrt(w)[:, None] * K
         m, k = B.shape
-        bend = 2.0 * ridge
-        return cls(B, K.T @ (pull - here.theta), bend, B.T @ B if k <= m or bend == 0.0 else B @ B.T)
+        curvature = 2.0 * ridge / unit
+        right = K.T @ (pull - here.theta / unit)
+        return cls(B, right, curvature, B.T @ B if k <= m or curvature == 0.0 else B @ B.T)
 
     def without(self, left_out: Array) -> FaceSystem:
         """The system of fewer coordinates."""
         kept = ~left_out
         if self.B is None:
-            return FaceSystem(None, self.right[kept], self.bend, self.gram[np.ix_(kept, kept)])
+            return FaceSystem(None, self.right[kept], self.curvature, self.gram[np.ix_(kept, kept)])
         B, (m, k) = self.B[:, kept], self.B.shape
-        if self.gram.shape[0] == k and not (k == m and self.bend > 0.0):
+        if self.gram.shape[0] == k and not (k == m and self.curvature > 0.0):
             gram = self.gram[np.ix_(kept, kept)]
         elif B.shape[1] <= m:
             gram = B.T @ B
         else:
             out = self.B[:, left_out]
             gram = self.gram - out @ out.T
-        return FaceSystem(B, self.right[kept], self.bend, gram)
+        return FaceSystem(B, self.right[kept], self.curvature, gram)
 
     def solution(self) -> Array:
         return self._solved(self.right[:, None])[:, 0]
@@ -213,10 +216,10 @@ class FaceSystem:
         H = self.gram.copy()
         diagonal = np.einsum("jj->j", H)
         if self.B is None or H.shape[0] == sides.shape[0]:
-            diagonal += self.bend + LEAST_CURVATURE * diagonal
+            diagonal += self.curvature + LEAST_CURVATURE * diagonal
             return solved_positive(H, sides)
-        diagonal += self.bend
-        return (sides - self.B.T @ solved_positive(H, self.B @ sides)) / self.bend
+        diagonal += self.curvature
+        return (sides - self.B.T @ solved_positive(H, self.B @ sides)) / self.curvature
 
 
 def solved_positive(H: Array, sides: Array) -> Array:
