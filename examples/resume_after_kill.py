@@ -12,6 +12,7 @@ of another problem would prove nothing.
 from __future__ import annotations
 
 import argparse
+import inspect
 import subprocess
 import sys
 import tempfile
@@ -46,7 +47,7 @@ def work(checkpoint: Path) -> cg.Result:
 
 def killed_at(iteration: int, checkpoint: Path) -> None:
     """Starts the work in a process of its own and kills that at an iteration."""
-    command = [sys.executable, __file__, "--work", str(checkpoint)]
+    command = [sys.executable, inspect.getfile(killed_at), "--work", str(checkpoint)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             if int(line) >= iteration and checkpoint.exists():
