@@ -10,7 +10,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
-from site_parts import escape_norms, visit_math, visit_math_block  # noqa: E402
+from site_parts import escape_norms, skip_foreign, visit_math, visit_math_block  # noqa: E402
 
 project = "condgrad"
 author = "The condgrad developers"
@@ -82,3 +82,4 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("autodoc-process-docstring", escape_norms)
+    app.connect("autodoc-skip-member", skip_foreign)

@@ -41,3 +41,9 @@ def _escaped(line: str) -> str:
     parts = line.replace("|", "\\|").split("`")
     parts[::2] = [re.sub(r"(?<=\w)_(?=\W|$)", r"\_", part) for part in parts[::2]]
     return "`".join(parts)
+
+
+def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what estimators have from scikit-learn: its own site describes it, and its links lead there."""
+    foreign = str(getattr(obj, "__module__", "")).startswith("sklearn") or name.endswith("_request")
+    return True if foreign else None
