@@ -23,7 +23,7 @@ from sklearn.datasets import make_moons
 
 from condgrad import transport
 
-POINTS, STEPS, ENTROPY, WEIGHT = 120, 80, 0.05, 1.0
+POINTS, STEPS, ENTROPY, WEIGHT = 100, 60, 0.05, 1.0
 
 
 def rotated_moons(angle: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -22,10 +22,10 @@ from condgrad.transport import recolor
 def main(out: Path) -> None:
     temple, flower = load_sample_image("china.jpg"), load_sample_image("flower.jpg")
     pictures = {
-        "image": temple,
-        "palette": flower,
-        "entropy alone": recolor(temple, flower, entropy=5e-3),
-        "entropy + Laplacian": recolor(temple, flower, entropy=5e-3, weight=1000.0),
+        "temple": temple,
+        "flower": flower,
+        "temple in the colours of the flower": recolor(temple, flower),
+        "flower in the colours of the temple, smooth=8": recolor(flower, temple, smooth=8.0),
     }
     figure, panels = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
     for axes, (name, picture) in zip(panels.flat, pictures.items(), strict=True):

@@ -28,12 +28,12 @@ def rotated_moons(n: int, angle: float, seed: int) -> tuple[np.ndarray, np.ndarr
 
 def main(out: Path) -> None:
     Xs, ys = rotated_moons(300, 0.0, seed=0)
-    Xt, yt = rotated_moons(300, np.deg2rad(40.0), seed=1)
+    Xt, yt = rotated_moons(300, np.deg2rad(50.0), seed=1)
     estimators = {
         "no transport": None,
-        "entropic": EntropicTransport(0.03),
-        "Laplacian": LaplaceTransport(0.03, weight=1000.0, tol=1e-5),
-        "class groups": GroupTransport(0.03, weight=2.0, tol=1e-5),
+        "entropic": EntropicTransport(),
+        "Laplacian": LaplaceTransport(),
+        "class groups": GroupTransport(),
     }
     figure, panels = plt.subplots(1, 4, figsize=(14, 3.2), layout="constrained", sharex=True, sharey=True)
     colours = np.array(["#0072B2", "#D55E00"])

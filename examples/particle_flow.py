@@ -20,8 +20,8 @@ from sklearn.datasets import make_moons
 
 from condgrad import transport
 
-PARTICLES, STEPS, STEP, ENTROPY = 150, 40, 0.25, 0.2
-SHOWN = (0, 4, 12, STEPS)
+PARTICLES, STEPS, STEP, ENTROPY = 120, 30, 0.25, 0.2
+SHOWN = (0, 3, 10, STEPS)
 
 
 def flow(target: torch.Tensor, *, debiased: bool) -> tuple[list[torch.Tensor], list[float]]:

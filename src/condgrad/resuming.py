@@ -27,6 +27,7 @@ from condgrad.arrays import Array, Space, is_sparse_tensor, is_torch
 from condgrad.certificate import Certificate, Terms
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
+from condgrad.streamed_plan import StreamedPlan
 
 FORMAT = "condgrad result 1"
 FREE_BYTES = 200_000
@@ -102,6 +103,11 @@ def _is_computed(thing: Any, name: str) -> bool:
 
 def save(result: Result, path: str | Path) -> None:
     """Write a result as one NumPy archive without pickled objects, whole or not at all."""
+    if isinstance(result.x, StreamedPlan):
+        raise TypeError(
+            "the plan of this result is streamed and has no array to save: keep its potentials, which "
+            "transport.solve(..., start=(u, v)) goes on from"
+        )
     proof = result.certificate
     about = {
         "format": FORMAT,

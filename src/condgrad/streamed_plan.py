@@ -1,7 +1,7 @@
 """Costs and plans that are never formed: all that is kept of them are factors, in memory O((n + m) r).
 
-A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of two blocks of points;
-see `UnformedCost`. exp(score), the score being of the same form, is what transport needs to multiply with; see
+A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of two blocks of
+points; see `UnformedCost`. exp(score), the score being of the same form, is what transport needs to multiply with; see
 `StreamedMatrix`. A `StreamedPlan` is such a matrix rounded to exact marginals. It has the shape, precision, library and
 device of the array that it stands for, so that the loop carries it like one.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from condgrad import passes
-from condgrad.arrays import Array, Space, at_least, dot, double, double_like, namespace, on_device, total
+from condgrad.arrays import Array, Space, at_least, dot, double, double_like, log_or_least, namespace, on_device, total
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import Score
 
@@ -89,7 +89,7 @@ class UnformedCost:
         return UnformedCost(weight * self.left, self.right, weight * self.row, weight * self.column, blocks)
 
     @property
-    def T(self) -> UnformedCost:  # noqa: N802
+    def T(self) -> UnformedCost:
         """The transposed cost."""
         blocks = None if self.blocks is None else self.blocks.turned()
         return UnformedCost(self.right, self.left, self.column, self.row, blocks)
@@ -184,7 +184,7 @@ class StreamedMatrix:
         return self.factors.shape
 
     @property
-    def T(self) -> StreamedMatrix:  # noqa: N802
+    def T(self) -> StreamedMatrix:
         """The transposed matrix."""
         return StreamedMatrix(self.factors.turned(), None if self.blocks is None else self.blocks.turned())
 
@@ -207,11 +207,11 @@ class StreamedMatrix:
         largest = sum(float(xp.max(xp.abs(each))) for each in numbers)
         return largest + norm_of_rows(s.left) * norm_of_rows(s.right)
 
-    def log_row_sums(self) -> Array:
-        """log sum_j exp(score_ij)."""
+    def log_row_sums(self, *, near: Array | None = None) -> Array:
+        """log sum_j exp(score_ij); `near` are numbers near the answer, where they are known."""
         passes.note()
         if self.blocks is None:
-            return streamed.log_row_sums(self.factors)
+            return streamed.log_row_sums(self.factors, near=near)
         xp, s = namespace(self.factors.left), self.factors
         top = xp.full_like(s.row, -xp.inf)
         sums = xp.zeros_like(top)
@@ -296,7 +296,9 @@ class StreamedPlan:
     a: Array
     b: Array
     origin: Linearisation | None = None
-    """Where it comes from; nothing for a product of its weights."""
+    """Where it comes from; nothing for a product of its weights that comes from nowhere."""
+    is_product: bool = False
+    """Whether nothing of the matrix is kept."""
 
     ndim = 2
 
@@ -305,7 +307,8 @@ class StreamedPlan:
         """a b' / mass."""
         a, b = double(a), double(b)
         nothing = Score(zeros(a, a.shape[0], 1), zeros(a, b.shape[0], 1), zeros(a, a.shape[0]), zeros(a, b.shape[0]))
-        return cls(StreamedMatrix(nothing), zeros(a, b.shape[0]), a, b / (total(b) or 1.0), a, b)
+        share = b / (total(b) or 1.0)
+        return cls(StreamedMatrix(nothing), zeros(a, b.shape[0]), a, share, a, b, is_product=True)
 
     @classmethod
     def rounded(cls, matrix: StreamedMatrix, a: Array, b: Array, columns: Array) -> StreamedPlan:
@@ -346,7 +349,7 @@ class StreamedPlan:
         return total(self.a)
 
     @cached_property
-    def T(self) -> StreamedPlan:  # noqa: N802
+    def T(self) -> StreamedPlan:
         """The transposed plan, what its columns keep being numbers of rows now."""
         xp, origin = namespace(self.a), None
         if self.origin is not None:
@@ -357,7 +360,8 @@ class StreamedPlan:
         turned = self.matrix.T
         matrix = turned.with_rows(turned.factors.row + logarithms)
         ones = xp.ones_like(self.row_rest)
-        return StreamedPlan(matrix, ones, self.column_rest, self.row_rest, self.b, self.a, origin)
+        rests = self.column_rest, self.row_rest
+        return StreamedPlan(matrix, ones, *rests, self.b, self.a, origin, self.is_product)
 
     def at(self, rows: Array, columns: Array) -> StreamedPlan:
         """The plan between some of the points, which carry all its mass."""
@@ -366,7 +370,7 @@ class StreamedPlan:
             origin = Linearisation(origin.u[rows], origin.v[columns], origin.P[rows], origin.Q[columns])
         matrix = self.matrix.at(rows, columns)
         rests = self.row_rest[rows], self.column_rest[columns]
-        return StreamedPlan(matrix, self.kept[columns], *rests, self.a[rows], self.b[columns], origin)
+        return StreamedPlan(matrix, self.kept[columns], *rests, self.a[rows], self.b[columns], origin, self.is_product)
 
     def embedded(self, rows: Array, columns: Array, n: int, m: int) -> StreamedPlan:
         """The same plan between more points, those without weight added."""
@@ -396,6 +400,7 @@ class StreamedPlan:
             spread(self.a, rows, n),
             spread(self.b, columns, m),
             origin,
+            self.is_product,
         )
 
     def __matmul__(self, R: Array) -> Array:
@@ -406,11 +411,14 @@ class StreamedPlan:
         if R.shape[1] == 0:
             return zeros(R, self.shape[0], 0)
         rest = self.row_rest[:, None] * (self.column_rest @ R)[None, :]
-        return self.matrix.times(self.kept[:, None] * R) + rest
+        return rest if self.is_product else self.matrix.times(self.kept[:, None] * R) + rest
 
     @cached_property
     def negentropy(self) -> float:
         """sum p log p, exactly."""
+        if self.is_product:
+            rows, columns = self.row_rest, self.column_rest
+            return dot(rows, log_or_least(rows)) * total(columns) + total(rows) * dot(columns, log_or_least(columns))
         return total(self.matrix.entropy_row_sums(self.kept, self.row_rest, self.column_rest))
 
     def block_sum(self, blocks: Blocks) -> float:

@@ -147,6 +147,40 @@ def test_colours_of_another_profile_become_standard_ones(tmp_path: Path) -> None
     np.testing.assert_array_equal(read_image(tmp_path / "broken.png"), DARK)
 
 
+def test_a_colour_profile_is_kept(condgrad_here: Command, tmp_path: Path) -> None:
+    """sRGB with red and green exchanged: the file is as before but for these two channels, and so is the result."""
+    plain = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    exchanged = plain.replace(b"rXYZ", b"????").replace(b"gXYZ", b"rXYZ").replace(b"????", b"gXYZ")
+    opacity = rng.integers(1, 256, (24, 30, 1), dtype=np.uint8)
+    glass = np.concatenate([DARK, opacity], axis=2)
+    Image.fromarray(BRIGHT).save(tmp_path / "bright.png")
+    Image.fromarray(glass[..., [1, 0, 2, 3]]).save(tmp_path / "glass.png", icc_profile=exchanged)
+    assert condgrad_here("recolor", "glass.png", "bright.png", "--out", "out.png").code == 0
+    with Image.open(tmp_path / "out.png") as image:
+        assert image.info["icc_profile"] == exchanged
+    shown = pixels(tmp_path / "out.png")[..., [1, 0, 2, 3]].astype(int)
+    assert abs(shown - recolor(glass, BRIGHT)).max() <= 8
+    np.testing.assert_array_equal(shown[..., 3:], opacity)
+
+
+def test_sixteen_bits_are_said(condgrad_here: Command, tmp_path: Path) -> None:
+    Image.fromarray(BRIGHT).save(tmp_path / "bright.png")
+    Image.fromarray(DARK[..., 0].astype(np.uint16) * 257).save(tmp_path / "deep.png")
+    done = condgrad_here("recolor", "deep.png", "bright.png")
+    assert done.code == 0
+    assert "deep.png has 16 bits a channel: the upper 8 are read" in done.stderr
+
+
+@pytest.mark.usefixtures("pictures")
+def test_smooth_and_strength(condgrad_here: Command, tmp_path: Path) -> None:
+    asked = ("--smooth", 3, "--strength", 0.5, "--out", "out.png", "--json")
+    done = condgrad_here("recolor", "dark.png", "bright.png", *asked)
+    settings = json.loads(done.stdout)["settings"]
+    assert (settings["smooth"], settings["strength"]) == (3.0, 0.5)
+    assert settings["entropy"] > 0.0
+    np.testing.assert_array_equal(pixels(tmp_path / "out.png"), recolor(DARK, BRIGHT, smooth=3.0, strength=0.5))
+
+
 def test_one_pixel_and_one_colour(condgrad_here: Command, tmp_path: Path) -> None:
     Image.new("RGB", (1, 1), (10, 20, 30)).save(tmp_path / "dot.png")
     Image.new("L", (5, 4), 200).save(tmp_path / "gray.png")
@@ -201,6 +235,8 @@ def png(width: int, height: int) -> bytes:
         ("dark.png bright.png --samples 1", "--samples"),
         ("dark.png bright.png --samples 10000000", "ask for fewer --samples"),
         ("dark.png bright.png --seed -1", "--seed"),
+        ("dark.png bright.png --smooth -1", "--smooth must be finite and >= 0"),
+        ("dark.png bright.png --strength 2", "--strength must be from 0 to 1, got 2"),
         ("dark.png", "PALETTE"),
     ],
 )

@@ -86,6 +86,17 @@ def test_huge_scores_neither_overflow_nor_lose_more_than_their_rounding(size: fl
     np.testing.assert_allclose(host(streamed_triton.times(score, convert(R))), np.exp(dense.matrix) @ R, atol=10 * tol)
 
 
+@pytest.mark.parametrize("precision", ACCURACY)
+def test_a_constant_between_rows_and_columns_costs_no_digits(precision: str) -> None:
+    dense = dense_score(60, 140, 4)
+    R = np.random.default_rng(1).standard_normal((140, 3))
+    expected = np.exp(dense.matrix) @ R
+    dense.row += 1e5
+    dense.column -= 1e5
+    found = host(streamed_triton.times(dense.score(convert), convert(R), precision))
+    np.testing.assert_allclose(found, expected, atol=4.0 * (1e-9 + ACCURACY[precision]))
+
+
 def test_rows_and_columns_without_weight_have_no_mass() -> None:
     dense = dense_score(20, 300, 2)
     dense.column[:140] = -np.inf

@@ -108,6 +108,13 @@ def test_any_number_of_columns(columns: int, convert: Convert, backend: ModuleTy
     np.testing.assert_allclose(found, np.exp(dense.matrix) @ R, rtol=tolerance(dense), atol=tolerance(dense))
 
 
+def test_long_inner_products(convert: Convert, backend: ModuleType) -> None:
+    dense = dense_score(70, 300, 1600)
+    R, tol = np.random.default_rng(2).standard_normal((300, 3)), tolerance(dense)
+    found = host(backend.times(dense.score(convert), convert(R)))
+    np.testing.assert_allclose(found, np.exp(dense.matrix) @ R, rtol=tol, atol=tol)
+
+
 @pytest.mark.parametrize("size", [1e2, 1e6])
 def test_huge_scores_neither_overflow_nor_lose_more_than_their_rounding(
     size: float, convert: Convert, backend: ModuleType
@@ -229,3 +236,13 @@ def test_importing_the_interface_loads_no_compiler() -> None:
     check = "import sys, condgrad.kernels.streamed; print({'numba', 'triton', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("off", [0.0, 3.0, 200.0, 1e4])
+def test_row_sums_from_numbers_near_them(off: float) -> None:
+    """Whether the numbers are near or far off, the answer is the same."""
+    rng = np.random.default_rng(0)
+    score = Score(*(3.0 * rng.standard_normal(shape) for shape in ((40, 3), (30, 3), 40, 30)))
+    expected = streamed.log_row_sums(score)
+    near = expected + off * np.linspace(-1.0, 1.0, 40)
+    np.testing.assert_allclose(streamed.log_row_sums(score, near=near), expected, rtol=1e-12, atol=1e-12)

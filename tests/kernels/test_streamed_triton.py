@@ -48,7 +48,7 @@ def test_kernels_compile_for_a_gpu(kernel: str, rank: int, tmp_path: Path, monke
     constants: dict[str, Any] = {"RANK": rank, "DOT": streamed_triton._dot_length(rank)}
     if kernel in ("log2_row_sums", "entropy"):
         function, array = getattr(streamed_triton, f"{kernel}_kernel"), "*fp64"
-        blocks = streamed_triton.Blocks.of_sums(rank, fewest=4)
+        blocks = streamed_triton.Blocks.of_sums(rank, wide_up_to=4)
     else:
         function, double = streamed_triton.times_kernel, kernel == "float64"
         array, blocks = "*fp64" if double else "*fp32", streamed_triton.Blocks.of_products([rank, 3], 16, double=double)

@@ -88,7 +88,7 @@ def test_gradient_and_hessian_against_differences(d: int, seed: int, t: float) -
     np.testing.assert_allclose(product.Q, -(ahead.Q - behind.Q) / (2 * h), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("d", [1, 2, 6])
+@pytest.mark.parametrize("d", [1, 2, 4])
 @given(seed=st.integers(0, 10**6))
 def test_both_ways_to_a_product_agree_and_are_self_adjoint(d: int, seed: int) -> None:
     """By thin products, which few dimensions allow, and from W itself."""

@@ -198,3 +198,13 @@ def test_errors_name_the_argument() -> None:
             SharedMarginal(*arguments)
     with pytest.raises(ValueError, match="weights must be 2 numbers > 0"):
         SharedMarginal(2, [half, half], weights=[1.0, 0.0])
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_linear_argmin_under_weights_of_different_sizes(n: int) -> None:
+    rng = np.random.default_rng(n)
+    measures, weights = [rng.dirichlet(np.full(m, 0.2)) for m in (5, 2, 3)], np.array([1e-4, 1.0, 30.0])
+    P, c = SharedMarginal(n, measures, weights=weights), rng.random((n, 10))
+    answer = P.linear_argmin(c)
+    assert off(answer.point, measures, weights) <= 1e-13
+    assert answer.bound == pytest.approx(float((c * answer.point).sum()), rel=1e-9)

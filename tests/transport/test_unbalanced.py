@@ -279,3 +279,35 @@ def test_errors_name_the_argument() -> None:
         partial(data.C, mass=0.5, entropy=0.1, regularizers=[3])
     with pytest.raises(ValueError, match="cost must not be empty"):
         partial(np.zeros((0, 2)), mass=0.5, entropy=0.1)
+
+
+def test_costs_of_nothing_leave_the_product() -> None:
+    data = cloud(4, 3, seed=1)
+    ours = unbalanced(np.zeros((4, 3)), data.a, data.b, entropy=0.1, penalty=1.0)
+    assert ours.success
+    np.testing.assert_allclose(ours.plan, np.outer(data.a, data.b), atol=1e-12)
+    assert ours.value == pytest.approx(0.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("penalty", [(0.4, 3000.0), (27.0, math.inf), (math.inf, 27.0)])
+def test_a_constant_far_above_the_other_costs(penalty: tuple[float, float]) -> None:
+    """Plans that lose nearly all of their mass, and exact marginals under potentials of a million entropies."""
+    data = uneven(4)
+    costs = data.C + 1000.0
+    exact, rough = (unbalanced(costs, data.a, data.b, entropy=1e-3, penalty=penalty, tol=tol) for tol in (1e-8, 1e-2))
+    assert exact.success
+    assert rough.lower_bound <= exact.value
+    assert exact.lower_bound <= rough.value
+    if penalty[0] == math.inf:
+        np.testing.assert_allclose(exact.sources, data.a, rtol=1e-13)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.7, 1.0])
+def test_partial_plans_at_small_entropies(share: float) -> None:
+    """Rows that carry less than a float can hold."""
+    data = uneven(3)
+    linear = partial(data.C, data.a, data.b, mass=share, entropy=0.0)
+    ours = partial(data.C, data.a, data.b, mass=share, entropy=1e-5, tol=1e-4, max_iter=5)
+    cost = float((data.C * ours.plan).sum())
+    assert np.isfinite(ours.plan).all()
+    assert linear.lower_bound - 1e-12 <= cost <= linear.value + 1e-3

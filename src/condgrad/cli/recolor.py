@@ -25,6 +25,7 @@ FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     **dict.fromkeys((".tif", ".tiff"), ("TIFF", {"compression": "tiff_deflate"})),
 }
 """What can be written, by ending; lossless but for JPEG."""
+SIXTEEN = 16  # the 25th byte of a PNG says how many bits a channel has; Pillow reads 8 of colours
 
 
 def recolor(
@@ -33,9 +34,16 @@ def recolor(
     out: Annotated[
         Path, option("PATH", "A .png, .jpg, .webp or .tif file, or a folder for IMAGE-recolored.png.", "this folder")
     ] = Path("."),
-    samples: Annotated[int, option("N", "Pixels of each image to match.", least=2)] = 500,
-    entropy: Annotated[float, option("W", "Weight of the entropy: larger is smoother.", at_least=0.0)] = 1e-3,
+    samples: Annotated[int, option("N", "Pixels of each image to match.", least=2)] = 1000,
+    entropy: Annotated[
+        float | None,
+        option("W", "Weight of the entropy: larger is smoother.", "by the spread of colours", at_least=0.0),
+    ] = None,
     laplacian: Annotated[float, option("W", "Weight of the Laplacian: like colours move alike.", at_least=0.0)] = 0.0,
+    smooth: Annotated[
+        float, option("PIXELS", "Radius over which changes of colour are averaged, edges kept.", at_least=0.0)
+    ] = 0.0,
+    strength: Annotated[float, option("S", "How far colours move, from 0 to 1.", at_least=0.0)] = 1.0,
     seed: Annotated[int, option("N", "Which pixels are drawn.", least=0)] = 0,
     tol: report.Tolerance = 1e-4,
     compare: Annotated[bool, typer.Option("--compare", help="Draw image, palette and result in one picture.")] = False,
@@ -43,16 +51,17 @@ def recolor(
 ) -> None:
     """Give an image the colours of another, by optimal transport between their colours.
 
-    Colours are measured from 0 to 1. Transparency and size stay as they are.
+    Colours are matched in Lab, where black and white are 1 apart. Transparency, size and colour profile are kept.
 
     [bold]Examples[/bold]
       condgrad recolor temple.jpg flower.jpg
-      condgrad recolor temple.jpg flower.jpg --laplacian 1000 --compare
+      condgrad recolor temple.jpg flower.jpg --smooth 8 --strength 0.8 --compare
       condgrad recolor logo.png sunset.jpg --out logo-warm.webp --samples 1000
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
     files.require_memory_for_plan(samples, samples, "ask for fewer --samples")
+    require(strength <= 1.0, f"--strength must be from 0 to 1, got {strength:g}")
     pixels, colors = read_image(image), read_image(palette)
     out = files.file_to_write(out, f"{image.stem}-recolored.png", FORMATS)
     ending, options = FORMATS[out.suffix.lower()]
@@ -63,22 +72,30 @@ def recolor(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says it, and the exit code
             painted = recoloring(
-                pixels, colors, entropy=entropy, weight=laplacian, samples=samples, seed=seed, tol=tol,
-                progress=report.errors.is_terminal,
+                pixels, colors, entropy="auto" if entropy is None else entropy, weight=laplacian, samples=samples,
+                smooth=smooth, strength=strength, seed=seed, tol=tol, progress=report.errors.is_terminal,
             )  # fmt: skip
-        Image.fromarray(painted.image).save(folder / out.name, format=ending, **options)
+        _in_profile(Image.fromarray(painted.image), image).save(folder / out.name, format=ending, **options)
         if compare:
             shown = {"image": pixels, "palette": colors, "image in the colours of the palette": painted.image}
             pictures.save_images(folder / written[1].name, shown)
     answer, (height, width, channels) = painted.result, painted.image.shape
-    n, m = answer.plan.shape
+    n, m = answer.shape
     if as_json:
         facts = {
             "transport_cost": float(answer.cost),
             "width": width,
             "height": height,
             "transparent": channels == 4,
-            "settings": {"samples": samples, "entropy": entropy, "laplacian": laplacian, "seed": seed, "tol": tol},
+            "settings": {
+                "samples": samples,
+                "entropy": painted.entropy,
+                "laplacian": laplacian,
+                "smooth": smooth,
+                "strength": strength,
+                "seed": seed,
+                "tol": tol,
+            },
             "inputs": {"image": files.described(image), "palette": files.described(palette)},
             "versions": report.versions(),
             "files": list(map(str, written)),
@@ -86,7 +103,7 @@ def recolor(
         report.print_json(report.certificate_facts(answer.result) | facts)
     else:
         sentences = {
-            "image": f"{width} x {height} pixels, {n} of its pixels matched to {m} of the palette",
+            "image": f"{width} x {height} pixels, {n} of its colours matched to {m} of the palette",
             "value": f"{answer.value:.10g}",
             "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
             "written": ", ".join(map(str, written)),
@@ -109,6 +126,8 @@ def read_image(path: Path) -> Any:
                 frames = getattr(image, "n_frames", 1)
                 if frames > 1:
                     report.errors.print(f"condgrad: {path} has {frames} frames: the first is taken", markup=False)
+                if image.mode.startswith("I;16") or (image.format == "PNG" and content[24] == SIXTEEN):
+                    report.errors.print(f"condgrad: {path} has 16 bits a channel: the upper 8 are read", markup=False)
                 return _pixels(path, ImageOps.exif_transpose(image))
     except BadInput:
         raise
@@ -140,10 +159,31 @@ def _gray_bytes(path: Path, values: Any) -> Any:
 def _standard_colors(image: Image.Image) -> Image.Image:
     """The image in sRGB where it carries another colour profile: numbers of two profiles cannot be matched."""
     profile = image.info.get("icc_profile")
-    if not profile or image.mode not in ("RGB", "CMYK"):
+    if not profile or image.mode not in ("RGB", "RGBA", "CMYK"):
         return image
     try:
         own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        if image.mode == "RGBA":
+            opaque = ImageCms.profileToProfile(image.convert("RGB"), own, ImageCms.createProfile("sRGB")) or image
+            opaque.putalpha(image.getchannel("A"))
+            return opaque
         return ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB") or image
     except (ImageCms.PyCMSError, OSError):
         return image
+
+
+def _in_profile(result: Image.Image, path: Path) -> Image.Image:
+    """The result, which is in sRGB, in the colour profile that the image came with."""
+    with Image.open(path) as image:
+        profile = image.info.get("icc_profile")
+        if not profile or image.mode not in ("RGB", "RGBA"):
+            return result
+    try:
+        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        converted = ImageCms.profileToProfile(result.convert("RGB"), ImageCms.createProfile("sRGB"), own) or result
+    except (ImageCms.PyCMSError, OSError):
+        return result
+    if result.mode == "RGBA":
+        converted.putalpha(result.getchannel("A"))
+    converted.info["icc_profile"] = profile
+    return converted

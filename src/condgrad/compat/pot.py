@@ -1,10 +1,13 @@
-"""POT's `ot.optim.gcg`, with the paper's answer: exact steps on the true objective, and a certificate.
+"""POT's regularised transport, with the paper's answer: steps on the true objective, and a certificate.
 
     from condgrad.compat.pot import gcg      # in place of: from ot.optim import gcg
+    from condgrad.compat.pot import emd_laplace, sinkhorn_l1l2_gl, sinkhorn_lpl1_mm        # ... from ot.da
+    from condgrad.compat.pot import SinkhornL1l2Transport, EMDLaplaceTransport, ...         # ... from ot.da
 
-Arguments and return values are those of POT 0.9, but for options of its inner solver. What differs: the plan has exact
-marginals, `stopThr` and `stopThr2` bound the certified gap (over the scale of the objective, and absolute) instead of
-the last change of the objective, and the log says more.
+Arguments and return values are those of POT 0.9, but for options of its inner solvers. What differs: plans have exact
+marginals, tolerances bound the certified gap (over the scale of the objective, `stopThr2` of `gcg` absolute) instead of
+the last change of the objective, and logs say more. A plan that falls short of its tolerance comes with a warning that
+states its gap.
 """
 
 from __future__ import annotations
@@ -12,17 +15,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import kneighbors_graph
 
 from condgrad import _checks, sets, simple, smooth
-from condgrad.arrays import Array, Space, detached, is_torch, like, namespace, on_device
+from condgrad.arrays import Array, Space, detached, host, is_torch, like, namespace, on_device
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Certificate, Iterate
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
-from condgrad.transport.solve import beside
+from condgrad.transport.costs import PointCost
+from condgrad.transport.estimators import ByKeyword, Domain, PlanTransformer
+from condgrad.transport.regularizers import GroupLasso, Laplacian
+from condgrad.transport.solve import TransportResult, beside, solve
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,10 @@ def gcg(
     """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b.
 
     Returns the plan, or `(plan, log)` with the losses (of the whole objective, entropy included), the number of
-    iterations `niter`, the certified `gap` and `lower_bound`, and the `status`. For tensors f and df see tensors; those
-    on a CPU have the very plan that NumPy arrays have.
+    iterations `niter`, the certified `gap` and `lower_bound`, the `status`, and of the last partially linearised
+    problem the scalings `u` and `v` (`log_u` and `log_v` where they would overflow) and the norm `err` of what the
+    columns of diag(u) exp(-(M + reg2 df(G))/reg1) diag(v) miss of b. For tensors f and df see tensors; those on a CPU
+    have the very plan that NumPy arrays have.
     `numInnerItermax` and options of the line search are accepted and not needed: the inner accuracy follows the gap,
     and steps are exact. A plan that falls short of `stopThr` comes with a warning that states its gap.
     """
@@ -83,19 +94,176 @@ def gcg(
     objective: Smooth = smooth.Linear(cost)
     if reg2 > 0:
         objective = objective + smooth.Function(lambda G: _value_and_gradient(f, df, reg2, G, M))
+    entropy = simple.Entropy(reg1, on=P)
     result = minimize(
         objective,
-        simple.Entropy(reg1, on=P),
+        entropy,
         None if G0 is None else P.rounded(Space.of(cost).hold(beside("G0", G0, cost, ndim=2))),
         max_iter=numItermax,
         stop=EitherGap(stopThr, stopThr2),
         progress=verbose,
-    ).uninterrupted()
+    )
+    answer = TransportResult((objective, entropy), result)
+    return _returned("gcg", answer, M, reg1, log=log)
+
+
+def sinkhorn_l1l2_gl(
+    a: Any,
+    labels_a: Any,
+    b: Any,
+    M: Any,
+    reg: float,
+    eta: float = 0.1,
+    numItermax: int = 10,
+    numInnerItermax: int = 200,
+    stopInnerThr: float = 1e-9,
+    eps: float = 1e-12,  # noqa: ARG001  (norms of groups are never divided by where they vanish)
+    verbose: bool = False,
+    log: bool = False,
+) -> Any:
+    """min <M, G> + reg sum G log G + eta sum_{j, c} |G[labels_a == c, j]|_2 over plans from a to b.
+
+    Returns the plan, or `(plan, log)` as `gcg` does. The two limits on iterations multiply to one.
+    """
+    M = floating("M", M, ndim=2)
+    answer = solve(
+        M,
+        _weights("a", a, M, 0),
+        _weights("b", b, M, 1),
+        entropy=_checks.number("reg", reg, above=0.0),
+        regularizers=[GroupLasso(labels_a, weight=_checks.number("eta", eta, at_least=0.0))],
+        tol=stopInnerThr,
+        max_iter=numItermax * numInnerItermax,
+        progress=verbose,
+    )
+    return _returned("sinkhorn_l1l2_gl", answer, M, reg, log=log)
+
+
+def sinkhorn_lpl1_mm(
+    a: Any,
+    labels_a: Any,
+    b: Any,
+    M: Any,
+    reg: float,
+    eta: float = 0.1,
+    numItermax: int = 10,
+    numInnerItermax: int = 200,
+    stopInnerThr: float = 1e-9,
+    verbose: bool = False,
+    log: bool = False,
+) -> Any:
+    """Entropic transport with the concave sum_{j, c} sqrt(mass from class c to j + 1e-3), by majorisation.
+
+    The problem is not convex: `numItermax` times the square roots are replaced by their tangents, and the plan and its
+    certificate are those of the last such problem.
+    """
+    M = floating("M", M, ndim=2)
+    a, b = _weights("a", a, M, 0), _weights("b", b, M, 1)
+    limits = {"steps": numItermax, "tol": stopInnerThr, "max_iter": numInnerItermax}
+    answer = _majorised(a, labels_a, b, M, reg, eta, verbose=verbose, **limits)  # type: ignore[arg-type]
+    return _returned("sinkhorn_lpl1_mm", answer, M, reg, log=log)
+
+
+def _majorised(
+    a: Array, labels: Any, b: Array, M: Array, reg: float, eta: float, *, steps: int, tol: float, max_iter: int,
+    verbose: bool,
+) -> TransportResult:  # fmt: skip
+    classes, codes = np.unique(host(labels) if is_torch(labels) else np.asarray(labels), return_inverse=True)
+    members = like(np.eye(len(classes))[codes], M)
+    slope = namespace(M).zeros_like(M)
+    for _ in range(_checks.whole("numItermax", steps, at_least=1)):
+        answer = solve(
+            M + eta * slope,
+            a,
+            b,
+            entropy=_checks.number("reg", reg, above=0.0),
+            tol=tol,
+            max_iter=max_iter,
+            progress=verbose,
+        )
+        slope = members @ (0.5 * (members.T @ like(answer.plan, M) + 1e-3) ** -0.5)
+    return answer
+
+
+def emd_laplace(
+    a: Any,
+    b: Any,
+    xs: Any,
+    xt: Any,
+    M: Any,
+    sim: str = "knn",
+    sim_param: float | None = None,
+    reg: str = "pos",
+    eta: float = 1.0,
+    alpha: float = 0.5,
+    numItermax: int = 100,
+    stopThr: float = 1e-9,
+    numInnerItermax: int = 100_000,  # noqa: ARG001  (the network simplex needs no limit)
+    stopInnerThr: float = 1e-9,  # noqa: ARG001
+    log: bool = False,
+    verbose: bool = False,
+) -> Any:
+    """min <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans, without entropy.
+
+    Ls and Lt are raw Laplacians of neighbour (`sim="knn"`) or Gaussian (`sim="gauss"`) similarities; `reg="disp"`
+    compares displacements instead of positions. Conditional gradients over linear programs converge slowly: expect a
+    warning that states the certified gap, and raise `numItermax`, or take `transport.solve` with a small entropy.
+    """
+    M, xs, xt = (floating(name, value, ndim=2) for name, value in (("M", M), ("xs", xs), ("xt", xt)))
+    regularizer, linear = _pot_laplacian(xs, xt, sim, sim_param, reg, eta, alpha)
+    answer = solve(
+        M + like(linear, M),
+        _weights("a", a, M, 0),
+        _weights("b", b, M, 1),
+        entropy=0.0,
+        regularizers=[regularizer],
+        tol=stopThr,
+        max_iter=numItermax,
+        progress=verbose,
+    )
+    return _returned("emd_laplace", answer, M, None, log=log)
+
+
+def _pot_laplacian(
+    xs: Array, xt: Array, sim: str, sim_param: float | None, reg: str, eta: float, alpha: float
+) -> tuple[Laplacian, Any]:
+    """POT's regulariser on positions, and the cost to add for one on displacements."""
+    _checks.number("eta", eta, at_least=0.0)
+    if not 0.0 <= _checks.number("alpha", alpha) <= 1.0:
+        raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
+    if reg not in ("pos", "disp"):
+        raise ValueError(f"reg must be 'pos' or 'disp', got {reg!r}")
+    Xs, Xt = host(xs), host(xt)
+    Ls, Lt = (_raw_laplacian(X, sim, sim_param, Xs) for X in (Xs, Xt))
+    linear = np.zeros((len(Xs), len(Xt)))
+    if reg == "disp":
+        linear = -2.0 * eta * (
+            alpha / len(Xs) * (Ls @ Xs) @ Xt.T + (1.0 - alpha) / len(Xt) * Xs @ (Lt @ Xt).T
+        )  # fmt: skip
+    return Laplacian(xs, xt, weight=eta, source=alpha, target=1.0 - alpha, Ls=Ls, Lt=Lt), linear
+
+
+def _raw_laplacian(X: Any, sim: str, sim_param: float | None, Xs: Any) -> Any:
+    if sim == "knn":
+        graph = kneighbors_graph(X, n_neighbors=3 if sim_param is None else int(sim_param))
+        W = scipy.sparse.csr_array(0.5 * (graph + graph.T))
+    elif sim == "gauss":
+        sigma = 1.0 / (2.0 * cdist(Xs, Xs, "sqeuclidean").mean() ** 2) if sim_param is None else sim_param
+        W = scipy.sparse.csr_array(np.exp(-cdist(X, X, "sqeuclidean") / (2.0 * sigma**2)))
+    else:
+        raise ValueError(f"sim must be 'knn' or 'gauss', got {sim!r}")
+    return scipy.sparse.csr_array(scipy.sparse.diags_array(np.asarray(W.sum(axis=1))) - W)
+
+
+def _returned(name: str, answer: TransportResult, M: Array, reg: float | None, *, log: bool) -> Any:
+    """The plan in the library of M, with POT's log where asked for."""
+    result = answer.result.uninterrupted()
     plan = namespace(M).asarray(result.x)
     if not result.success:
         warnings.warn(
-            f"gcg ended after {result.iterations} iterations within {result.gap:.3g} of the minimum; raise numItermax",
-            stacklevel=2,
+            f"{name} ended after {result.iterations} iterations within {result.gap:.3g} of the minimum; "
+            "raise numItermax",
+            stacklevel=3,
         )
     if not log:
         return plan
@@ -105,7 +273,25 @@ def gcg(
         "gap": result.gap,
         "lower_bound": result.lower_bound,
         "status": result.status.name,
+        **_duals(answer, M, reg),
     }
+
+
+def _duals(answer: TransportResult, M: Array, reg: float | None) -> dict[str, Any]:
+    """Prices of a linear program, or the scalings of an entropic one with their marginal error."""
+    u, v = answer.potentials
+    xp = namespace(M)
+    if reg is None:
+        return {"u": xp.asarray(u), "v": xp.asarray(v)}
+    f, g = answer.problem
+    linearised = f.at(answer.result.x).gradient
+    kernel = namespace(linearised)
+    log_u, log_v = u / reg, v / reg
+    missing = kernel.sum(kernel.exp(log_u[:, None] + log_v[None, :] - linearised / reg), axis=0) - g.on.b  # type: ignore[attr-defined]
+    with np.errstate(over="ignore"):
+        scalings = {"u": xp.asarray(kernel.exp(log_u)), "v": xp.asarray(kernel.exp(log_v))}
+    logs = {"log_u": xp.asarray(log_u), "log_v": xp.asarray(log_v)}
+    return scalings | logs | {"err": [float(kernel.sum(missing * missing)) ** 0.5]}
 
 
 def _weights(name: str, weights: Any, cost: Array, axis: int) -> Array:
@@ -121,3 +307,272 @@ def _value_and_gradient(f: Any, df: Any, weight: float, G: Array, M: Array) -> t
     seen = detached(namespace(M).asarray(G))
     gradient = weight * df(seen)
     return weight * float(f(seen)), gradient if is_torch(G) or not is_torch(gradient) else gradient.detach().numpy()
+
+
+class _PotArguments(ByKeyword):
+    """POT's arguments of what moves points; all but the points are there for its pipelines and change nothing."""
+
+    def transform(
+        self,
+        Xs: Any = None,
+        ys: Any = None,
+        Xt: Any = None,
+        yt: Any = None,
+        batch_size: int = 128,
+    ) -> Any:
+        """Move points of the source domain."""
+        return super().transform(Xs)
+
+    def fit_transform(  # type: ignore[override]
+        self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None
+    ) -> Any:
+        """Fit, then move the sources."""
+        return self.fit(Xs, ys, Xt, yt).transform(Xs)  # type: ignore[attr-defined]
+
+    def inverse_transform(
+        self,
+        Xs: Any = None,
+        ys: Any = None,
+        Xt: Any = None,
+        yt: Any = None,
+        batch_size: int = 128,
+    ) -> Any:
+        """Move points of the target domain back."""
+        return super().inverse_transform(Xt)  # type: ignore[misc]
+
+
+class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
+    """What POT's estimators of domain adaptation have in common, over ours.
+
+    New points move by the displacement of their nearest source (POT's "ferradans"), whatever `out_of_sample_map` says.
+    `limit_max=inf` makes transport between known classes cost ten times the largest cost, as some finite number must.
+    """
+
+    limit_max: float = 10.0
+    distribution_estimation: Callable[[Any], Any] | None
+
+    @property
+    def classes_cost(self) -> float:  # type: ignore[override]
+        return self.limit_max if self.limit_max < np.inf else 10.0
+
+    def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
+        """Find the plan; ys and yt are classes, -1 where unknown."""
+        estimate, weights = self.distribution_estimation, {}
+        if estimate is not None:
+            weights = {"sample_weight": estimate(Xs), "target_weight": estimate(Xt)}
+        super().fit(Xs, ys, Xt, yt, **weights)
+        self.xs_, self.xt_ = self.Xs_, self.Xt_
+        self.log_ = {"loss": self.result_.trace["value"].tolist(), "gap": self.dual_gap_, "niter": self.n_iter_}
+        return self
+
+
+def _array_of(cost: Any) -> Array:
+    return cost.dense() if isinstance(cost, PointCost) else cost
+
+
+def _needed_labels(source: Domain, kind: type) -> Any:
+    if source.labels is None:
+        raise ValueError(f"ys is needed: {kind.__name__}.fit(Xs, ys, Xt) groups the sources by their classes")
+    return source.labels
+
+
+class SinkhornTransport(_PotTransport):
+    """`ot.da.SinkhornTransport`: entropy alone."""
+
+    def __init__(
+        self,
+        reg_e: float = 1.0,
+        method: str = "sinkhorn_log",
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        verbose: bool = False,
+        log: bool = False,
+        metric: str = "sqeuclidean",
+        norm: str | None = None,
+        distribution_estimation: Callable[[Any], Any] | None = None,
+        out_of_sample_map: str = "continuous",
+        limit_max: float = np.inf,
+    ) -> None:
+        self.reg_e = reg_e
+        self.method = method
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.log = log
+        self.metric = metric
+        self.norm = norm
+        self.distribution_estimation = distribution_estimation
+        self.out_of_sample_map = out_of_sample_map
+        self.limit_max = limit_max
+
+    def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
+        limits = {"tol": self.tol, "max_iter": self.max_iter}
+        return solve(cost, source.mass, target.mass, entropy=self.reg_e, progress=self.verbose, **limits)  # type: ignore[arg-type]
+
+
+class EMDTransport(_PotTransport):
+    """`ot.da.EMDTransport`: no regulariser, a linear program."""
+
+    def __init__(
+        self,
+        metric: str = "sqeuclidean",
+        norm: str | None = None,
+        log: bool = False,
+        distribution_estimation: Callable[[Any], Any] | None = None,
+        out_of_sample_map: str = "ferradans",
+        limit_max: float = 10.0,
+        max_iter: int = 100_000,
+    ) -> None:
+        self.metric = metric
+        self.norm = norm
+        self.log = log
+        self.distribution_estimation = distribution_estimation
+        self.out_of_sample_map = out_of_sample_map
+        self.limit_max = limit_max
+        self.max_iter = max_iter
+
+    def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
+        return solve(cost, source.mass, target.mass, entropy=0.0, max_iter=self.max_iter)
+
+
+class SinkhornLpl1Transport(_PotTransport):
+    """`ot.da.SinkhornLpl1Transport`: entropy and concave class groups, see `sinkhorn_lpl1_mm`."""
+
+    def __init__(
+        self,
+        reg_e: float = 1.0,
+        reg_cl: float = 0.1,
+        max_iter: int = 10,
+        max_inner_iter: int = 200,
+        log: bool = False,
+        tol: float = 1e-8,
+        verbose: bool = False,
+        metric: str = "sqeuclidean",
+        norm: str | None = None,
+        distribution_estimation: Callable[[Any], Any] | None = None,
+        out_of_sample_map: str = "ferradans",
+        limit_max: float = np.inf,
+    ) -> None:
+        self.reg_e = reg_e
+        self.reg_cl = reg_cl
+        self.max_iter = max_iter
+        self.max_inner_iter = max_inner_iter
+        self.log = log
+        self.tol = tol
+        self.verbose = verbose
+        self.metric = metric
+        self.norm = norm
+        self.distribution_estimation = distribution_estimation
+        self.out_of_sample_map = out_of_sample_map
+        self.limit_max = limit_max
+
+    def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
+        return _majorised(
+            source.mass,
+            _needed_labels(source, type(self)),
+            target.mass,
+            _array_of(cost),
+            self.reg_e,
+            self.reg_cl,
+            steps=self.max_iter,
+            tol=self.tol,
+            max_iter=self.max_inner_iter,
+            verbose=self.verbose,
+        )
+
+
+class SinkhornL1l2Transport(_PotTransport):
+    """`ot.da.SinkhornL1l2Transport`: entropy and class groups, see `sinkhorn_l1l2_gl`."""
+
+    def __init__(
+        self,
+        reg_e: float = 1.0,
+        reg_cl: float = 0.1,
+        max_iter: int = 10,
+        max_inner_iter: int = 200,
+        tol: float = 1e-8,
+        verbose: bool = False,
+        log: bool = False,
+        metric: str = "sqeuclidean",
+        norm: str | None = None,
+        distribution_estimation: Callable[[Any], Any] | None = None,
+        out_of_sample_map: str = "ferradans",
+        limit_max: float = 10.0,
+    ) -> None:
+        self.reg_e = reg_e
+        self.reg_cl = reg_cl
+        self.max_iter = max_iter
+        self.max_inner_iter = max_inner_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.log = log
+        self.metric = metric
+        self.norm = norm
+        self.distribution_estimation = distribution_estimation
+        self.out_of_sample_map = out_of_sample_map
+        self.limit_max = limit_max
+
+    def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
+        return solve(
+            cost,
+            source.mass,
+            target.mass,
+            entropy=self.reg_e,
+            regularizers=[GroupLasso(_needed_labels(source, type(self)), weight=self.reg_cl)],
+            tol=self.tol,
+            max_iter=self.max_iter * self.max_inner_iter,
+            progress=self.verbose,
+        )
+
+
+class EMDLaplaceTransport(_PotTransport):
+    """`ot.da.EMDLaplaceTransport`: a Laplacian without entropy, see `emd_laplace`."""
+
+    def __init__(
+        self,
+        reg_type: str = "pos",
+        reg_lap: float = 1.0,
+        reg_src: float = 1.0,
+        metric: str = "sqeuclidean",
+        norm: str | None = None,
+        similarity: str = "knn",
+        similarity_param: float | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-9,
+        max_inner_iter: int = 100_000,
+        inner_tol: float = 1e-9,
+        log: bool = False,
+        verbose: bool = False,
+        distribution_estimation: Callable[[Any], Any] | None = None,
+        out_of_sample_map: str = "ferradans",
+    ) -> None:
+        self.reg_type = reg_type
+        self.reg_lap = reg_lap
+        self.reg_src = reg_src
+        self.metric = metric
+        self.norm = norm
+        self.similarity = similarity
+        self.similarity_param = similarity_param
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_inner_iter = max_inner_iter
+        self.inner_tol = inner_tol
+        self.log = log
+        self.verbose = verbose
+        self.distribution_estimation = distribution_estimation
+        self.out_of_sample_map = out_of_sample_map
+
+    def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
+        C = _array_of(cost)
+        graphs = (self.similarity, self.similarity_param)
+        regularizer, linear = _pot_laplacian(source.X, target.X, *graphs, self.reg_type, self.reg_lap, self.reg_src)
+        return solve(
+            C + like(linear, C),
+            source.mass,
+            target.mass,
+            entropy=0.0,
+            regularizers=[regularizer],
+            tol=self.tol,
+            max_iter=self.max_iter,
+            progress=self.verbose,
+        )

@@ -6,7 +6,7 @@ no sum is made of atomic additions: the same arrays give the same answer, bit by
 
 What is asked for in "float64" is computed in it throughout. For "tf32x3" and "tf32" scores and powers are in float32
 and the dot with R is in three products of TF32 numbers (error about 1e-6) or in one (1e-3); a score is off by about
-6e-8 of its largest term, and exp(score) relatively by as much as the score absolutely.
+6e-8 of its largest term (rows and columns up to a common constant), exp(score) relatively by as much as that.
 
 Its plain reference is `streamed_tiles`. With TRITON_INTERPRET=1 set before Python starts, all of it runs on a CPU.
 """
@@ -140,9 +140,9 @@ class Blocks:
     widest: int = 32
 
     @classmethod
-    def of_sums(cls, rank: int, *, fewest: int) -> Blocks:
-        """For sums over rows; up to rank `fewest` unrolled products leave room for 128 columns."""
-        return cls(16, 64 if fewest < rank <= UNROLLED else 128)
+    def of_sums(cls, rank: int, *, wide_up_to: int) -> Blocks:
+        """For sums over rows; up to rank `wide_up_to` unrolled products leave room for 128 columns."""
+        return cls(16, 64 if wide_up_to < rank <= UNROLLED else 128)
 
     @classmethod
     def of_products(cls, ranks: list[int], width: int, *, double: bool) -> Blocks:
@@ -163,7 +163,13 @@ def _dot_length(rank: int) -> int:
 
 def _arguments(score: Score, kind: Any) -> tuple[Array, Array, Array, Array]:
     """left, turned right, row and column to the base 2."""
-    left, row, column = ((LOG2E * part).to(kind).contiguous() for part in (score.left, score.row, score.column))
+    row, column = score.row, score.column
+    if kind == torch.float32:
+        # what rows and columns have in common, with opposite signs, would cost digits of a float32
+        finite = column.isfinite()
+        shift = torch.where(finite, column, 0.0).sum() / finite.sum().clamp(min=1)
+        row, column = row + shift, column - shift
+    left, row, column = ((LOG2E * part).to(kind).contiguous() for part in (score.left, row, column))
     return left, score.right.T.to(kind).contiguous(), row, column
 
 
@@ -181,7 +187,7 @@ def log_row_sums(score: Score) -> Array:
     left, right, _, column = _arguments(score, torch.float64)
     if n > 0:
         with _on(score):
-            blocks = Blocks.of_sums(rank, fewest=4)
+            blocks = Blocks.of_sums(rank, wide_up_to=4)
             log2_row_sums_kernel[(triton.cdiv(n, blocks.rows),)](
                 left, right, column, out, n, m,
                 rank, _dot_length(rank), blocks.rows, blocks.columns, num_warps=blocks.warps,
@@ -246,7 +252,7 @@ def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Ar
     kept, row_rest, column_rest = kept.contiguous(), row_rest.contiguous(), column_rest.contiguous()
     if n > 0:
         with _on(score):
-            blocks = Blocks.of_sums(rank, fewest=2)
+            blocks = Blocks.of_sums(rank, wide_up_to=2)
             entropy_kernel[(triton.cdiv(n, blocks.rows),)](
                 left, right, row, column, kept, row_rest, column_rest, out, n, m,
                 rank, _dot_length(rank), blocks.rows, blocks.columns, num_warps=blocks.warps,

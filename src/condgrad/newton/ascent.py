@@ -18,6 +18,7 @@ from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import NO_GAIN
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
+from condgrad.streamed_plan import StreamedPlan
 
 STEPS_TO_CERTIFY = 3
 """Steps of a stage before t = 1 after which its point is certified, again and again."""
@@ -25,6 +26,39 @@ SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
 FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
+
+
+ENTRY = 10.0
+"""Times the tolerance of a stage that the gap of a start may be at which the path is entered."""
+FAR = 100.0
+"""Times a tolerance from which on a point is taken to be far from the path."""
+
+
+SETTLED = 1.5
+"""Times the tolerance of a stage that a whole step may have promised to bring, after which the stage has done its work.
+
+A Newton step leaves about the square of what it promised, in units of the entropy.
+"""
+
+
+SMALL_GAP = 1e-3
+"""The part of |f| + |g| that a gap at t = 1 may be, or the tolerance of the stage, for a plan to be worth its price."""
+
+
+class Proof(NamedTuple):
+    """A lower bound on F*, and the size of its terms before they cancel."""
+
+    dual: float
+    magnitude: float
+
+    @classmethod
+    def of(cls, point: DualPoint) -> Proof:
+        return cls(point.dual, point.magnitude)
+
+
+def is_carried(x: Any) -> bool:
+    """Whether a start comes with a dual point of its own."""
+    return isinstance(x, StreamedPlan) and x.origin is not None
 
 
 class DualPoint(Protocol):
@@ -55,6 +89,8 @@ class Ascent(NamedTuple):
     direction: Any
     slope: float
     inner_iterations: int
+    is_newton: bool = True
+    """Whether the slope tells how far the maximum is, as that of a Newton direction does."""
 
 
 class DualModel(Protocol):
@@ -108,40 +144,50 @@ class Newton:
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
             return
         z = model.start(x)
-        t = self._first_stage(evaluate, z, primal.terms)
+        point = evaluate(z, 1.0)
+        proof: Proof | None = Proof.of(point)
+        t, point = self._first_stage(evaluate, z, point, primal.terms, is_carried(x))
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)
             return
-        evaluations, inner, step, point = 1, 0, 0.0, evaluate(z, t)
+        evaluations, inner, step = 1, 0, 0.0
         highest, lowest, fruitless, noise, steps_in_stage = -math.inf, math.inf, 0, 0.0, 0
-        certify = True
+        gap: Any = None
+        certify, promised, shortest = True, math.inf, 1.0
+        ends: tuple[float, Any] | None = None
         del x
         while True:
             lower = -math.inf
-            if certify:
-                # the dual function of F itself is that at t = 1 alone
-                proof = point if t == 1.0 else evaluate(z, 1.0)
+            if proof is not None:
                 terms = primal.terms
                 noise = rounding_noise(unit, terms.f, primal.magnitude, g.magnitude(primal.x, terms.g), proof.magnitude)
                 lower = tangent_bound(proof.dual, 0.0, noise)
-                del proof
             value = primal.terms.value
             gained = lower > highest + NO_GAIN * noise or value < lowest - NO_GAIN * noise
-            fruitless = 0 if t > 1.0 or gained else fruitless + 1
+            fruitless = 0 if t > 1.0 or gained else fruitless + (proof is not None)
             highest, lowest = max(highest, lower), min(lowest, value)
             effort = Effort(evaluations, evaluate.calls, inner)
             yield Iterate(space.hold(primal.x), primal.terms, lower, None, step, effort, noise)
             if fruitless == FRUITLESS:
                 return
-            gap = value - point.dual if t == 1.0 else model.stage_gap(point)
-            if t > 1.0 and gap <= model.stage_tolerance(t):
-                t, step, steps_in_stage, point = max(1.0, self.shrink * t), 0.0, 0, None
+            if gap is None:
+                gap = value - point.dual if t == 1.0 and certify else model.stage_gap(point)
+            tolerance = model.stage_tolerance(t)
+            # after a whole Newton step the gain that it promised tells more of the way left than the gap does
+            settled = step == 1.0 and promised <= SETTLED * tolerance and gap <= FAR * tolerance
+            if t > 1.0 and (settled or gap <= tolerance):
+                del point
+                last, ends = ends, (t, z)
+                shrink = self.shrink if shortest >= 0.5 else self.shrink**0.5
+                t, step, steps_in_stage, shortest = max(1.0, shrink * t), 0.0, 0, 1.0
+                z, point = self._next_stage(evaluate, last, ends, t)
             else:
                 ascent = model.ascent(point, gap, step)
                 inner += ascent.inner_iterations
+                promised = ascent.slope if ascent.is_newton else math.inf
                 dual, point = point.dual, None
                 step, z, point = self._climb(evaluate, z, dual, t, ascent, noise)
-                steps_in_stage += 1
+                steps_in_stage, shortest = steps_in_stage + 1, min(shortest, step)
                 if step == 0.0 and t == 1.0:
                     return
                 if step == 0.0:
@@ -150,25 +196,64 @@ class Newton:
                 return
             if point is None:
                 point = evaluate(z, t)
-            # the way to t = 1 is certified where it is long; a plan and its proof cost as much as a step
-            certify = t == 1.0 or (steps_in_stage > 0 and steps_in_stage % STEPS_TO_CERTIFY == 0)
+            # the dual function of F itself is that at t = 1 alone
+            proof = Proof.of(point) if t == 1.0 else None
+            # a plan costs as much as a step: it is made now and then on the way, and at t = 1 from where the gap is
+            # small, as far as that is known without it
+            certify, gap = steps_in_stage > 0 and steps_in_stage % STEPS_TO_CERTIFY == 0, None
+            if t == 1.0 and not certify:
+                gap = model.stage_gap(point)
+                certify = gap <= max(model.stage_tolerance(t), SMALL_GAP * primal.terms.size)
             if certify:
+                proof = proof or Proof.of(evaluate(z, 1.0))
+                gap = None
                 del primal  # as large as the plan, like a point: not to be held where another is made
                 primal = model.primal(point)
                 evaluations += 1
 
-    def _first_stage(self, evaluate: DualEvaluator, z: Any, terms: Terms) -> float:
-        """The smallest t at which the start is near the path; a far start enters where all starts are near."""
+    def _first_stage(
+        self, evaluate: DualEvaluator, z: Any, point: Any, terms: Terms, carried: bool
+    ) -> tuple[float, Any]:
+        """The smallest t at which the start is near the path, and the dual point there.
+
+        From afar the gap of f + t g at the start falls like 1/t, while what counts as near grows like t. So one point
+        at the farthest stage, where all starts are near, tells about where to enter.
+        """
         t, farthest = 1.0, math.inf
-        while t < farthest and not deadline.passed():
-            point, near = evaluate(z, t), 10.0 * self.model.stage_tolerance(t)
+        entry_gap = getattr(self.model, "entry_gap", self.model.stage_gap)
+
+        def excess(t: float, point: Any) -> float:
+            """The gap in units of what is near; at most 1 for a start that is."""
+            near = ENTRY * self.model.stage_tolerance(t)
+            gap = terms.f + t * terms.g - point.dual
             # a start that is carried from elsewhere may have a better plan at z than the one it comes with
-            if terms.f + t * terms.g - point.dual <= near or self.model.stage_gap(point) <= near:
-                break
+            return (min(gap, entry_gap(point)) if carried and gap > near else gap) / near
+
+        while (ratio := excess(t, point)) > 1.0 and t < farthest and not deadline.passed():
+            del point
             if farthest == math.inf:
                 farthest = max(1.0, self.model.farthest_stage(z))
-            t *= 4.0
-        return min(t, farthest)
+                if ratio > FAR and farthest > 1.0 and not carried:
+                    point = evaluate(z, farthest)
+                    t = min(farthest, max(4.0, farthest * math.sqrt(max(0.0, excess(farthest, point)))))
+                    point = point if t == farthest else evaluate(z, t)
+                    continue
+            t = min((2.0 if carried else 4.0) * t, farthest)
+            point = evaluate(z, t)
+        return t, point
+
+    def _next_stage(
+        self, evaluate: DualEvaluator, last: tuple[float, Any] | None, ends: tuple[float, Any], t: float
+    ) -> tuple[Any, Any]:
+        """Where stage t starts: where the stage before ended, or farther along the line through the last two ends."""
+        (t_end, z), moved = ends, self.model.moved
+        point = evaluate(z, t)
+        if last is None or last[0] == t_end:
+            return z, point
+        share = (t_end - t) / (last[0] - t_end)
+        ahead = moved(moved(z, z, share), last[1], -share)
+        there = evaluate(ahead, t)
+        return (ahead, there) if there.dual > point.dual else (z, point)
 
     def _climb(
         self, evaluate: DualEvaluator, z: Any, dual: float, t: float, ascent: Ascent, noise: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from condgrad.newton import groups
+from condgrad.newton import groups, shared_marginal
 from condgrad.newton.ascent import DualModel
 from condgrad.newton.laplacian import dual as laplacian
 from condgrad.problem import Simple, Smooth
@@ -12,6 +12,7 @@ from condgrad.problem import Simple, Smooth
 ENGINES: dict[str, Callable[[Smooth, Simple], DualModel | None]] = {
     "Linear + at most one TransportLaplacian, Entropy on Transport": laplacian.recognise,
     "Linear + one GroupLasso, Entropy on Transport": groups.recognise,
+    "Linear, Entropy on SharedMarginal": shared_marginal.recognise,
 }
 """Problems on the left, on the right what makes their dual model, or None for a problem that is another."""
 

@@ -15,8 +15,8 @@ class Simple(ABC):
     """g: convex, and simple together with the set it lives on.
 
     A g of your own implements `value` and `argmin`, which returns an `Answer`: a point of the set and a lower bound on
-    min <c, s> + g(s); and `gradient` if it has one, which `along` (for exact steps) can use. `simple.Oracle` does it from
-    plain callables.
+    min <c, s> + g(s); and `gradient` if it has one, which `along` (for exact steps) can use. `simple.Oracle` does it
+    from plain callables.
     """
 
     on: Set

@@ -190,6 +190,8 @@ class State(NamedTuple):
     """Scaling of the rows, such that their sums are within a and add up to the mass."""
     log_t: float
     """mu / weight."""
+    u: Array
+    """u / weight, <= 0."""
     columns: Array
     """Column sums of the scaled kernel."""
     dual: float
@@ -241,7 +243,7 @@ class Projections:
         log_c, log_s = capped_sums(log_C, self.b, self.mass)
         image = -at_least(0.0, log_C + log_s - log_c) - self.v / self.weight
         self.passes += 1
-        return State(x, rows, log_t, columns, self.weight * dual, total(xp.abs(xp.exp(log_c) - columns)), image)
+        return State(x, rows, log_t, u, columns, self.weight * dual, total(xp.abs(xp.exp(log_c) - columns)), image)
 
     def iterate(self, aim: float, max_passes: int) -> None:
         """Until the columns are within `aim`, passes or time are spent, or rounding stops all progress."""
@@ -269,9 +271,7 @@ class Projections:
     @property
     def potentials(self) -> Potentials:
         """u and v, both <= 0."""
-        xp, state = namespace(self.v), self.state
-        w = self.weight * (xp.log(state.rows) - self.log_rows)
-        return Potentials(-at_least(0.0, self.weight * state.log_t - w), self.v + self.weight * state.x)
+        return Potentials(self.weight * self.state.u, self.v + self.weight * self.state.x)
 
     @property
     def magnitude(self) -> float:

@@ -133,35 +133,39 @@ class SharedMarginal(Set):
         """A linear program over plans and p, by HiGHS; the bound is the value of a feasible dual."""
         from scipy.optimize import linprog
 
-        costs, columns = host(c), host(self.columns)
-        height = float(np.abs(costs).max()) or 1.0
+        # in plans G_k = X_k/w_k, whose rows sum to p: weights of different sizes are no matter for the constraints
         blocks, n, width = self.blocks, self.n, self.shape[1]  # type: ignore[index]
+        weights = np.repeat(self.weights, [block.stop - block.start for block in blocks])
+        costs, columns = host(c), host(self.columns)
+        weighted = costs * weights[None, :]
+        height = float(np.abs(weighted).max()) or 1.0
         eye = scipy.sparse.eye_array(n)
         sums_of_columns = scipy.sparse.hstack(
             [scipy.sparse.kron(np.ones((1, n)), scipy.sparse.eye_array(width)), scipy.sparse.csr_array((width, n))]
         )
         sums_of_rows = []
-        for w, block in zip(self.weights.tolist(), blocks, strict=True):
+        for block in blocks:
             inside = np.zeros((1, width))
             inside[0, block] = 1.0
-            sums_of_rows.append(scipy.sparse.hstack([scipy.sparse.kron(eye, inside), -w * eye]))
-        solution = linprog(
-            np.concatenate([costs.ravel() / height, np.zeros(n)]),
-            A_eq=scipy.sparse.vstack([sums_of_columns, *sums_of_rows], format="csr"),
-            b_eq=np.concatenate([columns / self.mass, np.zeros(n * len(blocks))]),
-            bounds=(0, None),
-            method="highs",
-        )
+            sums_of_rows.append(scipy.sparse.hstack([scipy.sparse.kron(eye, inside), -eye]))
+        program = {
+            "c": np.concatenate([weighted.ravel() / height, np.zeros(n)]),
+            "A_eq": scipy.sparse.vstack([sums_of_columns, *sums_of_rows], format="csr"),
+            "b_eq": np.concatenate([columns / (weights * self.mass), np.zeros(n * len(blocks))]),
+        }
+        solution = linprog(**program, bounds=(0, None), method="highs")
+        if solution.x is None:  # its presolve may take a rounding unit in redundant equations for a contradiction
+            solution = linprog(**program, bounds=(0, None), method="highs", options={"presolve": False})
         if solution.x is None:
             raise RuntimeError(f"HiGHS found no barycentre: {solution.message}")
-        u = height * solution.eqlin.marginals[width:].reshape(len(blocks), n)
+        u = height * solution.eqlin.marginals[width:].reshape(len(blocks), n) / self.weights[:, None]
         v = np.concatenate([(costs[:, block] - u[k][:, None]).min(axis=0) for k, block in enumerate(blocks)])
         price_of_p = self.weights @ u
         bound = float(columns @ v + self.mass * price_of_p.min())
         magnitude = float(columns @ np.abs(v) + self.mass * (self.weights @ np.abs(u)).max())
         p = np.clip(solution.x[n * width :], 0.0, None)
         p *= self.mass / p.sum()
-        plans = self.mass * np.clip(solution.x[: n * width], 0.0, None).reshape(n, width)
+        plans = self.mass * weights[None, :] * np.clip(solution.x[: n * width], 0.0, None).reshape(n, width)
         point = self.rounded(like(plans, c), like(p, c))
         return Answer(point, bound, value=0.0, warm=like(u.T, c), magnitude=magnitude)
 

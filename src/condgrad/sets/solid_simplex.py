@@ -12,7 +12,19 @@ from condgrad.sets.threshold import keep_mass
 
 @dataclass(frozen=True)
 class SolidSimplex(Set):
-    """{x : x >= 0, sum x <= mass}, for arrays of any shape."""
+    """{x : x >= 0, sum x <= mass}, for arrays of any shape.
+
+    Parameters
+    ----------
+    mass : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.SolidSimplex(1.0).project(np.array([2.0, 1.5, -1.0])).tolist()
+    [0.75, 0.25, 0.0]
+    """
 
     projection_rounding = 0.0
     nonnegative = True

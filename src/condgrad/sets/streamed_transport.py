@@ -54,7 +54,8 @@ class StreamedTransport(Transport):
             part, a[rows], b[columns], weight, start=None if warm is None else warm[columns], accuracy=accuracy
         )
         plan = found.plan if whole else found.plan.embedded(rows, columns, a.shape[0], b.shape[0])
-        return Answer(plan, found.bound, weight * plan.negentropy, found.steps, plan.origin.v, found.magnitude)
+        v: Any = plan.origin.v  # type: ignore[union-attr]
+        return Answer(plan, found.bound, weight * plan.negentropy, found.steps, v, found.magnitude)
 
 
 class Found(NamedTuple):
@@ -123,7 +124,7 @@ class StreamedSinkhorn:
         return State(v, u, image, dual, total(xp.abs(columns - self.b)))
 
     def improved(self, v: Array, weight: float, *, aim: float, most: int) -> State:
-        """Steps until the marginal error is within `aim`; Anderson's extrapolation counts where the dual does not fall."""
+        """Steps until the marginal error is within `aim`, extrapolated by Anderson's rule if the dual does not fall."""
         anderson, here = Anderson(depth=8), self.state(v, weight)
         for _ in range(most - 1):
             if not here.error > aim or here.stuck or deadline.passed():

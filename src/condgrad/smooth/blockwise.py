@@ -85,6 +85,14 @@ class BlockwiseLoss(Smooth):
     sample_weight : Dask array or array of nonnegative numbers, optional
     intercept : bool
         As in `LeastSquares`.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, condgrad as cg
+    >>> K, y = da.ones((6, 2), chunks=(2, 2)), np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    >>> f = cg.smooth.BlockwiseLoss(cg.smooth.Logistic, K, y)
+    >>> round(f.value_and_gradient(np.zeros(2))[0], 6)  # 6 log 2
+    4.158883
     """
 
     def __init__(
@@ -112,7 +120,9 @@ class BlockwiseLoss(Smooth):
         dtype = np.float32 if K.dtype == np.float32 else np.float64
         self.space: Space = Space.of(np.empty(0, dtype), shape=(K.shape[1],))
         self.samples = K.shape[0]
-        self.squares, self.sums, self.mass, heaviest = self._summed(_moments, self.blocks)
+        self.squares, self.sums, plain_squares, self.mass, heaviest = self._summed(_moments, self.blocks)
+        self.column_norms = np.sqrt(plain_squares)
+        """|K_j|_2 for each column."""
         self.h = LossFacts(SEPARABLE[loss].steepest_curvature * float(heaviest), intercept)
         if not self.mass > 0.0:
             raise ValueError("sample_weight must have a positive entry, got only zeros")
@@ -120,11 +130,6 @@ class BlockwiseLoss(Smooth):
         self.last_intercept = 0.0
         """Where the next search begins: it saves passes over the data and changes nothing else."""
         self._name = loss.__name__
-
-    @cached_property
-    def column_norms(self) -> Array:
-        """|K_j|_2 for each column."""
-        return np.sqrt(self._summed(_squares, self.blocks)[0])
 
     def at(self, x: Array) -> BlockwiseEvaluation:
         return BlockwiseEvaluation(self, x)
@@ -185,17 +190,17 @@ def _mixed(*margins: Array, shares: Sequence[float]) -> Array:
     return sum(share * z for share, z in zip(shares, margins, strict=True))
 
 
-def _squares(block: Block) -> tuple[Any, ...]:
-    K = block.K
-    squares = K.multiply(K).sum(axis=0) if scipy.sparse.issparse(K) else np.einsum("ij,ij->j", K, K, dtype=np.float64)
-    return (np.asarray(squares, dtype=np.float64),)
-
-
 def _moments(block: Block) -> tuple[Any, ...]:
-    """sum w K^2 and sum w K for each column, sum w, and the largest w."""
+    """sum w K^2, sum w K and sum K^2 for each column, sum w, and the largest w."""
     K, w = block.K, block.h.weights
     squared = K.multiply(K) if scipy.sparse.issparse(K) else K * K
-    return np.asarray(squared.T @ w), np.asarray(K.T @ w), float(w.sum()), Largest(float(w.max(initial=0.0)))
+    sums = (_times(squared, w), _times(K, w), _times(squared, np.ones(K.shape[0])))
+    return *sums, float(w.sum()), Largest(float(w.max(initial=0.0)))
+
+
+def _times(K: Any, theta: Array) -> Array:
+    """K' theta in the precision of K, which is not copied to another; the sum over the blocks is in float64."""
+    return np.asarray(K.T @ theta.astype(K.dtype, copy=False), dtype=np.float64)
 
 
 class Largest(float):
@@ -219,7 +224,7 @@ def _theta(block: Block, z: Array, b: float, excess: float) -> Array:
 def _gradient(block: Block, z: Array, b: float, excess: float) -> tuple[Any, ...]:
     """K' theta, <theta, z> and |theta|^2."""
     theta = _theta(block, z, b, excess)
-    return np.asarray(block.K.T @ theta, dtype=np.float64), float(theta @ z), float(theta @ theta)
+    return _times(block.K, theta), float(theta @ z), float(theta @ theta)
 
 
 def _system(block: Block, z: Array, b: float, excess: float, active: Any) -> tuple[Any, ...]:

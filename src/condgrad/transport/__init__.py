@@ -1,6 +1,7 @@
 """Regularised optimal transport."""
 
 from condgrad.transport.barycenter import Barycenter, FreeBarycenter, barycenter, free_barycenter
+from condgrad.transport.batch import BatchResult, solve_batch
 from condgrad.transport.color import Recoloring, recolor, recoloring
 from condgrad.transport.costs import BlockCost, LowRank, SquaredEuclidean, cosine
 from condgrad.transport.divergence import Divergence, divergence, divergence_loss
@@ -12,6 +13,7 @@ from condgrad.transport.unbalanced import RelaxedPlan, partial, unbalanced
 
 __all__ = [
     "Barycenter",
+    "BatchResult",
     "BlockCost",
     "CertifiedLoss",
     "Divergence",
@@ -39,5 +41,6 @@ __all__ = [
     "recolor",
     "recoloring",
     "solve",
+    "solve_batch",
     "unbalanced",
 ]

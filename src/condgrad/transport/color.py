@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import KNeighborsRegressor
+from scipy.linalg import null_space
+from scipy.ndimage import map_coordinates, uniform_filter
+from scipy.spatial.distance import cdist
 
 from condgrad import _checks
-from condgrad.transport.estimators import EntropicTransport, LaplaceTransport
+from condgrad.transport.estimators import ENTROPY, EntropicTransport, LaplaceTransport
 from condgrad.transport.solve import TransportResult
 
-COLORS = 1 << 24
+XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+"""Linear sRGB to CIE XYZ, white D65."""
+WHITE = XYZ.sum(axis=1)
+FULL = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0, np.dtype(np.float32): 1.0, np.dtype(np.float64): 1.0}
+"""What white is in each type of array."""
+
+SHARPNESS = 0.25
+"""The automatic entropy over that of `EntropicTransport`: the spline smooths, and entropy only washes colours out."""
+STIFFNESS = 0.3
+"""The weight of the spline's bending energy: so large that skies are without seams and compression does not show."""
+DAMPING = 5e-3
+"""The weight of the affine part's slopes: directions in which colours hardly differ, as in sepia, get no wild ones."""
+KNOTS = 200
+"""Colours that the spline bends at, at most."""
+VIVID = 1.25
+"""How far the spread of a channel may be stretched to give back what entropy and spline took."""
+CUBE = 65
+"""Grid points a side of the table of new colours, between which it is interpolated."""
+EDGES = 0.05
+"""Differences of lightness, of 1, that a smoothing in space leaves alone."""
+NEXT_TO_NOTHING = 1e-6
+"""A spread of colours that nobody sees and rounding may have made."""
 BLOCK = 1 << 18
-"""Pixels or colours handled at a time."""
-NEIGHBORS = 8
-"""Sampled colours that a pixel listens to: with one alone, smooth skies fall apart into patches."""
+"""Pixels handled at a time."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -26,15 +50,19 @@ class Recoloring:
 
     image: Any
     result: TransportResult
+    entropy: float
+    """The weight of the entropy that was used."""
 
 
 def recolor(
     image: Any,
     palette: Any,
     *,
-    entropy: float = 1e-3,
-    weight: float = 0.0,
-    samples: int = 500,
+    entropy: float | str = "auto",
+    weight: float | str = 0.0,
+    samples: int = 1000,
+    smooth: float = 0.0,
+    strength: float = 1.0,
     seed: int = 0,
     tol: float = 1e-4,
     time_limit: float | None = None,
@@ -42,18 +70,26 @@ def recolor(
 ) -> Any:
     """The image in the colours of the palette.
 
-    Some pixels of each image are matched by regularised transport in RGB space (coordinates in [0, 1], so entropies are
-    in those units squared); every pixel of the image then moves as the sampled colours near its own do on average. What
-    is wholly transparent is not sampled.
+    Some pixels of each image are matched by regularised transport in Lab colours (hundredths of its units, so black and
+    white are 1 apart). A smoothing spline through the colours that the plan moves them to, an affine map that bends a
+    little, then moves every colour: alike colours stay alike, and steps that compression left in a sky are not
+    magnified. What is wholly transparent is not sampled.
 
     Parameters
     ----------
-    image, palette : uint8 arrays, shapes (height, width, 3) or (height, width, 4)
-        A fourth channel (opacity) is left as it is.
-    entropy, weight : float
-        Weights of the entropy and of the Laplacian, which keeps similar colours similar.
+    image, palette : arrays, shapes (height, width), (height, width, 3) or (height, width, 4)
+        sRGB or grey values, uint8, uint16, or floats from 0 to 1. A fourth channel (opacity) is left as it is. A grey
+        image gets the lightness of the palette.
+    entropy : float or "auto"
+        Weight of the entropy; "auto" follows the spread of the colours, as in `EntropicTransport`, at a quarter.
+    weight : float or "auto"
+        Weight of the Laplacian, which keeps similar colours similar in the plan already; see `LaplaceTransport`.
     samples : int
-        Pixels of each image to match.
+        Pixels of each image to match. A plan that does not fit into memory is streamed.
+    smooth : float
+        Radius in pixels over which changes of colour are averaged, edges kept; 0 for none.
+    strength : float
+        How far colours move, from 0 (not at all) to 1.
     seed : int
     tol : float
         The certified gap of the transport problem, over the scale of its objective; as in `transport.solve`.
@@ -64,7 +100,7 @@ def recolor(
 
     Returns
     -------
-    uint8 array of the shape of `image`
+    array of the shape and type of `image`
     """
     return recoloring(
         image,
@@ -72,6 +108,8 @@ def recolor(
         entropy=entropy,
         weight=weight,
         samples=samples,
+        smooth=smooth,
+        strength=strength,
         seed=seed,
         tol=tol,
         time_limit=time_limit,
@@ -83,44 +121,166 @@ def recoloring(
     image: Any,
     palette: Any,
     *,
-    entropy: float,
-    weight: float,
-    samples: int,
-    seed: int,
-    tol: float,
+    entropy: float | str = "auto",
+    weight: float | str = 0.0,
+    samples: int = 1000,
+    smooth: float = 0.0,
+    strength: float = 1.0,
+    seed: int = 0,
+    tol: float = 1e-4,
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Recoloring:
     """What `recolor` does, with the certified transport of the sampled colours beside the image."""
-    image, palette = _pixels("image", image), _pixels("palette", palette)
+    image, palette = _checked_image("image", image), _checked_image("palette", palette)
     _checks.whole("samples", samples, at_least=2)
-    _checks.number("weight", weight, at_least=0.0)
+    _checks.number("smooth", smooth, at_least=0.0)
+    if not 0.0 <= _checks.number("strength", strength) <= 1.0:
+        raise ValueError(f"strength must be from 0 to 1, got {strength!r}")
+    if not isinstance(weight, str):
+        _checks.number("weight", weight, at_least=0.0)
     rng = np.random.default_rng(seed)
-    Xs = _sample(image, samples, rng)
-    Xt = _sample(palette, samples, rng)
-    estimator: Any = LaplaceTransport(entropy, weight) if weight > 0 else EntropicTransport(entropy)
+    Xs, Xt = _sample(image, samples, rng), _sample(palette, samples, rng)
+    plain = weight == 0.0
+    estimator: Any = EntropicTransport(entropy) if plain else LaplaceTransport(entropy, weight)
+    if entropy == "auto":
+        estimator.set_params(entropy=SHARPNESS * _automatic_entropy(Xs, Xt))
     estimator.set_params(tol=tol, time_limit=time_limit, verbose=progress)
-    estimator.fit(Xs, Xt=Xt)
-    moves = estimator.result_.barycenters(Xt) - Xs
-    nearby = KNeighborsRegressor(min(NEIGHBORS, len(Xs)), weights="distance").fit(Xs, moves)
-    return Recoloring(_repainted(image, nearby), estimator.result_)
+    moved = estimator.fit(Xs, Xt=Xt).transform(Xs)
+    spline = ColorSpline.through(Xs, moved, rng)
+    mean, stretch = _stretch(spline(Xs), Xt)
+
+    def new_colors(X: Any) -> Any:
+        vivid = mean + stretch * (spline(X) - mean)
+        return X + strength * (vivid - X)
+
+    painted = _repainted(image, _table(new_colors, grey=image.ndim == 2), smooth)
+    return Recoloring(painted, estimator.result_, estimator.entropy_)
 
 
-def _repainted(image: Any, nearby: Any) -> Any:
-    """The image with each of its colours moved once, in blocks: beside the image it takes 150 MB at most."""
-    present = np.zeros(COLORS, dtype=np.bool_)
-    for rows in _blocks(image):
-        present[_codes(image[rows])] = True
-    codes = np.flatnonzero(present)
-    table = np.zeros((COLORS, 3), dtype=np.uint8)
-    for start in range(0, len(codes), BLOCK):
-        some = codes[start : start + BLOCK]
-        colors = np.stack([some >> 16, some >> 8 & 255, some & 255], axis=1) / 255.0
-        table[some] = np.rint(255.0 * np.clip(colors + nearby.predict(colors), 0.0, 1.0))
+def _automatic_entropy(Xs: Any, Xt: Any) -> float:
+    """What `EntropicTransport` would take: of covariances, so all colours may be asked."""
+    Ss, St = np.cov(Xs.T, bias=True), np.cov(Xt.T, bias=True)
+    return 2.0 * ENTROPY * math.sqrt(float(np.sum(Ss * St))) or 1.0
+
+
+@dataclass(frozen=True)
+class ColorSpline:
+    """A smoothing spline in three dimensions: an affine map, and a multiple of -|x - knot| for each knot.
+
+    It minimises the mean squared distance to given colours plus STIFFNESS times the bending energy, in units of the
+    spread of the colours, so that no unit of colour decides. Affine maps have no energy, and next to no penalty.
+    """
+
+    center: Any
+    unit: float
+    knots: Any
+    constant: Any
+    linear: Any
+    bends: Any
+
+    @classmethod
+    def through(cls, X: Any, Y: Any, rng: np.random.Generator) -> ColorSpline:
+        """The spline for colours X that move to Y, a row each."""
+        center = X.mean(axis=0)
+        unit = math.sqrt(float(X.var(axis=0).sum()))
+        unit = unit if unit > NEXT_TO_NOTHING else 1.0
+        Z = (X - center) / unit
+        distinct = np.unique(Z, axis=0)
+        knots = distinct[np.sort(rng.permutation(len(distinct))[:KNOTS])]
+        # coefficients that are orthogonal to affine functions, in a basis where the energy is the sum of squares
+        free = null_space(np.column_stack([np.ones(len(knots)), knots]).T)
+        energy, modes = np.linalg.eigh(-free.T @ cdist(knots, knots) @ free)
+        kept = energy > 1e-10 * max(energy.max(initial=0.0), 1e-300)
+        basis = free @ (modes[:, kept] / np.sqrt(energy[kept]))
+        count = basis.shape[1]
+        design = np.column_stack([np.ones(len(Z)), Z, -cdist(Z, knots) @ basis])
+        penalties = np.sqrt(len(Z) * np.array([0.0] + 3 * [DAMPING] + count * [STIFFNESS]))
+        wanted = np.vstack([Y, np.zeros((4 + count, 3))])
+        fitted, *_ = np.linalg.lstsq(np.vstack([design, np.diag(penalties)]), wanted, rcond=None)
+        return cls(center, unit, knots, fitted[0], fitted[1:4], basis @ fitted[4:])
+
+    def __call__(self, X: Any) -> Any:
+        Z = (X - self.center) / self.unit
+        return self.constant + Z @ self.linear - cdist(Z, self.knots) @ self.bends
+
+
+def _stretch(moved: Any, palette: Any) -> tuple[Any, Any]:
+    """The mean of moved colours and what gives each channel the spread of the palette again, up to a limit."""
+    spread, wanted = moved.std(axis=0), palette.std(axis=0)
+    known = spread > NEXT_TO_NOTHING
+    return moved.mean(axis=0), np.where(known, np.clip(wanted / np.where(known, spread, 1.0), 1.0, VIVID), 1.0)
+
+
+def _table(new_colors: Any, *, grey: bool) -> Any:
+    """New sRGB colours on a grid of the cube of old ones."""
+    axis = np.linspace(0.0, 1.0, CUBE)
+    old = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+    lab = np.concatenate([new_colors(lab_of(old[begin : begin + BLOCK])) for begin in range(0, len(old), BLOCK)])
+    if grey:
+        lab[:, 1:] = 0.0
+    return srgb_of(lab).reshape(CUBE, CUBE, CUBE, 3)
+
+
+def _repainted(image: Any, table: Any, smooth: float) -> Any:
+    """The image with each colour looked up, in blocks, and where asked the change of colour smoothed in space."""
+    full, grey = FULL[image.dtype], image.ndim == 2
     result = image.copy()
+    moves = np.empty((*image.shape[:2], 1 if grey else 3), dtype=np.float32) if smooth > 0.0 else None
     for rows in _blocks(image):
-        result[rows, :, :3] = table[_codes(image[rows])]
+        old = _three_channels(image[rows]) / full
+        places = (CUBE - 1) * np.moveaxis(old, -1, 0)
+        channels = range(1 if grey else 3)
+        new = np.stack([map_coordinates(table[..., c], places, order=1, mode="nearest") for c in channels], axis=-1)
+        if moves is not None:
+            moves[rows] = new - old[..., : new.shape[-1]]
+        else:
+            _put(result, rows, new, full)
+    if moves is not None:
+        old = _three_channels(image) / full
+        lightness = lab_of(old)[..., 0]
+        change = np.stack([_edge_preserving(lightness, moves[..., c], smooth) for c in range(moves.shape[2])], axis=-1)
+        _put(result, slice(None), old[..., : change.shape[2]] + change, full)
     return result
+
+
+def _put(result: Any, rows: slice, colors: Any, full: float) -> None:
+    values = full * np.clip(colors, 0.0, 1.0)
+    values = np.rint(values) if result.dtype.kind == "u" else values
+    if result.ndim == 2:
+        result[rows] = values[..., 0].astype(result.dtype)
+    else:
+        result[rows, :, :3] = values.astype(result.dtype)
+
+
+def _edge_preserving(guide: Any, values: Any, radius: float) -> Any:
+    """The guided filter (He, Sun, Tang 2010): around each pixel values become an affine function of the guide."""
+    size = 2 * max(1, round(radius)) + 1
+
+    def mean(x: Any) -> Any:
+        return uniform_filter(x, size, mode="nearest")
+
+    of_guide, of_values = mean(guide), mean(values)
+    slope = (mean(guide * values) - of_guide * of_values) / (mean(guide * guide) - of_guide**2 + EDGES**2)
+    return mean(slope) * guide + mean(of_values - slope * of_guide)
+
+
+def lab_of(srgb: Any) -> Any:
+    """CIE Lab, in hundreds of its units, of sRGB values from 0 to 1."""
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    t = (linear @ XYZ.T) / WHITE
+    x, y, z = np.moveaxis(np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29), -1, 0)
+    return np.stack([1.16 * y - 0.16, 5.0 * (x - y), 2.0 * (y - z)], axis=-1)
+
+
+def srgb_of(lab: Any) -> Any:
+    """sRGB values from 0 to 1 of Lab colours in hundreds; what no screen shows is clipped."""
+    lightness, a, b = np.moveaxis(lab, -1, 0)
+    y = (lightness + 0.16) / 1.16
+    f = np.stack([y + a / 5.0, y, y - b / 2.0], axis=-1)
+    t = np.where(f > 6 / 29, f**3, 3 * (6 / 29) ** 2 * (f - 4 / 29))
+    linear = np.clip((t * WHITE) @ np.linalg.inv(XYZ).T, 0.0, 1.0)
+    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
 def _blocks(image: Any) -> Iterator[slice]:
@@ -129,25 +289,29 @@ def _blocks(image: Any) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, height, step))
 
 
-def _codes(pixels: Any) -> Any:
-    """One number for each colour."""
-    red, green, blue = (pixels[..., channel].astype(np.int32) for channel in range(3))
-    return red << 16 | green << 8 | blue
+def _three_channels(pixels: Any) -> Any:
+    return np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels[..., :3]
 
 
-def _pixels(name: str, image: Any) -> Any:
+def _checked_image(name: str, image: Any) -> Any:
     image = np.asarray(image)
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in (3, 4) or image.size == 0:
+    shaped = image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (3, 4))
+    if image.dtype not in FULL or not shaped or image.size == 0:
         raise ValueError(
-            f"{name} must be a uint8 array of shape (height, width, 3 or 4), got {image.dtype} of shape {image.shape}"
+            f"{name} must be an array of uint8, uint16 or floats, of shape (height, width) or (height, width, 3 or 4), "
+            f"got {image.dtype} of shape {image.shape}"
         )
+    if image.dtype.kind == "f" and not (np.isfinite(image).all() and image.min() >= 0.0 and image.max() <= 1.0):
+        raise ValueError(f"{name} has floats outside 0 .. 1: divide them by what white is")
     return image
 
 
 def _sample(image: Any, samples: int, rng: np.random.Generator) -> Any:
-    """Colours of some pixels, of those that can be seen where the image says so."""
-    pixels = image.reshape(-1, image.shape[2])
-    visible = np.flatnonzero(pixels[:, 3]) if image.shape[2] == 4 else np.empty(0, dtype=np.intp)
-    count = len(visible) or len(pixels)
+    """Lab colours of some pixels, of those that can be seen where the image says so."""
+    pixels = _three_channels(image).reshape(-1, 3)
+    count, visible = len(pixels), None
+    if image.ndim == 3 and image.shape[2] == 4 and image[..., 3].any():
+        visible = np.flatnonzero(image[..., 3])
+        count = len(visible)
     chosen = rng.choice(count, size=min(samples, count), replace=False)
-    return pixels[visible[chosen] if len(visible) else chosen, :3] / 255.0
+    return lab_of(pixels[chosen if visible is None else visible[chosen]] / FULL[image.dtype])

@@ -4,136 +4,511 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from condgrad.arrays import Array, double, double_like, host, is_torch, like, namespace
+from condgrad.arrays.inputs import floating
 from condgrad.result import ADVICE
+from condgrad.transport.costs import SquaredEuclidean
+from condgrad.transport.graphs import graph_laplacian, neighbor_graph
 from condgrad.transport.regularizers import GroupLasso, Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, solve
 
 UNLABELLED = -1
-"""The label of target samples whose class is not known."""
+"""The label of samples whose class is not known."""
+
+ENTROPY = 0.2
+"""entropy="auto" over the spread of the cost: its standard deviation after its row and column means are taken off.
+
+Row and column means of a cost change no plan, so this is the scale of all that a plan can gain or lose by it. For the
+squared Euclidean cost the spread is 2 sqrt(tr(S_s S_t)), S the covariances: it follows the unit of each domain, ignores
+shifts, and knows nothing of the number of points.
+"""
+
+LAPLACIAN = 0.03
+"""weight="auto" of `LaplaceTransport`: what each term costs, over the spread of the two domains, for a map that takes
+neighbours onto neighbours."""
+
+GROUPS = 0.3
+"""weight="auto" of `GroupTransport`: the least value of the regulariser over the spread of the cost."""
+
+BLOCK = 1 << 22
+"""Distances held at a time where they are only looked at."""
+
+TENSOR_METRICS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": math.inf}
+"""Costs between tensors beside the squared Euclidean one, by the p of their norm."""
 
 
-class _PlanTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+@dataclass(frozen=True)
+class Domain:
+    """A sample as a measure: its distinct points that carry mass, and where each of the user's points is among them."""
+
+    X: Array
+    mass: Array
+    labels: Any
+    """The class of each distinct point, or None."""
+    index: Any
+    """The distinct point of each of the user's; -1 for those without mass."""
+    share: Any
+    """The part of its distinct point's mass that each of the user's points has."""
+
+    @classmethod
+    def of(cls, X: Array, weights: Any, labels: Any) -> Domain:
+        """Copies of a point (of the same class) become one point of their common mass."""
+        key = host(X) if labels is None else np.column_stack([host(X), np.unique(labels, return_inverse=True)[1]])
+        loaded = np.flatnonzero(weights > 0.0)
+        sums = key[loaded].sum(axis=1)  # equal points have equal sums: where no two are equal, no points are
+        rows = sums[:, None] if len(np.unique(sums)) == len(sums) else key[loaded]
+        _, first, copy_of = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # in the order of the user's points
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        index = np.full(len(key), -1)
+        index[loaded] = rank[copy_of.ravel()]
+        mass = np.bincount(index[loaded], weights[loaded])
+        chosen = loaded[first[order]]
+        share = np.where(index >= 0, weights / mass[index], 0.0)
+        whole = len(chosen) == len(key)
+        return cls(
+            X if whole else X[chosen], double_like(mass, X), None if labels is None else labels[chosen], index, share
+        )
+
+    def summed(self, values: Any) -> Any:
+        """The mean of values, a row a point of the user's, over the copies of each distinct point."""
+        member = scipy.sparse.csr_array(
+            (self.share[self.index >= 0], (self.index[self.index >= 0], np.flatnonzero(self.index >= 0))),
+            shape=(len(self.mass), len(self.index)),
+        )
+        return member @ values
+
+    def spread_out(self, values: Array) -> Array:
+        """Rows of distinct points as rows of the user's; 0 for those without mass."""
+        xp = namespace(values)
+        index = xp.asarray(np.maximum(self.index, 0), device=_device(values))
+        known = xp.asarray(self.index >= 0, device=_device(values))
+        return xp.where(known[:, None], xp.take(values, index, axis=0), 0.0)
+
+
+class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fits a plan between two samples and moves points by the barycentres it prescribes."""
 
+    # the names of scikit-learn's X and y here are no metadata, and Xt and yt are
+    __metadata_request__fit: ClassVar = {"Xs": UNUSED, "ys": UNUSED, "Xt": True, "yt": True}
+    __metadata_request__transform: ClassVar = {"Xs": UNUSED}
+
+    classes_cost: float = 10.0
+    """What moving mass between known classes costs, over the largest cost."""
+
     # what every subclass declares in its __init__, as scikit-learn wants
-    entropy: float
+    entropy: float | str
     metric: str
+    norm: str | None
     tol: float
     max_iter: int
     method: str
     time_limit: float | None
     verbose: bool
 
-    plan_: Any
     result_: TransportResult
 
-    @abstractmethod
-    def _regularizers(self, Xs: Any, ys: Any, Xt: Any) -> Sequence[Regularizer]:
+    def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
         """What this estimator asks of a plan beyond its cost and entropy."""
+        return []
 
-    def fit(self, Xs: Any, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:
+    def fit(
+        self,
+        Xs: Any = None,
+        ys: Any = None,
+        Xt: Any = None,
+        yt: Any = None,
+        *,
+        sample_weight: Any = None,
+        target_weight: Any = None,
+    ) -> Self:
         """Find the plan from the sources Xs to the targets Xt.
 
         Parameters
         ----------
         Xs : array, shape (n, d)
+            Anything scikit-learn takes, or a torch tensor: then all that is computed are tensors on its device.
         ys : array, shape (n,), optional
-            Classes of the sources.
+            Classes of the sources, -1 where unknown.
         Xt : array, shape (m, d)
         yt : array, shape (m,), optional
             Classes of the targets, -1 where unknown. Together with `ys` they make it costly (ten times the largest
             cost) to move mass between samples of different known classes.
+        sample_weight, target_weight : arrays, shapes (n,) and (m,), optional
+            Weights >= 0 of the sources and of the targets, in any unit; equal ones by default. A sample of weight 2 is
+            two samples, and one of weight 0 none.
         """
-        if Xt is None:
-            raise ValueError("Xt is needed: fit(Xs, ys, Xt) finds a plan from the samples Xs to the samples Xt")
-        Xs = validate_data(self, Xs, dtype=np.float64)
-        Xt = check_array(Xt, dtype=np.float64, input_name="Xt")
+        for name, X in (("Xs", Xs), ("Xt", Xt)):
+            if X is None:
+                raise ValueError(
+                    f"{name} is needed: fit(Xs, ys, Xt) finds a plan from the samples Xs to the samples Xt"
+                )
+        Xs, Xt = self._sources(Xs), _targets(Xt, Xs)
         if Xt.shape[1] != Xs.shape[1]:
             raise ValueError(f"Xs has {Xs.shape[1]} features, Xt has {Xt.shape[1]}: they must agree")
-        ys, yt = _labels("ys", ys, len(Xs)), _labels("yt", yt, len(Xt))
-        cost = cdist(Xs, Xt, metric=self.metric)
-        if ys is not None and yt is not None:
-            differ = (ys[:, None] != yt[None, :]) & (yt != UNLABELLED)[None, :]
-            cost = np.where(differ, 10.0 * cost.max(), cost)
+        source = Domain.of(Xs, _mass("sample_weight", sample_weight, len(Xs)), _labels("ys", ys, len(Xs)))
+        target = Domain.of(Xt, _mass("target_weight", target_weight, len(Xt)), _labels("yt", yt, len(Xt)))
+        cost, spread = _cost(source, target, self.metric, self.norm, self.classes_cost)
+        answer = self._solved(cost, source, target, spread)
+        answer.result.uninterrupted()
+        self.result_ = answer
+        self._source, self._target = source, target
+        self.Xs_, self.Xt_ = Xs, Xt
+        self.n_iter_, self.dual_gap_ = answer.iterations, answer.gap
+        if not answer.success:
+            proof = f"the plan is certified to {self.dual_gap_:.3g} of the optimum"
+            if self.dual_gap_ == math.inf:
+                proof = "nothing was proved about how far the plan is from the optimum"
+            warnings.warn(
+                f"{answer.message}; {proof}. {ADVICE[answer.status]}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
+        """The certified plan between two domains."""
+        entropy = self.entropy
+        if _is_auto("entropy", entropy):
+            # without a spread every plan costs the same: then any entropy in the unit of the cost will do
+            entropy = ENTROPY * spread if spread > 0.0 else _cost_of_one_source(cost)
         answer = solve(
             cost,
-            entropy=self.entropy,
-            regularizers=self._regularizers(Xs, ys, Xt),
+            source.mass,
+            target.mass,
+            entropy=entropy,  # type: ignore[arg-type]
+            regularizers=self._regularizers(source, target, spread),
             method=self.method,
             tol=self.tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
             progress=bool(self.verbose),
         )
-        answer.result.uninterrupted()
-        self.result_ = answer
-        self.plan_, self.Xs_, self.Xt_ = self.result_.plan, Xs, Xt
-        self.n_iter_, self.dual_gap_ = self.result_.iterations, self.result_.gap
-        if not self.result_.success:
-            proof = f"the plan is certified to {self.dual_gap_:.3g} of the optimum"
-            if self.dual_gap_ == math.inf:
-                proof = "nothing was proved about how far the plan is from the optimum"
-            warnings.warn(
-                f"{self.result_.message}; {proof}. {ADVICE[self.result_.status]}.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
+        self.entropy_ = float(entropy)
+        return answer
 
-    def fit_transform(self, Xs: Any, ys: Any = None, Xt: Any = None, yt: Any = None) -> Any:
-        """Fit, then move the sources."""
-        return self.fit(Xs, ys, Xt, yt).transform(Xs)
+    @property
+    def coupling_(self) -> Array:
+        """The plan between all samples, an array of n x m, formed when asked for."""
+        if "result_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} is not fitted: it has no plan yet")
+        plan, source, target = self.result_.dense(), self._source, self._target
+        if len(source.mass) == len(source.index) and len(target.mass) == len(target.index):
+            return plan
+        rows = source.spread_out(plan) * double_like(source.share, plan)[:, None]
+        return (target.spread_out(rows.T) * double_like(target.share, plan)[:, None]).T
+
+    @property
+    def plan_(self) -> Array:
+        """The same as `coupling_`."""
+        return self.coupling_
 
     def transform(self, X: Any) -> Any:
         """Move points of the source domain: each by the displacement of its nearest fitted source."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return _displaced(X, self.Xs_, self.result_.apply(self.Xt_), self.plan_.sum(axis=1))
+        check_is_fitted(self, "result_")
+        moved = self.result_.barycenters(double(self._target.X))
+        return _displaced(self._points(X), self._source.X, moved)
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, Xt: Any) -> Any:
         """Move points of the target domain back to the sources."""
-        check_is_fitted(self)
+        check_is_fitted(self, "result_")
+        moved = self.result_.apply_transpose(double(self._source.X)) / self._target.mass[:, None]
+        return _displaced(self._points(Xt), self._target.X, moved)
+
+    def transform_labels(self, ys: Any) -> Any:
+        """The classes of the targets as the sources tell them.
+
+        Parameters
+        ----------
+        ys : array, shape (n,)
+            Classes of the fitted sources, -1 where unknown.
+
+        Returns
+        -------
+        array, shape (m, classes)
+            For each target the part of its mass that comes from each class, in the sorted order of the known classes; a
+            target without weight has none.
+        """
+        check_is_fitted(self, "result_")
+        members = self._source.summed(_memberships(_labels("ys", ys, len(self.Xs_))))
+        received = self.result_.apply_transpose(double_like(members, self.Xs_)) / self._target.mass[:, None]
+        return self._target.spread_out(received)
+
+    def inverse_transform_labels(self, yt: Any) -> Any:
+        """The classes of the sources as the targets tell them; see `transform_labels`."""
+        check_is_fitted(self, "result_")
+        members = self._target.summed(_memberships(_labels("yt", yt, len(self.Xt_))))
+        return self._source.spread_out(self.result_.barycenters(double_like(members, self.Xs_)))
+
+    def _sources(self, Xs: Any) -> Array:
+        if not is_torch(Xs):
+            return validate_data(self, Xs, dtype=np.float64)
+        Xs = floating("Xs", Xs, ndim=2)
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.n_features_in_ = Xs.shape[1]
+        return Xs
+
+    def _points(self, X: Any) -> Array:
+        """Points to move, of the kind of those that were fitted."""
+        if is_torch(X):
+            X = floating("X", X, ndim=2)
+            if X.shape[1] != self.n_features_in_:
+                name, features = type(self).__name__, self.n_features_in_
+                raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {features} features as input")
+            return like(X, self.Xs_) if is_torch(self.Xs_) else host(X)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return _displaced(X, self.Xt_, self.result_.apply_transpose(self.Xs_), self.plan_.sum(axis=0))
+        return like(X, self.Xs_) if is_torch(self.Xs_) else X
 
 
-def _displaced(X: Any, origin: Any, moments: Any, mass: Any) -> Any:
-    """X plus the displacement, from point to barycentre, of the nearest origin that carries mass."""
-    loaded = mass > 0
-    displacement = moments[loaded] / mass[loaded, None] - origin[loaded]
-    nearest = NearestNeighbors(n_neighbors=1).fit(origin[loaded]).kneighbors(X, return_distance=False)[:, 0]
-    return X + displacement[nearest]
+class ByKeyword:
+    """POT's spelling of the arguments, which scikit-learn's wrapping of outputs would not let through."""
+
+    def transform(self, Xs: Any) -> Any:
+        """Move points of the source domain: each by the displacement of its nearest fitted source."""
+        return super().transform(Xs)  # type: ignore[misc]
+
+    def fit_transform(
+        self,
+        Xs: Any = None,
+        ys: Any = None,
+        Xt: Any = None,
+        yt: Any = None,
+        *,
+        sample_weight: Any = None,
+        target_weight: Any = None,
+    ) -> Any:
+        """Fit, then move the sources."""
+        weights = {"sample_weight": sample_weight, "target_weight": target_weight}
+        return self.fit(Xs, ys, Xt, yt, **weights).transform(Xs)  # type: ignore[attr-defined]
+
+
+def _device(x: Array) -> Any:
+    return x.device if is_torch(x) else "cpu"
+
+
+def _targets(Xt: Any, Xs: Array) -> Array:
+    """The targets in the library, precision and device of the sources."""
+    if is_torch(Xt):
+        Xt = floating("Xt", Xt, ndim=2)
+        return like(Xt, Xs) if is_torch(Xs) else host(Xt)
+    Xt = check_array(Xt, dtype=np.float64, input_name="Xt")
+    return like(Xt, Xs) if is_torch(Xs) else Xt
+
+
+def _mass(name: str, weights: Any, size: int) -> Any:
+    """Weights of mass 1 on the host."""
+    if weights is None:
+        return np.full(size, 1.0 / size)
+    weights = host(floating(name, weights, ndim=1))
+    if len(weights) != size:
+        raise ValueError(f"{name} must have one weight for each of the {size} samples, got {len(weights)}")
+    if weights.min() < 0.0 or not weights.max() > 0.0:
+        raise ValueError(f"{name} must be >= 0 and not all 0, got values from {weights.min():g} to {weights.max():g}")
+    weights = weights / weights.max()
+    return weights / weights.sum()
 
 
 def _labels(name: str, labels: Any, size: int) -> Any:
     if labels is None:
         return None
-    labels = np.asarray(labels)
+    labels = labels.detach().cpu().numpy() if is_torch(labels) else np.asarray(labels)
     if labels.shape != (size,):
         raise ValueError(f"{name} must have one label for each of the {size} samples, got shape {labels.shape}")
     return labels
 
 
-class EntropicTransport(_PlanTransformer):
+def _memberships(labels: Any) -> Any:
+    """A column for each known class: 1 for its members, 0 for others."""
+    if labels is None:
+        raise ValueError("labels are needed: one class for each fitted sample")
+    return (labels[:, None] == np.unique(labels[labels != UNLABELLED])[None, :]).astype(np.float64)
+
+
+def _is_auto(name: str, value: float | str) -> bool:
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"{name} must be a number >= 0 or 'auto', got {value!r}")
+    return value == "auto"
+
+
+def _cost(source: Domain, target: Domain, metric: str, norm: str | None, classes_cost: float) -> tuple[Any, float]:
+    """The cost between two domains, an array or one that need not be formed, and its spread."""
+    if norm not in (None, "max", "median"):
+        raise ValueError(f"norm must be 'max', 'median' or None, got {norm!r}")
+    known = source.labels is not None and target.labels is not None
+    if metric == "sqeuclidean" and not known:
+        return _squared_euclidean(source, target, norm)
+    C = _distances(source.X, target.X, metric)
+    xp = namespace(C)
+    if norm is not None:
+        C = C / _positive(float(xp.max(C)) if norm == "max" else float(np.median(host(C))))
+    spread = _spread(C, source.mass, target.mass)
+    if known:
+        ys, yt = source.labels[:, None], target.labels[None, :]
+        differ = xp.asarray((ys != yt) & (ys != UNLABELLED) & (yt != UNLABELLED), device=_device(C))
+        C = xp.where(differ, classes_cost * xp.max(C), C)
+    return C, spread
+
+
+def _squared_euclidean(source: Domain, target: Domain, norm: str | None) -> tuple[SquaredEuclidean, float]:
+    """The squared Euclidean cost by its points, which a large plan streams; a norm is a unit of the coordinates."""
+    Xs, Xt = double(source.X), double(target.X)
+    xp = namespace(Xs)
+    center = (target.mass @ Xt)[None, :]
+    Xs, Xt = Xs - center, Xt - center  # far from the origin differences would lose their digits
+    if norm is not None:
+        rows = slice(None)
+        if norm == "median" and len(Xs) * len(Xt) > 4 * BLOCK:  # of every k-th source, where all pairs are too many
+            rows = slice(None, None, -(-len(Xs) * len(Xt) // (4 * BLOCK)))
+        blocks = (_distances(Xs[rows][some], Xt, "sqeuclidean") for some in _blocks(Xs[rows], Xt))
+        size = (
+            max(float(xp.max(C)) for C in blocks) if norm == "max" else np.median(np.vstack([host(C) for C in blocks]))
+        )
+        unit = math.sqrt(_positive(float(size)))
+        Xs, Xt = Xs / unit, Xt / unit
+    centred = Xs - (source.mass @ Xs)[None, :]
+    return SquaredEuclidean(Xs, Xt), 2.0 * math.sqrt(_cross_variance(centred, Xt, source.mass, target.mass))
+
+
+def _cross_variance(Zs: Array, Zt: Array, a: Array, b: Array) -> float:
+    """tr(S_s S_t) of centred points: by d x d covariances or by n x m inner products, whichever are fewer."""
+    Zs, Zt = double(Zs), double(Zt)
+    xp = namespace(Zs)
+    if Zs.shape[1] ** 2 <= len(Zs) * len(Zt):
+        trace = xp.sum((Zs.T @ (a[:, None] * Zs)) * (Zt.T @ (b[:, None] * Zt)))
+    else:
+        trace = a @ ((Zs @ Zt.T) ** 2) @ b
+    return max(float(trace), 0.0)
+
+
+def _cost_of_one_source(cost: Any) -> float:
+    """The largest cost of the first source: 1 where it is 0."""
+    C = SquaredEuclidean(cost.Xs[:1, :], cost.Xt).dense() if isinstance(cost, SquaredEuclidean) else cost[:1, :]
+    return _positive(float(namespace(C).max(C)))
+
+
+def _distances(Xs: Array, Xt: Array, metric: str) -> Array:
+    if not is_torch(Xs):
+        return cdist(Xs, Xt, metric=metric)
+    import torch
+
+    if metric == "sqeuclidean":
+        return torch.cdist(Xs, Xt, compute_mode="donot_use_mm_for_euclid_dist") ** 2
+    if metric not in TENSOR_METRICS:
+        names = ", ".join(map(repr, ["sqeuclidean", *TENSOR_METRICS]))
+        raise ValueError(f"metric must be one of {names} for tensors, got {metric!r}: pass NumPy arrays for others")
+    return torch.cdist(Xs, Xt, p=TENSOR_METRICS[metric], compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _blocks(X: Array, Y: Array) -> list[slice]:
+    """Rows of X whose distances to all of Y are held at a time."""
+    step = max(1, BLOCK // len(Y))
+    return [slice(begin, begin + step) for begin in range(0, len(X), step)]
+
+
+def _positive(size: float) -> float:
+    """What to divide a cost by: 1 where all of it is 0."""
+    return size if size > 0.0 else 1.0
+
+
+def _spread(C: Array, a: Array, b: Array) -> float:
+    """The standard deviation of a cost under independent a and b, less its row and column means."""
+    centred = double(C) - (double(C) @ b)[:, None]
+    centred = centred - (a @ centred)[None, :]
+    return math.sqrt(float(a @ (centred * centred) @ b))
+
+
+def _displaced(X: Array, origin: Array, moved: Array) -> Array:
+    """X plus the displacement, from origin to where it moved, of the nearest origin."""
+    displacement = like(moved, X) - like(origin, X)
+    if not is_torch(X):
+        nearest = NearestNeighbors(n_neighbors=1).fit(origin).kneighbors(X, return_distance=False)[:, 0]
+        return X + displacement[nearest]
+    import torch
+
+    nearest = [torch.argmin(_distances(X[rows], like(origin, X), "euclidean"), dim=1) for rows in _blocks(X, origin)]
+    return X + displacement[torch.cat(nearest)]
+
+
+def _is_even(mass: Array) -> bool:
+    mu = host(mass)
+    return bool(np.ptp(mu) <= 1e-12 * mu.max())
+
+
+def _weighted_laplacian(domain: Domain, neighbors: int, normalized: bool) -> Any:
+    """The Laplacian of the neighbour graph for points of uneven mass: that of copies of points of equal mass.
+
+    With W the graph, mu the masses and D = W mu, it is D/mu - W or, normalised, (1/mu - D^-1/2 W D^-1/2)/n: for
+    mu = 1/n the usual one of either kind. So the regulariser compares moved points, and not moments, which are mu times
+    as large.
+    """
+    W, mu = neighbor_graph(domain.X, neighbors), host(domain.mass)
+    if _is_even(domain.mass):
+        return graph_laplacian(W, normalized=normalized)
+    degree = W @ mu
+    if not normalized:
+        return scipy.sparse.csr_array(scipy.sparse.diags_array(degree / mu) - W)
+    joined = degree > 0.0
+    root = scipy.sparse.diags_array(np.where(joined, 1.0 / np.sqrt(np.where(joined, degree, 1.0)), 0.0))
+    return scipy.sparse.csr_array((scipy.sparse.diags_array(joined / mu) - root @ W @ root) / len(mu))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What the automatic weight of a Laplacian term asks of one domain."""
+
+    variance: float
+    """tr of the covariance."""
+    roughness: float
+    """The Laplacian term of a map that leaves this domain's points where they are."""
+
+    @classmethod
+    def of(cls, centred: Array, mass: Array, L: Any) -> _Side:
+        Z, mu = host(centred), host(mass)
+        moments = mu[:, None] * Z
+        return cls(float(np.sum(moments * Z)), float(np.sum(moments * (L @ moments))))
+
+    def weight(self, other: _Side) -> float:
+        """What makes this side's term LAPLACIAN * sqrt(variance * other variance) for a map onto neighbours.
+
+        Such a map has this side's roughness in the unit of the other domain.
+        """
+        if self.roughness <= 0.0 or other.variance <= 0.0:
+            return 0.0
+        return LAPLACIAN * math.sqrt(self.variance / other.variance) * self.variance / self.roughness
+
+
+class EntropicTransport(ByKeyword, PlanTransformer):
     """Transport with entropy alone.
+
+    Copies of a point are one point of their common weight, in every estimator of this kind, so copies change nothing.
 
     Parameters
     ----------
-    entropy : float
-        Weight of sum G log G, in the units of the cost.
+    entropy : float or "auto"
+        Weight of sum G log G, in the units of the cost. "auto" is 0.2 times the spread of the cost, the standard
+        deviation that it has under independent sources and targets when its row and column means, which change no plan,
+        are taken off: for squared Euclidean distances 0.4 sqrt(tr(S_s S_t)), S the covariances of the two domains. No
+        unit, shift, number of points or copies of points changes the plan that this gives.
     metric : str
-        The cost, as `scipy.spatial.distance.cdist` names it.
+        The cost, as `scipy.spatial.distance.cdist` names it; for tensors "sqeuclidean", "euclidean", "cityblock" or
+        "chebyshev". With "sqeuclidean" a plan that is too large for memory is streamed.
+    norm : {None, "max", "median"}
+        What the cost is divided by; entropies and weights that are numbers are in the units of the cost after that.
     tol : float
         The certified gap to reach, over the scale of the objective; as in `transport.solve`.
     max_iter : int
@@ -146,18 +521,24 @@ class EntropicTransport(_PlanTransformer):
 
     Attributes
     ----------
-    plan_ : array, shape (n, m)
+    coupling_, plan_ : array, shape (n, m)
+        The plan, formed when asked for.
+    entropy_ : float
+        The entropy that was used.
     dual_gap_ : float
         The certified distance to the optimum.
     n_iter_ : int
     result_ : TransportResult
+        Between the distinct points that carry weight.
+    Xs_, Xt_ : arrays
     """
 
     def __init__(
         self,
-        entropy: float = 0.05,
+        entropy: float | str = "auto",
         *,
         metric: str = "sqeuclidean",
+        norm: str | None = None,
         tol: float = 1e-6,
         max_iter: int = 1000,
         method: str = "auto",
@@ -166,41 +547,52 @@ class EntropicTransport(_PlanTransformer):
     ) -> None:
         self.entropy = entropy
         self.metric = metric
+        self.norm = norm
         self.tol = tol
         self.max_iter = max_iter
         self.method = method
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def _regularizers(self, Xs: Any, ys: Any, Xt: Any) -> Sequence[Regularizer]:
-        return []
 
-
-class LaplaceTransport(_PlanTransformer):
+class LaplaceTransport(ByKeyword, PlanTransformer):
     """Transport with entropy and Laplacian: neighbours move alike.
+
+    The regulariser sees both domains centred, so that no shift changes the plan.
 
     Parameters
     ----------
-    entropy, metric, tol, max_iter, method, time_limit, verbose
+    entropy, metric, norm, tol, max_iter, method, time_limit, verbose
         As in `EntropicTransport`.
-    weight : float
-        Weight of the Laplacian regulariser.
+    weight : float or "auto"
+        Weight of the Laplacian regulariser, as in `transport.Laplacian`. "auto" gives each of its two terms the weight
+        at which a map that takes neighbours onto neighbours costs 0.03 sqrt(tr S_s tr S_t), S the covariances (for
+        other costs times the spread of the cost over that of squared distances). No unit of either
+        domain, number of points or copies of points changes the plan.
     neighbors : int
     normalized : bool
     source, target : float
-        As in `transport.Laplacian`.
+        As in `transport.Laplacian`; they multiply the automatic weights too.
+
+    Attributes
+    ----------
+    weight_, source_, target_ : float
+        The weights that were used: weight_ * source_ of the term of the sources, weight_ * target_ of the targets.
+    coupling_, plan_, entropy_, dual_gap_, n_iter_, result_
+        As in `EntropicTransport`.
     """
 
     def __init__(
         self,
-        entropy: float = 0.05,
-        weight: float = 1.0,
+        entropy: float | str = "auto",
+        weight: float | str = "auto",
         *,
         neighbors: int = 10,
         normalized: bool = True,
         source: float = 1.0,
         target: float = 1.0,
         metric: str = "sqeuclidean",
+        norm: str | None = None,
         tol: float = 1e-6,
         max_iter: int = 1000,
         method: str = "auto",
@@ -214,43 +606,74 @@ class LaplaceTransport(_PlanTransformer):
         self.source = source
         self.target = target
         self.metric = metric
+        self.norm = norm
         self.tol = tol
         self.max_iter = max_iter
         self.method = method
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def _regularizers(self, Xs: Any, ys: Any, Xt: Any) -> Sequence[Regularizer]:
+    def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
+        domains = (source, target)
+        Zs, Zt = (double(domain.X) - (domain.mass @ double(domain.X))[None, :] for domain in domains)
+        even = all(_is_even(domain.mass) for domain in domains)
+        Ls = Lt = None
+        self.weight_, self.source_, self.target_ = self.weight, self.source, self.target
+        if _is_auto("weight", self.weight) or not even:
+            Ls, Lt = (_weighted_laplacian(domain, self.neighbors, self.normalized) for domain in domains)
+        if _is_auto("weight", self.weight):
+            left, right = _Side.of(Zs, source.mass, Ls), _Side.of(Zt, target.mass, Lt)
+            ordinary = 2.0 * math.sqrt(_cross_variance(Zs, Zt, source.mass, target.mass))
+            of_source, of_target = left.weight(right), right.weight(left)
+            self.weight_ = math.sqrt(of_source * of_target) * (spread / ordinary if ordinary > 0.0 else 0.0)
+            ratio = math.sqrt(of_source / of_target) if self.weight_ > 0.0 else 1.0
+            self.source_, self.target_ = self.source * ratio, self.target / ratio
         return [
             Laplacian(
-                Xs,
-                Xt,
-                weight=self.weight,
+                Zs,
+                Zt,
+                weight=self.weight_,  # type: ignore[arg-type]
                 neighbors=self.neighbors,
                 normalized=self.normalized,
-                source=self.source,
-                target=self.target,
+                source=self.source_,
+                target=self.target_,
+                # a graph that the regulariser builds itself lets large problems start from a part of the points
+                Ls=None if even else Ls,
+                Lt=None if even else Lt,
             )
         ]
 
 
-class GroupTransport(_PlanTransformer):
-    """Transport with entropy and class groups: a target should receive mass from one class of sources.
+class GroupTransport(ByKeyword, PlanTransformer):
+    """Transport with entropy and class groups: what a class sends to a target comes from all of the class.
+
+    The regulariser is the sum over targets and classes of |G[class, target]|_2. It is least, for given marginals, where
+    the members of each class share their targets in common, so it moves a class as a whole.
 
     Parameters
     ----------
-    entropy, metric, tol, max_iter, method, time_limit, verbose
+    entropy, metric, norm, tol, max_iter, method, time_limit, verbose
         As in `EntropicTransport`.
-    weight : float
-        Weight of the group regulariser; `fit` needs the classes `ys`.
+    weight : float or "auto"
+        Weight of the group regulariser; `fit` needs the classes `ys`. "auto" makes the least value that the
+        regulariser can have, sum over classes of |a[class]|_2, equal to 0.3 times the spread of the cost. No unit,
+        number of points or copies of points changes the plan.
+
+    Attributes
+    ----------
+    weight_ : float
+        The weight that was used.
+    coupling_, plan_, entropy_, dual_gap_, n_iter_, result_
+        As in `EntropicTransport`.
     """
 
     def __init__(
         self,
-        entropy: float = 0.05,
-        weight: float = 0.1,
+        entropy: float | str = "auto",
+        weight: float | str = "auto",
         *,
         metric: str = "sqeuclidean",
+        norm: str | None = None,
         tol: float = 1e-6,
         max_iter: int = 1000,
         method: str = "auto",
@@ -260,13 +683,18 @@ class GroupTransport(_PlanTransformer):
         self.entropy = entropy
         self.weight = weight
         self.metric = metric
+        self.norm = norm
         self.tol = tol
         self.max_iter = max_iter
         self.method = method
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def _regularizers(self, Xs: Any, ys: Any, Xt: Any) -> Sequence[Regularizer]:
-        if ys is None:
+    def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
+        if source.labels is None:
             raise ValueError("ys is needed: GroupTransport.fit(Xs, ys, Xt) groups the sources by their classes")
-        return [GroupLasso(ys, weight=self.weight)]
+        self.weight_ = self.weight
+        if _is_auto("weight", self.weight):
+            _, codes = np.unique(source.labels, return_inverse=True)
+            self.weight_ = GROUPS * spread / float(np.sqrt(np.bincount(codes, host(source.mass) ** 2)).sum())
+        return [GroupLasso(source.labels, weight=self.weight_)]  # type: ignore[arg-type]

@@ -39,9 +39,9 @@ def neighbor_graph(X: Array, neighbors: int) -> Any:
     if n < 2:
         return scipy.sparse.csr_array((n, n))
     near = np.sort(_nearest(points, min(neighbors, n - 1)), axis=1)
-    narrow = np.int32 if 2 * near.size < np.iinfo(np.int32).max else np.int64
-    ends = np.arange(n + 1, dtype=narrow) * narrow(near.shape[1])
-    graph = scipy.sparse.csr_array((np.ones(near.size), near.astype(narrow).ravel(), ends), shape=(n, n))
+    kind = "int32" if 2 * near.size < 2**31 else "int64"
+    ends = np.arange(0, near.size + 1, near.shape[1]).astype(kind)
+    graph = scipy.sparse.csr_array((np.ones(near.size), near.astype(kind).ravel(), ends), shape=(n, n))
     return graph.maximum(graph.T)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 from condgrad import _checks, deadline, passes, sets, simple, smooth
 from condgrad.arrays import Array, Space, double_like, is_torch, namespace, on_device
 from condgrad.arrays.inputs import floating
+from condgrad.errors import require_extra
+from condgrad.kernels.streamed import computed_by
 from condgrad.loop import Callback
 from condgrad.memory import free_memory
 from condgrad.minimize import minimize
@@ -183,7 +186,8 @@ class TransportResult:
 
     def __repr__(self) -> str:
         n, m = self.shape
-        return f"TransportResult({n} x {m}{', streamed' if self.streamed else ''}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
+        kind = ", streamed" if self.streamed else ""
+        return f"TransportResult({n} x {m}{kind}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
 
 
 def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
@@ -246,6 +250,7 @@ def solve(
     plan: str = "auto",
     start: Any = None,
     engine: str = "auto",
+    workers: Any = None,
     tol: float = 1e-6,
     max_iter: int = 10_000,
     time_limit: float | None = None,
@@ -253,6 +258,8 @@ def solve(
     progress: bool = False,
 ) -> TransportResult:
     """Solve a regularised transport problem, with a certificate.
+
+    For many small problems at once see `transport.solve_batch`.
 
     Parameters
     ----------
@@ -279,7 +286,31 @@ def solve(
         points is carried over to these by their neighbours.
     engine : str
         What solves linear programs, where one is needed; see `sets.Transport`.
+    workers : distributed.Client, optional
+        A Dask cluster that computes the products with a streamed plan: rows live on its workers, the driver holds
+        O((n + m) d) numbers, and the certificate is the same. A worker that dies is not recovered from.
+
+    Returns
+    -------
+    TransportResult
+        A plan of exact marginals with `lower_bound <= F* <= value`, whatever its status.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_clusters(60)
+    >>> laplacian = cg.transport.Laplacian(d.Xs, d.Xt, weight=10.0)
+    >>> t = cg.transport.solve(cg.transport.SquaredEuclidean(d.Xs, d.Xt), entropy=0.1, regularizers=[laplacian])
+    >>> t.success, t.barycenters(d.Xt).shape
+    (True, (60, 2))
     """
+    if workers is not None:
+        if plan == "dense" or not isinstance(cost, PointCost):
+            raise ValueError(
+                "workers share the products with a streamed plan: give a cost between points, such as "
+                "transport.SquaredEuclidean(Xs, Xt), and leave plan='auto'"
+            )
+        plan = "streamed"
     if plan not in PLANS:
         raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
     entropy = _checks.number("entropy", entropy, at_least=0.0)
@@ -290,21 +321,24 @@ def solve(
     streamed = _streams(cost, plan, _only_dense(entropy, regularizers, method, rule, memory))
     if memory is None:
         memory = 3 if method in ("cgs", "cg") and isinstance(rule, Exact) and not streamed else 0
+    linear: Smooth
+    polytope: type[sets.Transport]
     if streamed:
         unformed = cost.unformed()
-        like, linear = unformed.left, smooth.TransportCost(unformed)
-        polytope = StreamedTransport
+        like, linear, polytope = unformed.left, smooth.TransportCost(unformed), StreamedTransport
     else:
+        if getattr(cost, "ndim", 2) == 3:
+            raise ValueError(f"cost has shape {tuple(cost.shape)}: for several problems take transport.solve_batch")
         C = cost.dense() if isinstance(cost, PointCost) else floating("cost", cost, ndim=2)
         if 0 in C.shape:
             raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
         like, linear, polytope = C, smooth.Linear(C), sets.Transport
-    shape = linear.space.shape
+    shape: Any = linear.space.shape  # type: ignore[union-attr]
     P = polytope(_weights("a", a, like, shape, 0), _weights("b", b, like, shape, 1), engine=engine)
     f = _objective(linear, like, regularizers)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
     problem = TransportProblem(f, g, points_of(cost, f))
-    with deadline.within(time_limit), passes.counted() as count:
+    with deadline.within(time_limit), passes.counted() as count, _shared_by(workers):
         if start is None and streamed and method in ("auto", "newton"):
             start = coarse_start(problem, cost, regularizers)
         result = minimize(
@@ -321,6 +355,16 @@ def solve(
             progress=progress,
         )
     return TransportResult((f, g), result, count.passes, problem.points)
+
+
+def _shared_by(workers: Any) -> AbstractContextManager[None]:
+    """Where products with streamed plans are computed: by the workers of a client, or here."""
+    if workers is None:
+        return nullcontext()
+    require_extra("distributed", extra="workers", purpose="workers=")
+    from condgrad.transport.workers import Workers
+
+    return computed_by(Workers(workers))
 
 
 def _only_dense(entropy: float, regularizers: Any, method: str, step: Any, memory: int | None) -> str | None:

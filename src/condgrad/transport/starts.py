@@ -20,10 +20,9 @@ from condgrad.arrays import Array, at_least, dot, double, double_like, host, nam
 from condgrad.arrays.inputs import floating
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.entropic_path import fitted_potential
-from condgrad.newton.laplacian import dual as laplacian_engine
-from condgrad.problem import Simple, Smooth, Sum
+from condgrad.problem import Smooth, Sum
 from condgrad.rounding import membership_tolerance
-from condgrad.sets.sinkhorn import Potentials, normalised_rows
+from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple import Entropy
 from condgrad.smooth import Linear, TransportCost, TransportLaplacian
@@ -49,8 +48,8 @@ FEW_DIMENSIONS = 3
 class TransportProblem(NamedTuple):
     """f and g, and the points between which they are, if they are known."""
 
-    f: Smooth
-    g: Simple
+    f: Any
+    g: Any
     points: tuple[Array, Array] | None
 
     @property
@@ -68,13 +67,13 @@ def points_of(cost: Any, f: Smooth) -> tuple[Array, Array] | None:
     """The points that a cost or a Laplacian is made of."""
     if isinstance(cost, PointCost):
         return cost.arrays
-    laplacian = TransportProblem(f, None, None).laplacian  # type: ignore[arg-type]
+    laplacian = TransportProblem(f, None, None).laplacian
     return None if laplacian is None else (laplacian.Xs, laplacian.Xt)
 
 
 def start_plan(start: Any, problem: TransportProblem) -> Any:
     """A point of the problem's set from what a user gave as `start`."""
-    shape = tuple(problem.f.space.shape)  # type: ignore[union-attr]
+    shape = tuple(problem.f.space.shape)
     if hasattr(start, "result") and hasattr(start, "points"):
         return _from_result(start, problem, shape)
     if isinstance(start, DualStart):
@@ -104,7 +103,7 @@ def _from_result(start: TransportResult, problem: TransportProblem, shape: tuple
 
 
 def _same_weights(start: TransportResult, problem: TransportProblem) -> bool:
-    on, before = problem.g.on, start.problem[1].on
+    on, before = problem.g.on, TransportProblem(start.problem[0], start.problem[1], None).g.on
     xp = namespace(on.a)
     return all(bool(xp.all(double_like(mine, on.a) == its)) for mine, its in ((before.a, on.a), (before.b, on.b)))
 
@@ -122,7 +121,7 @@ def _from_plan(start: Any, problem: TransportProblem, shape: tuple[int, int]) ->
     if not problem.streamed:
         return plan
     # whoever holds a plan has room for a cost
-    laplacian, entropy = problem.laplacian, problem.g.weight  # type: ignore[attr-defined]
+    laplacian, entropy = problem.laplacian, problem.g.weight
     P, Q = _no_moments(problem)
     cost = _linear_cost(problem.f).dense()
     if laplacian is not None:
@@ -137,8 +136,8 @@ def _checked_plan(plan: Array, problem: TransportProblem, shape: tuple[int, int]
     on, space = problem.g.on, problem.f.space
     if tuple(plan.shape) != shape:
         raise ValueError(f"start has the shape {tuple(plan.shape)} and must have that of the cost, {shape}")
-    plan = space.hold(space.xp.asarray(plan, device=space.device))  # type: ignore[union-attr]
-    off = super(StreamedTransport, on).violation(plan) if problem.streamed else on.violation(plan)  # type: ignore[misc]
+    plan = space.hold(space.xp.asarray(plan, device=space.device))
+    off = super(StreamedTransport, on).violation(plan) if problem.streamed else on.violation(plan)
     if off > membership_tolerance(plan) * on.scale:
         raise ValueError(f"start must lie in {on!r}: entries >= 0, row sums a, column sums b; it is off by {off:.3g}")
     return plan
@@ -176,7 +175,7 @@ def _from_dual(start: DualStart, problem: TransportProblem) -> Any:
         U, V = laplacian.gradient_in_P(double(start.P)), laplacian.gradient_in_Q(double(start.Q))
         cost = cost + U @ double(laplacian.Xt).T + double(laplacian.Xs) @ V.T
     plan = normalised_rows((finite[None, :] - cost) / g.weight, a)[0]
-    return problem.f.space.hold(on.rounded(plan))  # type: ignore[union-attr]
+    return problem.f.space.hold(on.rounded(plan))
 
 
 def _linear_cost(f: Smooth) -> Any:
@@ -197,28 +196,45 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
             f"{'it' if start.points is None else 'this problem'} are not known to carry it by: give a cost between "
             "points, such as transport.SquaredEuclidean(Xs, Xt), or a Laplacian"
         )
-    on, before, laplacian = problem.g.on, start.problem[1].on, problem.laplacian
+    on, before, laplacian = (
+        problem.g.on,
+        TransportProblem(start.problem[0], start.problem[1], None).g.on,
+        problem.laplacian,
+    )
     (from_s, from_t), (to_s, to_t) = start.points, problem.points
     by_row, by_column = Carrier.of(from_s, to_s), Carrier.of(from_t, to_t)
-    v = by_column(double_like(start.potentials.v, on.a)[:, None])[:, 0]
+    v = by_column(double_like(_without_shift(start), on.a)[:, None])[:, 0]
     P, Q = _no_moments(problem)
     if laplacian is not None:
-        destinations = start.apply(_coordinates(start, "Xt", problem)) / at_least(smallest(before.a), before.a)[:, None]
-        origins = (
-            start.apply_transpose(_coordinates(start, "Xs", problem)) / at_least(smallest(before.b), before.b)[:, None]
-        )
+        destinations = start.apply(_coordinates(start, "Xt")) / at_least(smallest(before.a), before.a)[:, None]
+        origins = start.apply_transpose(_coordinates(start, "Xs")) / at_least(smallest(before.b), before.b)[:, None]
         P = on.a[:, None] * by_row(double_like(destinations, on.a))
         Q = on.b[:, None] * by_column(double_like(origins, on.a))
         P, Q = smoothed(laplacian.Ls, P), smoothed(laplacian.Lt, Q)
+        v = v + _shift(laplacian, Q, on.a)
     return DualStart(v, P, Q)
 
 
-def _coordinates(start: TransportResult, name: str, problem: TransportProblem) -> Array:
+def _shift(laplacian: TransportLaplacian, Q: Array, a: Array) -> Array:
+    """What the mean of the sources adds to the column potentials: gradients of a Laplacian are no smooth field."""
+    return laplacian.gradient_in_Q(Q) @ (a @ double(laplacian.Xs)) / total(a)
+
+
+def _without_shift(start: TransportResult) -> Array:
+    before = TransportProblem(start.problem[0], start.problem[1], None)
+    v, laplacian = start.potentials.v, before.laplacian
+    if laplacian is None:
+        return v
+    Q = start.result.x.origin.Q if start.streamed else start.apply_transpose(laplacian.Xs)
+    return v - _shift(laplacian, Q, before.g.on.a)
+
+
+def _coordinates(start: Any, name: str) -> Array:
     """The coordinates that the Laplacian of an earlier problem had, or else its points."""
-    earlier = TransportProblem(*start.problem, None).laplacian
+    earlier = TransportProblem(start.problem[0], start.problem[1], None).laplacian
     if earlier is not None:
         return getattr(earlier, name)
-    return start.points[0 if name == "Xs" else 1]  # type: ignore[index]
+    return start.points[0 if name == "Xs" else 1]
 
 
 class Carrier(NamedTuple):
@@ -280,7 +296,7 @@ def coarse_start(problem: TransportProblem, cost: Any, regularizers: Sequence[An
         SquaredEuclidean(cost.Xs[rows], cost.Xt[columns]),
         a * (on.mass / total(a)),
         b * (on.mass / total(b)),
-        entropy=problem.g.weight,  # type: ignore[attr-defined]
+        entropy=problem.g.weight,
         regularizers=coarse,
         method="newton",
         tol=COARSE_TOL,

@@ -43,8 +43,8 @@ from condgrad.transport.solve import beside
 
 STARVED = 1e-3
 """The share of what it should have below which a column has lost touch with the plan."""
-LARGEST_EXPONENT = 700.0
-"""What exp does not overflow at; a dual value that far down is of no use whatever its last digits."""
+LARGEST_EXPONENT = 500.0
+"""What exp does not overflow at, nor its products; a dual value that far down is of no use whatever its digits."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -259,7 +259,8 @@ def unbalanced(
             start,
             stop=RelativeGap(tol),
             max_iter=max_iter,
-            null_size=Terms(f.at(start).value, g.value(start)).size,
+            # where the costs are 0 the start is the solution, and a gap is measured against the entropy's own size
+            null_size=Terms(f.at(start).value, g.value(start)).size + entropy * problem.mass,
             callback=callback,
         )
     plan = xp.zeros_like(C)
@@ -421,6 +422,7 @@ class RelativeEntropy(Simple):
 class RelaxedPoint(NamedTuple):
     """The dual function at column potentials v and the plan it is attained by."""
 
+    u: Array
     v: Array
     entropy: float
     G: Array
@@ -454,7 +456,8 @@ class RelaxedProblem:
         self.mass = math.sqrt(total(a) * total(b))
         self.reference = a[:, None] * (b / self.mass)[None, :]
         self.log_share = xp.log(b / self.mass)
-        self.height = float(xp.max(C) - xp.min(C))
+        # unlike between exact marginals, a constant in the costs matters
+        self.height = float(xp.max(xp.abs(C)))
         self.smooth = smooth.Linear(C) + MarginalPenalty(a, b, for_a, for_b)
         self.simple = RelativeEntropy(entropy, self.reference, exact_rows=a if for_a == math.inf else None)
 
@@ -475,6 +478,10 @@ class RelaxedProblem:
         terms = self.primal(point).terms
         return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
+    def entry_gap(self, point: RelaxedPoint) -> float:
+        """Nothing is known of starts from elsewhere."""
+        return math.inf
+
     def moved(self, z: Array, direction: Array, step: float) -> Array:
         return z + step * direction
 
@@ -487,10 +494,10 @@ class RelaxedProblem:
         sums = xp.sum(G, axis=1)
         log_sums = xp.log(sums) + top
         u = -log_sums / (1.0 / e + 1.0 / self.for_a)
-        rows = self.a * xp.exp(u / e + log_sums)
+        price_a, kept = self._price(u, self.for_a)
+        rows = self.a * kept  # what G sums to at the best u
         G *= (rows / sums)[:, None]
         columns = xp.sum(G, axis=0)
-        price_a, _ = self._price(u, self.for_a)
         price_b, kept = self._price(v, self.for_b)
         carried, reference = total(G), total(self.reference)
         dual = dot(self.a, price_a) + dot(self.b, price_b) - e * (carried - reference)
@@ -499,7 +506,7 @@ class RelaxedProblem:
         exponents = float(xp.max(size(self.C))) + e * (1.0 + math.log2(self.C.shape[0] * self.C.shape[1]))
         magnitude = dot(self.a, size(price_a)) + dot(self.b, size(price_b)) + e * reference + carried * exponents
         magnitude += dot(rows, size(u)) + dot(columns, size(v))
-        return RelaxedPoint(v, e, G, rows, columns, self.b * kept, dual, magnitude)
+        return RelaxedPoint(u, v, e, G, rows, columns, self.b * kept, dual, magnitude)
 
     def _price(self, u: Array, penalty: float) -> tuple[Array, Array]:
         """phi(u) and its derivative."""
@@ -518,7 +525,7 @@ class RelaxedProblem:
         residual = point.wanted - point.columns
         if bool(xp.any(point.columns < STARVED * point.wanted)):
             # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
-            dv = (log_or_least(point.wanted) - log_or_least(point.columns)) / (1.0 / e + 1.0 / self.for_b)
+            dv = self._sinkhorn_step(point)
             return Ascent(dv, dot(residual, dv), 1)
         diagonal = point.wanted / self.for_b + point.columns / e
         scale = 1.0 / (at_least(1e-300, point.rows) * (e + e * e / self.for_a))
@@ -531,3 +538,11 @@ class RelaxedProblem:
 
         dv = solve_cholesky(cholesky(curvature, ridge=1e-14 * float(xp.max(diagonal))), residual)
         return Ascent(dv, dot(residual, dv), 1)
+
+    def _sinkhorn_step(self, point: RelaxedPoint) -> Array:
+        """To the best v for this u, in the log domain: columns may be too light for a float."""
+        xp, e = namespace(point.v), point.entropy
+        exponent = (point.u[:, None] - self.C) / e + xp.log(self.a)[:, None]
+        top = xp.max(exponent, axis=0)
+        log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[None, :]), axis=0)) - math.log(self.mass)
+        return -log_sums / (1.0 / e + 1.0 / self.for_b) - point.v

@@ -1,7 +1,7 @@
 """The dual model of transport with entropy and Laplacian, for Newton on the certificate.
 
-All that f sees of a plan G are its cost and its moments P = G Xt and Q = G' Xs. With U = 2 ws Ls P and V = 2 wt Lt Q the
-linearised cost is C + U Xt' + Xs V', and with entropy e the dual function of (v, P, Q), row potentials eliminated, is
+All that f sees of a plan G are its cost and its moments P = G Xt and Q = G' Xs. With U = 2 ws Ls P and V = 2 wt Lt Q
+the linearised cost is C + U Xt' + Xs V'. With entropy e the dual function of (v, P, Q), row potentials eliminated, is
 
     L_ij = (v_j - C_ij - U_i.Xt_j - Xs_i.V_j)/e,   S_ij = a_i softmax_j(L_ij),   u_i = e (log a_i - log sum_j exp L_ij)
     D = -<P, U>/2 - <Q, V>/2 + <a, u> + <b, v>.
@@ -30,12 +30,11 @@ from condgrad.arrays import (
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
-from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian
+from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, second_moments
 from condgrad.newton.laplacian.moments import Moments
-from condgrad.newton.laplacian.plans import Cost, DenseCost, DensePlan, StreamedCost, StreamedDualPlan, emptied, folded
+from condgrad.newton.laplacian.plans import Cost, DenseCost, Rounding, StreamedCost, emptied, folded
 from condgrad.newton.laplacian.preconditioner import newton_direction
 from condgrad.problem import Simple, Smooth
-from condgrad.simple.entropy import negentropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
@@ -45,6 +44,10 @@ SLOW_SINKHORN = 2000.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration."""
 STIFF = 10.0
 """The stiffness from which on Newton is ahead of CGS."""
+LOOSE, TIGHT = 0.1, 0.03
+"""The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
+ENTRY_ERROR = 0.7
+"""The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
 STARVED = 1e-3
 """The share of its mass below which a column has lost touch with the plan."""
 
@@ -54,9 +57,9 @@ class CentredLaplacian:
     """The regulariser of coordinates around their means: a quadratic in the moments, linear terms and a constant.
 
     With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt, plus the linear
-    2 <L a m', G Yt>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and couple
-    them with the potentials. In many dimensions the coordinates are turned to their principal axes as well, which
-    changes no term and lets variances stand for covariances.
+    2 <L a m', G Yt>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and
+    couple them with the potentials. In many dimensions the coordinates are turned to their principal axes as well,
+    which changes no term and lets variances stand for covariances.
     """
 
     quadratic: TransportLaplacian
@@ -80,7 +83,7 @@ class CentredLaplacian:
         U, V = from_a * mean_t[None, :], from_b * mean_s[None, :]
         axes = None
         if Xs.shape[1] > FEW_DIMENSIONS:
-            axes = xp.linalg.eigh(Ys.T @ Ys + Yt.T @ Yt)[1]
+            axes = principal_axes(xp.concat([Ys, Yt], axis=0))
             Ys, Yt, U, V = Ys @ axes, Yt @ axes, U @ axes, V @ axes
         return cls(laplacian.with_points(Ys, Yt), U, V, constant, mean_s, mean_t, axes)
 
@@ -113,6 +116,7 @@ class EntropicLaplacian(EntropicPath):
         self.row_cost: Array | float = 0.0
         self.column_cost: Array | float = 0.0
         self.constant = 0.0
+        self.cost_in_P: Array | None = None
         core: UnformedCost | None = None
         if isinstance(C, UnformedCost):
             core = C.centred(a, b)
@@ -131,7 +135,8 @@ class EntropicLaplacian(EntropicPath):
             if core is not None and laplacian is not None:
                 in_P = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
                 if in_P is not None:  # a cost that is linear in P needs no factors of its own
-                    self.U = self.U + self.centred.turned_to_axes(in_P[0])
+                    self.cost_in_P = self.centred.turned_to_axes(in_P[0])
+                    self.U = self.U + self.cost_in_P
                     self.row_cost = self.row_cost + in_P[1]
                     self.constant += dot(a, in_P[1])
                     cost = StreamedCost(emptied(core))
@@ -266,60 +271,70 @@ class EntropicLaplacian(EntropicPath):
         sum follows from its moments; the logarithms of S from the potentials, log S_ij = (u_i + v_j - M_ij)/e. Adding q
         to an entry p adds no more than q (1 + log(p + q)) to p log p, and no entry is above the smaller of its weights.
         """
-        z, columns = point.z, point.columns
-        xp = namespace(columns)
-        kept = self.b / xp.maximum(columns, self.b)
-        thin = point.plan.times(kept[:, None] * xp.concat([xp.ones_like(self.b)[:, None], self.Xt], axis=1))
-        rows, P, Q = thin[:, 0], thin[:, 1:], kept[:, None] * point.S_Xs
-        short_a, short_b = at_least(0.0, self.a - rows), self.b - kept * columns
-        missing = total(short_b)
-        spread = short_b / (missing or 1.0)
-        cost = point.plan.cost_sum(kept)
-        linearised = cost + dot(self.gradient_in_P(z.P) + self.U, P) + dot(self.gradient_in_Q(z.Q) + self.V, Q)
-        logarithms = dot(rows, point.plan.u) + dot(kept * columns, z.v) - linearised
-        logarithms += point.entropy * dot(kept * columns, xp.log(kept))
+        z, (kept, rows, row_rest, column_rest), (P, Q) = point.z, point.rounding, point.rounded_moments
+        xp, kept_columns = namespace(kept), kept * point.columns
+        # what is kept of S, its cost being in f as in t g, where it cancels
+        kept_P, kept_Q = point.kept_moments
+        result = dot(rows, point.plan.u) + dot(kept_columns, z.v) + point.entropy * dot(kept_columns, xp.log(kept))
+        result -= dot(self.gradient_in_P(z.P) + self.U, kept_P) + dot(self.gradient_in_Q(z.Q) + self.V, kept_Q)
+        missing = total(row_rest)
         if missing > 0.0:
-            logarithms += point.entropy * missing * (1.0 + math.log(self.polytope.largest_entry or 1.0))
-            cost += self.cost.between(short_a, spread)
-        P, Q = P + short_a[:, None] * (spread @ self.Xt)[None, :], Q + spread[:, None] * (short_a @ self.Xs)[None, :]
-        cost += dot(self.U, P) + dot(self.V, Q)
-        return cost + self.quadratic(P, Q) + self.constant + logarithms - point.dual
+            result += self.cost.between(row_rest, column_rest)
+            result += point.entropy * missing * (1.0 + math.log(self.polytope.largest_entry or 1.0))
+        result += dot(self.U, P) + dot(self.V, Q) + self.quadratic(P, Q) + self.constant
+        return result - point.dual
+
+    def entry_gap(self, point: PlanPoint) -> float:
+        """How far a start from elsewhere is from the path: the larger part of f + t g - D_t at S, before rounding.
+
+        These are |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, and <S'1 - b, v>. Neither says anything of a plan
+        whose columns are far from b.
+        """
+        z, excess = point.z, point.columns - self.b
+        if total(namespace(excess).abs(excess)) > ENTRY_ERROR * self.polytope.mass:
+            return math.inf
+        return max(self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q), abs(dot(excess, z.v)))
 
     def primal(self, point: PlanPoint) -> Primal:
-        if isinstance(point.plan, DensePlan):
-            plan: Any = self.polytope.rounded(point.plan.S)
-            cost = dot(self.given_cost, plan)
-            size, entropy = abs(cost), negentropy(plan)
-        else:
-            plan = self._streamed(point, point.plan)  # type: ignore[arg-type]
-            cost, size = self.given_cost.sum_over(plan), self.given_cost.size_over(plan)
-            entropy = plan.negentropy
+        plan, known_cost, entropy = point.plan.rounded(point.rounding, self.b)
+        cost = known_cost or 0.0
+        P, Q = point.rounded_moments
+        if isinstance(plan, StreamedPlan):
+            plan = replace(plan, origin=self._origin(point))
+            if self.cost_in_P is None:
+                cost = self.given_cost.sum_over(plan)
+            else:
+                cost = dot(self.a, self.row_cost) + dot(self.b, self.column_cost) + dot(self.cost_in_P, P)
             # a rounding unit of its score is one of every entry, and entries are computed anew each time
-            size += plan.matrix.largest_score * (abs(cost) + self.entropy * abs(entropy))
-        if self.given is None:
+            size = plan.matrix.largest_score * (abs(cost) + self.entropy * abs(entropy))
+            size += self.given_cost.size_over(plan)
+        else:
+            size = abs(cost)
+        if self.centred is None or self.given is None:
             return Primal(plan, Terms(cost, self.entropy * entropy), size)
-        given = self.given.at(plan)
+        given = MomentEvaluation(self.given, *self.centred.outside(P, Q, self.a, self.b))
         return Primal(plan, Terms(cost + given.value, self.entropy * entropy), size + given.magnitude(given))
 
-    def _streamed(self, point: PlanPoint, plan: StreamedDualPlan) -> StreamedPlan:
-        """The plan of a dual point rounded to exact marginals, in the coordinates and units of the user."""
+    def _origin(self, point: PlanPoint) -> Linearisation:
+        """A dual point in the coordinates of the user, with the potentials of the cost as it was given."""
         P, Q = point.z.P, point.z.Q
-        u, v = plan.u + self.row_cost, point.z.v + self.column_cost
+        u, v = point.plan.u + self.row_cost, point.z.v + self.column_cost
         if self.centred is not None and self.given is not None:
             P, Q = self.centred.outside(P, Q, self.a, self.b)
             by_row, by_column = self.centred.shifts(self.given, P, Q)
             u, v = u + by_row, v + by_column
-        origin = Linearisation(u, v, P, Q)
-        return replace(StreamedPlan.rounded(plan.matrix, self.a, self.b, point.columns), origin=origin)
+        return Linearisation(u, v, P, Q)
 
     def ascent(self, point: PlanPoint, gap: float, last_step: float) -> Ascent:
         columns = point.columns
         if bool(namespace(columns).any(columns < STARVED * self.b)):
             # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
             dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
-            return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), dot(self.b - columns, dv), 1)
+            slope = dot(self.b - columns, dv)
+            return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), slope, 1, is_newton=False)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
-        accuracy = self._caution(point.entropy, gap, last_step) * min(0.1, math.sqrt(relative))
+        cap = LOOSE if point.entropy > self.entropy else TIGHT
+        accuracy = self._caution(point.entropy, gap, last_step) * min(cap, math.sqrt(relative))
         hessian = Hessian(self, point, precision=point.plan.product_precision(accuracy))
         ascent, self._basis = newton_direction(hessian, accuracy, self._basis)
         return ascent
@@ -356,24 +371,77 @@ class PlanPoint:
             self.magnitude += 2.0 * moments.magnitude(moments)
 
     @cached_property
-    def S_Xt(self) -> Array:
-        """S Xt."""
-        return self.plan.times(self.model.Xt)
+    def _times_Xt(self) -> Array:
+        """S times Xt and its second moments, in one product: a sweep over S costs more than its columns."""
+        Xt = self.model.Xt
+        return self.plan.times(namespace(Xt).concat([Xt, second_moments(Xt)], axis=1))
 
     @cached_property
-    def _column_sums_and_moments(self) -> Array:
-        xp, a = namespace(self.model.a), self.model.a
-        return self.plan.transposed_times(xp.concat([xp.ones_like(a)[:, None], self.model.Xs], axis=1))
+    def _transposed_times_Xs(self) -> Array:
+        Xs = self.model.Xs
+        xp = namespace(Xs)
+        ones = xp.ones_like(self.model.a)[:, None]
+        return self.plan.transposed_times(xp.concat([ones, Xs, second_moments(Xs)], axis=1))
+
+    @property
+    def S_Xt(self) -> Array:
+        """S Xt."""
+        return self._times_Xt[:, : self.model.Xt.shape[1]]
+
+    @property
+    def S_Xt_second(self) -> Array:
+        """S times the second moments of Xt."""
+        return self._times_Xt[:, self.model.Xt.shape[1] :]
 
     @property
     def columns(self) -> Array:
         """The column sums of S."""
-        return self._column_sums_and_moments[:, 0]
+        return self._transposed_times_Xs[:, 0]
 
     @property
     def S_Xs(self) -> Array:
         """S' Xs."""
-        return self._column_sums_and_moments[:, 1:]
+        return self._transposed_times_Xs[:, 1 : 1 + self.model.Xs.shape[1]]
+
+    @property
+    def S_Xs_second(self) -> Array:
+        """S' times the second moments of Xs."""
+        return self._transposed_times_Xs[:, 1 + self.model.Xs.shape[1] :]
+
+    @cached_property
+    def _kept(self) -> tuple[Rounding, Array]:
+        """How S is rounded, and the moment P of what is kept of it."""
+        model, columns = self.model, self.columns
+        xp = namespace(columns)
+        kept = model.b / xp.maximum(columns, model.b)
+        thin = self.plan.times(kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1))
+        short_b = at_least(0.0, model.b - kept * columns)
+        return Rounding.of(kept, thin[:, 0], model.a, short_b), thin[:, 1:]
+
+    @property
+    def rounding(self) -> Rounding:
+        """How S becomes a plan of exact marginals."""
+        return self._kept[0]
+
+    @property
+    def kept_moments(self) -> tuple[Array, Array]:
+        """P and Q of what rounding keeps of S."""
+        return self._kept[1], self.rounding.kept[:, None] * self.S_Xs
+
+    @cached_property
+    def rounded_moments(self) -> tuple[Array, Array]:
+        """P and Q of the rounded plan."""
+        model, (_, _, row_rest, column_rest), (P, Q) = self.model, self.rounding, self.kept_moments
+        P = P + row_rest[:, None] * (column_rest @ model.Xt)[None, :]
+        return P, Q + column_rest[:, None] * (row_rest @ model.Xs)[None, :]
+
+
+def principal_axes(X: Array) -> Array:
+    """The axes of centred points as columns: as many as dimensions, or as points where these are fewer."""
+    xp = namespace(X)
+    if X.shape[1] <= X.shape[0]:
+        return xp.linalg.eigh(X.T @ X)[1]
+    return xp.linalg.svd(X, full_matrices=False)[2].T
 
 
 def _is_raw(L: Any, x: Array) -> bool:
@@ -390,7 +458,7 @@ class Embedded:
         self.turned = len(rows) < len(columns)
         self.affordable = model.affordable
         self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
-        self.stage_gap = model.stage_gap
+        self.stage_gap, self.entry_gap = model.stage_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
 
     def start(self, x: Array | StreamedPlan) -> Moments:

@@ -13,7 +13,6 @@ delta, in O(n m d).
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from condgrad.arrays import Array, dot, namespace
@@ -31,6 +30,7 @@ class Hessian:
 
     def __init__(self, model: EntropicLaplacian, point: PlanPoint, *, precision: str = "float64") -> None:
         self.model, self.plan, self.entropy, self.precision = model, point.plan, point.entropy, precision
+        self.point = point
         self.columns, self.S_Xt, self.S_Xs = point.columns, point.S_Xt, point.S_Xs
         self.residual = Moments(model.b - self.columns, self.S_Xt - point.z.P, self.S_Xs - point.z.Q)
 
@@ -67,19 +67,14 @@ class Hessian:
         back = self.plan.transposed_times(columns, precision=self.precision)
         S_mean, S_dU, S_mean_Xs, S_dU_Xs = in_parts(back, d)
         v = self.columns * dv - xp.sum(Xt * S_dU, axis=1) - xp.sum(self.S_Xs * dV, axis=1) - S_mean
-        P = S_dv_Xt - contracted(self.S_Xt_pairs, dU) - contracted(S_dV_Xt, Xs) - mean[:, None] * self.S_Xt
-        Q = dv[:, None] * self.S_Xs - contracted(S_dU_Xs, Xt) - contracted(self.S_Xs_pairs, dV) - S_mean_Xs
+        P = S_dv_Xt - contracted(self.point.S_Xt_second, dU) - contracted(S_dV_Xt, Xs) - mean[:, None] * self.S_Xt
+        Q = dv[:, None] * self.S_Xs - contracted(S_dU_Xs, Xt) - contracted(self.point.S_Xs_second, dV) - S_mean_Xs
         return v, P, Q
 
-    @cached_property
-    def S_Xt_pairs(self) -> Array:
-        """sum_j S_ij Xt_j Xt_j', a row of d^2 numbers for each i."""
-        return self.plan.times(pairs(self.model.Xt, self.model.Xt))
 
-    @cached_property
-    def S_Xs_pairs(self) -> Array:
-        """sum_i S_ij Xs_i Xs_i', a row of d^2 numbers for each j."""
-        return self.plan.transposed_times(pairs(self.model.Xs, self.model.Xs))
+def second_moments(X: Array) -> Array:
+    """All products of two coordinates, or in many dimensions their squares alone: covariances, or variances."""
+    return pairs(X, X) if X.shape[1] <= FEW_DIMENSIONS else X * X
 
 
 def in_parts(columns: Array, d: int) -> tuple[Array, Array, Array, Array]:

@@ -37,6 +37,7 @@ from condgrad.newton.ascent import Ascent
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, contracted
 from condgrad.newton.laplacian.moments import Moments, pairs
+from condgrad.newton.laplacian.plans import Plan
 
 SMALL_PLAN, SMALL_PLAN_IN_MANY_DIMENSIONS = 128, 1000
 """Columns up to which a factor of H_vv costs less than a low rank; in many dimensions products cost more."""
@@ -45,7 +46,8 @@ SMALL_EIGENVALUE = 0.01
 FIRST_RANK = 32
 PROBES = "tf32"
 """The precision of products with probes, where the plan has a choice: they only make a preconditioner."""
-SCHUR_ACCURACY = 0.1
+SCHUR_ACCURACY, SCHUR_ACCURACY_IN_MANY_DIMENSIONS = 0.1, 0.3
+"""The relative residual of the inner equations; where C is known by its variances alone, more would be wasted."""
 SCHUR_ITERATIONS = 200
 MOST_ITERATIONS = 500
 
@@ -53,7 +55,8 @@ MOST_ITERATIONS = 500
 def newton_direction(hessian: Hessian, accuracy: float, basis: Array | None) -> tuple[Ascent, Array | None]:
     """A Newton direction of the dual, and the Nystrom vectors that the next one may start from.
 
-    `accuracy` is the relative residual to reach; `basis` are the vectors of an earlier direction, if there are any.
+    `accuracy` is the relative residual to reach; `basis` are the vectors of an earlier direction, if there are any. The
+    block itself is made anew each time: that of a plan only slightly different takes several times the steps.
     """
     block, basis = potential_block(hessian, basis)
     if isinstance(block, FactoredBlock) and hessian.S_Xt.shape[1] <= FEW_DIMENSIONS:
@@ -151,41 +154,55 @@ class LowRankBlock:
 
     def __init__(self, hessian: Hessian, basis: Array | None, *, largest_rank: int) -> None:
         xp, columns = namespace(hessian.columns), hessian.columns
-        self.entropy, self.plan, self.a = hessian.entropy, hessian.plan, hessian.model.a
+        self.entropy, self.a = hessian.entropy, hessian.model.a
+        plan = hessian.plan
         self.root = xp.sqrt(at_least(1e-14 * float(xp.max(columns)), columns))
         self.constant = (self.root / dot(self.root, self.root) ** 0.5)[:, None]
+        self._probes: Array | None = None
+        self._images: Array | None = None
         rank = min(FIRST_RANK if basis is None else basis.shape[1], largest_rank)
-        vectors, values = self._leading(rank, basis)
+        vectors, values = self._leading(plan, rank, basis)
         while float(values[-1]) > SMALL_EIGENVALUE and rank < largest_rank and not deadline.passed():
             rank = min(2 * rank, largest_rank)
-            vectors, values = self._leading(rank, vectors)
+            vectors, values = self._leading(plan, rank, None)
+        self._probes = self._images = None
         self.smallest = float(values[-1])
         self.vectors = vectors
         self.weights = values / at_least(1e-9, 1.0 - values)
+        self.times: Callable[[Array], Array] = plan.times
+        self.transposed_times: Callable[[Array], Array] = plan.transposed_times
         if hessian.S_Xt.shape[1] > FEW_DIMENSIONS:
-            self.times, self.transposed_times = self.plan.times, self.plan.transposed_times
             return
-        both = xp.concat([self.constant, self.vectors], axis=1)
-        left, right = self.plan.times(both / self.root[:, None]), both * self.root[:, None]
-        self.times, self.transposed_times = lambda R: left @ (right.T @ R), lambda R: right @ (left.T @ R)
+        # S 1 = a is known
+        of_constant = self.a[:, None] / dot(self.root, self.root) ** 0.5
+        left = xp.concat([of_constant, plan.times(vectors / self.root[:, None], precision=PROBES)], axis=1)
+        right = xp.concat([self.constant, vectors], axis=1) * self.root[:, None]
+        self.times = lambda R: left @ (right.T @ R)
+        self.transposed_times = lambda R: right @ (left.T @ R)
 
-    def _leading(self, rank: int, basis: Array | None) -> tuple[Array, Array]:
+    def _leading(self, plan: Plan, rank: int, basis: Array | None) -> tuple[Array, Array]:
         """The leading eigenvectors and eigenvalues of K without its constant mode, from products with `rank` vectors.
 
-        They are those of `basis`, filled up by random ones (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
+        They are those of `basis`, or those of the last call filled up by random ones, whose products alone are new
+        (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
         """
-        xp, rng = namespace(self.root), np.random.default_rng(0)
-        probe = double_like(rng.standard_normal((self.root.shape[0], rank)), self.root)
+        xp, rng = namespace(self.root), np.random.default_rng(rank)
+        known = 0 if self._probes is None else self._probes.shape[1]
+        probe = double_like(rng.standard_normal((self.root.shape[0], rank - known)), self.root)
         if basis is not None:
-            known = min(basis.shape[1], rank)
-            probe[:, :known] = basis[:, :known]
-        probe = xp.linalg.qr(probe - self.constant @ (self.constant.T @ probe))[0]
-        forth = self.plan.times(probe / self.root[:, None], precision=PROBES)
+            probe[:, : basis.shape[1]] = basis[:, :rank]
+        before = self.constant if self._probes is None else xp.concat([self.constant, self._probes], axis=1)
+        for _ in range(2):  # once more for the digits that the first time cancels
+            probe = xp.linalg.qr(probe - before @ (before.T @ probe))[0]
+        forth = plan.times(probe / self.root[:, None], precision=PROBES)
         forth /= self.a[:, None]
-        image = self.plan.transposed_times(forth, precision=PROBES) / self.root[:, None]
-        image -= self.constant @ (self.constant.T @ probe)
+        image = plan.transposed_times(forth, precision=PROBES) / self.root[:, None]
+        image -= self.constant @ (self.constant.T @ image)
+        if self._probes is not None:
+            probe, image = xp.concat([self._probes, probe], axis=1), xp.concat([self._images, image], axis=1)
+        self._probes, self._images = probe, image
         lift = 1e-10 * float(xp.linalg.matrix_norm(image))  # off zero, for the square root
-        image += lift * probe
+        image = image + lift * probe
         inner = probe.T @ image
         values, vectors = xp.linalg.eigh(0.5 * (inner + inner.T))
         half = (image @ vectors) / xp.sqrt(at_least(lift, values))[None, :]
@@ -231,21 +248,19 @@ class BlockFactorisation:
         model = hessian.model
         if model.laplacian is not None:
             columns = at_least(smallest(hessian.columns), hessian.columns)
-            if hessian.S_Xt.shape[1] <= FEW_DIMENSIONS:
-                self.in_P = covariances(hessian.S_Xt_pairs, hessian.S_Xt, model.a, hessian.entropy)
-                self.in_Q = covariances(hessian.S_Xs_pairs, hessian.S_Xs, columns, hessian.entropy)
-            else:
-                self.in_P = variances(hessian.plan.times(model.Xt**2), hessian.S_Xt, model.a, hessian.entropy)
-                squares = hessian.plan.transposed_times(model.Xs**2)
-                self.in_Q = variances(squares, hessian.S_Xs, columns, hessian.entropy)
+            few = hessian.S_Xt.shape[1] <= FEW_DIMENSIONS
+            spread = covariances if few else variances
+            self.schur_accuracy = SCHUR_ACCURACY if few else SCHUR_ACCURACY_IN_MANY_DIMENSIONS
+            self.in_P = spread(hessian.point.S_Xt_second, hessian.S_Xt, model.a, hessian.entropy)
+            self.in_Q = spread(hessian.point.S_Xs_second, hessian.S_Xs, columns, hessian.entropy)
 
     def __call__(self, r: Moments) -> Moments:
         model = self.hessian.model
         if model.laplacian is None:
             return Moments(self.block.solve(r.v), r.P, r.Q)
         P, Q = self.couplings.moments_from(self.block.solve(r.v))
-        P = schur_solve(self.in_P, model.gradient_in_P, r.P - P)
-        Q = schur_solve(self.in_Q, model.gradient_in_Q, r.Q - Q)
+        P = schur_solve(self.in_P, model.gradient_in_P, r.P - P, self.schur_accuracy)
+        Q = schur_solve(self.in_Q, model.gradient_in_Q, r.Q - Q, self.schur_accuracy)
         return Moments(self.block.solve(r.v - self.couplings.potential_from(P, Q)), P, Q)
 
 
@@ -271,7 +286,9 @@ class InMetric(NamedTuple):
         return InMetric(self.x + step * direction.x, self.image + step * direction.image)
 
 
-def schur_solve(covariance: Callable[[Array], Array], metric: Callable[[Array], Array], r: Array) -> Array:
+def schur_solve(
+    covariance: Callable[[Array], Array], metric: Callable[[Array], Array], r: Array, accuracy: float
+) -> Array:
     """(I + C L)^-1 r, nearly, where `covariance` multiplies with C and `metric` with L."""
 
     def product(vector: InMetric) -> InMetric:
@@ -282,7 +299,7 @@ def schur_solve(covariance: Callable[[Array], Array], metric: Callable[[Array], 
         product,
         InMetric(r, metric(r)),
         inner=lambda x, y: dot(x.x, y.image),
-        accuracy=SCHUR_ACCURACY,
+        accuracy=accuracy,
         max_iterations=SCHUR_ITERATIONS,
         moved=InMetric.moved,
     )

@@ -1,0 +1,449 @@
+"""Many small entropic transport problems at once: min <C, G> + entropy sum G log G over plans from a to b, for each C.
+
+Newton's method on the dual in the column potentials, all problems side by side in the same array operations:
+
+    u_i = e (log a_i - log sum_j exp((v_j - C_ij)/e)),   D(v) = <a, u> + <b, v>  <=  the minimum,
+    S_ij = a_i exp((v_j - C_ij)/e) / sum,                grad D = b - S'1,
+    -hess D = (diag(S'1) - S' diag(1/a) S)/e.
+
+Each problem has its own path (e falls to the entropy by four), its own step along Newton's direction, and its own end:
+its plan is rounded to exact marginals, and F there less D, with what rounding errors may have done to D given away, is
+within the tolerance. Those that are done leave. On a CPU groups of problems that fit the cache share its cores.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from condgrad import _checks, deadline
+from condgrad.arrays import Array, double, host, is_torch, namespace, on_device
+from condgrad.arrays.inputs import floating
+from condgrad.certificate import NULL_SHARE
+from condgrad.result import Status
+from condgrad.rounding import ROUNDING_UNITS
+
+TOGETHER, TOGETHER_ON_DEVICE = 1 << 18, 1 << 26
+"""Entries of the costs that are solved side by side: in a CPU's cache, in a small part of a GPU's memory."""
+STAGE_FACTOR = 0.25
+"""How the entropy falls from one stage of the path to the next."""
+STAGE_ERROR = 0.05
+"""The part of the mass that may be in wrong columns when a stage ends."""
+LEAST_LIFT, RAISED, LOWERED = 1e-11, 100.0, 0.1
+"""What is added to the curvature, as a share of the weights b, since plans that fall apart into blocks have almost none
+between these: at least this, more after a step had to be cut, less after a full one."""
+FARTHEST = 20.0
+"""How far a potential may go in a step, in units of the entropy: beyond, the curvature here says nothing."""
+SUFFICIENT, SHORTER, SHORTEST = 1e-4, 0.25, 1e-7
+"""A step must gain this part of what its slope promises; else it is cut by this factor; below this length it is 0."""
+TRIES = 8
+"""How often a plan is rounded in vain before its problem counts as stalled."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BatchResult:
+    """Plans with exact marginals, each with the proof of how good it is; arrays have an entry for each problem."""
+
+    plan: Array
+    value: Array
+    """F at each plan."""
+    lower_bound: Array
+    """What each F* cannot be below."""
+    scale: Array
+    """What each gap is measured against; see `condgrad.certificate`."""
+    u: Array
+    v: Array
+    """Potentials, plan ~ exp((u_i + v_j - C_ij)/entropy); -inf at points without weight."""
+    iterations: Array
+    status: Any
+    """NumPy array of `condgrad.Status`."""
+
+    @property
+    def gap(self) -> Array:
+        return self.value - self.lower_bound
+
+    @property
+    def relative_gap(self) -> Array:
+        """gap / scale."""
+        return self.gap / namespace(self.scale).where(self.scale > 0.0, self.scale, 1.0)
+
+    @property
+    def success(self) -> bool:
+        """Whether all problems converged."""
+        return all(status is Status.CONVERGED for status in self.status)
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    def __repr__(self) -> str:
+        k, n, m = self.plan.shape
+        done = sum(status is Status.CONVERGED for status in self.status)
+        return f"BatchResult({k} problems of {n} x {m}, {done} converged)"
+
+
+def solve_batch(
+    cost: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    entropy: Any,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    time_limit: float | None = None,
+) -> BatchResult:
+    """Solve many entropic transport problems of one size, each with a certificate.
+
+    Parameters
+    ----------
+    cost : array, shape (k, n, m)
+        Its library (NumPy or torch) and device are those of the answer; the answer is in float64.
+    a, b : arrays, optional
+        Weights >= 0 of sources and targets, shapes (n,) and (m,) for all problems or (k, n) and (k, m), of the same
+        mass; uniform of mass 1 by default.
+    entropy : float, or array of shape (k,)
+        Weight of sum G log G, above 0.
+    tol : float
+        On the gap of each problem over its scale.
+    max_iter, time_limit
+        As in `condgrad.minimize`; problems that have not converged by then are certified as they are.
+    """
+    C = floating("cost", cost, ndim=3)
+    k, n, m = C.shape
+    if n == 0 or m == 0:
+        raise ValueError(f"cost must not be empty, got shape {(k, n, m)}")
+    a, b = _weights("a", a, C, k, n), _weights("b", b, C, k, m)
+    b = _same_mass(a, b)
+    weights = _entropies(entropy, C)
+    tol = _checks.number("tol", tol, at_least=0.0)
+    max_iter = _checks.whole("max_iter", max_iter, at_least=1)
+    if m > n:  # Newton's equations are of the size of the columns
+        turned = _solve(_turned(C), b, a, weights, tol, max_iter, time_limit)
+        parts = {field.name: getattr(turned, field.name) for field in fields(turned)}
+        return BatchResult(**parts | {"plan": _turned(turned.plan), "u": turned.v, "v": turned.u})
+    return _solve(C, a, b, weights, tol, max_iter, time_limit)
+
+
+def _turned(C: Array) -> Array:
+    return namespace(C).permute_dims(C, (0, 2, 1))
+
+
+def _weights(name: str, weights: Any, C: Array, k: int, size: int) -> Array:
+    """Weights for each problem, in float64, where the cost is; uniform ones for None."""
+    xp, device = namespace(C), array_api_compat.device(C)
+    if weights is None:
+        return xp.full((k, size), 1.0 / size, dtype=xp.float64, device=device)
+    weights = floating(name, weights)
+    if is_torch(weights) and not is_torch(C):
+        weights = host(weights)
+    if tuple(weights.shape) not in ((size,), (k, size)):
+        raise ValueError(f"{name} must have the shape {(size,)} or {(k, size)}, got {tuple(weights.shape)}")
+    weights = xp.asarray(weights, dtype=xp.float64, device=device)
+    if bool(xp.any(weights < 0.0)):
+        raise ValueError(f"{name} must be >= 0, got {float(xp.min(weights)):g} among its weights")
+    return xp.broadcast_to(weights, (k, size))
+
+
+def _same_mass(a: Array, b: Array) -> Array:
+    """b with the mass of a to the last digit."""
+    xp = namespace(a)
+    mass_a, mass_b = xp.sum(a, axis=1), xp.sum(b, axis=1)
+    off = (xp.abs(mass_a - mass_b) > 1e-6 * xp.maximum(mass_a, mass_b)) | (mass_a <= 0.0) | (mass_b <= 0.0)
+    if bool(xp.any(off)):
+        j = int(xp.argmax(xp.astype(off, xp.int64)))
+        sums = f"a sums to {float(mass_a[j]):.12g}, b to {float(mass_b[j]):.12g}"
+        raise ValueError(f"a and b must have the same mass > 0: of problem {j} {sums}")
+    return b * (mass_a / mass_b)[:, None]
+
+
+def _entropies(entropy: Any, C: Array) -> Array:
+    xp, k = namespace(C), C.shape[0]
+    if getattr(entropy, "ndim", 0) == 0:
+        entropy = np.full(k, _checks.number("entropy", entropy, above=0.0))
+    values = floating("entropy", entropy, ndim=1)
+    if tuple(values.shape) != (k,) or float(values.min() if k else 1.0) <= 0.0:
+        raise ValueError(f"entropy must be a number > 0, or {k} of them, one for each problem, got {entropy!r}")
+    return xp.asarray(host(values), device=array_api_compat.device(C))
+
+
+def _solve(
+    C: Array, a: Array, b: Array, entropy: Array, tol: float, max_iter: int, time_limit: float | None
+) -> BatchResult:
+    """In groups, on a CPU over threads."""
+    k, n, m = C.shape
+    group = max(1, (TOGETHER_ON_DEVICE if on_device(C) else TOGETHER) // (n * m))
+    answers = Answers.empty(C, a, b)
+
+    def solve_group(first: int) -> None:
+        chosen = slice(first, min(first + group, k))
+        problems = Problems.start(double(C[chosen]), a[chosen], b[chosen], entropy[chosen], first, tol)
+        ascend(problems, answers, tol, max_iter)
+
+    with deadline.within(time_limit):
+        _over_threads(solve_group, list(range(0, k, group)), on_device(C))
+    return answers.result()
+
+
+def _over_threads(work: Callable[[int], None], groups: list[int], device: bool) -> None:
+    count = 1
+    if not device and len(groups) > 1:
+        from condgrad.kernels.streamed_numba import threads
+
+        count = min(threads(), len(groups))
+    if count == 1:
+        for group in groups:
+            work(group)
+        return
+    # the deadline is a context variable, and BLAS must not start threads of its own in each of ours
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(contextvars.copy_context().run, work, group) for group in groups]:
+            done.result()
+
+
+@dataclass
+class Answers:
+    """Where each problem's answer is written."""
+
+    plan: Array
+    value: Array
+    lower_bound: Array
+    scale: Array
+    u: Array
+    v: Array
+    iterations: Array
+    status: Any
+
+    @classmethod
+    def empty(cls, C: Array, a: Array, b: Array) -> Answers:
+        xp, k = namespace(C), C.shape[0]
+        device = array_api_compat.device(C)
+
+        def numbers(*shape: int) -> Array:
+            return xp.zeros(shape, dtype=xp.float64, device=device)
+
+        value, bound = numbers(k) + math.inf, numbers(k) - math.inf
+        status = np.full(k, Status.STALLED, dtype=object)
+        iterations = np.zeros(k, dtype=np.int64)
+        return cls(numbers(*C.shape), value, bound, numbers(k), xp.zeros_like(a), xp.zeros_like(b), iterations, status)
+
+    def result(self) -> BatchResult:
+        return BatchResult(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+
+@dataclass
+class Problems:
+    """The problems of a group that are not done, and where each of them is on its way."""
+
+    C: Array
+    a: Array
+    b: Array
+    entropy: Array
+    number: Array
+    """Which problem of the whole batch."""
+    null_size: Array
+    """|f| + |g| at the product of the weights."""
+    v: Array
+    stage: Array
+    """What the entropy is multiplied with."""
+    dual: Array
+    direction: Array
+    slope: Array
+    step: Array
+    aim: Array
+    """The mass in wrong columns at which to round and look."""
+    tries: Array
+    lift: Array
+
+    @classmethod
+    def start(cls, C: Array, a: Array, b: Array, entropy: Array, first: int, tol: float) -> Problems:
+        xp = namespace(C)
+        k = C.shape[0]
+        mass = xp.sum(a, axis=1)
+        one = xp.ones_like(entropy)
+        product = a[:, :, None] * (b / mass[:, None])[:, None, :]
+        cost, entropy_term = _terms(C, product, entropy)
+        height = xp.max(C.reshape(k, -1), axis=1) - xp.min(C.reshape(k, -1), axis=1)
+        null_size = xp.abs(cost) + xp.abs(entropy_term)
+        return cls(
+            C=C,
+            a=a,
+            b=b,
+            entropy=entropy,
+            number=xp.arange(first, first + k, device=array_api_compat.device(C)),
+            null_size=null_size,
+            v=xp.zeros_like(b),
+            stage=xp.maximum(one, 0.25 * height / entropy),
+            dual=-xp.inf * one,
+            direction=xp.zeros_like(b),
+            slope=0.0 * one,
+            step=one,
+            aim=tol * null_size / (height + 10.0 * entropy),
+            tries=0.0 * one,
+            lift=LEAST_LIFT * one,
+        )
+
+    def __len__(self) -> int:
+        return int(self.C.shape[0])
+
+    def only(self, chosen: Array) -> Problems:
+        """Those where `chosen` holds."""
+        return Problems(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    @property
+    def mass(self) -> Array:
+        return namespace(self.a).sum(self.a, axis=1)
+
+
+@dataclass
+class Point:
+    """The dual at column potentials v: S has the row sums a."""
+
+    S: Array
+    u: Array
+    columns: Array
+    """S'1."""
+    dual: Array
+
+    @classmethod
+    def at(cls, problems: Problems, v: Array, entropy: Array) -> Point:
+        xp, a, b = namespace(v), problems.a, problems.b
+        # columns without weight have the potential -inf
+        S = xp.where(b > 0.0, v, -xp.inf)[:, None, :] - problems.C
+        S /= entropy[:, None, None]
+        top = xp.max(S, axis=2)
+        S -= top[:, :, None]
+        S = xp.exp(S)
+        sums = xp.sum(S, axis=2)
+        S *= (a / sums)[:, :, None]
+        log_a = xp.log(xp.where(a > 0.0, a, 1.0))
+        u = entropy[:, None] * (log_a - xp.log(sums) - top)
+        dual = xp.sum(a * u, axis=1) + xp.sum(b * v, axis=1)
+        return cls(S, u, xp.sum(S, axis=1), dual)
+
+
+def newton_direction(problems: Problems, point: Point, entropy: Array) -> Array:
+    """(diag(S'1) - S' diag(1/a) S) dv = e (b - S'1), the constant mode lifted off zero."""
+    xp, a, b = namespace(point.S), problems.a, problems.b
+    # in units of sqrt(b), which makes all diagonal entries near 1
+    by_row, by_column = xp.where(a > 0.0, a, 1.0) ** -0.5, xp.where(b > 0.0, b, 1.0) ** -0.5
+    scaled = point.S * by_row[:, :, None] * by_column[:, None, :]
+    columns = point.columns * by_column
+    matrix = _turned(scaled) @ scaled
+    matrix *= -1.0
+    matrix += columns[:, :, None] * (columns / problems.mass[:, None])[:, None, :]
+    diagonal = xp.arange(b.shape[1], device=array_api_compat.device(b))
+    matrix[:, diagonal, diagonal] += xp.where(b > 0.0, columns * by_column + problems.lift[:, None], 1.0)
+    right = entropy[:, None] * (b - point.columns) * by_column
+    direction = xp.linalg.solve(matrix, right[:, :, None])[:, :, 0] * by_column
+    far = xp.max(xp.abs(direction), axis=1) / (FARTHEST * entropy)
+    return direction / xp.where(far > 1.0, far, 1.0)[:, None]
+
+
+def _terms(C: Array, plan: Array, entropy: Array) -> tuple[Array, Array]:
+    """<C, plan> and entropy sum plan log plan."""
+    xp = namespace(C)
+    logarithms = xp.log(xp.where(plan > 0.0, plan, 1.0))
+    logarithms *= plan
+    return xp.sum(C * plan, axis=(1, 2)), entropy * xp.sum(logarithms, axis=(1, 2))
+
+
+def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> None:
+    """Newton's method for all problems of a group; writes the answers."""
+    for iteration in range(1, max_iter + 1):
+        xp = namespace(problems.C)
+        entropy = problems.stage * problems.entropy
+        trial = problems.v + problems.step[:, None] * problems.direction
+        point = Point.at(problems, trial, entropy)
+        noise = _noise(problems, point, trial, entropy)
+        promised = problems.dual + SUFFICIENT * problems.step * problems.slope
+        good = point.dual >= promised - noise
+        problems.v = xp.where(good[:, None], trial, problems.v)
+        error = xp.sum(xp.abs(problems.b - point.columns), axis=1)
+        last = problems.stage == 1.0
+        stuck = ~good & (problems.step < SHORTEST)
+        cut = problems.step < 1.0
+        lift = problems.lift * xp.where(cut, RAISED, LOWERED)
+        problems.lift = xp.where(good, xp.clip(lift, LEAST_LIFT, 1.0), problems.lift)
+        problems.step = xp.where(good, 1.0, SHORTER * problems.step)
+        out_of_time = deadline.passed()
+        if iteration == max_iter or out_of_time:
+            # the bound is that of the true entropy, wherever on its path a problem is
+            problems = problems.only(problems.aim >= 0.0)
+            point = Point.at(problems, problems.v, problems.entropy)
+            status = Status.TIME_LIMIT if out_of_time else Status.ITERATION_LIMIT
+            certify(problems, point, answers, tol, iteration, status)
+            return
+        active = problems.aim >= 0.0  # those that are done stay for a while, and are not looked at again
+        # no step promises more than rounding errors: it cannot get any better than this
+        exhausted = (problems.slope <= noise) & (problems.dual > -xp.inf)
+        look = active & last & (stuck | (good & (exhausted | (error <= problems.aim))))
+        done = xp.zeros_like(look)
+        if bool(xp.any(look)):
+            chosen = problems.only(look)
+            certified = certify(chosen, _chosen(point, look), answers, tol, iteration, Status.STALLED)
+            problems.aim[look] = 0.3 * error[look]
+            problems.tries[look] += 1.0
+            done[look] = certified
+            done = done | (look & (stuck | (problems.tries >= TRIES)))
+        ends = ~last & ((good & (error <= STAGE_ERROR * problems.mass)) | stuck)
+        direction = newton_direction(problems, point, entropy)
+        # the next stage starts where this one ends: its own direction is known once its dual is
+        problems.direction = xp.where(ends[:, None], 0.0, xp.where(good[:, None], direction, problems.direction))
+        slope = xp.sum((problems.b - point.columns) * direction, axis=1)
+        problems.slope = xp.where(good, slope, problems.slope)
+        problems.dual = xp.where(ends, -xp.inf, xp.where(good, point.dual, problems.dual))
+        problems.stage = xp.where(ends, xp.maximum(STAGE_FACTOR * problems.stage, xp.ones_like(error)), problems.stage)
+        problems.step = xp.where(ends, 1.0, problems.step)
+        problems.aim = xp.where(done, -1.0, problems.aim)
+        left = int(xp.sum(xp.astype(active & ~done, xp.int64)))
+        if left == 0:
+            return
+        if 2 * left <= len(problems):
+            problems = problems.only(problems.aim >= 0.0)
+
+
+def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
+    """What rounding errors may have done to the dual: a few units of its terms before they cancel."""
+    xp = namespace(v)
+    k, n, m = problems.C.shape
+    terms = xp.sum(problems.a * xp.abs(point.u), axis=1) + xp.sum(problems.b * xp.abs(v), axis=1)
+    exponents = xp.max(xp.abs(problems.C).reshape(k, -1), axis=1) + entropy * (1.0 + math.log2(n * m))
+    return ROUNDING_UNITS * float(xp.finfo(xp.float64).eps) * (terms + problems.mass * exponents)
+
+
+def _chosen(point: Point, chosen: Array) -> Point:
+    return Point(**{field.name: getattr(point, field.name)[chosen] for field in fields(point)})
+
+
+def certify(problems: Problems, point: Point, answers: Answers, tol: float, iteration: int, otherwise: Status) -> Array:
+    """Round the plans, and where that is the best so far write value and bound; whether the gaps are within tol."""
+    xp, a, b = namespace(point.S), problems.a, problems.b
+    plan = point.S * (b / xp.where(point.columns > b, point.columns, xp.where(b > 0.0, b, 1.0)))[:, None, :]
+    row_rest, column_rest = a - xp.sum(plan, axis=2), b - xp.sum(plan, axis=1)
+    row_rest, column_rest = xp.where(row_rest > 0.0, row_rest, 0.0), xp.where(column_rest > 0.0, column_rest, 0.0)
+    rest = xp.sum(row_rest, axis=1)
+    plan += row_rest[:, :, None] * (column_rest / xp.where(rest > 0.0, rest, 1.0)[:, None])[:, None, :]
+    cost, entropy_term = _terms(problems.C, plan, problems.entropy)
+    value, size = cost + entropy_term, xp.abs(cost) + xp.abs(entropy_term)
+    scale = xp.maximum(size, NULL_SHARE * problems.null_size)
+    bound = xp.minimum(point.dual - _noise(problems, point, problems.v, problems.entropy), value)
+    number = problems.number
+    better = value - bound < answers.value[number] - answers.lower_bound[number]
+    converged = better & (value - bound <= tol * scale)
+    at = number[better]
+    answers.plan[at], answers.value[at], answers.lower_bound[at] = plan[better], value[better], bound[better]
+    answers.scale[at] = scale[better]
+    answers.u[at] = xp.where(a > 0.0, point.u, -xp.inf)[better]
+    answers.v[at] = xp.where(b > 0.0, problems.v, -xp.inf)[better]
+    numbers = host(number).astype(np.int64)
+    answers.iterations[numbers] = iteration
+    answers.status[numbers] = otherwise
+    answers.status[numbers[host(converged) > 0.0]] = Status.CONVERGED
+    return converged

@@ -1,0 +1,174 @@
+"""Many small problems at once: each answer is certified, and is what other solvers find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import xlogy
+
+import condgrad as cg
+from condgrad.arrays import host
+from condgrad.transport import batch
+from condgrad.transport.batch import BatchResult, solve_batch
+from tests.conftest import optional
+
+
+def costs(k: int, n: int, m: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    X, Y = rng.random((k, n, 2)), rng.random((k, m, 2))
+    return ((X[:, :, None] - Y[:, None]) ** 2).sum(-1)
+
+
+def check(result: BatchResult, C: Any, a: Any, b: Any, entropy: Any, tol: float = 1e-6) -> None:
+    """Marginals, value and certificate of all problems."""
+    plan, value = host(result.plan), host(result.value)
+    mass = np.broadcast_to(a, plan.shape[:2]).sum(1)
+    assert plan.min() >= 0.0
+    assert abs(plan.sum(2) - a).max() <= 1e-14 * mass.max()
+    assert abs(plan.sum(1) - b).max() <= 1e-14 * mass.max()
+    expected = (C * plan).sum((1, 2)) + entropy * xlogy(plan, plan).sum((1, 2))
+    np.testing.assert_allclose(value, expected, rtol=1e-12, atol=1e-12 * abs(C).max() * mass.max())
+    assert (host(result.lower_bound) <= value).all()
+    assert result.success
+    assert (host(result.relative_gap) <= tol).all()
+
+
+@pytest.mark.parametrize("shape", [(12, 30, 20), (12, 20, 30), (3, 1, 1), (2, 1, 5)])
+@pytest.mark.parametrize("entropy", [1e-1, 1e-3, 1e-5])
+def test_each_plan_has_its_marginals_and_its_certificate(shape: tuple[int, int, int], entropy: float) -> None:
+    C = costs(*shape)
+    check(solve_batch(C, entropy=entropy), C, 1.0 / shape[1], 1.0 / shape[2], entropy)
+
+
+def test_values_are_those_of_problems_solved_one_by_one() -> None:
+    ot = optional("ot")
+    C, entropy = costs(6, 25, 20), 1e-2
+    result = solve_batch(C, entropy=entropy, tol=1e-9)
+    a, b = np.full(25, 1 / 25), np.full(20, 1 / 20)
+    for j in range(6):
+        alone = cg.transport.solve(C[j], entropy=entropy, tol=1e-9)
+        assert result.lower_bound[j] <= alone.value
+        assert alone.lower_bound <= result.value[j]
+        pot = ot.bregman.sinkhorn(a, b, C[j], entropy, method="sinkhorn_log", stopThr=1e-13, numItermax=20_000)
+        np.testing.assert_allclose(result.plan[j], pot, atol=1e-6)
+
+
+def test_each_problem_has_its_own_entropy_and_weights() -> None:
+    rng, C = np.random.default_rng(0), costs(5, 12, 18)
+    a, b = rng.random((5, 12)), rng.random((5, 18))
+    b *= (a.sum(1) / b.sum(1))[:, None]
+    entropy = np.array([1.0, 0.1, 1e-2, 1e-3, 1e-4])
+    result = solve_batch(C, a, b, entropy=entropy)
+    check(result, C, a, b, entropy)
+    for j in range(5):
+        alone = cg.transport.solve(C[j], a[j], b[j], entropy=entropy[j])
+        assert abs(result.value[j] - alone.value) <= max(result.gap[j], alone.gap)
+
+
+def test_points_without_weight_get_nothing() -> None:
+    C = costs(4, 12, 10)
+    a, b = np.ones(12), np.ones(10)
+    a[::3], b[::4] = 0.0, 0.0
+    a, b = a / a.sum(), b / b.sum()
+    result = solve_batch(C, a, b, entropy=1e-3)
+    check(result, C, a, b, 1e-3)
+    assert (result.plan[:, ::3] == 0.0).all()
+    assert (result.u[:, ::3] == -np.inf).all()
+    assert (result.v[:, ::4] == -np.inf).all()
+    live = result.plan[:, a > 0.0][:, :, b > 0.0]
+    exponents = (result.u[:, :, None] + result.v[:, None, :] - C)[:, a > 0.0][:, :, b > 0.0] / 1e-3
+    np.testing.assert_allclose(np.exp(exponents), live, atol=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_units_change_nothing(unit: float) -> None:
+    C = costs(4, 15, 15)
+    result, same = solve_batch(unit * C + unit, entropy=unit * 1e-3), solve_batch(C, entropy=1e-3)
+    np.testing.assert_allclose(result.plan, same.plan, atol=1e-6)
+
+
+def test_hard_problems_converge() -> None:
+    rng = np.random.default_rng(0)
+    C = rng.random((10, 40, 40))
+    check(solve_batch(C, entropy=1e-6), C, 1 / 40, 1 / 40, 1e-6)
+    grid = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), -1).reshape(-1, 2)
+    C = ((grid[:, None] - grid[None] - 0.5) ** 2).sum(-1)[None]
+    check(solve_batch(C, entropy=1e-6), C, 1 / 36, 1 / 36, 1e-6)
+
+
+def test_problems_that_are_done_early_keep_their_answers() -> None:
+    C = costs(8, 15, 15)
+    entropy = np.array([1.0] * 4 + [1e-5] * 4)
+    result = solve_batch(C, entropy=entropy)
+    check(result, C, 1 / 15, 1 / 15, entropy)
+    easy = solve_batch(C[:4], entropy=entropy[:4])
+    np.testing.assert_array_equal(result.iterations[:4], easy.iterations)
+    assert result.iterations[:4].max() < result.iterations[4:].min()
+    limited = solve_batch(C, entropy=entropy, max_iter=int(easy.iterations.max()) + 2)
+    assert list(limited.status) == [cg.Status.CONVERGED] * 4 + [cg.Status.ITERATION_LIMIT] * 4
+
+
+def test_tensors_stay_tensors(torch: Any) -> None:
+    C = costs(5, 10, 12)
+    result = solve_batch(torch.asarray(C, dtype=torch.float32), entropy=1e-2)
+    assert isinstance(result.plan, torch.Tensor)
+    assert result.plan.dtype == torch.float64
+    check(result, np.float64(np.float32(C)), 1 / 10, 1 / 12, 1e-2)
+
+
+def test_groups_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    C = costs(23, 10, 10)
+    together = solve_batch(C, entropy=1e-3)
+    monkeypatch.setattr(batch, "TOGETHER", 400)
+    monkeypatch.setattr("condgrad.kernels.streamed_numba.threads", lambda: 3)
+    apart = solve_batch(C, entropy=1e-3)
+    np.testing.assert_allclose(apart.plan, together.plan, atol=1e-12)
+    np.testing.assert_array_equal(apart.iterations, together.iterations)
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [({"max_iter": 3}, cg.Status.ITERATION_LIMIT), ({"time_limit": 0.0}, cg.Status.TIME_LIMIT)],
+)
+def test_limits_leave_certified_answers(limit: dict[str, Any], status: cg.Status, monkeypatch: Any) -> None:
+    monkeypatch.setattr(batch, "TOGETHER", 300)
+    monkeypatch.setattr("condgrad.kernels.streamed_numba.threads", lambda: 2)
+    C = costs(3, 15, 15)
+    result, best = solve_batch(C, entropy=1e-3, **limit), solve_batch(C, entropy=1e-3)
+    assert set(result.status) == {status}
+    assert not result.success
+    assert (result.lower_bound <= best.value).all()
+    assert (best.lower_bound <= result.value).all()
+    assert abs(result.plan.sum(1) - 1 / 15).max() < 1e-14
+
+
+def test_what_no_float_can_prove_ends_soon() -> None:
+    C = costs(4, 15, 15)
+    result = solve_batch(C, entropy=1e-2, tol=0.0)
+    assert set(result.status) == {cg.Status.STALLED}
+    assert (result.relative_gap < 1e-12).all()
+    assert result.iterations.max() < 40
+
+
+def test_what_does_not_fit_is_named() -> None:
+    C = costs(3, 4, 5)
+    with pytest.raises(ValueError, match=r"a must have the shape \(4,\) or \(3, 4\), got \(5,\)"):
+        solve_batch(C, np.ones(5), entropy=1.0)
+    with pytest.raises(ValueError, match="the same mass > 0: of problem 0 a sums to 4, b to 5"):
+        solve_batch(C, np.ones(4), np.ones(5), entropy=1.0)
+    with pytest.raises(ValueError, match="a must be >= 0, got -1"):
+        solve_batch(C, np.array([1.0, 1.0, 2.0, -1.0]), entropy=1.0)
+    with pytest.raises(ValueError, match="entropy must be"):
+        solve_batch(C, entropy=0.0)
+    with pytest.raises(ValueError, match="one for each problem"):
+        solve_batch(C, entropy=np.array([1.0, 0.0, 1.0]))
+    with pytest.raises(ValueError, match="must not be empty"):
+        solve_batch(np.ones((2, 0, 3)), entropy=1.0)
+    with pytest.raises(ValueError, match="cost"):
+        solve_batch(C[0], entropy=1.0)
+
+
+def test_no_problems_have_no_answers() -> None:
+    assert len(solve_batch(np.ones((0, 3, 4)), entropy=1.0)) == 0
