@@ -1,10 +1,10 @@
-"""A million points
-================
+"""Many points
+===========
 
 Transport between clouds whose plan fits into no memory: it is computed tile by tile and never formed.
 
 Run it by ``python examples/many_points.py --out out``.
-A disc flows into a spiral: a million points each on a CUDA device that torch sees, else 10 000, in seconds. Colours go
+A disc flows into a spiral: a million points each on a CUDA device that torch sees, else 10 000. Colours go
 along, so that the picture shows where everything went. The certificate is that of a plan with exact marginals, of
 which nobody has ever held more than a tile.
 """
