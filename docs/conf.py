@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import version as installed_version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
-from site_parts import escape_norms, visit_math, visit_math_block  # noqa: E402
+from site_parts import escape_norms, skip_foreign, visit_math, visit_math_block  # noqa: E402
 
 project = "condgrad"
 author = "The condgrad developers"
@@ -48,6 +49,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
+    # without torch the gallery is smaller; `make docs` needs no more than the docs extra
+    "ignore_pattern": r"__init__\.py" if find_spec("torch") else r"(adaptation_network|particle_flow)\.py",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "remove_config_comments": True,
@@ -79,3 +82,4 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("autodoc-process-docstring", escape_norms)
+    app.connect("autodoc-skip-member", skip_foreign)

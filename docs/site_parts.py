@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,5 +32,18 @@ def visit_math_block(writer: Any, node: Any) -> None:
 
 
 def escape_norms(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Norms are written |x| in docstrings, which Sphinx would take for the name of a substitution."""
-    lines[:] = [line if line.lstrip().startswith((">>>", "...")) else line.replace("|", "\\|") for line in lines]
+    """What docstrings write as plain text and Sphinx would take for markup: norms |x|, and names such as coef_."""
+    lines[:] = [line if line.lstrip().startswith((">>>", "...")) else _escaped(line) for line in lines]
+
+
+def _escaped(line: str) -> str:
+    """The line with its norms escaped, and outside of code its trailing underscores."""
+    parts = line.replace("|", "\\|").split("`")
+    parts[::2] = [re.sub(r"(?<=\w)_(?=\W|$)", r"\_", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what estimators have from scikit-learn: its own site describes it, and its links lead there."""
+    foreign = str(getattr(obj, "__module__", "")).startswith("sklearn") or name.endswith("_request")
+    return True if foreign else None

@@ -1,6 +1,9 @@
-"""A small network for domain adaptation: a transport loss carries labels from sources to targets while it trains.
+"""Adaptation in a network
+=======================
 
-Run: python examples/adaptation_network.py --out out
+A transport loss carries labels from sources to targets while a small network trains.
+
+Run it by ``python examples/adaptation_network.py --out out``.
 Needs torch. Sources have labels, targets (the same moons, turned) have none. Beside the classification loss of the
 sources the network pays for the transport from sources, as pairs (point, label), to targets, as pairs (point,
 prediction): joint distributions are transported, as in Courty et al. (NeurIPS 2017), and each value is certified. The
@@ -77,7 +80,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

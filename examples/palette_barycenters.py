@@ -1,6 +1,9 @@
-"""Barycentres of palettes: the colours of two photographs, and palettes on the way from one to the other.
+"""Barycentres of palettes
+=======================
 
-Run: python examples/palette_barycenters.py --out out
+The colours of two photographs, and palettes on the way from one to the other.
+
+Run it by ``python examples/palette_barycenters.py --out out``.
 A palette is a cloud of colours with weights. A barycentre on free support moves its colours to where their mass goes;
 each plan is certified, the colours themselves are those of a local search. Its plan to the temple's palette says which
 of its colours replace which, so that the temple can be shown in every palette on the way. Between the colours of the
@@ -75,7 +78,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

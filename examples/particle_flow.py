@@ -1,6 +1,9 @@
-"""A flow of particles: points that slide down the gradient of the Sinkhorn divergence to a target.
+"""A flow of particles
+===================
 
-Run: python examples/particle_flow.py --out out
+Points that slide down the gradient of the Sinkhorn divergence to a target.
+
+Run it by ``python examples/particle_flow.py --out out``.
 Needs torch. The plain transport loss pulls the particles together, as its entropy blurs the target; the debiased
 divergence does not. Each gradient comes from a certified solution by the envelope theorem.
 """
@@ -59,7 +62,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

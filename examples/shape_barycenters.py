@@ -1,6 +1,9 @@
-"""Barycentres of shapes: four shapes in the corners, and between them the certified barycentres of all four.
+"""Barycentres of shapes
+=====================
 
-Run: python examples/shape_barycenters.py --out out
+Four shapes in the corners, and between them the certified barycentres of all four.
+
+Run it by ``python examples/shape_barycenters.py --out out``.
 A shape is a measure on the points of a grid. Each picture inside is the measure whose plans to the four corners are
 cheapest together, with weights that fall with the distance to each corner.
 """
@@ -62,7 +65,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

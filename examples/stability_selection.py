@@ -1,6 +1,9 @@
-"""Stability selection: which variables are chosen again and again on halves of the samples, and how many by chance.
+"""Stability selection
+===================
 
-Run: python examples/stability_selection.py --out out
+Which variables are chosen again and again on halves of the samples, and how many by chance.
+
+Run it by ``python examples/stability_selection.py --out out``.
 A single fit chooses among correlated variables by the accidents of its sample. So paths are fitted to many halves of
 the samples (in complementary pairs), and a variable counts if more than a share of the halves choose it at some radius
 (Meinshausen and Buehlmann, J. R. Stat. Soc. B 72:417, 2010; Shah and Samworth, B 75:55, 2013). Where each half chooses
@@ -85,7 +88,7 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
     matplotlib.use("Agg")
     main(parser.parse_args().out)

@@ -1,4 +1,4 @@
-"""The README's code runs as it stands and prints what it says."""
+"""The code of the README and of the site's pages runs as it stands, and the README prints what it says."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import io
 import re
 from pathlib import Path
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+import pytest
+
+from tests.conftest import optional
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "```python\n" in path.read_text())
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def test_the_first_block_prints_the_certificate_shown() -> None:
@@ -31,3 +37,23 @@ def test_all_blocks_run() -> None:
     for block in blocks("python"):
         with contextlib.redirect_stdout(io.StringIO()):
             exec(block, space)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_all_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files
+    text = page.read_text()
+    if "import torch" in text:
+        optional("torch")
+    space: dict[str, object] = {}
+    for block in blocks("python", text):
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(block, space)
+
+
+def test_the_readme_is_a_front_door() -> None:
+    """It is short, and what it links to is there."""
+    assert len(README.splitlines()) <= 120
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", README)
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert len(links) > 10

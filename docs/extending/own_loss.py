@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import condgrad as cg
-from condgrad.smooth.composite import Composite, Profile
+from condgrad.smooth.composite import AtBestIntercept, Composite
 
 
 class Huber:
@@ -28,8 +28,8 @@ class Huber:
         theta = np.clip(r, -self.width, self.width)
         return float(theta @ (r - 0.5 * theta)), theta
 
-    def profile(self, z: Any, *, near: float | None = None) -> Profile:
-        return Profile(*self.evaluate(z), 0.0)
+    def at_best_intercept(self, z: Any, *, near: float | None = None) -> AtBestIntercept:
+        return AtBestIntercept(*self.evaluate(z), 0.0)
 
     def intercept_at(self, z: Any, *, near: float | None = None) -> float:
         return 0.0

@@ -30,6 +30,8 @@ from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, StopRule
 from condgrad.streamed_plan import StreamedPlan
 
+WORTH_RESUMING = 0.2
+"""Seconds of a finished run below which nobody needs its bound to go on: a digest would take a part of them."""
 AUTO_MEMORY = 5
 """Past oracle points that CGS uses where nobody asked for a number."""
 
@@ -161,20 +163,21 @@ def minimize(
     start : Result, optional
         An earlier result to go on from, instead of x0. Where it is of the same problem (a digest of f, g, the set and
         their data agrees), its bound, memory and trace go on as well; otherwise only its point is used, since a
-        bound of another problem proves nothing. Functions of your own have no digest, nor have data so large that
-        computing one would have taken more than a few hundredths of the run, unless a checkpoint asked for it.
+        bound of another problem proves nothing. Functions of your own have no digest; without a checkpoint nor have
+        runs that converged within a fifth of a second, and data so large that a digest takes long beside the run.
     method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
         "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "away" and
         "pairwise" are Frank-Wolfe with an active set of vertices, for g = `Zero` on polytopes; "spg" and "pqn"
         are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
         projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
-        or `Zero` on `L1Ball`, `Simplex` or `Box`, and for linear costs with `Entropy` on `Transport`, alone or with one
-        `TransportLaplacian` or one `GroupLasso`. The first call of it for h(Kx) on a machine compiles its kernels, some
-        ten seconds, and keeps them on disk; a time limit does not cut that short. "auto" takes "newton" where it is at
-        hand and likely ahead (not where f is soft against an entropy that is not small, on boxes and simplices of more
-        coordinates than samples, in hundreds of dimensions); else "spg" where it can; else "cgs" with a memory of 5.
-        Where one has no step left, the next goes on from its best point; `method` of the result says what ran.
+        or `Zero` on `L1Ball`, `Simplex` or `Box`, for linear costs with `Entropy` on `Transport`, alone or with one
+        `TransportLaplacian` or one `GroupLasso`, and alone on `SharedMarginal`. The first call of it for h(Kx) on a
+        machine compiles its kernels, some twenty seconds, and keeps them on disk; a time limit does not cut that short.
+        "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
+        small, on boxes and simplices of more coordinates than samples, in hundreds of dimensions); else "spg" where it
+        can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point; `method`
+        of the result says what ran.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float
@@ -261,8 +264,11 @@ def minimize(
         result = replace(result, digest=kept.digest)
         result.save(kept.path)
         return result
-    known = None if earlier is None else earlier.digest
-    return replace(result, digest=known or resuming.cheap_digest(f, g, result.seconds))
+    if earlier is not None:
+        return replace(result, digest=earlier.digest)
+    if result.success and result.seconds < WORTH_RESUMING:
+        return result
+    return replace(result, digest=resuming.cheap_digest(f, g, result.seconds))
 
 
 def _earlier(

@@ -142,6 +142,15 @@ def save(result: Result, path: str | Path) -> None:
 def load(path: str | Path) -> Result:
     """A result that `Result.save` or a checkpoint wrote, with NumPy arrays.
 
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    Result
+
     Examples
     --------
     >>> import condgrad as cg, tempfile, pathlib

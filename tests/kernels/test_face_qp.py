@@ -16,6 +16,7 @@ from condgrad.kernels import BOX, L1_BALL, SIMPLEX, face_qp
 Array = np.ndarray
 KINDS = {"box": BOX, "simplex": SIMPLEX, "l1": L1_BALL}
 NONE = np.empty((0, 0)), np.empty(0)
+GO_ON = np.zeros(1, np.bool_)
 seeds = st.integers(0, 2**32 - 1)
 kinds = st.sampled_from(sorted(KINDS))
 
@@ -49,7 +50,7 @@ class Model:
 
     def solve(self, *, by_rows: bool = False, rounds: int = 1000) -> tuple[Array, float, bool, bool]:
         matrices = (NONE[0], self.B, self.c) if by_rows else (self.H, *NONE)
-        rest = (self.q0, self.x0, self.kind, self.size, self.lower, self.upper, self.guess, 1e-8, rounds)
+        rest = (self.q0, self.x0, self.kind, self.size, self.lower, self.upper, self.guess, 1e-8, rounds, GO_ON)
         return face_qp.minimise(*matrices, *rest)
 
     def value(self, x: Array) -> float:
@@ -100,6 +101,20 @@ def test_it_agrees_with_clarabel(kind: str, seed: int) -> None:
     for by_rows in (False, True):
         found = model.value(model.solve(by_rows=by_rows)[0])
         assert found == pytest.approx(least, rel=1e-6, abs=1e-6 * abs(least) + 1e-9)
+
+
+@settings(max_examples=60)
+@given(seed=seeds, kind=kinds, k=st.integers(1, 60), decade=st.floats(-8.0, 1.0), by_rows=st.booleans())
+def test_it_agrees_with_the_plain_reference(seed: int, kind: str, k: int, decade: float, by_rows: bool) -> None:
+    """Random, ill-conditioned and degenerate models: duplicated coordinates, curvatures down to 1e-8."""
+    model = Model(seed, kind, k=k, decade=decade)
+    polytope = face_qp.Polytope(model.kind, model.size, model.lower, model.upper)
+    plain = face_qp.minimise_by_arrays(model.H, model.q0, model.x0, polytope)
+    assert model.excess(plain) <= 1e-9 * model.size
+    found, reference = model.value(model.solve(by_rows=by_rows)[0]), model.value(plain)
+    scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(plain)))
+    assert found <= reference + 1e-6 * abs(reference) + 1e-11 * scale
+    assert reference <= found + 1e-6 * abs(found) + 1e-7 * scale
 
 
 def least_of_all_faces(model: Model) -> float:
@@ -174,13 +189,30 @@ def test_the_multiplier_is_that_of_the_norm() -> None:
     """A diagonal model: x_j = soft(-q_j, mu) with mu such that |x|_1 = size, and 0 where the ball is idle."""
     q0, k = np.array([3.0, -2.0, 0.5, 0.1]), 4
     geometry = (np.zeros(k), L1_BALL)
-    x, mu, inside, _ = face_qp.minimise(np.eye(k), *NONE, q0, *geometry, 2.0, *NONE[1:], NONE[1], -1.0, 1e-10, 50)
+    x, mu, inside, _ = face_qp.minimise(
+        np.eye(k), *NONE, q0, *geometry, 2.0, *NONE[1:], NONE[1], -1.0, 1e-10, 50, GO_ON
+    )
     np.testing.assert_allclose(x, [-1.5, 0.5, 0.0, 0.0], atol=1e-12)
     assert mu == pytest.approx(1.5)
     assert not inside
-    x, mu, inside, _ = face_qp.minimise(np.eye(k), *NONE, q0, *geometry, 9.0, *NONE[1:], NONE[1], -1.0, 1e-10, 50)
+    x, mu, inside, _ = face_qp.minimise(
+        np.eye(k), *NONE, q0, *geometry, 9.0, *NONE[1:], NONE[1], -1.0, 1e-10, 50, GO_ON
+    )
     np.testing.assert_allclose(x, -q0, atol=1e-12)
     assert (mu, inside) == (0.0, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_a_flag_that_is_set_stops_it_where_it_is(kind: str, by_rows: bool) -> None:
+    """It returns a point of the set that is no worse than the start, and does not call it the least."""
+    model = Model(3, kind, k=200, decade=-4.0)
+    matrices = (NONE[0], model.B, model.c) if by_rows else (model.H, *NONE)
+    rest = (model.q0, model.x0, model.kind, model.size, model.lower, model.upper, -1.0, 1e-8, 1000)
+    x, _, _, done = face_qp.minimise(*matrices, *rest, np.ones(1, np.bool_))
+    assert not done
+    assert model.excess(x) <= 1e-12 * model.size
+    assert model.value(x) <= 0.0
 
 
 def test_a_proposal_of_two_thousand_coordinates_is_not_walked_one_by_one() -> None:
@@ -191,7 +223,9 @@ def test_a_proposal_of_two_thousand_coordinates_is_not_walked_one_by_one() -> No
     x0 = np.where(np.arange(k) < 100, 0.04, 0.0)
     q0 = B @ rng.standard_normal(m)
     matrices: Any = (NONE[0], B, np.full(k, 1e-2))
-    x, mu, inside, done = face_qp.minimise(*matrices, q0, x0, L1_BALL, 0.2 * 40.0, NONE[1], NONE[1], 0.0, 1e-8, 30)
+    x, mu, inside, done = face_qp.minimise(
+        *matrices, q0, x0, L1_BALL, 0.2 * 40.0, NONE[1], NONE[1], 0.0, 1e-8, 30, GO_ON
+    )
     assert done
     q = q0 + B @ (B.T @ (x - x0)) + 1e-2 * (x - x0)
     assert q @ x + 8.0 * np.abs(q).max() <= 1e-7 * abs(q0 @ (x - x0))

@@ -62,12 +62,14 @@ def test_most_of_a_path_needs_no_other_method(
 
 
 @every_loss
-def test_a_path_goes_on_where_it_fails(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_path_goes_on_where_it_fails(loss: str, positive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last radius, which leaves the constraint idle."""
     X, y = drawn(5, samples=40, features=60)
-    radii = [0.05, 0.3, 1.0]
-    easy = path(X, y, loss=loss, radii=radii, tol=1e-8)
+    options: dict[str, Any] = {"loss": loss, "radii": [0.05, 0.3, 1.0, 100.0], "positive": positive, "tol": 1e-8}
+    easy = path(X, y, **options)
     monkeypatch.setattr(PathFollower, "_least_on_face", lambda *_: None)
-    hard = path(X, y, loss=loss, radii=radii, tol=1e-8)
+    hard = path(X, y, **options)
     np.testing.assert_allclose(hard.coefs, easy.coefs, atol=1e-3)
     assert (hard.gaps <= 1e-8 * hard.values[0]).all()
 
@@ -86,3 +88,13 @@ def test_out_of_time_it_keeps_its_proof(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.warns(UserWarning, match="the time limit was reached"):
         found = path(X, y, radii=[0.5], time_limit=1e3, tol=1e-12)
     assert np.isfinite(found.gaps[0])
+
+
+@every_loss
+def test_single_precision_is_valued_in_double(loss: str) -> None:
+    X, y = drawn(5, samples=40, features=60)
+    found = path(X.astype(np.float32), y, loss=loss, n_radii=6, tol=1e-4)
+    exact = LOSSES[loss](X.astype(np.float32).astype(np.float64), y, intercept=True)
+    for k in range(6):
+        x = found.coefs[k].astype(np.float64)
+        assert found.values[k] == pytest.approx(exact.at(x).value + 0.5 * x @ x, rel=1e-9)

@@ -177,14 +177,14 @@ def test_entries_given_twice_add_up() -> None:
 @EVERY_LOSS
 def test_models_too_large_for_a_copy_are_kept_by_array_operations(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a wide model is where it has no room: the same answer, dense, sparse and of torch."""
-    from condgrad.newton import faces
+    from condgrad.newton import face_models, faces
 
     A, y = correlated(13, 20, 500)
     for radius, intercept, ridge in product((0.5, 100.0), (False, True), (1.0, 1e-2)):
         g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius))
         copied = cg.minimize(smooth(loss, A, y, intercept=intercept), g, method="newton", tol=1e-7)
         with monkeypatch.context() as patched:
-            patched.setattr(faces, "ROWS_AT_MOST", 0)
+            patched.setattr(face_models, "ROWS_AT_MOST", 0)
             patched.setattr(faces, "FIRST_SIZE", 500)
             for form in (A, scipy.sparse.csr_array(A)):
                 result = cg.minimize(smooth(loss, form, y, intercept=intercept), g, method="newton", tol=1e-7)

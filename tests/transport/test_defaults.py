@@ -92,6 +92,15 @@ def test_reported_weights_give_the_same_plan(kind: type) -> None:
     np.testing.assert_allclose(again.plan_, estimator.plan_, atol=1e-9)
 
 
+@every_kind
+@pytest.mark.parametrize("c", [1e-6, 1.0, 1e9])
+def test_where_all_plans_cost_the_same(kind: type, c: float) -> None:
+    """One source, or one target, or both: the plan is the only one there is, in any unit, without a warning."""
+    for n, m in ((1, 5), (5, 1), (1, 1)):
+        estimator = kind().fit(c * XS[:n], YS[:n], c * XT[:m])
+        np.testing.assert_allclose(estimator.plan_, np.full((n, m), 1.0 / (n * m)), atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["entropy", "weight"])
 def test_other_words_than_auto(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a number >= 0 or 'auto', got 'automatic'"):
@@ -296,45 +305,50 @@ def test_large_plans_are_streamed(kind: type, monkeypatch: pytest.MonkeyPatch) -
 # --- tensors ---
 
 
+def tensor(torch: Any, values: Any, dtype: Any = None) -> Any:
+    """On a GPU where there is one."""
+    return torch.asarray(values, dtype=dtype, device="cuda" if torch.cuda.is_available() else "cpu")
+
+
 @every_kind
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_tensors_in_tensors_out(torch: Any, kind: type, precision: str) -> None:
     dtype = getattr(torch, precision)
-    Xs, Xt = torch.asarray(XS, dtype=dtype), torch.asarray(XT, dtype=dtype)
+    Xs, Xt = tensor(torch, XS, dtype), tensor(torch, XT, dtype)
     weights = 1.0 + np.arange(30)
-    ours = fitted(kind, Xs, torch.asarray(YS), Xt, tol=1e-6, fit={"sample_weight": torch.asarray(weights)})
+    ours = fitted(kind, Xs, tensor(torch, YS), Xt, tol=1e-6, fit={"sample_weight": tensor(torch, weights)})
     plain = fitted(kind, tol=1e-6, fit={"sample_weight": weights})
     tolerance = 1e-6 if precision == "float64" else 1e-4
     for name, argument, array in (
         ("transform", Xs, XS),
         ("inverse_transform", Xt, XT),
-        ("transform_labels", torch.asarray(YS), YS),
+        ("transform_labels", tensor(torch, YS), YS),
         ("inverse_transform_labels", YT, YT),
     ):
         moved = getattr(ours, name)(argument)
         assert isinstance(moved, torch.Tensor)
         assert moved.device == Xs.device
-        np.testing.assert_allclose(moved.numpy(), getattr(plain, name)(array), atol=tolerance)
+        np.testing.assert_allclose(moved.cpu().numpy(), getattr(plain, name)(array), atol=tolerance)
     assert ours.transform(Xs).dtype == dtype
     assert isinstance(ours.coupling_, torch.Tensor)
     assert ours.n_features_in_ == 2
     new = 0.1 * RNG.standard_normal((7, 2)) + XS[:7]
-    np.testing.assert_allclose(ours.transform(torch.asarray(new)).numpy(), plain.transform(new), atol=tolerance)
+    np.testing.assert_allclose(ours.transform(tensor(torch, new)).cpu().numpy(), plain.transform(new), atol=tolerance)
     with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 2 features"):
         ours.transform(torch.ones((4, 3)))
 
 
 def test_metrics_of_tensors(torch: Any) -> None:
     for metric in ("euclidean", "cityblock", "chebyshev"):
-        ours = EntropicTransport(metric=metric, tol=1e-8).fit(torch.asarray(XS), Xt=torch.asarray(XT))
+        ours = EntropicTransport(metric=metric, tol=1e-8).fit(tensor(torch, XS), Xt=tensor(torch, XT))
         np.testing.assert_allclose(
-            ours.plan_.numpy(), fitted(EntropicTransport, metric=metric, tol=1e-8).plan_, atol=1e-6
+            ours.plan_.cpu().numpy(), fitted(EntropicTransport, metric=metric, tol=1e-8).plan_, atol=1e-6
         )
     with pytest.raises(ValueError, match=r"metric must be one of 'sqeuclidean'.* for tensors, got 'cosine'"):
-        EntropicTransport(metric="cosine").fit(torch.asarray(XS), Xt=torch.asarray(XT))
+        EntropicTransport(metric="cosine").fit(tensor(torch, XS), Xt=tensor(torch, XT))
 
 
 def test_known_classes_of_tensors(torch: Any) -> None:
-    ours = EntropicTransport(0.05).fit(torch.asarray(XS), torch.asarray(YS), torch.asarray(XT), torch.asarray(YT))
+    ours = EntropicTransport(0.05).fit(tensor(torch, XS), tensor(torch, YS), tensor(torch, XT), tensor(torch, YT))
     plain = EntropicTransport(0.05).fit(XS, YS, XT, YT)
-    np.testing.assert_allclose(ours.plan_.numpy(), plain.plan_, atol=1e-6)
+    np.testing.assert_allclose(ours.plan_.cpu().numpy(), plain.plan_, atol=1e-6)

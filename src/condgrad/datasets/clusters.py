@@ -10,7 +10,14 @@ from condgrad import _checks
 
 
 class Clusters(NamedTuple):
-    """Two clouds of the same clusters, the second one moved, and the cluster of each point."""
+    """Two clouds of the same clusters, the second one moved, and the cluster of each point.
+
+    Attributes
+    ----------
+    Xs, Xt : arrays, shape (n, 2)
+    ys, yt : arrays, shape (n,)
+        The clusters, counted from 0.
+    """
 
     Xs: Any
     Xt: Any
@@ -23,6 +30,26 @@ def make_clusters(n: int, *, clusters: int = 4, noise: float = 0.05, seed: int =
 
     Section 3.1 of the paper: coordinates of order 1, samples with a noisy cluster structure in both domains. The same
     seed gives the same clouds.
+
+    Parameters
+    ----------
+    n : int
+        Points of each cloud.
+    clusters : int
+    noise : float
+        The standard deviation of points around their centre.
+    seed : int
+
+    Returns
+    -------
+    Clusters
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_clusters(6, clusters=2)
+    >>> d.Xs.shape, d.ys.tolist()
+    ((6, 2), [0, 1, 0, 1, 0, 1])
     """
     _checks.whole("n", n, at_least=1)
     _checks.whole("clusters", clusters, at_least=1)

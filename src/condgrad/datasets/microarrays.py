@@ -127,6 +127,10 @@ def load_colon(*, standardize: bool = True, download_if_missing: bool = True) ->
     download_if_missing : bool
         Whether the network may be used.
 
+    Returns
+    -------
+    Microarray
+
     Raises
     ------
     DataUnavailable
@@ -166,6 +170,10 @@ def load_lymphoma(
         `lymphoma62.npz`; no public copy that Python can read is known.
     standardize, download_if_missing : bool
         As for `load_colon`, like the folders, the verification and the errors.
+
+    Returns
+    -------
+    Microarray
     """
     if not isinstance(version, str) or version not in _LYMPHOMA:
         raise ValueError(f'version must be "malignant" or "dlbcl", got {version!r}')

@@ -81,6 +81,10 @@ def make_sparse_classification(
     seed : int
         The same seed gives the same problem.
 
+    Returns
+    -------
+    SparseClassification
+
     Examples
     --------
     >>> data = make_sparse_classification(**REGIMES["very sparse"], seed=3)

@@ -2,38 +2,77 @@
 
     min <q0, x - x0> + <x - x0, H (x - x0)>/2   over   |x|_1 <= size, or x >= 0, sum x = size, or lower <= x <= upper
 
-H is positive definite: given as it is, or, where there are many more coordinates than samples, as B B' + diag(c) with a
-row of B a coordinate. A face of the set has free coordinates A, the others resting at a bound (0, lower or upper), and
-where the sum is bound too a normal e of signs: on it H_AA d + mu e = -q_A, <e, d> = 0 leads to its least point, by the
-factors of H_AA, which gain and lose rows as A does.
+with a positive definite H (`free_block`). At a point x the set looks the same in all three cases: each coordinate has
+bounds, and there may be an equation <e, x> = size with signs e. On the boundary of the l1 ball e_j is the sign of x_j,
+which is bounded by 0 on one side; in its inside nothing is bounded. The coordinates off their bounds are free: a set A.
+The least point of the face {x : <e, x> = size, the others stay at their bounds} is x + d with
 
-A round walks to the least point of a face. Where coordinates meet their bounds on the way, the first stays at its
-bound; or all do, if the model is less there (`drop_all`: at the least point of the smaller face that is left by and by)
-or at the end of the step, projected onto the face. Then a few sweeps of coordinate descent at the multiplier mu propose
-another face; if the model is less at its least point, found by `drop_all` too, the next round starts there. If it is
-not, the coordinate that violates the optimality conditions most is set free, and walks.
+    H_AA d + mu e_A = -q_A,   <e_A, d> = 0,   q the gradient at x.
 
-Why this ends: all points are feasible and each round lowers the model, so no face is walked to its end twice, and
-there are finitely many. A round always can: the walk on a face with one violating coordinate more goes a positive
-length, as all others in A are off their bounds and that one moves off it. Rounding may defeat this; a round that does
-not lower the model is the last, and the best point is returned.
+A round has two parts.
+
+1. Walk (`walk`): to the least point of the face, and where coordinates meet their bounds on the way, of the smaller
+   face on which these are fixed.
+2. Propose (`descend`, `settle`): a few sweeps of coordinate descent on the model plus mu |x|_1 find another face; its
+   least point is the next x if the model is less there. If it is not, the next walk sets one coordinate more free: the
+   one at a bound that violates the optimality conditions most.
+
+The l1 ball has two cases more. If mu < 0 on its boundary, the model falls towards the inside, first along the free
+coordinates (`step_inside`), then along all. If a step would leave the ball, it ends on the boundary.
+
+Why this ends: all points are feasible, and the model falls from round to round, so that no face is walked to its end
+twice; there are finitely many faces. A round always finds a lower point: at the least point of a face, the step with
+one violating coordinate more goes a positive length, as all other free coordinates are off their bounds and the new one
+moves off its own. Where rounding leaves no lower point, the round is the last.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.kernels.compiling import compiled
-from condgrad.kernels.ldl import add_multiple, add_square, append, factor, inner, remove, solve
+from condgrad.kernels.free_block import (
+    FreeBlock,
+    Hessian,
+    add_image,
+    by_rows,
+    diagonal,
+    multiply_block,
+    no_free_block,
+    refactored,
+    solve_block,
+)
+from condgrad.kernels.ldl import add_multiple, inner
 
 SWEEPS = 3
 """Sweeps of coordinate descent that propose a face."""
-PATIENCE = 8
-"""Bounds met one at a time, in a walk, before a proposal is tried again; twice as many each time it had no end."""
-VISIBLE = 1e-13
-"""A fall of the model, as a share of its fall so far, that is more than rounding."""
+VISIBLE_FALL = 1e-13
+"""A fall of the model, as a share of its fall so far, that is more than the rounding of its value."""
+ON_BOUNDARY = 1e-12
+"""How far below the size the norm of a point may be, as a share of it, that is on the boundary up to rounding."""
+MULTIPLIER_STEPS = 50
+"""Newton steps for a guess of the multiplier: far more than the few that they take."""
+
+
+class Polytope(NamedTuple):
+    """The l1 ball, the simplex or the box; the bounds are those of a box, and of size 0 otherwise."""
+
+    kind: int
+    size: float
+    lower: Array
+    upper: Array
+
+
+class Face(NamedTuple):
+    """The bounds of each coordinate near a point, and the signs e of the equation <e, x> = size, which may not hold."""
+
+    signs: Array
+    lower: Array
+    upper: Array
 
 
 @compiled
@@ -48,102 +87,70 @@ def minimise(
     lower: Array,
     upper: Array,
     mu: float,
-    share: float,
+    accuracy: float,
     rounds: int,
+    stop: Array,
 ) -> tuple[Array, float, bool, bool]:
-    """The least point to a gap of `share` times the fall from x0; its multiplier; whether it is in the inside; if done.
+    """The least point, its multiplier mu, whether it is inside the l1 ball, and whether it is as accurate as asked for.
 
-    `mu` is a guess of the multiplier, 0 for an l1 ball that does not bind, below 0 where there is none. Not being done
-    after some rounds is no failure: the next call goes on from the point, on the same model. H is of size 0 where the
-    model is B B' + diag(c), and B and c are where it is H.
+    It is so once its gap is at most `accuracy` times the fall from x0, or rounding allows no lower point. The Hessian
+    is H, or B B' + diag(c) if H is of size 0. `mu` is a guess of the multiplier: 0 for an l1 ball whose constraint is
+    slack, below 0 for none. Some rounds, or the moment when another thread sets stop[0], end it early, at a point of
+    the set that is no worse than x0.
     """
-    k, by_rows = x0.shape[0], B.shape[0] > 0
-    side = B.shape[1] if by_rows else k
-    L, D, A = np.zeros((side, side)), np.ones(side), np.empty(k, np.int64)
-    for i in range(side):
-        L[i, i] = 1.0
-    # numba would compile all that takes a constant once more for it
-    a, patience = np.int64(0), np.int64(PATIENCE)
-    diagonal = np.empty(k)
-    for j in range(k):
-        diagonal[j] = inner(B[j], B[j]) + c[j] if by_rows else H[j, j]
+    hessian, polytope = Hessian(H, B, c), Polytope(kind, size, lower, upper)
+    k = x0.shape[0]
+    block, curvatures = no_free_block(hessian, k), diagonal(hessian, k)
+    face = Face(np.zeros(k), np.empty(k), np.empty(k))
     x, q, value = x0.copy(), q0.copy(), 0.0
-    e, wanted = np.zeros(k), np.zeros(k, np.bool_)
-    bound = kind == SIMPLEX or (kind == L1_BALL and norm(x) >= size * (1.0 - 1e-12))
-    on_hold = kind == L1_BALL and not bound and mu != 0.0  # inside by its start alone: first a proposal
-    last, leaving, ended = False, False, True
+    on_sum = kind == SIMPLEX or (kind == L1_BALL and on_boundary(x, size))
+    if kind == BOX:
+        mu = 0.0
+    elif kind == L1_BALL and not on_sum and mu < 0.0:
+        mu = separable_multiplier(curvatures, q, x, size)
+    # a start inside the set is on no face that means anything, unless the constraint is known to be slack
+    proposal_due = kind == BOX or (kind == L1_BALL and not on_sum and mu > 0.0)
+    proposal_failed = False
     for _ in range(rounds):
-        if not on_hold:
-            inside = kind == L1_BALL and not bound and not leaving
-            free_coordinates(x, kind, bound or leaving, lower, upper, e, wanted)
-            leaving = False
-            if last and (bound or kind == BOX):
-                enters = most_violating(q, x, kind, bound, mu, lower, upper, e)
-                if enters < 0:
-                    return x, mu, not bound, True
-                wanted[enters] = True
-            a = retarget(H, B, c, L, D, A, a, wanted)
-            y, q_face = x.copy(), q.copy()
-            a, bound_there, mu, ended = walk(
-                H, B, c, L, D, A, a, e, y, q_face, kind, bound, size, lower, upper, patience
-            )
-            patience = np.int64(PATIENCE) if ended else 2 * patience
-            q_there, fallen = model_at(H, B, c, q0, x0, y, kind, size)
-            if fallen < value + VISIBLE * value:
-                x, q, value, bound, last = y, q_there, fallen, bound_there, False
-                if inside and not bound:  # the least point of all
-                    return x, 0.0, True, True
-            elif last:
-                return x, mu, not bound, True
-        if gap(q, x, kind, size, lower, upper) <= -share * value:
-            return x, mu, not bound, True
-        if kind == BOX:
-            on_hold, last = False, True
-            y, q_there = x.copy(), q.copy()
-            descend(H, B, c, diagonal, y, q_there, kind, mu, lower, upper)
-        else:
-            if on_hold and mu < 0.0:
-                mu = separable_multiplier(diagonal, q, x, size)
-            if kind == L1_BALL and not on_hold and mu <= 0.0:
-                if not ended:
-                    continue
-                if not bound:
-                    if last:
-                        return x, mu, True, True
-                    last = True
-                    continue
-                # to leave the boundary for the inside: along the support, which leads there
-                bound, leaving, last = False, True, False
+        if not proposal_due:
+            y, inside = x.copy(), kind == L1_BALL and not on_sum
+            if inside:
+                mu = 0.0
+                block, is_least = step_inside(hessian, block, q, y, size, stop)
+                if is_least and not stop[0]:
+                    return y, mu, True, True
+            else:
+                set_face(x, polytope, face)
+                is_free = off_bounds(x, face)
+                if proposal_failed and not release_most_violating(q, x, kind, mu, face, is_free):
+                    return x, mu, not on_sum, True
+                block = refactored(hessian, block, is_free, stop)
+                block, mu = walk(hessian, block, face, on_sum, size, y, q, stop)
+            if stop[0]:
+                break
+            q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
+            reached_boundary = inside and on_boundary(y, size)
+            if value_there < value + VISIBLE_FALL * value or reached_boundary:
+                x, q, value, proposal_failed = y, q_there, value_there, False
+            elif proposal_failed or inside:
+                return x, mu, not on_sum, True
+            if reached_boundary:
+                on_sum = True
                 continue
-            on_hold, last = False, True
-            y, q_there = x.copy(), q.copy()
-            descend(H, B, c, diagonal, y, q_there, kind, mu, lower, upper)
-            for j in range(k):
-                wanted[j] = y[j] != 0.0
-                e[j] = 1.0 if y[j] > 0.0 else -1.0
-            a = retarget(H, B, c, L, D, A, a, wanted)
-            if a == 0:
-                continue
-            d = np.empty(k)
-            room = size
-            for p in range(a):
-                room -= e[A[p]] * y[A[p]]
-            mu_there = direction(B, c, L, D, a, A, e, q_there, kind != BOX, room, d)
-            if kind == L1_BALL and mu_there < 0.0:
-                if not bound:  # the constraint is idle
-                    mu, last = 0.0, False
-                continue
-            a, mu_there, _ = drop_all(
-                H, B, c, L, D, A, a, e, y, q_there, d, mu_there, kind, kind != BOX, size, lower, upper
-            )
-            if a == 0:
-                continue
-        q_there, fallen = model_at(H, B, c, q0, x0, y, kind, size)
-        if fallen < value + VISIBLE * value:
-            x, q, value, last = y, q_there, fallen, False
-            if kind != BOX:
-                mu, bound = mu_there, True
-    return x, mu, not bound, False
+        proposal_due = False
+        if gap(q, x, polytope) <= -accuracy * value:
+            return x, mu, not on_sum, True
+        if kind == L1_BALL and mu <= 0.0:
+            on_sum = False
+            continue
+        block, y, mu_there = propose(hessian, block, curvatures, q, x, mu, polytope, face, stop)
+        if stop[0]:
+            break
+        q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
+        proposal_failed = not value_there < value + VISIBLE_FALL * value
+        if not proposal_failed:
+            x, q, value, mu, on_sum = y, q_there, value_there, mu_there, kind != BOX
+    return x, mu, not on_sum, False
 
 
 @compiled
@@ -156,363 +163,93 @@ def norm(x: Array) -> float:
 
 
 @compiled
-def free_coordinates(x: Array, kind: int, bound: bool, lower: Array, upper: Array, e: Array, wanted: Array) -> None:
-    """Which coordinates are off their bounds, and the normal of the face."""
+def on_boundary(x: Array, size: float) -> bool:
+    """Whether |x|_1 = size up to rounding."""
+    return bool(norm(x) >= size * (1.0 - ON_BOUNDARY))
+
+
+@compiled
+def set_face(x: Array, polytope: Polytope, face: Face) -> None:
+    """The signs and the bounds of the face that x is on."""
     for j in range(x.shape[0]):
-        if kind == BOX:
-            wanted[j] = lower[j] < x[j] < upper[j]
-            e[j] = 0.0
+        if polytope.kind == BOX:
+            face.signs[j], face.lower[j], face.upper[j] = 0.0, polytope.lower[j], polytope.upper[j]
         else:
-            wanted[j] = x[j] != 0.0 or not bound
-            e[j] = -1.0 if x[j] < 0.0 else 1.0
+            set_sign(face, j, -1.0 if polytope.kind == L1_BALL and x[j] < 0.0 else 1.0)
 
 
 @compiled
-def most_violating(q: Array, x: Array, kind: int, bound: bool, mu: float, lower: Array, upper: Array, e: Array) -> int:
-    """The coordinate at a bound whose move off it lowers the model fastest, e being its way; -1 where none does."""
-    best, most = -1, 0.0
+def set_sign(face: Face, j: int, sign: float) -> None:
+    """Bound x_j by 0 to the numbers of a sign."""
+    face.signs[j] = sign
+    face.lower[j] = 0.0 if sign > 0.0 else -np.inf
+    face.upper[j] = np.inf if sign > 0.0 else 0.0
+
+
+@compiled
+def off_bounds(x: Array, face: Face) -> Array:
+    """Which coordinates are strictly between their bounds."""
+    found = np.empty(x.shape[0], np.bool_)
     for j in range(x.shape[0]):
-        way, gain = 1.0, 0.0
-        if kind == BOX:
-            if lower[j] == upper[j]:
-                continue
-            if x[j] == lower[j]:
-                gain = -q[j]
-            elif x[j] == upper[j]:
-                way, gain = -1.0, q[j]
-        elif x[j] == 0.0 and bound:
-            if kind == L1_BALL and q[j] > 0.0:
-                way, gain = -1.0, q[j] - mu
-            else:
-                gain = -q[j] - mu
-        if gain > most:
-            best, most = j, gain
-            e[j] = way
-    return best
+        found[j] = face.lower[j] < x[j] < face.upper[j]
+    return found
 
 
 @compiled
-def walk(
-    H: Array,
-    B: Array,
-    c: Array,
-    L: Array,
-    D: Array,
-    A: Array,
-    a: int,
-    e: Array,
-    x: Array,
-    q: Array,
-    kind: int,
-    bound: bool,
-    size: float,
-    lower: Array,
-    upper: Array,
-    patience: int,
-) -> tuple[int, bool, float, bool]:
-    """Move x to the least point of a face, or of one inside it where bounds are met on the way; q is kept on A alone.
-
-    Whether it came there: the walk ends early where more bounds are met, one at a time, than patience allows.
-    """
-    k, mu = x.shape[0], 0.0
-    d, end, kept = np.empty(k), np.empty(k), np.zeros(k, np.bool_)
-    tried = False
-    while a > 0:
-        room = size
-        for p in range(a):
-            room -= e[A[p]] * x[A[p]]
-        mu = direction(B, c, L, D, a, A, e, q, bound, room, d)
-        step, meets, turned_back = 1.0, -1, 0
-        kept.fill(False)
-        for p in range(a):
-            j, there = A[p], x[A[p]] + d[p]
-            kept[j] = True
-            if kind == BOX:
-                if (x[j] == lower[j] or x[j] == upper[j]) and d[p] * e[j] <= 0.0:
-                    kept[j] = False
-                    turned_back += 1
-                elif there >= upper[j] and (upper[j] - x[j]) / d[p] < step:
-                    step, meets = (upper[j] - x[j]) / d[p], j
-                elif there <= lower[j] and (lower[j] - x[j]) / d[p] < step:
-                    step, meets = (lower[j] - x[j]) / d[p], j
-            elif bound:
-                if x[j] == 0.0:
-                    if d[p] * e[j] <= 0.0:
-                        kept[j] = False
-                        turned_back += 1
-                elif there * e[j] <= 0.0 and -x[j] / d[p] < step:
-                    step, meets = -x[j] / d[p], j
-        if turned_back > 0:
-            a = retarget(H, B, c, L, D, A, a, kept)
+def release_most_violating(q: Array, x: Array, kind: int, mu: float, face: Face, is_free: Array) -> bool:
+    """Free the coordinate at a bound whose move off it lowers the model fastest; False where none lowers it."""
+    best, most, best_sign = -1, 0.0, 1.0
+    for j in range(x.shape[0]):
+        if is_free[j] or face.lower[j] == face.upper[j]:
             continue
-        if kind == L1_BALL and not bound:
-            step = length_inside(x, d, A, a, size)
-            for p in range(a):
-                x[A[p]] += step * d[p]
-                q[A[p]] -= step * q[A[p]]
-            if step == 1.0:
-                return a, False, 0.0, True
-            bound = True
-            for p in range(a):
-                j = A[p]
-                e[j], kept[j] = 1.0 if x[j] > 0.0 else -1.0, x[j] != 0.0
-            a = retarget(H, B, c, L, D, A, a, kept)
-            continue
-        if step == 1.0:
-            for p in range(a):
-                x[A[p]] += d[p]
-            return a, bound, mu, True
-        slope, meeting = 0.0, 0
-        for p in range(a):
-            j = A[p]
-            slope += q[j] * d[p]
-            end[p] = x[j] + d[p]
-            meeting += end[p] * e[j] <= 0.0 if kind != BOX else not lower[j] < end[p] < upper[j]
-        cut = slope * (step - 0.5 * step * step)
-        if meeting > 1 and not tried:
-            tried = True
-            y, q_there, held = x.copy(), q.copy(), kept.copy()
-            a, mu_there, change = drop_all(H, B, c, L, D, A, a, e, y, q_there, d, mu, kind, bound, size, lower, upper)
-            if change < cut:
-                for j in range(k):
-                    x[j], q[j] = y[j], q_there[j]
-                return a, bound, mu_there, True
-            a = retarget(H, B, c, L, D, A, a, held)
-            continue
-        clip(end, a, A, e, kind, size, lower, upper)
-        for p in range(a):
-            end[p] -= x[A[p]]
-        image = product(B, c, L, D, a, A, end)
-        change = 0.0
-        for p in range(a):
-            change += end[p] * (q[A[p]] + 0.5 * image[p])
-        if change < cut:
-            for p in range(a):
-                j = A[p]
-                x[j] += end[p]
-                q[j] += image[p]
-        else:
-            for p in range(a):
-                j = A[p]
-                x[j] += step * d[p]
-                q[j] -= step * (q[j] + (mu * e[j] if bound else 0.0))
-        for p in range(a):
-            j = A[p]
-            if kind == BOX:
-                x[j] = min(max(x[j], lower[j]), upper[j])
-                kept[j] = lower[j] < x[j] < upper[j]
-            else:
-                x[j] = e[j] * max(0.0, e[j] * x[j])
-                kept[j] = x[j] != 0.0
-            # what met its bound first is there, whatever rounding says
-            if j == meets and kept[j]:
-                kept[j] = False
-                x[j] = 0.0 if kind != BOX else (upper[j] if upper[j] - x[j] < x[j] - lower[j] else lower[j])
-        a = retarget(H, B, c, L, D, A, a, kept)
-        patience -= 1
-        if patience < 0:
-            return a, bound, mu, False
-    return a, bound, mu, True
+        sign = 1.0 if x[j] == face.lower[j] else -1.0
+        if kind == L1_BALL:  # from 0 it may move to either side
+            sign = -1.0 if q[j] > 0.0 else 1.0
+        fall = -sign * q[j] - mu
+        if fall > most:
+            best, most, best_sign = j, fall, sign
+    if best < 0:
+        return False
+    is_free[best] = True
+    if kind == L1_BALL:
+        set_sign(face, best, best_sign)
+    return True
 
 
 @compiled
-def drop_all(
-    H: Array,
-    B: Array,
-    c: Array,
-    L: Array,
-    D: Array,
-    A: Array,
-    a: int,
-    e: Array,
-    x: Array,
-    q: Array,
-    d: Array,
-    mu: float,
-    kind: int,
-    bound: bool,
-    size: float,
-    lower: Array,
-    upper: Array,
-) -> tuple[int, float, float]:
-    """Put all coordinates that the step d takes to their bounds there, step on from that point, and so on.
+def step_inside(
+    hessian: Hessian, block: FreeBlock, q: Array, x: Array, size: float, stop: Array
+) -> tuple[FreeBlock, bool]:
+    """Move x through the inside of the l1 ball to the least point of all, or up to the boundary; whether it is least.
 
-    Ends at the least point of a smaller face, and tells what the model changes by: maybe for the worse.
+    From the boundary the step is along the coordinates that are not 0. This leads inside, where mu < 0 on their face;
+    along all of them it might not.
     """
-    change, room = 0.0, 0.0
-    kept, there = np.zeros(x.shape[0], np.bool_), np.zeros(x.shape[0])
-    while a > 0:
-        meeting = False
-        kept.fill(False)
-        for p in range(a):
-            j, end = A[p], x[A[p]] + d[p]
-            there[p] = 0.0
-            kept[j] = True
-            if kind == BOX:
-                if not lower[j] < end < upper[j]:
-                    there[p] = (lower[j] if end <= lower[j] else upper[j]) - x[j]
-                    kept[j], meeting = False, True
-            elif end * e[j] <= 0.0:
-                there[p] = -x[j]
-                kept[j], meeting = False, True
-        if not meeting:
-            for p in range(a):
-                change += 0.5 * q[A[p]] * d[p]
-                x[A[p]] += d[p]
-            return a, mu, change - 0.5 * mu * room
-        image = product(B, c, L, D, a, A, there)
-        room = size
-        for p in range(a):
-            j = A[p]
-            change += there[p] * (q[j] + 0.5 * image[p])
-            q[j] += image[p]
-            if kept[j]:
-                room -= e[j] * x[j]
-            elif kind == BOX:
-                x[j] = lower[j] if x[j] + d[p] <= lower[j] else upper[j]
-            else:
-                x[j] = 0.0
-        a = retarget(H, B, c, L, D, A, a, kept)
-        if a > 0:
-            mu = direction(B, c, L, D, a, A, e, q, bound, room, d)
-        if not bound:
-            room = 0.0
-    return a, mu, np.inf if bound else change
+    from_boundary = on_boundary(x, size)
+    is_free = np.empty(x.shape[0], np.bool_)
+    for j in range(x.shape[0]):
+        is_free[j] = x[j] != 0.0 or not from_boundary
+    block = refactored(hessian, block, is_free, stop)
+    d, _ = direction(hessian, block, q, q, np.bool_(False), 0.0)
+    step = length_inside(x, d, block, size)
+    for p in range(block.width):
+        x[block.free[p]] += step * d[p]
+    return block, step == 1.0 and not from_boundary
 
 
 @compiled
-def direction(
-    B: Array,
-    c: Array,
-    L: Array,
-    D: Array,
-    a: int,
-    A: Array,
-    e: Array,
-    q: Array,
-    bound: bool,
-    room: float,
-    d: Array,
-) -> float:
-    """d with H_AA d + mu e = -q_A and <e, d> = room, and its mu; d = -H_AA^-1 q_A and 0 where nothing binds the sum."""
-    mean = 0.0
-    if bound:  # the part of q along e moves nothing, and may hide the rest
-        for p in range(a):
-            mean -= e[A[p]] * q[A[p]]
-        mean /= a
-    for p in range(a):
-        d[p] = -q[A[p]] - mean * e[A[p]] if bound else -q[A[p]]
-    solve_face(B, c, L, D, a, A, d)
-    if not bound:
-        return 0.0
-    normal = np.empty(a)
-    for p in range(a):
-        normal[p] = e[A[p]]
-    solve_face(B, c, L, D, a, A, normal)
-    excess, bend = -room, 0.0
-    for p in range(a):
-        excess += e[A[p]] * d[p]
-        bend += e[A[p]] * normal[p]
-    left = room
-    for p in range(a):
-        d[p] -= (excess / bend) * normal[p]
-        left -= e[A[p]] * d[p]
-    for p in range(a):  # once more: a small difference of large numbers does not add up to the room
-        d[p] += (left / bend) * normal[p]
-    return mean + excess / bend
-
-
-@compiled
-def solve_face(B: Array, c: Array, L: Array, D: Array, a: int, A: Array, b: Array) -> None:
-    """H_AA^-1 b, in the place of b.
-
-    By rows L D L' = 1 + sum_A B_j B_j'/c_j, and (B B' + c)^-1 = 1/c - (B/c) (1 + B' (B/c))^-1 (B/c)'; a second pass, on
-    what the first left over, wins back the digits that this difference loses.
-    """
-    if B.shape[0] == 0:
-        solve(L, D, a, b)
-        return
-    left = np.empty(a)
-    for p in range(a):
-        left[p], b[p] = b[p], 0.0
-    for _ in range(2):
-        shared = np.zeros(B.shape[1])
-        for p in range(a):
-            add_multiple(shared, left[p] / c[A[p]], B[A[p]])
-        solve(L, D, B.shape[1], shared)
-        image = np.zeros(B.shape[1])
-        for p in range(a):
-            more = (left[p] - inner(B[A[p]], shared)) / c[A[p]]
-            b[p] += more
-            add_multiple(image, more, B[A[p]])
-            left[p] -= c[A[p]] * more
-        for p in range(a):
-            left[p] -= inner(B[A[p]], image)
-
-
-@compiled
-def product(B: Array, c: Array, L: Array, D: Array, a: int, A: Array, d: Array) -> Array:
-    """H_AA d."""
-    image = np.zeros(a)
-    if B.shape[0] > 0:
-        shared = np.zeros(B.shape[1])
-        for p in range(a):
-            add_multiple(shared, d[p], B[A[p]])
-        for p in range(a):
-            image[p] = inner(B[A[p]], shared) + c[A[p]] * d[p]
-        return image
-    for i in range(a):
-        add_multiple(image[: i + 1], d[i], L[i, : i + 1])
-    for i in range(a):
-        image[i] *= D[i]
-    for i in range(a - 1, -1, -1):
-        image[i] = inner(L[i, : i + 1], image[: i + 1])
-    return image
-
-
-@compiled
-def clip(y: Array, a: int, A: Array, e: Array, kind: int, size: float, lower: Array, upper: Array) -> None:
-    """The point of the closed face that is nearest to y, entries in the order of A."""
-    if kind == BOX:
-        for p in range(a):
-            y[p] = min(max(y[p], lower[A[p]]), upper[A[p]])
-        return
-    top, inside = -np.inf, True
-    for p in range(a):
-        y[p] *= e[A[p]]
-        top = max(top, y[p])
-        inside = inside and y[p] >= 0.0
-    if not inside:
-        # Michelot's passes, relative to the largest entry, which is exact for those that are kept
-        theta, count = -size, 0
-        while True:
-            above, kept = 0.0, 0
-            for p in range(a):
-                if y[p] - top > theta:
-                    above += y[p] - top
-                    kept += 1
-            if kept == count or kept == 0:
-                break
-            theta, count = max(theta, (above - size) / kept), kept
-        for p in range(a):
-            y[p] = max(0.0, y[p] - top - theta)
-    for p in range(a):
-        y[p] *= e[A[p]]
-
-
-@compiled
-def length_inside(x: Array, d: Array, A: Array, a: int, size: float) -> float:
+def length_inside(x: Array, d: Array, block: FreeBlock, size: float) -> float:
     """The largest step up to 1 with |x + step d|_1 <= size: Newton's method from the right, on a convex function."""
     step = 1.0
-    for _ in range(2 * a + 2):
-        norm, rate = 0.0, 0.0
-        for p in range(a):
-            there = x[A[p]] + step * d[p]
-            norm += abs(there)
+    for _ in range(2 * block.width + 2):
+        excess, rate = -size, 0.0
+        for p in range(block.width):
+            there = x[block.free[p]] + step * d[p]
+            excess += abs(there)
             rate += d[p] if there > 0.0 else -d[p]
-        if norm <= size or not rate > 0.0:
+        if excess <= 0.0 or not rate > 0.0:
             break
-        shorter = step - (norm - size) / rate
+        shorter = step - excess / rate
         if not shorter < step:
             break
         step = max(0.0, shorter)
@@ -520,96 +257,229 @@ def length_inside(x: Array, d: Array, A: Array, a: int, size: float) -> float:
 
 
 @compiled
-def retarget(H: Array, B: Array, c: Array, L: Array, D: Array, A: Array, a: int, wanted: Array) -> int:
-    """The factors of the wanted coordinates, from those of A: by updates, or afresh where too many change."""
-    dropped, added = 0, 0
-    held = np.zeros(wanted.shape[0], np.bool_)
-    for p in range(a):
-        held[A[p]] = True
-    for j in range(wanted.shape[0]):
-        dropped += held[j] and not wanted[j]
-        added += wanted[j] and not held[j]
-    by_rows = B.shape[0] > 0
-    afresh = 8 * (dropped + added) > B.shape[1] if by_rows else 5 * dropped > a
-    if not afresh:
-        for p in range(a - 1, -1, -1):
-            if not wanted[A[p]]:
-                if by_rows:
-                    afresh = afresh or not add_square(L, D, -1.0 / c[A[p]], B[A[p]])
-                    for i in range(p + 1, a):
-                        A[i - 1] = A[i]
-                else:
-                    remove(L, D, a, A, p)
-                a -= 1
-    if afresh:
-        a = 0
-        held.fill(False)
-    afresh = afresh or a == 0
-    for j in range(wanted.shape[0]):
-        if wanted[j] and not held[j]:
-            A[a] = j
-            if not afresh:
-                if by_rows:
-                    add_square(L, D, 1.0 / c[j], B[j])
-                else:
-                    append(L, D, a, H, A)
-            a += 1
-    if afresh and not by_rows:
-        factor(L, D, a, H, A)
-    if by_rows and afresh:
-        plain, scaled = np.empty((a, B.shape[1])), np.empty((a, B.shape[1]))
-        for p in range(a):
-            for i in range(B.shape[1]):
-                plain[p, i] = B[A[p], i]
-                scaled[p, i] = B[A[p], i] / c[A[p]]
-        C = np.dot(plain.T, scaled)
-        for i in range(B.shape[1]):
-            C[i, i] += 1.0
-        factor(L, D, B.shape[1], C, np.arange(B.shape[1]))
-    return a
+def walk(
+    hessian: Hessian,
+    block: FreeBlock,
+    face: Face,
+    on_sum: bool,
+    size: float,
+    x: Array,
+    q: Array,
+    stop: Array,
+) -> tuple[FreeBlock, float]:
+    """Move x to the least point of its face, or of a smaller one where bounds are met on the way; its multiplier.
+
+    A step that meets bounds is cut at the first, or replaced by `settle` if that lowers the model more.
+    """
+    q, mu = q.copy(), 0.0  # followed on the free coordinates alone
+    may_settle = True
+    while block.width > 0 and not stop[0]:
+        d, mu = direction(hessian, block, face.signs, q, on_sum, size - sum_of_free(x, block, face))
+        step, first, meeting = step_to_bounds(x, d, block, face)
+        if first < 0:
+            for p in range(block.width):
+                x[block.free[p]] += d[p]
+            break
+        is_free = np.zeros(x.shape[0], np.bool_)
+        slope = 0.0
+        for p in range(block.width):
+            is_free[block.free[p]] = True
+            slope += q[block.free[p]] * d[p]
+        if meeting > 1 and may_settle:
+            may_settle = False
+            y, q_there = x.copy(), q.copy()
+            block, mu_there, change = settle(hessian, block, face, on_sum, size, y, q_there, d, mu, stop)
+            if change < slope * (step - 0.5 * step * step):
+                x[:] = y
+                return block, mu_there
+            block = refactored(hessian, block, is_free, stop)
+            continue
+        for p in range(block.width):
+            j = block.free[p]
+            x[j] = min(max(x[j] + step * d[p], face.lower[j]), face.upper[j])
+            q[j] -= step * (q[j] + mu * face.signs[j])
+            if j == first:  # whatever rounding says
+                x[j] = face.lower[j] if d[p] < 0.0 else face.upper[j]
+            is_free[j] = face.lower[j] < x[j] < face.upper[j]
+        block = refactored(hessian, block, is_free, stop)
+    return block, mu
 
 
 @compiled
-def descend(
-    H: Array, B: Array, c: Array, diagonal: Array, x: Array, q: Array, kind: int, mu: float, lower: Array, upper: Array
-) -> None:
-    """A few sweeps of coordinate descent on the model plus mu times the sum or the norm; they keep q."""
-    k, by_rows, start = x.shape[0], B.shape[0] > 0, x.copy()
-    image = np.zeros(B.shape[1])
+def sum_of_free(x: Array, block: FreeBlock, face: Face) -> float:
+    """<e_A, x_A>."""
+    found = 0.0
+    for p in range(block.width):
+        found += face.signs[block.free[p]] * x[block.free[p]]
+    return found
+
+
+@compiled
+def step_to_bounds(x: Array, d: Array, block: FreeBlock, face: Face) -> tuple[float, int, int]:
+    """The longest step up to 1 within the bounds, the coordinate that ends it or -1, and how many 1 takes to theirs."""
+    step, first, meeting = 1.0, -1, 0
+    for p in range(block.width):
+        j = block.free[p]
+        bound = face.upper[j] if d[p] > 0.0 else face.lower[j]
+        if d[p] == 0.0 or face.lower[j] < x[j] + d[p] < face.upper[j]:
+            continue
+        meeting += 1
+        ratio = max(0.0, (bound - x[j]) / d[p])
+        if ratio < step or first < 0:
+            step, first = min(ratio, step), j
+    return step, first, meeting
+
+
+@compiled
+def settle(
+    hessian: Hessian,
+    block: FreeBlock,
+    face: Face,
+    on_sum: bool,
+    size: float,
+    x: Array,
+    q: Array,
+    d: Array,
+    mu: float,
+    stop: Array,
+) -> tuple[FreeBlock, float, float]:
+    """Fix all coordinates that the step d takes to their bounds there, step on from that point, and so on.
+
+    x ends at the least point of a smaller face. What the model changes by is told too: it may rise, and is infinite
+    where no coordinate is left to keep the equation.
+    """
+    change, room = 0.0, 0.0
+    move, is_free = np.zeros(x.shape[0]), np.zeros(x.shape[0], np.bool_)
+    while block.width > 0 and not stop[0]:
+        meeting = False
+        is_free[:] = False
+        for p in range(block.width):
+            j = block.free[p]
+            end = x[j] + d[p]
+            is_free[j] = face.lower[j] < end < face.upper[j]
+            move[p] = 0.0 if is_free[j] else (face.lower[j] if end <= face.lower[j] else face.upper[j]) - x[j]
+            meeting = meeting or not is_free[j]
+        if not meeting:
+            for p in range(block.width):
+                change += 0.5 * q[block.free[p]] * d[p]
+                x[block.free[p]] += d[p]
+            return block, mu, change - 0.5 * mu * room
+        image = multiply_block(hessian, block, move)
+        room = size
+        for p in range(block.width):
+            j = block.free[p]
+            change += move[p] * (q[j] + 0.5 * image[p])
+            q[j] += image[p]
+            if is_free[j]:
+                room -= face.signs[j] * x[j]
+            else:
+                x[j] = face.lower[j] if x[j] + d[p] <= face.lower[j] else face.upper[j]
+        block = refactored(hessian, block, is_free, stop)
+        if block.width > 0:
+            d, mu = direction(hessian, block, face.signs, q, on_sum, room)
+        if not on_sum:
+            room = 0.0
+    return block, mu, np.inf if on_sum else change
+
+
+@compiled
+def direction(
+    hessian: Hessian, block: FreeBlock, signs: Array, q: Array, on_sum: bool, room: float
+) -> tuple[Array, float]:
+    """d with H_AA d + mu e = -q_A and <e, d> = room, and mu; d = -H_AA^-1 q_A and mu = 0 where there is no equation."""
+    d, normal = np.empty(block.width), np.empty(block.width)
+    for p in range(block.width):
+        d[p] = -q[block.free[p]]
+        normal[p] = signs[block.free[p]]
+    if not on_sum:
+        solve_block(hessian, block, d)
+        return d, 0.0
+    # the part of q along e moves nothing, and would hide the rest by its rounding
+    mean = inner(normal, d) / block.width
+    add_multiple(d, -mean, normal)
+    solve_block(hessian, block, d)
+    solved_normal = normal.copy()
+    solve_block(hessian, block, solved_normal)
+    flexibility = inner(normal, solved_normal)
+    mu = (inner(normal, d) - room) / flexibility
+    add_multiple(d, -mu, solved_normal)
+    # once more: a small difference of large numbers does not add up to the room
+    add_multiple(d, (room - inner(normal, d)) / flexibility, solved_normal)
+    return d, mean + mu
+
+
+@compiled
+def propose(
+    hessian: Hessian,
+    block: FreeBlock,
+    curvatures: Array,
+    q: Array,
+    x: Array,
+    mu: float,
+    polytope: Polytope,
+    face: Face,
+    stop: Array,
+) -> tuple[FreeBlock, Array, float]:
+    """A point that may be lower than x: the least one of a face that coordinate descent finds, with its multiplier.
+
+    In a box it is the point that coordinate descent ends at. Where there is no such point, it is x.
+    """
+    kind, size = polytope.kind, polytope.size
+    y, q_there = x.copy(), q.copy()
+    descend(hessian, curvatures, y, q_there, mu, polytope)
+    if kind == BOX or stop[0]:
+        return block, y, mu
+    set_face(y, polytope, face)
+    block = refactored(hessian, block, y != 0.0, stop)
+    if block.width > 0 and not stop[0]:
+        d, mu = direction(hessian, block, face.signs, q_there, True, size - sum_of_free(y, block, face))
+        if kind == SIMPLEX or mu >= 0.0:
+            block, mu, _ = settle(hessian, block, face, True, size, y, q_there, d, mu, stop)
+            if block.width > 0:
+                return block, y, mu
+    return block, x.copy(), mu
+
+
+@compiled
+def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, polytope: Polytope) -> None:
+    """A few sweeps of coordinate descent on the model plus mu times the sum or the norm; q stays its gradient."""
+    k, start = x.shape[0], x.copy()
+    B, c, shared = hessian.rows, hessian.ridge, np.zeros(hessian.rows.shape[1])
     for _ in range(SWEEPS):
         for j in range(k):
-            slope = q[j] + inner(B[j], image) + c[j] * (x[j] - start[j]) if by_rows else q[j]
-            to = x[j] - slope / diagonal[j]
-            if kind == BOX:
-                to = min(max(to, lower[j]), upper[j])
-            elif kind == SIMPLEX:
-                to = max(0.0, to - mu / diagonal[j])
+            slope = q[j]
+            if by_rows(hessian):
+                slope += inner(B[j], shared) + c[j] * (x[j] - start[j])
+            end, threshold = x[j] - slope / curvatures[j], mu / curvatures[j]
+            if polytope.kind == BOX:
+                end = min(max(end, polytope.lower[j]), polytope.upper[j])
+            elif polytope.kind == SIMPLEX:
+                end = max(0.0, end - threshold)
             else:
-                threshold = mu / diagonal[j]
-                to = to - threshold if to > threshold else (to + threshold if to < -threshold else 0.0)
-            move = to - x[j]
+                end = max(0.0, end - threshold) + min(0.0, end + threshold)
+            move = end - x[j]
             if move != 0.0:
-                x[j] = to
-                if by_rows:
-                    add_multiple(image, move, B[j])
+                x[j] = end
+                if by_rows(hessian):
+                    add_multiple(shared, move, B[j])
                 else:
-                    add_multiple(q, move, H[j])
-    if by_rows:
+                    add_multiple(q, move, hessian.matrix[j])
+    if by_rows(hessian):
         for j in range(k):
-            q[j] += inner(B[j], image) + c[j] * (x[j] - start[j])
+            q[j] += inner(B[j], shared) + c[j] * (x[j] - start[j])
 
 
 @compiled
-def separable_multiplier(diagonal: Array, q: Array, x: Array, size: float) -> float:
+def separable_multiplier(curvatures: Array, q: Array, x: Array, size: float) -> float:
     """The multiplier of the l1 ball if H were its diagonal: Newton's method from the left, on a convex function."""
     mu = 0.0
-    for _ in range(50):
+    for _ in range(MULTIPLIER_STEPS):
         excess, rate = -size, 0.0
         for j in range(x.shape[0]):
-            left = abs(x[j] - q[j] / diagonal[j]) - mu / diagonal[j]
+            left = abs(x[j] - q[j] / curvatures[j]) - mu / curvatures[j]
             if left > 0.0:
                 excess += left
-                rate += 1.0 / diagonal[j]
+                rate += 1.0 / curvatures[j]
         if not excess > 0.0 or not mu + excess / rate > mu:
             break
         mu += excess / rate
@@ -617,46 +487,54 @@ def separable_multiplier(diagonal: Array, q: Array, x: Array, size: float) -> fl
 
 
 @compiled
-def gap(q: Array, x: Array, kind: int, size: float, lower: Array, upper: Array) -> float:
-    """max <q, x - s> over the set."""
-    along, most = 0.0, 0.0
-    if kind == BOX:
-        for j in range(x.shape[0]):
-            along += q[j] * (x[j] - (lower[j] if q[j] > 0.0 else upper[j]))
-        return along
-    if kind == SIMPLEX:
-        most = -np.inf
+def gap(q: Array, x: Array, polytope: Polytope) -> float:
+    """max <q, x - s> over the points s of the set."""
+    along, steepest = 0.0, 0.0 if polytope.kind == L1_BALL else -np.inf
     for j in range(x.shape[0]):
         along += q[j] * x[j]
-        most = max(most, -q[j], q[j] if kind == L1_BALL else -q[j])
-    return along + size * most
+        if polytope.kind == BOX:
+            along -= q[j] * (polytope.lower[j] if q[j] > 0.0 else polytope.upper[j])
+        else:
+            steepest = max(steepest, -q[j], q[j] if polytope.kind == L1_BALL else -q[j])
+    return along if polytope.kind == BOX else along + polytope.size * steepest
 
 
 @compiled
-def model_at(
-    H: Array, B: Array, c: Array, q0: Array, x0: Array, x: Array, kind: int, size: float
-) -> tuple[Array, float]:
+def model_at(hessian: Hessian, q0: Array, x0: Array, x: Array, kind: int, size: float) -> tuple[Array, float]:
     """The gradient and the value of the model."""
-    q, value, by_rows = q0.copy(), 0.0, B.shape[0] > 0
-    image = np.zeros(B.shape[1])
-    for j in range(x.shape[0]):
-        move = x[j] - x0[j]
-        if move != 0.0:
-            if by_rows:
-                add_multiple(image, move, B[j])
-                q[j] += move * c[j]
-            else:
-                add_multiple(q, move, H[j])
+    q = q0.copy()
+    add_image(hessian, x - x0, q)
     # between two points of one norm the multiplier times what the norm changes is 0: it hides small falls if left in
-    mu = 0.0
-    if kind == L1_BALL and min(norm(x), norm(x0)) >= size * (1.0 - 1e-12):
+    mu, value = 0.0, 0.0
+    if kind == L1_BALL and on_boundary(x, size) and on_boundary(x0, size):
         mu = max(0.0, -inner(q0, x0) / size)
     for j in range(x.shape[0]):
-        if by_rows:
-            q[j] += inner(B[j], image)
-        way = 1.0 if x0[j] + x[j] > 0.0 else -1.0
+        move = x[j] - x0[j]
+        growth = abs(x[j]) - abs(x0[j])
         if x0[j] * x[j] >= 0.0:
-            value += (0.5 * (q0[j] + q[j]) + mu * way) * (x[j] - x0[j])
-        else:
-            value += 0.5 * (q0[j] + q[j]) * (x[j] - x0[j]) + mu * (abs(x[j]) - abs(x0[j]))
+            growth = move if x0[j] + x[j] > 0.0 else -move
+        value += 0.5 * (q0[j] + q[j]) * move + mu * growth
     return q, value
+
+
+def minimise_by_arrays(H: Array, q0: Array, x0: Array, polytope: Polytope) -> Array:
+    """The least point by SciPy: with H = R'R the model is |R x - b|^2/2 up to a constant.
+
+    A point of the l1 ball or the simplex is V w, with its corners as the columns of V and weights w >= 0 of sum 1. Then
+    R x - b = C w with C = R V - b 1', and nonnegative least squares of C w ~ 0, sum w ~ 1 finds a multiple of the w
+    that is best among those of sum 1: |C w|^2 has the same minimiser on all sums, up to its length.
+    """
+    from scipy.linalg import cholesky, solve_triangular
+    from scipy.optimize import lsq_linear, nnls
+
+    R = cholesky(H)
+    b = solve_triangular(R, H @ x0 - q0, trans="T")
+    if polytope.kind == BOX:
+        return lsq_linear(R, b, (polytope.lower, polytope.upper), method="bvls", tol=1e-15, max_iter=10_000).x
+    corners = polytope.size * np.eye(x0.shape[0])
+    if polytope.kind == L1_BALL:
+        corners = np.hstack([corners, -corners])
+    C = R @ corners - b[:, None]
+    scale = np.linalg.norm(C)
+    w, _ = nnls(np.vstack([C, np.full((1, C.shape[1]), scale)]), np.append(np.zeros(len(C)), scale), maxiter=100_000)
+    return corners @ (w / w.sum())

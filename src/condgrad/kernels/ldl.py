@@ -12,9 +12,10 @@ from condgrad.kernels.compiling import compiled
 
 LEAST_PIVOT = 1e-14
 """The least pivot, as a share of the diagonal entry: what rounding leaves of a dependent column."""
-
-MANY = 64
-"""Rows from which LAPACK factors faster than one row after the other."""
+LEAST_SHRUNK_PIVOT = 1e-4
+"""The share of a pivot that subtracting a square must leave; where it leaves less, too many digits are lost."""
+BLOCK = 48
+"""Columns that are factored together, so that most of the work is products of matrices."""
 
 
 @compiled
@@ -34,101 +35,114 @@ def add_multiple(y: Array, a: float, x: Array) -> None:
 
 
 @compiled
-def append(L: Array, D: Array, a: int, H: Array, A: Array) -> None:
-    """Factor one more row, A[a], of H."""
-    row, new = H[A[a]], L[a]
-    left = 0.0
-    for i in range(a):
+def append(L: Array, D: Array, count: int, H: Array, A: Array) -> None:
+    """Factor one more row, A[count], of H."""
+    row, new = H[A[count]], L[count]
+    explained = 0.0
+    for i in range(count):
         new[i] = row[A[i]] - inner(L[i, :i], new[:i])
-    for i in range(a):
+    for i in range(count):
         ratio = new[i] / D[i]
-        left += ratio * new[i]
+        explained += ratio * new[i]
         new[i] = ratio
-    new[a] = 1.0
-    D[a] = max(row[A[a]] - left, LEAST_PIVOT * row[A[a]])
+    new[count] = 1.0
+    D[count] = max(row[A[count]] - explained, LEAST_PIVOT * row[A[count]])
 
 
 @compiled
-def factor(L: Array, D: Array, a: int, H: Array, A: Array) -> None:
-    """Factor the rows A[:a] of H: by LAPACK where they are many.
-
-    LAPACK's factors have square roots; dividing by a power of 2 first, that of a diagonal entry, keeps them the same in
-    all units that differ by powers of 2.
-    """
-    if a >= MANY:
-        block, unit = np.empty((a, a)), 2.0 ** np.floor(np.log2(H[A[0], A[0]]))
-        for i in range(a):
-            row = H[A[i]]
-            for j in range(a):
-                block[i, j] = row[A[j]] / unit
-        root: Array = block
-        done = True
-        try:
-            root = np.linalg.cholesky(block)
-        except Exception:  # nearly singular: row by row, with a least pivot
-            done = False
-        if done:
-            for i in range(a):
-                D[i] = root[i, i] * root[i, i] * unit
-                for j in range(i):
-                    L[i, j] = root[i, j] / root[j, j]
-                L[i, i] = 1.0
+def factor(L: Array, D: Array, count: int, H: Array, A: Array, stop: Array) -> None:
+    """Factor the rows A[:count] of H, a block of columns after the other; left half done once stop[0] is set."""
+    for begin in range(0, count, BLOCK):
+        if stop[0]:
             return
-    for i in range(a):
-        append(L, D, i, H, A)
+        width, height = min(BLOCK, count - begin), count - begin
+        # a row of `columns` is a column of L D: first of H, less what the columns before explain of it
+        columns = np.empty((width, height))
+        for j in range(width):
+            row = H[A[begin + j]]
+            for i in range(height):
+                columns[j, i] = row[A[begin + i]]
+        if begin > 0:
+            before = L[begin:count, :begin].copy()
+            scaled = np.empty((width, begin))
+            for j in range(width):
+                for i in range(begin):
+                    scaled[j, i] = before[j, i] * D[i]
+            columns -= np.dot(scaled, before.T)
+        for j in range(width):
+            column, p = columns[j], begin + j
+            for i in range(j):
+                add_multiple(column[j:], -L[p, begin + i], columns[i, j:])
+            D[p] = max(column[j], LEAST_PIVOT * H[A[p], A[p]])
+            L[p, p] = 1.0
+            for i in range(j + 1, height):
+                L[begin + i, p] = column[i] / D[p]
 
 
 @compiled
-def remove(L: Array, D: Array, a: int, A: Array, p: int) -> None:
-    """Forget row p of the a rows: what is below gains D_p l l', l being column p."""
-    gains, column = np.empty(a), np.empty(a)
-    alpha = D[p]
-    for i in range(p + 1, a):
+def remove(L: Array, D: Array, count: int, A: Array, p: int) -> None:
+    """Forget row p: the block of L and D below it gains D_p l l', l being column p."""
+    gains, reduced = np.empty(count), np.empty(count)
+    scale = D[p]
+    for i in range(p + 1, count):
         row, to = L[i], L[i - 1]
-        along = row[p]
+        entry = row[p]
         for j in range(p):
             to[j] = row[j]
         for j in range(p + 1, i):
-            along -= column[j] * row[j]
-            to[j - 1] = row[j] + gains[j] * along
+            entry -= reduced[j] * row[j]
+            to[j - 1] = row[j] + gains[j] * entry
         to[i - 1] = 1.0
-        column[i] = along
-        pivot = D[i] + alpha * along * along
-        gains[i] = alpha * along / pivot
-        alpha = alpha * D[i] / pivot
+        reduced[i] = entry
+        pivot = D[i] + scale * entry * entry
+        gains[i] = scale * entry / pivot
+        scale = scale * D[i] / pivot
         D[i - 1] = pivot
         A[i - 1] = A[i]
 
 
 @compiled
 def add_square(L: Array, D: Array, scale: float, vector: Array) -> bool:
-    """Add scale v v' to the matrix; False, with the factors spoiled, where it would no longer be positive definite."""
+    """Add scale v v' to the matrix; False, with the factors spoiled, where a pivot shrinks too much for its digits."""
     size = vector.shape[0]
-    gains, column = np.empty(size), np.empty(size)
+    gains, reduced = np.empty(size), np.empty(size)
     for i in range(size):
-        row, along = L[i], vector[i]
+        row, entry = L[i], vector[i]
         for j in range(i):
-            along -= column[j] * row[j]
-            row[j] += gains[j] * along
-        column[i] = along
-        pivot = D[i] + scale * along * along
-        if not pivot > 1e-4 * D[i]:
+            entry -= reduced[j] * row[j]
+            row[j] += gains[j] * entry
+        reduced[i] = entry
+        pivot = D[i] + scale * entry * entry
+        if not pivot > LEAST_SHRUNK_PIVOT * D[i]:
             return False
-        gains[i] = scale * along / pivot
+        gains[i] = scale * entry / pivot
         scale = scale * D[i] / pivot
         D[i] = pivot
     return True
 
 
 @compiled
-def solve(L: Array, D: Array, a: int, b: Array) -> None:
+def solve(L: Array, D: Array, count: int, b: Array) -> None:
     """The solution of L D L' x = b, in the place of b."""
-    for i in range(a):
+    for i in range(count):
         b[i] -= inner(L[i, :i], b[:i])
-    for i in range(a):
+    for i in range(count):
         b[i] /= D[i]
-    for i in range(a - 1, -1, -1):
+    for i in range(count - 1, -1, -1):
         add_multiple(b[:i], -b[i], L[i, :i])
+
+
+@compiled
+def multiply(L: Array, D: Array, count: int, x: Array) -> Array:
+    """L D L' x."""
+    b = np.zeros(count)
+    for i in range(count):
+        add_multiple(b[: i + 1], x[i], L[i, : i + 1])
+    for i in range(count):
+        b[i] *= D[i]
+    for i in range(count - 1, -1, -1):
+        b[i] = inner(L[i, : i + 1], b[: i + 1])
+    return b
 
 
 def solve_by_arrays(H: Array, A: Array, b: Array) -> Array:

@@ -7,6 +7,9 @@ import numpy as np
 from condgrad.arrays import Array
 from condgrad.kernels.compiling import compiled
 
+TILE = 32
+"""Rows and columns of a tile of a matrix that is made symmetric."""
+
 
 @compiled
 def columns(indptr: Array, indices: Array, data: Array, place: Array) -> tuple[Array, Array, Array]:
@@ -41,12 +44,14 @@ def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: i
             row = G[indices[s]]
             for t in range(indptr[i], s + 1):
                 row[indices[t]] += scaled * data[t]
-    # each pair was met once, in one of its two orders
-    for i in range(width):
-        for j in range(i):
-            both = G[i, j] + G[j, i]
-            G[i, j] = both
-            G[j, i] = both
+    # each pair was met once, in one of its two orders; by tiles, so that both of them stay in the cache
+    for top in range(0, width, TILE):
+        for left in range(0, top + 1, TILE):
+            for i in range(top, min(top + TILE, width)):
+                for j in range(left, min(left + TILE, i)):
+                    both = G[i, j] + G[j, i]
+                    G[i, j] = both
+                    G[j, i] = both
     return G
 
 

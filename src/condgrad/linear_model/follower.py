@@ -20,7 +20,7 @@ import scipy.linalg
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch
-from condgrad.certificate import Certificate
+from condgrad.certificate import Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Set, Simple
 from condgrad.smooth.blockwise import BlockwiseLoss
@@ -53,8 +53,20 @@ class PathFollower:
 
     @staticmethod
     def can_follow(f: Any) -> bool:
-        """Whether f is an h(Kx) whose columns are at hand: in NumPy arrays or SciPy matrices, no tensor."""
-        return isinstance(f, BlockwiseLoss) or (isinstance(f, Composite) and not is_torch(f.K))
+        """Whether f is an h(Kx) whose columns are at hand, in NumPy arrays or SciPy matrices, and cheap to copy.
+
+        Those of a sparse matrix of more rows than columns are cheaper left sparse, as `condgrad.minimize` does.
+        """
+        if isinstance(f, BlockwiseLoss):
+            return True
+        if not isinstance(f, Composite) or is_torch(f.K):
+            return False
+        return is_dense(f.K) or f.K.shape[0] <= f.K.shape[1]
+
+    @property
+    def starts_anywhere(self) -> bool:
+        """Whether a solution without a constraint, in which no coordinate is 0, is cheap to find as well."""
+        return isinstance(self.f, BlockwiseLoss) or is_dense(self.f.K)
 
     @cached_property
     def null_value(self) -> float:
@@ -98,11 +110,15 @@ class PathFollower:
             if proof.gap <= 0.5 * mark:
                 mark, left = proof.gap, patience
             if proof.relative_gap <= tol or left == 0 or deadline.passed():
-                return CertifiedGuess(best, proof, steps)
+                break
             end = self._least_on_face(point, g.on, ridge)
             if end is None:
-                return CertifiedGuess(best, proof, steps)
+                break
             point, steps = lower_on_the_way(point, point.at(end)), steps + 1
+        if best.x.dtype != np.float64:  # as `condgrad.minimize` does: what is claimed of a point is computed in float64
+            x = double(best.x)
+            proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
+        return CertifiedGuess(best, proof, steps)
 
     def _least_on_face(self, point: ObjectivePoint, on: Set, ridge: float) -> Array | None:
         """The least point of the model of F at a point, on the face that the gradient names; None if it has none."""
@@ -118,11 +134,14 @@ class PathFollower:
                 y = system.solution() if normal is None else system.solution_with_sum(normal, on.scale)
             except np.linalg.LinAlgError:
                 return None
-            wrong = np.zeros(len(active), dtype=bool) if normal is None else y * normal < 0.0
+            if not np.isfinite(y).all():
+                return None
+            wrong = (y < 0.0) & on.nonnegative if normal is None else y * normal < 0.0
             if not wrong.any():
                 end[active] = y
                 return on.project(end)
-            active, normal = active[~wrong], normal[~wrong]  # type: ignore[index]
+            active = active[~wrong]
+            normal = None if normal is None else normal[~wrong]
             system = system.without(wrong)
         return None
 
@@ -149,14 +168,16 @@ class FaceSystem:
     It is solved from B'B or, by Woodbury's formula, from B B', whichever is smaller; without B, from B'B.
     """
 
-    def __init__(self, B: Array | None, right: Array, bend: float, gram: Array) -> None:
-        self.B, self.right, self.bend, self.gram = B, right, bend, gram
+    def __init__(self, B: Array | None, right: Array, curvature: float, gram: Array) -> None:
+        self.B, self.right, self.curvature, self.gram = B, right, curvature, gram
 
     @classmethod
     def of(cls, f: Composite, point: ObjectivePoint, K: Array, ridge: float) -> FaceSystem:
         """The system at a point: right = K'(W K x - theta), so that y is where to go, not how far."""
         here = point.smooth
         w = f.h.curvature(here.z, intercept=here.intercept)
+        unit = float(w.max()) or 1.0
+        w = w / unit  # in units of the largest weight: then square roots do not depend on the unit of F
         pull = w * here.z
         mass = float(w.sum()) if f.h.has_intercept else 0.0
         if mass > 0.0:
@@ -164,23 +185,24 @@ class FaceSystem:
             K = K - (w @ K) / mass
         B = np.sqrt(w)[:, None] * K
         m, k = B.shape
-        bend = 2.0 * ridge
-        return cls(B, K.T @ (pull - here.theta), bend, B.T @ B if k <= m or bend == 0.0 else B @ B.T)
+        curvature = 2.0 * ridge / unit
+        right = K.T @ (pull - here.theta / unit)
+        return cls(B, right, curvature, B.T @ B if k <= m or curvature == 0.0 else B @ B.T)
 
     def without(self, left_out: Array) -> FaceSystem:
         """The system of fewer coordinates."""
         kept = ~left_out
         if self.B is None:
-            return FaceSystem(None, self.right[kept], self.bend, self.gram[np.ix_(kept, kept)])
+            return FaceSystem(None, self.right[kept], self.curvature, self.gram[np.ix_(kept, kept)])
         B, (m, k) = self.B[:, kept], self.B.shape
-        if self.gram.shape[0] == k and not (k == m and self.bend > 0.0):
+        if self.gram.shape[0] == k and not (k == m and self.curvature > 0.0):
             gram = self.gram[np.ix_(kept, kept)]
         elif B.shape[1] <= m:
             gram = B.T @ B
         else:
             out = self.B[:, left_out]
             gram = self.gram - out @ out.T
-        return FaceSystem(B, self.right[kept], self.bend, gram)
+        return FaceSystem(B, self.right[kept], self.curvature, gram)
 
     def solution(self) -> Array:
         return self._solved(self.right[:, None])[:, 0]
@@ -194,10 +216,10 @@ class FaceSystem:
         H = self.gram.copy()
         diagonal = np.einsum("jj->j", H)
         if self.B is None or H.shape[0] == sides.shape[0]:
-            diagonal += self.bend + LEAST_CURVATURE * diagonal
+            diagonal += self.curvature + LEAST_CURVATURE * diagonal
             return solved_positive(H, sides)
-        diagonal += self.bend
-        return (sides - self.B.T @ solved_positive(H, self.B @ sides)) / self.bend
+        diagonal += self.curvature
+        return (sides - self.B.T @ solved_positive(H, self.B @ sides)) / self.curvature
 
 
 def solved_positive(H: Array, sides: Array) -> Array:

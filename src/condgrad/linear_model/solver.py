@@ -13,15 +13,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, double, host, is_dense, namespace, total
+from condgrad.arrays import Array, dot, double, host, is_dense, namespace, total
 from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.minimize import minimize
-from condgrad.problem import Simple, Smooth
+from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import ADVICE, Status
-from condgrad.sets import L1Ball, SolidSimplex
+from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.composite import Composite
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
@@ -137,7 +138,7 @@ class Solver:
             if k > 1:
                 ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
                 guess = before + float(ahead) * (before - points[-2])
-            x, fit = self._solved(task.loss, radius, ridge, before, follower, guess)
+            x, fit = self._solved(task.loss, radius, ridge, guess if follower is None else before, follower, guess)
             points.append(x)
             fits.append(replace(fit, coef=task.coefficients(x)))
             line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
@@ -172,7 +173,7 @@ class Solver:
         self, f: Smooth, g: Ridge, x0: Array, tol: float, follower: PathFollower | None
     ) -> tuple[Array, float, float]:
         """A point, F there and its gap."""
-        if follower is not None:
+        if follower is not None and follower.starts_anywhere:
             with deadline.within(self.time_left):
                 start = g.on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
                 proof = follower.follow(g, g.weight, start, tol=tol, patience=FROM_AFAR).proof
@@ -207,7 +208,7 @@ class Solver:
         are not those of the solution, and the start is the better one for `minimize`.
         """
         on, ridge = self._set(radius), checked_ridge(ridge)
-        g: Simple = Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
+        g = simple_part(ridge, on)
         tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
         x0 = None if start is None else on.project(start)
         if follower is not None:
@@ -217,6 +218,8 @@ class Solver:
                 fit = fit_of_guess(found, on, ridge, tol)
             if fit is not None:
                 return found.point.x, fit
+            if isinstance(on, SolidSimplex) and isinstance(f, Composite) and radius > 0.0:
+                x0 = self._least_on_a_side(f, on, ridge, found.point.x, tol)
         result = minimize(
             f,
             g,
@@ -240,6 +243,37 @@ class Solver:
             tol,
             result.relative_gap,
         )
+
+    def _least_on_a_side(self, f: Composite, on: SolidSimplex, ridge: float, x: Array, tol: float) -> Array:
+        """The least point where the sum is the mass or, if that does not hold it, the one without a bound on the sum.
+
+        Newton's method knows these two sets, and not the solid simplex. What they prove is nothing about it: the point
+        is certified where the run goes on from it.
+        """
+        sides = Simplex(x.shape[0], mass=on.mass), Box(0.0, on.mass)
+        for side in sides:
+            x = (
+                minimize(
+                    f,
+                    simple_part(ridge, side),
+                    side.project(x),
+                    method=self.method,
+                    tol=0.1 * tol,
+                    max_iter=self.max_iter,
+                    time_limit=self.time_left,
+                )
+                .uninterrupted()
+                .x
+            )
+            uphill = dot(double(f.at(x).gradient), x) + 2.0 * ridge * dot(x, x)
+            if uphill <= 0.0:  # F falls where the mass grows: the bound on it is what holds x
+                break
+        return on.project(x)
+
+
+def simple_part(ridge: float, on: Set) -> Simple:
+    """ridge |x|_2^2 on a set."""
+    return Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
 
 
 def fit_of_guess(guess: CertifiedGuess, on: L1Ball | SolidSimplex, ridge: float, tol: float) -> Fit | None:

@@ -31,7 +31,7 @@ FRUITLESS = 5
 ENTRY = 10.0
 """Times the tolerance of a stage that the gap of a start may be at which the path is entered."""
 FAR = 100.0
-"""Times that from which on a start at t = 1 is taken to be far from the path."""
+"""Times a tolerance from which on a point is taken to be far from the path."""
 
 
 SETTLED = 1.5
@@ -39,6 +39,10 @@ SETTLED = 1.5
 
 A Newton step leaves about the square of what it promised, in units of the entropy.
 """
+
+
+SMALL_GAP = 1e-3
+"""The part of |f| + |g| that a gap at t = 1 may be, or the tolerance of the stage, for a plan to be worth its price."""
 
 
 class Proof(NamedTuple):
@@ -85,6 +89,8 @@ class Ascent(NamedTuple):
     direction: Any
     slope: float
     inner_iterations: int
+    is_newton: bool = True
+    """Whether the slope tells how far the maximum is, as that of a Newton direction does."""
 
 
 class DualModel(Protocol):
@@ -102,9 +108,6 @@ class DualModel(Protocol):
 
     def stage_gap(self, point: Any) -> float:
         """The gap of the point's own stage, as far as the model can tell it cheaply."""
-
-    def entry_gap(self, point: Any) -> float:
-        """How far a point is from the path, for a start that is carried from another problem."""
 
     def stage_tolerance(self, t: float) -> float:
         """The gap at which stage t has done its work."""
@@ -167,11 +170,12 @@ class Newton:
             yield Iterate(space.hold(primal.x), primal.terms, lower, None, step, effort, noise)
             if fruitless == FRUITLESS:
                 return
-            # after a whole step the gain that it promised tells more of the way left than a gap does
-            settled = t > 1.0 and step == 1.0 and promised <= SETTLED * model.stage_tolerance(t)
-            if gap is None and not settled:
+            if gap is None:
                 gap = value - point.dual if t == 1.0 and certify else model.stage_gap(point)
-            if t > 1.0 and (settled or gap <= model.stage_tolerance(t)):
+            tolerance = model.stage_tolerance(t)
+            # after a whole Newton step the gain that it promised tells more of the way left than the gap does
+            settled = step == 1.0 and promised <= SETTLED * tolerance and gap <= FAR * tolerance
+            if t > 1.0 and (settled or gap <= tolerance):
                 del point
                 last, ends = ends, (t, z)
                 shrink = self.shrink if shortest >= 0.5 else self.shrink**0.5
@@ -179,7 +183,8 @@ class Newton:
                 z, point = self._next_stage(evaluate, last, ends, t)
             else:
                 ascent = model.ascent(point, gap, step)
-                inner, promised = inner + ascent.inner_iterations, ascent.slope
+                inner += ascent.inner_iterations
+                promised = ascent.slope if ascent.is_newton else math.inf
                 dual, point = point.dual, None
                 step, z, point = self._climb(evaluate, z, dual, t, ascent, noise)
                 steps_in_stage, shortest = steps_in_stage + 1, min(shortest, step)
@@ -198,7 +203,7 @@ class Newton:
             certify, gap = steps_in_stage > 0 and steps_in_stage % STEPS_TO_CERTIFY == 0, None
             if t == 1.0 and not certify:
                 gap = model.stage_gap(point)
-                certify = gap <= model.stage_tolerance(t)
+                certify = gap <= max(model.stage_tolerance(t), SMALL_GAP * primal.terms.size)
             if certify:
                 proof = proof or Proof.of(evaluate(z, 1.0))
                 gap = None
@@ -215,13 +220,14 @@ class Newton:
         at the farthest stage, where all starts are near, tells about where to enter.
         """
         t, farthest = 1.0, math.inf
+        entry_gap = getattr(self.model, "entry_gap", self.model.stage_gap)
 
         def excess(t: float, point: Any) -> float:
             """The gap in units of what is near; at most 1 for a start that is."""
             near = ENTRY * self.model.stage_tolerance(t)
             gap = terms.f + t * terms.g - point.dual
             # a start that is carried from elsewhere may have a better plan at z than the one it comes with
-            return (min(gap, self.model.entry_gap(point)) if carried and gap > near else gap) / near
+            return (min(gap, entry_gap(point)) if carried and gap > near else gap) / near
 
         while (ratio := excess(t, point)) > 1.0 and t < farthest and not deadline.passed():
             del point

@@ -1,6 +1,6 @@
 """A quadratic model with many more coordinates than samples, minimised over a set without a matrix of all pairs.
 
-    min <q, y - x> + <y - x, H (y - x)>/2,   H = K' W K + bend,   W = diag(w) or diag(w) - w w'/sum(w)
+    min <q, y - x> + <y - x, H (y - x)>/2,   H = K' W K + curvature,   W = diag(w) or diag(w) - w w'/sum(w)
 
 On a face Newton's equations are solved in as many unknowns as there are samples, by the identity
 (B'B + c)^-1 = (1 - B' (B B' + c)^-1 B)/c, or in the free coordinates where these are fewer.
@@ -24,15 +24,18 @@ from condgrad.arrays import (
 )
 from condgrad.problem import Face, Set
 
-LEAST_BEND = 1e-10
-"""The least bend as a share of the mean curvature of a coordinate: less leaves the identity too few digits."""
+LEAST_CURVATURE = 1e-10
+"""The least curvature added, as a share of the mean one of a coordinate: less leaves the identity too few digits."""
 ROUNDS = 100
+"""Rounds of `RowModel.least` at most: a point that is not the least yet leads down too."""
+VISIBLE_FALL = 1e-13
+"""A fall of the model, as a share of its fall so far, that is more than the rounding of its value."""
 
 
 class RowModel:
     """The model of h(Kx) at one point."""
 
-    def __init__(self, K: Matrix, w: Array, bend: float, *, centred: bool) -> None:
+    def __init__(self, K: Matrix, w: Array, curvature: float, *, centred: bool) -> None:
         xp = namespace(w)
         self.K, self.w = K, w
         mass = total(w)
@@ -40,14 +43,13 @@ class RowModel:
         # in units of the largest weight: then a square root does not depend on the unit of F
         self.unit = float(xp.max(w)) or 1.0
         self.root = xp.sqrt(w / self.unit)
-        curvature = self.unit * self._mean_square()
-        self.bend = max(bend, LEAST_BEND * curvature)
+        self.curvature = max(curvature, LEAST_CURVATURE * self.unit * self._mean_square())
 
     def _mean_square(self) -> float:
         """The mean over the coordinates of sum_i w_i K_ij^2, in units of the largest weight."""
-        K, shares = self.K, self.root * self.root
+        K, weights = self.K, self.root * self.root
         squares = K.multiply(K).sum(axis=1) if not is_dense(K) else namespace(K).vecdot(K, K)
-        return dot(shares, double(squares).reshape(-1)) / K.shape[1]
+        return dot(weights, double(squares).reshape(-1)) / K.shape[1]
 
     def image(self, d: Array) -> Array:
         """B d, with B'B = K' W K in units of the largest weight."""
@@ -64,36 +66,35 @@ class RowModel:
 
     def hessian(self, d: Array) -> Array:
         """H d."""
-        return self.unit * self.preimage(self.image(d)) + self.bend * d
+        return self.unit * self.preimage(self.image(d)) + self.curvature * d
 
-    def least(self, on: Set, start: Array, q: Array, share: float) -> Array:
-        """The least point over the set, to a gap of a share of the fall.
+    def least(self, on: Set, start: Array, q: Array, accuracy: float) -> Array:
+        """The least point over the set, to a gap of `accuracy` times the fall.
 
         Each round takes the better of two points: where a projected gradient leads, which alone would bring it to the
         solution, and the least point of the face that a longer gradient step leads to, projected.
         """
-        x, value, length = start, 0.0, 1.0 / self.bend
+        x, value, length = start, 0.0, 1.0 / self.curvature
         for _ in range(ROUNDS):
-            if deadline.passed() or dot(q, x) - on.linear_argmin(q).bound <= -share * value:
+            if deadline.passed() or dot(q, x) - on.linear_argmin(q).bound <= -accuracy * value:
                 break
-            bend_along = dot(q, self.hessian(q))
-            cauchy = dot(q, q) / bend_along
-            move = on.project(x - cauchy * q) - x
-            turn = self.hessian(move)
-            slope, bend = dot(q, move), dot(move, turn)
-            step = min(1.0, -slope / bend) if bend > 0.0 else 1.0
-            change = step * slope + 0.5 * step * step * bend
-            move, turn = step * move, step * turn
+            cauchy_length = dot(q, q) / dot(q, self.hessian(q))
+            move = on.project(x - cauchy_length * q) - x
+            image = self.hessian(move)
+            slope, curvature = dot(q, move), dot(move, image)
+            step = min(1.0, -slope / curvature) if curvature > 0.0 else 1.0
+            change = step * slope + 0.5 * step * step * curvature
+            move, image = step * move, step * image
             face_move = on.project(self._face_point(on.face(x - length * q), x, q)) - x
-            face_turn = self.hessian(face_move)
-            face_change = dot(q, face_move) + 0.5 * dot(face_move, face_turn)
+            face_image = self.hessian(face_move)
+            face_change = dot(q, face_move) + 0.5 * dot(face_move, face_image)
             if face_change < change:
-                move, turn, change = face_move, face_turn, face_change
+                move, image, change = face_move, face_image, face_change
             else:
-                length = max(0.1 * length, cauchy)
-            if not change < 1e-13 * value:
+                length = max(0.1 * length, cauchy_length)
+            if not change < VISIBLE_FALL * value:
                 break
-            x, q, value = x + move, q + turn, value + change
+            x, q, value = x + move, q + image, value + change
         return x if on.violation(x) == 0.0 else on.project(x)
 
     def _face_point(self, face: Face, x: Array, q: Array) -> Array:
@@ -117,13 +118,13 @@ class RowModel:
     def _solved(self, A: Array, r: Array) -> Array:
         """H_AA^-1 r for a few columns r, up to the unit of the weights."""
         K = self.K if A.shape[0] == self.K.shape[1] else self.K[:, A]
-        ridge = self.bend / self.unit
+        ridge = self.curvature / self.unit
         mean = None if self.mean is None else self.mean[A]
         if is_dense(K):
             B = self.root[:, None] * (K if mean is None else K - mean[None, :])
             if A.shape[0] <= K.shape[0]:
                 return solve_positive(B.T @ B, r, ridge=ridge) / self.unit
-            return (r - B.T @ solve_positive(B @ B.T, B @ r, ridge=ridge)) / self.bend
+            return (r - B.T @ solve_positive(B @ B.T, B @ r, ridge=ridge)) / self.curvature
         G, u = row_gram(K), K @ r
         if mean is not None:
             means = K @ mean
@@ -134,4 +135,4 @@ class RowModel:
         back = K.T @ y
         if mean is not None:
             back = back - mean[:, None] * namespace(y).sum(y, axis=0)[None, :]
-        return (r - back) / self.bend
+        return (r - back) / self.curvature

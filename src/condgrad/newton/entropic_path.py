@@ -64,10 +64,6 @@ class EntropicPath:
         """How far the costs linearised at z differ."""
         return self.height
 
-    def entry_gap(self, point: Any) -> float:
-        """Nothing is known of starts from elsewhere."""
-        return math.inf
-
     def stage_tolerance(self, t: float) -> float:
         return 0.1 * t * self.entropy * self.polytope.mass
 

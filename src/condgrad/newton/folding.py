@@ -28,8 +28,11 @@ class ScaledLoss:
         return self.h.has_intercept
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
-        value, theta, intercept = self.h.at_best_intercept(z, near=near)
-        return AtBestIntercept(self.weight * value, self.weight * theta, intercept)
+        return self.scaled(self.h.at_best_intercept(z, near=near))
+
+    def scaled(self, best: AtBestIntercept) -> AtBestIntercept:
+        """What h is at some point, multiplied."""
+        return AtBestIntercept(self.weight * best.value, self.weight * best.theta, best.intercept)
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         return self.weight * self.h.curvature(z, intercept=intercept)
@@ -73,9 +76,16 @@ class FoldedLoss:
         """The part of an evaluation of f that is h(Kx), not multiplied."""
         return evaluation if self.place is None else evaluation.terms[self.place]
 
-    def evaluation(self, f: Smooth, x: Array, u: Array, intercept: float) -> Any:
-        """f at x from u = K x."""
-        here = CompositeEvaluation(self.composite, x, u, near=intercept)
+    def at_best(self, evaluation: Any) -> AtBestIntercept:
+        """h at its best intercept, from an evaluation of f."""
+        best = self.loss_at(evaluation).at_best
+        return self.h.scaled(best) if isinstance(self.h, ScaledLoss) else best
+
+    def evaluation(self, f: Smooth, x: Array, u: Array, best: AtBestIntercept) -> Any:
+        """f at x from u = K x and h there."""
+        here = CompositeEvaluation(self.composite, x, u, near=best.intercept)
+        if not isinstance(self.h, ScaledLoss):
+            here.at_best = best
         if not isinstance(f, Sum):
             return here
         return SumEvaluation(f.weights, [here if i == self.place else term.at(x) for i, term in enumerate(f.terms)])

@@ -14,7 +14,7 @@ from condgrad.streamed_plan import StreamedPlan, UnformedCost
 
 
 class TransportCost(Smooth):
-    """f(G) = <C, G>, a function of `StreamedPlan`s."""
+    """f(G) = <C, G> for a cost that is not formed, a function of streamed plans; `transport.solve` makes it."""
 
     def __init__(self, C: UnformedCost) -> None:
         self.C = C

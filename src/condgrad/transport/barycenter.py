@@ -25,7 +25,16 @@ from condgrad.transport.solve import TransportResult, beside, solve
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Barycenter:
-    """The barycentre on given points, the plans to each measure, and the proof of how good they are."""
+    """The barycentre on given points, the plans to each measure, and the proof of how good they are.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cost = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
+    >>> found = cg.transport.barycenter(cost, [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], entropy=0.05)
+    >>> found.success, found.lower_bound <= found.value, [plan.shape for plan in found.plans]
+    (True, True, [(3, 3), (3, 3)])
+    """
 
     weights: Array
     """The barycentre: a weight for each point of the support."""
@@ -104,6 +113,19 @@ def barycenter(
         For each measure the regularisers of its plan, as in `transport.solve`; their sources are the support.
     method, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
+
+    Returns
+    -------
+    Barycenter
+
+    Examples
+    --------
+    Between all mass on the left of three points and all of it on the right lies all of it in the middle:
+
+    >>> import numpy as np, condgrad as cg
+    >>> cost = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
+    >>> cg.transport.barycenter(cost, [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], entropy=0.05).weights.round(3).tolist()
+    [0.0, 1.0, 0.0]
     """
     C, measures = _costs_and_measures(costs, marginals)
     shares = _shares(weights, len(measures))
@@ -204,6 +226,13 @@ class FreeBarycenter:
 
     The problem is not convex in the points. So each plan is proved to be the best for these points, to its gap, and
     nothing is proved about the points themselves: another start may end elsewhere, and lower.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> found = cg.transport.free_barycenter([[0.5]], [[[0.0]], [[4.0]]], entropy=0.1)
+    >>> found.points.tolist(), found.gap < 1e-5
+    ([[2.0]], True)
     """
 
     points: Array
@@ -260,6 +289,18 @@ def free_barycenter(
         The tolerance of the plans, as in `transport.solve`; a fall of the value by less of its scale ends the search.
     max_rounds, time_limit : int, float
         Limits on rounds and seconds.
+
+    Returns
+    -------
+    FreeBarycenter
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> left, right = [[0.0], [1.0]], [[4.0], [5.0]]
+    >>> found = cg.transport.free_barycenter([[1.0], [2.0]], [left, right], entropy=0.01)
+    >>> found.points.round(2).tolist()
+    [[2.0], [3.0]]
     """
     Y = double(floating("start", start, ndim=2))
     if not isinstance(points, list | tuple) or len(points) == 0:

@@ -53,6 +53,13 @@ class SquaredEuclidean(PointCost):
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
         Source and target points.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> cost = cg.transport.SquaredEuclidean([[0.0], [1.0]], [[1.0], [3.0]])
+    >>> cost, cost.dense().tolist()
+    (transport.SquaredEuclidean(2 x 2), [[1.0, 9.0], [0.0, 4.0]])
     """
 
     Xs: Any
@@ -84,6 +91,13 @@ class LowRank(PointCost):
     Parameters
     ----------
     A, B : arrays, shapes (n, r) and (m, r)
+        Factors of the cost.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> cg.transport.LowRank([[1.0], [2.0]], [[3.0], [4.0], [5.0]]).dense().tolist()
+    [[3.0, 4.0, 5.0], [6.0, 8.0, 10.0]]
     """
 
     A: Any
@@ -107,6 +121,17 @@ def cosine(Xs: Any, Xt: Any) -> LowRank:
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
         Points other than the origin, which has no direction.
+
+    Returns
+    -------
+    LowRank
+        Of rank d + 1.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> cg.transport.cosine([[1.0, 0.0]], [[2.0, 0.0], [0.0, 3.0], [-1.0, 0.0]]).dense().tolist()
+    [[0.0, 1.0, 2.0]]
     """
 
     def directions(name: str, X: Any) -> Array:
@@ -133,6 +158,14 @@ class BlockCost(PointCost):
         `lambda x, y: scipy.spatial.distance.cdist(x, y)` for Euclidean distances, or torch code for tensors.
     Xs, Xt : arrays, shapes (n, d) and (m, d')
         Source and target points.
+
+    Examples
+    --------
+    >>> from scipy.spatial.distance import cdist
+    >>> import condgrad as cg
+    >>> cost = cg.transport.BlockCost(cdist, [[0.0, 0.0]], [[3.0, 4.0], [0.0, 1.0]])
+    >>> cost.dense().tolist()
+    [[5.0, 1.0]]
     """
 
     function: Callable[[Array, Array], Array]

@@ -184,7 +184,8 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         """The certified plan between two domains."""
         entropy = self.entropy
         if _is_auto("entropy", entropy):
-            entropy = ENTROPY * spread if spread > 0.0 else 1.0  # without a spread every plan costs the same
+            # without a spread every plan costs the same: then any entropy in the unit of the cost will do
+            entropy = ENTROPY * spread if spread > 0.0 else _cost_of_one_source(cost)
         answer = solve(
             cost,
             source.mass,
@@ -392,6 +393,12 @@ def _cross_variance(Zs: Array, Zt: Array, a: Array, b: Array) -> float:
     else:
         trace = a @ ((Zs @ Zt.T) ** 2) @ b
     return max(float(trace), 0.0)
+
+
+def _cost_of_one_source(cost: Any) -> float:
+    """The largest cost of the first source: 1 where it is 0."""
+    C = SquaredEuclidean(cost.Xs[:1, :], cost.Xt).dense() if isinstance(cost, SquaredEuclidean) else cost[:1, :]
+    return _positive(float(namespace(C).max(C)))
 
 
 def _distances(Xs: Array, Xt: Array, metric: str) -> Array:

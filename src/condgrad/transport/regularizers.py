@@ -35,6 +35,16 @@ class Laplacian:
         Laplacians to use instead of the neighbour graphs.
     Ws, Wt : matrices, optional
         Similarities to build Laplacians from instead of the neighbour graphs.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_clusters(30)
+    >>> laplacian = cg.transport.Laplacian(d.Xs, d.Xt, weight=10.0, neighbors=5)
+    >>> cost = cg.transport.SquaredEuclidean(d.Xs, d.Xt)
+    >>> t = cg.transport.solve(cost, entropy=0.05, regularizers=[laplacian])
+    >>> t.success, t.method
+    (True, 'newton')
     """
 
     Xs: Any
@@ -88,6 +98,17 @@ class GroupLasso:
     labels : sequence
         The class of each source point.
     weight : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> cost = [[0.0, 1.0], [0.6, 0.5], [1.0, 0.0], [0.5, 0.6]]
+    >>> cg.transport.solve(cost, entropy=0.05).plan.round(2).tolist()
+    [[0.25, 0.0], [0.03, 0.22], [0.0, 0.25], [0.22, 0.03]]
+    >>> groups = cg.transport.GroupLasso(["a", "a", "b", "b"], weight=1.0)
+    >>> cg.transport.solve(cost, entropy=0.05, regularizers=[groups]).plan.round(2).tolist()
+    [[0.25, 0.0], [0.25, 0.0], [0.0, 0.25], [0.0, 0.25]]
     """
 
     labels: Any

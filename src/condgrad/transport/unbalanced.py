@@ -49,7 +49,15 @@ LARGEST_EXPONENT = 500.0
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RelaxedPlan:
-    """A plan that does not carry all of a and b, and the proof of how good it is."""
+    """A plan that does not carry all of a and b, and the proof of how good it is.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> t = cg.transport.partial([[0.0, 1.0], [1.0, 5.0]], mass=0.5, entropy=0.01)
+    >>> round(t.mass, 6), t.sources.round(3).tolist()
+    (0.5, [0.5, 0.0])
+    """
 
     plan: Array
     result: Result
@@ -148,6 +156,18 @@ def partial(
         Weight of the entropy of G; what is not carried has none. 0 for linear programs.
     regularizers, method, engine, tol, max_iter, time_limit, callback, progress
         As in `transport.solve`.
+
+    Returns
+    -------
+    RelaxedPlan
+
+    Examples
+    --------
+    Half of the mass goes where it costs nothing:
+
+    >>> import condgrad as cg
+    >>> cg.transport.partial([[0.0, 1.0], [1.0, 5.0]], mass=0.5, entropy=0.01).plan.round(3).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
     """
     C, a, b = _cost_and_weights(cost, a, b)
     P = sets.PartialTransport(a, b, mass, engine=engine)
@@ -201,6 +221,19 @@ def unbalanced(
         The price of a difference from a and from b, > 0. One of the two may be `math.inf`: that marginal is exact.
     tol, max_iter, time_limit, callback
         As in `condgrad.minimize`.
+
+    Returns
+    -------
+    RelaxedPlan
+
+    Examples
+    --------
+    The second source is far from everything, and leaving its mass behind is cheaper than carrying it:
+
+    >>> import condgrad as cg
+    >>> t = cg.transport.unbalanced([[0.0, 0.1], [9.0, 9.0]], entropy=0.05, penalty=1.0)
+    >>> t.success, bool(t.sources[1] < 0.01 * t.sources[0])
+    (True, True)
     """
     C, a, b = _cost_and_weights(cost, a, b)
     entropy = _checks.number("entropy", entropy, above=0.0)

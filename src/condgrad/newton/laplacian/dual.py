@@ -83,7 +83,7 @@ class CentredLaplacian:
         U, V = from_a * mean_t[None, :], from_b * mean_s[None, :]
         axes = None
         if Xs.shape[1] > FEW_DIMENSIONS:
-            axes = xp.linalg.eigh(Ys.T @ Ys + Yt.T @ Yt)[1]
+            axes = principal_axes(xp.concat([Ys, Yt], axis=0))
             Ys, Yt, U, V = Ys @ axes, Yt @ axes, U @ axes, V @ axes
         return cls(laplacian.with_points(Ys, Yt), U, V, constant, mean_s, mean_t, axes)
 
@@ -285,9 +285,10 @@ class EntropicLaplacian(EntropicPath):
         return result - point.dual
 
     def entry_gap(self, point: PlanPoint) -> float:
-        """The larger part of f + t g - D_t at S: |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, or <S'1 - b, v>.
+        """How far a start from elsewhere is from the path: the larger part of f + t g - D_t at S, before rounding.
 
-        Neither says anything of a plan whose columns are far from b.
+        These are |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, and <S'1 - b, v>. Neither says anything of a plan
+        whose columns are far from b.
         """
         z, excess = point.z, point.columns - self.b
         if total(namespace(excess).abs(excess)) > ENTRY_ERROR * self.polytope.mass:
@@ -329,7 +330,8 @@ class EntropicLaplacian(EntropicPath):
         if bool(namespace(columns).any(columns < STARVED * self.b)):
             # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
             dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
-            return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), dot(self.b - columns, dv), 1)
+            slope = dot(self.b - columns, dv)
+            return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), slope, 1, is_newton=False)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
         cap = LOOSE if point.entropy > self.entropy else TIGHT
         accuracy = self._caution(point.entropy, gap, last_step) * min(cap, math.sqrt(relative))
@@ -432,6 +434,14 @@ class PlanPoint:
         model, (_, _, row_rest, column_rest), (P, Q) = self.model, self.rounding, self.kept_moments
         P = P + row_rest[:, None] * (column_rest @ model.Xt)[None, :]
         return P, Q + column_rest[:, None] * (row_rest @ model.Xs)[None, :]
+
+
+def principal_axes(X: Array) -> Array:
+    """The axes of centred points as columns: as many as dimensions, or as points where these are fewer."""
+    xp = namespace(X)
+    if X.shape[1] <= X.shape[0]:
+        return xp.linalg.eigh(X.T @ X)[1]
+    return xp.linalg.svd(X, full_matrices=False)[2].T
 
 
 def _is_raw(L: Any, x: Array) -> bool:

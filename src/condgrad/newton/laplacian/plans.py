@@ -169,11 +169,12 @@ class DensePlan:
 
     def times(self, R: Array, *, precision: str = "float64") -> Array:
         passes.note(R.shape[1])
-        return self.S @ R
+        # with the thin factor on the left BLAS takes little more than half the time
+        return (R.T @ self.S.T).T
 
     def transposed_times(self, R: Array, *, precision: str = "float64") -> Array:
         passes.note(R.shape[1])
-        return self.S.T @ R
+        return (R.T @ self.S).T
 
     def centred_sums(
         self, left: Array, right: Array, Xs: Array, Xt: Array, S_Xt: Array, *, precision: str = "float64"

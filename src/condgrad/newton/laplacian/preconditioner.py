@@ -46,7 +46,8 @@ SMALL_EIGENVALUE = 0.01
 FIRST_RANK = 32
 PROBES = "tf32"
 """The precision of products with probes, where the plan has a choice: they only make a preconditioner."""
-SCHUR_ACCURACY = 0.1
+SCHUR_ACCURACY, SCHUR_ACCURACY_IN_MANY_DIMENSIONS = 0.1, 0.3
+"""The relative residual of the inner equations; where C is known by its variances alone, more would be wasted."""
 SCHUR_ITERATIONS = 200
 MOST_ITERATIONS = 500
 
@@ -247,7 +248,9 @@ class BlockFactorisation:
         model = hessian.model
         if model.laplacian is not None:
             columns = at_least(smallest(hessian.columns), hessian.columns)
-            spread = covariances if hessian.S_Xt.shape[1] <= FEW_DIMENSIONS else variances
+            few = hessian.S_Xt.shape[1] <= FEW_DIMENSIONS
+            spread = covariances if few else variances
+            self.schur_accuracy = SCHUR_ACCURACY if few else SCHUR_ACCURACY_IN_MANY_DIMENSIONS
             self.in_P = spread(hessian.point.S_Xt_second, hessian.S_Xt, model.a, hessian.entropy)
             self.in_Q = spread(hessian.point.S_Xs_second, hessian.S_Xs, columns, hessian.entropy)
 
@@ -256,8 +259,8 @@ class BlockFactorisation:
         if model.laplacian is None:
             return Moments(self.block.solve(r.v), r.P, r.Q)
         P, Q = self.couplings.moments_from(self.block.solve(r.v))
-        P = schur_solve(self.in_P, model.gradient_in_P, r.P - P)
-        Q = schur_solve(self.in_Q, model.gradient_in_Q, r.Q - Q)
+        P = schur_solve(self.in_P, model.gradient_in_P, r.P - P, self.schur_accuracy)
+        Q = schur_solve(self.in_Q, model.gradient_in_Q, r.Q - Q, self.schur_accuracy)
         return Moments(self.block.solve(r.v - self.couplings.potential_from(P, Q)), P, Q)
 
 
@@ -283,7 +286,9 @@ class InMetric(NamedTuple):
         return InMetric(self.x + step * direction.x, self.image + step * direction.image)
 
 
-def schur_solve(covariance: Callable[[Array], Array], metric: Callable[[Array], Array], r: Array) -> Array:
+def schur_solve(
+    covariance: Callable[[Array], Array], metric: Callable[[Array], Array], r: Array, accuracy: float
+) -> Array:
     """(I + C L)^-1 r, nearly, where `covariance` multiplies with C and `metric` with L."""
 
     def product(vector: InMetric) -> InMetric:
@@ -294,7 +299,7 @@ def schur_solve(covariance: Callable[[Array], Array], metric: Callable[[Array], 
         product,
         InMetric(r, metric(r)),
         inner=lambda x, y: dot(x.x, y.image),
-        accuracy=SCHUR_ACCURACY,
+        accuracy=accuracy,
         max_iterations=SCHUR_ITERATIONS,
         moved=InMetric.moved,
     )

@@ -1,0 +1,301 @@
+"""Quadratic models of F(x) = h(Kx) + <tilt, x> + ridge |x|^2 in some coordinates, and their least points over a set.
+
+    <slope, y - x> + <y - x, H (y - x)>/2,   H = K' W K + 2 ridge,   W = diag(w) or diag(w) - w w'/sum(w)
+
+with w the second derivatives of the loss; the second W is that of a loss whose intercept is minimised out. Three ways
+to the least point, by shape and kind of the data:
+
+- `kernels.face_qp` on the matrix H, where there are not many more coordinates than samples;
+- `kernels.face_qp` on B with H = B B' + diag(c), where there are;
+- `by_rows.RowModel`, by operations on whole arrays, where B would be too large, is sparse or lives on a GPU.
+
+Where the constraint of the l1 ball is likely to be slack, `least_inside` solves H d = -slope in the samples, or by
+conjugate gradients.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condgrad import deadline
+from condgrad.arrays import (
+    Array,
+    Matrix,
+    dot,
+    double,
+    host,
+    is_dense,
+    like,
+    namespace,
+    norms_of_columns,
+    on_device,
+    row_gram,
+    solve_positive,
+    total,
+)
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX
+from condgrad.newton.by_rows import RowModel
+from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.newton.folding import ScaledLoss
+from condgrad.sets import Box, L1Ball, Simplex
+from condgrad.smooth.composite import Separable
+
+ACCURACY = 1e-4
+"""The gap of a model's least point, as a share of what the model falls by."""
+ROUNDS = 1000
+"""Rounds of the compiled active-set method on one model: far more than it was ever seen to take."""
+WIDE, WIDE_FROM = 4, 200
+"""Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
+ROWS_AT_MOST = 1 << 23
+"""Entries of a model by rows that are worth a copy."""
+WEIGHT_CHANGE = 0.05
+"""How much a weight may change, as a share of it, before the Gram matrix is computed again: the error of a Newton step
+then falls by that factor at least."""
+LEAST_CURVATURE = 1e-13
+"""What is added to the curvature of each coordinate, as a share of it, so that no model is singular."""
+LEAST_CURVATURE_BY_ROWS = 1e-10
+"""The same for a model by rows, whose solutions have fewer digits."""
+LEAST_SLOPE_CURVATURE = 1e-12
+"""The same, as a share of the steepest slope over the size of the set, for coordinates along which F is linear."""
+INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
+"""The residual of a step inside the ball, as a share of the slope, and the conjugate gradients it may take."""
+FACTOR_PASSES = 100
+"""Passes over the data that factors with a row a sample may cost in place of conjugate gradients."""
+LONG_MODEL = 500
+"""Coordinates from which on a model may take longer than a deadline or Ctrl-C should wait."""
+GRAM_OPERATIONS = 1 << 29
+"""Multiplications of a Gram matrix between two looks at the clock."""
+LOOK = 0.02
+"""Seconds between two looks at the clock while compiled code runs."""
+
+
+class Geometry(NamedTuple):
+    """A set, in the terms of `kernels.face_qp`."""
+
+    kind: int
+    size: float
+    lower: Array
+    upper: Array
+
+    @classmethod
+    def of(cls, on: L1Ball | Simplex | Box, x: Array) -> Geometry:
+        none = np.empty(0)
+        if isinstance(on, L1Ball):
+            return cls(L1_BALL, on.radius, none, none)
+        if isinstance(on, Simplex):
+            return cls(SIMPLEX, on.mass, none, none)
+        lower, upper = (
+            np.ascontiguousarray(np.broadcast_to(host(double(like(bound, x))), x.shape))
+            for bound in (on.lower, on.upper)
+        )
+        return cls(BOX, on.scale, lower, upper)
+
+
+class LeastPoint(NamedTuple):
+    """The least point of a model over the set."""
+
+    x: Array
+    multiplier: float | None
+    """Of the sum or the norm; None from `RowModel`, which has none."""
+    constraint_is_slack: bool
+    """Whether it is inside the l1 ball."""
+
+
+class FaceModels:
+    """The models of one working set, at one point after the other."""
+
+    def __init__(self, h: Separable | ScaledLoss, K: Matrix, on: Any, ridge: float) -> None:
+        self.h, self.K, self.Kt, self.on, self.ridge = h, K, K.T, on, ridge
+        self._geometry: Geometry | None = None
+        self._gram: Any = None
+        """K' W K with what is added to its diagonal; its own diagonal and the weights are kept beside it."""
+        self._gram_diagonal: Array = None
+        self._gram_weights: Array = None
+
+    def least(self, x: Array, u: Array, intercept: float, slope: Array, multiplier: float | None) -> LeastPoint | None:
+        """The least point of the model at x, where u = K x; None where the slope leads nowhere or time is up."""
+        xp = namespace(slope)
+        steepest = float(xp.max(xp.abs(slope)))
+        if steepest == 0.0 or not np.isfinite(steepest):
+            return None
+        curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
+        w = self.h.curvature(u, intercept=intercept)
+        m, k = self.K.shape
+        if k <= max(WIDE * m, WIDE_FROM):
+            return self._least_compiled(x, slope, multiplier, self._by_matrix(w, curvature))
+        if self.fits_by_rows(k):
+            return self._least_compiled(x, slope, multiplier, self._by_rows(w, curvature))
+        y = RowModel(self.K, w, curvature, centred=self.h.has_intercept).least(self.on, x, slope, ACCURACY)
+        slack = isinstance(self.on, L1Ball) and self.on.norm(y) < self.on.radius * (1.0 - LEAST_CURVATURE_BY_ROWS)
+        return None if deadline.passed() else LeastPoint(y, None, slack)
+
+    def least_inside(self, x: Array, u: Array, intercept: float, slope: Array) -> LeastPoint | None:
+        """The least point of the model at x without a constraint; None where that is outside the ball."""
+        xp, w = namespace(slope), self.h.curvature(u, intercept=intercept)
+        steepest, mass = float(xp.max(xp.abs(slope))), total(w)
+        if steepest == 0.0 or not mass > 0.0:
+            return None
+        curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
+        shares = w / mass if self.h.has_intercept else None
+        m, k = self.K.shape
+        if m**3 <= FACTOR_PASSES * (m * k if is_dense(self.K) else self.K.nnz):
+            d = self._solved_by_samples(w, shares, curvature, -slope)
+        else:
+            d = self._solved_by_products(w, shares, curvature, -slope)
+        y = x + d
+        inside = not deadline.passed() and self.on.violation(y) == 0.0
+        return LeastPoint(y, 0.0, True) if inside else None
+
+    def _solved_by_samples(self, w: Array, shares: Array | None, curvature: float, b: Array) -> Array:
+        """H^-1 b from equations in the samples: (B'B + c)^-1 = (1 - B' (B B' + c)^-1 B)/c."""
+        unit = float(namespace(w).max(w))
+        root = namespace(w).sqrt(w / unit)  # in units of the largest weight: then it does not depend on the unit of F
+        G = self._row_gram
+        if shares is not None:  # about the weighted means of the columns
+            pull = G @ shares
+            G = G - pull[:, None] - pull[None, :] + dot(shares, pull)
+        image = root * centred(self.K @ b, shares)
+        scaled = root[:, None] * G * root[None, :]
+        solved = root * solve_positive(scaled, image[:, None], ridge=curvature / unit)[:, 0]
+        if shares is not None:
+            solved = solved - shares * total(solved)
+        return (b - self.Kt @ solved) / curvature
+
+    @cached_property
+    def _row_gram(self) -> Array:
+        """K K'."""
+        return row_gram(self.K)
+
+    def _solved_by_products(self, w: Array, shares: Array | None, curvature: float, b: Array) -> Array:
+        """H^-1 b, about, by conjugate gradients."""
+        # the diagonal of H, if all weights were their mean
+        diagonal = (total(w) / w.shape[0]) * self._squared_norms + curvature
+        return conjugate_gradients(
+            lambda d: self.Kt @ (w * centred(self.K @ d, shares)) + curvature * d,
+            b,
+            inner=dot,
+            accuracy=INSIDE_ACCURACY,
+            max_iterations=INSIDE_STEPS,
+            precondition=lambda r: r / diagonal,
+        ).x
+
+    @cached_property
+    def _squared_norms(self) -> Array:
+        """|K_j|^2 for each column, or 1 for a column of zeros."""
+        squares = norms_of_columns(self.K) ** 2
+        return namespace(squares).where(squares > 0.0, squares, 1.0)
+
+    def fits_by_rows(self, coordinates: int) -> bool:
+        """Whether a model of so many coordinates is one for compiled code by rows."""
+        m = self.K.shape[0]
+        wide = coordinates > max(WIDE * m, WIDE_FROM) and coordinates * m <= ROWS_AT_MOST
+        return wide and is_dense(self.K) and not on_device(self.K)
+
+    def _least_compiled(
+        self, x: Array, slope: Array, multiplier: float | None, hessian: tuple[Array, Array, Array, float] | None
+    ) -> LeastPoint | None:
+        from condgrad.kernels import face_qp
+
+        if hessian is None or deadline.passed():
+            return None
+        if self._geometry is None:
+            self._geometry = Geometry.of(self.on, x)
+        *matrices, unit = hessian
+        guess, stop = -1.0 if multiplier is None else multiplier / unit, np.zeros(1, np.bool_)
+        arguments = (*matrices, host(slope) / unit, host(x), *self._geometry, guess, ACCURACY, ROUNDS, stop)
+        if x.shape[0] < LONG_MODEL:
+            y, mu, inside, _ = face_qp.minimise(*arguments)
+        else:
+            y, mu, inside, _ = interruptible(lambda: face_qp.minimise(*arguments), stop)
+        return LeastPoint(like(y, x), mu * unit, inside and isinstance(self.on, L1Ball))
+
+    def _by_matrix(self, w: Array, curvature: float) -> tuple[Array, Array, Array, float] | None:
+        """K' W K + 2 ridge and a little more, on the host."""
+        if not self._has_gram_of(w):
+            self._gram, self._gram_weights = self._new_gram(w), w
+            if self._gram is None:
+                return None
+            # where means cancel, rounding may leave less than 0
+            self._gram_diagonal = (1.0 + LEAST_CURVATURE) * np.maximum(self._gram.diagonal(), 0.0)
+        np.einsum("jj->j", self._gram)[:] = self._gram_diagonal + curvature
+        return self._gram, np.empty((0, 0)), np.empty(0), 1.0
+
+    def _by_rows(self, w: Array, curvature: float) -> tuple[Array, Array, Array, float]:
+        """B with B B' = K' W K in units of the largest weight, a row a coordinate, and c."""
+        w = host(w)
+        unit = float(w.max()) or 1.0
+        relative = w / unit  # so that their square roots do not depend on the unit of F
+        mass = relative.sum() if self.h.has_intercept else 0.0
+        rows, root = self._rows, np.sqrt(relative)
+        B = (rows - (rows @ (relative / mass))[:, None]) * root if mass > 0.0 else rows * root
+        c = curvature / unit + LEAST_CURVATURE_BY_ROWS * np.einsum("ji,ji->j", B, B)
+        return np.empty((0, 0)), B, c, unit
+
+    @cached_property
+    def _rows(self) -> Array:
+        """K', a row a coordinate, on the host."""
+        return np.ascontiguousarray(host(self.Kt))
+
+    def _has_gram_of(self, w: Array) -> bool:
+        """Whether the last Gram matrix is good enough for these weights."""
+        if self._gram is None or self.h.quadratic:
+            return self._gram is not None
+        xp = namespace(w)
+        return bool(xp.all(xp.abs(w - self._gram_weights) <= WEIGHT_CHANGE * self._gram_weights))
+
+    def _new_gram(self, w: Array) -> Array | None:
+        """K' W K; None where the time is up."""
+        gram = weighted_gram(self.K, w)
+        mass = total(w) if self.h.has_intercept else 0.0
+        if gram is not None and mass > 0.0:
+            pull = host(self.Kt @ w)
+            gram -= np.outer(pull / mass, pull)
+        return gram
+
+
+def weighted_gram(K: Matrix, w: Array) -> Array | None:
+    """K' diag(w) K on the host, from a block of rows after the other; None where the time is up in between."""
+    m, k = K.shape
+    rows = max(1, GRAM_OPERATIONS // (k * k)) if is_dense(K) else m
+    gram: Any = None
+    for begin in range(0, m, rows):
+        if deadline.passed():
+            return None
+        if is_dense(K):
+            block = K[begin : begin + rows]
+            part = host(block.T @ (w[begin : begin + rows, None] * block))
+        else:
+            from condgrad.kernels import sparse_gram
+
+            part = sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, k)
+        gram = part if gram is None else gram + part
+    return gram
+
+
+def centred(u: Array, shares: Array | None) -> Array:
+    """u less its weighted mean, where there are weights for it."""
+    return u if shares is None else u - dot(shares, u)
+
+
+def interruptible(work: Callable[[], Any], stop: Array) -> Any:
+    """What compiled code returns that ends early once stop[0] is set: at the deadline, and when Ctrl-C is pressed.
+
+    It runs in a thread of its own, without Python's lock, while this one looks at the clock.
+    """
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(LOOK)
+            if deadline.passed():
+                stop[0] = True
+    finally:
+        stop[0] = True
+        thread.join()
+    return found[0]

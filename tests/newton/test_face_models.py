@@ -1,0 +1,108 @@
+"""Models of F in working sets: least points inside the ball, and compiled work that a deadline or Ctrl-C ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.svm import LinearSVC
+
+import condgrad as cg
+from condgrad import deadline
+from condgrad.newton import face_models
+from condgrad.newton.face_models import FaceModels, interruptible, weighted_gram
+
+Array = np.ndarray
+
+
+def wait_for(stop: Array) -> Callable[[], str]:
+    """Work that goes on until it is stopped, as compiled code does."""
+
+    def work() -> str:
+        while not stop[0]:
+            time.sleep(1e-3)
+        return "stopped"
+
+    return work
+
+
+def test_the_deadline_ends_compiled_work() -> None:
+    stop = np.zeros(1, np.bool_)
+    with deadline.within(0.05):
+        assert interruptible(wait_for(stop), stop) == "stopped"
+
+
+def test_an_interrupt_ends_compiled_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = np.zeros(1, np.bool_)
+
+    def interrupt() -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deadline, "passed", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(wait_for(stop), stop)
+    assert stop[0]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("shape", [(30, 500), (300, 500)])
+def test_the_step_inside_solves_newtons_equations(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], intercept: bool, sparse: bool
+) -> None:
+    """In the samples, where these are few, or by conjugate gradients."""
+    monkeypatch.setattr(face_models, "INSIDE_ACCURACY", 1e-10)
+    rng = np.random.default_rng(1)
+    dense = rng.standard_normal(shape) * (rng.random(shape) < 0.3)
+    K: Any = scipy.sparse.csr_array(dense) if sparse else dense
+    f = cg.smooth.Logistic(K, np.sign(rng.standard_normal(shape[0])), intercept=intercept)
+    x, u, slope = np.zeros(500), rng.standard_normal(shape[0]), rng.standard_normal(500)
+    models = FaceModels(f.h, K, cg.sets.L1Ball(1e6), 0.5)
+    found = models.least_inside(x, u, 0.3, slope)
+    assert found is not None
+    w = f.h.curvature(u, intercept=0.3)
+    W = np.diag(w) - (np.outer(w, w) / w.sum() if intercept else 0.0)
+    np.testing.assert_allclose(found.x, np.linalg.solve(dense.T @ W @ dense + np.eye(500), -slope), atol=1e-7)
+    assert found.constraint_is_slack
+    outside = FaceModels(f.h, K, cg.sets.L1Ball(0.5 * np.abs(found.x).sum()), 0.5)
+    assert outside.least_inside(x, u, 0.3, slope) is None
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_slack_squared_hinge_agrees_with_scikit_learn(sparse: bool) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((60, 900)) * (rng.random((60, 900)) < 0.2)
+    y = np.sign(X[:, 0] + 0.1 * rng.standard_normal(60))
+    f = cg.smooth.SquaredHinge(scipy.sparse.csc_array(X) if sparse else X, y)
+    result = cg.minimize(f, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(1e4)), method="newton", tol=1e-9)
+    assert result.status is cg.Status.CONVERGED
+    theirs = LinearSVC(C=1.0, fit_intercept=False, dual=True, tol=1e-10, max_iter=100_000, random_state=0).fit(X, y)
+    np.testing.assert_allclose(result.x, theirs.coef_.ravel(), atol=1e-4)
+    assert result.trace["inner_iterations"][-1] <= 30
+
+
+def test_a_gram_matrix_of_many_rows_is_added_up_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    K, w = rng.standard_normal((50, 7)), rng.random(50)
+    monkeypatch.setattr(face_models, "GRAM_OPERATIONS", 7 * 7 * 8)
+    found: Any = weighted_gram(K, w)
+    np.testing.assert_allclose(found, K.T @ (w[:, None] * K), atol=1e-12)
+    with deadline.within(0.0):
+        assert weighted_gram(K, w) is None
+
+
+@pytest.mark.parametrize("change", [0.01, 0.5])
+def test_a_gram_matrix_is_used_again_while_weights_hardly_change(change: float) -> None:
+    rng = np.random.default_rng(4)
+    f = cg.smooth.Logistic(rng.standard_normal((40, 6)), np.sign(rng.standard_normal(40)))
+    models = FaceModels(f.h, f.K, cg.sets.L1Ball(1.0), 0.1)
+    w = rng.uniform(0.1, 0.2, 40)
+    (first, *_), (second, *_) = models._by_matrix(w, 0.2), models._by_matrix((1.0 + change) * w, 0.2)  # type: ignore[misc]
+    assert (first is second) == (change < face_models.WEIGHT_CHANGE)
+    if first is not second:
+        expected = f.K.T @ ((1.0 + change) * w[:, None] * f.K) + 0.2 * np.eye(6)
+        np.testing.assert_allclose(second, expected, atol=1e-10)
