@@ -20,9 +20,7 @@ from tests.kernels.test_streamed import dense_score
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     distributed = optional("distributed")
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, worker_dashboard_address=None
-    )
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with cluster, distributed.Client(cluster) as client:
         yield client
 
