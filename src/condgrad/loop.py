@@ -39,7 +39,7 @@ class Method(Protocol):
     def iterates(self, x: Array) -> Iterator[Iterate]: ...
 
 
-class Checkpoint(Protocol):
+class ResultKeeper(Protocol):
     """Who keeps results of a run that goes on."""
 
     def offer(self, result: Callable[[], Result]) -> None: ...
@@ -83,7 +83,7 @@ def run(
     callback: Callback | None = None,
     problem: tuple[Smooth, Simple] | None = None,
     earlier: Result | None = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: ResultKeeper | None = None,
 ) -> Result:
     """Pull iterates from a method until a rule says stop; return the best certified point.
 

@@ -234,3 +234,69 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({self.status}, value={self.value:.10g}, gap={self.gap:.3g}, iterations={self.iterations})"
+
+
+class AnswerOfRun:
+    """An answer that stands on the result of a run and has its proof."""
+
+    result: Result
+
+    @property
+    def value(self) -> float:
+        """F at the answer."""
+        return self.result.value
+
+    @property
+    def lower_bound(self) -> float:
+        """A number that F* cannot be below."""
+        return self.result.lower_bound
+
+    @property
+    def gap(self) -> float:
+        """`value - lower_bound`."""
+        return self.result.gap
+
+    @property
+    def scale(self) -> float:
+        """What the gap is measured against; see `condgrad.certificate`."""
+        return self.result.scale
+
+    @property
+    def relative_gap(self) -> float:
+        """gap / scale."""
+        return self.result.relative_gap
+
+    @property
+    def method(self) -> str:
+        """The method that ran."""
+        return self.result.method
+
+    @property
+    def status(self) -> Status:
+        """Why the run ended."""
+        return self.result.status
+
+    @property
+    def message(self) -> str:
+        """The same as a sentence."""
+        return self.result.message
+
+    @property
+    def success(self) -> bool:
+        """Whether the stopping rule was met."""
+        return self.result.success
+
+    @property
+    def iterations(self) -> int:
+        """What the run took."""
+        return self.result.iterations
+
+    @property
+    def seconds(self) -> float:
+        """What the run took."""
+        return self.result.seconds
+
+    @property
+    def trace(self) -> Trace:
+        """The run by column."""
+        return self.result.trace

@@ -22,16 +22,18 @@ from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch
 from condgrad.certificate import Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.newton.face_models import LEAST_CURVATURE
 from condgrad.problem import Set, Simple
+from condgrad.search.backtracking import backtrack
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import Composite
 
 PATIENCE = 3
 """Steps along a path that may pass without halving the gap."""
+SHRINK = 0.3
+"""How a step towards the least point of a model shrinks where F is not lower."""
 SHORTEST = 1e-2
 """The shortest step towards the least point of a model that is tried."""
-LEAST_CURVATURE = 1e-13
-"""What is added to the curvature of each coordinate, as a share of it, so that no system is singular."""
 MOST_COPIED = 1 << 24
 """Entries of the columns of a face that are worth a copy."""
 
@@ -155,11 +157,15 @@ class PathFollower:
 
 def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoint:
     """The end, or the first point back from there at which F is lower than at the start, if one is near enough."""
-    step, there = 1.0, end
-    while not there.value < point.value and step > SHORTEST:
-        step *= 0.3
-        there = point.moved(end, step)
-    return there
+    tried = end
+
+    def attempt(step: float) -> ObjectivePoint | None:
+        nonlocal tried
+        tried = end if step == 1.0 else point.moved(end, step)
+        return tried if tried.value < point.value else None
+
+    backtrack(attempt, shrink=SHRINK, shortest=SHRINK * SHORTEST)
+    return tried
 
 
 class FaceSystem:

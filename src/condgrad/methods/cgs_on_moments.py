@@ -72,9 +72,9 @@ class CGSOnMoments:
             terms = Terms(there.value, g_there)
             yield Iterate(s, terms, bound, None, a, Effort(k + 2, k + 1, inner), noise)
             line = here.along([there], None)
-            bend = max(0.0, there.value - here.value - float(line.slope[0]))
+            bregman = max(0.0, there.value - here.value - float(line.slope[0]))
             gap = terms.value - bound
-            accuracy = max(share * min(gap, bend) if bend > 0.0 else share * gap, noise)
+            accuracy = max(share * min(gap, bregman) if bregman > 0.0 else share * gap, noise)
             a = self._fraction(k, line, g_there - g_here)
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
                 if gap <= ROUNDING_UNITS * noise or share < 1e-6:

@@ -1,12 +1,16 @@
-"""Anderson's extrapolation of a fixed-point iteration x -> T(x)."""
+"""Anderson's extrapolation of a fixed-point iteration x -> T(x), and the scalings of kernels that it speeds up."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections import deque
+from typing import Any
 
 import numpy as np
 
-from condgrad.arrays import Array, combine, dots, gram, stack
+from condgrad import deadline
+from condgrad.arrays import Array, combine, dots, gram, namespace, smallest, stack
 
 
 class Anderson:
@@ -33,3 +37,59 @@ class Anderson:
         # the Gram matrix of nearly parallel differences is singular up to rounding
         G += 1e-10 * (np.trace(G) or 1.0) * np.eye(len(G))
         return image - combine(np.linalg.solve(G, dots(residuals, residual)), images)
+
+
+def largest_log_scaling(x: Array) -> float:
+    """Beyond exp of this (59 in float64, 7 in float32) a scaling is absorbed, far from the limits of a float."""
+    return -math.log(smallest(x)) / 12.0
+
+
+class AcceleratedScaling(ABC):
+    """Alternating scalings of a kernel exp((potentials - c)/weight), as a fixed-point map for log-scalings x.
+
+    A state has x, its image under the map, the dual value and the error of the marginals. Scalings that grow too far
+    are absorbed into the potentials, from which the kernel is formed anew. An extrapolation counts only where the dual
+    does not fall.
+    """
+
+    weight: float
+    state: Any
+
+    def __init__(self) -> None:
+        self.anderson = Anderson(depth=8)
+        self.passes, self.stuck = 0, False
+
+    @property
+    @abstractmethod
+    def absorbed(self) -> Array:
+        """The potential in the kernel that x scales."""
+
+    @abstractmethod
+    def restart(self, potential: Array) -> None:
+        """Put a potential into the kernel; scalings start from 1."""
+
+    @abstractmethod
+    def evaluate(self, x: Array) -> Any:
+        """The state at x."""
+
+    def allowed(self, x: Array) -> Array:
+        """An extrapolation, brought back to where the dual is finite."""
+        return x
+
+    def iterate(self, aim: float, max_passes: int) -> None:
+        """Until the error is within `aim`, passes or time are spent, or rounding stops all progress."""
+        xp, limit = namespace(self.absorbed), largest_log_scaling(self.absorbed)
+        while self.state.error > aim and self.passes < max_passes and not (self.stuck or deadline.passed()):
+            before = self.state
+            if float(xp.max(xp.abs(before.image))) > limit:
+                self.restart(self.absorbed + self.weight * before.image)
+                continue
+            trial = self.allowed(self.anderson.propose(before.x, before.image))
+            far = not float(xp.max(xp.abs(trial))) <= limit
+            if not far:
+                self.state = self.evaluate(trial)
+            if far or not self.state.dual >= before.dual:
+                # the extrapolation went too far; the map's own step cannot
+                self.anderson.forget()
+                self.state = self.evaluate(before.image)
+                self.stuck = self.state.dual <= before.dual and self.state.error >= before.error

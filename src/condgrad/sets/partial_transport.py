@@ -22,9 +22,9 @@ from condgrad import _checks, deadline
 from condgrad.arrays import Array, Space, at_least, dot, host, like, log_or_least, namespace, smallest, total
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
-from condgrad.sets.anderson import Anderson
+from condgrad.sets.anderson import AcceleratedScaling
 from condgrad.sets.linprog import ENGINES
-from condgrad.sets.sinkhorn import Potentials, largest_log_scaling
+from condgrad.sets.sinkhorn import Potentials
 from condgrad.simple.entropy import negentropy
 
 MAX_PASSES = 2000
@@ -182,7 +182,7 @@ def capped_sums(log_R: Array, caps: Array, mass: float) -> tuple[Array, float]:
     return xp.asarray(like(np.minimum(log_caps, t + logs), log_R)), t
 
 
-class State(NamedTuple):
+class DykstraState(NamedTuple):
     """A log-scaling x of the columns, with all that two products with the kernel tell."""
 
     x: Array
@@ -201,15 +201,14 @@ class State(NamedTuple):
     """The next x."""
 
 
-class Projections:
+class Projections(AcceleratedScaling):
     """Alternating projections on a kernel exp((w_i + v_j - c_ij)/weight) of row sums a."""
 
     def __init__(self, c: Array, a: Array, b: Array, mass: float, weight: float, v: Array) -> None:
         xp = namespace(c)
         self.c, self.a, self.b, self.mass, self.weight = c, a, b, mass, weight
         self.log_a, self.log_b = xp.log(a), xp.log(b)
-        self.anderson = Anderson(depth=8)
-        self.passes, self.stuck = 0, False
+        super().__init__()
         self.restart(v)
 
     def restart(self, v: Array) -> None:
@@ -227,7 +226,7 @@ class Projections:
         self.anderson.forget()
         self.state = self.evaluate(xp.zeros_like(v))
 
-    def evaluate(self, x: Array) -> State:
+    def evaluate(self, x: Array) -> DykstraState:
         xp = namespace(x)
         s = xp.exp(x)
         sums = log_or_least(self.K @ s)
@@ -243,26 +242,16 @@ class Projections:
         log_c, log_s = capped_sums(log_C, self.b, self.mass)
         image = -at_least(0.0, log_C + log_s - log_c) - self.v / self.weight
         self.passes += 1
-        return State(x, rows, log_t, u, columns, self.weight * dual, total(xp.abs(xp.exp(log_c) - columns)), image)
+        return DykstraState(
+            x, rows, log_t, u, columns, self.weight * dual, total(xp.abs(xp.exp(log_c) - columns)), image
+        )
 
-    def iterate(self, aim: float, max_passes: int) -> None:
-        """Until the columns are within `aim`, passes or time are spent, or rounding stops all progress."""
-        xp, limit = namespace(self.v), largest_log_scaling(self.v)
-        while self.state.error > aim and self.passes < max_passes and not (self.stuck or deadline.passed()):
-            before = self.state
-            if float(xp.max(xp.abs(before.image))) > limit:
-                self.restart(self.v + self.weight * before.image)
-                continue
-            trial = self.anderson.propose(before.x, before.image)
-            trial = xp.minimum(trial, -self.v / self.weight)  # v <= 0
-            far = not float(xp.max(xp.abs(trial))) <= limit
-            if not far:
-                self.state = self.evaluate(trial)
-            if far or not self.state.dual >= before.dual:
-                # the extrapolation went too far; a projection cannot
-                self.anderson.forget()
-                self.state = self.evaluate(before.image)
-                self.stuck = self.state.dual <= before.dual and self.state.error >= before.error
+    @property
+    def absorbed(self) -> Array:
+        return self.v
+
+    def allowed(self, x: Array) -> Array:
+        return namespace(x).minimum(x, -self.v / self.weight)  # v <= 0
 
     def plan(self) -> Array:
         """The scaled kernel, whose rows are within a and add up to the mass."""

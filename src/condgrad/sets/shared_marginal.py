@@ -25,8 +25,7 @@ from condgrad import _checks, deadline
 from condgrad.arrays import Array, Space, dot, host, like, log_or_least, namespace, total
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
-from condgrad.sets.anderson import Anderson
-from condgrad.sets.sinkhorn import largest_log_scaling
+from condgrad.sets.anderson import AcceleratedScaling
 from condgrad.sets.transport import Transport
 from condgrad.simple.entropy import negentropy
 
@@ -188,7 +187,7 @@ def _checked_marginals(marginals: Any) -> list[Array]:
     return measures
 
 
-class State(NamedTuple):
+class ProjectionState(NamedTuple):
     """Log-scalings x of the rows, a column a block, with all that two products with the kernel tell."""
 
     x: Array
@@ -205,7 +204,7 @@ class State(NamedTuple):
     """The next x."""
 
 
-class BregmanProjections:
+class BregmanProjections(AcceleratedScaling):
     """Iterated Bregman projections on a kernel exp((u_k + v_k - c)/weight) with exact column sums."""
 
     def __init__(self, on: SharedMarginal, c: Array, weight: float, u: Array) -> None:
@@ -215,8 +214,7 @@ class BregmanProjections:
         self.w = like(on.weights, c)
         self.share = self.w / xp.sum(self.w)
         self.log_B = log_or_least(self.B)
-        self.anderson = Anderson(depth=8)
-        self.passes, self.stuck = 0, False
+        super().__init__()
         self.restart(u)
 
     def restart(self, u: Array) -> None:
@@ -237,7 +235,7 @@ class BregmanProjections:
         self.anderson.forget()
         self.state = self.evaluate(xp.zeros_like(u))
 
-    def evaluate(self, x: Array) -> State:
+    def evaluate(self, x: Array) -> ProjectionState:
         xp = namespace(x)
         s = xp.exp(x)
         columns, rows = xp.empty_like(self.B), xp.empty_like(x)
@@ -252,7 +250,7 @@ class BregmanProjections:
         image = x + (logs @ self.share)[:, None] - logs
         self.passes += 1
         dual = self.dual(x, columns)
-        return State(x, columns, rows, mean, dual, error, image)
+        return ProjectionState(x, columns, rows, mean, dual, error, image)
 
     def dual(self, x: Array, columns: Array) -> float:
         xp = namespace(x)
@@ -260,23 +258,9 @@ class BregmanProjections:
         price_of_p = (self.u + self.weight * x) @ self.w  # 0 up to rounding
         return dot(self.B, xp.where(self.B > 0.0, v, 0.0)) + self.on.mass * float(xp.min(price_of_p))
 
-    def iterate(self, aim: float, max_passes: int) -> None:
-        """Until the marginals differ by `aim` at most, passes or time are spent, or rounding stops all progress."""
-        xp, limit = namespace(self.u), largest_log_scaling(self.u)
-        while self.state.error > aim and self.passes < max_passes and not (self.stuck or deadline.passed()):
-            before = self.state
-            if float(xp.max(xp.abs(before.image))) > limit:
-                self.restart(self.u + self.weight * before.image)
-                continue
-            trial = self.anderson.propose(before.x, before.image)
-            far = not float(xp.max(xp.abs(trial))) <= limit
-            if not far:
-                self.state = self.evaluate(trial)
-            if far or not self.state.dual >= before.dual:
-                # the extrapolation went too far; a projection cannot
-                self.anderson.forget()
-                self.state = self.evaluate(before.image)
-                self.stuck = self.state.dual <= before.dual and self.state.error >= before.error
+    @property
+    def absorbed(self) -> Array:
+        return self.u
 
     def blocks(self) -> Array:
         """The scaled kernel: plans with exact columns."""

@@ -16,13 +16,8 @@ import math
 from typing import NamedTuple
 
 from condgrad import deadline
-from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, smallest, total
-from condgrad.sets.anderson import Anderson
-
-
-def largest_log_scaling(x: Array) -> float:
-    """Beyond exp of this (59 in float64, 7 in float32) a scaling is absorbed, far from the limits of a float."""
-    return -math.log(smallest(x)) / 12.0
+from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, total
+from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
 
 
 class Potentials(NamedTuple):
@@ -94,7 +89,7 @@ def normalised_rows(exponent: Array, a: Array) -> tuple[Array, Array]:
     return kernel, xp.log(sums) + top
 
 
-class State(NamedTuple):
+class ScalingState(NamedTuple):
     """A log-scaling x of the columns, with all that two products with the kernel tell."""
 
     x: Array
@@ -109,15 +104,14 @@ class State(NamedTuple):
     """Sinkhorn's next x."""
 
 
-class Scaling:
+class Scaling(AcceleratedScaling):
     """Sinkhorn's iteration on a kernel K = exp((u + v - c)/weight) with row sums a."""
 
     def __init__(self, c: Array, a: Array, b: Array, weight: float, v: Array) -> None:
         xp = namespace(c)
         self.c, self.a, self.b, self.weight = c, a, b, weight
         self.log_a, self.log_b = xp.log(a), xp.log(b)
-        self.anderson = Anderson(depth=8)
-        self.passes, self.stuck = 0, False
+        super().__init__()
         self.restart(v)
 
     def restart(self, v: Array) -> None:
@@ -150,32 +144,20 @@ class Scaling:
         self.passes += 1
         return self.weight * (self.log_b - xp.log(sums) - top)
 
-    def evaluate(self, x: Array) -> State:
+    def evaluate(self, x: Array) -> ScalingState:
         xp = namespace(x)
         s = xp.exp(x)
         rows = self.a / (self.K @ s)
         columns = s * (self.K.T @ rows)
         dual = dot(self.a, self.u + self.weight * xp.log(rows)) + dot(self.b, self.v + self.weight * x)
         self.passes += 1
-        return State(x, rows, columns, dual, total(xp.abs(columns - self.b)), x + self.log_b - log_or_least(columns))
+        return ScalingState(
+            x, rows, columns, dual, total(xp.abs(columns - self.b)), x + self.log_b - log_or_least(columns)
+        )
 
-    def iterate(self, aim: float, max_passes: int) -> None:
-        """Until the marginal error is within `aim`, passes or time are spent, or rounding stops all progress."""
-        xp, limit = namespace(self.v), largest_log_scaling(self.v)
-        while self.state.error > aim and self.passes < max_passes and not (self.stuck or deadline.passed()):
-            before = self.state
-            if float(xp.max(xp.abs(before.image))) > limit:
-                self.restart(self.v + self.weight * before.image)
-                continue
-            trial = self.anderson.propose(before.x, before.image)
-            far = not float(xp.max(xp.abs(trial))) <= limit
-            if not far:
-                self.state = self.evaluate(trial)
-            if far or not self.state.dual >= before.dual:
-                # the extrapolation went too far; Sinkhorn's own step cannot
-                self.anderson.forget()
-                self.state = self.evaluate(before.image)
-                self.stuck = self.state.dual <= before.dual and self.state.error >= before.error
+    @property
+    def absorbed(self) -> Array:
+        return self.v
 
     @property
     def potentials(self) -> Potentials:

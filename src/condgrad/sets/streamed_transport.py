@@ -88,7 +88,7 @@ def solve(cost: UnformedCost, a: Array, b: Array, weight: float, *, start: Array
         v, aim = state.v, 0.5 * state.error * min(1.0, accuracy / gap)
 
 
-class State(NamedTuple):
+class StreamedState(NamedTuple):
     """A column potential, and what two passes tell there."""
 
     v: Array
@@ -113,7 +113,7 @@ class StreamedSinkhorn:
         self.a, self.b, self.log_a, self.log_b, self.mass = a, b, xp.log(a), xp.log(b), total(a)
         self.height, self.steps = self.inner.height, 0
 
-    def state(self, v: Array, weight: float) -> State:
+    def state(self, v: Array, weight: float) -> StreamedState:
         xp = namespace(v)
         v = v - dot(self.b, v) / self.mass  # a constant means nothing to the plan and drowns the digits of the dual
         self.steps += 1
@@ -121,9 +121,9 @@ class StreamedSinkhorn:
         image = weight * (self.log_b - self.inner.T.score(u, weight).log_row_sums())
         columns = self.b * xp.exp(xp.clip((v - image) / weight, max=700.0))
         dual = dot(self.a, u) + dot(self.b, v) + self.constant
-        return State(v, u, image, dual, total(xp.abs(columns - self.b)))
+        return StreamedState(v, u, image, dual, total(xp.abs(columns - self.b)))
 
-    def improved(self, v: Array, weight: float, *, aim: float, most: int) -> State:
+    def improved(self, v: Array, weight: float, *, aim: float, most: int) -> StreamedState:
         """Steps until the marginal error is within `aim`, extrapolated by Anderson's rule if the dual does not fall."""
         anderson, here = Anderson(depth=8), self.state(v, weight)
         for _ in range(most - 1):
@@ -137,7 +137,7 @@ class StreamedSinkhorn:
             here = there
         return here
 
-    def plan(self, state: State, weight: float) -> StreamedPlan:
+    def plan(self, state: StreamedState, weight: float) -> StreamedPlan:
         xp = namespace(state.v)
         matrix = self.inner.score(state.v, weight).with_rows(state.u / weight)
         columns = self.b * xp.exp(xp.clip((state.v - state.image) / weight, max=700.0))
@@ -145,7 +145,7 @@ class StreamedSinkhorn:
         origin = Linearisation(state.u + self.row_cost, state.v + self.column_cost, *none)
         return replace(StreamedPlan.rounded(matrix, self.a, self.b, columns), origin=origin)
 
-    def magnitude(self, state: State, weight: float) -> float:
+    def magnitude(self, state: StreamedState, weight: float) -> float:
         """The size of the dual's terms before they cancel."""
         size = namespace(self.a).abs
         constants = dot(self.a, size(self.row_cost)) + dot(self.b, size(self.column_cost))

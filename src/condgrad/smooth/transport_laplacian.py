@@ -158,10 +158,10 @@ class MomentEvaluation:
     def along(self, others: Sequence[MomentEvaluation], directions: Array) -> Restriction:
         dP = stack([other.P - self.P for other in others])
         dQ = stack([other.Q - self.Q for other in others])
-        bent_P = stack([other.U - self.U for other in others])
-        bent_Q = stack([other.V - self.V for other in others])
+        dU = stack([other.U - self.U for other in others])
+        dV = stack([other.V - self.V for other in others])
         slope = np.array([dot(self.U, p) + dot(self.V, q) for p, q in zip(dP, dQ, strict=True)])
-        return Quadratic(self.value, slope, _inner(dP, bent_P) + _inner(dQ, bent_Q))
+        return Quadratic(self.value, slope, _inner(dP, dU) + _inner(dQ, dV))
 
     def moved(self, x: Array, others: Sequence[MomentEvaluation], a: Vector) -> MomentEvaluation:
         P, Q = ([other.P for other in others], [other.Q for other in others])

@@ -16,7 +16,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
-from condgrad.result import Result, Status
+from condgrad.result import AnswerOfRun, Result
 from condgrad.search.restriction import Restriction, combined
 from condgrad.transport.costs import SquaredEuclidean
 from condgrad.transport.regularizers import Laplacian, Regularizer
@@ -24,7 +24,7 @@ from condgrad.transport.solve import TransportResult, beside, solve
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Barycenter:
+class Barycenter(AnswerOfRun):
     """The barycentre on given points, the plans to each measure, and the proof of how good they are.
 
     Examples
@@ -54,26 +54,6 @@ class Barycenter:
     def lower_bound(self) -> float:
         """A number that the least value cannot be below."""
         return self.result.lower_bound + self.constant
-
-    @property
-    def gap(self) -> float:
-        return self.result.gap
-
-    @property
-    def status(self) -> Status:
-        return self.result.status
-
-    @property
-    def success(self) -> bool:
-        return self.result.success
-
-    @property
-    def message(self) -> str:
-        return self.result.message
-
-    @property
-    def iterations(self) -> int:
-        return self.result.iterations
 
     def __repr__(self) -> str:
         kind = f"{len(self.weights)} points, {len(self.plans)} measures"

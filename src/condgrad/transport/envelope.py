@@ -98,7 +98,7 @@ class PlanResponse:
         def gradients(x: Tensor) -> Tensor:
             return torch.cat([solution.gradient_in_P(x[: len(Xs)]), solution.gradient_in_Q(x[len(Xs) :])])
 
-        def bent(x: Tensor) -> Tensor:
+        def hessian_product(x: Tensor) -> Tensor:
             """H dG, from the moments x of dG."""
             slopes = gradients(x)
             return slopes[: len(Xs)] @ Xt.T + Xs @ slopes[len(Xs) :].T
@@ -107,13 +107,13 @@ class PlanResponse:
         # the Laplacians
         zero_a, zero_b = torch.zeros_like(da), torch.zeros_like(db)
         x = conjugate_gradients(
-            lambda x: x - moments(self.without_laplacians(bent(x), zero_a, zero_b)[0]),
+            lambda x: x - moments(self.without_laplacians(hessian_product(x), zero_a, zero_b)[0]),
             moments(self.without_laplacians(T, da, db)[0]),
             inner=lambda x, y: float((x * gradients(y)).sum()),
             accuracy=1e-12,
             max_iterations=10 * (Xs.numel() + Xt.numel()),
         ).x
-        return self.without_laplacians(T + bent(x), da, db)
+        return self.without_laplacians(T + hessian_product(x), da, db)
 
     def without_laplacians(self, T: Tensor, da: Tensor, db: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The answer of entropy alone: dG = G (du_i + dv_j - T)/entropy, du eliminated."""

@@ -401,8 +401,8 @@ def _gradient_error(problem: _Problem) -> GradientError:
         V = solution.gradient_in_Q(result.apply_transpose(Xs))
         U = solution.gradient_in_P(result.apply(Xt))
         # the moments move by no more than r times the longest point
-        bent_Q = sum(2.0 * f.target_weight * largest_row_sum(f.Lt) for f in solution.laplacians) * r * longest(Xs)
-        bent_P = sum(2.0 * f.source_weight * largest_row_sum(f.Ls) for f in solution.laplacians) * r * longest(Xt)
-        of_Xs += r * longest(V) + norm * bent_Q
-        of_Xt += r * longest(U) + norm * bent_P
+        off_in_V = sum(2.0 * f.target_weight * largest_row_sum(f.Lt) for f in solution.laplacians) * r * longest(Xs)
+        off_in_U = sum(2.0 * f.source_weight * largest_row_sum(f.Ls) for f in solution.laplacians) * r * longest(Xt)
+        of_Xs += r * longest(V) + norm * off_in_V
+        of_Xt += r * longest(U) + norm * off_in_U
     return GradientError(of_Xs, of_Xt)

@@ -20,7 +20,7 @@ from condgrad.loop import Callback
 from condgrad.memory import free_memory
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth, Sum
-from condgrad.result import Result, Status, Trace
+from condgrad.result import AnswerOfRun, Result
 from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.sets.streamed_transport import StreamedTransport
@@ -39,7 +39,7 @@ SMALL_ON_DEVICE = 4_000_000
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class TransportResult:
+class TransportResult(AnswerOfRun):
     """A plan with exact marginals and the proof of how good it is.
 
     The plan may be an array or streamed: known by factors of its logarithm and only multiplied with.
@@ -81,59 +81,6 @@ class TransportResult:
     def dense(self) -> Array:
         """All of the plan as an array of n x m, whatever it takes."""
         return self.result.x.dense() if self.streamed else self.plan
-
-    @property
-    def value(self) -> float:
-        """F(plan)."""
-        return self.result.value
-
-    @property
-    def lower_bound(self) -> float:
-        """A number that F* cannot be below."""
-        return self.result.lower_bound
-
-    @property
-    def gap(self) -> float:
-        return self.result.gap
-
-    @property
-    def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at the plan; see `condgrad.certificate`."""
-        return self.result.scale
-
-    @property
-    def relative_gap(self) -> float:
-        """gap / scale."""
-        return self.result.relative_gap
-
-    @property
-    def method(self) -> str:
-        """The method that ran."""
-        return self.result.method
-
-    @property
-    def status(self) -> Status:
-        return self.result.status
-
-    @property
-    def message(self) -> str:
-        return self.result.message
-
-    @property
-    def success(self) -> bool:
-        return self.result.success
-
-    @property
-    def iterations(self) -> int:
-        return self.result.iterations
-
-    @property
-    def seconds(self) -> float:
-        return self.result.seconds
-
-    @property
-    def trace(self) -> Trace:
-        return self.result.trace
 
     @cached_property
     def potentials(self) -> Potentials:

@@ -32,7 +32,8 @@ from condgrad.loop import Callback, run
 from condgrad.minimize import minimize
 from condgrad.newton.ascent import Ascent, Newton, Primal
 from condgrad.problem import Answer, Simple, Smooth
-from condgrad.result import Result, Status
+from condgrad.result import AnswerOfRun, Result
+from condgrad.rounding import LIFT
 from condgrad.search.restriction import Quadratic, Restriction, combined
 from condgrad.simple.entropy import EntropyRestriction
 from condgrad.simple.oracle import Unknown
@@ -48,7 +49,7 @@ LARGEST_EXPONENT = 500.0
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class RelaxedPlan:
+class RelaxedPlan(AnswerOfRun):
     """A plan that does not carry all of a and b, and the proof of how good it is.
 
     Examples
@@ -61,36 +62,6 @@ class RelaxedPlan:
 
     plan: Array
     result: Result
-
-    @property
-    def value(self) -> float:
-        """F(plan)."""
-        return self.result.value
-
-    @property
-    def lower_bound(self) -> float:
-        """A number that F* cannot be below."""
-        return self.result.lower_bound
-
-    @property
-    def gap(self) -> float:
-        return self.result.gap
-
-    @property
-    def status(self) -> Status:
-        return self.result.status
-
-    @property
-    def success(self) -> bool:
-        return self.result.success
-
-    @property
-    def message(self) -> str:
-        return self.result.message
-
-    @property
-    def iterations(self) -> int:
-        return self.result.iterations
 
     @property
     def mass(self) -> float:
@@ -536,7 +507,7 @@ class RelaxedProblem:
             result[places, places] += diagonal
             return result
 
-        dv = solve_cholesky(cholesky(curvature, ridge=1e-14 * float(xp.max(diagonal))), residual)
+        dv = solve_cholesky(cholesky(curvature, ridge=LIFT * float(xp.max(diagonal))), residual)
         return Ascent(dv, dot(residual, dv), 1)
 
     def _sinkhorn_step(self, point: RelaxedPoint) -> Array:

@@ -34,7 +34,7 @@ TF32X3_ROUNDING = 6e-8
 PRODUCT_SHARE = 1.0
 """The part of the accuracy asked of a direction that its products may be off, by a bound that is seldom attained."""
 
-SAME_POINTS = 1e-14
+SHIFTED_COPY = 1e-14
 """How far two copies of the same points, centred in different ways, may differ, relative to their size."""
 
 
@@ -297,7 +297,7 @@ def folded(cost: UnformedCost, X: Array) -> tuple[Array, Array] | None:
     xp = namespace(X)
     shift = xp.mean(cost.right - X, axis=0)
     off = float(xp.max(xp.abs(cost.right - X - shift[None, :])))
-    return (cost.left, cost.left @ shift) if off <= SAME_POINTS * norm_of_rows(X) else None
+    return (cost.left, cost.left @ shift) if off <= SHIFTED_COPY * norm_of_rows(X) else None
 
 
 def emptied(cost: UnformedCost) -> UnformedCost:

@@ -38,6 +38,7 @@ from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, contracted
 from condgrad.newton.laplacian.moments import Moments, pairs
 from condgrad.newton.laplacian.plans import Plan
+from condgrad.rounding import LIFT
 
 SMALL_PLAN, SMALL_PLAN_IN_MANY_DIMENSIONS = 128, 1000
 """Columns up to which a factor of H_vv costs less than a low rank; in many dimensions products cost more."""
@@ -143,7 +144,7 @@ class FactoredBlock:
             result[diagonal, diagonal] += columns
             return result
 
-        self.factor = cholesky(block, ridge=1e-14 * float(xp.max(columns)))
+        self.factor = cholesky(block, ridge=LIFT * float(xp.max(columns)))
 
     def solve(self, r: Array) -> Array:
         return self.entropy * solve_cholesky(self.factor, r)
@@ -156,7 +157,7 @@ class LowRankBlock:
         xp, columns = namespace(hessian.columns), hessian.columns
         self.entropy, self.a = hessian.entropy, hessian.model.a
         plan = hessian.plan
-        self.root = xp.sqrt(at_least(1e-14 * float(xp.max(columns)), columns))
+        self.root = xp.sqrt(at_least(LIFT * float(xp.max(columns)), columns))
         self.constant = (self.root / dot(self.root, self.root) ** 0.5)[:, None]
         self._probes: Array | None = None
         self._images: Array | None = None
