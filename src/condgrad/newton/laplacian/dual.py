@@ -31,7 +31,7 @@ from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, second_moments
-from condgrad.newton.laplacian.moments import Moments
+from condgrad.newton.laplacian.moments import DualVariables, Moments
 from condgrad.newton.laplacian.plans import Cost, DenseCost, Rounding, StreamedCost, emptied, folded
 from condgrad.newton.laplacian.preconditioner import newton_direction
 from condgrad.problem import Simple, Smooth
@@ -216,53 +216,61 @@ class EntropicLaplacian(EntropicPath):
         """The Laplacian at a plan with these moments."""
         return 0.5 * (dot(P, self.gradient_in_P(P)) + dot(Q, self.gradient_in_Q(Q)))
 
-    def start(self, x: Array | StreamedPlan) -> Moments:
+    def with_gradients(self, z: Moments | DualVariables) -> DualVariables:
+        """z with the gradients of the Laplacian there, if it does not have them already."""
+        if isinstance(z, DualVariables):
+            return z
+        return DualVariables(*z, self.gradient_in_P(z.P), self.gradient_in_Q(z.Q))
+
+    def start(self, x: Array | StreamedPlan) -> DualVariables:
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
         self._forget()
         if isinstance(x, StreamedPlan):
             return self._start_streamed(x)
         x = double(x)
         P, Q = x @ self.Xt, x.T @ self.Xs
-        left, right = self._factors(P, Q)
+        U, V = self.gradient_in_P(P), self.gradient_in_Q(Q)
+        left, right = self._factors(U, V)
         cost = left @ right.T
         cost += self.given_cost
         cost += self.entropy * log_or_least(x)
-        return Moments(fitted_potential(x, cost), P, Q)
+        return DualVariables(fitted_potential(x, cost), P, Q, U, V)
 
-    def _start_streamed(self, x: StreamedPlan) -> Moments:
+    def _start_streamed(self, x: StreamedPlan) -> DualVariables:
         """The dual point that a streamed plan comes from, or for a product of weights what it would come from."""
         if x.origin is not None:
             v, P, Q = x.origin.v - self.column_cost, x.origin.P, x.origin.Q
             if self.centred is not None and self.given is not None:
                 v = v - self.centred.shifts(self.given, P, Q)[1]
                 P, Q = self.centred.inside(P, Q, self.a, self.b)
-            return Moments(self._without_constant(v), P, Q)
+            return self.with_gradients(Moments(self._without_constant(v), P, Q))
         P, Q = x @ self.Xt, x.T @ self.Xs
-        left, right = self._factors(P, Q)
+        U, V = self.gradient_in_P(P), self.gradient_in_Q(Q)
+        left, right = self._factors(U, V)
         # the mean of a column of the linearised cost; a centred cost itself has none
         means = right @ (self.a @ left) / self.polytope.mass
-        return Moments(self.entropy * namespace(self.b).log(self.b) + means, P, Q)
+        return DualVariables(self.entropy * namespace(self.b).log(self.b) + means, P, Q, U, V)
 
-    def moved(self, z: Moments, direction: Moments, step: float) -> Moments:
-        v, P, Q = z.moved(step, direction)
-        return Moments(self._without_constant(v), P, Q)
+    def moved(self, z: Moments | DualVariables, direction: Moments | DualVariables, step: float) -> DualVariables:
+        there = self.with_gradients(z).moved(step, self.with_gradients(direction))
+        return there._replace(v=self._without_constant(there.v))
 
     def _without_constant(self, v: Array) -> Array:
         """A constant in v means nothing to the plan and drowns the digits of the dual."""
         return v - dot(self.b, v) / self.polytope.mass
 
-    def spread(self, z: Moments) -> float:
+    def spread(self, z: DualVariables) -> float:
         """The widest row of the cost linearised at z, less its potential: a stiff Laplacian outgrows the cost."""
-        return self.cost.widest_row(*self._factors(z.P, z.Q), z.v)
+        return self.cost.widest_row(*self._factors(z.U, z.V), z.v)
 
-    def _factors(self, P: Array, Q: Array) -> tuple[Array, Array]:
-        """What the regulariser linearised at P and Q adds to C, as left right'."""
-        xp = namespace(P)
-        left = xp.concat([self.gradient_in_P(P) + self.U, self.Xs], axis=1)
-        return left, xp.concat([self.Xt, self.gradient_in_Q(Q) + self.V], axis=1)
+    def _factors(self, U: Array, V: Array) -> tuple[Array, Array]:
+        """What the regulariser linearised at moments of these gradients adds to C, as left right'."""
+        xp = namespace(U)
+        left = xp.concat([U + self.U, self.Xs], axis=1)
+        return left, xp.concat([self.Xt, V + self.V], axis=1)
 
-    def evaluate(self, z: Moments, t: float) -> PlanPoint:
-        return PlanPoint(self, z, t * self.entropy)
+    def evaluate(self, z: Moments | DualVariables, t: float) -> PlanPoint:
+        return PlanPoint(self, self.with_gradients(z), t * self.entropy)
 
     def stage_gap(self, point: PlanPoint) -> float:
         """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
@@ -276,7 +284,7 @@ class EntropicLaplacian(EntropicPath):
         # what is kept of S, its cost being in f as in t g, where it cancels
         kept_P, kept_Q = point.kept_moments
         result = dot(rows, point.plan.u) + dot(kept_columns, z.v) + point.entropy * dot(kept_columns, xp.log(kept))
-        result -= dot(self.gradient_in_P(z.P) + self.U, kept_P) + dot(self.gradient_in_Q(z.Q) + self.V, kept_Q)
+        result -= dot(z.U + self.U, kept_P) + dot(z.V + self.V, kept_Q)
         missing = total(row_rest)
         if missing > 0.0:
             result += self.cost.between(row_rest, column_rest)
@@ -337,7 +345,8 @@ class EntropicLaplacian(EntropicPath):
         accuracy = self._caution(point.entropy, gap, last_step) * min(cap, math.sqrt(relative))
         hessian = Hessian(self, point, precision=point.plan.product_precision(accuracy))
         ascent, self._basis = newton_direction(hessian, accuracy, self._basis)
-        return ascent
+        # its gradients are computed once for all steps of the search along it
+        return ascent._replace(direction=self.with_gradients(ascent.direction))
 
     def _caution(self, entropy: float, gap: float, last_step: float) -> float:
         """A factor of the accuracy of directions, which falls where one that was followed to its end brought little.
@@ -357,12 +366,12 @@ class EntropicLaplacian(EntropicPath):
 class PlanPoint:
     """The dual function at (v, P, Q) and the plan S it is attained by, whose rows are exact."""
 
-    def __init__(self, model: EntropicLaplacian, z: Moments, entropy: float) -> None:
+    def __init__(self, model: EntropicLaplacian, z: DualVariables, entropy: float) -> None:
         xp = namespace(z.v)
         self.model, self.z, self.entropy = model, z, entropy
-        self.plan = model.cost.plan(*model._factors(z.P, z.Q), z.v, model.a, entropy)
+        self.plan = model.cost.plan(*model._factors(z.U, z.V), z.v, model.a, entropy)
         u = self.plan.u
-        self.dual = dot(model.a, u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q) + model.constant
+        self.dual = dot(model.a, u) + dot(model.b, z.v) - z.quadratic + model.constant
         potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
         self.magnitude = model.rounding_size + potentials + model.constant_size + model.linear_size
         if model.laplacian is not None:
@@ -461,7 +470,7 @@ class Embedded:
         self.stage_gap, self.entry_gap = model.stage_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
 
-    def start(self, x: Array | StreamedPlan) -> Moments:
+    def start(self, x: Array | StreamedPlan) -> DualVariables:
         part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]
         return self.model.start(part.T if self.turned else part)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from condgrad.arrays import Array
+from condgrad.arrays import Array, dot
 
 
 class Moments(NamedTuple):
@@ -18,6 +18,31 @@ class Moments(NamedTuple):
         """self + step * direction."""
         v, P, Q = (old + step * new for old, new in zip(self, direction, strict=True))
         return Moments(v, P, Q)
+
+
+class DualVariables(NamedTuple):
+    """A point (v, P, Q) of the dual, or a direction, with the gradients U and V of the Laplacian there.
+
+    The plan sees U and V alone. They are moved along with P and Q: computed afresh from P, a stiff Laplacian magnifies
+    a rounding of P to one of U that a small entropy magnifies once more, to one of the plan's entries.
+    """
+
+    v: Array
+    P: Array
+    Q: Array
+    U: Array
+    """gradient_in_P(P)."""
+    V: Array
+    """gradient_in_Q(Q)."""
+
+    def moved(self, step: float, direction: DualVariables) -> DualVariables:
+        """self + step * direction."""
+        return DualVariables(*(old + step * new for old, new in zip(self, direction, strict=True)))
+
+    @property
+    def quadratic(self) -> float:
+        """The Laplacian at a plan with these moments."""
+        return 0.5 * (dot(self.P, self.U) + dot(self.Q, self.V))
 
 
 def pairs(left: Array, right: Array) -> Array:
