@@ -33,7 +33,8 @@ from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_p
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, second_moments
 from condgrad.newton.laplacian.moments import DualVariables, Moments
 from condgrad.newton.laplacian.plans import Cost, DenseCost, Rounding, StreamedCost, emptied, folded
-from condgrad.newton.laplacian.preconditioner import newton_direction
+from condgrad.newton.laplacian.preconditioner import MOST_ITERATIONS, newton_direction
+from condgrad.newton.laplacian.whole import MetricRoot, fits_whole, whole_direction
 from condgrad.problem import Simple, Smooth
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_laplacian import MomentEvaluation
@@ -46,6 +47,10 @@ STIFF = 10.0
 """The stiffness from which on Newton is ahead of CGS."""
 LOOSE, TIGHT = 0.1, 0.03
 """The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
+MOST_STEPS_BESIDE_WHOLE = 40
+"""Steps of conjugate gradients that take about as long as a factor of the whole system."""
+SHORT_STEP = 0.1
+"""A part of a Newton step, at least: where less could be followed, its direction was none."""
 ENTRY_ERROR = 0.7
 """The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
 STARVED = 1e-3
@@ -147,6 +152,12 @@ class EntropicLaplacian(EntropicPath):
         """What an earlier run has learnt is not for the next one."""
         self._basis: Array | None = None
         self._last, self._factor = (math.nan, math.inf), 1.0
+        self._hard = False
+
+    @cached_property
+    def metric_roots(self) -> tuple[MetricRoot, MetricRoot]:
+        """Factors of the metrics of P and Q, arrays of n x n and m x m."""
+        return MetricRoot.of(self.gradient_in_P, self.a), MetricRoot.of(self.gradient_in_Q, self.b)
 
     @property
     def laplacian(self) -> TransportLaplacian | None:
@@ -344,9 +355,23 @@ class EntropicLaplacian(EntropicPath):
         cap = LOOSE if point.entropy > self.entropy else TIGHT
         accuracy = self._caution(point.entropy, gap, last_step) * min(cap, math.sqrt(relative))
         hessian = Hessian(self, point, precision=point.plan.product_precision(accuracy))
-        ascent, self._basis = newton_direction(hessian, accuracy, self._basis)
+        ascent = self._direction(hessian, accuracy, last_step)
         # its gradients are computed once for all steps of the search along it
         return ascent._replace(direction=self.with_gradients(ascent.direction))
+
+    def _direction(self, hessian: Hessian, accuracy: float, last_step: float) -> Ascent:
+        """By conjugate gradients, and where these hardly get on, or led nowhere, by a factor of the whole system.
+
+        Later stages are no easier, so that it stays with the factor.
+        """
+        few, many = MOST_STEPS_BESIDE_WHOLE, MOST_ITERATIONS
+        whole_fits = fits_whole(hessian)
+        self._hard |= whole_fits and 0.0 < last_step < SHORT_STEP
+        if not self._hard:
+            limit = few if whole_fits else many
+            ascent, self._basis = newton_direction(hessian, accuracy, self._basis, max_iterations=limit)
+            self._hard = whole_fits and (ascent.inner_iterations > limit or ascent.slope <= 0.0)
+        return whole_direction(hessian) if self._hard else ascent
 
     def _caution(self, entropy: float, gap: float, last_step: float) -> float:
         """A factor of the accuracy of directions, which falls where one that was followed to its end brought little.

@@ -53,7 +53,9 @@ SCHUR_ITERATIONS = 200
 MOST_ITERATIONS = 500
 
 
-def newton_direction(hessian: Hessian, accuracy: float, basis: Array | None) -> tuple[Ascent, Array | None]:
+def newton_direction(
+    hessian: Hessian, accuracy: float, basis: Array | None, *, max_iterations: int = MOST_ITERATIONS
+) -> tuple[Ascent, Array | None]:
     """A Newton direction of the dual, and the Nystrom vectors that the next one may start from.
 
     `accuracy` is the relative residual to reach; `basis` are the vectors of an earlier direction, if there are any. The
@@ -61,25 +63,24 @@ def newton_direction(hessian: Hessian, accuracy: float, basis: Array | None) -> 
     """
     block, basis = potential_block(hessian, basis)
     if isinstance(block, FactoredBlock) and hessian.S_Xt.shape[1] <= FEW_DIMENSIONS:
-        return eliminated_direction(hessian, block, accuracy), basis
+        return eliminated_direction(hessian, block, accuracy, max_iterations), basis
     precondition = BlockFactorisation(hessian, block)
     x, iterations = conjugate_gradients(
         hessian.product,
         hessian.residual,
         inner=hessian.inner,
         accuracy=accuracy,
-        max_iterations=MOST_ITERATIONS,
+        max_iterations=max_iterations,
         precondition=precondition,
         moved=Moments.moved,
     )
     return Ascent(x, hessian.inner(x, hessian.residual), 1 + iterations), basis
 
 
-def eliminated_direction(hessian: Hessian, block: FactoredBlock, accuracy: float) -> Ascent:
+def eliminated_direction(hessian: Hessian, block: FactoredBlock, accuracy: float, max_iterations: int) -> Ascent:
     """The direction by conjugate gradients on the moments alone, v being eliminated by its factor at each product.
 
-    Without a preconditioner it takes more products, which are cheap here, and keeps more digits: entropies of a
-    millionth of the cost with stiff Laplacians are solved by this alone.
+    Without a preconditioner it takes more products, which are cheap here, and keeps more digits.
     """
     couplings, residual = Couplings(hessian, block), hessian.residual
     v = block.solve(residual.v)
@@ -96,7 +97,7 @@ def eliminated_direction(hessian: Hessian, block: FactoredBlock, accuracy: float
         Moments(none, residual.P - P, residual.Q - Q),
         inner=hessian.inner,
         accuracy=accuracy,
-        max_iterations=MOST_ITERATIONS,
+        max_iterations=max_iterations,
         moved=Moments.moved,
     )
     _, P, Q = found.x
