@@ -17,11 +17,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import scipy.sparse.csgraph
+
 from condgrad.arrays import (
     Array,
     at_least,
     dot,
     double,
+    double_like,
     largest_row_sum,
     log_or_least,
     namespace,
@@ -45,12 +49,16 @@ SLOW_SINKHORN = 2000.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration."""
 STIFF = 10.0
 """The stiffness from which on Newton is ahead of CGS."""
-LOOSE, TIGHT = 0.1, 0.03
+LOOSE, TIGHT = 0.01, 0.03
 """The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
 MOST_STEPS_BESIDE_WHOLE = 40
 """Steps of conjugate gradients that take about as long as a factor of the whole system."""
-SHORT_STEP = 0.1
+CAUTIOUS = 0.05
+"""A factor of accuracies that falls below this says that directions of every accuracy brought little."""
+SHORT_STEP = 0.03
 """A part of a Newton step, at least: where less could be followed, its direction was none."""
+MOST_PARTS = 32
+"""Connected parts of a graph, at most, whose constants are kept out of directions."""
 ENTRY_ERROR = 0.7
 """The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
 STARVED = 1e-3
@@ -153,6 +161,18 @@ class EntropicLaplacian(EntropicPath):
         self._basis: Array | None = None
         self._last, self._factor = (math.nan, math.inf), 1.0
         self._hard = False
+
+    def _without_kernels(self, x: Moments) -> Moments:
+        """x less what no Laplacian sees of its moments: conjugate gradients let that drift, and it costs digits."""
+        (in_P, in_Q), (v, P, Q) = self._kernels, x
+        return Moments(v, P - in_P @ (in_P.T @ P), Q - in_Q @ (in_Q.T @ Q))
+
+    @cached_property
+    def _kernels(self) -> tuple[Array, Array]:
+        """Orthonormal vectors on which the Laplacians of sources and targets vanish."""
+        if self.laplacian is None:
+            return zeros(self.a, self.a.shape[0], 0), zeros(self.b, self.b.shape[0], 0)
+        return constants_of(self.laplacian.Ls, self.a), constants_of(self.laplacian.Lt, self.b)
 
     @cached_property
     def metric_roots(self) -> tuple[MetricRoot, MetricRoot]:
@@ -357,18 +377,18 @@ class EntropicLaplacian(EntropicPath):
         hessian = Hessian(self, point, precision=point.plan.product_precision(accuracy))
         ascent = self._direction(hessian, accuracy, last_step)
         # its gradients are computed once for all steps of the search along it
-        return ascent._replace(direction=self.with_gradients(ascent.direction))
+        return ascent._replace(direction=self.with_gradients(self._without_kernels(ascent.direction)))
 
     def _direction(self, hessian: Hessian, accuracy: float, last_step: float) -> Ascent:
         """By conjugate gradients, and where these hardly get on, or led nowhere, by a factor of the whole system.
 
         Later stages are no easier, so that it stays with the factor.
         """
-        few, many = MOST_STEPS_BESIDE_WHOLE, MOST_ITERATIONS
         whole_fits = fits_whole(hessian)
-        self._hard |= whole_fits and 0.0 < last_step < SHORT_STEP
+        led_nowhere = 0.0 < last_step < SHORT_STEP or (hessian.entropy == self.entropy and self._factor < CAUTIOUS)
+        self._hard |= whole_fits and led_nowhere
         if not self._hard:
-            limit = few if whole_fits else many
+            limit = MOST_STEPS_BESIDE_WHOLE if whole_fits else MOST_ITERATIONS
             ascent, self._basis = newton_direction(hessian, accuracy, self._basis, max_iterations=limit)
             self._hard = whole_fits and (ascent.inner_iterations > limit or ascent.slope <= 0.0)
         return whole_direction(hessian) if self._hard else ascent
@@ -476,6 +496,17 @@ def principal_axes(X: Array) -> Array:
     if X.shape[1] <= X.shape[0]:
         return xp.linalg.eigh(X.T @ X)[1]
     return xp.linalg.svd(X, full_matrices=False)[2].T
+
+
+def constants_of(L: Any, like: Array) -> Array:
+    """The constants on connected parts of a graph, scaled to length 1, if its Laplacian vanishes on constants."""
+    if not _is_raw(L, like):
+        return zeros(like, like.shape[0], 0)
+    labels = np.zeros(like.shape[0], dtype=np.int64)
+    if scipy.sparse.issparse(L):
+        labels = scipy.sparse.csgraph.connected_components(L, directed=False)[1]
+    indicators = labels[:, None] == np.arange(min(labels.max() + 1, MOST_PARTS))[None, :]
+    return double_like(indicators / np.sqrt(at_least(1.0, indicators.sum(0)))[None, :], like)
 
 
 def _is_raw(L: Any, x: Array) -> bool:

@@ -161,13 +161,14 @@ class LowRankBlock:
         self.root = xp.sqrt(at_least(LIFT * float(xp.max(columns)), columns))
         self.constant = (self.root / dot(self.root, self.root) ** 0.5)[:, None]
         self._probes: Array | None = None
+        self._forth: Array | None = None
         self._images: Array | None = None
         rank = min(FIRST_RANK if basis is None else basis.shape[1], largest_rank)
-        vectors, values = self._leading(plan, rank, basis)
+        vectors, values, left = self._leading(plan, rank, basis)
         while float(values[-1]) > SMALL_EIGENVALUE and rank < largest_rank and not deadline.passed():
             rank = min(2 * rank, largest_rank)
-            vectors, values = self._leading(plan, rank, None)
-        self._probes = self._images = None
+            vectors, values, left = self._leading(plan, rank, None)
+        self._probes = self._forth = self._images = None
         self.smallest = float(values[-1])
         self.vectors = vectors
         self.weights = values / at_least(1e-9, 1.0 - values)
@@ -177,15 +178,18 @@ class LowRankBlock:
             return
         # S 1 = a is known
         of_constant = self.a[:, None] / dot(self.root, self.root) ** 0.5
-        left = xp.concat([of_constant, plan.times(vectors / self.root[:, None], precision=PROBES)], axis=1)
+        left = xp.concat([of_constant, left], axis=1)
         right = xp.concat([self.constant, vectors], axis=1) * self.root[:, None]
         self.times = lambda R: left @ (right.T @ R)
         self.transposed_times = lambda R: right @ (left.T @ R)
 
-    def _leading(self, plan: Plan, rank: int, basis: Array | None) -> tuple[Array, Array]:
-        """The leading eigenvectors and eigenvalues of K without its constant mode, from products with `rank` vectors.
+    def _leading(self, plan: Plan, rank: int, basis: Array | None) -> tuple[Array, Array, Array]:
+        """The leading eigenvectors V and eigenvalues of K without its constant mode, and S D^-1/2 V, nearly.
 
-        They are those of `basis`, or those of the last call filled up by random ones, whose products alone are new
+        All come from products with `rank` vectors alone: with B = diag(1/a)^1/2 S D^-1/2 and probes Q they are those of
+        the projection of B to the range of B Q.
+
+        The vectors are those of `basis`, or those of the last call filled up by random ones, whose products alone are new
         (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
         """
         xp, rng = namespace(self.root), np.random.default_rng(rank)
@@ -197,19 +201,20 @@ class LowRankBlock:
         for _ in range(2):  # once more for the digits that the first time cancels
             probe = xp.linalg.qr(probe - before @ (before.T @ probe))[0]
         forth = plan.times(probe / self.root[:, None], precision=PROBES)
-        forth /= self.a[:, None]
-        image = plan.transposed_times(forth, precision=PROBES) / self.root[:, None]
+        image = plan.transposed_times(forth / self.a[:, None], precision=PROBES) / self.root[:, None]
         image -= self.constant @ (self.constant.T @ image)
         if self._probes is not None:
             probe, image = xp.concat([self._probes, probe], axis=1), xp.concat([self._images, image], axis=1)
-        self._probes, self._images = probe, image
+            forth = xp.concat([self._forth, forth], axis=1)
+        self._probes, self._forth, self._images = probe, forth, image
         lift = 1e-10 * float(xp.linalg.matrix_norm(image))  # off zero, for the square root
         image = image + lift * probe
         inner = probe.T @ image
         values, vectors = xp.linalg.eigh(0.5 * (inner + inner.T))
-        half = (image @ vectors) / xp.sqrt(at_least(lift, values))[None, :]
-        vectors, singular, _ = xp.linalg.svd(half, full_matrices=False)
-        return vectors, xp.clip(singular**2 - lift, min=0.0, max=1.0)
+        scaled = vectors / xp.sqrt(at_least(lift, values))[None, :]
+        vectors, singular, turn = xp.linalg.svd(image @ scaled, full_matrices=False)
+        left = forth @ (scaled @ (turn.T * singular[None, :]))
+        return vectors, xp.clip(singular**2 - lift, min=0.0, max=1.0), left
 
     def solve(self, r: Array) -> Array:
         q = r / self.root

@@ -19,7 +19,7 @@ from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian
 from condgrad.newton.laplacian.moments import Moments
 from condgrad.rounding import LIFT
 
-LARGEST_WHOLE = 2500
+LARGEST_WHOLE = 2000
 """Rows of the system up to which a factor of the whole of it is worth its price, where nothing else helps."""
 MOST_PROMISED = 1.0
 """The gain that a direction may promise, in units of the entropy: Newton's model holds about as far as that."""
