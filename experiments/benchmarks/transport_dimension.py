@@ -4,8 +4,8 @@ Run: python -m experiments bench transport_dimension [-- --sizes 300 --dimension
 
 Points are four clusters in d dimensions of radius about 1, the cost is squared Euclidean, the entropy 1.7e-2, the
 Laplacian of weight 1e3 on 10 neighbours. Seconds are to a certified gap of 1e-6 of the scale, each method being cut at
-the cap: `auto / better` is to be at most 2. Where the first Newton of this library was measured, `first` has its seconds
-(to 1e-7; 15 s was its limit), which Newton is to beat 5 times from d = 64 on.
+the cap: `auto / better` is to be at most 2. Where the first Newton of this library was measured, `first` has its
+seconds (to 1e-7; 15 s was its limit), which Newton is to beat 5 times from d = 64 on.
 """
 
 from __future__ import annotations

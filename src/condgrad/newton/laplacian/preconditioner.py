@@ -189,8 +189,8 @@ class LowRankBlock:
         All come from products with `rank` vectors alone: with B = diag(1/a)^1/2 S D^-1/2 and probes Q they are those of
         the projection of B to the range of B Q.
 
-        The vectors are those of `basis`, or those of the last call filled up by random ones, whose products alone are new
-        (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
+        These vectors are those of `basis`, or those of the last call filled up by random ones, whose products alone are
+        new (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
         """
         xp, rng = namespace(self.root), np.random.default_rng(rank)
         known = 0 if self._probes is None else self._probes.shape[1]
