@@ -2,8 +2,10 @@
 
 Run: python -m experiments bench newton_grid [-- --n 300 --time-limit 60]
 
-Every row is one problem: iterations, seconds, status and certified relative gap, in units of the largest cost. Rows
-that differ in the unit of their coordinates alone should need the same iterations.
+Every row is one problem: iterations, seconds, status, the certified gap in units of the largest cost, and relative to
+the scale of F, which a tolerance of 1e-8 is asked of. Rows that differ in the unit of their coordinates alone should
+need the same iterations. Far clusters under the stiffest Laplacian stall: F is a thousandth of the largest cost there,
+and the roundings of its Laplacian, given away in the bound, are more than 1e-8 of that.
 """
 
 from __future__ import annotations
@@ -48,14 +50,23 @@ def rows_of(n: int, time_limit: float) -> Iterator[dict[str, Any]]:
                 limits: dict[str, Any] = {"method": "newton", "tol": 1e-8, "time_limit": time_limit}
                 result = cg.transport.solve(C / unit, a, b, entropy=entropy, regularizers=terms, **limits)
                 row = {"points": name, "Laplacian": kind, "entropy": entropy, "iterations": result.iterations}
-                yield {**row, "seconds": result.seconds, "gap": result.gap, "status": str(result.status)}
+                yield {
+                    **row,
+                    "seconds": result.seconds,
+                    "gap": result.gap,
+                    "relative": result.gap / result.result.scale,
+                    "status": str(result.status),
+                }
 
 
 def main(*, n: int = 300, time_limit: float = 60.0, threads: int = 2) -> None:
     with one_thread(threads):
         rows = shown(rows_of(n, time_limit))
     certified = sum(row["status"] == str(cg.Status.CONVERGED) for row in rows)
-    print(f"{certified} of {len(rows)} certified to 1e-8")
+    within = sum(row["gap"] <= 1e-8 or row["status"] == str(cg.Status.CONVERGED) for row in rows)
+    late = sum(row["status"] == str(cg.Status.TIME_LIMIT) for row in rows)
+    print(f"{certified} of {len(rows)} certified to 1e-8 of their scale, {within} to that or 1e-8 of the largest cost")
+    print(f"{late} at the time limit")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.newton.laplacian import dual as duals
 from condgrad.newton.laplacian import plans
 from condgrad.newton.laplacian import preconditioner as preconditioners
-from condgrad.newton.laplacian.dual import Embedded, EntropicLaplacian, recognise
+from condgrad.newton.laplacian.dual import STIFF, Embedded, EntropicLaplacian, recognise
 from condgrad.newton.laplacian.hessian import Hessian
 from condgrad.newton.laplacian.moments import Moments
 from condgrad.newton.laplacian.preconditioner import (
@@ -24,6 +25,7 @@ from condgrad.newton.laplacian.preconditioner import (
     newton_direction,
     potential_block,
 )
+from condgrad.newton.laplacian.whole import WholeHessian
 
 
 def squared_distances(Xs: Any, Xt: Any) -> Any:
@@ -125,6 +127,17 @@ def test_many_dimensions(d: int, normalized: bool) -> None:
     assert newton.success
     assert newton.lower_bound <= other.value
     assert other.lower_bound <= newton.value
+
+
+def test_auto_asks_for_more_stiffness_in_more_dimensions() -> None:
+    """Newton's products cost in proportion to the dimension, and more are needed; CGS takes hardly longer."""
+    few, more = (recognise(*problem(12, 9, d=d, weight=5.0 / d)) for d in (2, 64))
+    assert isinstance(few, EntropicLaplacian)
+    assert isinstance(more, EntropicLaplacian)
+    assert few.stiffness > STIFF
+    assert more.stiffness > STIFF
+    assert few.affordable
+    assert not more.affordable
 
 
 def test_auto_weighs_the_dimension() -> None:
@@ -344,12 +357,59 @@ def test_both_blocks_find_the_same_direction(seed: int, t: float, weight: float)
         ).x
         for block in (FactoredBlock(hessian), LowRankBlock(hessian, None, largest_rank=6))
     ]
-    found.append(eliminated_direction(hessian, FactoredBlock(hessian), 1e-10).direction)
+    found.append(eliminated_direction(hessian, FactoredBlock(hessian), 1e-10, 500).direction)
     slopes = [hessian.inner(x, hessian.residual) for x in found]
     assert slopes == pytest.approx(slopes[:1] * 3, rel=1e-5)
     for other in found[1:]:
         for one, two in zip(_centred(found[0]), _centred(other), strict=True):
             np.testing.assert_allclose(one, two, atol=1e-4 * (1e-3 + np.abs(one).max(initial=0.0)))
+
+
+@pytest.mark.parametrize(("d", "normalized"), [(1, True), (2, False), (3, True)])
+def test_a_factor_of_the_whole_system_solves_it(d: int, normalized: bool) -> None:
+    """Up to what no Laplacian sees, its product with the Hessian is the residual."""
+    model = model_of(*problem(14, 11, d=d, weight=100.0, normalized=normalized))
+    hessian = Hessian(model, model.evaluate(random_point(model, 1, 1e-3), 3.0))
+    x = WholeHessian(hessian, *model.metric_roots).solve(hessian.residual, 0.0)
+    left = hessian.product(x).moved(-1.0, hessian.residual)
+    for seed in range(5):
+        y = random_point(model, seed, 1.0)
+        scale = hessian.inner(y, y) * hessian.inner(hessian.residual, hessian.residual)
+        assert abs(hessian.inner(y, left)) <= 1e-7 * scale**0.5
+
+
+def test_a_small_plan_that_is_hard_takes_the_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where conjugate gradients are not given the steps that they need, the factor of the whole system goes on."""
+    f, g = problem(40, 30, entropy=1e-3, weight=1e3, normalized=False)
+    monkeypatch.setattr(duals, "MOST_STEPS_BESIDE_WHOLE", 1)
+    monkeypatch.setattr(duals, "MOST_ITERATIONS", 1)
+    result = cg.minimize(f, g, method="newton", tol=1e-9)
+    assert result.success
+    assert result.trace["inner_iterations"][-1] <= 2 * result.iterations
+
+
+def test_what_a_laplacian_does_not_see_stays_out_of_directions() -> None:
+    """A constant on a connected part of the graph changes nothing but the size of the moments."""
+    data = cg.datasets.make_clusters(40)
+    far = data.Xs + 100.0 * (np.arange(40) % 2)[:, None]
+    part = cg.transport.Laplacian(far, far, weight=1e6, neighbors=5, normalized=False).smooth_part()
+    f = cg.smooth.Linear(squared_distances(far, far) / 1e4) + part
+    model = model_of(f, cg.simple.Entropy(1e-2, on=cg.sets.Transport(np.full(40, 1 / 40), np.full(40, 1 / 40))))
+    point = model.evaluate(model.start(np.full((40, 40), 1 / 1600)), 10.0)
+    direction = model.ascent(point, 1.0, 0.0).direction
+    assert model._kernels[0].shape == (40, np.sum(np.linalg.eigvalsh(part.Ls.toarray()) < 1e-9))
+    np.testing.assert_allclose(model._kernels[0].T @ direction.P, 0.0, atol=1e-12)
+    np.testing.assert_allclose(part.Ls @ model._kernels[0], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("entropy", [1e-4, 1e-6])
+def test_stiff_laplacians_of_small_entropies(entropy: float) -> None:
+    """A Laplacian whose gradients, computed afresh from the moments, would be off by more than the entropy allows."""
+    data = cg.datasets.make_clusters(60)
+    C = squared_distances(data.Xs, data.Xt)
+    part = cg.transport.Laplacian(data.Xs, data.Xt, weight=1e6 / C.max(), normalized=False)
+    result = cg.transport.solve(C / C.max(), entropy=entropy, regularizers=[part], method="newton", tol=1e-8)
+    assert result.success
 
 
 def _centred(direction: Moments) -> Moments:

@@ -29,9 +29,11 @@ from condgrad.arrays import (
     largest_row_sum,
     log_or_least,
     namespace,
+    on_device,
     total,
 )
 from condgrad.certificate import Terms
+from condgrad.kernels.streamed import compact_order
 from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, second_moments
@@ -48,7 +50,7 @@ MANY_DIMENSIONS = 100
 SLOW_SINKHORN = 2000.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration."""
 STIFF = 10.0
-"""The stiffness from which on Newton is ahead of CGS."""
+"""The stiffness from which on Newton is ahead of CGS in few dimensions."""
 LOOSE, TIGHT = 0.01, 0.03
 """The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
 MOST_STEPS_BESIDE_WHOLE = 40
@@ -194,6 +196,14 @@ class EntropicLaplacian(EntropicPath):
         return size
 
     @cached_property
+    def largest_moments(self) -> MomentEvaluation:
+        """Moments that those of no plan exceed."""
+        laplacian: Any = self.laplacian
+        xp = namespace(self.a)
+        largest_t, largest_s = (xp.max(xp.abs(X), axis=0)[None, :] for X in (self.Xt, self.Xs))
+        return MomentEvaluation(laplacian, self.a[:, None] * largest_t, self.b[:, None] * largest_s)
+
+    @cached_property
     def linear_size(self) -> float:
         """The size of the terms linear in P and Q over all plans, whatever they cancel with."""
         xp = namespace(self.a)
@@ -207,14 +217,18 @@ class EntropicLaplacian(EntropicPath):
     def affordable(self) -> bool:
         """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the entropy.
 
-        In very many dimensions CGS is ahead again, unless the Laplacian is raw: a normalised one does not vanish on
-        constants and is less stiff.
+        A product with the Hessian costs in proportion to the dimension, and variances say less of covariances, so that
+        more products are needed; CGS takes hardly longer. In very many dimensions it is ahead, unless the Laplacian is
+        raw: a normalised one does not vanish on constants and is less stiff.
         """
         if self.height > SLOW_SINKHORN * self.entropy:
             return True
-        if self.given is None or self.stiffness < STIFF:
+        if self.given is None:
             return False
-        if self.given.Xs.shape[1] <= MANY_DIMENSIONS:
+        d = self.given.Xs.shape[1]
+        if self.stiffness < STIFF * max(1.0, min(d, MANY_DIMENSIONS) / FEW_DIMENSIONS) ** 2:
+            return False
+        if d <= MANY_DIMENSIONS:
             return True
         source, target = self.given.source_weight, self.given.target_weight
         raw_source = source == 0.0 or _is_raw(self.given.Ls, self.a)
@@ -301,7 +315,7 @@ class EntropicLaplacian(EntropicPath):
         return left, xp.concat([self.Xt, V + self.V], axis=1)
 
     def evaluate(self, z: Moments | DualVariables, t: float) -> PlanPoint:
-        return PlanPoint(self, self.with_gradients(z), t * self.entropy)
+        return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0)
 
     def stage_gap(self, point: PlanPoint) -> float:
         """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
@@ -335,6 +349,8 @@ class EntropicLaplacian(EntropicPath):
         return max(self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q), abs(dot(excess, z.v)))
 
     def primal(self, point: PlanPoint) -> Primal:
+        if point.plan.precision != "float64":
+            point = PlanPoint(self, point.z, point.entropy)
         plan, known_cost, entropy = point.plan.rounded(point.rounding, self.b)
         cost = known_cost or 0.0
         P, Q = point.rounded_moments
@@ -411,31 +427,33 @@ class EntropicLaplacian(EntropicPath):
 class PlanPoint:
     """The dual function at (v, P, Q) and the plan S it is attained by, whose rows are exact."""
 
-    def __init__(self, model: EntropicLaplacian, z: DualVariables, entropy: float) -> None:
+    def __init__(self, model: EntropicLaplacian, z: DualVariables, entropy: float, *, certified: bool = True) -> None:
         xp = namespace(z.v)
         self.model, self.z, self.entropy = model, z, entropy
-        self.plan = model.cost.plan(*model._factors(z.U, z.V), z.v, model.a, entropy)
+        self.plan = model.cost.plan(*model._factors(z.U, z.V), z.v, model.a, entropy, certified=certified)
         u = self.plan.u
         self.dual = dot(model.a, u) + dot(model.b, z.v) - z.quadratic + model.constant
         potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
         self.magnitude = model.rounding_size + potentials + model.constant_size + model.linear_size
         if model.laplacian is not None:
             moments = MomentEvaluation(model.laplacian, z.P, z.Q)
-            # once for the quadratic, once for the cost that it is linearised to
-            self.magnitude += 2.0 * moments.magnitude(moments)
+            # once for the quadratic, once for the cost that it is linearised to, at whatever plan
+            self.magnitude += moments.magnitude(moments) + moments.magnitude(model.largest_moments)
 
     @cached_property
     def _times_Xt(self) -> Array:
         """S times Xt and its second moments, in one product: a sweep over S costs more than its columns."""
         Xt = self.model.Xt
-        return self.plan.times(namespace(Xt).concat([Xt, second_moments(Xt)], axis=1))
+        columns = namespace(Xt).concat([Xt, second_moments(Xt)], axis=1)
+        return self.plan.times(columns, precision=self.plan.precision)
 
     @cached_property
     def _transposed_times_Xs(self) -> Array:
         Xs = self.model.Xs
         xp = namespace(Xs)
         ones = xp.ones_like(self.model.a)[:, None]
-        return self.plan.transposed_times(xp.concat([ones, Xs, second_moments(Xs)], axis=1))
+        columns = xp.concat([ones, Xs, second_moments(Xs)], axis=1)
+        return self.plan.transposed_times(columns, precision=self.plan.precision)
 
     @property
     def S_Xt(self) -> Array:
@@ -468,7 +486,8 @@ class PlanPoint:
         model, columns = self.model, self.columns
         xp = namespace(columns)
         kept = model.b / xp.maximum(columns, model.b)
-        thin = self.plan.times(kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1))
+        kept_Xt = kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1)
+        thin = self.plan.times(kept_Xt, precision=self.plan.precision)
         short_b = at_least(0.0, model.b - kept * columns)
         return Rounding.of(kept, thin[:, 0], model.a, short_b), thin[:, 1:]
 
@@ -553,7 +572,10 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
         laplacian = term.scaled(weight, a)
     xp = namespace(a)
     rows, columns = xp.nonzero(a > 0)[0], xp.nonzero(b > 0)[0]
-    if len(rows) == len(a) >= len(columns) == len(b):
+    sorts = isinstance(C, UnformedCost) and on_device(a)
+    if sorts:  # for the precisions below float64
+        rows, columns = rows[compact_order(C.left[rows])], columns[compact_order(C.right[columns])]
+    if not sorts and len(rows) == len(a) >= len(columns) == len(b):
         return EntropicLaplacian(C, a, b, entropy, laplacian)
     part = laplacian.restricted(rows, columns) if laplacian is not None else None
     C_part = C.at(rows, columns) if isinstance(C, UnformedCost) else C[rows, :][:, columns]
