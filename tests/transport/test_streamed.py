@@ -271,7 +271,7 @@ class TestPlans:
 
     def test_the_hessian(self, models: Any) -> None:
         one, two = self.points(models)
-        x = Moments(*(RNG.standard_normal(part.shape) for part in one.z))
+        x = Moments(*(RNG.standard_normal(part.shape) for part in one.z[:3]))
         images = [Hessian(model, point).product(x) for model, point in zip(models, (one, two), strict=True)]
         for mine, its in zip(*images, strict=True):
             np.testing.assert_allclose(mine, its, atol=1e-11 * abs(mine).max())

@@ -50,7 +50,7 @@ MANY_DIMENSIONS = 100
 SLOW_SINKHORN = 2000.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration."""
 STIFF = 10.0
-"""The stiffness from which on Newton is ahead of CGS in few dimensions."""
+"""The stiffness from which on Newton is ahead of CGS in two dimensions; it grows with the square of the dimension."""
 LOOSE, TIGHT = 0.01, 0.03
 """The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
 MOST_STEPS_BESIDE_WHOLE = 40
@@ -226,7 +226,7 @@ class EntropicLaplacian(EntropicPath):
         if self.given is None:
             return False
         d = self.given.Xs.shape[1]
-        if self.stiffness < STIFF * max(1.0, min(d, MANY_DIMENSIONS) / FEW_DIMENSIONS) ** 2:
+        if self.stiffness < STIFF * max(1.0, 0.5 * min(d, MANY_DIMENSIONS)) ** 2:
             return False
         if d <= MANY_DIMENSIONS:
             return True
