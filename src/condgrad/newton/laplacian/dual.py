@@ -50,8 +50,8 @@ LOOSE, TIGHT = 0.1, 0.03
 """The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
 ENTRY_ERROR = 0.7
 """The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
-STARVED = 1e-3
-"""The share of its mass below which a column has lost touch with the plan."""
+STARVED, OVERFULL = 1e-3, 3.0
+"""The share of its mass below which a column has lost touch with the plan, and above which it has too much of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +149,7 @@ class EntropicLaplacian(EntropicPath):
         """What an earlier run has learnt is not for the next one."""
         self._basis: Array | None = None
         self._last, self._factor = (math.nan, math.inf), 1.0
+        self._fitted = False
 
     @property
     def laplacian(self) -> TransportLaplacian | None:
@@ -331,9 +332,13 @@ class EntropicLaplacian(EntropicPath):
 
     def ascent(self, point: PlanPoint, gap: float, last_step: float) -> Ascent:
         columns = point.columns
-        if bool(namespace(columns).any(columns < STARVED * self.b)):
-            # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
-            dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
+        xp = namespace(columns)
+        overfull = bool(xp.any(columns > OVERFULL * self.b)) and not self._fitted
+        self._fitted = overfull
+        if overfull or bool(xp.any(columns < STARVED * self.b)):
+            # A quadratic knows nothing of columns without mass, and of one that has e^k times its mass it takes off a
+            # factor of e at a time. Sinkhorn's step, which is ascent too, puts both right at once.
+            dv = point.entropy * (xp.log(self.b) - log_or_least(columns))
             slope = dot(self.b - columns, dv)
             return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), slope, 1, is_newton=False)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
