@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad.sets.sinkhorn import Potentials
 from condgrad.transport import GroupLasso, Laplacian, partial, solve, unbalanced
 from condgrad.transport.unbalanced import RelaxedProblem
 from tests.transport import Cloud, cloud, entropic_value, negentropy
@@ -311,3 +312,47 @@ def test_partial_plans_at_small_entropies(share: float) -> None:
     cost = float((data.C * ours.plan).sum())
     assert np.isfinite(ours.plan).all()
     assert linear.lower_bound - 1e-12 <= cost <= linear.value + 1e-3
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 1.0])
+@pytest.mark.parametrize("entropy", [1e-4, 1e-6, 1e-8])
+def test_partial_plans_are_solved_at_every_entropy(entropy: float, share: float) -> None:
+    """The linear program bounds it from both sides: its value less all that an entropy can be, and F at its plan."""
+    rng = np.random.default_rng(5)
+    Xs, Xt = rng.standard_normal((30, 2)), rng.standard_normal((20, 2)) + 0.5
+    C = ((Xs[:, None] - Xt[None]) ** 2).sum(axis=-1)
+    a, b = rng.random(30), rng.random(20)
+    a, b = a / a.sum(), 1.2 * b / b.sum()
+    e = entropy * float(np.ptp(C))
+    t = partial(C, a, b, mass=share, entropy=e)
+    assert t.success
+    assert t.mass == pytest.approx(share, rel=1e-12)
+    assert (t.sources <= a * (1.0 + 1e-12)).all()
+    assert (t.targets <= b * (1.0 + 1e-12)).all()
+    linear = partial(C, a, b, mass=share, entropy=0.0)
+    assert linear.success
+    least = share * math.log(share / C.size)  # of sum G log G, by a plan that is the same everywhere
+    assert linear.lower_bound + e * least <= t.value
+    assert t.lower_bound <= linear.value + e * negentropy(linear.plan)
+
+
+def test_partial_plans_with_a_laplacian_at_a_small_entropy() -> None:
+    """The oracle of CGS is the same: it must not end where projections crawl."""
+    data = uneven(2)
+    options = {"mass": 0.8, "entropy": 1e-5 * float(np.ptp(data.C)), "tol": 1e-4}
+    t = partial(data.C, data.a, data.b, regularizers=[Laplacian(data.Xs, data.Xt, weight=0.01, neighbors=3)], **options)
+    assert t.success
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (5, 7)])
+def test_newton_and_projections_agree(shape: tuple[int, int]) -> None:
+    """One engine for each size of problem, and one answer."""
+    rng = np.random.default_rng(6)
+    C, a, b = rng.random(shape), rng.random(shape[0]), rng.random(shape[1])
+    P = cg.sets.PartialTransport(a, b, 0.6 * min(a.sum(), b.sum()))
+    projected = P.entropic_argmin(C, 0.05, accuracy=1e-13)
+    zero = np.zeros(shape[0]), np.zeros(shape[1])
+    found, _ = P.by_newton(C, 0.05, Potentials(*zero), 1e-13)
+    assert found.gap <= 1e-12
+    np.testing.assert_allclose(found.plan, projected.point, atol=1e-9)
+    assert found.bound == pytest.approx(projected.bound, abs=1e-12)
