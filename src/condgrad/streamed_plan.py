@@ -31,8 +31,9 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.kernels import streamed
-from condgrad.kernels.streamed import Score
+from condgrad.kernels.streamed import CentredColumns, Score
 
+FLOAT32_ROUNDING = 6e-8
 TILE, DEVICE_TILE = 1 << 17, 1 << 24
 """Entries of a tile of a cost by blocks."""
 ENTRY_UNITS = 1.0
@@ -247,11 +248,19 @@ class StreamedMatrix:
         mean += sum(float(root_mean_squares(X, w)[0]) for X, w in zip(numbers, (a, b), strict=True))
         return mean if self.blocks is None else 2.0 * mean
 
-    def log_row_sums(self, *, near: Array | None = None) -> Array:
+    @cached_property
+    def float32_error(self) -> float:
+        """How far a product in less than float64 is off at most, relatively, beyond the precision of its dot."""
+        s, parts = self.factors, CentredColumns.of(self.factors)
+        xp = namespace(s.left)
+        finite = xp.where(xp.isfinite(parts.column), parts.column, 0.0)
+        return FLOAT32_ROUNDING * (largest_product(s.left, parts.right) + float(xp.max(xp.abs(finite))))
+
+    def log_row_sums(self, *, near: Array | None = None, precision: str = "float64") -> Array:
         """log sum_j exp(score_ij); `near` are numbers near the answer, where they are known."""
         passes.note()
         if self.blocks is None:
-            return streamed.log_row_sums(self.factors, near=near)
+            return streamed.log_row_sums(self.factors, near=near, precision=precision)
         xp, s = namespace(self.factors.left), self.factors
         top = xp.full_like(s.row, -xp.inf)
         sums = xp.zeros_like(top)
