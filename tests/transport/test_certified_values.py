@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, localcontext
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,6 +156,21 @@ class TestStreamedValues:
             dense = problem.solved(plan="dense", method="cgs", max_iter=5, time_limit=0.5)
             assert t.lower_bound <= dense.value + 1e-9 * t.scale
             assert dense.lower_bound <= t.value + 1e-9 * t.scale
+
+    @pytest.mark.parametrize("method", ["newton", "cgs"])
+    def test_tensors_in_float32(self, torch: ModuleType, method: str) -> None:
+        """Their plans are in float64, and so is what is asked about them."""
+        rng = np.random.default_rng(7)
+        Xs, Xt = rng.standard_normal((12, 2)), rng.standard_normal((9, 2))
+        values = []
+        for dtype in (torch.float64, torch.float32):
+            points = torch.tensor(Xs, dtype=dtype), torch.tensor(Xt, dtype=dtype)
+            laplacian = Laplacian(*points, weight=1.0, neighbors=3)
+            cost = SquaredEuclidean(*points)
+            t = solve(cost, entropy=0.1, regularizers=[laplacian], plan="streamed", method=method, tol=1e-4)
+            assert t.success
+            values.append(t.value)
+        assert values[0] == pytest.approx(values[1], rel=1e-3)
 
 
 class TestFarCoordinates:

@@ -238,10 +238,11 @@ class MomentEvaluation:
 
     def sensitivity(self, a: Array, b: Array, error: float) -> float:
         """As in `TransportCostEvaluation`, of U Yt' + Ys V'; and what the quadratic itself may add."""
-        f, points, xp = self.f, self.f.centred, namespace(a)
-        first = mean_norm(self.U, points.Xt, a, b) + mean_norm(points.Xs, self.V, a, b)
-        moved_P = a[:, None] * xp.max(xp.abs(points.Xt), axis=0)[None, :]
-        moved_Q = b[:, None] * xp.max(xp.abs(points.Xs), axis=0)[None, :]
+        f, xp = self.f, namespace(a)
+        Xs, Xt = like(f.centred.Xs, a), like(f.centred.Xt, a)
+        first = mean_norm(self.U, Xt, a, b) + mean_norm(Xs, self.V, a, b)
+        moved_P = a[:, None] * xp.max(xp.abs(Xt), axis=0)[None, :]
+        moved_Q = b[:, None] * xp.max(xp.abs(Xs), axis=0)[None, :]
         second = f.source_weight * dot(product(abs(f.Ls), moved_P), moved_P)
         second += f.target_weight * dot(product(abs(f.Lt), moved_Q), moved_Q)
         return first + error * second
