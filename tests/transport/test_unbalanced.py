@@ -356,3 +356,12 @@ def test_newton_and_projections_agree(shape: tuple[int, int]) -> None:
     assert found.gap <= 1e-12
     np.testing.assert_allclose(found.plan, projected.point, atol=1e-9)
     assert found.bound == pytest.approx(projected.bound, abs=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [0.26, (math.inf, 0.26), 3.0])
+def test_costs_far_above_the_penalty_at_a_small_entropy(penalty: Any) -> None:
+    """Almost nothing is carried: columns are starved, and Sinkhorn's steps alone crawl by e/penalty each."""
+    C = np.array([[18.785, 21.397], [15.060, 17.457]]) / 2.6
+    a, b = np.array([0.666, 0.334]), np.array([0.466, 0.534])
+    t = unbalanced(C, a, b, entropy=3.4e-6, penalty=penalty, max_iter=100)
+    assert t.success

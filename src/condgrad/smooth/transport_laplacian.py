@@ -16,7 +16,6 @@ from condgrad.arrays import (
     Space,
     Vector,
     dot,
-    is_dense,
     is_sparse_tensor,
     largest_row_sum,
     like,
@@ -276,9 +275,9 @@ def times_marginal(L: Matrix, x: Array) -> Array:
 def has_whole_entries(L: Matrix) -> bool:
     """Whether all entries are whole numbers, as those of a raw Laplacian of a graph without weights."""
     if is_sparse_tensor(L):
-        entries = L.coalesce().values() if L.layout == namespace(L).sparse_coo else L.values()
+        entries = L.values()
     else:
-        entries = L if is_dense(L) else scipy.sparse.csr_array(L).data
+        entries = scipy.sparse.csr_array(L).data if scipy.sparse.issparse(L) else L
     xp = namespace(entries)
     return bool(xp.all(entries == xp.round(entries)))
 
