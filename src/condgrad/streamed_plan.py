@@ -570,8 +570,11 @@ def mean_norm(left: Array, right: Array, a: Array, b: Array) -> float:
     if 0 in (*left.shape, *right.shape):
         return 0.0
     xp = namespace(left)
-    by_left = root_mean_squares(left, a) * xp.max(xp.abs(right), axis=0)
-    by_right = xp.max(xp.abs(left), axis=0) * root_mean_squares(right, b)
+    # points without weight have no part in a plan
+    largest_left, largest_right = (
+        xp.max(xp.where(w[:, None] > 0.0, xp.abs(X), 0.0), axis=0) for X, w in ((left, a), (right, b))
+    )
+    by_left, by_right = root_mean_squares(left, a) * largest_right, largest_left * root_mean_squares(right, b)
     return total(a) * total(xp.minimum(by_left, by_right))
 
 

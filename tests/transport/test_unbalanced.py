@@ -365,3 +365,20 @@ def test_costs_far_above_the_penalty_at_a_small_entropy(penalty: Any) -> None:
     a, b = np.array([0.666, 0.334]), np.array([0.466, 0.534])
     t = unbalanced(C, a, b, entropy=3.4e-6, penalty=penalty, max_iter=100)
     assert t.success
+
+
+def test_prices_that_nothing_holds() -> None:
+    """The plan falls into two parts: the prices between them are loose, and far from where larger entropies have them."""
+    C = np.array([[0.734, 0.193], [1.006, 0.344], [0.880, 0.272], [0.114, 0.00631], [0.0183, 0.0793]])
+    a, b = np.array([0.0752, 0.2593, 0.2026, 0.1989, 0.2639]), np.array([0.9627, 0.0373])
+    t = partial(C, a, b, mass=0.3, entropy=2.5e-7)
+    assert t.success
+    # the cheapest pair takes all it can, and the next one the rest
+    np.testing.assert_allclose(t.plan[3:], [[0.0, 0.0373], [0.2627, 0.0]], atol=1e-6)
+
+
+def test_rows_without_mass_do_not_overflow() -> None:
+    """One source whose costs are far above its penalty, in a small unit."""
+    C = 1e-12 * np.array([[4.0, 3.0, 5.0, 9.0, 2.5]])
+    t = unbalanced(C, entropy=3e-16, penalty=(6e-9, 8e-15))
+    assert t.success

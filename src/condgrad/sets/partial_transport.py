@@ -60,7 +60,7 @@ STARVED = 1e-3
 AT_ITS_BOUND = 1e-3
 """How far below 0 a price may be, in entropies, to be taken for 0 where the dual rises towards it."""
 LONGEST_STEP = 10.0
-"""How far a Newton step may move a price, in entropies: where the plan falls into parts, their prices are loose."""
+"""How far a Newton step first moves a price, in entropies: where the plan falls into parts, their prices are loose."""
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
 
@@ -437,20 +437,31 @@ class NewtonAscent:
         """A point of a higher dual value, and whether there was one."""
         xp, v, slope = namespace(point.v), point.v, self.b - point.columns
         direction = self._direction(point, slope)
+        longest = float(xp.max(xp.abs(direction))) / point.weight
+        cut = min(1.0, LONGEST_STEP / longest) if longest > 0.0 else 1.0
         noise = ROUNDING_UNITS * precision(v) * point.magnitude
 
+        def at_step(step: float) -> tuple[PricedPlan, float]:
+            """The point there, and what the slope promises."""
+            aim = -at_least(0.0, -(v + (step * cut) * direction))
+            return self.at(aim, point.weight), dot(slope, aim - v)
+
         def attempt(step: float) -> PricedPlan | None:
-            aim = -at_least(0.0, -(v + step * direction))
-            there = self.at(aim, point.weight)
-            promised = ARMIJO_FRACTION * dot(slope, aim - v)
-            return there if there.dual >= point.dual + promised - noise else None
+            there, promised = at_step(step)
+            return there if there.dual >= point.dual + ARMIJO_FRACTION * promised - noise else None
 
         found = backtrack(attempt, shortest=SHORTEST_CLIMB)
         if found is None:
             return point, False
-        there = found[1]
-        changed = float(xp.max(xp.abs(there.columns - point.columns))) > 0.0
-        return there, changed and (there.dual > point.dual or bool(xp.any(there.v != v)))
+        step, there = found
+        while step >= 1.0 and step * cut < 1.0 and not deadline.passed():  # along a loose price the dual is a line
+            step *= 2.0
+            farther = at_step(step)[0]
+            if not farther.dual > there.dual:
+                break
+            there = farther
+        moved = there.dual > point.dual or float(xp.max(xp.abs(there.columns - point.columns))) > 0.0
+        return there, moved
 
     def _direction(self, point: PricedPlan, slope: Array) -> Array:
         xp, v, weight = namespace(point.v), point.v, point.weight
@@ -478,8 +489,7 @@ class NewtonAscent:
 
         factor = cholesky(curvature, ridge=LIFT * float(xp.max(sums)))
         direction[free] = weight * solve_cholesky(factor, slope[free])
-        longest = float(xp.max(xp.abs(direction)))
-        return direction * min(1.0, LONGEST_STEP * weight / longest) if longest > 0.0 else direction
+        return direction
 
     def _projected(self, point: PricedPlan) -> Array:
         """The prices after a projection of the columns, in the log domain: columns may be too light for a float."""

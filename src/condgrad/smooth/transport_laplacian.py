@@ -274,10 +274,11 @@ def times_marginal(L: Matrix, x: Array) -> Array:
 
 def has_whole_entries(L: Matrix) -> bool:
     """Whether all entries are whole numbers, as those of a raw Laplacian of a graph without weights."""
+    entries = L
     if is_sparse_tensor(L):
         entries = L.values()
-    else:
-        entries = scipy.sparse.csr_array(L).data if scipy.sparse.issparse(L) else L
+    elif scipy.sparse.issparse(L):
+        entries = scipy.sparse.csr_array(L).data
     xp = namespace(entries)
     return bool(xp.all(entries == xp.round(entries)))
 

@@ -23,6 +23,7 @@ from condgrad.arrays import (
     log_or_least,
     mixed,
     namespace,
+    smallest,
     solve_cholesky,
     total,
 )
@@ -499,10 +500,12 @@ class RelaxedProblem:
             dv = self._sinkhorn_step(point)
             return Ascent(dv, dot(residual, dv), 1)
         diagonal = point.wanted / self.for_b + point.columns / e
-        scale = 1.0 / (at_least(1e-300, point.rows) * (e + e * e / self.for_a))
+        # rows that carry less than a float can hold have none of the curvature
+        shares = point.G / at_least(smallest(point.G), point.rows)[:, None]
+        relaxed = e + e * e / self.for_a
 
         def curvature() -> Array:
-            result = -(point.G.T @ (scale[:, None] * point.G))
+            result = -(point.G.T @ shares) / relaxed
             places = xp.arange(result.shape[0])
             result[places, places] += diagonal
             return result
