@@ -38,6 +38,8 @@ TILE, DEVICE_TILE = 1 << 17, 1 << 24
 """Entries of a tile of a cost by blocks."""
 ENTRY_UNITS = 1.0
 """How many rounding units of its terms the logarithm of an entry may be off, where many entries are summed."""
+LARGEST_EXPONENT = 200.0
+"""What neither exp overflows at nor products of what it gives."""
 LARGEST_LOG_ERROR = 100.0
 """Beyond this error of a logarithm an entry means nothing, and its bound need not grow."""
 
@@ -279,7 +281,7 @@ class StreamedMatrix:
             return streamed.times(self.factors, R, precision=precision)
         result = zeros(R, self.shape[0], R.shape[1])
         for i, j in tiles(self.shape, R):
-            result[i] += self._tile(i, j) @ R[j]
+            result[i] += self._exponentials(i, j) @ R[j]
         return result
 
     def weighted_times(self, left: Array, right: Array, R: Array, *, precision: str = "float64") -> Array:
@@ -289,7 +291,7 @@ class StreamedMatrix:
             return streamed.weighted_times(self.factors, left, right, R, precision=precision)
         result = zeros(R, self.shape[0], R.shape[1])
         for i, j in tiles(self.shape, R):
-            result[i] += (self._tile(i, j) * (left[i] @ right[j].T)) @ R[j]
+            result[i] += (self._exponentials(i, j) * (left[i] @ right[j].T)) @ R[j]
         return result
 
     def entropy_row_sums(self, kept: Array, row_rest: Array, column_rest: Array) -> Array:
@@ -299,7 +301,7 @@ class StreamedMatrix:
             return streamed.entropy_row_sums(self.factors, kept, row_rest, column_rest)
         xp, result = namespace(kept), zeros(kept, self.shape[0])
         for i, j in tiles(self.shape, kept):
-            p = self._tile(i, j) * kept[j][None, :] + row_rest[i][:, None] * column_rest[j][None, :]
+            p = self._exponentials(i, j) * kept[j][None, :] + row_rest[i][:, None] * column_rest[j][None, :]
             result[i] += xp.sum(p * xp.log(xp.where(p > 0.0, p, 1.0)), axis=1)
         return result
 
@@ -308,20 +310,22 @@ class StreamedMatrix:
         if self.blocks is None:
             return streamed.rows(self.factors, indices)
         everything = slice(0, self.shape[1])
-        return namespace(self.factors.left).exp(self._scores(indices, everything))
+        return self._exponentials(indices, everything)
 
     def tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         """All entries, a block of rows and columns at a time."""
         for i, j in tiles(self.shape, self.factors.left):
-            yield i, j, self._tile(i, j)
+            yield i, j, self._exponentials(i, j)
 
     def _scores(self, i: Any, j: Any) -> Array:
         s = self.factors
         result = s.left[i] @ s.right[j].T + s.column[j][None, :] + s.row[i][:, None]
         return result if self.blocks is None else result + self.blocks.of(i, j)
 
-    def _tile(self, i: slice, j: slice) -> Array:
-        return namespace(self.factors.left).exp(self._scores(i, j))
+    def _exponentials(self, i: Any, j: Any) -> Array:
+        # no entry of a plan is so large, but rounding of scores beyond all digits may say so
+        xp = namespace(self.factors.left)
+        return xp.exp(xp.clip(self._scores(i, j), max=LARGEST_EXPONENT))
 
 
 class Linearisation(NamedTuple):

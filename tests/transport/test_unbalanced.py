@@ -368,7 +368,7 @@ def test_costs_far_above_the_penalty_at_a_small_entropy(penalty: Any) -> None:
 
 
 def test_prices_that_nothing_holds() -> None:
-    """The plan falls into two parts: the prices between them are loose, and far from where larger entropies have them."""
+    """The plan falls into two parts: prices between them are loose, and far from where larger entropies have them."""
     C = np.array([[0.734, 0.193], [1.006, 0.344], [0.880, 0.272], [0.114, 0.00631], [0.0183, 0.0793]])
     a, b = np.array([0.0752, 0.2593, 0.2026, 0.1989, 0.2639]), np.array([0.9627, 0.0373])
     t = partial(C, a, b, mass=0.3, entropy=2.5e-7)
