@@ -125,8 +125,8 @@ def _from_plan(start: Any, problem: TransportProblem, shape: tuple[int, int]) ->
     P, Q = _no_moments(problem)
     cost = _linear_cost(problem.f).dense()
     if laplacian is not None:
-        here = laplacian.at(plan)
-        P, Q, cost = here.P, here.Q, cost + here.gradient
+        P, Q = plan @ double(laplacian.Xt), plan.T @ double(laplacian.Xs)
+        cost = cost + laplacian.at(plan).gradient
     xp = namespace(plan)
     cost = cost + entropy * xp.log(at_least(smallest(plan), plan))
     return _from_dual(DualStart(fitted_potential(plan, cost), P, Q), problem)
