@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import wraps
 from typing import Any
@@ -12,7 +12,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from condgrad.smooth.row_blocks import as_array, column_names, dask, is_dask
+from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, dask, is_dask
+
+MOST_MARGINS = 1 << 24
+"""Decision values of held-out rows that come to the driver at a time."""
 
 Method = Callable[[Any, Any], Any]
 
@@ -77,3 +80,37 @@ def block_by_block(method: Method) -> Method:
         return X.map_blocks(lambda rows: method(fitted, rows), dtype=like.dtype, meta=like[:0], **shape)
 
     return answer
+
+
+# --- folds: a part of the rows is a set of weights, so that all folds share the blocks
+
+
+def weights_of_part(part: Any, samples: int, weights: Any) -> Any:
+    """The weights of the rows in a part, by their numbers; 0 for all others."""
+    counts = np.bincount(part, minlength=samples).astype(np.float64)
+    return counts if weights is None else counts * weights
+
+
+def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator[tuple[Any, Any]]:
+    """Models with what they need of some rows to be scored there: X coef' as the features of a model without weights.
+
+    So any scorer of scikit-learn takes them, and of the rows themselves nothing travels.
+    """
+    rows, place = np.unique(test, return_inverse=True)
+    is_out = X.beside("fold", weights_of_part(rows, X.shape[0], None))
+    width = np.atleast_2d(models[0].coef_).shape[0]
+    at_once = max(1, MOST_MARGINS // (len(rows) * width))
+    for begin in range(0, len(models), at_once):
+        some = models[begin : begin + at_once]
+        coefs = np.concatenate([np.atleast_2d(model.coef_) for model in some])
+        margins = np.concatenate(X.matrices.map(_margins_of_some, is_out, coefs=coefs).compute())[place]
+        X.passes[0] += 1
+        for k, model in enumerate(some):
+            judged = copy(model)
+            judged.coef_ = np.eye(width) if np.ndim(model.coef_) == 2 else np.ones(1)
+            judged.n_features_in_ = width
+            yield judged, margins[:, k * width : (k + 1) * width]
+
+
+def _margins_of_some(K: Any, is_out: Any, coefs: Any) -> Any:
+    return np.asarray(K[np.flatnonzero(is_out)] @ coefs.T, dtype=np.float64)
