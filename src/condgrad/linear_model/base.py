@@ -59,7 +59,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """X, y and the weights, checked; those of Dask are checked block by block where the blocks are."""
-        if is_dask(X):
+        if is_dask(X) or isinstance(X, RowBlocks):
             return self._blocks(X), as_array(y), as_array(sample_weight)
         X, y = self._read(X, y)
         if sample_weight is not None:
@@ -68,7 +68,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _blocks(self, X: Any) -> RowBlocks:
         """The blocks of Dask's data, whose features are noted as scikit-learn does."""
-        rows = RowBlocks(X)
+        rows = X if isinstance(X, RowBlocks) else RowBlocks(X)
         if rows.names is not None:
             self.feature_names_in_ = rows.names
         elif hasattr(self, "feature_names_in_"):

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -102,7 +103,7 @@ def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator
     at_once = max(1, MOST_MARGINS // (len(rows) * width))
     for begin in range(0, len(models), at_once):
         some = models[begin : begin + at_once]
-        coefs = np.concatenate([np.atleast_2d(model.coef_) for model in some])
+        coefs = X.inner(np.concatenate([np.atleast_2d(model.coef_) for model in some]).T)
         margins = np.concatenate(X.matrices.map(_margins_of_some, is_out, coefs=coefs).compute())[place]
         X.passes[0] += 1
         for k, model in enumerate(some):
@@ -112,5 +113,18 @@ def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator
             yield judged, margins[:, k * width : (k + 1) * width]
 
 
+def cross_val_answers(trial: Any, X: RowBlocks, y: Any, weights: Any, folds: Sequence[Any], method: str) -> Any:
+    """What a method of models says of the rows that they did not see, as `sklearn.model_selection.cross_val_predict`."""
+    answers: Any = None
+    for train, test in folds:
+        model = clone(trial).fit(X, y, sample_weight=weights_of_part(train, X.shape[0], weights))
+        judged, margins = next(held_out_margins([model], X, test))
+        found = getattr(judged, method)(margins)
+        if answers is None:
+            answers = np.empty((X.shape[0], *found.shape[1:]), found.dtype)
+        answers[test] = found
+    return answers
+
+
 def _margins_of_some(K: Any, is_out: Any, coefs: Any) -> Any:
-    return np.asarray(K[np.flatnonzero(is_out)] @ coefs.T, dtype=np.float64)
+    return np.asarray(K[np.flatnonzero(is_out)] @ coefs, dtype=np.float64)

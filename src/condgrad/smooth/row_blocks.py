@@ -66,11 +66,11 @@ class RowBlocks:
         self.passes = [0]
         """How often all rows were multiplied with something, counted for all views of them together."""
 
-    def in_units(self, units: Array | None) -> RowBlocks:
+    def in_units(self, units: Array) -> RowBlocks:
         """A view of the same blocks whose columns are divided by units."""
         _ = self._plain_norms  # for all views
         view = copy(self)
-        view.units = units
+        view.units = units if self.units is None else self.units * units
         return view
 
     def beside(self, name: str, values: Any) -> Any:
@@ -118,13 +118,17 @@ class RowBlocks:
         (squares,) = self.summed(_squares)
         return np.sqrt(squares)
 
-    def deviations(self, weights: Any) -> Array:
-        """The weighted standard deviations of the columns; 1 where a column does not vary."""
+    def means_deviations_and_sizes(self, weights: Any) -> tuple[Array, Array, Array]:
+        """The weighted means and standard deviations of the columns, and their largest |entries|."""
         weights = self.ones() if weights is None else self.beside("sample_weight", weights)
         sums, mass, largest = self.summed(_weighted_sums, weights)
         (squares,) = self.summed(_squares_about, weights, mean=sums / mass)
-        deviation = np.sqrt(squares / mass)
-        return np.where(deviation > CONSTANT * largest.values, deviation, 1.0)
+        return self.inner(sums / mass), self.inner(np.sqrt(squares / mass)), self.inner(largest.values)
+
+    def deviations(self, weights: Any) -> Array:
+        """The weighted standard deviations of the columns; 1 where a column does not vary."""
+        _, deviations, sizes = self.means_deviations_and_sizes(weights)
+        return np.where(deviations > CONSTANT * sizes, deviations, 1.0)
 
 
 def dask(module: str) -> Any:
