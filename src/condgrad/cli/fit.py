@@ -378,7 +378,9 @@ def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[A
         "training_score": float(score(y, _answers(estimator, X, "predict"), sample_weight=weights)),
         "cross_validated_score": None,
         "cross_validated_auc": None,
-        "majority_share": float(DummyClassifier().fit(nothing, y, weights).score(nothing, y, weights)) if labels else None,
+        "majority_share": float(DummyClassifier().fit(nothing, y, weights).score(nothing, y, weights))
+        if labels
+        else None,
     }
     if folds:
         params = {} if weights is None else {"sample_weight": weights}

@@ -108,7 +108,7 @@ class PartsTable(Table):
 
 @contextmanager
 def opened(pattern: Path, *, header: bool | None, row_id: str | None, scheduler: str | None) -> Iterator[PartsTable]:
-    """The files of a pattern as a table, while a cluster is there to read them: the user's, or threads of this machine."""
+    """The files of a pattern as a table, while a cluster is there to read them, a user's or of threads."""
     distributed = require_extra("distributed", extra="dask", purpose="fitting many files")
     files = matched(pattern)
     first = read_table(files[0], header=header, row_id=row_id)
@@ -116,7 +116,7 @@ def opened(pattern: Path, *, header: bool | None, row_id: str | None, scheduler:
         if scheduler is None:
             stack.enter_context(threadpool_limits(1))  # the workers are as many threads as there are cores
             cluster = distributed.LocalCluster(
-                n_workers=1, threads_per_worker=os.cpu_count(), processes=False, dashboard_address=None
+                n_workers=1, threads_per_worker=os.cpu_count(), processes=False, dashboard_address=":0"
             )
             scheduler = stack.enter_context(cluster).scheduler_address
         try:

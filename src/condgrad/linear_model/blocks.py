@@ -114,7 +114,7 @@ def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator
 
 
 def cross_val_answers(trial: Any, X: RowBlocks, y: Any, weights: Any, folds: Sequence[Any], method: str) -> Any:
-    """What a method of models says of the rows that they did not see, as `sklearn.model_selection.cross_val_predict`."""
+    """What a method of models says of the rows that they did not see, as scikit-learn's `cross_val_predict`."""
     answers: Any = None
     for train, test in folds:
         model = clone(trial).fit(X, y, sample_weight=weights_of_part(train, X.shape[0], weights))

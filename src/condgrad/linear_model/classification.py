@@ -52,8 +52,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         """The losses for the labels of data of Dask, which all share the blocks of X."""
         labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        loss: Any = self.loss
         return [
-            BlockwiseLoss(self.loss, X, blocks.signs(y, label), sample_weight=weights, intercept=self.fit_intercept)
+            BlockwiseLoss(loss, X, blocks.signs(y, label), sample_weight=weights, intercept=self.fit_intercept)
             for label in labels
         ]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -108,7 +108,8 @@ class BlockNewton:
         """The least point of the model of F in some coordinates, the others staying 0."""
         from condgrad.kernels import face_qp
 
-        on, x, slope = self.g.on, double(here.x[chosen]), double(here.gradient[chosen])
+        on: Any = self.g.on
+        x, slope = double(here.x[chosen]), double(here.gradient[chosen])
         steepest = float(np.abs(slope).max())
         if steepest == 0.0:
             return None

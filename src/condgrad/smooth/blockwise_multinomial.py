@@ -200,9 +200,7 @@ class BlockwiseMultinomialEvaluation:
 class BlockwiseMultinomialRestriction:
     """a -> f(X + sum_i a_i (others[i] - X)); its curvature is not asked of the workers."""
 
-    def __init__(
-        self, here: BlockwiseMultinomialEvaluation, others: Sequence[BlockwiseMultinomialEvaluation]
-    ) -> None:
+    def __init__(self, here: BlockwiseMultinomialEvaluation, others: Sequence[BlockwiseMultinomialEvaluation]) -> None:
         self.here, self.others = here, others
 
     def value(self, a: Vector) -> float:
@@ -215,9 +213,7 @@ class BlockwiseMultinomialRestriction:
         return LocalModel(there.value, levels[1:] - levels[0], None)
 
 
-def best_intercepts(
-    sums_at: Callable[[Vector], SoftmaxSums], b: Vector, mass: float
-) -> tuple[SoftmaxSums, Vector]:
+def best_intercepts(sums_at: Callable[[Vector], SoftmaxSums], b: Vector, mass: float) -> tuple[SoftmaxSums, Vector]:
     """The b of sum 0 at which each class gets its weight, and the sums there: Newton's method, damped.
 
     It ends where the excess is nothing but rounding, or no step lowers the loss or the excess any more. What is then

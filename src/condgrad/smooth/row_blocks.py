@@ -164,13 +164,9 @@ def summed(part: Callable[..., tuple[Any, ...]], first: Any, *others: Any, **opt
 def _are_to_be_kept(X: Any) -> bool:
     """Whether a cluster keeps the blocks, or they fit in the memory of this machine."""
     distributed = sys.modules.get("distributed")
-    if distributed is not None:
-        try:
-            distributed.get_client()
-        except ValueError:
-            pass
-        else:
-            return True
+    scheduler = dask("base").get_scheduler(collections=[X])
+    if distributed is not None and isinstance(getattr(scheduler, "__self__", None), distributed.Client):
+        return True
     return not isinstance(X._meta, np.ndarray) or X.nbytes <= SHARE_OF_MEMORY * free_memory()
 
 
