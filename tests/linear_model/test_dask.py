@@ -227,6 +227,13 @@ def test_one_softmax_for_all_classes(intercept: bool) -> None:
     options: dict[str, Any] = {"multi_class": "multinomial", "fit_intercept": intercept, "ridge": 5.0, "tol": 1e-9}
     model = ConstrainedLogisticRegression(2.0, **options).fit(blocks(X, 200), THREE, sample_weight=WEIGHTS + 0.1)
     judged = ConstrainedLogisticRegression(2.0, **options).fit(X, THREE, sample_weight=WEIGHTS + 0.1)
+    f = cg.smooth.Multinomial(blocks(X, 200), THREE, sample_weight=WEIGHTS + 0.1, intercept=intercept)
+    same_f = cg.smooth.Multinomial(X, THREE, sample_weight=WEIGHTS + 0.1, intercept=intercept)
+    assert repr(f) == f"Blockwise{same_f!r}"
+    assert list(f.classes) == ["ape", "bee", "cow"]
+    there = np.linspace(-1.0, 1.0, 36).reshape(12, 3)
+    for found, expected in zip(f.value_and_gradient(there), same_f.value_and_gradient(there), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
     assert model.objective_ - model.dual_gap_ <= judged.objective_
     assert judged.objective_ - judged.dual_gap_ <= model.objective_
     np.testing.assert_allclose(model.coef_, judged.coef_, atol=1e-5)
@@ -334,6 +341,10 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         cg.smooth.SquaredHinge(blocks(X), np.arange(600) % 3)
     with pytest.raises(ValueError, match=r"labels -1 and \+1, got 2"):
         BlockwiseLoss(cg.smooth.Logistic, blocks(X), np.full(600, 2.0))
+    with pytest.raises(ValueError, match="at least two classes, got one"):
+        cg.smooth.Multinomial(blocks(X), np.ones(600))
+    with pytest.raises(ValueError, match="positive sample_weight in each class"):
+        cg.smooth.Multinomial(blocks(X), THREE, sample_weight=1.0 * (THREE != "bee"), intercept=True)
     with pytest.raises(ValueError, match="X must have rows and columns"):
         cg.smooth.Logistic(blocks(X)[:, 0], Y)
     with pytest.raises(ValueError, match=r"X must hold numbers, and block [01] "):

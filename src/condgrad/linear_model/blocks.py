@@ -39,11 +39,6 @@ def signs(y: Any, label: Any) -> Any:
     return dask("array").where(column(y) == label, 1.0, -1.0)
 
 
-def codes(y: Any, classes: Any) -> Any:
-    """The places of the labels among the classes."""
-    return column(y).map_blocks(lambda labels: np.searchsorted(classes, labels), dtype=np.intp)
-
-
 def class_weights(y: Any, classes: Any, weights: Any, class_weight: Any) -> Any:
     """The weight of each sample, that of its class included; a balanced one makes all classes weigh alike."""
     da, y = dask("array"), column(y)

@@ -121,9 +121,7 @@ class LogisticClassifier(LinearClassifier):
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         if self._joint:
-            codes = blocks.codes(y, self.classes_)
-            options = {"classes": len(self.classes_), "sample_weight": weights, "intercept": self.fit_intercept}
-            return [BlockwiseMultinomial(X, codes, **options)]
+            return [BlockwiseMultinomial.of_labels(X, y, sample_weight=weights, intercept=self.fit_intercept)]
         return super()._blockwise_losses(X, y, weights)
 
     def _absorb(self, fits: Sequence[Fit]) -> None:

@@ -15,7 +15,7 @@ from condgrad.search.backtracking import backtrack
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.blockwise import ROUNDING, LossFacts, mixed_margins
 from condgrad.smooth.multinomial import Softmax
-from condgrad.smooth.row_blocks import Largest, RowBlocks, squared, summed, transposed_times
+from condgrad.smooth.row_blocks import Largest, RowBlocks, as_array, dask, is_dask, squared, summed, transposed_times
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -38,6 +38,8 @@ class SoftmaxSums(NamedTuple):
 
 class BlockwiseMultinomial(Smooth):
     """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows, dense or sparse.
+
+    `Multinomial` of a Dask array or dataframe is such a loss, of labels of any kind.
 
     Parameters
     ----------
@@ -62,6 +64,7 @@ class BlockwiseMultinomial(Smooth):
         self.data = Z if isinstance(Z, RowBlocks) else RowBlocks(Z)
         weights = self.data.ones() if sample_weight is None else self.data.beside("sample_weight", sample_weight)
         self.targets = self.data.beside("y", y).map(_softmax, weights, classes=classes).persist()
+        self.classes = np.arange(classes)
         self.space: Space = Space.of(np.empty(0, self.data.dtype), shape=(self.data.shape[1], classes))
         self.masses, heaviest = summed(_masses, self.targets)
         self.mass = float(self.masses.sum())
@@ -73,6 +76,17 @@ class BlockwiseMultinomial(Smooth):
                 f"{int(self.masses.argmin())} has none: leave it out"
             )
         self.h = LossFacts(0.5 * float(heaviest.values), intercept)
+
+    @classmethod
+    def of_labels(cls, Z: Any, y: Any, **options: Any) -> BlockwiseMultinomial:
+        """The loss of labels of any kind; the columns of X are the classes in sorted order, `classes`."""
+        y = as_array(y)
+        classes = np.asarray(dask("array").unique(y).compute()) if is_dask(y) else np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes, got one: {classes[0]!r}")
+        f = cls(Z, codes(y, classes), classes=len(classes), **options)
+        f.classes = classes
+        return f
 
     @cached_property
     def moments(self) -> tuple[Array, Array, float]:
@@ -88,6 +102,12 @@ class BlockwiseMultinomial(Smooth):
         (m, n), k = self.data.shape, self.space.shape[1]
         intercept = ", intercept" if self.h.has_intercept else ""
         return f"BlockwiseMultinomial({m} samples, {n} features, {k} classes{intercept})"
+
+
+def codes(y: Any, classes: Any) -> Any:
+    """The places of labels among the classes, as a Dask array."""
+    y = dask("array").asarray(as_array(y))
+    return y.map_blocks(lambda labels: np.searchsorted(classes, labels), dtype=np.intp)
 
 
 # --- what runs on the workers

@@ -33,6 +33,7 @@ from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.intercept import LogisticIntercept
 from condgrad.smooth.losses import sample_weights
+from condgrad.smooth.row_blocks import is_dask
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -46,7 +47,8 @@ class Multinomial(Smooth):
 
     Parameters
     ----------
-    Z : array or SciPy sparse matrix, shape (samples, features)
+    Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
+        Of Dask's data it makes a `BlockwiseMultinomial`.
     y : array, shape (samples,)
         Labels of any kind; the columns of X are the classes in sorted order.
     sample_weight : array of nonnegative numbers, optional
@@ -61,6 +63,14 @@ class Multinomial(Smooth):
     >>> round(f.value_and_gradient(np.zeros((2, 3)))[0], 6)  # 3 log 3
     3.295837
     """
+
+    def __new__(cls, *data: Any, **options: Any) -> Any:
+        Z = data[0] if data else options.pop("Z", None)
+        if is_dask(Z):
+            from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
+
+            return BlockwiseMultinomial.of_labels(Z, *data[1:], **options)
+        return super().__new__(cls)
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         self.K = data_matrix("Z", Z)
