@@ -58,6 +58,19 @@ class Sums(NamedTuple):
     """The sum of w = h''."""
 
 
+class FirstOrder(NamedTuple):
+    """What the gradient theta of h says of all samples."""
+
+    gradient: Array
+    """K' theta."""
+    level: float
+    """<theta, K x>."""
+    squares: float
+    """|theta|^2."""
+    lost: int
+    """How many of theta are too small for the precision of K."""
+
+
 class NewtonSystem(NamedTuple):
     """The Hessian of f in some coordinates, and K'(W K x - theta) there."""
 
@@ -184,9 +197,10 @@ def _theta(h: Any, z: Array, b: float, excess: float) -> Array:
 
 
 def _gradient(K: Any, h: Any, z: Array, b: float, excess: float) -> tuple[Any, ...]:
-    """K' theta, <theta, z> and |theta|^2."""
+    """K' theta, <theta, z>, |theta|^2, and how many of theta are too small for the precision of K."""
     theta = _theta(h, z, b, excess)
-    return transposed_times(K, theta), float(theta @ z), float(theta @ theta)
+    lost = int(np.count_nonzero((theta != 0.0) & (np.abs(theta) < np.finfo(K.dtype).tiny)))
+    return transposed_times(K, theta), float(theta @ z), float(theta @ theta), lost
 
 
 def _system(K: Any, h: Any, z: Array, b: float, excess: float, active: Any) -> tuple[Any, ...]:
@@ -264,17 +278,17 @@ class BlockwiseEvaluation:
         return {"b": b, "excess": 0.0 if balanced else sums.slope / sums.mass}
 
     @cached_property
-    def _first_order(self) -> tuple[Array, float, float]:
-        gradient, level, squares = self.f.data.summed(_gradient, self.f.targets, self.margins, **self._shift)
-        return self.f.data.inner(gradient), level, squares
+    def _first_order(self) -> FirstOrder:
+        found = FirstOrder(*self.f.data.summed(_gradient, self.f.targets, self.margins, **self._shift))
+        return found._replace(gradient=self.f.data.inner(found.gradient))
 
     @property
     def gradient(self) -> Array:
-        return self._first_order[0].astype(self.f.space.dtype, copy=False)
+        return self._first_order.gradient.astype(self.f.space.dtype, copy=False)
 
     @property
     def offset(self) -> float:
-        return self.value - self._first_order[1]
+        return self.value - self._first_order.level
 
     @cached_property
     def image_size(self) -> float:
@@ -282,13 +296,20 @@ class BlockwiseEvaluation:
         return dot(self.f.column_norms, np.abs(self._x).astype(np.float64))
 
     def magnitude(self, other: BlockwiseEvaluation) -> float:
-        unit, length = self.f.space.unit, self._first_order[2] ** 0.5
-        rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
-        size = (length + rounding) * other.image_size
-        if not self.f.h.has_intercept:
+        # the terms are those of `CompositeEvaluation.magnitude`
+        space, h, first = self.f.space, self.f.h, self._first_order
+        length = first.squares**0.5
+        rounding = space.unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        underflow = space.smallest / space.unit * first.lost**0.5
+        size = (length + rounding + underflow) * other.image_size
+        if not h.has_intercept:
             return size
         shifts = abs(self.intercept) + self.image_size + other.image_size
-        return size + UNIT / unit * shifts * self._best[0].slope_size
+        size += UNIT / space.unit * shifts * self._best[0].slope_size
+        if self.value > 0.0:
+            slip = UNIT * abs(self.intercept)
+            size += 0.5 * h.curvature_bound * self.f.samples * slip * slip / space.unit
+        return size
 
     def newton_system(self, active: Array) -> NewtonSystem:
         """Of f in some coordinates, the intercept at its best."""
