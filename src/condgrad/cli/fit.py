@@ -187,7 +187,7 @@ def _training_data(
         require(weights != target, f"--weights {weights}: this column is the target")
         left_out.add(weights)
     features = tuple(name for name in table.names if name not in left_out)
-    table = table.holding({target, weights} - {None}, features)  # type: ignore[arg-type]
+    table = table.holding([target] if weights is None else [target, weights], features)
     kept, row_weights = np.arange(table.rows), None
     if weights is not None:
         row_weights = _row_weights(table, weights)

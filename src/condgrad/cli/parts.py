@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,20 +90,15 @@ class PartsTable(Table):
             array.from_delayed(delayed(_matrix)(part), shape=(size, len(features)), dtype=np.float64)
             for part, size in zip(parts, sizes, strict=True)
         ]
-        facts = {"file": self.source, "files": [part.facts for part in told]}
-        whole = PartsTable(
-            self.source,
-            self.frame,
-            self.names,
-            self.naming,
+        whole = replace(
+            self,
             how=f"{counted(len(parts), 'file')}, {self.how}",
-            files=self.files,
             sizes=sizes,
             blocks=RowBlocks(array.concatenate(matrices)),
             columns={name: _joined([part.columns[name] for part in told]) for name in columns},
         )
-        object.__setattr__(whole, "facts", {**facts, "read_as": whole.read_as})
-        return whole
+        facts = {"file": self.source, "files": [part.facts for part in told], "read_as": whole.read_as}
+        return replace(whole, facts=facts)
 
 
 @contextmanager

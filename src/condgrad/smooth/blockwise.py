@@ -88,7 +88,7 @@ class BlockwiseLoss(Smooth):
     ----------
     loss : type
         `LeastSquares`, `Logistic` or `SquaredHinge`.
-    K : Dask array or dataframe, shape (samples, features)
+    K : Dask array or dataframe, or the `RowBlocks` of one, which several losses may share, shape (samples, features)
     y : Dask array or array, shape (samples,)
         Numbers; for the two classification losses -1 and +1.
     sample_weight : Dask array or array of nonnegative numbers, optional

@@ -95,8 +95,8 @@ class RowBlocks:
         return dask("bag").from_sequence(self.rows, npartitions=len(self.rows)).map(np.ones)
 
     def inner(self, x: Array) -> Array:
-        """x as it meets the columns that the workers have."""
-        return x if self.units is None else (x.T / self.units).T
+        """x as it meets the columns that the workers have, in its precision."""
+        return x if self.units is None else (x.T / self.units).T.astype(x.dtype, copy=False)
 
     def summed(self, part: Callable[..., tuple[Any, ...]], *beside: Any, **options: Any) -> tuple[Any, ...]:
         """What `part(K, *beside, **options)` returns for each block K, added up entry by entry."""
