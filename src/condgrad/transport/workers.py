@@ -109,10 +109,13 @@ class Workers:
         return streamed.rows(score, indices)
 
     def _hold(self, score: Score) -> Held:
-        """The score on the workers, sent there unless it or its transpose is there already."""
+        """The score of which the workers are asked: the last one, if this is it or its transpose, else this one.
+
+        It is sent to them with the first question.
+        """
         held = self._held
         if held is None or not (held.has(score) or held.has_turned(score)):
-            held = self._held = Held(score, self._scattered(score))
+            held = self._held = Held(score, [])
         return held
 
     def _scattered(self, score: Score) -> list[Block]:
@@ -133,14 +136,13 @@ class Workers:
 
     def _ask(self, held: Held, question: Callable[..., Array], **arguments: Any) -> list[Array]:
         """The answers of all blocks, in their order; where a worker is lost, those of new ones."""
-        score, blocks_are_there = held.score, True
         for _ in range(MOST_LOSSES):
             try:
-                if not blocks_are_there:
-                    held = self._held = Held(score, self._scattered(score))
+                if not held.blocks:
+                    held = self._held = Held(held.score, self._scattered(held.score))
                 return self._asked(held, question, **arguments)
             except LOST:
-                blocks_are_there = False
+                held = Held(held.score, [])
                 self.client.wait_for_workers(1, timeout=SECONDS_TO_RETURN)
         raise RuntimeError(f"the dask cluster lost workers {MOST_LOSSES} times in a row: look at their logs")
 
