@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from condgrad.errors import require_extra
 from condgrad.linear_model.base import LinearEstimator
-from condgrad.linear_model.blocks import is_dask
+from condgrad.linear_model.blocks import held_out_margins, weights_of_part
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
@@ -35,6 +35,7 @@ from condgrad.linear_model.solver import (
     warn_unless_converged,
 )
 from condgrad.result import Status
+from condgrad.smooth.row_blocks import RowBlocks
 
 SHARE_OF_SEARCH = 0.9
 """What the search may take of a time limit; the rest is for the fit to all samples."""
@@ -66,19 +67,21 @@ class CrossValidated(LinearEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame or SciPy sparse matrix, shape (samples, features)
+        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
+            Dask's data stay on its workers: a fold is a set of weights for their rows, and what comes back of held-out
+            rows are their decision values. `n_jobs` does nothing for them, as the workers share each fit.
         y : array, shape (samples,)
         sample_weight : array, shape (samples,), optional
             Used in the fits, and in the scores where the scorer takes it.
         """
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
-        if is_dask(X):
-            raise TypeError("cross-validation needs data in memory: compute() them, or a part of them, first")
         X, y, weights = self._data(X, y, sample_weight)
+        if isinstance(X, RowBlocks):  # folds are drawn, and scores computed, from one number a row
+            y, weights = np.asarray(y), None if weights is None else np.asarray(weights)
         tasks, solver = self._tasks(X, y, weights), self._solver()
         search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
-        folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
+        folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y))
         self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
         with FitsLine(shown=bool(self.verbose)) as line:
             self.radii_ = self._tried_radii(tasks, search, line)
@@ -170,7 +173,8 @@ class CrossValidated(LinearEstimator):
         line.say("the folds")
         scores: list[Any] = []
         tried: list[Fit] = []
-        for fold_scores, fits in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
+        n_jobs = None if isinstance(X, RowBlocks) else self.n_jobs
+        for fold_scores, fits in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
             scores.append(fold_scores)
             tried += fits
             line.reached(len(tried))
@@ -192,18 +196,25 @@ def score_fold(
     """Scores on one fold, by ridge and radius, and the fits."""
     shell = copy(shell)
     try:
-        tasks = shell._tasks(X[train], y[train], None if weights is None else weights[train])
+        if isinstance(X, RowBlocks):
+            tasks = shell._tasks(X, y, weights_of_part(train, X.shape[0], weights))
+        else:
+            tasks = shell._tasks(X[train], y[train], None if weights is None else weights[train])
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
-    X_out, y_out, held_out = X[test], y[test], None if weights is None else weights[test]
+    y_out, weights_out = y[test], None if weights is None else weights[test]
     scores = np.empty((len(shell.ridges_), len(shell.radii_)))
     tried: list[Fit] = []
     for i, ridge in enumerate(shell.ridges_):
         paths = [solver.path(task, radii=shell.radii_, ridge=ridge, line=line) for task in tasks]
-        for j, fits in enumerate(zip(*paths, strict=True)):
-            shell._absorb(fits)
-            scores[i, j] = score(scorer, shell, X_out, y_out, held_out)
+        models = []
+        for fits in zip(*paths, strict=True):
+            models.append(copy(shell))
+            models[-1]._absorb(fits)
             tried += fits
+        judged = held_out_margins(models, X, test) if isinstance(X, RowBlocks) else ((m, X[test]) for m in models)
+        for j, (model, X_out) in enumerate(judged):
+            scores[i, j] = score(scorer, model, X_out, y_out, weights_out)
     # only what warnings say of a fit is needed from here on: coefficients need not travel
     return scores, [replace(fit, coef=None) for fit in tried]
 
