@@ -66,6 +66,7 @@ class Laplacian:
         return all(matrix is None for matrix in (self.Ls, self.Lt, self.Ws, self.Wt))
 
     def smooth_part(self) -> Smooth:
+        """It as a function of the plan."""
         weight = _checks.number("weight", self.weight, at_least=0.0)
         return smooth.TransportLaplacian(
             self.Xs,
@@ -118,4 +119,5 @@ class GroupLasso:
         return f"transport.GroupLasso({len(self.labels)} labels, weight={self.weight:g})"
 
     def smooth_part(self) -> Smooth:
+        """It as a function of the plan."""
         return smooth.GroupLasso(self.labels, weight=self.weight)
