@@ -65,6 +65,7 @@ CLOSE = {"ot.sinkhorn(": 1e-5, "ot.unbalanced": 5e-3, "ot.da.emd_laplace": 0.05,
 OTHER_PROBLEM = {
     "ot.da.SinkhornL1l2Transport": "POT's steps miss the minimum",
     "ot.da.EMDLaplaceTransport": "ours has an entropy",
+    "ot.lp.free_support_barycenter": "ours has an entropy",
     "ot.bregman.empirical_sinkhorn_divergence": "ours has the entropies in it",
     'ot.sinkhorn(a, b, M, reg, log=True)[1]["niter"]': "iterations of different methods",
 }
