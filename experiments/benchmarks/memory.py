@@ -81,7 +81,7 @@ def one(kind: str, size: str, dimension: int, tol: float) -> dict[str, Any]:
     make = (lambda of: net(of, tol)) if kind == "elastic net" else (lambda of: transport(kind, int(of), dimension, tol))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make("60x100" if kind == "elastic net" else "300")()
+        make("200x2000" if kind == "elastic net" else "300")()
         result, seconds, taken = peak_of(make(size))
     return {
         "kind": kind,
