@@ -97,6 +97,20 @@ def test_a_constant_between_rows_and_columns_costs_no_digits(precision: str) -> 
     np.testing.assert_allclose(found, expected, atol=4.0 * (1e-9 + ACCURACY[precision]))
 
 
+@pytest.mark.parametrize("rank", [3, 12])
+@pytest.mark.parametrize("precision", ["tf32x3", "tf32"])
+def test_large_scores_cost_no_digits_where_neighbouring_columns_are_alike(rank: int, precision: str) -> None:
+    """Columns in groups of 64 around middles far apart: terms of the score of 1e6, of which 0.1 is within a group."""
+    rng = np.random.default_rng(3)
+    middles = np.repeat(rng.standard_normal((3, rank)), 64, axis=0)
+    left, right = 1e6 * rng.standard_normal((60, rank)), middles + 1e-7 * rng.standard_normal((192, rank))
+    dense = Dense(left, right, np.zeros(60), 0.1 * rng.standard_normal(192))
+    dense.row -= logsumexp(dense.matrix, axis=1)
+    R = rng.standard_normal((192, 4))
+    found = host(streamed_triton.times(dense.score(convert), convert(R), precision))
+    np.testing.assert_allclose(found, np.exp(dense.matrix) @ R, atol=4.0 * ACCURACY[precision])
+
+
 def test_rows_and_columns_without_weight_have_no_mass() -> None:
     dense = dense_score(20, 300, 2)
     dense.column[:140] = -np.inf

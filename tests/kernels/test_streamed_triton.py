@@ -53,10 +53,13 @@ def test_kernels_compile_for_a_gpu(kernel: str, rank: int, tmp_path: Path, monke
         function, double = streamed_triton.times_kernel, kernel == "float64"
         array, blocks = "*fp64" if double else "*fp32", streamed_triton.Blocks.of_products([rank, 3], 16, double=double)
         constants |= {"DELTA_RANK": 3, "DELTA_DOT": 0, "WIDTH": 16, "TYPE": tl.float64 if double else tl.float32}
+        constants["CENTRED"] = not double
         constants |= {"SCORE_PRECISION": "ieee" if double else "tf32x3", "PRECISION": "ieee" if double else kernel}
     constants |= {"ROWS": blocks.rows, "COLUMNS": blocks.columns}
     numbers = {"n", "m", "stride", "first", "width"}
     signature = {name: "i32" if name in numbers else array for name in function.arg_names}
+    if function is streamed_triton.times_kernel:
+        signature |= dict.fromkeys(("row", "left_64", "middles", "middle_columns"), "*fp64")
     signature |= dict.fromkeys(constants, "constexpr")
     where = {(function.arg_names.index(name),): value for name, value in constants.items()}
     source = ASTSource(fn=function, signature=signature, constexprs=where)
