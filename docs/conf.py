@@ -67,6 +67,9 @@ html_favicon = html_logo = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+# pages without others below them have nothing to show beside them
+ALONE = ("start", "choosing", "cli", "scale", "data", "coming_from", "extending", "benchmarks", "paper", "changes")
+html_sidebars = {page: [] for page in ("index", *ALONE)}
 html_theme_options = {
     "logo": {"text": "condgrad"},
     "header_links_before_dropdown": 6,

@@ -74,7 +74,9 @@ def transport() -> Rows:
             errors = np.maximum((np.asarray(columns["best_value"]) - best) / abs(best), FLOOR)
             seconds, kept = np.asarray(columns["seconds"]), thinned(len(errors), 60)
             curve = {"seconds": _rounded(seconds[kept]), "errors": _rounded(errors[kept])}
-            rows.append({"n": n, "solver": solver, "cap": cap, "to level": first_at(errors, LEVEL, of=seconds), **curve})
+            rows.append(
+                {"n": n, "solver": solver, "cap": cap, "to level": first_at(errors, LEVEL, of=seconds), **curve}
+            )
     return rows
 
 
