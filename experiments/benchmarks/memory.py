@@ -78,11 +78,14 @@ def in_units(kind: str, size: str, taken: float) -> str:
 
 def one(kind: str, size: str, dimension: int, tol: float) -> dict[str, Any]:
     """A row, measured in this process."""
-    make = (lambda of: net(of, tol)) if kind == "elastic net" else (lambda of: transport(kind, int(of), dimension, tol))
+
+    def problem(of_size: str) -> Callable[[], Any]:
+        return net(of_size, tol) if kind == "elastic net" else transport(kind, int(of_size), dimension, tol)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make("200x2000" if kind == "elastic net" else "300")()
-        result, seconds, taken = peak_of(make(size))
+        problem("200x2000" if kind == "elastic net" else "300")()
+        result, seconds, taken = peak_of(problem(size))
     return {
         "kind": kind,
         "size": size,
