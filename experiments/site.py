@@ -31,12 +31,13 @@ import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
+from experiments.paper.chapter import Source, Verdict
 from experiments.paper.figures import MUTED, STYLE_SHEET, Figure, Line, Panel, canvas_of
 from experiments.paper.tasks import first_at, thinned, write_whole
 
 ROOT = Path(__file__).parents[1]
 NUMBERS, PICTURES = ROOT / "docs" / "numbers.json", ROOT / "docs" / "measured"
-PAGES = ("README.md", "docs/start.md", "docs/choosing.md", "docs/scale.md", "docs/benchmarks.md")
+PAGES = ("README.md", *(f"docs/{page}.md" for page in ("start", "choosing", "scale", "benchmarks", "paper")))
 PART = re.compile(r"(?<=<!-- measured: )(?P<name>[\w-]+) -->\n(?P<text>.*?)(?=<!-- end -->)", re.DOTALL)
 LEVEL = 1e-6
 SOLVERS = ("newton", "cgs-memory", "cgs-exact", "cg-emd", "pot-gcg")
@@ -147,6 +148,20 @@ def projection() -> Rows:
     return rows
 
 
+def paper() -> Rows:
+    """The claims of the paper, each with its verdict, from a whole run of its experiments, or what is left of one."""
+    command = [sys.executable, "-m", "experiments", "paper", "--json", "--out", str(ROOT / "out")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return claims_of(json.loads(done.stdout))
+
+
+def claims_of(results: Mapping[str, Any]) -> Rows:
+    """The claims that count: without ours and without repetitions."""
+    claims = [claim for experiment in results["experiments"] for claim in experiment["claims"]]
+    kept = ("verdict", "claim", "measured")
+    return [{key: claim[key] for key in kept} for claim in claims if claim["source"] == Source.PAPER.value]
+
+
 def gpu() -> Rows:
     """Seconds and memory of streamed plans on a GPU."""
     from experiments.benchmarks.transport_streamed import measured
@@ -158,7 +173,7 @@ def gpu() -> Rows:
 
 MEASURED: dict[str, Callable[[], Rows]] = {
     work.__name__: work
-    for work in (first, transport, auto, newton_grid, elastic_net, domain_adaptation, memory, projection, gpu)
+    for work in (first, transport, auto, newton_grid, elastic_net, domain_adaptation, memory, projection, paper, gpu)
 }
 ON_A_GPU = ("gpu",)
 """Measured only where they are named: most machines have none."""
@@ -166,8 +181,6 @@ ON_A_GPU = ("gpu",)
 
 def machine() -> dict[str, Any]:
     """Where the numbers come from."""
-    import condgrad
-
     cpuinfo = Path("/proc/cpuinfo")
     models = re.findall(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else []
     return {
@@ -175,7 +188,6 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "condgrad": condgrad.__version__,
         "gpu": _name_of_gpu(),
     }
 
@@ -352,6 +364,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "grid": _grid(rows["newton_grid"]),
         "memory": _memory(rows["memory"]),
         "nets": _nets(rows["memory"]),
+        "paper": _paper(rows["paper"]),
         "gpu": _gpu(rows.get("gpu", []), numbers.get("gpu", {}).get("machine", {})),
     }
 
@@ -428,6 +441,25 @@ def _nets(rows: Rows) -> str:
             data = 8 * samples * features / 2**20
             lines.append(f"| {samples:,} x {features:,} | {data:.3g} MiB | {row['MiB']:.2g} MiB |")
     return "\n".join(lines) + "\n"
+
+
+def _paper(rows: Rows) -> str:
+    """The answer in a sentence, then every claim."""
+    by = {verdict: [row for row in rows if row["verdict"] == verdict.value] for verdict in Verdict}
+    judged = sum(len(by[verdict]) for verdict in (Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS))
+    answer = (
+        f"**{len(by[Verdict.HOLDS])} of {len(rows)} claims hold** on this machine, {len(by[Verdict.IN_PART])} in part"
+    )
+    answer += f", {len(by[Verdict.FAILS])} fail" + (f", {len(rows) - judged} were not judged" * (judged < len(rows)))
+    order = sorted(rows, key=lambda row: row["verdict"] != Verdict.FAILS.value)
+    cells = [[row["verdict"], _plain(row["claim"]), _plain(row["measured"])] for row in order]
+    lines = ["| | claim of the paper | measured |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in cells)]
+    return f"{answer}.\n\n" + "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text as it is, where a page would take some signs for markup."""
+    return re.sub(r"([*_|<>\\])", r"\\\1", text)
 
 
 def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:

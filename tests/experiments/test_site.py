@@ -9,6 +9,7 @@ import pytest
 
 from experiments import site
 from experiments.__main__ import benchmarks
+from experiments.paper.chapter import Source
 
 NUMBERS = site.kept()
 MOST_BYTES = 1_500_000
@@ -45,6 +46,11 @@ def test_pictures_of_the_repository_are_light() -> None:
     pictures = [p for kind in ("png", "svg", "jpg") for p in (site.ROOT / "docs").glob(f"*.{kind}")]
     pictures += [*(site.ROOT / "docs" / "measured").iterdir(), *(site.ROOT / "docs" / "_static").iterdir()]
     assert sum(picture.stat().st_size for picture in pictures) < MOST_BYTES
+
+
+def test_claims_are_counted_once_and_without_ours() -> None:
+    claims = [{"source": source.value, "verdict": "holds", "claim": "a", "measured": "b"} for source in Source]
+    assert len(site.claims_of({"experiments": [{"claims": claims}]})) == 1
 
 
 def test_commands_of_the_page_are_there() -> None:
