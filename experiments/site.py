@@ -450,7 +450,7 @@ def _paper(rows: Rows) -> str:
     answer = (
         f"**{len(by[Verdict.HOLDS])} of {len(rows)} claims hold** on this machine, {len(by[Verdict.IN_PART])} in part"
     )
-    answer += f", {len(by[Verdict.FAILS])} fail" + (f", {len(rows) - judged} were not judged" * (judged < len(rows)))
+    answer += f", {len(by[Verdict.FAILS])} fail" + (f" ({len(rows) - judged} not judged)" if judged < len(rows) else "")
     order = sorted(rows, key=lambda row: row["verdict"] != Verdict.FAILS.value)
     cells = [[row["verdict"], _plain(row["claim"]), _plain(row["measured"])] for row in order]
     lines = ["| | claim of the paper | measured |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in cells)]
