@@ -242,7 +242,7 @@ class StreamedCost:
     ) -> StreamedDualPlan:
         matrix = (self.core + UnformedCost.of(left, right)).score(v, entropy)
         loose = not certified and on_device(a) and matrix.float32_error <= LOOSE_ERROR
-        precision = "tf32x3" if loose else "float64"
+        precision = "mixed" if loose else "float64"
         log_a = namespace(a).log(a)
         near = None if self._last_u is None else log_a - self._last_u / entropy
         row = log_a - matrix.log_row_sums(near=near, precision=precision)
@@ -294,7 +294,7 @@ class StreamedDualPlan:
         if not on_device(self.a):
             return "float64"
         error = max(self.matrix.float32_error, self.turned.float32_error)
-        return "tf32x3" if error <= PRODUCT_SHARE * accuracy else "float64"
+        return "mixed" if error <= PRODUCT_SHARE * accuracy else "float64"
 
     def rounded(self, rounding: Rounding, b: Array) -> Rounded:
         kept, _, row_rest, column_rest = rounding

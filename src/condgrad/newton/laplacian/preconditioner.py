@@ -45,7 +45,7 @@ SMALL_PLAN, SMALL_PLAN_IN_MANY_DIMENSIONS = 128, 1000
 SMALL_EIGENVALUE = 0.01
 """Eigenvalues of K below this are left out: I - K is near I there."""
 FIRST_RANK = 32
-PROBES = "tf32"
+PROBES = "mixed"
 """The precision of products with probes, where the plan has a choice: they only make a preconditioner."""
 SCHUR_ACCURACY, SCHUR_ACCURACY_IN_MANY_DIMENSIONS = 0.1, 0.3
 """The relative residual of the inner equations; where C is known by its variances alone, more would be wasted."""
