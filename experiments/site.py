@@ -312,7 +312,9 @@ def draw_newton_grid(rows: Rows) -> Canvas:
     for kind, color in zip(kinds, (GREY, BLUE, ORANGE, PINK), strict=True):
         taken = [[r["iterations"] for r in rows if (r["Laplacian"], r["entropy"]) == (kind, e)] for e in entropies]
         own = [row for row in rows if row["Laplacian"] == kind]
-        axes.plot([row["entropy"] for row in own], [row["iterations"] for row in own], "_", color=color, alpha=0.5)
+        axes.plot(
+            [row["entropy"] for row in own], [row["iterations"] for row in own], "_", color=color, alpha=0.6, ms=9
+        )
         label = "no Laplacian" if kind == "none" else f"{kind.replace(' ', ' Laplacian, weight ')}"
         axes.plot(entropies, [np.median(t) for t in taken], "o-", color=color, label=label, markersize=4)
     axes.set(xscale="log", xlabel="entropy, in units of the largest cost", ylabel="Newton iterations", ylim=(0, None))
@@ -452,8 +454,8 @@ def _paper(rows: Rows) -> str:
     )
     answer += f", {len(by[Verdict.FAILS])} fail" + (f" ({len(rows) - judged} not judged)" if judged < len(rows) else "")
     order = sorted(rows, key=lambda row: row["verdict"] != Verdict.FAILS.value)
-    cells = [[row["verdict"], _plain(row["claim"]), _plain(row["measured"])] for row in order]
-    lines = ["| | claim of the paper | measured |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in cells)]
+    lines = ["| claim of the paper | measured |", "|---|---|"]
+    lines += [f"| **{row['verdict']}**: {_plain(row['claim'])} | {_plain(row['measured'])} |" for row in order]
     return f"{answer}.\n\n" + "\n".join(lines) + "\n"
 
 
