@@ -113,6 +113,21 @@ class Iterate(NamedTuple):
 class Certificate:
     """The best point and the best lower bound seen so far, and who proved each.
 
+    Attributes
+    ----------
+    x : array
+        The best point.
+    terms : pair of floats
+        f(x) and g(x), as `terms.f` and `terms.g`.
+    lower_bound : float
+        The best lower bound on F*.
+    null_size : float
+        |f| + |g| at the null point, the point of the set nearest to the origin.
+    noise : float
+        What rounding may have done to the value and the bound, at most.
+    value_from, bound_from : str
+        Which point of which iteration they come from, in words.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -124,12 +139,9 @@ class Certificate:
 
     x: Array = None
     terms: Terms = Terms(math.inf, 0.0)
-    """f and g at x."""
     lower_bound: float = -math.inf
     null_size: float = 0.0
-    """|f| + |g| at the null point."""
     noise: float = 0.0
-    """What rounding may have done to the value and the bound, at most."""
     value_from: str = "nothing yet"
     bound_from: str = "nothing yet"
 

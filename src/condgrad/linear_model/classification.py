@@ -312,10 +312,25 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
 class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
     """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to |coef|_1 <= radius.
 
-    Parameters and attributes are those of `ConstrainedLogisticRegression`, but for `multi_class`: several classes are
-    fitted one against the rest. A ridge of 0.5 is that of
-    `sklearn.svm.LinearSVC(C=1)`, which however penalises the intercept. Where the data can be separated with a margin,
-    the intercept is the middle of all that do it.
+    Several classes are fitted one against the rest. A ridge of 0.5 is that of `sklearn.svm.LinearSVC(C=1)`, which
+    however penalises the intercept. Where the data can be separated with a margin, the intercept is the middle of all
+    that do it.
+
+    Parameters
+    ----------
+    radius : float
+        The bound on |coef|_1; at least 0.
+    ridge : float
+        The weight of |coef|_2^2; at least 0.
+    fit_intercept, standardize, penalty_factors, positive, class_weight
+        As in `ConstrainedLogisticRegression`.
+    tol, max_iter, warm_start, method, time_limit, verbose
+        As in `ConstrainedLogisticRegression`.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
+        As in `ConstrainedLogisticRegression`.
 
     Examples
     --------

@@ -323,6 +323,17 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     scores_ : array, shape (ridges, radii, folds)
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
         Of the last fit, to all samples, as in `ConstrainedElasticNet`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.linear_model import ConstrainedElasticNetCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((40, 30))
+    >>> y = 3.0 * X[:, 0] + 0.1 * rng.standard_normal(40)  # one of 30 features matters
+    >>> model = ConstrainedElasticNetCV(n_radii=5, ridges=[0.01], cv=3).fit(X, y)
+    >>> int(np.argmax(np.abs(model.coef_))), len(model.cv_results_["mean_test_score"]), model.relative_gap_ <= 1e-6
+    (0, 5, True)
     """
 
     default_scoring = "neg_mean_squared_error"
@@ -411,10 +422,36 @@ class CrossValidatedClassifier(CrossValidated):
 class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifier):
     """`ConstrainedLogisticRegression` with the radius and the ridge chosen by cross-validation.
 
-    Parameters and attributes are those of `ConstrainedElasticNetCV`, and `class_weight`, `multi_class` and `classes_`
-    those of `ConstrainedLogisticRegression`. The folds are stratified, all classes share the radius, and by default the
-    score is minus the log loss, here and on the command line: the accuracy on a few held-out samples takes few values,
-    so that many radii tie, while the log loss tells them apart and asks for what the model minimises.
+    All classes share the radius.
+
+    Parameters
+    ----------
+    radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive
+        As in `ConstrainedElasticNetCV`.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`; the folds are stratified.
+    multi_class, class_weight
+        As in `ConstrainedLogisticRegression`.
+    scoring : str or callable, optional
+        As in `ConstrainedElasticNetCV`. By default minus the log loss, here and on the command line: the accuracy on a
+        few held-out samples takes few values, so that many radii tie, while the log loss tells them apart and asks for
+        what the model minimises.
+
+    Attributes
+    ----------
+    radius_, ridge_, radius_best_, radius_1se_, cv_results_, radii_, ridges_, scores_
+        As in `ConstrainedElasticNetCV`.
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
+        Of the last fit, to all samples, as in `ConstrainedLogisticRegression`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_sparse_classification(n_samples=100, n_features=50, n_relevant=5)
+    >>> model = cg.linear_model.ConstrainedLogisticRegressionCV(n_radii=5, ridges=[0.5], cv=3, selection="1se")
+    >>> model = model.fit(d.X_train, d.y_train)
+    >>> model.radius_ == model.radius_1se_ <= model.radius_best_, model.coef_.shape
+    (True, (1, 50))
     """
 
     default_scoring = "neg_log_loss"
@@ -466,8 +503,31 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
 class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
     """`ConstrainedLinearSVC` with the radius and the ridge chosen by cross-validation.
 
-    Parameters and attributes are those of `ConstrainedLogisticRegressionCV`, but for `multi_class`; by default the
-    score is the accuracy, since the model has no probabilities.
+    Parameters
+    ----------
+    radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive
+        As in `ConstrainedElasticNetCV`.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`; the folds are stratified.
+    class_weight
+        As in `ConstrainedLogisticRegression`.
+    scoring : str or callable, optional
+        As in `ConstrainedElasticNetCV`. By default the accuracy, since the model has no probabilities.
+
+    Attributes
+    ----------
+    radius_, ridge_, radius_best_, radius_1se_, cv_results_, radii_, ridges_, scores_
+        As in `ConstrainedElasticNetCV`.
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
+        Of the last fit, to all samples, as in `ConstrainedLogisticRegression`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_sparse_classification(n_samples=100, n_features=50, n_relevant=5)
+    >>> model = cg.linear_model.ConstrainedLinearSVCCV(n_radii=5, ridges=[0.5], cv=3).fit(d.X_train, d.y_train)
+    >>> model.radius_ in model.radii_, model.scores_.shape  # ridges, radii, folds
+    (True, (1, 5, 3))
     """
 
     default_scoring = "accuracy"

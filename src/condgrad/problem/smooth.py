@@ -77,6 +77,7 @@ class Smooth(ABC):
         return None
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        """f(x) and grad f(x)."""
         here = self.at(x)
         return here.value, here.gradient
 

@@ -75,6 +75,16 @@ class PartialTransport(Set):
         How much is carried: above 0, and no more than the smaller of the two masses.
     engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
         What solves linear programs, see `sets.Transport`.
+
+    Examples
+    --------
+    The half of the mass that is cheapest to carry stays where it is:
+
+    >>> import numpy as np, condgrad as cg
+    >>> P = cg.sets.PartialTransport([0.5, 0.5], [0.5, 0.5], mass=0.5)
+    >>> cost = np.array([[0.0, 1.0], [1.0, 5.0]])
+    >>> P.linear_argmin(cost).point.tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
     """
 
     nonnegative = True

@@ -84,6 +84,7 @@ class Multinomial(Smooth):
 
     @cached_property
     def smoothness(self) -> float:
+        """A Lipschitz constant of the gradient."""
         return self.h.curvature_bound * spectral_norm(self.K) ** 2
 
     @cached_property

@@ -99,6 +99,8 @@ class TransportLaplacian(Smooth):
 
     @cached_property
     def smoothness(self) -> float | None:
+        """A Lipschitz constant of the gradient."""
+
         def of(L: Matrix, X: Array) -> float:
             xp = namespace(X)
             return largest_row_sum(L) * float(xp.max(xp.linalg.eigvalsh(X.T @ X)))

@@ -26,6 +26,7 @@ class PointCost(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Sources and targets."""
         sources, targets = self.arrays
         return sources.shape[0], targets.shape[0]
 

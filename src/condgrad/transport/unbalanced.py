@@ -53,6 +53,13 @@ LARGEST_EXPONENT = 500.0
 class RelaxedPlan(AnswerOfRun):
     """A plan that does not carry all of a and b, and the proof of how good it is.
 
+    Attributes
+    ----------
+    plan : array, shape (n, m)
+        The plan; its row and column sums are `sources` and `targets`.
+    result : Result
+        The run, with its certificate.
+
     Examples
     --------
     >>> import condgrad as cg
