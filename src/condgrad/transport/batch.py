@@ -129,7 +129,7 @@ def solve_batch(
     a, b : arrays, optional
         Weights >= 0 of sources and targets, shapes (n,) and (m,) for all problems or (k, n) and (k, m), of the same
         mass; uniform of mass 1 by default.
-    entropy : float, or array of shape (k,)
+    entropy : float, or k of them
         Weight of sum G log G, above 0.
     tol : float
         On the gap of each problem over its scale.
@@ -147,7 +147,7 @@ def solve_batch(
 
     >>> import numpy as np, condgrad as cg
     >>> cost = np.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> found = cg.transport.solve_batch(np.stack([cost, cost]), entropy=np.array([0.1, 10.0]))
+    >>> found = cg.transport.solve_batch(np.stack([cost, cost]), entropy=[0.1, 10.0])
     >>> found.plan[:, 0, 0].round(3).tolist(), found.plan.sum(axis=2).tolist()
     ([0.5, 0.262], [[0.5, 0.5], [0.5, 0.5]])
     """
@@ -201,6 +201,8 @@ def _same_mass(a: Array, b: Array) -> Array:
 
 def _entropies(entropy: Any, C: Array) -> Array:
     xp, k = namespace(C), C.shape[0]
+    if isinstance(entropy, list | tuple):
+        entropy = np.asarray(entropy)
     if getattr(entropy, "ndim", 0) == 0:
         entropy = np.full(k, _checks.number("entropy", entropy, above=0.0))
     values = floating("entropy", entropy, ndim=1)
