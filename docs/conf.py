@@ -38,6 +38,7 @@ math_numfig = False
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_validation_checks: set[str] = set()
 
@@ -51,7 +52,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     # without torch the gallery is smaller; `make docs` needs no more than the docs extra
     "ignore_pattern": r"__init__\.py" if find_spec("torch") else r"(adaptation_network|particle_flow)\.py",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "site_parts.ReadingOrder",
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
@@ -66,6 +67,9 @@ html_favicon = html_logo = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+# pages without others below them have nothing to show beside them
+ALONE = ("start", "choosing", "cli", "scale", "data", "coming_from", "extending", "benchmarks", "paper", "changes")
+html_sidebars = {page: [] for page in ("index", *ALONE)}
 html_theme_options = {
     "logo": {"text": "condgrad"},
     "header_links_before_dropdown": 6,

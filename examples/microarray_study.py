@@ -50,7 +50,7 @@ def draw_choice(axes: Axes, model: cg.linear_model.ConstrainedLogisticRegression
     axes.axvline(model.radius_best_, color="black", linestyle=":", label=f"best radius {model.radius_best_:.2g}")
     axes.axvline(model.radius_1se_, color=RED, label=f"one standard error: {model.radius_1se_:.2g}")
     axes.set(xscale="log", xlabel="radius", title=f"Cross-validated log likelihood, ridge {model.ridge_:.2g}")
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="upper left")
 
 
 def draw_held_out(axes: Axes, probability: np.ndarray, y: np.ndarray) -> None:

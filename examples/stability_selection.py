@@ -81,7 +81,7 @@ def main(out: Path) -> None:
     right_axes.axhline(SHARE, color="black", linestyle="--", linewidth=0.8, label=f"stable from {SHARE:.0%}")
     right_axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
     left.legend(frameon=False, loc="upper left")
-    right_axes.legend(frameon=False, loc="center left", bbox_to_anchor=(0.0, 0.62))
+    right_axes.legend(frameon=False, loc="center left", bbox_to_anchor=(0.0, 0.42))
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "stability_selection.png", dpi=130)
     print(f"Picture: {out / 'stability_selection.png'}")

@@ -1,4 +1,4 @@
-"""`python -m experiments`: the experiments of the paper, and the benchmarks."""
+"""`python -m experiments`: the experiments of the paper, the benchmarks, and the numbers of the site."""
 
 from __future__ import annotations
 
@@ -164,6 +164,31 @@ def bench(
     code = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=False).returncode
     # a benchmark ended by a signal: the number a shell gives
     raise typer.Exit(code if code >= 0 else 128 - code)
+
+
+@app.command()
+def site(
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Measure this alone; may be repeated.")] = None,
+    draw: Annotated[bool, typer.Option("--draw", help="Measure nothing: draw and write what is kept.")] = False,
+) -> None:
+    """Measure what the README and the site say in numbers and pictures.
+
+    Keeps numbers in docs/numbers.json, draws docs/measured, and writes the parts of
+    the pages that are marked as measured. Some ten minutes on one thread.
+
+    [bold]Examples[/bold]
+      python -m experiments site
+      python -m experiments site --only memory --only elastic_net
+      python -m experiments site --draw
+
+    Exit codes: 0 all done, 2 bad input.
+    """
+    from experiments.site import MEASURED, main
+
+    unknown = [name for name in only or [] if name not in MEASURED]
+    if unknown:
+        _bad_input(f"--only {unknown[0]} is not measured: there are {', '.join(MEASURED)}")
+    main(only or [], measured=not draw, say=lambda line: output.print(line, markup=False))
 
 
 def benchmarks() -> dict[str, str]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +52,11 @@ def test_all_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
     for block in blocks("python", text):
         with contextlib.redirect_stdout(io.StringIO()):
             exec(block, space)
+    if page.parent.name == "guides":  # what they do in a terminal follows on files that they have written
+        for line in "".join(blocks("sh", text)).splitlines():
+            command = [sys.executable, "-c", "from condgrad.cli import main; main()", *shlex.split(line)[1:]]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
 
 
 def test_the_readme_is_a_front_door() -> None:

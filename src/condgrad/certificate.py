@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from condgrad.arrays import Array
 from condgrad.errors import ContradictionError, NotFiniteError
@@ -47,11 +47,19 @@ class Terms(NamedTuple):
 
     f: float
     g: float
+    repair: float = 0.0
+    """What F may be more at a point of the set, where x is in it but for rounding; see `StreamedPlan`."""
+
+    @classmethod
+    def at(cls, x: Array, f_here: Any, g: Any, g_value: float | None = None) -> Terms:
+        """f and g at x, from the evaluation of f there and, where it is known, the value of g."""
+        g_value = g.value(x) if g_value is None else g_value
+        return cls(f_here.value, g_value, x.repair(f_here, g, g_value) if hasattr(x, "repair") else 0.0)
 
     @property
     def value(self) -> float:
-        """F(x)."""
-        return self.f + self.g
+        """F(x), and what making x exact may add."""
+        return self.f + self.g + self.repair
 
     @property
     def size(self) -> float:
@@ -105,6 +113,21 @@ class Iterate(NamedTuple):
 class Certificate:
     """The best point and the best lower bound seen so far, and who proved each.
 
+    Attributes
+    ----------
+    x : array
+        The best point.
+    terms : pair of floats
+        f(x) and g(x), as `terms.f` and `terms.g`.
+    lower_bound : float
+        The best lower bound on F*.
+    null_size : float
+        |f| + |g| at the null point, the point of the set nearest to the origin.
+    noise : float
+        What rounding may have done to the value and the bound, at most.
+    value_from, bound_from : str
+        Which point of which iteration they come from, in words.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -116,12 +139,9 @@ class Certificate:
 
     x: Array = None
     terms: Terms = Terms(math.inf, 0.0)
-    """f and g at x."""
     lower_bound: float = -math.inf
     null_size: float = 0.0
-    """|f| + |g| at the null point."""
     noise: float = 0.0
-    """What rounding may have done to the value and the bound, at most."""
     value_from: str = "nothing yet"
     bound_from: str = "nothing yet"
 
@@ -142,9 +162,9 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """gap / scale; 0 where both are 0."""
+        """gap / scale; where the scale is 0, which leaves nothing to compare with, 0 for a gap of mere rounding."""
         if self.scale == 0.0:
-            return 0.0 if self.gap <= 0.0 else math.inf
+            return 0.0 if self.gap <= self.noise + self.terms.repair else math.inf
         return self.gap / self.scale
 
     def updated(self, iterate: Iterate, k: int) -> Certificate:

@@ -11,19 +11,62 @@ __all__ = ["ContradictionError", "MissingAbility", "MissingExtra", "NotFiniteErr
 
 
 class MissingAbility(TypeError):
-    """A pair of f, g, set or method that cannot work together, and what is missing."""
+    """A pair of f, g, set or method that cannot work together, and what is missing.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> try:
+    ...     cg.simple.Entropy(1.0, on=cg.sets.L1Ball(1.0))
+    ... except cg.MissingAbility as error:
+    ...     print(error)
+    Entropy needs a set with entropic_argmin: L1Ball(radius=1.0) has no entropic_argmin; it has project, linear_argmin
+    """
 
 
 class NotFiniteError(FloatingPointError):
-    """A value turned NaN or infinite during a run; the message names the iteration."""
+    """A value turned NaN or infinite during a run; the message names the iteration.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.Function(lambda x: (float("nan"), x))
+    >>> try:
+    ...     cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)))
+    ... except cg.NotFiniteError as error:
+    ...     print(error)
+    at iteration 0: your function returned the value nan; no answer can be certified
+    """
 
 
 class ContradictionError(ValueError):
-    """A lower bound above a value of F: some part of the problem is not what it says it is."""
+    """A lower bound above a value of F: some part of the problem is not what it says it is.
+
+    A gradient that is not the gradient, an f that is not convex, or a bound of an oracle that is none.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.Function(lambda x: (-x @ x, -2.0 * x))  # concave
+    >>> try:
+    ...     cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)), x0=[0.9, 0.1])
+    ... except cg.ContradictionError as error:
+    ...     print(str(error).rpartition(": ")[2])
+    the oracle's bound or the gradient of f is wrong, or f is not convex
+    """
 
 
 class MissingExtra(ImportError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed and not installed; the message has the command that installs it.
+
+    Examples
+    --------
+    It is an `ImportError`, so whatever tries a library and goes on without it catches this one too:
+
+    >>> import condgrad as cg
+    >>> issubclass(cg.MissingExtra, ImportError)
+    True
+    """
 
 
 def listed(names: Sequence[str], most: int = 6, longest: int = 40) -> str:

@@ -48,6 +48,23 @@ class ResultKeeper(Protocol):
 class Progress(NamedTuple):
     """What a callback sees after each iteration.
 
+    Attributes
+    ----------
+    iteration : int
+        Counted from 0.
+    seconds : float
+        Since the start of the run.
+    x : array
+        The iterate.
+    value : float
+        F(x).
+    lower_bound : float
+        The best bound so far.
+    gap : float
+        The best value so far minus the best bound so far.
+    step : float
+        How far the last step went.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -62,11 +79,8 @@ class Progress(NamedTuple):
     seconds: float
     x: Array
     value: float
-    """F(x)."""
     lower_bound: float
-    """The best bound so far."""
     gap: float
-    """The best value so far minus the best bound so far."""
     step: float
 
 
@@ -169,7 +183,7 @@ def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate
     """The proof with f and g at its point computed afresh, in float64 where the parts allow it."""
     f, g = problem
     x = double(proof.x) if f.widens and g.widens else proof.x
-    return proof.revalued(Terms(f.at(x).value, g.value(x)))
+    return proof.revalued(Terms.at(x, f.at(x), g))
 
 
 class _Before(NamedTuple):

@@ -19,6 +19,7 @@ from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.cgs_on_moments import CGSOnMoments
 from condgrad.methods.in_turn import InTurn
 from condgrad.newton.ascent import Newton
+from condgrad.newton.blocks import BlockNewton
 from condgrad.newton.engines import dual_model
 from condgrad.newton.faces import FaceNewton
 from condgrad.problem import Set, Simple, Smooth
@@ -27,6 +28,7 @@ from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple.oracle import Unknown
+from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.stopping import RelativeGap, StopRule
 from condgrad.streamed_plan import StreamedPlan
 
@@ -48,13 +50,18 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     if model is not None:
         return Newton(f, g, model)
     try:
-        return FaceNewton.of(f, g)
+        return face_newton(f, g)
     except MissingAbility as missing:
         raise MissingAbility(
             "method='newton' knows h(Kx) and linear terms with Ridge or Zero on sets with faces, and linear costs with "
             f"TransportLaplacian or GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
             "method='cgs' works for every pair"
         ) from None
+
+
+def face_newton(f: Smooth, g: Simple) -> FaceNewton | BlockNewton:
+    """Newton's method on sets with faces, for data of this machine or of Dask's workers."""
+    return BlockNewton.of(f, g) if isinstance(f, BlockwiseLoss) else FaceNewton.of(f, g)
 
 
 def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
@@ -71,7 +78,7 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     with suppress(MissingAbility):
         methods.append(SPG(f, g))
     with suppress(MissingAbility):
-        faces = FaceNewton.of(f, g)
+        faces = face_newton(f, g)
         methods.insert(0 if faces.affordable else len(methods), faces)
     methods.append(cgs(f, g, step, 0 if isinstance(g.on, StreamedTransport) else AUTO_MEMORY))
     return InTurn(methods)

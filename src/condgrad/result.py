@@ -21,6 +21,21 @@ FEW_POINTS = 20
 class Status(Enum):
     """Why a run ended; the value of a member is its sentence.
 
+    In all cases the best certified answer comes back, with its gap; only CONVERGED says that the gap is what was asked.
+
+    Attributes
+    ----------
+    CONVERGED
+        A stopping rule was met: by default, the certified gap is within `tol`.
+    ITERATION_LIMIT, TIME_LIMIT
+        `max_iter` or `time_limit` came first.
+    STALLED
+        No step brings F or the bound any further, as when `tol` is below what rounding can prove.
+    INTERRUPTED
+        Ctrl-C.
+    STOPPED_BY_CALLBACK
+        The callback returned a true value.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -53,6 +68,11 @@ class Trace:
     `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so far, and `gap`
     is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and `inner_iterations` count from the start, alike
     for all methods. `measure` is what the stopping rule compares with its tolerance.
+
+    Parameters
+    ----------
+    rows : list of tuples
+        An entry for each column of `Trace.columns`, a tuple for each iteration; runs make it.
 
     Examples
     --------
@@ -152,6 +172,11 @@ class Result:
         The run by column.
     method : str
         The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after the other.
+    past : tuple of arrays
+        The oracle points that the next step of CGS would have used, for a run that goes on from here.
+    digest : str, optional
+        What tells the problem from all others; None where that is unknown. A run that goes on from here keeps the bound
+        only where the digests agree.
 
     Examples
     --------
@@ -170,11 +195,8 @@ class Result:
     seconds: float
     trace: Trace
     method: str
-    """The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after the other."""
     past: tuple[Array, ...] = field(default=(), repr=False)
-    """The oracle points that the next step of CGS would have used, for a run that goes on from here."""
     digest: str | None = None
-    """What tells the problem from all others; None where that is unknown. See `condgrad.resuming`."""
 
     @property
     def value(self) -> float:

@@ -16,15 +16,40 @@ __all__ = ["FixedPoint", "RelativeGap", "StopRule"]
 
 
 class StopRule(Protocol):
-    """Converged once the measure is within the tolerance."""
+    """What may call a run converged: once its measure is within its tolerance.
+
+    `name` says what it measures, for messages. The measure is asked at every iterate, with the certificate so far.
+
+    Examples
+    --------
+    A rule of your own, which asks for an absolute gap:
+
+    >>> from dataclasses import dataclass
+    >>> import condgrad as cg
+    >>> @dataclass(frozen=True)
+    ... class AbsoluteGap:
+    ...     tolerance: float
+    ...     name = "gap"
+    ...     def measure(self, iterate, certificate, g):
+    ...         return certificate.gap
+    ...     def answer(self, iterate, certificate, k):
+    ...         return certificate
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> r = cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), stop=AbsoluteGap(0.1))
+    >>> r.success, r.gap <= 0.1
+    (True, True)
+    """
 
     @property
-    def tolerance(self) -> float: ...
+    def tolerance(self) -> float:
+        """What the measure is compared with."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What is measured, in words."""
 
-    def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float: ...
+    def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+        """The number that must come down to the tolerance."""
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
         """What the rule proved, once met at iteration k."""
@@ -55,9 +80,11 @@ class RelativeGap:
         object.__setattr__(self, "tolerance", _checks.number("tol", self.tolerance, at_least=0.0))
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+        """gap / scale."""
         return certificate.relative_gap
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
+        """The best point and the best bound."""
         return certificate
 
 
@@ -89,6 +116,7 @@ class FixedPoint:
         object.__setattr__(self, "tolerance", _checks.number("tolerance", self.tolerance, at_least=0.0))
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+        """|P(x - grad F(x)) - x|_inf."""
         if iterate.gradient is None and iterate.lower_bound == -math.inf:
             return math.inf  # there was no time left for a gradient
         if iterate.gradient is None:
@@ -98,4 +126,5 @@ class FixedPoint:
         return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
+        """The iterate that met the rule, with the best bound."""
         return replace(certificate, x=iterate.x, terms=iterate.terms, value_from=f"iterate {k}")

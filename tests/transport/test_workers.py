@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,3 +101,34 @@ def test_a_cluster_without_workers_is_named() -> None:
 def test_workers_need_a_cost_between_points(client: Any) -> None:
     with pytest.raises(ValueError, match="give a cost between points"):
         cg.transport.solve(np.ones((3, 3)), entropy=0.1, workers=client)
+
+
+def test_a_cluster_that_loses_worker_after_worker_is_given_up(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_: Any, **__: Any) -> None:
+        raise OSError("the connection is closed")
+
+    monkeypatch.setattr(Workers, "_asked", lose)
+    with pytest.raises(RuntimeError, match="lost workers 10 times in a row"):
+        Workers(client).log_row_sums(dense_score(3, 3, 1).score(np.asarray))
+
+
+def test_a_worker_that_is_killed_during_a_solve(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver cuts the rows anew for those who are left, and the solve ends as if nothing had happened."""
+    data = cg.datasets.make_clusters(60)
+    cost = cg.transport.SquaredEuclidean(data.Xs, data.Xt)
+    asked, questions, killed = Workers._asked, [], []
+
+    def during(self: Workers, *arguments: Any, **options: Any) -> Any:
+        questions.append(len(self._held.blocks))
+        if len(questions) == 5:
+            killed.extend(list(client.run(os.getpid).values())[:1])
+            os.kill(killed[0], signal.SIGKILL)
+        return asked(self, *arguments, **options)
+
+    monkeypatch.setattr(Workers, "_asked", during)
+    found = cg.transport.solve(cost, entropy=0.05, workers=client, tol=1e-8)
+    assert killed
+    assert len(questions) > 5
+    alone = cg.transport.solve(cost, entropy=0.05, plan="streamed", tol=1e-8)
+    assert found.success
+    assert abs(found.value - alone.value) <= found.gap + alone.gap

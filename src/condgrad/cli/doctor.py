@@ -34,6 +34,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # the modules each extra brings
     "plot": ("matplotlib",),
     "neighbors": ("pynndescent",),
     "workers": ("distributed",),
+    "dask": ("dask", "distributed"),
     "cli": ("pandas", "pyarrow", "typer", "rich", "plotly", "jinja2", "PIL", "psutil", "pydantic"),
     "data": ("pooch", "platformdirs"),
 }

@@ -170,6 +170,10 @@ class Table:
         drop = f", or leave the column out with --drop {shlex.quote(names[column])}" if droppable else ""
         raise BadInput(f"{place}: the cell holds no number; fill it, or leave the row out{drop}")
 
+    def holding(self, columns: Collection[str], features: Sequence[str]) -> Table:
+        """The table with what a fit needs at hand, as it is."""
+        return self
+
     def _text_sentence(self, texts: Mapping[str, Sequence[str]], *, droppable: bool) -> str:
         """The first word in the first column that has one, and what to do about all such columns."""
         name, cells = next(iter(texts.items()))

@@ -6,7 +6,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -24,13 +24,15 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler, label_binarize
 
 from condgrad import linear_model, pictures
-from condgrad.cli import files, report
+from condgrad.cli import files, parts, report
 from condgrad.cli.files import DropColumns, Header, IdColumn, Table, is_missing, read_table
 from condgrad.cli.report import BadInput, option, require, shortened
 from condgrad.errors import listed
+from condgrad.linear_model.blocks import cross_val_answers, held_out_margins
 from condgrad.linear_model.cross_validation import SELECTIONS
 from condgrad.linear_model.model_file import Model, classifies
 from condgrad.linear_model.path import ESTIMATORS
+from condgrad.smooth.row_blocks import RowBlocks
 
 PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt", "cross_validation.csv")
 CHOOSERS = {loss: getattr(linear_model, f"{estimator.__name__}CV") for loss, estimator in ESTIMATORS.items()}
@@ -107,6 +109,9 @@ def fit(
     tol: report.Tolerance = 1e-6,
     max_iter: Annotated[int, option("N", "The most iterations of a fit.", least=1)] = 10_000,
     seed: Annotated[int, option("N", "Which rows go to which fold.", least=0, most=2**32 - 1)] = 0,
+    scheduler: Annotated[
+        str | None, option("ADDRESS", "The Dask cluster that reads and fits a pattern.", "threads of this machine")
+    ] = None,
     out: files.ResultFolder = Path("condgrad-fit"),
     as_json: report.AsJson = False,
 ) -> None:
@@ -118,6 +123,10 @@ def fit(
     numbers. Columns are standardised first: radius and ridge are in these units,
     and coefficients are reported in both.
 
+    A pattern in quotes stands for many files of the same columns. They are read
+    and fitted in blocks by Dask, here or on a cluster, and need not fit in the
+    memory of one machine; there is no path.png of them.
+
     Writes model.json, coefficients.csv, certificate.json, path.png, report.txt,
     and cross_validation.csv where it has chosen radius or ridge.
 
@@ -125,13 +134,20 @@ def fit(
       condgrad fit patients.csv --target outcome --id patient --drop hospital
       condgrad fit houses.parquet --target price --radius 2 --ridge 0.1 --json
       condgrad fit colon.npz --target y --loss squared-hinge --folds 10
+      condgrad fit "clicks-*.parquet" --target bought --radius 5 --ridge 1
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
     settings = FitSettings(radius, ridge, folds, selection, tol, max_iter, not no_standardize, not no_intercept, seed)
-    table = read_table(data, header=header, row_id=row_id)
-    problem = _training_data(table, settings, target, weights, drop or [], loss)
-    with files.written_whole(out, PRODUCTS, read=[data]) as folder:
+    with ExitStack() as stack:
+        if parts.is_pattern(data):
+            found = parts.opened(data, header=header, row_id=row_id, scheduler=scheduler)
+            table: Table = stack.enter_context(found)
+        else:
+            require(scheduler is None, f"--scheduler is for patterns such as 'part-*.parquet', and {data} is one file")
+            table = read_table(data, header=header, row_id=row_id)
+        problem = _training_data(table, settings, target, weights, drop or [], loss)
+        folder = stack.enter_context(files.written_whole(out, PRODUCTS, read=[data]))
         model, facts, chooser = _solved(problem)
         text = _report(problem, model, facts)
         (folder / "model.json").write_text(model.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -140,7 +156,8 @@ def fit(
         pandas.concat(model.coefficients()).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
         if chooser is not None:
             chooser.cv_table().to_csv(folder / "cross_validation.csv", index=False)
-        draw_path(folder / "path.png", problem, model, chooser)
+        if not isinstance(problem.X, RowBlocks):  # dozens of fits more, each with passes over all files
+            draw_path(folder / "path.png", problem, model, chooser)
         written = [name for name in PRODUCTS if (folder / name).exists()]
     if as_json:
         report.print_json({**facts, "out": str(out)})
@@ -165,18 +182,23 @@ def _training_data(
     left_out = {table.resolve(name, option="--drop") for name in drop}
     require(target not in left_out, f"--drop {target}: this column is the target")
     left_out.add(target)
-    kept, row_weights = np.arange(table.rows), None
     if weights is not None:
         weights = table.resolve(weights, option="--weights")
-        row_weights = _row_weights(table, weights, target)
+        require(weights != target, f"--weights {weights}: this column is the target")
         left_out.add(weights)
-        kept = np.flatnonzero(row_weights)  # a row of weight 0 counts as none
-        row_weights = row_weights[kept]
-    require(len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
     features = tuple(name for name in table.names if name not in left_out)
+    table = table.holding([target] if weights is None else [target, weights], features)
+    kept, row_weights = np.arange(table.rows), None
+    if weights is not None:
+        row_weights = _row_weights(table, weights)
+        kept = np.flatnonzero(row_weights)  # a row of weight 0 counts as none
+    require(len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
     require(bool(features), f"{table.source} has no column beside the target: a fit needs features")
+    X = table.features(features)
+    if isinstance(X, RowBlocks):
+        return _training_blocks(table, settings, loss, target, features, X, row_weights)
     loss, y = _target(table, target, loss, kept)
-    X = table.features(features)[kept]
+    X, row_weights = X[kept], None if row_weights is None else row_weights[kept]
     mean, spread, constant = _moments(table, features, X, row_weights, centered=settings.intercept)
     scale = np.where(constant | (not settings.standardize), 1.0, spread)
     varies = np.where(constant, 0.0, 1.0)
@@ -187,8 +209,30 @@ def _training_data(
     return TrainingData(settings, table, loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()))
 
 
-def _row_weights(table: Table, name: str, target: str) -> Any:
-    require(name != target, f"--weights {name}: this column is the target")
+def _training_blocks(
+    table: Table,
+    settings: FitSettings,
+    loss: str | None,
+    target: str,
+    features: tuple[str, ...],
+    X: RowBlocks,
+    weights: Any,
+) -> TrainingData:
+    """The problem of blocks: the same but for centers of 0, for which the intercept makes up; rows of weight 0 stay."""
+    loss, y = _target(table, target, loss, np.arange(table.rows))
+    mean, spread, sizes = X.means_deviations_and_sizes(weights)
+    if not settings.intercept:
+        spread = np.hypot(mean, spread)
+    _check_sizes(table, features, sizes)
+    constant = spread <= CONSTANT * sizes
+    scale = np.where(constant | (not settings.standardize), 1.0, spread)
+    X = X.in_units(np.where(constant, np.inf, scale))
+    return TrainingData(
+        settings, table, loss, target, features, X, y, weights, 0.0 * mean, scale, int(constant.sum())
+    )  # fmt: skip
+
+
+def _row_weights(table: Table, name: str) -> Any:
     weights = table.column(name)
     require(not isinstance(weights, list), f"--weights {name}: this column holds text, and weights are numbers >= 0")
     for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))[:1]:
@@ -222,15 +266,20 @@ def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, center
     """Weighted means, spreads about them (or about 0), and which columns do not vary; all squares must be floats."""
     sizes = abs(X).max(axis=0)
     sizes = np.ravel(sizes.toarray() if sparse.issparse(sizes) else sizes)
-    for j in np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))[:1]:
-        allowed = f"sizes between {SMALLEST:g} and {LARGEST:g} are allowed"
-        advice = "choose another unit, or leave the column out with --drop"
-        raise BadInput(f"{table.source}: column {names[j]!r} reaches {sizes[j]:g}; {allowed}: {advice}")
+    _check_sizes(table, names, sizes)
     scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=weights)
     mean, spread = scaler.mean_, np.sqrt(scaler.var_)
     if not centered:
         mean, spread = np.zeros_like(mean), np.hypot(mean, spread)
     return mean, spread, spread <= CONSTANT * sizes
+
+
+def _check_sizes(table: Table, names: Sequence[str], sizes: Any) -> None:
+    """A sentence on the first column whose squares are no floats."""
+    for j in np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))[:1]:
+        allowed = f"sizes between {SMALLEST:g} and {LARGEST:g} are allowed"
+        advice = "choose another unit, or leave the column out with --drop"
+        raise BadInput(f"{table.source}: column {names[j]!r} reaches {sizes[j]:g}; {allowed}: {advice}")
 
 
 # --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
@@ -297,12 +346,13 @@ def _folds(problem: TrainingData) -> list[tuple[Any, Any]]:
         smallest, whose = int(counts.min()), f"class {labels[counts.argmin()].item()!r} has"
         splitter = StratifiedKFold
     number = settings.folds or min(FOLDS, smallest)
-    if number < 2 and not settings.chosen:
+    unasked = isinstance(problem.X, RowBlocks) and settings.folds is None  # each fold takes passes over all files
+    if (number < 2 or unasked) and not settings.chosen:
         return []
     remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
     too_few = f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}"
     require(2 <= number <= smallest, too_few)
-    return list(splitter(number, shuffle=True, random_state=settings.seed).split(problem.X, problem.y))
+    return list(splitter(number, shuffle=True, random_state=settings.seed).split(np.zeros(len(problem.y)), problem.y))
 
 
 def _chooser(problem: TrainingData, folds: Sequence[Any]) -> Any:
@@ -321,25 +371,38 @@ def _chooser(problem: TrainingData, folds: Sequence[Any]) -> Any:
 def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[Any]) -> dict[str, Any]:
     """How well the model does on the rows fitted, and models like it on rows that they did not see."""
     X, y, weights, labels = problem.X, problem.y, problem.weights, classifies(problem.loss)
+    nothing = np.zeros((len(y), 1))  # a baseline sees no features
     score = accuracy_score if labels else r2_score
     found: dict[str, Any] = {
         "measure": "accuracy" if labels else "R2",
-        "training_score": float(score(y, estimator.predict(X), sample_weight=weights)),
+        "training_score": float(score(y, _answers(estimator, X, "predict"), sample_weight=weights)),
         "cross_validated_score": None,
         "cross_validated_auc": None,
-        "majority_share": float(DummyClassifier().fit(X, y, weights).score(X, y, weights)) if labels else None,
+        "majority_share": float(DummyClassifier().fit(nothing, y, weights).score(nothing, y, weights))
+        if labels
+        else None,
     }
     if folds:
         params = {} if weights is None else {"sample_weight": weights}
         method = "decision_function" if labels else "predict"
         with _sentences():
-            held_out = cross_val_predict(trial, X, y, cv=folds, params=params, method=method)
+            if isinstance(X, RowBlocks):
+                held_out = cross_val_answers(trial, X, y, weights, folds, method)
+            else:
+                held_out = cross_val_predict(trial, X, y, cv=folds, params=params, method=method)
         if labels:
             truth = np.squeeze(label_binarize(y, classes=estimator.classes_))
             found["cross_validated_auc"] = float(roc_auc_score(truth, held_out, sample_weight=weights))
             held_out = estimator.classes_[held_out.argmax(axis=1) if held_out.ndim == 2 else (held_out > 0).astype(int)]
         found["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
     return found
+
+
+def _answers(estimator: Any, X: Any, method: str) -> Any:
+    """What a method of an estimator says of all rows."""
+    if isinstance(X, RowBlocks):
+        estimator, X = next(held_out_margins([estimator], X, np.arange(X.shape[0])))
+    return getattr(estimator, method)(X)
 
 
 def _proofs(estimator: Any) -> list[dict[str, Any]]:

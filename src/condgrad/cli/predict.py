@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas
 import typer
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
-from condgrad.cli import files
+from condgrad.cli import files, parts
 from condgrad.cli.files import Header, IdColumn, Table, is_missing, read_table
 from condgrad.cli.report import AsJson, BadInput, counted, option, print_json, print_report, require
 from condgrad.errors import listed
@@ -31,7 +33,8 @@ def predict(
     column 0 of a matrix is index 1 of a libsvm file, unless that file has an
     index 0. Others are ignored, and one whose coefficient is 0 may be absent.
     The written table has the id of each row or its number from 0, its prediction,
-    and probabilities (logistic) or decision values (squared hinge).
+    and probabilities (logistic) or decision values (squared hinge). A pattern in
+    quotes, such as "new-*.parquet", stands for many files, read one by one.
 
     [bold]Examples[/bold]
       condgrad predict condgrad-fit/model.json new.csv
@@ -40,10 +43,10 @@ def predict(
     Exit codes: 0 done, 2 bad input.
     """
     fitted = read_model(files.read_bytes(model), source=str(model))
-    table = read_table(data, header=header, row_id=row_id)
-    if row_id is None and fitted.row_id in table.names:
-        table = table.with_ids(str(fitted.row_id))
-    columns = _predictions(fitted, table)
+    if parts.is_pattern(data):
+        table, columns = _joined([_answered(fitted, file, header, row_id) for file in parts.matched(data)], data)
+    else:
+        table, columns = _answered(fitted, data, header, row_id)
     scores = _scores(fitted, table, columns)
     out = files.file_to_write(out, "predictions.csv", [".csv"])
     with files.written_whole(out.parent, [out.name], read=[model, data]) as folder:
@@ -61,6 +64,27 @@ def predict(
     sentences = {"file": table.read_as, "predicted": in_words[0], "scores": in_words[1], "written": str(out)}
     heading = f"{counted(table.rows, 'row')}, {fitted.target!r} predicted"
     print_report(heading, {name: sentence for name, sentence in sentences.items() if sentence})
+
+
+def _answered(fitted: Model, file: Path, header: bool | None, row_id: str | None) -> tuple[Table, dict[str, Any]]:
+    """What is left of a table once its rows are predicted, their names and the target, and the predictions."""
+    table = read_table(file, header=header, row_id=row_id)
+    if row_id is None and fitted.row_id in table.names:
+        table = table.with_ids(str(fitted.row_id))
+    columns = _predictions(fitted, table)
+    known = fitted.target in (*table.names, *table.apart)
+    truth = {fitted.target: table.column(fitted.target)} if known else {}
+    return replace(table, frame=pandas.DataFrame(truth, index=table.frame.index), matrix=None), columns
+
+
+def _joined(answered: Sequence[tuple[Table, dict[str, Any]]], pattern: Path) -> tuple[Table, dict[str, Any]]:
+    """The tables and predictions of many files, one below the other."""
+    tables, columns = [table for table, _ in answered], [columns for _, columns in answered]
+    numbered = all(isinstance(table.frame.index, pandas.RangeIndex) for table in tables)
+    frame = pandas.concat([table.frame for table in tables], ignore_index=numbered)
+    how = f"{counted(len(tables), 'file')}, {tables[0].how}"
+    whole = replace(tables[0], source=str(pattern), frame=frame, how=how)
+    return whole, {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
 
 
 def _predictions(fitted: Model, table: Table) -> dict[str, Any]:

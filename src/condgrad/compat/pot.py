@@ -33,6 +33,18 @@ from condgrad.transport.estimators import ByKeyword, Domain, PlanTransformer
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, beside, solve
 
+__all__ = [
+    "EMDLaplaceTransport",
+    "EMDTransport",
+    "SinkhornL1l2Transport",
+    "SinkhornLpl1Transport",
+    "SinkhornTransport",
+    "emd_laplace",
+    "gcg",
+    "sinkhorn_l1l2_gl",
+    "sinkhorn_lpl1_mm",
+]
+
 
 @dataclass(frozen=True)
 class EitherGap:
@@ -72,15 +84,54 @@ def gcg(
     log: bool = False,
     **line_search: Any,  # noqa: ARG001  (POT hands these to a line search that is not needed here)
 ) -> Any:
-    """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b.
+    """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b: `ot.optim.gcg`, with exact steps on all of it.
 
-    Returns the plan, or `(plan, log)` with the losses (of the whole objective, entropy included), the number of
-    iterations `niter`, the certified `gap` and `lower_bound`, the `status`, and of the last partially linearised
-    problem the scalings `u` and `v` (`log_u` and `log_v` where they would overflow) and the norm `err` of what the
-    columns of diag(u) exp(-(M + reg2 df(G))/reg1) diag(v) miss of b. For tensors f and df see tensors; those on a CPU
-    have the very plan that NumPy arrays have.
-    `numInnerItermax` and options of the line search are accepted and not needed: the inner accuracy follows the gap,
-    and steps are exact. A plan that falls short of `stopThr` comes with a warning that states its gap.
+    A plan that falls short of its tolerances comes with a warning that states its gap.
+
+    Parameters
+    ----------
+    a, b : array
+        Weights of sources and targets; an empty list stands for uniform ones.
+    M : array, shape (n, m)
+        The cost. Of NumPy or torch, and so is the plan; tensors on a CPU have the very plan that NumPy arrays have.
+    reg1, reg2 : float
+        Weights of the entropy, above 0, and of f, at least 0.
+    f, df : callable
+        A convex function of the plan and its gradient; beside tensors they see tensors.
+    G0 : array, optional
+        A plan to start from.
+    numItermax : int
+        Steps, at most.
+    numInnerItermax, **line_search
+        Accepted and not needed: the inner accuracy follows the gap, and steps are exact.
+    stopThr : float
+        On the certified gap over the scale of the objective.
+    stopThr2 : float
+        On the gap itself; either of the two is enough.
+    verbose : bool
+        Show a live line on the terminal.
+    log : bool
+        Return the log too.
+
+    Returns
+    -------
+    plan : array, shape (n, m)
+        With exact marginals.
+    log : dict
+        Only with `log=True`: the `loss` of each iterate (of the whole objective, entropy included), the number of
+        iterations `niter`, the certified `gap` and `lower_bound`, the `status`, and of the last partially linearised
+        problem the scalings `u` and `v` (`log_u` and `log_v` where they would overflow) and the norm `err` of what the
+        columns of diag(u) exp(-(M + reg2 df(G))/reg1) diag(v) miss of b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import gcg
+    >>> rng = np.random.default_rng(0)
+    >>> a, b, M = np.full(6, 1 / 6), np.full(5, 1 / 5), rng.random((6, 5))
+    >>> G, log = gcg(a, b, M, 0.1, 1.0, lambda G: 0.5 * (G**2).sum(), lambda G: G, numItermax=100, log=True)
+    >>> bool(np.allclose(G.sum(axis=0), b)), log["status"], log["gap"] < 1e-8
+    (True, 'CONVERGED', True)
     """
     M = floating("M", M, ndim=2)
     # Sinkhorn's extrapolation turns the last digit of a cost into the eighth of a plan: where both libraries could
@@ -121,9 +172,41 @@ def sinkhorn_l1l2_gl(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """min <M, G> + reg sum G log G + eta sum_{j, c} |G[labels_a == c, j]|_2 over plans from a to b.
+    """min <M, G> + reg sum G log G + eta sum_{j, c} |G[labels_a == c, j]|_2 over plans: `ot.da.sinkhorn_l1l2_gl`.
 
-    Returns the plan, or `(plan, log)` as `gcg` does. The two limits on iterations multiply to one.
+    Parameters
+    ----------
+    a, b : array
+        Weights of sources and targets; an empty list stands for uniform ones.
+    labels_a : array, shape (n,)
+        The class of each source.
+    M : array, shape (n, m)
+        The cost.
+    reg, eta : float
+        Weights of the entropy, above 0, and of the groups, at least 0.
+    numItermax, numInnerItermax : int
+        They multiply to one limit on the iterations.
+    stopInnerThr : float
+        On the certified gap over the scale of the objective.
+    eps : float
+        Accepted and not needed: no norm of a group is divided by where it vanishes.
+    verbose, log : bool
+        As in `gcg`.
+
+    Returns
+    -------
+    plan, log
+        As in `gcg`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import sinkhorn_l1l2_gl
+    >>> rng = np.random.default_rng(0)
+    >>> a, b, M = np.full(6, 1 / 6), np.full(5, 1 / 5), rng.random((6, 5))
+    >>> G, log = sinkhorn_l1l2_gl(a, [0, 0, 0, 1, 1, 1], b, M, reg=0.1, eta=0.1, log=True)
+    >>> bool(np.allclose(G.sum(axis=0), b)), log["status"], log["gap"] < 1e-8
+    (True, 'CONVERGED', True)
     """
     M = floating("M", M, ndim=2)
     answer = solve(
@@ -152,10 +235,36 @@ def sinkhorn_lpl1_mm(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """Entropic transport with the concave sum_{j, c} sqrt(mass from class c to j + 1e-3), by majorisation.
+    """Entropy and the concave sum_{j, c} sqrt(mass from class c to j + 1e-3), majorised: `ot.da.sinkhorn_lpl1_mm`.
 
     The problem is not convex: `numItermax` times the square roots are replaced by their tangents, and the plan and its
     certificate are those of the last such problem.
+
+    Parameters
+    ----------
+    a, b, labels_a, M, reg, eta, verbose, log
+        As in `sinkhorn_l1l2_gl`.
+    numItermax : int
+        How often tangents are taken.
+    numInnerItermax : int
+        Iterations of each convex problem, at most.
+    stopInnerThr : float
+        On the certified gap of each convex problem over its scale.
+
+    Returns
+    -------
+    plan, log
+        As in `gcg`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import sinkhorn_lpl1_mm
+    >>> rng = np.random.default_rng(0)
+    >>> a, b, M = np.full(6, 1 / 6), np.full(5, 1 / 5), rng.random((6, 5))
+    >>> G = sinkhorn_lpl1_mm(a, [0, 0, 0, 1, 1, 1], b, M, reg=0.1, eta=0.1)
+    >>> bool(np.allclose(G.sum(axis=0), b)), bool(np.allclose(G.sum(axis=1), a))
+    (True, True)
     """
     M = floating("M", M, ndim=2)
     a, b = _weights("a", a, M, 0), _weights("b", b, M, 1)
@@ -203,11 +312,53 @@ def emd_laplace(
     log: bool = False,
     verbose: bool = False,
 ) -> Any:
-    """min <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans, without entropy.
+    """min <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans: `ot.da.emd_laplace`.
 
-    Ls and Lt are raw Laplacians of neighbour (`sim="knn"`) or Gaussian (`sim="gauss"`) similarities; `reg="disp"`
-    compares displacements instead of positions. Conditional gradients over linear programs converge slowly: expect a
-    warning that states the certified gap, and raise `numItermax`, or take `transport.solve` with a small entropy.
+    Conditional gradients over linear programs converge slowly: expect a warning that states the certified gap, and
+    raise `numItermax`, or take `transport.solve` with a small entropy.
+
+    Parameters
+    ----------
+    a, b : array
+        Weights of sources and targets; an empty list stands for uniform ones.
+    xs, xt : array, shapes (n, d) and (m, d)
+        The points.
+    M : array, shape (n, m)
+        The cost.
+    sim : {"knn", "gauss"}
+        Whether Ls and Lt are raw Laplacians of neighbour or of Gaussian similarities.
+    sim_param : float, optional
+        Neighbours, 3 by default, or the width of the Gaussian.
+    reg : {"pos", "disp"}
+        Whether positions or displacements of neighbours are compared.
+    eta : float
+        Weight of the regulariser.
+    alpha : float
+        The share of the sources' term, from 0 to 1.
+    numItermax : int
+        Steps, at most.
+    stopThr : float
+        On the certified gap over the scale of the objective.
+    numInnerItermax, stopInnerThr
+        Accepted and not needed: the network simplex ends by itself.
+    log, verbose : bool
+        As in `gcg`; the `u` and `v` of this log are prices.
+
+    Returns
+    -------
+    plan, log
+        As in `gcg`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import emd_laplace
+    >>> xs = np.random.default_rng(0).random((6, 2))
+    >>> xt = xs[::-1] + 0.1
+    >>> M = ((xs[:, None] - xt) ** 2).sum(axis=2)
+    >>> G, log = emd_laplace([], [], xs, xt, M, stopThr=1e-3, log=True)
+    >>> bool(np.allclose(6 * G, np.eye(6)[::-1])), log["status"]
+    (True, 'CONVERGED')
     """
     M, xs, xt = (floating(name, value, ndim=2) for name, value in (("M", M), ("xs", xs), ("xt", xt)))
     regularizer, linear = _pot_laplacian(xs, xt, sim, sim_param, reg, eta, alpha)
@@ -377,7 +528,51 @@ def _needed_labels(source: Domain, kind: type) -> Any:
 
 
 class SinkhornTransport(_PotTransport):
-    """`ot.da.SinkhornTransport`: entropy alone."""
+    """`ot.da.SinkhornTransport`: entropy alone.
+
+    Parameters
+    ----------
+    reg_e : float
+        Weight of the entropy.
+    method, out_of_sample_map
+        Accepted and not needed: one method serves all, and new points move by the displacement of their nearest source.
+    max_iter : int
+        Iterations, at most.
+    tol : float
+        On the certified gap over the scale of the objective.
+    verbose : bool
+        Show a live line on the terminal.
+    log : bool
+        Accepted and not needed: `log_` is always there.
+    metric : str
+        The cost, as `scipy.spatial.distance.cdist` names it.
+    norm : {None, "max", "median"}
+        What the cost is divided by.
+    distribution_estimation : callable, optional
+        Gives the weights of points; uniform ones by default.
+    limit_max : float
+        What transport between known classes that differ costs, in units of the largest cost; infinity counts as 10.
+
+    Attributes
+    ----------
+    coupling_ : array, shape (n, m)
+        The plan.
+    dual_gap_ : float
+        The certified distance to the optimum.
+    log_ : dict
+        `loss`, `gap` and `niter`, whether `log` is set or not.
+    xs_, xt_ : arrays
+        The points that it was fitted to.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> from condgrad.compat.pot import SinkhornTransport
+    >>> d = cg.datasets.make_clusters(40)
+    >>> mover = SinkhornTransport(reg_e=0.1).fit(Xs=d.Xs, Xt=d.Xt)
+    >>> mover.transform(Xs=d.Xs).shape, mover.log_["gap"] < 1e-6
+    ((40, 2), True)
+    """
 
     def __init__(
         self,
@@ -411,7 +606,27 @@ class SinkhornTransport(_PotTransport):
 
 
 class EMDTransport(_PotTransport):
-    """`ot.da.EMDTransport`: no regulariser, a linear program."""
+    """`ot.da.EMDTransport`: no regulariser, a linear program.
+
+    Parameters
+    ----------
+    metric, norm, log, distribution_estimation, out_of_sample_map, limit_max, max_iter
+        As in `SinkhornTransport`.
+
+    Attributes
+    ----------
+    coupling_, dual_gap_, log_, xs_, xt_
+        As in `SinkhornTransport`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> from condgrad.compat.pot import EMDTransport
+    >>> d = cg.datasets.make_clusters(40)
+    >>> mover = EMDTransport().fit(Xs=d.Xs, Xt=d.Xt)
+    >>> int((mover.coupling_ > 1e-12).sum()), mover.dual_gap_ < 1e-9  # a permutation
+    (40, True)
+    """
 
     def __init__(
         self,
@@ -436,7 +651,31 @@ class EMDTransport(_PotTransport):
 
 
 class SinkhornLpl1Transport(_PotTransport):
-    """`ot.da.SinkhornLpl1Transport`: entropy and concave class groups, see `sinkhorn_lpl1_mm`."""
+    """`ot.da.SinkhornLpl1Transport`: entropy and concave class groups, see `sinkhorn_lpl1_mm`.
+
+    Parameters
+    ----------
+    reg_e, reg_cl : float
+        Weights of the entropy and of the class groups.
+    max_iter, max_inner_iter : int
+        How often tangents are taken, and the iterations of each convex problem, at most.
+    log, tol, verbose, metric, norm, distribution_estimation, out_of_sample_map, limit_max
+        As in `SinkhornTransport`.
+
+    Attributes
+    ----------
+    coupling_, dual_gap_, log_, xs_, xt_
+        As in `SinkhornTransport`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> from condgrad.compat.pot import SinkhornLpl1Transport
+    >>> d = cg.datasets.make_clusters(40)
+    >>> mover = SinkhornLpl1Transport(reg_e=0.1).fit(Xs=d.Xs, ys=d.ys, Xt=d.Xt)
+    >>> mover.transform(Xs=d.Xs).shape, mover.dual_gap_ < 1e-6
+    ((40, 2), True)
+    """
 
     def __init__(
         self,
@@ -482,7 +721,31 @@ class SinkhornLpl1Transport(_PotTransport):
 
 
 class SinkhornL1l2Transport(_PotTransport):
-    """`ot.da.SinkhornL1l2Transport`: entropy and class groups, see `sinkhorn_l1l2_gl`."""
+    """`ot.da.SinkhornL1l2Transport`: entropy and class groups, see `sinkhorn_l1l2_gl`.
+
+    Parameters
+    ----------
+    reg_e, reg_cl : float
+        Weights of the entropy and of the class groups.
+    max_iter, max_inner_iter : int
+        They multiply to one limit on the iterations.
+    log, tol, verbose, metric, norm, distribution_estimation, out_of_sample_map, limit_max
+        As in `SinkhornTransport`.
+
+    Attributes
+    ----------
+    coupling_, dual_gap_, log_, xs_, xt_
+        As in `SinkhornTransport`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> from condgrad.compat.pot import SinkhornL1l2Transport
+    >>> d = cg.datasets.make_clusters(40)
+    >>> mover = SinkhornL1l2Transport(reg_e=0.1).fit(Xs=d.Xs, ys=d.ys, Xt=d.Xt)
+    >>> mover.transform(Xs=d.Xs).shape, mover.dual_gap_ < 1e-6
+    ((40, 2), True)
+    """
 
     def __init__(
         self,
@@ -526,7 +789,35 @@ class SinkhornL1l2Transport(_PotTransport):
 
 
 class EMDLaplaceTransport(_PotTransport):
-    """`ot.da.EMDLaplaceTransport`: a Laplacian without entropy, see `emd_laplace`."""
+    """`ot.da.EMDLaplaceTransport`: a Laplacian without entropy, see `emd_laplace`.
+
+    Parameters
+    ----------
+    reg_type : {"pos", "disp"}
+        Whether positions or displacements of neighbours are compared.
+    reg_lap, reg_src : float
+        Weight of the regulariser, and the share of the sources' term, from 0 to 1.
+    similarity, similarity_param
+        The `sim` and `sim_param` of `emd_laplace`.
+    max_inner_iter, inner_tol
+        Accepted and not needed: the network simplex ends by itself.
+    metric, norm, max_iter, tol, log, verbose, distribution_estimation, out_of_sample_map
+        As in `SinkhornTransport`.
+
+    Attributes
+    ----------
+    coupling_, dual_gap_, log_, xs_, xt_
+        As in `SinkhornTransport`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> from condgrad.compat.pot import EMDLaplaceTransport
+    >>> d = cg.datasets.make_clusters(40)
+    >>> mover = EMDLaplaceTransport(reg_lap=0.01, tol=1e-2).fit(Xs=d.Xs, Xt=d.Xt)
+    >>> mover.transform(Xs=d.Xs).shape, mover.result_.relative_gap <= 1e-2
+    ((40, 2), True)
+    """
 
     def __init__(
         self,

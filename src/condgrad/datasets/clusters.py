@@ -15,8 +15,16 @@ class Clusters(NamedTuple):
     Attributes
     ----------
     Xs, Xt : arrays, shape (n, 2)
+        The points of the two clouds.
     ys, yt : arrays, shape (n,)
         The clusters, counted from 0.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> Xs, Xt, ys, yt = cg.datasets.make_clusters(100)
+    >>> Xs.shape, Xt.shape, sorted(set(yt.tolist()))
+    ((100, 2), (100, 2), [0, 1, 2, 3])
     """
 
     Xs: Any

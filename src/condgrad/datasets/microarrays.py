@@ -23,12 +23,25 @@ class Microarray:
     Attributes
     ----------
     X : array, shape (samples, genes), float64
+        The expressions.
     y : array of -1.0 and +1.0
-    feature_names : tuple of str, or None where the copy has none
+        The labels.
+    feature_names : tuple of str, optional
+        None where the copy has none.
     description : str
         What the samples and labels are, and how the values were prepared.
     source : str
         The file that was read, or the address of the download.
+
+    Examples
+    --------
+    It is a plain record, so data of your own can take its place:
+
+    >>> import numpy as np, condgrad as cg
+    >>> X, y = np.random.default_rng(0).standard_normal((20, 300)), np.repeat([-1.0, 1.0], 10)
+    >>> data = cg.datasets.Microarray(X, y, None, "noise", source="drawn")
+    >>> data.X.shape, data.source
+    ((20, 300), 'drawn')
     """
 
     X: Any
@@ -144,6 +157,12 @@ def load_colon(*, standardize: bool = True, download_if_missing: bool = True) ->
     sizes of its classes and its finiteness are verified, and the sha256 of the file then kept in the cache is recorded
     beside it (`colon-libsvm.npz.sha256`), so that later reads are verified too. A file whose own sum is recorded
     beside it in this way is accepted in any folder.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> cg.datasets.load_colon().X.shape  # doctest: +SKIP
+    (62, 2000)
     """
     return _load(_COLON, standardize=standardize, may_download=download_if_missing)
 
@@ -174,6 +193,12 @@ def load_lymphoma(
     Returns
     -------
     Microarray
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> cg.datasets.load_lymphoma().X.shape  # doctest: +SKIP
+    (96, 4026)
     """
     if not isinstance(version, str) or version not in _LYMPHOMA:
         raise ValueError(f'version must be "malignant" or "dlbcl", got {version!r}')

@@ -35,12 +35,20 @@ class SparseClassification:
     X_train, X_test : arrays, shape (samples, n_features)
         Scaled with the mean and standard deviation of the training part.
     y_train, y_test : arrays of -1.0 and +1.0
+        The classes.
     relevant : array, shape (n_relevant,)
         The positions of the relevant variables, in rising order.
     mean : array, shape (n_relevant,)
         The mean of class +1 before scaling, entries -1 and +1; class -1 has the opposite.
     covariances : array, shape (2, n_relevant, n_relevant)
         The covariances of the classes -1 and +1, in this order, before scaling.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_sparse_classification(n_samples=50, n_features=100, n_relevant=5)
+    >>> d.X_train.shape, d.y_test.shape, d.relevant.shape, d.covariances.shape
+    ((40, 100), (10,), (5,), (2, 5, 5))
     """
 
     X_train: Any

@@ -26,11 +26,27 @@ SHA256: dict[str, str] = {
 
 
 class DataUnavailable(OSError):
-    """A data set that is neither on this machine nor could be fetched; the message says how to get it."""
+    """A data set that is neither on this machine nor could be fetched; the message says how to get it.
+
+    Examples
+    --------
+    It is an `OSError`, so a program that can do without the data needs no other name:
+
+    >>> import condgrad as cg
+    >>> issubclass(cg.datasets.DataUnavailable, OSError)
+    True
+    """
 
 
 class DataMismatch(OSError):
-    """A file or a download that is not the data it should be; nothing of it was used."""
+    """A file or a download that is not the data it should be; nothing of it was used.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> issubclass(cg.datasets.DataMismatch, OSError), issubclass(cg.datasets.DataMismatch, cg.datasets.DataUnavailable)
+    (True, False)
+    """
 
 
 def user_folder() -> Path | None:

@@ -17,9 +17,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import inplace_column_scale
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from condgrad.linear_model import blocks
 from condgrad.linear_model.solver import Fit, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
+from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
 
 FORMATS = ("csr", "csc")
 PRECISIONS = (np.float64, np.float32)
@@ -59,25 +59,22 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """X, y and the weights, checked; those of Dask are checked block by block where the blocks are."""
-        if blocks.is_dask(X):
-            return self._blocks(X), blocks.as_array(y), blocks.as_array(sample_weight)
+        if is_dask(X) or isinstance(X, RowBlocks):
+            return self._blocks(X), as_array(y), as_array(sample_weight)
         X, y = self._read(X, y)
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, X.shape[0])
         return X, y, sample_weight
 
-    def _blocks(self, X: Any) -> Any:
-        """A Dask array of X, whose features are noted as scikit-learn does."""
-        names = blocks.column_names(X)
-        if names is not None:
-            self.feature_names_in_ = names
+    def _blocks(self, X: Any) -> RowBlocks:
+        """The blocks of Dask's data, whose features are noted as scikit-learn does."""
+        rows = X if isinstance(X, RowBlocks) else RowBlocks(X)
+        if rows.names is not None:
+            self.feature_names_in_ = rows.names
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        X = blocks.as_array(X)
-        if X.ndim != 2:
-            raise ValueError(f"X must have rows and columns, got a Dask array of shape {X.shape}")
-        self.n_features_in_ = X.shape[1]
-        return X
+        self.n_features_in_ = rows.shape[1]
+        return rows
 
     def _tasks(self, X: Any, y: Any, weights: Any) -> list[Task]:
         """The problems to solve, in units in which every coefficient counts alike in the norms."""
@@ -90,8 +87,8 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.penalty_factors is not None:
             units = checked_factors(self.penalty_factors, X.shape[1])
         if self.standardize:
-            if blocks.is_dask(X):
-                scale = blocks.deviations(X, weights)
+            if isinstance(X, RowBlocks):
+                scale = X.deviations(weights)
             else:
                 scale = StandardScaler(with_mean=not scipy.sparse.issparse(X)).fit(X, sample_weight=weights).scale_
             units = scale if units is None else units * scale
@@ -169,8 +166,8 @@ def in_units(X: Any, units: Any) -> Any:
     """X with its columns divided by the units, in its own precision."""
     if units is None:
         return X
-    if blocks.is_dask(X):
-        return blocks.in_units(X, units, in_units)
+    if isinstance(X, RowBlocks):
+        return X.in_units(units)
     if not scipy.sparse.issparse(X):
         return (X / units).astype(X.dtype, copy=False)
     X = X.copy()

@@ -1,75 +1,48 @@
-"""Dask arrays and dataframes as an estimator takes them: in blocks of rows, which stay where they are."""
+"""What the estimators do with Dask data: labels, predictions block by block, and folds as weights."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from functools import wraps
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
-from condgrad.errors import require_extra
-from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, dask, is_dask
 
+MOST_MARGINS = 1 << 24
+"""Decision values of held-out rows that come to the driver at a time."""
 
-def is_dask(values: Any) -> bool:
-    """Whether it is a Dask collection; asked without loading Dask, which whoever has one did."""
-    dask = sys.modules.get("dask")
-    return dask is not None and dask.is_dask_collection(values)
-
-
-def dask_array() -> Any:
-    """The module, which has no types."""
-    return require_extra("dask.array", extra="dask", purpose="data of Dask")
+Method = Callable[[Any, Any], Any]
 
 
-def as_array(values: Any) -> Any:
-    """A Dask array, from one or from a Dask dataframe or series."""
-    return values.to_dask_array(lengths=True) if hasattr(values, "to_dask_array") else values
-
-
-def column_names(X: Any) -> Any:
-    """The names of a dataframe's columns where all are strings, as scikit-learn keeps them; else None."""
-    names = getattr(X, "columns", None)
-    if names is None or not all(isinstance(name, str) for name in names):
-        return None
-    return np.asarray(names, dtype=object)
-
-
-def in_units(X: Any, units: Any, scaled: Callable[[Any, Any], Any]) -> Any:
-    """X with the columns of every block divided by the units."""
-    return X.rechunk({1: -1}).map_blocks(scaled, units=units, dtype=X.dtype)
-
-
-def deviations(X: Any, weights: Any) -> Any:
-    """The weighted standard deviations of the columns of dense blocks; 1 where a column does not vary."""
-    if not isinstance(X._meta, np.ndarray):
-        raise TypeError("standardize=True is for dense blocks: scale sparse ones beforehand, or give penalty_factors")
-    da = dask_array()
-    weights = da.ones(X.shape[0], chunks=X.chunks[0]) if weights is None else da.asarray(weights)
-    mass = weights.sum()
-    mean = (weights @ X) / mass
-    variance, largest = (weights @ (X - mean) ** 2) / mass, abs(X).max(axis=0)
-    variance, largest = da.compute(variance, largest)
-    deviation = np.sqrt(variance)
-    return np.where(deviation > 1e-12 * largest, deviation, 1.0)
+def column(values: Any) -> Any:
+    """One entry for each row, as a Dask array."""
+    return dask("array").asarray(as_array(values))
 
 
 def classes_of(y: Any) -> Any:
     """The labels in sorted order."""
-    da = dask_array()
-    classes = np.asarray(da.unique(da.asarray(as_array(y))).compute())
+    y = as_array(y)
+    classes = np.asarray(dask("array").unique(y).compute()) if is_dask(y) else np.unique(y)
     check_classification_targets(classes)
     return classes
 
 
+def signs(y: Any, label: Any) -> Any:
+    """+1 where y is the label, else -1."""
+    return dask("array").where(column(y) == label, 1.0, -1.0)
+
+
 def class_weights(y: Any, classes: Any, weights: Any, class_weight: Any) -> Any:
     """The weight of each sample, that of its class included; a balanced one makes all classes weigh alike."""
-    da = dask_array()
-    y = da.asarray(as_array(y))
-    base = da.ones(y.shape[0], chunks=y.chunks[0]) if weights is None else da.asarray(as_array(weights))
+    da, y = dask("array"), column(y)
+    base = da.ones(y.shape[0], chunks=y.chunks[0]) if weights is None else column(weights)
     if class_weight == "balanced":
         mass = np.array(da.compute(*(((y == label) * base).sum() for label in classes)), dtype=float)
         if (mass == 0.0).any():
@@ -81,11 +54,72 @@ def class_weights(y: Any, classes: Any, weights: Any, class_weight: Any) -> Any:
     return base * sum(factor * (y == label) for factor, label in zip(factors, classes, strict=True))
 
 
-def against_the_rest(loss: Any, X: Any, y: Any, labels: Sequence[Any], weights: Any, *, intercept: bool) -> Any:
-    """The losses of some classes, each against the rest."""
-    da = dask_array()
-    y = da.asarray(as_array(y))
-    return [
-        BlockwiseLoss(loss, X, da.where(y == label, 1.0, -1.0), sample_weight=weights, intercept=intercept)
-        for label in labels
-    ]
+def block_by_block(method: Method) -> Method:
+    """A method of an estimator that answers for each row; for data of Dask the answer is a lazy Dask array."""
+
+    @wraps(method)
+    def answer(self: Any, X: Any) -> Any:
+        if not is_dask(X):
+            return method(self, X)
+        check_is_fitted(self)
+        names = column_names(X)
+        X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
+        fitted = copy(self)  # blocks carry no names
+        known = fitted.__dict__.pop("feature_names_in_", None)
+        if known is not None and names is not None and list(known) != list(names):
+            raise ValueError(f"X must have the columns that the model was fitted to, {list(known)}, got {list(names)}")
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X must have {self.n_features_in_} features, as in the fit, got {X.shape[1]}")
+        like = method(fitted, np.zeros((1, X.shape[1])))
+        X = X.rechunk({1: -1})
+        shape = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
+        return X.map_blocks(lambda rows: method(fitted, rows), dtype=like.dtype, meta=like[:0], **shape)
+
+    return answer
+
+
+# --- folds: a part of the rows is a set of weights, so that all folds share the blocks
+
+
+def weights_of_part(part: Any, samples: int, weights: Any) -> Any:
+    """The weights of the rows in a part, by their numbers; 0 for all others."""
+    counts = np.bincount(part, minlength=samples).astype(np.float64)
+    return counts if weights is None else counts * weights
+
+
+def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator[tuple[Any, Any]]:
+    """Models with what they need of some rows to be scored there: X coef' as the features of a model without weights.
+
+    So any scorer of scikit-learn takes them, and of the rows themselves nothing travels.
+    """
+    rows, place = np.unique(test, return_inverse=True)
+    is_out = X.beside("fold", weights_of_part(rows, X.shape[0], None))
+    width = np.atleast_2d(models[0].coef_).shape[0]
+    at_once = max(1, MOST_MARGINS // (len(rows) * width))
+    for begin in range(0, len(models), at_once):
+        some = models[begin : begin + at_once]
+        coefs = X.inner(np.concatenate([np.atleast_2d(model.coef_) for model in some]).T)
+        margins = np.concatenate(X.matrices.map(_margins_of_some, is_out, coefs=coefs).compute())[place]
+        X.passes[0] += 1
+        for k, model in enumerate(some):
+            judged = copy(model)
+            judged.coef_ = np.eye(width) if np.ndim(model.coef_) == 2 else np.ones(1)
+            judged.n_features_in_ = width
+            yield judged, margins[:, k * width : (k + 1) * width]
+
+
+def cross_val_answers(trial: Any, X: RowBlocks, y: Any, weights: Any, folds: Sequence[Any], method: str) -> Any:
+    """What a method of models says of the rows that they did not see, as scikit-learn's `cross_val_predict`."""
+    answers: Any = None
+    for train, test in folds:
+        model = clone(trial).fit(X, y, sample_weight=weights_of_part(train, X.shape[0], weights))
+        judged, margins = next(held_out_margins([model], X, test))
+        found = getattr(judged, method)(margins)
+        if answers is None:
+            answers = np.empty((X.shape[0], *found.shape[1:]), found.dtype)
+        answers[test] = found
+    return answers
+
+
+def _margins_of_some(K: Any, is_out: Any, coefs: Any) -> Any:
+    return np.asarray(K[np.flatnonzero(is_out)] @ coefs, dtype=np.float64)

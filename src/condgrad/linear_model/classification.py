@@ -14,9 +14,13 @@ from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model import blocks
 from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
+from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
 from condgrad.smooth import Logistic, Multinomial, SquaredHinge
+from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
+from condgrad.smooth.row_blocks import RowBlocks
 
 
 class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
@@ -31,7 +35,12 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return X, y
 
     def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
-        if blocks.is_dask(X):
+        if isinstance(X, RowBlocks):
+            self.classes_ = blocks.classes_of(y)
+            if len(self.classes_) < 2:
+                raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}")
+            if self.class_weight is not None:
+                weights = blocks.class_weights(y, self.classes_, weights, self.class_weight)
             return self._blockwise_losses(X, y, weights)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -40,15 +49,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
         return self._losses_of(X, codes, weights)
 
-    def _blockwise_losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
-        """The losses of data of Dask."""
-        self.classes_ = blocks.classes_of(y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}")
-        if self.class_weight is not None:
-            weights = blocks.class_weights(y, self.classes_, weights, self.class_weight)
+    def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
+        """The losses for the labels of data of Dask, which all share the blocks of X."""
         labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return blocks.against_the_rest(self.loss, X, y, labels, weights, intercept=self.fit_intercept)
+        loss: Any = self.loss
+        return [
+            BlockwiseLoss(loss, X, blocks.signs(y, label), sample_weight=weights, intercept=self.fit_intercept)
+            for label in labels
+        ]
 
     def _losses_of(self, X: Any, codes: Any, weights: Any) -> Sequence[Smooth]:
         """The losses for the codes of the classes."""
@@ -77,11 +85,13 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.relative_gap_ = np.array([fit.relative_gap for fit in fits])
         self.multiplier_ = np.array([fit.multiplier for fit in fits])
 
+    @block_by_block
     def decision_function(self, X: Any) -> Any:
         """X coef' + intercept: shape (samples,) for two classes, else (samples, classes)."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @block_by_block
     def predict(self, X: Any) -> Any:
         """The class with the highest score."""
         return self._predicted(self._scores(X))
@@ -109,13 +119,10 @@ class LogisticClassifier(LinearClassifier):
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
         return super()._losses_of(X, codes, weights)
 
-    def _blockwise_losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
-        losses = super()._blockwise_losses(X, y, weights)
+    def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         if self._joint:
-            raise ValueError(
-                "multi_class='multinomial' is for data in memory: take multi_class='ovr' for those of Dask"
-            )
-        return losses
+            return [BlockwiseMultinomial.of_labels(X, y, sample_weight=weights, intercept=self.fit_intercept)]
+        return super()._blockwise_losses(X, y, weights)
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         super()._absorb(fits)
@@ -123,10 +130,12 @@ class LogisticClassifier(LinearClassifier):
             self.coef_ = np.ascontiguousarray(fits[0].coef.T)
             self.intercept_ = np.asarray(fits[0].intercept, dtype=self.coef_.dtype) * np.ones(len(self.classes_))
 
+    @block_by_block
     def predict_log_proba(self, X: Any) -> Any:
         """The logarithms of the probabilities, exact where these round to 0."""
         return self._log_proba(self._scores(X))
 
+    @block_by_block
     def predict_proba(self, X: Any) -> Any:
         """The probability of each class, in the order of `classes_`; one against the rest is scaled to sum to 1."""
         return np.exp(self.predict_log_proba(X))
@@ -303,10 +312,25 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
 class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
     """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to |coef|_1 <= radius.
 
-    Parameters and attributes are those of `ConstrainedLogisticRegression`, but for `multi_class`: several classes are
-    fitted one against the rest. A ridge of 0.5 is that of
-    `sklearn.svm.LinearSVC(C=1)`, which however penalises the intercept. Where the data can be separated with a margin,
-    the intercept is the middle of all that do it.
+    Several classes are fitted one against the rest. A ridge of 0.5 is that of `sklearn.svm.LinearSVC(C=1)`, which
+    however penalises the intercept. Where the data can be separated with a margin, the intercept is the middle of all
+    that do it.
+
+    Parameters
+    ----------
+    radius : float
+        The bound on |coef|_1; at least 0.
+    ridge : float
+        The weight of |coef|_2^2; at least 0.
+    fit_intercept, standardize, penalty_factors, positive, class_weight
+        As in `ConstrainedLogisticRegression`.
+    tol, max_iter, warm_start, method, time_limit, verbose
+        As in `ConstrainedLogisticRegression`.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
+        As in `ConstrainedLogisticRegression`.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from condgrad.errors import require_extra
 from condgrad.linear_model.base import LinearEstimator
-from condgrad.linear_model.blocks import is_dask
+from condgrad.linear_model.blocks import held_out_margins, weights_of_part
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
@@ -35,6 +35,7 @@ from condgrad.linear_model.solver import (
     warn_unless_converged,
 )
 from condgrad.result import Status
+from condgrad.smooth.row_blocks import RowBlocks
 
 SHARE_OF_SEARCH = 0.9
 """What the search may take of a time limit; the rest is for the fit to all samples."""
@@ -66,19 +67,21 @@ class CrossValidated(LinearEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame or SciPy sparse matrix, shape (samples, features)
+        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
+            Dask's data stay on its workers: a fold is a set of weights for their rows, and what comes back of held-out
+            rows are their decision values. `n_jobs` does nothing for them, as the workers share each fit.
         y : array, shape (samples,)
         sample_weight : array, shape (samples,), optional
             Used in the fits, and in the scores where the scorer takes it.
         """
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
-        if is_dask(X):
-            raise TypeError("cross-validation needs data in memory: compute() them, or a part of them, first")
         X, y, weights = self._data(X, y, sample_weight)
+        if isinstance(X, RowBlocks):  # folds are drawn, and scores computed, from one number a row
+            y, weights = np.asarray(y), None if weights is None else np.asarray(weights)
         tasks, solver = self._tasks(X, y, weights), self._solver()
         search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
-        folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
+        folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y))
         self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
         with FitsLine(shown=bool(self.verbose)) as line:
             self.radii_ = self._tried_radii(tasks, search, line)
@@ -170,7 +173,8 @@ class CrossValidated(LinearEstimator):
         line.say("the folds")
         scores: list[Any] = []
         tried: list[Fit] = []
-        for fold_scores, fits in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
+        n_jobs = None if isinstance(X, RowBlocks) else self.n_jobs
+        for fold_scores, fits in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
             scores.append(fold_scores)
             tried += fits
             line.reached(len(tried))
@@ -192,18 +196,25 @@ def score_fold(
     """Scores on one fold, by ridge and radius, and the fits."""
     shell = copy(shell)
     try:
-        tasks = shell._tasks(X[train], y[train], None if weights is None else weights[train])
+        if isinstance(X, RowBlocks):
+            tasks = shell._tasks(X, y, weights_of_part(train, X.shape[0], weights))
+        else:
+            tasks = shell._tasks(X[train], y[train], None if weights is None else weights[train])
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
-    X_out, y_out, held_out = X[test], y[test], None if weights is None else weights[test]
+    y_out, weights_out = y[test], None if weights is None else weights[test]
     scores = np.empty((len(shell.ridges_), len(shell.radii_)))
     tried: list[Fit] = []
     for i, ridge in enumerate(shell.ridges_):
         paths = [solver.path(task, radii=shell.radii_, ridge=ridge, line=line) for task in tasks]
-        for j, fits in enumerate(zip(*paths, strict=True)):
-            shell._absorb(fits)
-            scores[i, j] = score(scorer, shell, X_out, y_out, held_out)
+        models = []
+        for fits in zip(*paths, strict=True):
+            models.append(copy(shell))
+            models[-1]._absorb(fits)
             tried += fits
+        judged = held_out_margins(models, X, test) if isinstance(X, RowBlocks) else ((m, X[test]) for m in models)
+        for j, (model, X_out) in enumerate(judged):
+            scores[i, j] = score(scorer, model, X_out, y_out, weights_out)
     # only what warnings say of a fit is needed from here on: coefficients need not travel
     return scores, [replace(fit, coef=None) for fit in tried]
 
@@ -312,6 +323,17 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     scores_ : array, shape (ridges, radii, folds)
     coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
         Of the last fit, to all samples, as in `ConstrainedElasticNet`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.linear_model import ConstrainedElasticNetCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((40, 30))
+    >>> y = 3.0 * X[:, 0] + 0.1 * rng.standard_normal(40)  # one of 30 features matters
+    >>> model = ConstrainedElasticNetCV(n_radii=5, ridges=[0.01], cv=3).fit(X, y)
+    >>> int(np.argmax(np.abs(model.coef_))), len(model.cv_results_["mean_test_score"]), model.relative_gap_ <= 1e-6
+    (0, 5, True)
     """
 
     default_scoring = "neg_mean_squared_error"
@@ -400,10 +422,36 @@ class CrossValidatedClassifier(CrossValidated):
 class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifier):
     """`ConstrainedLogisticRegression` with the radius and the ridge chosen by cross-validation.
 
-    Parameters and attributes are those of `ConstrainedElasticNetCV`, and `class_weight`, `multi_class` and `classes_`
-    those of `ConstrainedLogisticRegression`. The folds are stratified, all classes share the radius, and by default the
-    score is minus the log loss, here and on the command line: the accuracy on a few held-out samples takes few values,
-    so that many radii tie, while the log loss tells them apart and asks for what the model minimises.
+    All classes share the radius.
+
+    Parameters
+    ----------
+    radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive
+        As in `ConstrainedElasticNetCV`.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`; the folds are stratified.
+    multi_class, class_weight
+        As in `ConstrainedLogisticRegression`.
+    scoring : str or callable, optional
+        As in `ConstrainedElasticNetCV`. By default minus the log loss, here and on the command line: the accuracy on a
+        few held-out samples takes few values, so that many radii tie, while the log loss tells them apart and asks for
+        what the model minimises.
+
+    Attributes
+    ----------
+    radius_, ridge_, radius_best_, radius_1se_, cv_results_, radii_, ridges_, scores_
+        As in `ConstrainedElasticNetCV`.
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
+        Of the last fit, to all samples, as in `ConstrainedLogisticRegression`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_sparse_classification(n_samples=100, n_features=50, n_relevant=5)
+    >>> model = cg.linear_model.ConstrainedLogisticRegressionCV(n_radii=5, ridges=[0.5], cv=3, selection="1se")
+    >>> model = model.fit(d.X_train, d.y_train)
+    >>> model.radius_ == model.radius_1se_ <= model.radius_best_, model.coef_.shape
+    (True, (1, 50))
     """
 
     default_scoring = "neg_log_loss"
@@ -455,8 +503,31 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
 class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
     """`ConstrainedLinearSVC` with the radius and the ridge chosen by cross-validation.
 
-    Parameters and attributes are those of `ConstrainedLogisticRegressionCV`, but for `multi_class`; by default the
-    score is the accuracy, since the model has no probabilities.
+    Parameters
+    ----------
+    radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive
+        As in `ConstrainedElasticNetCV`.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`; the folds are stratified.
+    class_weight
+        As in `ConstrainedLogisticRegression`.
+    scoring : str or callable, optional
+        As in `ConstrainedElasticNetCV`. By default the accuracy, since the model has no probabilities.
+
+    Attributes
+    ----------
+    radius_, ridge_, radius_best_, radius_1se_, cv_results_, radii_, ridges_, scores_
+        As in `ConstrainedElasticNetCV`.
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
+        Of the last fit, to all samples, as in `ConstrainedLogisticRegression`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_sparse_classification(n_samples=100, n_features=50, n_relevant=5)
+    >>> model = cg.linear_model.ConstrainedLinearSVCCV(n_radii=5, ridges=[0.5], cv=3).fit(d.X_train, d.y_train)
+    >>> model.radius_ in model.radii_, model.scores_.shape  # ridges, radii, folds
+    (True, (1, 5, 3))
     """
 
     default_scoring = "accuracy"

@@ -24,18 +24,42 @@ ESTIMATORS: dict[str, type[SingleFit]] = {
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Solutions of one problem for increasing radii, each with its proof; the entries of all arrays correspond."""
+    """Solutions of one problem for increasing radii, each with its proof; the entries of all arrays correspond.
+
+    Attributes
+    ----------
+    radii : array, shape (radii,)
+        In increasing order.
+    coefs : array, shape (radii, features)
+        The coefficients for each radius.
+    intercepts : array, shape (radii,)
+        0 without an intercept.
+    values : array, shape (radii,)
+        The objective at the solutions.
+    gaps : array, shape (radii,)
+        What the objective may be above its minimum, at most.
+    multipliers : array, shape (radii,)
+        The penalties of |coef|_1 that have the same solutions; 0 where the constraint is idle.
+    n_iters : array, shape (radii,)
+        What each fit took.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> d = cg.datasets.make_sparse_classification(n_samples=50, n_features=100, n_relevant=5)
+    >>> found = cg.linear_model.path(d.X_train, d.y_train, n_radii=5)
+    >>> found.coefs.shape, bool((np.abs(found.coefs).sum(axis=1) <= found.radii * (1 + 1e-9)).all())
+    ((5, 100), True)
+    >>> bool((np.diff(found.values) <= 0).all())  # more room, less loss
+    True
+    """
 
     radii: Any
     coefs: Array
-    """Shape (radii, features)."""
     intercepts: Any
     values: Any
-    """The objective at the solutions."""
     gaps: Any
-    """What the objective may be above its minimum, at most."""
     multipliers: Any
-    """The penalties of |coef|_1 that have the same solutions; 0 where the constraint is idle."""
     n_iters: Any
 
 

@@ -10,11 +10,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
-from condgrad.linear_model.blocks import is_dask
+from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
 from condgrad.smooth import LeastSquares
 from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.row_blocks import RowBlocks
 
 
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
@@ -27,7 +28,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return X, y
 
     def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
-        if is_dask(X):
+        if isinstance(X, RowBlocks):
             return [BlockwiseLoss(self.loss, X, y, sample_weight=weights, intercept=self.fit_intercept)]
         return [self.loss(X, y, sample_weight=weights, intercept=self.fit_intercept)]
 
@@ -38,6 +39,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.dual_gap_, self.relative_gap_ = fit.gap, fit.relative_gap
         self.multiplier_ = fit.multiplier
 
+    @block_by_block
     def predict(self, X: Any) -> Any:
         """X coef + intercept."""
         return np.ravel(self._scores(X))

@@ -22,6 +22,7 @@ from condgrad.result import ADVICE, Status
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.composite import Composite
 
 SMALLEST_SHARE = 1e-3
@@ -121,9 +122,8 @@ class Solver:
 
     def solve(self, task: Task, *, radius: float, ridge: float, start: Array = None) -> Fit:
         """The solution for one radius, from the projection of the coefficients of a start onto the ball."""
-        # from far the engine of `minimize` for the l1 ball is the faster one; other sets, and blocks, have none
-        by_engine = not self.positive and not isinstance(task.loss, BlockwiseLoss)
-        follower = None if by_engine else self._follower(task.loss)
+        # from far the engine of `minimize` for the l1 ball is the faster one; other sets have none
+        follower = self._follower(task.loss) if self.positive else None
         x0 = None if start is None else task.variable(start)
         x, fit = self._solved(task.loss, radius, ridge, x0, follower, x0, patience=FROM_AFAR)
         return replace(fit, coef=task.coefficients(x))
@@ -343,7 +343,7 @@ def typical_square(loss: Any) -> float:
 
     It follows the units of the features, the weights and the number of samples as a ridge should.
     """
-    squares, sums, mass = (loss.squares, loss.sums, loss.mass) if isinstance(loss, BlockwiseLoss) else moments(loss)
+    squares, sums, mass = moments(loss)
     if loss.h.has_intercept:
         centred = squares - sums**2 / mass
         squares = np.where(centred > CONSTANT * squares, centred, 0.0)
@@ -353,6 +353,8 @@ def typical_square(loss: Any) -> float:
 
 def moments(loss: Any) -> tuple[Any, Any, float]:
     """sum_i w_i K_ij^2 and sum_i w_i K_ij for each column j, and sum_i w_i, on the host."""
+    if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
+        return loss.moments
     K, w = loss.K, loss.h.weights
     mass = total(w)
     if not is_dense(K):

@@ -13,6 +13,21 @@ from condgrad.errors import MissingAbility
 class Answer(NamedTuple):
     """An oracle's answer to `min <c, s> + g(s), s in P`: a feasible point and a proof of how good it is.
 
+    Attributes
+    ----------
+    point : array
+        A point of the set.
+    bound : float
+        A lower bound on the minimum; equal to the point's own value when the oracle is exact.
+    value : float, optional
+        g(point), if the oracle knows it.
+    inner_iterations : int
+        What an iterative oracle took.
+    warm : optional
+        What the next call may start from, in a form of the oracle's own.
+    magnitude : float
+        The size of the bound's own terms before they cancel, beyond those of <c, point>; what rounding may spoil.
+
     Examples
     --------
     >>> import numpy as np, condgrad as cg
@@ -23,14 +38,10 @@ class Answer(NamedTuple):
 
     point: Array
     bound: float
-    """A lower bound on the minimum; equal to the point's own value when the oracle is exact."""
     value: float | None = None
-    """g(point), if the oracle knows it."""
     inner_iterations: int = 0
     warm: Any = None
-    """What the next call may start from."""
     magnitude: float = 0.0
-    """The size of the bound's own terms before they cancel, beyond those of <c, point>; what rounding may spoil."""
 
 
 def linear_answer(answer: Any, c: Array) -> Answer:
@@ -142,6 +153,7 @@ class Set(ABC):
         return tuple(name for name in names if getattr(type(self), name) is not getattr(Set, name))
 
     def lacks(self, ability: str) -> MissingAbility:
+        """The error that names what this set has no method for, and what it has."""
         return MissingAbility(f"{self!r} has no {ability}; it has {', '.join(self.abilities) or 'none of them'}")
 
     def require(self, ability: str, *, by: str) -> None:

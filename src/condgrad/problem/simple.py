@@ -14,9 +14,21 @@ from condgrad.search.restriction import Restriction
 class Simple(ABC):
     """g: convex, and simple together with the set it lives on.
 
-    A g of your own implements `value` and `argmin`, which returns an `Answer`: a point of the set and a lower bound on
-    min <c, s> + g(s); and `gradient` if it has one, which `along` (for exact steps) can use. `simple.Oracle` does it
-    from plain callables.
+    A g of your own implements `value`, `argmin`, which returns an `Answer`: a point of the set and a lower bound on
+    min <c, s> + g(s), and `along`, which exact steps ask; and `gradient` if it has one. `simple.Oracle` does all of it
+    from plain callables, so that a class of your own is for parts that know more of themselves.
+
+    Examples
+    --------
+    Every g answers the same questions:
+
+    >>> import numpy as np, condgrad as cg
+    >>> g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    >>> isinstance(g, cg.simple.Simple), g.value(np.array([0.5, -0.5]))
+    (True, 0.5)
+    >>> answer = g.argmin(np.array([-3.0, 1.0]))  # min <c, s> + |s|^2 over the ball
+    >>> answer.point.tolist(), answer.bound
+    ([1.0, -0.0], -2.0)
     """
 
     on: Set

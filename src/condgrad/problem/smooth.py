@@ -77,6 +77,7 @@ class Smooth(ABC):
         return None
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        """f(x) and grad f(x)."""
         here = self.at(x)
         return here.value, here.gradient
 
@@ -175,6 +176,10 @@ class SumEvaluation:
     def magnitude(self, other: SumEvaluation) -> float:
         pairs = zip(self.terms, other.terms, strict=True)
         return sum(w * mine.magnitude(its) for w, (mine, its) in zip(self.weights, pairs, strict=True))
+
+    def sensitivity(self, a: Array, b: Array, error: float) -> float:
+        """As in `TransportCostEvaluation`, of functions of a streamed plan."""
+        return sum(w * term.sensitivity(a, b, error) for w, term in zip(self.weights, self.terms, strict=True))
 
     def along(self, others: Sequence[SumEvaluation], directions: Array) -> Restriction:
         terms = [term.along([other.terms[i] for other in others], directions) for i, term in enumerate(self.terms)]

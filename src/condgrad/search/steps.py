@@ -22,6 +22,25 @@ from condgrad.search.restriction import LocalModel, Quadratic, Restriction, call
 class SearchState:
     """The choice before a step rule: from x towards the oracle's point s (and remembered ones).
 
+    Attributes
+    ----------
+    f, g : Smooth, Simple
+        The two parts of F.
+    k : int
+        Steps made before.
+    x : array
+        Where the step starts.
+    here : evaluation of f
+        f at x.
+    others : list of evaluations of f
+        f at s, then at the remembered points.
+    directions : array
+        What leads from x to these, stacked.
+    value : float
+        F(x).
+    model_gap : float
+        <grad f(x), x - s> + g(x) - g(s).
+
     Examples
     --------
     >>> import condgrad as cg
@@ -36,15 +55,10 @@ class SearchState:
     k: int
     x: Array
     here: Any
-    """f at x."""
     others: list[Any]
-    """f at s, then at the remembered points."""
     directions: Array
-    """What leads there, stacked."""
     value: float
-    """F(x)."""
     model_gap: float
-    """<grad f(x), x - s> + g(x) - g(s)."""
 
     @cached_property
     def smooth_restriction(self) -> Restriction:
@@ -69,11 +83,26 @@ class SearchState:
 
     @property
     def squared_length(self) -> float:
+        """|s - x|^2."""
         return float(gram(self.directions[:1])[0, 0])
 
 
 class StepRule(Protocol):
-    """The fractions to go along each direction: nonnegative, of sum at most 1."""
+    """What chooses how far to go: a callable that takes a `SearchState` and returns a fraction for each direction.
+
+    Fractions are nonnegative and add up to at most 1, so that the step stays in the set; a rule for CGS without a
+    memory may return a number. Whatever a rule returns, the certificate of the next iterate holds.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> def halfway(state):
+    ...     return 0.5
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> r = cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), step=halfway)
+    >>> r.success, set(r.trace["step"][1:].tolist())
+    (True, {0.5})
+    """
 
     def __call__(self, state: SearchState) -> Vector: ...
 
@@ -124,6 +153,13 @@ class Armijo:
 
     The gap stands in for the slope, -gap >= <grad F, s - x>, so that g need not be differentiable.
 
+    Parameters
+    ----------
+    fraction : float
+        Above 0 and below 1.
+    shrink : float
+        What a step that does not bring F down enough is multiplied by; above 0 and below 1.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -167,8 +203,10 @@ class Exact:
     Examples
     --------
     >>> import condgrad as cg
-    >>> cg.steps.Exact()
-    Exact(slope_tolerance=0.0001)
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> r = cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)), step=cg.steps.Exact(), x0=[1.0, 0.0])
+    >>> r.x.tolist(), r.trace["step"].tolist()  # a quadratic on a segment: one step is enough
+    ([0.0, 1.0], [0.0, 1.0])
     """
 
     slope_tolerance: float = 1e-4

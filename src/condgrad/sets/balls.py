@@ -28,6 +28,7 @@ class Ball(Set):
 
     @property
     def largest_entry(self) -> float:  # type: ignore[override]
+        """The radius."""
         return self.radius
 
     @abstractmethod

@@ -170,6 +170,7 @@ class Spectraplex(Set):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """(n, n)."""
         return (self.n, self.n)
 
     @property
@@ -178,6 +179,7 @@ class Spectraplex(Set):
 
     @property
     def largest_entry(self) -> float:  # type: ignore[override]
+        """The trace."""
         return self.trace
 
     def start(self, space: Space) -> Array:

@@ -48,6 +48,17 @@ class SharedMarginal(Set):
         The measures b_k: weights >= 0, all of the same mass > 0; each may have a size of its own.
     weights : array, optional
         w_k > 0; 1 by default.
+
+    Examples
+    --------
+    Plans from one measure on three points to two measures; its rows are the same in both blocks:
+
+    >>> import numpy as np, condgrad as cg
+    >>> P = cg.sets.SharedMarginal(3, [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> cost = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
+    >>> X = P.entropic_argmin(np.hstack([cost, cost]), 0.05).point
+    >>> X[:, :3].sum(axis=1).round(3).tolist(), X[:, 3:].sum(axis=1).round(3).tolist()
+    ([0.0, 1.0, 0.0], [0.0, 1.0, 0.0])
     """
 
     nonnegative = True

@@ -42,6 +42,7 @@ class Simplex(Set):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """(n,)."""
         return (self.n,)
 
     @property
@@ -50,6 +51,7 @@ class Simplex(Set):
 
     @property
     def largest_entry(self) -> float:  # type: ignore[override]
+        """The mass."""
         return self.mass
 
     def start(self, space: Space) -> Array:

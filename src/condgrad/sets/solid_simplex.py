@@ -42,6 +42,7 @@ class SolidSimplex(Set):
 
     @property
     def largest_entry(self) -> float:  # type: ignore[override]
+        """The mass."""
         return self.mass
 
     def start(self, space: Space) -> Array:

@@ -66,6 +66,7 @@ class Entropy(Simple):
 
     @property
     def smoothness(self) -> float | None:  # type: ignore[override]
+        """weight / the smallest entry of the set, where that is above 0."""
         # and largest at the smallest
         least = self.on.smallest_entry
         return self.weight / least if least > 0.0 else None

@@ -39,6 +39,7 @@ class Ridge(Simple):
 
     @property
     def smoothness(self) -> float:  # type: ignore[override]
+        """2 weight."""
         return 2.0 * self.weight
 
     @property

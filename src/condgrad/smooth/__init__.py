@@ -2,6 +2,7 @@
 
 from condgrad.problem import Smooth
 from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.function import Function
 from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
@@ -12,6 +13,7 @@ from condgrad.smooth.transport_laplacian import TransportLaplacian
 
 __all__ = [
     "BlockwiseLoss",
+    "BlockwiseMultinomial",
     "Function",
     "GroupLasso",
     "LeastSquares",

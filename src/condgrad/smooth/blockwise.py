@@ -3,8 +3,7 @@
     f(x) = min_b sum over blocks of h(K x + b)
 
 Of a block the driver sees `h`, `K' theta`, `K_A' diag(w) K_A` and the like: numbers, vectors and small matrices, which
-the workers add up in a tree. Margins K x stay with the block. Dask schedules, spills to disk, and computes anew what a
-lost worker had.
+the workers add up in a tree. Margins K x stay with the block.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ import numpy as np
 import scipy.sparse
 
 from condgrad.arrays import Array, Space, Vector, dot
-from condgrad.errors import require_extra
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.composite import Composite
-from condgrad.smooth.losses import SEPARABLE, Logistic
+from condgrad.smooth.intercept import require_both_classes
+from condgrad.smooth.losses import SEPARABLE, LeastSquares, Logistic, positive_label
+from condgrad.smooth.row_blocks import Largest, RowBlocks, as_array, dask, squared, summed, transposed_times
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -34,15 +34,8 @@ ROUNDING = 64.0 * UNIT
 SETTLED = 1e-8
 """A step of an intercept of the logistic loss after which the next would be 1e-16: its second derivative is no larger
 than its first. `_theta` takes it out of theta without going there."""
-TREE = 8
-"""Partial sums that are added up at a time."""
-
-
-class Block(NamedTuple):
-    """Some rows of the data, with their part of the loss."""
-
-    K: Any
-    h: Any
+ROWS_AT_ONCE = 1 << 13
+"""Rows of a block that a Gram matrix takes at a time, so that no copy of the block is made."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +58,19 @@ class Sums(NamedTuple):
     """The sum of w = h''."""
 
 
+class FirstOrder(NamedTuple):
+    """What the gradient theta of h says of all samples."""
+
+    gradient: Array
+    """K' theta."""
+    level: float
+    """<theta, K x>."""
+    squares: float
+    """|theta|^2."""
+    lost: int
+    """How many of theta are too small for the precision of K."""
+
+
 class NewtonSystem(NamedTuple):
     """The Hessian of f in some coordinates, and K'(W K x - theta) there."""
 
@@ -75,11 +81,14 @@ class NewtonSystem(NamedTuple):
 class BlockwiseLoss(Smooth):
     """f(x) = h(Kx) for a Dask array K of blocks of rows, dense or SciPy sparse.
 
+    `LeastSquares`, `Logistic` and `SquaredHinge` of a Dask array or dataframe are such a loss. The data stay on the
+    workers; Newton's method, a path and all else that these losses can do work alike.
+
     Parameters
     ----------
     loss : type
         `LeastSquares`, `Logistic` or `SquaredHinge`.
-    K : Dask array, shape (samples, features)
+    K : Dask array or dataframe, or the `RowBlocks` of one, which several losses may share, shape (samples, features)
     y : Dask array or array, shape (samples,)
         Numbers; for the two classification losses -1 and +1.
     sample_weight : Dask array or array of nonnegative numbers, optional
@@ -90,7 +99,9 @@ class BlockwiseLoss(Smooth):
     --------
     >>> import dask.array as da, numpy as np, condgrad as cg
     >>> K, y = da.ones((6, 2), chunks=(2, 2)), np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
-    >>> f = cg.smooth.BlockwiseLoss(cg.smooth.Logistic, K, y)
+    >>> f = cg.smooth.Logistic(K, y)
+    >>> f
+    BlockwiseLogistic(6 samples, 2 features)
     >>> round(f.value_and_gradient(np.zeros(2))[0], 6)  # 6 log 2
     4.158883
     """
@@ -98,146 +109,128 @@ class BlockwiseLoss(Smooth):
     def __init__(
         self, loss: type[Composite], K: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False
     ) -> None:
-        array = require_extra("dask.array", extra="dask", purpose="a loss of Dask arrays")
-        bag = require_extra("dask.bag", extra="dask", purpose="a loss of Dask arrays")
-        delayed = require_extra("dask.delayed", extra="dask", purpose="a loss of Dask arrays").delayed
-        K = K.rechunk({1: -1})
-        if any(math.isnan(rows) for rows in K.chunks[0]):
-            K = K.compute_chunk_sizes()
-        rows = K.chunks[0]
-        columns = [_beside(array, "y", y, rows)]
-        columns.append(
-            _beside(array, "sample_weight", np.ones(K.shape[0]) if sample_weight is None else sample_weight, rows)
-        )
-        starts = np.concatenate([[0], np.cumsum(rows)[:-1]])
-        parts = [
-            delayed(_block)(SEPARABLE[loss], K_part, y_part, w_part, number, int(start))
-            for number, (K_part, y_part, w_part, start) in enumerate(
-                zip(K.to_delayed()[:, 0], *(column.to_delayed() for column in columns), starts, strict=True)
-            )
-        ]
-        self.blocks = bag.from_delayed(parts).persist()
-        dtype = np.float32 if K.dtype == np.float32 else np.float64
-        self.space: Space = Space.of(np.empty(0, dtype), shape=(K.shape[1],))
-        self.samples = K.shape[0]
-        self.squares, self.sums, plain_squares, self.mass, heaviest = self._summed(_moments, self.blocks)
-        self.column_norms = np.sqrt(plain_squares)
-        """|K_j|_2 for each column."""
-        self.h = LossFacts(SEPARABLE[loss].steepest_curvature * float(heaviest), intercept)
+        self.data = K if isinstance(K, RowBlocks) else RowBlocks(K)
+        weights = self.data.ones() if sample_weight is None else self.data.beside("sample_weight", sample_weight)
+        self.targets = self.data.beside("y", y).map(_target, weights, loss=loss).persist()
+        """The part of h of each block."""
+        self.space: Space = Space.of(np.empty(0, self.data.dtype), shape=self.data.shape[1:])
+        self.samples = self.data.shape[0]
+        positive, negative, self.mass, heaviest = summed(_masses, self.targets)
         if not self.mass > 0.0:
             raise ValueError("sample_weight must have a positive entry, got only zeros")
+        if intercept and loss is not LeastSquares:
+            require_both_classes(positive, negative)
+        self.h = LossFacts(SEPARABLE[loss].steepest_curvature * float(heaviest.values), intercept)
         self.settled = SETTLED if loss is Logistic else 0.0
         self.last_intercept = 0.0
         """Where the next search begins: it saves passes over the data and changes nothing else."""
         self._name = loss.__name__
 
+    @classmethod
+    def of_labels(cls, loss: type[Composite], K: Any, y: Any, **options: Any) -> BlockwiseLoss:
+        """The loss of any two labels, of which the larger counts as +1; of numbers for `LeastSquares`."""
+        if loss is LeastSquares:
+            return cls(loss, K, y, **options)
+        y = dask("array").asarray(as_array(y))
+        high = positive_label(np.asarray(dask("array").unique(y).compute(), dtype=np.float64))
+        return cls(loss, K, dask("array").where(y == high, 1.0, -1.0), **options)
+
+    @property
+    def column_norms(self) -> Array:
+        """|K_j|_2 for each column."""
+        return self.data.column_norms
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array, float]:
+        """sum w K^2 and sum w K for each column, and sum w."""
+        squares, sums = self.data.summed(_moments, self.targets)
+        inner = self.data.inner
+        return inner(inner(squares)), inner(sums), self.mass
+
     def at(self, x: Array) -> BlockwiseEvaluation:
         return BlockwiseEvaluation(self, x)
 
-    def _summed(self, part: Callable[..., tuple[Any, ...]], *bags: Any, **options: Any) -> tuple[Any, ...]:
-        """What `part` returns for each block, added up entry by entry."""
-        first, *others = bags
-        found = first.map(part, *others, **options)
-        return tuple(found.reduction(_added, _added, split_every=TREE).compute())
+    def intercept_at(self, x: Array) -> float:
+        """The intercept that was minimised out at x; 0 where there is none."""
+        return self.at(x).intercept
 
     def __repr__(self) -> str:
         intercept = ", intercept" if self.h.has_intercept else ""
         return f"Blockwise{self._name}({self.samples} samples, {self.space.shape[0]} features{intercept})"
 
 
-def _beside(array: Any, name: str, values: Any, rows: tuple[int, ...]) -> Any:
-    """One number for each row, in blocks as the data."""
-    values = array.asarray(values)
-    if any(math.isnan(size) for size in values.chunks[0]):
-        values = values.compute_chunk_sizes()
-    if values.shape != (sum(rows),):
-        raise ValueError(f"{name} must have one entry for each of the {sum(rows)} rows, got shape {values.shape}")
-    return values.rechunk((rows,)).astype(np.float64)
-
-
 # --- what runs on the workers
 
 
-def _block(loss: Any, K: Any, y: Any, weights: Any, number: int, start: int) -> list[Block]:
-    """A block, checked."""
-    if scipy.sparse.issparse(K):
-        K = scipy.sparse.csr_array(K)
-        entries = K.data
-    else:
-        K = entries = np.asarray(K)
-    if K.dtype not in (np.float32, np.float64):
-        K = K.astype(np.float64)
-        entries = K.data if scipy.sparse.issparse(K) else K
-    for name, values in (("X", entries), ("y", y), ("sample_weight", weights)):
-        if not np.isfinite(values).all():
-            rows = f"rows {start} to {start + K.shape[0] - 1}"
-            raise ValueError(f"{name} holds NaN or infinity in block {number} ({rows}); fill it or leave the rows out")
-    if (weights < 0.0).any():
-        raise ValueError(f"sample_weight must be >= 0, got {weights.min():g} in block {number}")
-    return [Block(K, loss(np.asarray(y), np.asarray(weights)))]
+def _target(y: Array, weights: Array, loss: type[Composite]) -> Any:
+    """h of one block."""
+    if loss is not LeastSquares and not np.isin(y, (-1.0, 1.0)).all():
+        strange = y[~np.isin(y, (-1.0, 1.0))][0]
+        raise ValueError(f"y must hold the labels -1 and +1, got {strange:g}: write {loss.__name__}(K, y) for others")
+    return SEPARABLE[loss](y, weights)
 
 
-def _added(parts: Any) -> tuple[Any, ...]:
-    """Partial sums, added up in their order."""
-    return tuple(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
+def _masses(h: Any) -> tuple[Any, ...]:
+    """The weights of the two signs of y, of all, and the largest."""
+    w = h.weights
+    return float(w[h.y > 0.0].sum()), float(w[h.y < 0.0].sum()), float(w.sum()), Largest(w.max())
 
 
-def _margins(block: Block, x: Array) -> Array:
-    return np.asarray(block.K @ x, dtype=np.float64)
+def _moments(K: Any, h: Any) -> tuple[Any, ...]:
+    """sum w K^2 and sum w K for each column."""
+    return transposed_times(squared(K), h.weights), transposed_times(K, h.weights)
 
 
 def _mixed(*margins: Array, shares: Sequence[float]) -> Array:
     return sum(share * z for share, z in zip(shares, margins, strict=True))
 
 
-def _moments(block: Block) -> tuple[Any, ...]:
-    """sum w K^2, sum w K and sum K^2 for each column, sum w, and the largest w."""
-    K, w = block.K, block.h.weights
-    squared = K.multiply(K) if scipy.sparse.issparse(K) else K * K
-    sums = (_times(squared, w), _times(K, w), _times(squared, np.ones(K.shape[0])))
-    return *sums, float(w.sum()), Largest(float(w.max(initial=0.0)))
+def _sums(h: Any, z: Array, b: float) -> tuple[Any, ...]:
+    value, theta = h.evaluate(z + b)
+    return value, float(theta.sum()), float(np.abs(theta).sum()), float(h.curvature(z + b).sum())
 
 
-def _times(K: Any, theta: Array) -> Array:
-    """K' theta in the precision of K, which is not copied to another; the sum over the blocks is in float64."""
-    return np.asarray(K.T @ theta.astype(K.dtype, copy=False), dtype=np.float64)
-
-
-class Largest(float):
-    """A number whose sum with another is the larger of the two."""
-
-    def __add__(self, other: float) -> Largest:
-        return Largest(max(self, other))
-
-
-def _sums(block: Block, z: Array, b: float) -> tuple[Any, ...]:
-    value, theta = block.h.evaluate(z + b)
-    return value, float(theta.sum()), float(np.abs(theta).sum()), float(block.h.curvature(z + b).sum())
-
-
-def _theta(block: Block, z: Array, b: float, excess: float) -> Array:
+def _theta(h: Any, z: Array, b: float, excess: float) -> Array:
     """h' at the margins, less the share of an excess of their sum that the curvature has."""
-    theta = block.h.evaluate(z + b)[1]
-    return theta if excess == 0.0 else theta - excess * block.h.curvature(z + b)
+    theta = h.evaluate(z + b)[1]
+    return theta if excess == 0.0 else theta - excess * h.curvature(z + b)
 
 
-def _gradient(block: Block, z: Array, b: float, excess: float) -> tuple[Any, ...]:
-    """K' theta, <theta, z> and |theta|^2."""
-    theta = _theta(block, z, b, excess)
-    return _times(block.K, theta), float(theta @ z), float(theta @ theta)
+def _gradient(K: Any, h: Any, z: Array, b: float, excess: float) -> tuple[Any, ...]:
+    """K' theta, <theta, z>, |theta|^2, and how many of theta are too small for the precision of K."""
+    theta = _theta(h, z, b, excess)
+    lost = int(np.count_nonzero((theta != 0.0) & (np.abs(theta) < np.finfo(K.dtype).tiny)))
+    return transposed_times(K, theta), float(theta @ z), float(theta @ theta), lost
 
 
-def _system(block: Block, z: Array, b: float, excess: float, active: Any) -> tuple[Any, ...]:
-    """K_A' W K_A, K_A' (W z - theta), K_A' w and w' z."""
-    w, theta = block.h.curvature(z + b), _theta(block, z, b, excess)
-    K = block.K[:, active]
-    K = K.toarray() if scipy.sparse.issparse(K) else K
-    K = K.astype(np.float64, copy=False)
-    return K.T @ (w[:, None] * K), K.T @ (w * z - theta), K.T @ w, float(w @ z), float(w.sum())
+def _system(K: Any, h: Any, z: Array, b: float, excess: float, active: Any) -> tuple[Any, ...]:
+    """K_A' W K_A, K_A' (W z - theta), K_A' w, w' z and the sum of w."""
+    w, theta = h.curvature(z + b), _theta(h, z, b, excess)
+    sides = np.stack([w * z - theta, w], axis=1)
+    gram, products = weighted_products(K, active, w, sides)
+    return gram, products[:, 0], products[:, 1], float(w @ z), float(w.sum())
 
 
-def _slopes(block: Block, z: Array, *ends: Array, b: float, excess: float) -> tuple[Any, ...]:
-    theta = _theta(block, z, b, excess)
+def weighted_products(K: Any, active: Any, w: Array, sides: Array) -> tuple[Array, Array]:
+    """K_A' diag(w) K_A, in the precision of K where that is dense, and K_A' sides in float64."""
+    if scipy.sparse.issparse(K):
+        from condgrad.kernels import sparse_gram
+
+        K = K[:, active].astype(np.float64)
+        return sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, K.shape[1]), K.T @ sides
+    whole, root = len(active) == K.shape[1], np.sqrt(w).astype(K.dtype)
+    gram, products = np.zeros((len(active), len(active))), np.zeros((len(active), sides.shape[1]))
+    for begin in range(0, K.shape[0], ROWS_AT_ONCE):
+        some = slice(begin, begin + ROWS_AT_ONCE)
+        rows = K[some] if whole else K[some][:, active]
+        products += rows.T.astype(np.float64) @ sides[some]
+        rows = root[some, None] * rows
+        gram += rows.T @ rows
+    return gram, products
+
+
+def _slopes(h: Any, z: Array, *ends: Array, b: float, excess: float) -> tuple[Any, ...]:
+    theta = _theta(h, z, b, excess)
     return tuple(float(theta @ end) for end in ends)
 
 
@@ -255,7 +248,7 @@ class BlockwiseEvaluation:
     @cached_property
     def margins(self) -> Any:
         """K x, a bag with an array for each block."""
-        return self.f.blocks.map(_margins, x=self._x).persist()
+        return self.f.data.times(self._x)
 
     @cached_property
     def _best(self) -> tuple[Sums, float]:
@@ -267,7 +260,7 @@ class BlockwiseEvaluation:
         return sums, b
 
     def _at_intercept(self, b: float) -> Sums:
-        return Sums(*self.f._summed(_sums, self.f.blocks, self.margins, b=b))
+        return Sums(*summed(_sums, self.f.targets, self.margins, b=b))
 
     @property
     def value(self) -> float:
@@ -285,17 +278,17 @@ class BlockwiseEvaluation:
         return {"b": b, "excess": 0.0 if balanced else sums.slope / sums.mass}
 
     @cached_property
-    def _first_order(self) -> tuple[Array, float, float]:
-        gradient, level, squared = self.f._summed(_gradient, self.f.blocks, self.margins, **self._shift)
-        return gradient, level, squared
+    def _first_order(self) -> FirstOrder:
+        found = FirstOrder(*self.f.data.summed(_gradient, self.f.targets, self.margins, **self._shift))
+        return found._replace(gradient=self.f.data.inner(found.gradient))
 
     @property
     def gradient(self) -> Array:
-        return self._first_order[0].astype(self.f.space.dtype, copy=False)
+        return self._first_order.gradient.astype(self.f.space.dtype, copy=False)
 
     @property
     def offset(self) -> float:
-        return self.value - self._first_order[1]
+        return self.value - self._first_order.level
 
     @cached_property
     def image_size(self) -> float:
@@ -303,21 +296,32 @@ class BlockwiseEvaluation:
         return dot(self.f.column_norms, np.abs(self._x).astype(np.float64))
 
     def magnitude(self, other: BlockwiseEvaluation) -> float:
-        unit, length = self.f.space.unit, self._first_order[2] ** 0.5
-        rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
-        size = (length + rounding) * other.image_size
-        if not self.f.h.has_intercept:
+        # the terms are those of `CompositeEvaluation.magnitude`
+        space, h, first = self.f.space, self.f.h, self._first_order
+        length = first.squares**0.5
+        rounding = space.unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        underflow = space.smallest / space.unit * first.lost**0.5
+        size = (length + rounding + underflow) * other.image_size
+        if not h.has_intercept:
             return size
         shifts = abs(self.intercept) + self.image_size + other.image_size
-        return size + UNIT / unit * shifts * self._best[0].slope_size
+        size += UNIT / space.unit * shifts * self._best[0].slope_size
+        if self.value > 0.0:
+            slip = UNIT * abs(self.intercept)
+            size += 0.5 * h.curvature_bound * self.f.samples * slip * slip / space.unit
+        return size
 
     def newton_system(self, active: Array) -> NewtonSystem:
         """Of f in some coordinates, the intercept at its best."""
-        gram, right, pull, level, mass = self.f._summed(
-            _system, self.f.blocks, self.margins, **self._shift, active=active
+        data = self.f.data
+        gram, right, pull, level, mass = data.summed(
+            _system, self.f.targets, self.margins, **self._shift, active=active
         )
         if self.f.h.has_intercept and mass > 0.0:
             gram, right = gram - np.outer(pull / mass, pull), right - pull * (level / mass)
+        if data.units is not None:
+            units = data.units[active]
+            gram, right = gram / units / units[:, None], right / units
         return NewtonSystem(gram, right)
 
     def along(self, others: Sequence[BlockwiseEvaluation], directions: Array) -> Restriction:
@@ -327,9 +331,13 @@ class BlockwiseEvaluation:
         near = self.intercept + sum(
             float(share) * (o.intercept - self.intercept) for share, o in zip(a, others, strict=True)
         )
-        shares = [1.0 - float(a.sum()), *a.tolist()]
-        mixed = self.margins.map(_mixed, *(other.margins for other in others), shares=shares).persist()
-        return BlockwiseEvaluation(self.f, x, mixed, near)
+        return BlockwiseEvaluation(self.f, x, mixed_margins(self, others, a), near)
+
+
+def mixed_margins(here: Any, others: Sequence[Any], a: Vector) -> Any:
+    """The margins at a point moved by the fractions a towards others."""
+    shares = [1.0 - float(a.sum()), *a.tolist()]
+    return here.margins.map(_mixed, *(other.margins for other in others), shares=shares).persist()
 
 
 class BlockwiseRestriction:
@@ -344,7 +352,7 @@ class BlockwiseRestriction:
     def local(self, a: Vector) -> LocalModel:
         there = self.here.moved(self.here._x, self.others, a)
         ends = [self.here.margins, *(other.margins for other in self.others)]
-        levels = np.array(there.f._summed(_slopes, there.f.blocks, there.margins, *ends, **there._shift))
+        levels = np.array(summed(_slopes, there.f.targets, there.margins, *ends, **there._shift))
         return LocalModel(there.value, levels[1:] - levels[0], None)
 
 

@@ -82,6 +82,7 @@ class Composite(Smooth):
 
     @cached_property
     def smoothness(self) -> float | None:
+        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2."""
         return self.h.curvature_bound * spectral_norm(self.K) ** 2
 
     @cached_property

@@ -52,6 +52,7 @@ class Function(Smooth):
         return FunctionEvaluation(self, x)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        """f(x) and grad f(x), as your function has them."""
         result = call_with_autograd(self.call, x) if is_torch(x) else self.call(x)
         try:
             value, gradient = result

@@ -100,14 +100,19 @@ class TwoClasses:
         xp = namespace(y)
         used = weights >= sys.float_info.min  # half of anything smaller may be 0
         self.positive, self.negative = (xp.nonzero(used & (y == sign))[0] for sign in (1.0, -1.0))
-        if 0 in (self.positive.shape[0], self.negative.shape[0]):
-            raise ValueError(
-                "y must hold two classes, each with a positive sample_weight, where there is an intercept; "
-                f"got only {'+1' if self.negative.shape[0] == 0 else '-1'}: the intercept alone would fit it perfectly"
-            )
+        require_both_classes(self.positive.shape[0], self.negative.shape[0])
         # in units of a power of two near their sum: logarithms of sums must not depend on the unit of F
         weights = weights / 2.0 ** math.frexp(total(weights))[1]
         self.positive_weights, self.negative_weights = weights[self.positive], weights[self.negative]
+
+
+def require_both_classes(positive: float, negative: float) -> None:
+    """A sentence where one of the classes has no samples, or none with a weight."""
+    if 0 in (positive, negative):
+        raise ValueError(
+            "y must hold two classes, each with a positive sample_weight, where there is an intercept; "
+            f"got only {'+1' if negative == 0 else '-1'}: the intercept alone would fit it perfectly"
+        )
 
 
 class LogisticIntercept(TwoClasses):

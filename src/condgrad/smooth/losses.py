@@ -11,14 +11,28 @@ from condgrad.arrays import Array, Matrix, at_least, dot, double, double_like, g
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.smooth.composite import AtBestIntercept, Composite
 from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, SquaresIntercept, WithIntercept
+from condgrad.smooth.row_blocks import is_dask
 
 
-class LeastSquares(Composite):
+class DataLoss(Composite):
+    """h(Kx) of data; that of a Dask array or dataframe is a `BlockwiseLoss`, whose data stay where they are."""
+
+    def __new__(cls, *data: Any, **options: Any) -> Any:
+        K = data[0] if data else options.pop("A", options.pop("Z", None))
+        if is_dask(K):
+            from condgrad.smooth.blockwise import BlockwiseLoss
+
+            return BlockwiseLoss.of_labels(cls, K, *data[1:], **options)
+        return super().__new__(cls)
+
+
+class LeastSquares(DataLoss):
     """f(x) = 1/2 sum_i w_i (a_i.x - y_i)^2.
 
     Parameters
     ----------
-    A : array or SciPy sparse matrix, shape (samples, features)
+    A : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
+        Of Dask's data, whose blocks may be dense or sparse, it makes a `BlockwiseLoss`.
     y : array, shape (samples,)
     sample_weight : array of nonnegative numbers, optional
     intercept : bool
@@ -39,12 +53,13 @@ class LeastSquares(Composite):
         super().__init__(A, WithIntercept(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
 
 
-class Logistic(Composite):
+class Logistic(DataLoss):
     """f(x) = sum_i w_i log(1 + exp(-y_i z_i.x)).
 
     Parameters
     ----------
-    Z : array or SciPy sparse matrix, shape (samples, features)
+    Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
+        As in `LeastSquares`.
     y : array, shape (samples,)
         Labels: -1 and +1, or any two numbers, of which the larger counts as +1.
     sample_weight : array of nonnegative numbers, optional
@@ -66,7 +81,7 @@ class Logistic(Composite):
         super().__init__(Z, WithIntercept(h, LogisticIntercept(h.y, h.weights)) if intercept else h)
 
 
-class SquaredHinge(Composite):
+class SquaredHinge(DataLoss):
     """f(x) = sum_i w_i max(0, 1 - y_i z_i.x)^2.
 
     Parameters
@@ -199,12 +214,16 @@ def sample_weights(A: Matrix, weights: Any) -> Array:
 def _labels(Z: Matrix, y: Any) -> Array:
     """Labels as -1 and +1."""
     labels = _target(Z, y)
-    seen = np.unique(host(labels))
+    high = positive_label(np.unique(host(labels)))
+    xp = namespace(labels)
+    return xp.where(labels == high, xp.ones_like(labels), -xp.ones_like(labels))
+
+
+def positive_label(seen: Any) -> float:
+    """Which of the labels that y holds, in increasing order, counts as +1."""
     if not (len(seen) == 2 or np.isin(seen, (-1.0, 1.0)).all()):
         raise ValueError(
             f"y must hold two classes (-1 and +1, or any two numbers), got {len(seen)}: "
             f"{', '.join(f'{label:g}' for label in seen[:5])}{', ...' if len(seen) > 5 else ''}"
         )
-    xp = namespace(labels)
-    high = seen[-1] if len(seen) == 2 else 1.0
-    return xp.where(labels == high, xp.ones_like(labels), -xp.ones_like(labels))
+    return float(seen[-1]) if len(seen) == 2 else 1.0

@@ -33,6 +33,7 @@ from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.intercept import LogisticIntercept
 from condgrad.smooth.losses import sample_weights
+from condgrad.smooth.row_blocks import is_dask
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -46,7 +47,8 @@ class Multinomial(Smooth):
 
     Parameters
     ----------
-    Z : array or SciPy sparse matrix, shape (samples, features)
+    Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
+        Of Dask's data it makes a `BlockwiseMultinomial`.
     y : array, shape (samples,)
         Labels of any kind; the columns of X are the classes in sorted order.
     sample_weight : array of nonnegative numbers, optional
@@ -62,6 +64,14 @@ class Multinomial(Smooth):
     3.295837
     """
 
+    def __new__(cls, *data: Any, **options: Any) -> Any:
+        Z = data[0] if data else options.pop("Z", None)
+        if is_dask(Z):
+            from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
+
+            return BlockwiseMultinomial.of_labels(Z, *data[1:], **options)
+        return super().__new__(cls)
+
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         self.K = data_matrix("Z", Z)
         self.classes, codes = np.unique(host(y) if is_torch(y) else np.asarray(y), return_inverse=True)
@@ -74,6 +84,7 @@ class Multinomial(Smooth):
 
     @cached_property
     def smoothness(self) -> float:
+        """A Lipschitz constant of the gradient."""
         return self.h.curvature_bound * spectral_norm(self.K) ** 2
 
     @cached_property
@@ -110,13 +121,13 @@ class Softmax:
     def evaluate(self, z: Array, near: Vector | None = None) -> tuple[float, Array, Vector]:
         """h(z), its gradient and the intercepts."""
         if not self.has_intercept:
-            value, shares = self._value_and_shares(z, np.zeros(z.shape[1]))
-            return value, self._theta(shares), np.zeros(z.shape[1])
+            value, shares = self.value_and_shares(z, np.zeros(z.shape[1]))
+            return value, self.theta(shares), np.zeros(z.shape[1])
         b = self._best_intercept(z, near)
-        value, shares = self._value_and_shares(z, b)
-        return value, self._theta(shares), b
+        value, shares = self.value_and_shares(z, b)
+        return value, self.theta(shares), b
 
-    def _value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
+    def value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
         """h with given intercepts, and the probabilities of the classes."""
         xp = namespace(z)
         z = z + like(b, z)
@@ -126,7 +137,7 @@ class Softmax:
         losses = (top + xp.log(sums))[:, 0] - xp.sum(self.one_hot * z, axis=1)
         return dot(self.weights, losses), powers / sums
 
-    def _theta(self, shares: Array) -> Array:
+    def theta(self, shares: Array) -> Array:
         return self.weights[:, None] * (shares - self.one_hot)
 
     def _best_intercept(self, z: Array, near: Vector | None) -> Vector:
@@ -136,18 +147,18 @@ class Softmax:
         curvature; there each class is set against the rest, one after the other, by the search for one intercept.
         """
         b = np.log(self.mass / self.mass.sum()) if near is None else near
-        value, shares = self._value_and_shares(z, b)
+        value, shares = self.value_and_shares(z, b)
         excess = self._excess(shares)
         for _ in range(PASSES):
             size = float(np.abs(excess).max())
             if size <= UNIT * self.mass.sum():
                 break
             trial = b - self._inverse_curvature(shares) @ excess
-            there, trial_shares = self._value_and_shares(z, trial)
+            there, trial_shares = self.value_and_shares(z, trial)
             trial_excess = self._excess(trial_shares)
             if not (there <= value and np.abs(trial_excess).max() < 0.5 * size):
                 trial = self._against_the_rest(z, b)
-                there, trial_shares = self._value_and_shares(z, trial)
+                there, trial_shares = self.value_and_shares(z, trial)
                 trial_excess = self._excess(trial_shares)
                 if not (there < value or np.abs(trial_excess).max() < size):
                     break
@@ -184,7 +195,7 @@ class Softmax:
     def hessian_gram(self, z: Array, directions: Array, b: Vector) -> Any:
         """The matrix <d_i, hess h(z) d_j> of a few directions, on the host."""
         xp = namespace(z)
-        _, shares = self._value_and_shares(z, b)
+        _, shares = self.value_and_shares(z, b)
         means = xp.sum(directions * shares, axis=2, keepdims=True)
         centred = directions - means
         weighted = (self.weights[:, None] * shares) * centred

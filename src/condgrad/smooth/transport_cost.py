@@ -14,7 +14,21 @@ from condgrad.streamed_plan import StreamedPlan, UnformedCost
 
 
 class TransportCost(Smooth):
-    """f(G) = <C, G> for a cost that is not formed, a function of streamed plans; `transport.solve` makes it."""
+    """f(G) = <C, G> for a cost that is not formed, a function of streamed plans; `transport.solve` makes it.
+
+    Parameters
+    ----------
+    C : cost that is not formed
+        What a cost between points, such as `transport.SquaredEuclidean`, gives by `unformed()`.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> X = np.random.default_rng(0).standard_normal((50, 2))
+    >>> t = cg.transport.solve(cg.transport.SquaredEuclidean(X, X + 1.0), entropy=1.0, plan="streamed")
+    >>> t.problem[0]
+    TransportCost(50 x 50, never formed)
+    """
 
     def __init__(self, C: UnformedCost) -> None:
         self.C = C
@@ -22,6 +36,7 @@ class TransportCost(Smooth):
 
     @property
     def smoothness(self) -> float | None:
+        """0: the function is linear."""
         return 0.0
 
     def at(self, x: StreamedPlan) -> TransportCostEvaluation:
@@ -52,6 +67,15 @@ class TransportCostEvaluation:
 
     def magnitude(self, other: TransportCostEvaluation) -> float:
         return other.size
+
+    def sensitivity(self, a: Array, b: Array, error: float) -> float:
+        """The root of mass * sum_ij gradient_ij^2 G_ij over plans G from a to b, at most.
+
+        It is what f changes by, at most, for each unit of a relative change of the entries of a plan, in the mean of
+        squares; see `StreamedPlan`. Numbers of rows and columns are left out: they are multiplied by a and b
+        themselves, whatever the entries. `error` is the largest relative change that is asked about.
+        """
+        return self.gradient.mean_norm(a, b)
 
     def along(self, others: Sequence[TransportCostEvaluation], directions: Array) -> Restriction:
         slope = np.array([other.value - self.value for other in others])

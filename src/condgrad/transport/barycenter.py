@@ -27,6 +27,17 @@ from condgrad.transport.solve import TransportResult, beside, solve
 class Barycenter(AnswerOfRun):
     """The barycentre on given points, the plans to each measure, and the proof of how good they are.
 
+    Attributes
+    ----------
+    weights : array
+        The barycentre: a weight for each point of the support.
+    plans : tuple of arrays
+        Plans from the barycentre to each measure, with exact marginals.
+    result : Result
+        The run, over the scaled plans of `sets.SharedMarginal`, whose F differs from ours by a constant.
+    constant : float
+        What is added to the F of the run.
+
     Examples
     --------
     >>> import numpy as np, condgrad as cg
@@ -37,13 +48,9 @@ class Barycenter(AnswerOfRun):
     """
 
     weights: Array
-    """The barycentre: a weight for each point of the support."""
     plans: tuple[Array, ...]
-    """Plans from the barycentre to each measure, with exact marginals."""
     result: Result
-    """The run, over the scaled plans of `sets.SharedMarginal`, whose F differs from ours by a constant."""
     constant: float
-    """What is added to the F of the run."""
 
     @property
     def value(self) -> float:
@@ -207,6 +214,23 @@ class FreeBarycenter:
     The problem is not convex in the points. So each plan is proved to be the best for these points, to its gap, and
     nothing is proved about the points themselves: another start may end elsewhere, and lower.
 
+    Attributes
+    ----------
+    points : array, shape (n, d)
+        Where the search ended.
+    weights : array, shape (n,)
+        The weights of the points, as they were given.
+    plans : tuple of TransportResult
+        The certified plans from these points to each measure.
+    value : float
+        sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k).
+    gap : float
+        How far that may be above the least value for these points.
+    rounds : int
+        How often the plans were solved and the points moved.
+    message : str
+        Why the search ended.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -217,13 +241,9 @@ class FreeBarycenter:
 
     points: Array
     weights: Array
-    """The weights of the points, as they were given."""
     plans: tuple[TransportResult, ...]
-    """The certified plans from these points to each measure."""
     value: float
-    """sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k)."""
     gap: float
-    """How far that may be above the least value for these points."""
     rounds: int
     message: str
 

@@ -50,24 +50,45 @@ TRIES = 8
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BatchResult:
-    """Plans with exact marginals, each with the proof of how good it is; arrays have an entry for each problem."""
+    """Plans with exact marginals, each with the proof of how good it is; arrays have an entry for each problem.
+
+    Attributes
+    ----------
+    plan : array, shape (k, n, m)
+        The plans, with exact marginals.
+    value, lower_bound : array, shape (k,)
+        F at each plan, and what each F* cannot be below.
+    scale : array, shape (k,)
+        What each gap is measured against, as in `condgrad.Result`.
+    u, v : array, shapes (k, n) and (k, m)
+        Potentials, plan ~ exp((u_i + v_j - C_ij)/entropy); -inf at points without weight.
+    iterations : array of int, shape (k,)
+        Newton steps of each problem.
+    status : NumPy array of `condgrad.Status`
+        Why each of them ended.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> found = cg.transport.solve_batch(np.random.default_rng(0).random((3, 4, 5)), entropy=0.1)
+    >>> len(found), found.success, bool((found.lower_bound <= found.value).all())
+    (3, True, True)
+    >>> bool((found.relative_gap <= 1e-6).all())
+    True
+    """
 
     plan: Array
     value: Array
-    """F at each plan."""
     lower_bound: Array
-    """What each F* cannot be below."""
     scale: Array
-    """What each gap is measured against; see `condgrad.certificate`."""
     u: Array
     v: Array
-    """Potentials, plan ~ exp((u_i + v_j - C_ij)/entropy); -inf at points without weight."""
     iterations: Array
     status: Any
-    """NumPy array of `condgrad.Status`."""
 
     @property
     def gap(self) -> Array:
+        """`value - lower_bound`, at least F - F* of each problem."""
         return self.value - self.lower_bound
 
     @property
@@ -108,12 +129,27 @@ def solve_batch(
     a, b : arrays, optional
         Weights >= 0 of sources and targets, shapes (n,) and (m,) for all problems or (k, n) and (k, m), of the same
         mass; uniform of mass 1 by default.
-    entropy : float, or array of shape (k,)
+    entropy : float, or k of them
         Weight of sum G log G, above 0.
     tol : float
         On the gap of each problem over its scale.
     max_iter, time_limit
         As in `condgrad.minimize`; problems that have not converged by then are certified as they are.
+
+    Returns
+    -------
+    BatchResult
+        Plans of exact marginals, a certificate and a status for each.
+
+    Examples
+    --------
+    Entropies from sharp to blurred, for one cost:
+
+    >>> import numpy as np, condgrad as cg
+    >>> cost = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> found = cg.transport.solve_batch(np.stack([cost, cost]), entropy=[0.1, 10.0])
+    >>> found.plan[:, 0, 0].round(3).tolist(), found.plan.sum(axis=2).tolist()
+    ([0.5, 0.262], [[0.5, 0.5], [0.5, 0.5]])
     """
     C = floating("cost", cost, ndim=3)
     k, n, m = C.shape
@@ -165,6 +201,8 @@ def _same_mass(a: Array, b: Array) -> Array:
 
 def _entropies(entropy: Any, C: Array) -> Array:
     xp, k = namespace(C), C.shape[0]
+    if isinstance(entropy, list | tuple):
+        entropy = np.asarray(entropy)
     if getattr(entropy, "ndim", 0) == 0:
         entropy = np.full(k, _checks.number("entropy", entropy, above=0.0))
     values = floating("entropy", entropy, ndim=1)
@@ -433,10 +471,12 @@ def certify(problems: Problems, point: Point, answers: Answers, tol: float, iter
     cost, entropy_term = _terms(problems.C, plan, problems.entropy)
     value, size = cost + entropy_term, xp.abs(cost) + xp.abs(entropy_term)
     scale = xp.maximum(size, NULL_SHARE * problems.null_size)
-    bound = xp.minimum(point.dual - _noise(problems, point, problems.v, problems.entropy), value)
+    noise = _noise(problems, point, problems.v, problems.entropy)
+    bound = xp.minimum(point.dual - noise, value)
     number = problems.number
     better = value - bound < answers.value[number] - answers.lower_bound[number]
-    converged = better & (value - bound <= tol * scale)
+    # a scale of 0 leaves nothing to compare with but rounding
+    converged = better & (value - bound <= xp.where(scale > 0.0, tol * scale, noise))
     at = number[better]
     answers.plan[at], answers.value[at], answers.lower_bound[at] = plan[better], value[better], bound[better]
     answers.scale[at] = scale[better]

@@ -46,12 +46,31 @@ BLOCK = 1 << 18
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Recoloring:
-    """An image in new colours, and the certified plan between sampled colours that they come from."""
+    """An image in new colours, and the certified plan between sampled colours that they come from.
+
+    Attributes
+    ----------
+    image : array
+        Of the shape and type of the image that was given.
+    result : TransportResult
+        The plan between sampled colours, with its certificate.
+    entropy : float
+        The weight of the entropy that was used.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> rng = np.random.default_rng(0)
+    >>> sea = (rng.random((20, 30, 3)) * [60, 120, 255]).astype(np.uint8)  # blues
+    >>> sunset = (rng.random((25, 25, 3)) * [255, 120, 60]).astype(np.uint8)  # reds
+    >>> found = cg.transport.recoloring(sea, sunset, samples=100)
+    >>> found.image.shape, found.result.shape, found.result.success
+    ((20, 30, 3), (100, 100), True)
+    """
 
     image: Any
     result: TransportResult
     entropy: float
-    """The weight of the entropy that was used."""
 
 
 def recolor(
@@ -100,7 +119,18 @@ def recolor(
 
     Returns
     -------
-    array of the shape and type of `image`
+    array
+        Of the shape and type of `image`.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> rng = np.random.default_rng(0)
+    >>> sea = (rng.random((20, 30, 3)) * [60, 120, 255]).astype(np.uint8)  # blues
+    >>> sunset = (rng.random((25, 25, 3)) * [255, 120, 60]).astype(np.uint8)  # reds
+    >>> painted = cg.transport.recolor(sea, sunset, samples=100)
+    >>> painted.shape, painted.dtype, bool(painted[..., 0].mean() > painted[..., 2].mean())  # more red than blue now
+    ((20, 30, 3), dtype('uint8'), True)
     """
     return recoloring(
         image,
@@ -131,7 +161,28 @@ def recoloring(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Recoloring:
-    """What `recolor` does, with the certified transport of the sampled colours beside the image."""
+    """What `recolor` does, with the certified transport of the sampled colours beside the image.
+
+    Parameters
+    ----------
+    image, palette, entropy, weight, samples, smooth, strength, seed, tol, time_limit, progress
+        As in `recolor`.
+
+    Returns
+    -------
+    Recoloring
+        The new image, the plan and the entropy.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> rng = np.random.default_rng(0)
+    >>> sea = (rng.random((20, 30, 3)) * [60, 120, 255]).astype(np.uint8)  # blues
+    >>> sunset = (rng.random((25, 25, 3)) * [255, 120, 60]).astype(np.uint8)  # reds
+    >>> found = cg.transport.recoloring(sea, sunset, samples=100)
+    >>> found.result.lower_bound <= found.result.value, found.result.relative_gap <= 1e-4
+    (True, True)
+    """
     image, palette = _checked_image("image", image), _checked_image("palette", palette)
     _checks.whole("samples", samples, at_least=2)
     _checks.number("smooth", smooth, at_least=0.0)

@@ -17,6 +17,16 @@ from condgrad.transport.solve import TransportResult, beside, solve
 class Divergence:
     """S = F(a, b) - F(a, a)/2 - F(b, b)/2 between certified bounds: what `divergence` returns.
 
+    Attributes
+    ----------
+    value : float
+        S of the three plans, moved into the interval where rounding left it.
+    lower_bound, upper_bound : float
+        Numbers that S is not below and not above; the lower one is never less than 0, which S is not below by a
+        theorem.
+    between, source, target : TransportResult
+        The plans from sources to targets, from the sources to themselves, from the targets to themselves.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -26,17 +36,11 @@ class Divergence:
     """
 
     value: float
-    """S of the three plans, moved into the interval where rounding left it."""
     lower_bound: float
-    """A number that S is not below; never less than 0, which S is not below by a theorem."""
     upper_bound: float
-    """A number that S is not above."""
     between: TransportResult
-    """The plan from sources to targets."""
     source: TransportResult
-    """The plan from the sources to themselves."""
     target: TransportResult
-    """The plan from the targets to themselves."""
 
     @property
     def gap(self) -> float:

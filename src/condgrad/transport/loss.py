@@ -46,6 +46,15 @@ class GradientError(NamedTuple):
 class CertifiedLoss:
     """A differentiable value of transport, and what is known about it: what `certified_loss` returns.
 
+    Attributes
+    ----------
+    loss : tensor
+        F at the plan, a scalar with a graph.
+    result : TransportResult
+        The plan and its certificate; nothing in it has a graph.
+    gradient_error : GradientError
+        A bound on the error of both gradients in the points, from the gap; infinite for entropy = 0.
+
     Examples
     --------
     >>> import torch, condgrad as cg
@@ -56,11 +65,8 @@ class CertifiedLoss:
     """
 
     loss: Tensor
-    """F at the plan, a scalar with a graph."""
     result: TransportResult
-    """The plan and its certificate; nothing in it has a graph."""
     gradient_error: GradientError
-    """A bound on the error of both gradients in the points, from the gap; infinite for entropy = 0."""
 
 
 def loss(

@@ -43,14 +43,33 @@ class TransportResult(AnswerOfRun):
     """A plan with exact marginals and the proof of how good it is.
 
     The plan may be an array or streamed: known by factors of its logarithm and only multiplied with.
+
+    Attributes
+    ----------
+    problem : tuple of Smooth and Simple
+        The f and g that were minimised.
+    result : Result
+        The run, whose `x` is the plan.
+    passes : int
+        Sweeps over all pairs of points that Newton made; one multiplies at most 32 columns.
+    points : tuple of arrays, optional
+        Source and target points, where the cost or a regulariser knew them.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> d = cg.datasets.make_clusters(50)
+    >>> t = cg.transport.solve(cg.transport.SquaredEuclidean(d.Xs, d.Xt), entropy=0.1)
+    >>> t.shape, t.success, t.lower_bound <= t.value
+    ((50, 50), True, True)
+    >>> bool(np.allclose(t.plan.sum(axis=1), 1 / 50, rtol=1e-12)), t.barycenters(d.Xt).shape
+    (True, (50, 2))
     """
 
     problem: tuple[Smooth, Simple]
     result: Result
     passes: int = 0
-    """Sweeps over all pairs of points that Newton made; one multiplies at most 32 columns."""
     points: tuple[Array, Array] | None = None
-    """Source and target points, where the cost or a regulariser knew them."""
 
     @property
     def streamed(self) -> bool:
@@ -165,7 +184,8 @@ def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer])
         try:
             if isinstance(regularizer, Laplacian):
                 Xs, Xt = (beside(name, getattr(regularizer, name), like, ndim=2) for name in ("Xs", "Xt"))
-                regularizer = replace(regularizer, Xs=Xs, Xt=Xt)
+                Ls, Lt = regularizer.graphs
+                regularizer = replace(regularizer, Xs=Xs, Xt=Xt, Ls=Ls, Lt=Lt, Ws=None, Wt=None)
             f = f + (regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part())
         except (TypeError, ValueError) as error:
             kind = f"a {Space.of(like).library} cost of {shape}"

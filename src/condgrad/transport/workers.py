@@ -9,6 +9,9 @@ the same score, or the same score turned, is asked about: then only R travels th
     sum_j exp(score_ij) R_j for rows i       block by block, put one below the other;
     sum_i exp(score_ij) R_i for columns j    a sum over the blocks, in their order, so that it is the same every time.
 
+A worker that is lost takes its block with it. The driver has what the block was made of: it cuts the rows anew for the
+workers that are there, and asks again.
+
 A client is a `distributed.Client` (the extra `workers`). Where the score is made of CUDA tensors, so is what travels,
 and a worker computes on its own GPU; this has not been tried with more than one.
 """
@@ -16,6 +19,7 @@ and a worker computes on its own GPU; this has not been tried with more than one
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -23,6 +27,13 @@ from typing import Any
 from condgrad.arrays import Array, namespace
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import Score
+
+LOST = (CancelledError, OSError)
+"""What distributed raises where a worker is gone: what depended on it is cancelled, and its connections are closed."""
+MOST_LOSSES = 10
+"""Losses of workers during one question after which the cluster is given up."""
+SECONDS_TO_RETURN = 60.0
+"""How long a cluster without workers may take to have one again."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +109,13 @@ class Workers:
         return streamed.rows(score, indices)
 
     def _hold(self, score: Score) -> Held:
-        """The score on the workers, sent there unless it or its transpose is there already."""
+        """The score of which the workers are asked: the last one, if this is it or its transpose, else this one.
+
+        It is sent to them with the first question.
+        """
         held = self._held
         if held is None or not (held.has(score) or held.has_turned(score)):
-            held = self._held = Held(score, self._scattered(score))
+            held = self._held = Held(score, [])
         return held
 
     def _scattered(self, score: Score) -> list[Block]:
@@ -120,7 +134,19 @@ class Workers:
     def _sent(self, value: Any, worker: str) -> Any:
         return self.client.scatter(value, workers=[worker], hash=False)
 
-    def _ask(
+    def _ask(self, held: Held, question: Callable[..., Array], **arguments: Any) -> list[Array]:
+        """The answers of all blocks, in their order; where a worker is lost, those of new ones."""
+        for _ in range(MOST_LOSSES):
+            try:
+                if not held.blocks:
+                    held = self._held = Held(held.score, self._scattered(held.score))
+                return self._asked(held, question, **arguments)
+            except LOST:
+                held = Held(held.score, [])
+                self.client.wait_for_workers(1, timeout=SECONDS_TO_RETURN)
+        raise RuntimeError(f"the dask cluster lost workers {MOST_LOSSES} times in a row: look at their logs")
+
+    def _asked(
         self,
         held: Held,
         question: Callable[..., Array],

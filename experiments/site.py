@@ -1,0 +1,496 @@
+"""What the README and the site say in numbers and pictures: measured, kept in docs/numbers.json, drawn, written.
+
+`python -m experiments site` measures all of it, `--only NAME` some of it, `--draw` nothing: it draws and writes again
+from the numbers that are kept. In the pages a part between `<!-- measured: NAME -->` and `<!-- end -->` is written by
+this command alone; a test compares these parts with the numbers.
+
+`--only gpu` is for a machine with a GPU, and left out unless it is named.
+
+Each measurement is a small version of a benchmark (`python -m experiments bench`) on one thread, so that all of them
+take some minutes; the benchmarks themselves have more sizes, more rivals and more columns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import matplotlib.style
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+
+from experiments.paper.chapter import Source, Verdict
+from experiments.paper.figures import MUTED, STYLE_SHEET, Figure, Line, Panel, canvas_of
+from experiments.paper.tasks import first_at, thinned, write_whole
+
+ROOT = Path(__file__).parents[1]
+NUMBERS, PICTURES = ROOT / "docs" / "numbers.json", ROOT / "docs" / "measured"
+PAGES = ("README.md", *(f"docs/{page}.md" for page in ("start", "choosing", "scale", "benchmarks", "paper")))
+PART = re.compile(r"(?<=<!-- measured: )(?P<name>[\w-]+) -->\n(?P<text>.*?)(?=<!-- end -->)", re.DOTALL)
+LEVEL = 1e-6
+SOLVERS = ("newton", "cgs-memory", "cgs-exact", "cg-emd", "pot-gcg")
+BLUE, GREY, ORANGE, PINK = "#0072B2", "#9aa3ad", "#D55E00", "#CC79A7"
+FLOOR = 1e-13
+"""Errors below this are rounding."""
+
+Rows = list[dict[str, Any]]
+Numbers = Mapping[str, Any]
+
+
+# What is measured -----------------------------------------------------------------------------------------------------
+
+
+def first() -> Rows:
+    """What the first program of the README prints."""
+    program = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)[0]
+    for _ in range(2):  # the first run loads kernels
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(program, {})
+    return [{"text": printed.getvalue()}]
+
+
+def transport() -> Rows:
+    """Error against seconds on the paper's transport problem, a row for each size and solver."""
+    from experiments.problems import TransportProblem
+    from experiments.transport_solvers import run
+
+    rows: Rows = []
+    for n, cap in ((100, 10.0), (500, 20.0)):
+        found = {solver: run(solver, partial(TransportProblem.of, n, 0), cap).columns for solver in SOLVERS}
+        best = min(min(columns["best_value"]) for columns in found.values())
+        for solver, columns in found.items():
+            errors = np.maximum((np.asarray(columns["best_value"]) - best) / abs(best), FLOOR)
+            seconds, kept = np.asarray(columns["seconds"]), thinned(len(errors), 60)
+            curve = {"seconds": _rounded(seconds[kept]), "errors": _rounded(errors[kept])}
+            rows.append(
+                {"n": n, "solver": solver, "cap": cap, "to level": first_at(errors, LEVEL, of=seconds), **curve}
+            )
+    return rows
+
+
+def auto() -> Rows:
+    """The time of "auto" over that of the best method, for every problem of the benchmark."""
+    from experiments.benchmarks.auto import COUNTS_FROM, measured, minimizations, transports
+    from experiments.clock import quiet
+
+    rows: Rows = []
+    with quiet():
+        for _, solve in (*minimizations(), *transports()):  # loads all kernels
+            solve(method="auto", tol=0.1, time_limit=5.0)
+        for name, solve in (*minimizations(), *transports()):
+            row = measured(name, solve, 0.5, LEVEL)
+            kept = {"ratio": row["ratio"], "best": row["best"], "method": row["method"], "took": row["took"]}
+            counts = row["best"] >= COUNTS_FROM
+            rows.append({"problem": name, **kept, "solved": row["solved"], "counts": counts})
+    return rows
+
+
+def newton_grid() -> Rows:
+    """Newton over entropies, Laplacians and clouds."""
+    from experiments.benchmarks.newton_grid import rows_of
+
+    return list(rows_of(100, 20.0))
+
+
+def elastic_net() -> Rows:
+    """CPU seconds to the level against the number of features: ours, and skglm's fastest."""
+    from experiments.benchmarks.elastic_net import load, ours, theirs
+    from experiments.elastic_net_rivals import ProxNewton
+
+    rows: Rows = []
+    for shape in ("200x1000", "200x3000", "200x10000", "200x30000"):
+        problem, features = load(shape), int(shape.partition("x")[2])
+        own, other = ours(problem, "auto", LEVEL, 20.0), theirs(problem, ProxNewton, LEVEL, 20.0)
+        rows.append({"features": features, "proved": own["proved"], "reached": other["reached"]})
+        rows[-1]["searched"] = other["searched"]
+    return rows
+
+
+def domain_adaptation() -> Rows:
+    """Mean accuracy of each estimator with its defaults on four problems."""
+    from experiments.benchmarks.domain_adaptation import PROBLEMS, table
+
+    rows: Rows = []
+    for problem in PROBLEMS:
+        rows += [{"problem": problem, **row} for row in table(problem, 5, 200, scaled=False)]
+    return rows
+
+
+def memory() -> Rows:
+    """Peak memory of solves beyond their data."""
+    from experiments.benchmarks.memory import rows_of
+
+    return list(rows_of((1000, 2000, 4000), (2500, 5000, 10_000), ("200x10000", "200x100000"), 2, 1e-4))
+
+
+def projection() -> Rows:
+    """Microseconds of a projection onto the simplex that keeps tens of entries."""
+    from experiments.benchmarks.projection import WAYS
+    from experiments.clock import time_of_call
+
+    rng, rows = np.random.default_rng(0), []
+    for n in (1000, 10_000, 100_000, 1_000_000):
+        v = abs(rng.standard_normal(n))
+        rows.append({"n": n, **{name: 1e6 * time_of_call(project, v, 10.0) for name, project in WAYS.items()}})
+    return rows
+
+
+def paper() -> Rows:
+    """The claims of the paper, each with its verdict, from a whole run of its experiments, or what is left of one."""
+    command = [sys.executable, "-m", "experiments", "paper", "--json", "--out", str(ROOT / "out")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return claims_of(json.loads(done.stdout))
+
+
+def claims_of(results: Mapping[str, Any]) -> Rows:
+    """The claims that count: without ours and without repetitions."""
+    claims = [claim for experiment in results["experiments"] for claim in experiment["claims"]]
+    kept = ("verdict", "claim", "measured")
+    return [{key: claim[key] for key in kept} for claim in claims if claim["source"] == Source.PAPER.value]
+
+
+def gpu() -> Rows:
+    """Seconds and memory of streamed plans on a GPU."""
+    from experiments.benchmarks.transport_streamed import measured
+
+    measured("clusters", 300, "cuda", 1e-3, "streamed")  # loads the kernels
+    sizes = (10_000, 100_000, 1_000_000)
+    return [measured(kind, n, "cuda", 1e-6, "streamed") for kind in ("entropy", "clusters") for n in sizes]
+
+
+MEASURED: dict[str, Callable[[], Rows]] = {
+    work.__name__: work
+    for work in (first, transport, auto, newton_grid, elastic_net, domain_adaptation, memory, projection, paper, gpu)
+}
+ON_A_GPU = ("gpu",)
+"""Measured only where they are named: most machines have none."""
+
+
+def machine() -> dict[str, Any]:
+    """Where the numbers come from."""
+    cpuinfo = Path("/proc/cpuinfo")
+    models = re.findall(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else []
+    return {
+        "processor": models[0] if models else platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "gpu": _name_of_gpu(),
+    }
+
+
+def _name_of_gpu() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
+
+
+def measure(names: Sequence[str], say: Callable[[str], None]) -> None:
+    """Measures what is named, one after the other, and keeps each as soon as it is there."""
+    for name in names:
+        begin = time.perf_counter()
+        # a process of its own: what one measurement compiles, caches or keeps cannot speed up the next
+        command = [sys.executable, "-m", "experiments.site", name]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        numbers = kept() | {name: {"machine": machine(), "rows": json.loads(done.stdout.splitlines()[-1])}}
+        lines = (f"{json.dumps(key)}: {json.dumps(numbers[key])}" for key in MEASURED if key in numbers)
+        write_whole(NUMBERS, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+        say(f"{name}: measured in {time.perf_counter() - begin:.0f} s")
+
+
+def kept() -> dict[str, Any]:
+    """The numbers that were measured before."""
+    return json.loads(NUMBERS.read_text("utf-8")) if NUMBERS.exists() else {}
+
+
+def _rounded(value: Any) -> Any:
+    """Three digits: more of a time is noise."""
+    if isinstance(value, np.ndarray | list):
+        return [_rounded(each) for each in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.3g}") if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# How it looks ---------------------------------------------------------------------------------------------------------
+
+
+def draw(numbers: Numbers) -> list[Path]:
+    """A picture for each measurement that has one."""
+    PICTURES.mkdir(exist_ok=True)
+    made = []
+    looks = {"default": None, str(STYLE_SHEET): None}
+    with matplotlib.style.context([*looks, {"svg.hashsalt": "condgrad", "svg.fonttype": "path"}]):
+        for name, picture in DRAWN.items():
+            if name in numbers:
+                canvas = picture(numbers[name]["rows"])
+                held = io.BytesIO()
+                canvas.savefig(held, format="svg", metadata={"Date": None})
+                made.append(PICTURES / f"{name}.svg")
+                write_whole(made[-1], held.getvalue())
+    return made
+
+
+def draw_transport(rows: Rows) -> Canvas:
+    panels = []
+    for n in sorted({row["n"] for row in rows}):
+        own = [row for row in rows if row["n"] == n]
+        lines = [Line(row["solver"], np.maximum(row["seconds"], 1e-3), row["errors"]) for row in own]
+        panels.append(Panel(f"{n} x {n} points", "seconds", "(F - F*) / |F*|", lines, log_x=True, level=LEVEL))
+    return canvas_of(Figure("transport", "", "", "", [panels]))
+
+
+def draw_elastic_net(rows: Rows) -> Canvas:
+    features = [row["features"] for row in rows]
+    lines = [
+        Line("newton", features, [row["proved"] for row in rows], label="condgrad, proved"),
+        Line("pot-gcg", features, [row["reached"] for row in rows], label="skglm, reached, multiplier given"),
+        Line("cg", features, [row["searched"] for row in rows], label="skglm, multiplier searched"),
+    ]
+    panel = Panel("200 samples, to 1e-6 of the objective", "features", "CPU seconds", lines, log_x=True)
+    return canvas_of(Figure("elastic_net", "", "", "", [[panel]]))
+
+
+def draw_projection(rows: Rows) -> Canvas:
+    sizes = [row["n"] for row in rows]
+    styles = {"sorting": "pot-gcg", "NumPy": "cgs-exact", "compiled": "newton"}
+    lines = [Line(style, sizes, [row[way] for row in rows], label=way) for way, style in styles.items()]
+    panel = Panel("Projection onto the simplex", "entries", "microseconds", lines, log_x=True)
+    return canvas_of(Figure("projection", "", "", "", [[panel]]))
+
+
+def draw_memory(rows: Rows) -> Canvas:
+    styles = {"dense, entropy alone": "pot-gcg", "dense, Laplacian": "cg"}
+    styles |= {"streamed, entropy alone": "cgs-exact", "streamed, Laplacian": "newton"}
+    lines = []
+    for kind, style in styles.items():
+        own = [row for row in rows if row["kind"] == kind]
+        lines.append(Line(style, [int(row["size"]) for row in own], [row["MiB"] for row in own], label=kind))
+    panel = Panel("Memory of a solve, beyond the points", "points of each side", "MiB", lines, log_x=True)
+    return canvas_of(Figure("memory", "", "", "", [[panel]]))
+
+
+def draw_auto(rows: Rows) -> Canvas:
+    """Ratios in rising order; those of short problems pale."""
+    canvas = Canvas(figsize=(7.0, 2.9), facecolor="white", layout="constrained")
+    axes = canvas.subplots()
+    ordered = sorted(rows, key=lambda row: row["ratio"])
+    for counts, color, label in ((False, GREY, "best method below 20 ms"), (True, BLUE, "20 ms and more")):
+        places = [place for place, row in enumerate(ordered, 1) if row["counts"] is counts]
+        axes.plot(places, [ordered[place - 1]["ratio"] for place in places], ".", color=color, label=label)
+    axes.axhline(2.0, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
+    axes.set(yscale="log", xlabel="problems, in rising order", ylabel="time of auto / best method")
+    axes.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    axes.minorticks_off()
+    axes.grid(True, axis="y")
+    axes.legend(frameon=False, loc="upper left")
+    return canvas
+
+
+def draw_newton_grid(rows: Rows) -> Canvas:
+    """Iterations against the entropy: a dash for each problem, a line for the medians."""
+    canvas = Canvas(figsize=(7.0, 2.9), facecolor="white", layout="constrained")
+    axes = canvas.subplots()
+    kinds = list(dict.fromkeys(row["Laplacian"] for row in rows))
+    entropies = sorted({row["entropy"] for row in rows})
+    for kind, color in zip(kinds, (GREY, BLUE, ORANGE, PINK), strict=True):
+        taken = [[r["iterations"] for r in rows if (r["Laplacian"], r["entropy"]) == (kind, e)] for e in entropies]
+        own = [row for row in rows if row["Laplacian"] == kind]
+        axes.plot(
+            [row["entropy"] for row in own], [row["iterations"] for row in own], "_", color=color, alpha=0.6, ms=9
+        )
+        label = "no Laplacian" if kind == "none" else f"{kind.replace(' ', ' Laplacian, weight ')}"
+        axes.plot(entropies, [np.median(t) for t in taken], "o-", color=color, label=label, markersize=4)
+    axes.set(xscale="log", xlabel="entropy, in units of the largest cost", ylabel="Newton iterations", ylim=(0, None))
+    axes.grid(True)
+    axes.legend(frameon=False)
+    return canvas
+
+
+def draw_domain_adaptation(rows: Rows) -> Canvas:
+    """A group of bars for each problem."""
+    canvas = Canvas(figsize=(7.0, 3.2), facecolor="white", layout="constrained")
+    axes = canvas.subplots()
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    names = list(dict.fromkeys(row["estimator"] for row in rows))
+    colors = ["#d8dde3", "#56B4E9", BLUE, "#332288", "#f3c9a5", "#e8985e", ORANGE]
+    for place, (name, color) in enumerate(zip(names, colors, strict=True)):
+        own = [row for row in rows if row["estimator"] == name]
+        at = np.arange(len(problems)) + (place - (len(names) - 1) / 2) * 0.12
+        axes.bar(at, [row["mean"] or 0.0 for row in own], 0.11, color=color, label=name)
+    axes.set_xticks(range(len(problems)), problems)
+    axes.set(ylabel="accuracy on the targets", ylim=(0, 1))
+    axes.grid(True, axis="y")
+    canvas.legend(loc="outside lower center", ncols=3, frameon=False)
+    return canvas
+
+
+DRAWN: dict[str, Callable[[Rows], Canvas]] = {
+    "transport": draw_transport,
+    "auto": draw_auto,
+    "newton_grid": draw_newton_grid,
+    "elastic_net": draw_elastic_net,
+    "domain_adaptation": draw_domain_adaptation,
+    "memory": draw_memory,
+    "projection": draw_projection,
+}
+
+
+# What is written ------------------------------------------------------------------------------------------------------
+
+
+def parts(numbers: Numbers) -> dict[str, str]:
+    """The parts of the pages that this command writes."""
+    rows = {name: entry["rows"] for name, entry in numbers.items()}
+    return {
+        "first": f"```text\n{rows['first'][0]['text']}```\n",
+        "speed": _speed(rows),
+        "machine": _machine(numbers),
+        "auto": _auto(rows["auto"]),
+        "grid": _grid(rows["newton_grid"]),
+        "memory": _memory(rows["memory"]),
+        "nets": _nets(rows["memory"]),
+        "paper": _paper(rows["paper"]),
+        "gpu": _gpu(rows.get("gpu", []), numbers.get("gpu", {}).get("machine", {})),
+    }
+
+
+def written(page: str, numbers: Numbers) -> str:
+    """The page with its parts as the numbers have them."""
+    known = parts(numbers)
+    return PART.sub(lambda found: f"{found['name']} -->\n{known[found['name']]}", (ROOT / page).read_text("utf-8"))
+
+
+def _speed(rows: Mapping[str, Rows]) -> str:
+    """The table of the README."""
+    big = {row["solver"]: row for row in rows["transport"] if row["n"] == 500}
+    net = next(row for row in rows["elastic_net"] if row["features"] == 10_000)
+    by = {(row["kind"], row["size"]): row["MiB"] for row in rows["memory"]}
+    lines = [
+        "| to a certified 1e-6 | condgrad | beside it |",
+        "|---|---|---|",
+        f"| entropy + Laplacian transport, 500 x 500 | {_seconds(big['newton'])} (Newton), "
+        f"{_seconds(big['cgs-memory'])} (CGS) | POT's `gcg`: {_seconds(big['pot-gcg'])} |",
+        f"| elastic net by its radius, 200 x 10,000 | {_milliseconds(net['proved'])} | skglm, without a proof: "
+        f"{_milliseconds(net['searched'])}, or {_milliseconds(net['reached'])} where it is told the multiplier |",
+        f"| memory of an entropic plan | 10,000 x 10,000 streamed: {by['streamed, entropy alone', '10000']:.2g} MiB | "
+        f"4000 x 4000 dense: {by['dense, entropy alone', '4000']:.0f} MiB |",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _seconds(row: Mapping[str, Any]) -> str:
+    return f"{row['to level']:.2g} s" if row["to level"] is not None else f"not within {row['cap']:.0f} s"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.2g} ms"
+
+
+def _machine(numbers: Numbers) -> str:
+    found = numbers["transport"]["machine"]
+    return f"On one thread of: {found['processor']}, Python {found['python']}, NumPy {found['numpy']}.\n"
+
+
+def _auto(rows: Rows) -> str:
+    counted = [row for row in rows if row["counts"]]
+    ratios = [row["ratio"] for row in counted]
+    within = sum(ratio <= 2.0 for ratio in ratios)
+    return (
+        f"Of {len(rows)} problems, {len(counted)} take the best method 20 ms or more. On {within} of these auto takes "
+        f"at most twice the time of the best method; the median ratio is {np.median(ratios):.2f}, "
+        f"the worst {max(ratios):.1f}.\n"
+    )
+
+
+def _grid(rows: Rows) -> str:
+    solved = sum(row["status"] == "CONVERGED" for row in rows)
+    return (
+        f"{solved} of {len(rows)} problems of 100 x 100 points are certified to 1e-8, with "
+        f"{np.median([row['iterations'] for row in rows]):.0f} iterations in the median and "
+        f"{max(row['iterations'] for row in rows)} at most.\n"
+    )
+
+
+def _memory(rows: Rows) -> str:
+    lines = ["| plan | points of each side | memory | that is |", "|---|---|---|---|"]
+    plans = [row for row in rows if row["kind"] != "elastic net"]
+    lines += [f"| {r['kind']} | {int(r['size']):,} | {r['MiB']:.3g} MiB | {r['in units']} |" for r in plans]
+    return "\n".join(lines) + "\n"
+
+
+def _nets(rows: Rows) -> str:
+    lines = ["| samples x features | data | memory beyond them |", "|---|---|---|"]
+    for row in rows:
+        if row["kind"] == "elastic net":
+            samples, features = map(int, row["size"].split("x"))
+            data = 8 * samples * features / 2**20
+            lines.append(f"| {samples:,} x {features:,} | {data:.3g} MiB | {row['MiB']:.2g} MiB |")
+    return "\n".join(lines) + "\n"
+
+
+def _paper(rows: Rows) -> str:
+    """The answer in a sentence, then every claim."""
+    by = {verdict: [row for row in rows if row["verdict"] == verdict.value] for verdict in Verdict}
+    judged = sum(len(by[verdict]) for verdict in (Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS))
+    answer = (
+        f"**{len(by[Verdict.HOLDS])} of {len(rows)} claims hold** on this machine, {len(by[Verdict.IN_PART])} in part"
+    )
+    answer += f", {len(by[Verdict.FAILS])} fail" + (f" ({len(rows) - judged} not judged)" if judged < len(rows) else "")
+    order = sorted(rows, key=lambda row: row["verdict"] != Verdict.FAILS.value)
+    lines = ["| claim of the paper | measured |", "|---|---|"]
+    lines += [f"| **{row['verdict']}**: {_plain(row['claim'])} | {_plain(row['measured'])} |" for row in order]
+    return f"{answer}.\n\n" + "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text as it is, where a page would take some signs for markup."""
+    return re.sub(r"([*_|<>\\])", r"\\\1", text)
+
+
+def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:
+    """Nothing where nobody has measured it."""
+    if not rows:
+        return ""
+    names = {"entropy": "entropy alone", "clusters": "with a Laplacian"}
+    lines = [f"On one {found['gpu']}, in float64, to 1e-6:\n"]
+    lines += ["| streamed plan | points of each side | seconds | memory | certified gap |", "|---|---|---|---|---|"]
+    for row in rows:
+        size = f"| {names[row['kind']]} | {row['n']:,} | {row['seconds']:.2g} | {row['GB']:.2g} GiB "
+        lines.append(f"{size}| {row['gap']:.0e} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(only: Sequence[str], *, measured: bool, say: Callable[[str], None]) -> None:
+    """Measures what is asked for, then draws and writes all."""
+    if measured:
+        measure(only or [name for name in MEASURED if name not in ON_A_GPU], say)
+    numbers = kept()
+    for picture in draw(numbers):
+        say(f"picture  {picture.relative_to(ROOT)}")
+    for page in PAGES:
+        write_whole(ROOT / page, written(page, numbers).encode())
+
+
+if __name__ == "__main__":
+    from experiments.clock import one_thread
+
+    with one_thread(), contextlib.redirect_stdout(sys.stderr):
+        found = [{key: _rounded(value) for key, value in row.items()} for row in MEASURED[sys.argv[1]]()]
+    sys.stdout.write(json.dumps(found) + "\n")
