@@ -178,7 +178,8 @@ class Newton:
             if t > 1.0 and (settled or gap <= tolerance):
                 del point
                 last, ends = ends, (t, z)
-                shrink = self.shrink if shortest >= 0.5 else self.shrink**0.5
+                pace = getattr(model, "shrink", self.shrink)
+                shrink = pace if shortest >= 0.5 else max(pace, self.shrink**0.5)
                 t, step, steps_in_stage, shortest = max(1.0, shrink * t), 0.0, 0, 1.0
                 z, point = self._next_stage(evaluate, last, ends, t)
             else:

@@ -40,7 +40,7 @@ from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, second_mo
 from condgrad.newton.laplacian.moments import DualVariables, Moments
 from condgrad.newton.laplacian.plans import Cost, DenseCost, Rounding, StreamedCost, emptied, folded
 from condgrad.newton.laplacian.preconditioner import MOST_ITERATIONS, newton_direction
-from condgrad.newton.laplacian.whole import MetricRoot, fits_whole, whole_direction
+from condgrad.newton.laplacian.whole import LARGEST_WHOLE, MetricRoot, fits_whole, whole_direction
 from condgrad.problem import Simple, Smooth
 from condgrad.problem.smooth import SumEvaluation
 from condgrad.simple import Entropy
@@ -54,6 +54,8 @@ SLOW_SINKHORN = 2000.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration."""
 STIFF = 10.0
 """The stiffness from which on Newton is ahead of CGS in two dimensions; it grows with the square of the dimension."""
+VERY_STIFF = 2e4
+"""The stiffness from which on shorter stages of the path take fewer products in all."""
 LOOSE, TIGHT = 0.01, 0.03
 """The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
 MOST_STEPS_BESIDE_WHOLE = 40
@@ -246,6 +248,17 @@ class EntropicLaplacian(EntropicPath):
         source, target = self.given.source_weight, self.given.target_weight
         raw_source = source == 0.0 or _is_raw(self.given.Ls, self.a)
         return raw_source and (target == 0.0 or _is_raw(self.given.Lt, self.b))
+
+    @cached_property
+    def shrink(self) -> float:
+        """The ratio of two stages of the path.
+
+        Where the Laplacian is stiff, a stage far from the one before begins with many short steps; small plans afford
+        them, whose directions are exact where they have to be.
+        """
+        (n, d), m = self.Xs.shape, self.b.shape[0]
+        small = m + (n + m) * d <= LARGEST_WHOLE
+        return 0.25 if self.given is None or small or self.stiffness < VERY_STIFF else 0.5
 
     @property
     def stiffness(self) -> float:
@@ -557,7 +570,7 @@ class Embedded:
     def __init__(self, model: EntropicLaplacian, shape: tuple[int, int], rows: Array, columns: Array) -> None:
         self.model, self.shape, self.rows, self.columns = model, shape, rows, columns
         self.turned = len(rows) < len(columns)
-        self.affordable = model.affordable
+        self.affordable, self.shrink = model.affordable, model.shrink
         self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
         self.stage_gap, self.entry_gap = model.stage_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
