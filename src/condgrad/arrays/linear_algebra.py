@@ -10,6 +10,7 @@ import scipy  # loads its linalg when that is first asked for
 import scipy.sparse
 
 from condgrad.arrays.backend import (
+    FLOAT64,
     Array,
     Matrix,
     copied,
@@ -119,14 +120,18 @@ def solve_positive(A: Array, r: Array, *, ridge: float) -> Array:
 
 def norms_of_columns(K: Matrix) -> Array:
     """The norms of the columns, in float64; sizes whose squares overflow are no obstacle."""
-    largest = max(float(K.max()), -float(K.min())) or 1.0
     if scipy.sparse.issparse(K):
-        scaled = K.astype(np.float64) / largest
-        return largest * np.sqrt(np.asarray(scaled.power(2).sum(axis=0), dtype=np.float64).reshape(-1))
-    if type(K) is np.ndarray:
-        if 1e-100 < largest < 1e100:
-            return np.sqrt(np.einsum("ij,ij->j", K, K, dtype=np.float64))
-        return largest * np.linalg.norm(double(K) / largest, axis=0)
+        largest = max(float(K.data.max()), -float(K.data.min())) or 1.0 if K.nnz else 1.0
+        scaled = K.data.astype(np.float64, copy=False) / largest
+        squares = type(K)((scaled * scaled, K.indices, K.indptr), shape=K.shape)
+        return largest * np.sqrt(squares.T @ np.ones(K.shape[0]))
+    if type(K) is np.ndarray and K.size:
+        by_column = K.flags.f_contiguous and K.dtype == FLOAT64
+        with np.errstate(over="ignore"):
+            squares = np.vecdot(K.T, K.T) if by_column else np.einsum("ij,ij->j", K, K, dtype=np.float64)
+        if 1e-200 < squares.max() < 1e200:
+            return np.sqrt(squares)
+    largest = max(float(K.max()), -float(K.min())) or 1.0
     xp = namespace(K)
     return largest * xp.linalg.vector_norm(double(K) / largest, axis=0)
 

@@ -15,6 +15,7 @@ conjugate gradients.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from functools import cached_property
@@ -30,6 +31,7 @@ from condgrad.arrays import (
     double,
     host,
     is_dense,
+    largest_size,
     like,
     namespace,
     norms_of_columns,
@@ -119,9 +121,8 @@ class FaceModels:
 
     def least(self, x: Array, u: Array, intercept: float, slope: Array, multiplier: float | None) -> LeastPoint | None:
         """The least point of the model at x, where u = K x; None where the slope leads nowhere or time is up."""
-        xp = namespace(slope)
-        steepest = float(xp.max(xp.abs(slope)))
-        if steepest == 0.0 or not np.isfinite(steepest):
+        steepest = largest_size(slope)
+        if steepest == 0.0 or not math.isfinite(steepest):
             return None
         curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
         w = self.h.curvature(u, intercept=intercept)
@@ -136,8 +137,8 @@ class FaceModels:
 
     def least_inside(self, x: Array, u: Array, intercept: float, slope: Array) -> LeastPoint | None:
         """The least point of the model at x without a constraint; None where that is outside the ball."""
-        xp, w = namespace(slope), self.h.curvature(u, intercept=intercept)
-        steepest, mass = float(xp.max(xp.abs(slope))), total(w)
+        w = self.h.curvature(u, intercept=intercept)
+        steepest, mass = largest_size(slope), total(w)
         if steepest == 0.0 or not mass > 0.0:
             return None
         curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
@@ -222,7 +223,7 @@ class FaceModels:
                 return None
             # where means cancel, rounding may leave less than 0
             self._gram_diagonal = (1.0 + LEAST_CURVATURE) * np.maximum(self._gram.diagonal(), 0.0)
-        np.einsum("jj->j", self._gram)[:] = self._gram_diagonal + curvature
+        self._gram.flat[:: self._gram.shape[0] + 1] = self._gram_diagonal + curvature
         return self._gram, np.empty((0, 0)), np.empty(0), 1.0
 
     def _by_rows(self, w: Array, curvature: float) -> tuple[Array, Array, Array, float]:

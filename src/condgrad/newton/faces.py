@@ -31,6 +31,7 @@ from condgrad.arrays import (
     dot,
     double,
     is_dense,
+    largest_size,
     namespace,
     precision,
     steepest_indices,
@@ -363,7 +364,7 @@ class WorkingSet:
 
     def _gradient_step(self, slope: Array) -> bool:
         """A projected gradient step, which leads on from everywhere but the solution."""
-        steepest = float(namespace(slope).max(namespace(slope).abs(slope)))
+        steepest = largest_size(slope)
         if steepest == 0.0 or not math.isfinite(steepest):
             return False
 
