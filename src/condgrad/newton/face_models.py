@@ -68,7 +68,7 @@ INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
 """The residual of a step inside the ball, as a share of the slope, and the conjugate gradients it may take."""
 FACTOR_PASSES = 100
 """Passes over the data that factors with a row a sample may cost in place of conjugate gradients."""
-LONG_MODEL = 500
+LONG_MODEL = 1000
 """Coordinates from which on a model may take longer than a deadline or Ctrl-C should wait."""
 GRAM_OPERATIONS = 1 << 29
 """Multiplications of a Gram matrix between two looks at the clock."""

@@ -162,16 +162,16 @@ def sparse_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
     K = loss.composite.K
     if chosen is None:
         return loss.composite.by_row.astype(np.float64, copy=False)
-    if K.format == "csc":
-        part = scipy.sparse.csr_array(K[:, chosen]).astype(np.float64, copy=False)
-        part.sum_duplicates()
-        return part
     from condgrad.kernels import sparse_gram
 
-    K = loss.composite.by_row
-    place = np.full(K.shape[1], -1, K.indices.dtype)
-    place[chosen] = np.arange(len(chosen), dtype=K.indices.dtype)
-    indptr, indices, data = sparse_gram.columns(K.indptr, K.indices, K.data, place)
+    if K.format == "csc" and K.has_canonical_format:
+        arrays = sparse_gram.columns_by_row(K.indptr, K.indices, K.data, chosen, K.shape[0])
+    else:
+        K = loss.composite.by_row
+        place = np.full(K.shape[1], -1, K.indices.dtype)
+        place[chosen] = np.arange(len(chosen), dtype=K.indices.dtype)
+        arrays = sparse_gram.columns(K.indptr, K.indices, K.data, place)
+    indptr, indices, data = arrays
     return scipy.sparse.csr_array((data, indices, indptr), shape=(K.shape[0], len(chosen)))
 
 
