@@ -66,7 +66,7 @@ LEAST_SLOPE_CURVATURE = 1e-12
 """The same, as a share of the steepest slope over the size of the set, for coordinates along which F is linear."""
 INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
 """The residual of a step inside the ball, as a share of the slope, and the conjugate gradients it may take."""
-FACTOR_PASSES = 100
+FACTOR_PASSES = 5000
 """Passes over the data that factors with a row a sample may cost in place of conjugate gradients."""
 LONG_MODEL = 1000
 """Coordinates from which on a model may take longer than a deadline or Ctrl-C should wait."""
@@ -143,7 +143,7 @@ class FaceModels:
             return None
         curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
         shares = w / mass if self.h.has_intercept else None
-        m, k = self.K.shape
+        m, k = int(namespace(w).count_nonzero(w)), self.K.shape[1]
         if m**3 <= FACTOR_PASSES * (m * k if is_dense(self.K) else self.K.nnz):
             d = self._solved_by_samples(w, shares, curvature, -slope)
         else:
@@ -153,19 +153,24 @@ class FaceModels:
         return LeastPoint(y, 0.0, True) if inside else None
 
     def _solved_by_samples(self, w: Array, shares: Array | None, curvature: float, b: Array) -> Array:
-        """H^-1 b from equations in the samples: (B'B + c)^-1 = (1 - B' (B B' + c)^-1 B)/c."""
+        """H^-1 b from equations in the samples: (B'B + c)^-1 = (1 - B' (B B' + c)^-1 B)/c.
+
+        Samples of weight 0 have no part in H.
+        """
         unit = float(namespace(w).max(w))
+        kept = namespace(w).nonzero(w)[0]
+        K, w, shares = self.K[kept], w[kept], None if shares is None else shares[kept]
         root = namespace(w).sqrt(w / unit)  # in units of the largest weight: then it does not depend on the unit of F
-        G = self._row_gram
+        G = self._row_gram[kept][:, kept] if is_dense(K) else sparse_row_gram(K)
         if shares is not None:  # about the weighted means of the columns
             pull = G @ shares
             G = G - pull[:, None] - pull[None, :] + dot(shares, pull)
-        image = root * centred(self.K @ b, shares)
+        image = root * centred(K @ b, shares)
         scaled = root[:, None] * G * root[None, :]
         solved = root * solve_positive(scaled, image[:, None], ridge=curvature / unit)[:, 0]
         if shares is not None:
             solved = solved - shares * total(solved)
-        return (b - self.Kt @ solved) / curvature
+        return (b - K.T @ solved) / curvature
 
     @cached_property
     def _row_gram(self) -> Array:
@@ -276,6 +281,16 @@ def weighted_gram(K: Matrix, w: Array) -> Array | None:
             part = sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, k)
         gram = part if gram is None else gram + part
     return gram
+
+
+def sparse_row_gram(K: Matrix) -> Array:
+    """K K' for a sparse K."""
+    from condgrad.kernels import sparse_gram
+
+    by_column = K.tocsc()
+    return sparse_gram.weighted_gram(
+        by_column.indptr, by_column.indices, by_column.data, np.ones(K.shape[1]), K.shape[0]
+    )
 
 
 def centred(u: Array, shares: Array | None) -> Array:

@@ -33,6 +33,7 @@ from condgrad.arrays import (
     is_dense,
     largest_size,
     namespace,
+    norms_of_columns,
     precision,
     steepest_indices,
     total,
@@ -41,11 +42,12 @@ from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.newton.face_models import FaceModels
-from condgrad.newton.folding import FoldedLoss
+from condgrad.newton.folding import FoldedLoss, ScaledLoss
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.simple import Ridge, Zero
+from condgrad.smooth import SquaredHinge
 from condgrad.smooth.composite import AtBestIntercept
 
 FIRST_SIZE = 50
@@ -58,6 +60,9 @@ WIDE_BOX = 500
 """Coordinates up to which models of all of them pay on sets whose points are not sparse, with fewer samples."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
+DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
+"""Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks that
+may pass without halving it."""
 NEWTON_STEPS = 50
 """Newton steps after which a working set gives way to a look at the full problem."""
 FLAT = 0.3
@@ -123,10 +128,10 @@ class FaceNewton:
             if may_be_slack and working_set is not None and not whole and working_set.is_likely_slack(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
                 attempt = WorkingSet(self.loss, g, None, 0.0, inside=True)
-                attempt.begin(start)
+                attempt.begin(self._dual_start(start))
                 attempt.solve(SETTLED * gap)
                 tally.inner_iterations += attempt.steps
-                may_be_slack = attempt.constraint_is_slack
+                may_be_slack = attempt.constraint_is_slack and g.on.violation(attempt.here.x) == 0.0
                 if may_be_slack and not deadline.passed():
                     working_set, point = attempt, attempt.point(f, space, tally)
                     continue
@@ -143,6 +148,39 @@ class FaceNewton:
                 point = working_set.point(f, space, tally)
             elif whole:
                 return
+
+    def _dual_start(self, start: ObjectivePoint) -> ObjectivePoint:
+        """A point near the least one without a constraint, for a squared hinge of sparse data; for others the start.
+
+        Newton's method is slow to see which samples fall short of their margins; coordinate ascent on the dual is fast.
+        A pass over all samples is followed by some over those that fall short, until the gap between F and the dual is
+        small or falls slowly, or the ball is left.
+        """
+        composite, ridge = self.loss.composite, getattr(self.g, "weight", 0.0)
+        h, K = composite.h, composite.by_row
+        if not isinstance(composite, SquaredHinge) or is_dense(K) or ridge == 0.0 or self.loss.place is not None:
+            return start
+        from condgrad.kernels.hinge_ascent import ascend
+
+        rng, theta, x = np.random.default_rng(0), np.zeros(K.shape[0]), np.zeros(K.shape[1])
+        arrays, used = (
+            (K.indptr, K.indices, double(K.data), norms_of_columns(K.T) ** 2, h.y, h.weights),
+            h.weights > 0.0,
+        )
+        point, gaps = start, [math.inf] * DUAL_PATIENCE
+        while not deadline.passed():
+            intercept = point.smooth.intercept
+            for turn in range(DUAL_PASSES):
+                order = rng.permutation(np.flatnonzero(used if turn == 0 else theta))
+                ascend(*arrays, 2.0 * ridge, intercept, order, theta, x)
+            point = start.at(namespace(x).astype(x, start.x.dtype))
+            losses = np.abs(theta) + intercept * theta
+            losses[used] -= 0.25 * theta[used] ** 2 / h.weights[used]
+            gaps.append(point.value - (total(losses) - ridge * dot(x, x)))
+            slow = gaps[-1] > 0.5 * gaps[-1 - DUAL_PATIENCE]
+            if slow or gaps[-1] <= DUAL_GAP * point.value or self.g.on.violation(x) > 0.0:
+                break
+        return point
 
 
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
@@ -228,7 +266,7 @@ class WorkingSet:
         """Of the sum or the norm, in the last model; None where there was none."""
         self.inside = inside
         """Whether the least points of the models are looked for inside the l1 ball alone."""
-        self.constraint_is_slack = False
+        self.constraint_is_slack = inside
         """Whether the last model had its least point inside the l1 ball."""
 
     def begin(self, point: ObjectivePoint) -> None:
