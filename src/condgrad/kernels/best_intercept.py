@@ -1,4 +1,4 @@
-"""The best intercept of a logistic loss for given margins; its plain reference is `smooth.intercept.LogisticIntercept`."""
+"""The best intercept of a logistic loss; its plain reference is `smooth.intercept.LogisticIntercept`."""
 
 from __future__ import annotations
 

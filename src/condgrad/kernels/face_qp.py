@@ -478,7 +478,7 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
 
 @compiled
 def closer_multiplier(curvatures: Array, x: Array, mu: float, polytope: Polytope) -> float:
-    """The multiplier after a Newton step on |x|_1 = size, if H were its diagonal and no coordinate reached or left 0."""
+    """The multiplier after a Newton step on |x|_1 = size, if H were its diagonal and no coordinate met or left 0."""
     excess, rate = -polytope.size, 0.0
     for j in range(x.shape[0]):
         if x[j] != 0.0:

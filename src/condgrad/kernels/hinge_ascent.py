@@ -1,7 +1,7 @@
 """Coordinate ascent on the dual of sum_i w_i max(0, 1 - y_i (k_i.x + b))^2 + ridge |x|^2 without a constraint.
 
-At the solution theta_i = -2 w_i y_i max(0, 1 - y_i (k_i.x + b)) and x = -K' theta/(2 ridge). A step makes the first true
-for one sample, and moves x along with theta_i: it costs one row of K (Hsieh et al., ICML 2008).
+At the solution theta_i = -2 w_i y_i max(0, 1 - y_i (k_i.x + b)) and x = -K' theta/(2 ridge). A step makes the first
+true for one sample, and moves x along with theta_i: it costs one row of K (Hsieh et al., ICML 2008).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def ascend(
     theta: Array,
     x: Array,
 ) -> None:
-    """A step for each sample of `order`, in the places of theta and x; K is given by its rows, `squares` are |k_i|^2."""
+    """A step for each sample of `order`, in the places of theta and x; `squares` are those of the norms of K's rows."""
     for i in order:
         product = intercept
         for t in range(indptr[i], indptr[i + 1]):

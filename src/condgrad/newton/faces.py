@@ -28,6 +28,7 @@ from condgrad.arrays import (
     Matrix,
     Space,
     at_least,
+    copied,
     dot,
     double,
     is_dense,
@@ -42,7 +43,7 @@ from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.newton.face_models import FaceModels
-from condgrad.newton.folding import FoldedLoss, ScaledLoss
+from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets import Box, L1Ball, Simplex
@@ -61,8 +62,8 @@ WIDE_BOX = 500
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
-"""Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks that
-may pass without halving it."""
+"""Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks
+that may pass without halving it."""
 NEWTON_STEPS = 50
 """Newton steps after which a working set gives way to a look at the full problem."""
 FLAT = 0.3
@@ -119,11 +120,13 @@ class FaceNewton:
             if deadline.passed() or g.on.scale == 0.0:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
-            multiplier, size = None, FIRST_SIZE
+            multiplier, size, suffices = None, FIRST_SIZE, False
             if working_set is not None:
                 if working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before:
                     return
-                multiplier, size = working_set.multiplier, working_set.next_size(point, slow=gap > 0.1 * before)
+                slow = gap > 0.1 * before
+                multiplier, size = working_set.multiplier, working_set.next_size(point, slow=slow)
+                suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
             whole = not may_be_sparse or n <= max(size, SMALL) or (working_set is not None and working_set.inside)
             if may_be_slack and working_set is not None and not whole and working_set.is_likely_slack(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
@@ -135,7 +138,7 @@ class FaceNewton:
                 if may_be_slack and not deadline.passed():
                     working_set, point = attempt, attempt.point(f, space, tally)
                     continue
-            if working_set is None or not (whole and working_set.is_whole):
+            if working_set is None or not suffices or whole != working_set.is_whole:
                 chosen = None if whole else namespace(x).sort(steepest_indices(point.gradient, point.x, size))
                 working_set = WorkingSet(self.loss, g, chosen, multiplier)
             working_set.begin(point)
@@ -156,29 +159,31 @@ class FaceNewton:
         A pass over all samples is followed by some over those that fall short, until the gap between F and the dual is
         small or falls slowly, or the ball is left.
         """
-        composite, ridge = self.loss.composite, getattr(self.g, "weight", 0.0)
-        h, K = composite.h, composite.by_row
-        if not isinstance(composite, SquaredHinge) or is_dense(K) or ridge == 0.0 or self.loss.place is not None:
+        composite, on_its_own = self.loss.composite, self.loss.place is None
+        if not (isinstance(composite, SquaredHinge) and on_its_own and isinstance(self.g, Ridge)):
+            return start
+        if is_dense(composite.K):
             return start
         from condgrad.kernels.hinge_ascent import ascend
 
+        h: Any = composite.h
+        K, ridge = composite.by_row, self.g.weight
+        rows = K.indptr, K.indices, double(K.data), norms_of_columns(K.T) ** 2
         rng, theta, x = np.random.default_rng(0), np.zeros(K.shape[0]), np.zeros(K.shape[1])
-        arrays, used = (
-            (K.indptr, K.indices, double(K.data), norms_of_columns(K.T) ** 2, h.y, h.weights),
-            h.weights > 0.0,
-        )
-        point, gaps = start, [math.inf] * DUAL_PATIENCE
+        point, used, gaps = start, h.weights > 0.0, [math.inf] * DUAL_PATIENCE
         while not deadline.passed():
             intercept = point.smooth.intercept
             for turn in range(DUAL_PASSES):
                 order = rng.permutation(np.flatnonzero(used if turn == 0 else theta))
-                ascend(*arrays, 2.0 * ridge, intercept, order, theta, x)
+                ascend(*rows, h.y, h.weights, 2.0 * ridge, intercept, order, theta, x)
+                if deadline.passed():
+                    break
             point = start.at(namespace(x).astype(x, start.x.dtype))
-            losses = np.abs(theta) + intercept * theta
-            losses[used] -= 0.25 * theta[used] ** 2 / h.weights[used]
-            gaps.append(point.value - (total(losses) - ridge * dot(x, x)))
-            slow = gaps[-1] > 0.5 * gaps[-1 - DUAL_PATIENCE]
-            if slow or gaps[-1] <= DUAL_GAP * point.value or self.g.on.violation(x) > 0.0:
+            dual_losses = np.abs(theta) + intercept * theta
+            dual_losses[used] -= 0.25 * theta[used] ** 2 / h.weights[used]
+            gaps.append(point.value - (total(dual_losses) - ridge * dot(x, x)))
+            is_slow = not gaps[-1] < 0.5 * gaps[-1 - DUAL_PATIENCE]
+            if is_slow or gaps[-1] <= DUAL_GAP * point.value or self.g.on.violation(x) > 0.0:
                 break
         return point
 
@@ -426,6 +431,14 @@ class WorkingSet:
             return most
         near = int(xp.count_nonzero(xp.abs(point.gradient) >= NEAR_MULTIPLIER * self.multiplier))
         return min(most, max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
+
+    def suffices_at(self, point: ObjectivePoint) -> bool:
+        """Whether no other coordinate violates the optimality conditions of the l1 ball, by the last multiplier."""
+        if self.multiplier is None or not isinstance(self.on, L1Ball):
+            return False
+        others = copied(point.gradient)
+        others[self.chosen] = 0.0
+        return largest_size(others) <= self.multiplier
 
     def is_likely_slack(self, n: int) -> bool:
         """Whether the ball would hold the least point of all n coordinates too.

@@ -130,7 +130,7 @@ class LogisticIntercept(TwoClasses):
             from condgrad.kernels.best_intercept import logistic
 
             classes = positive, self.positive_weights, negative, self.negative_weights
-            return logistic(*classes, self.odds, math.nan if near is None else near)  # type: ignore[no-any-return]
+            return logistic(*classes, self.odds, math.nan if near is None else near)
         top_positive, top_negative = float(positive.max()), float(negative.max())
 
         def newton(b: float) -> tuple[float, bool]:
