@@ -6,7 +6,7 @@ Beside each speed: its share of what the machine could do if it computed nothing
 the multiply-adds of score and product. On a CPU both limits are measured (a loop of powers in the cache, a square
 product by BLAS), and speeds are per core, by CPU time. On a GPU they are those of the chip: 16 powers a clock and
 multiprocessor in float32, 13 multiply-adds for a power in float64; 64 (float64) or 128 (float32) multiply-adds by the
-scalar units, 128 (float64) or 1024 (TF32) by the tensor cores. Errors are the largest of 256 rows, over the largest
+scalar units, 128 in float64 by the tensor cores. Errors are the largest of 256 rows, over the largest
 entry of the dense answer in float64. --unrolled: GPU only, up to which rank scores are multiply-adds rather than dots.
 """
 
@@ -88,11 +88,9 @@ def limits(machine: Machine) -> dict[str, Limits]:
 
     chip = torch.cuda.get_device_properties(0)
     clocks = chip.multi_processor_count * 1e3 * float(getattr(chip, "clock_rate", 1_980_000))
-    single = Limits(16 * clocks, 128 * clocks, 1024 * clocks)
     return {
         "float64": Limits(64 * clocks / EXP_MULTIPLY_ADDS, 64 * clocks, 128 * clocks),
-        "tf32x3": Limits(single.powers, single.scores, single.products / 3),
-        "tf32": single,
+        "mixed": Limits(16 * clocks, 128 * clocks, 128 * clocks),
     }
 
 

@@ -74,6 +74,7 @@ def _leaves(thing: Any) -> Iterator[Any]:
     kind = type(thing)
     yield f"{kind.__module__}.{kind.__qualname__}:".encode()
     if is_sparse_tensor(thing):
+        thing = thing.to_sparse_coo().coalesce()
         yield from _leaves((thing.indices(), thing.values(), tuple(thing.shape)))
     elif isinstance(thing, np.ndarray) or is_torch(thing):
         yield f"{thing.dtype}{tuple(thing.shape)}".encode()

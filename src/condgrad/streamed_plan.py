@@ -19,8 +19,9 @@ import array_api_compat
 from condgrad import passes
 from condgrad.arrays import Array, Space, at_least, dot, double, double_like, log_or_least, namespace, on_device, total
 from condgrad.kernels import streamed
-from condgrad.kernels.streamed import Score
+from condgrad.kernels.streamed import CentredColumns, Score
 
+FLOAT32_ROUNDING = 6e-8
 TILE, DEVICE_TILE = 1 << 17, 1 << 24
 """Entries of a tile of a cost by blocks."""
 
@@ -207,11 +208,19 @@ class StreamedMatrix:
         largest = sum(float(xp.max(xp.abs(each))) for each in numbers)
         return largest + largest_product(s.left, s.right)
 
-    def log_row_sums(self, *, near: Array | None = None) -> Array:
+    @cached_property
+    def float32_error(self) -> float:
+        """How far a product in less than float64 is off at most, relatively, beyond the precision of its dot."""
+        s, parts = self.factors, CentredColumns.of(self.factors)
+        xp = namespace(s.left)
+        finite = xp.where(xp.isfinite(parts.column), parts.column, 0.0)
+        return FLOAT32_ROUNDING * (largest_product(s.left, parts.right) + float(xp.max(xp.abs(finite))))
+
+    def log_row_sums(self, *, near: Array | None = None, precision: str = "float64") -> Array:
         """log sum_j exp(score_ij); `near` are numbers near the answer, where they are known."""
         passes.note()
         if self.blocks is None:
-            return streamed.log_row_sums(self.factors, near=near)
+            return streamed.log_row_sums(self.factors, near=near, precision=precision)
         xp, s = namespace(self.factors.left), self.factors
         top = xp.full_like(s.row, -xp.inf)
         sums = xp.zeros_like(top)

@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_named() -> None:
         Score(dense.left, dense.right[:, :1], dense.row, dense.column)
     with pytest.raises(ValueError, match=r"R must be a matrix of 30 rows, got shape \(20, 1\)"):
         streamed.times(score, np.ones((20, 1)))
-    with pytest.raises(ValueError, match="precision must be one of float64, tf32x3, tf32, got 'half'"):
+    with pytest.raises(ValueError, match="precision must be one of float64, mixed, got 'half'"):
         streamed.times(score, np.ones((30, 1)), precision="half")
     with pytest.raises(ValueError, match="2 columns and must have as many as delta_right, 3"):
         streamed.weighted_times(score, np.ones((20, 2)), np.ones((30, 3)), np.ones((30, 1)))

@@ -122,6 +122,16 @@ def double_like(values: Array, x: Array) -> Array:
     return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(x))
 
 
+def standard_normal(shape: tuple[int, ...], like_this: Array, *, seed: int) -> Array:
+    """Normal numbers in float64, the same each time, made on the device of another array."""
+    if not on_device(like_this):
+        return double_like(np.random.default_rng(seed).standard_normal(shape), like_this)
+    import torch
+
+    generator = torch.Generator(like_this.device).manual_seed(seed)
+    return torch.randn(shape, dtype=torch.float64, device=like_this.device, generator=generator)
+
+
 def detached(x: Array) -> Array:
     """x without autograd's history."""
     return x.detach() if is_torch(x) else x

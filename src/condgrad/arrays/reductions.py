@@ -18,6 +18,7 @@ from condgrad.arrays.backend import (
     Vector,
     double,
     host,
+    is_torch,
     namespace,
     on_device,
     smallest,
@@ -28,7 +29,10 @@ def dot(x: Array, y: Array) -> float:
     """<x, y> over all entries, accumulated in float64."""
     if type(x) is np.ndarray and x.dtype == FLOAT64 and x.dtype == y.dtype:
         return float(x.dot(y) if x.ndim == 1 else np.vdot(x, y))
-    return float(namespace(x).vecdot(double(x).reshape(-1), double(y).reshape(-1)))
+    x, y = double(x), double(y)
+    if is_torch(x):
+        return x.reshape(-1).dot(y.reshape(-1)).item()
+    return float(namespace(x).vecdot(x.reshape(-1), y.reshape(-1)))
 
 
 def total(x: Array) -> float:

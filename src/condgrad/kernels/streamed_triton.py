@@ -4,9 +4,11 @@ A program has a block of rows and walks over the columns: score, power of 2, and
 nothing of size n x m exists. Logarithms are to the base 2 inside. Block sizes are fixed, none is tuned at run time, and
 no sum is made of atomic additions: the same arrays give the same answer, bit by bit.
 
-What is asked for in "float64" is computed in it throughout. For "tf32x3" and "tf32" scores and powers are in float32
-and the dot with R is in three products of TF32 numbers (error about 1e-6) or in one (1e-3); a score is off by about
-6e-8 of its largest term (rows and columns up to a common constant), exp(score) relatively by as much as that.
+What is asked for in "float64" is computed in it throughout. For "mixed" the score relative to that of the middle of its
+block of columns and its power are in float32, the score of the middle (see `streamed.CentredColumns`), R and all sums
+in float64: three times as fast, and good to 1e-7 where neighbouring columns have similar scores, however large these
+are. Products of TF32 numbers are no faster than that and lose ten to ten thousand times as much; in a metric that
+magnifies noise, as that of a Laplacian does, they spoil a preconditioner.
 
 Its plain reference is `streamed_tiles`. With TRITON_INTERPRET=1 set before Python starts, all of it runs on a CPU.
 """
@@ -16,13 +18,14 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 
 from condgrad.arrays import Array
+from condgrad.kernels.streamed import MIDDLE, CentredColumns
 
 if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
@@ -35,7 +38,7 @@ UNROLLED, DOT = 8, 16
 @triton.jit  # type: ignore[untyped-decorator]
 def add_inner_products(  # type: ignore[no-untyped-def]
     s, left, right, i, j, n, m,
-    RANK: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr, TYPE: tl.constexpr,
+    RANK: tl.constexpr, DOT: tl.constexpr, TYPE: tl.constexpr,
 ):  # fmt: skip
     """s_ij + <left_i, right_j>, left (n, RANK), right (RANK, m), by dots of length DOT or, if that is 0, unrolled."""
     rows, columns = i < n, j < m
@@ -49,7 +52,8 @@ def add_inner_products(  # type: ignore[no-untyped-def]
             c = begin + tl.arange(0, DOT).to(tl.int64)
             a = tl.load(left + i[:, None] * RANK + c[None, :], mask=rows[:, None] & (c < RANK)[None, :], other=0.0)
             b = tl.load(right + c[:, None] * m + j[None, :], mask=(c < RANK)[:, None] & columns[None, :], other=0.0)
-            s += tl.dot(a, b, input_precision=PRECISION, out_dtype=TYPE)
+            # one product of TF32 numbers would be off by 1e-3; three are as good as float32
+            s += tl.dot(a, b, input_precision="ieee" if tl.float64 == TYPE else "tf32x3", out_dtype=TYPE)
     return s
 
 
@@ -66,7 +70,7 @@ def log2_row_sums_kernel(  # type: ignore[no-untyped-def]
         j = begin + tl.arange(0, COLUMNS).to(tl.int64)
         s = tl.zeros((ROWS, COLUMNS), tl.float64)
         s += tl.load(column + j, mask=j < m, other=float("-inf"))[None, :]
-        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, "ieee", tl.float64)
+        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, tl.float64)
         raised = tl.maximum(top, tl.max(s, axis=1))
         # a row whose scores are all -inf so far has nothing to be relative to
         shift = tl.where(raised == float("-inf"), 0.0, raised)
@@ -77,30 +81,57 @@ def log2_row_sums_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def add_inner_products_with_one(  # type: ignore[no-untyped-def]
+    s, left, one, i, n, RANK: tl.constexpr, DOT: tl.constexpr
+):  # fmt: skip
+    """s_i + <left_i, one>, for one vector of length RANK."""
+    if DOT == 0:
+        for c in tl.static_range(RANK):
+            s += tl.load(left + i * RANK + c, mask=i < n, other=0.0) * tl.load(one + c)
+    else:
+        for begin in range(0, RANK, DOT):
+            c = begin + tl.arange(0, DOT).to(tl.int64)
+            a = tl.load(left + i[:, None] * RANK + c[None, :], mask=(i < n)[:, None] & (c < RANK)[None, :], other=0.0)
+            s += tl.sum(a * tl.load(one + c, mask=c < RANK, other=0.0)[None, :], axis=1)
+    return s
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def times_kernel(  # type: ignore[no-untyped-def]
-    left, right, row, column, delta_left, delta_right, R, out, n, m, stride, first, width,
+    left, right, row, column, left_64, middles, middle_columns, delta_left, delta_right, R, out,
+    n, m, stride, first, width,
     RANK: tl.constexpr, DOT: tl.constexpr, DELTA_RANK: tl.constexpr, DELTA_DOT: tl.constexpr,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    TYPE: tl.constexpr, SCORE_PRECISION: tl.constexpr, PRECISION: tl.constexpr,
+    TYPE: tl.constexpr,
 ):  # fmt: skip
-    """sum_j 2^score_ij R_jc for columns c from `first` on; times <delta_left_i, delta_right_j> if DELTA_RANK >= 0."""
+    """sum_j 2^score_ij R_jc for columns c from `first` on; times <delta_left_i, delta_right_j> if DELTA_RANK >= 0.
+
+    If TYPE is float32, right and column are relative to the middle of their block of columns, whose score is in
+    float64.
+    """
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = first + tl.arange(0, WIDTH).to(tl.int64)
     inside = (tl.arange(0, WIDTH) < width)[None, :]
-    row_block = tl.load(row + i, mask=i < n, other=float("-inf"))[:, None]
-    answer = tl.zeros((ROWS, WIDTH), TYPE)
+    row_block = tl.load(row + i, mask=i < n, other=float("-inf"))
+    answer = tl.zeros((ROWS, WIDTH), tl.float64)
     for begin in range(0, m, COLUMNS):
         j = begin + tl.arange(0, COLUMNS).to(tl.int64)
         s = tl.zeros((ROWS, COLUMNS), TYPE)
         s += tl.load(column + j, mask=j < m, other=float("-inf"))[None, :]
-        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, SCORE_PRECISION, TYPE)
-        p = tl.exp2(s + row_block)
+        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, TYPE)
+        if tl.float32 == TYPE:
+            block = begin // COLUMNS
+            middle = row_block + tl.load(middle_columns + block)
+            middle = add_inner_products_with_one(middle, left_64, middles + block * RANK, i, n, RANK, DOT)
+            p = tl.exp2(s + middle.to(TYPE)[:, None])
+        else:
+            p = tl.exp2(s + row_block[:, None])
         if DELTA_RANK >= 0:
             d = tl.zeros((ROWS, COLUMNS), TYPE)
-            d = add_inner_products(d, delta_left, delta_right, i, j, n, m, DELTA_RANK, DELTA_DOT, SCORE_PRECISION, TYPE)
+            d = add_inner_products(d, delta_left, delta_right, i, j, n, m, DELTA_RANK, DELTA_DOT, TYPE)
             p = p * d
         r = tl.load(R + j[:, None] * stride + c[None, :], mask=(j < m)[:, None] & inside, other=0.0)
-        answer += tl.dot(p, r, input_precision=PRECISION, out_dtype=TYPE)
+        answer += tl.dot(p.to(tl.float64), r, input_precision="ieee", out_dtype=tl.float64)
     tl.store(out + i[:, None] * stride + c[None, :], answer, mask=(i < n)[:, None] & inside)
 
 
@@ -118,7 +149,7 @@ def entropy_kernel(  # type: ignore[no-untyped-def]
         j = begin + tl.arange(0, COLUMNS).to(tl.int64)
         s = tl.zeros((ROWS, COLUMNS), tl.float64)
         s += tl.load(column + j, mask=j < m, other=float("-inf"))[None, :]
-        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, "ieee", tl.float64)
+        s = add_inner_products(s, left, right, i, j, n, m, RANK, DOT, tl.float64)
         p = tl.exp2(s + row_block) * tl.load(kept + j, mask=j < m, other=0.0)[None, :]
         p += rest * tl.load(column_rest + j, mask=j < m, other=0.0)[None, :]
         answer += tl.sum(p * tl.log2(tl.where(p > 0.0, p, 1.0)), axis=1)
@@ -145,11 +176,11 @@ class Blocks:
         return cls(16, 64 if wide_up_to < rank <= UNROLLED else 128)
 
     @classmethod
-    def of_products(cls, ranks: list[int], width: int, *, double: bool) -> Blocks:
+    def of_products(cls, ranks: list[int], width: int, precision: str) -> Blocks:
         """For products with `width` columns; `ranks` are those of the score and of what it is weighted by."""
         dots = max(ranks) > UNROLLED
-        if not double:
-            return cls(128, 64, warps=8 if dots or len(ranks) > 1 or width > 32 else 4, widest=64)
+        if precision == "mixed":
+            return cls(32 if dots else 64, MIDDLE, warps=2)
         if len(ranks) > 1:
             return cls(64, 32, widest=32 if dots else 16)
         if dots:
@@ -161,16 +192,33 @@ def _dot_length(rank: int) -> int:
     return 0 if rank <= UNROLLED else DOT
 
 
-def _arguments(score: Score, kind: Any) -> tuple[Array, Array, Array, Array]:
-    """left, turned right, row and column to the base 2."""
-    row, column = score.row, score.column
-    if kind == torch.float32:
-        # what rows and columns have in common, with opposite signs, would cost digits of a float32
-        finite = column.isfinite()
-        shift = torch.where(finite, column, 0.0).sum() / finite.sum().clamp(min=1)
-        row, column = row + shift, column - shift
-    left, row, column = ((LOG2E * part).to(kind).contiguous() for part in (score.left, row, column))
-    return left, score.right.T.to(kind).contiguous(), row, column
+class Arguments(NamedTuple):
+    """What a kernel has of a score, to the base 2; `right` is turned."""
+
+    left: Array
+    right: Array
+    row: Array
+    column: Array
+    left_64: Array
+    middles: Array
+    """Those of blocks of columns, for scores in float32; see `streamed.CentredColumns`."""
+    middle_columns: Array
+
+
+def _arguments(score: Score, kind: Any) -> Arguments:
+    """Made once for all products with a score."""
+    if kind not in score.prepared:
+        left, row = LOG2E * score.left, LOG2E * score.row
+        left, row = left.contiguous(), row.contiguous()
+        if kind == torch.float64:
+            column = (LOG2E * score.column).contiguous()
+            score.prepared[kind] = Arguments(left, score.right.T.contiguous(), row, column, left, left, column)
+        else:
+            parts = CentredColumns.of(score)
+            right, column = parts.right.T.to(kind).contiguous(), (LOG2E * parts.column).to(kind)
+            middles, middle_columns = parts.middles.contiguous(), LOG2E * parts.middle_columns
+            score.prepared[kind] = Arguments(left.to(kind), right, row, column, left, middles, middle_columns)
+    return score.prepared[kind]
 
 
 def _on(score: Score) -> AbstractContextManager[Any]:
@@ -184,7 +232,7 @@ def _empty(score: Score, *shape: int) -> Array:
 
 def log_row_sums(score: Score) -> Array:
     (n, m), rank, out = score.shape, score.left.shape[1], _empty(score, score.shape[0])
-    left, right, _, column = _arguments(score, torch.float64)
+    left, right, _, column, *_ = _arguments(score, torch.float64)
     if n > 0:
         with _on(score):
             blocks = Blocks.of_sums(rank, wide_up_to=4)
@@ -208,47 +256,33 @@ def _times(score: Score, delta: tuple[Array, Array] | None, R: Array, precision:
     out = _empty(score, n, k)
     if n == 0 or k == 0:
         return out
-    if precision == "float64":
-        _launch(score, delta, R.contiguous(), out, precision)
-        return out
-    # float32 has a narrow range: columns of size 1
-    size = R.abs().amax(0) if R.shape[0] else torch.ones(k, dtype=torch.float64, device=R.device)
-    size = torch.where(size > 0.0, size, 1.0)
-    found = torch.empty((n, k), dtype=torch.float32, device=R.device)
-    _launch(score, delta, (R / size).float().contiguous(), found, precision)
-    return torch.mul(found, size, out=out)
-
-
-def _launch(score: Score, delta: tuple[Array, Array] | None, R: Array, out: Array, precision: str) -> None:
-    (n, m), rank, k = score.shape, score.left.shape[1], R.shape[1]
-    double = precision == "float64"
-    left, right, row, column = _arguments(score, R.dtype)
-    delta_left, delta_right, delta_rank = left, right, -1
+    R = R.contiguous()
+    kind = torch.float32 if precision == "mixed" else torch.float64
+    arguments = _arguments(score, kind)
+    (n, m), rank = score.shape, score.left.shape[1]
+    delta_left, delta_right, delta_rank = arguments.left, arguments.right, -1
     if delta is not None:
-        delta_left, delta_right = delta[0].to(R.dtype).contiguous(), delta[1].T.to(R.dtype).contiguous()
+        delta_left, delta_right = delta[0].to(kind).contiguous(), delta[1].T.to(kind).contiguous()
         delta_rank = delta_left.shape[1]
     ranks = [rank] if delta is None else [rank, delta_rank]
-    widest = Blocks.of_products(ranks, k, double=double).widest
+    widest = Blocks.of_products(ranks, k, precision).widest
     for first in range(0, k, widest):
         width = min(widest, k - first)
         padded = max(16, triton.next_power_of_2(width))
-        blocks = Blocks.of_products(ranks, padded, double=double)
+        blocks = Blocks.of_products(ranks, padded, precision)
         with _on(score):
             times_kernel[(triton.cdiv(n, blocks.rows),)](
-                left, right, row, column, delta_left, delta_right, R, out, n, m, k, first, width,
+                *arguments, delta_left, delta_right, R, out, n, m, k, first, width,
                 rank, _dot_length(rank), delta_rank, _dot_length(delta_rank),
-                padded, blocks.rows, blocks.columns,
-                tl.float64 if double else tl.float32,
-                # a score in one product of TF32 numbers would be off by 1e-3 of itself
-                "ieee" if double else "tf32x3",
-                "ieee" if double else precision,
+                padded, blocks.rows, blocks.columns, tl.float32 if precision == "mixed" else tl.float64,
                 num_warps=blocks.warps,
             )  # fmt: skip
+    return out
 
 
 def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Array) -> Array:
     (n, m), rank, out = score.shape, score.left.shape[1], _empty(score, score.shape[0])
-    left, right, row, column = _arguments(score, torch.float64)
+    left, right, row, column, *_ = _arguments(score, torch.float64)
     kept, row_rest, column_rest = kept.contiguous(), row_rest.contiguous(), column_rest.contiguous()
     if n > 0:
         with _on(score):

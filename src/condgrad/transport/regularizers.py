@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from condgrad import _checks, smooth
@@ -65,13 +66,17 @@ class Laplacian:
         """Whether its Laplacians are those of neighbour graphs, which any points have."""
         return all(matrix is None for matrix in (self.Ls, self.Lt, self.Ws, self.Wt))
 
+    @cached_property
+    def graphs(self) -> tuple[Any, Any]:
+        """The two Laplacian matrices, made when first asked for and kept: at size they take as long as a solve."""
+        return self._laplacian("s", self.Xs, self.Ls, self.Ws), self._laplacian("t", self.Xt, self.Lt, self.Wt)
+
     def smooth_part(self) -> Smooth:
         weight = _checks.number("weight", self.weight, at_least=0.0)
         return smooth.TransportLaplacian(
             self.Xs,
             self.Xt,
-            self._laplacian("s", self.Xs, self.Ls, self.Ws),
-            self._laplacian("t", self.Xt, self.Lt, self.Wt),
+            *self.graphs,
             source_weight=weight * _checks.number("source", self.source, at_least=0.0),
             target_weight=weight * _checks.number("target", self.target, at_least=0.0),
         )

@@ -25,9 +25,11 @@ from condgrad.arrays import (
     largest_row_sum,
     log_or_least,
     namespace,
+    on_device,
     total,
 )
 from condgrad.certificate import Terms
+from condgrad.kernels.streamed import compact_order
 from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, second_moments
@@ -262,7 +264,7 @@ class EntropicLaplacian(EntropicPath):
         return left, xp.concat([self.Xt, self.gradient_in_Q(Q) + self.V], axis=1)
 
     def evaluate(self, z: Moments, t: float) -> PlanPoint:
-        return PlanPoint(self, z, t * self.entropy)
+        return PlanPoint(self, z, t * self.entropy, certified=t == 1.0)
 
     def stage_gap(self, point: PlanPoint) -> float:
         """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
@@ -296,6 +298,8 @@ class EntropicLaplacian(EntropicPath):
         return max(self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q), abs(dot(excess, z.v)))
 
     def primal(self, point: PlanPoint) -> Primal:
+        if point.plan.precision != "float64":
+            point = PlanPoint(self, point.z, point.entropy)
         plan, known_cost, entropy = point.plan.rounded(point.rounding, self.b)
         cost = known_cost or 0.0
         P, Q = point.rounded_moments
@@ -357,10 +361,10 @@ class EntropicLaplacian(EntropicPath):
 class PlanPoint:
     """The dual function at (v, P, Q) and the plan S it is attained by, whose rows are exact."""
 
-    def __init__(self, model: EntropicLaplacian, z: Moments, entropy: float) -> None:
+    def __init__(self, model: EntropicLaplacian, z: Moments, entropy: float, *, certified: bool = True) -> None:
         xp = namespace(z.v)
         self.model, self.z, self.entropy = model, z, entropy
-        self.plan = model.cost.plan(*model._factors(z.P, z.Q), z.v, model.a, entropy)
+        self.plan = model.cost.plan(*model._factors(z.P, z.Q), z.v, model.a, entropy, certified=certified)
         u = self.plan.u
         self.dual = dot(model.a, u) + dot(model.b, z.v) - model.quadratic(z.P, z.Q) + model.constant
         potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
@@ -374,14 +378,16 @@ class PlanPoint:
     def _times_Xt(self) -> Array:
         """S times Xt and its second moments, in one product: a sweep over S costs more than its columns."""
         Xt = self.model.Xt
-        return self.plan.times(namespace(Xt).concat([Xt, second_moments(Xt)], axis=1))
+        columns = namespace(Xt).concat([Xt, second_moments(Xt)], axis=1)
+        return self.plan.times(columns, precision=self.plan.precision)
 
     @cached_property
     def _transposed_times_Xs(self) -> Array:
         Xs = self.model.Xs
         xp = namespace(Xs)
         ones = xp.ones_like(self.model.a)[:, None]
-        return self.plan.transposed_times(xp.concat([ones, Xs, second_moments(Xs)], axis=1))
+        columns = xp.concat([ones, Xs, second_moments(Xs)], axis=1)
+        return self.plan.transposed_times(columns, precision=self.plan.precision)
 
     @property
     def S_Xt(self) -> Array:
@@ -414,7 +420,8 @@ class PlanPoint:
         model, columns = self.model, self.columns
         xp = namespace(columns)
         kept = model.b / xp.maximum(columns, model.b)
-        thin = self.plan.times(kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1))
+        kept_Xt = kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1)
+        thin = self.plan.times(kept_Xt, precision=self.plan.precision)
         short_b = at_least(0.0, model.b - kept * columns)
         return Rounding.of(kept, thin[:, 0], model.a, short_b), thin[:, 1:]
 
@@ -488,7 +495,10 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
         laplacian = term.scaled(weight, a)
     xp = namespace(a)
     rows, columns = xp.nonzero(a > 0)[0], xp.nonzero(b > 0)[0]
-    if len(rows) == len(a) >= len(columns) == len(b):
+    sorts = isinstance(C, UnformedCost) and on_device(a)
+    if sorts:  # for the precisions below float64
+        rows, columns = rows[compact_order(C.left[rows])], columns[compact_order(C.right[columns])]
+    if not sorts and len(rows) == len(a) >= len(columns) == len(b):
         return EntropicLaplacian(C, a, b, entropy, laplacian)
     part = laplacian.restricted(rows, columns) if laplacian is not None else None
     C_part = C.at(rows, columns) if isinstance(C, UnformedCost) else C[rows, :][:, columns]

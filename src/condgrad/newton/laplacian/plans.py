@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from condgrad import passes
-from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, total
+from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, on_device, row_blocks, total
 from condgrad.memory import free_memory
 from condgrad.newton.entropic_path import lifted_overlap
 from condgrad.sets.sinkhorn import normalised_rows
@@ -29,11 +29,10 @@ LARGEST_STREAMED_FACTOR = 2000
 """Columns up to which a streamed plan may have a matrix of columns x columns beside it."""
 LARGEST_STREAMED_RANK = 256
 """Vectors of the length of the plan's sides that may be held at a time for a low rank."""
-TF32X3_ROUNDING = 6e-8
-"""The rounding unit of a score in float32."""
 PRODUCT_SHARE = 1.0
 """The part of the accuracy asked of a direction that its products may be off, by a bound that is seldom attained."""
-
+LOOSE_ERROR = 1e-3
+"""How far sums on the way to t = 1 may be off, relatively, by a bound that is seldom attained."""
 SHIFTED_COPY = 1e-14
 """How far two copies of the same points, centred in different ways, may differ, relative to their size."""
 
@@ -70,6 +69,8 @@ class Plan(Protocol):
     """The row potentials e (log a_i - log sum_j exp(...))."""
     largest_rank: int
     """Vectors that a low rank of it may have."""
+    precision: str
+    """That of u, and all that its sums need; "float64" for what is certified."""
 
     @property
     def factor_fits(self) -> bool:
@@ -115,8 +116,8 @@ class Cost(Protocol):
     def widest_row(self, left: Array, right: Array, v: Array) -> float:
         """The largest difference, about, of two entries of a row of C + left right' - v."""
 
-    def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float) -> Plan:
-        """The plan at a dual point."""
+    def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float, *, certified: bool = True) -> Plan:
+        """The plan at a dual point; where nothing is to be certified, in a lower precision if that is faster."""
 
 
 class DenseCost:
@@ -142,7 +143,9 @@ class DenseCost:
             widest = max(widest, float(xp.max(xp.max(cost, axis=1) - xp.min(cost, axis=1))))
         return widest
 
-    def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float) -> DensePlan:
+    def plan(
+        self, left: Array, right: Array, v: Array, a: Array, entropy: float, *, certified: bool = True
+    ) -> DensePlan:
         passes.note()
         xp = namespace(self.C)
         S, log_sums = xp.empty_like(self.C), xp.empty_like(a)
@@ -159,6 +162,7 @@ class DensePlan:
     """A plan that is an array S."""
 
     largest_rank = sys.maxsize
+    precision = "float64"
 
     def __init__(self, C: Array, S: Array, a: Array, u: Array) -> None:
         self.C, self.S, self.a, self.u = C, S, a, u
@@ -233,12 +237,17 @@ class StreamedCost:
         lowest = -blur * (-1.0 * cost).score(-v, blur).log_row_sums()
         return max(0.0, float(xp.max(highest - lowest)))
 
-    def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float) -> StreamedDualPlan:
+    def plan(
+        self, left: Array, right: Array, v: Array, a: Array, entropy: float, *, certified: bool = True
+    ) -> StreamedDualPlan:
         matrix = (self.core + UnformedCost.of(left, right)).score(v, entropy)
+        loose = not certified and on_device(a) and matrix.float32_error <= LOOSE_ERROR
+        precision = "mixed" if loose else "float64"
         log_a = namespace(a).log(a)
-        row = log_a - matrix.log_row_sums(near=None if self._last_u is None else log_a - self._last_u / entropy)
+        near = None if self._last_u is None else log_a - self._last_u / entropy
+        row = log_a - matrix.log_row_sums(near=near, precision=precision)
         self._last_u = entropy * row
-        return StreamedDualPlan(matrix.with_rows(row), a, self._last_u)
+        return StreamedDualPlan(matrix.with_rows(row), a, self._last_u, precision)
 
 
 class StreamedDualPlan:
@@ -246,8 +255,8 @@ class StreamedDualPlan:
 
     largest_rank = LARGEST_STREAMED_RANK
 
-    def __init__(self, matrix: StreamedMatrix, a: Array, u: Array) -> None:
-        self.matrix, self.turned, self.a, self.u = matrix, matrix.T, a, u
+    def __init__(self, matrix: StreamedMatrix, a: Array, u: Array, precision: str) -> None:
+        self.matrix, self.turned, self.a, self.u, self.precision = matrix, matrix.T, a, u, precision
 
     @property
     def factor_fits(self) -> bool:
@@ -282,7 +291,10 @@ class StreamedDualPlan:
         return result
 
     def product_precision(self, accuracy: float) -> str:
-        return "tf32x3" if TF32X3_ROUNDING * self.matrix.largest_score <= PRODUCT_SHARE * accuracy else "float64"
+        if not on_device(self.a):
+            return "float64"
+        error = max(self.matrix.float32_error, self.turned.float32_error)
+        return "mixed" if error <= PRODUCT_SHARE * accuracy else "float64"
 
     def rounded(self, rounding: Rounding, b: Array) -> Rounded:
         kept, _, row_rest, column_rest = rounding

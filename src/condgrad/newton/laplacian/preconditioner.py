@@ -20,18 +20,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from condgrad import deadline
 from condgrad.arrays import (
     Array,
     at_least,
     cholesky,
     dot,
-    double_like,
+    eigh_small,
     namespace,
+    orthonormal,
     smallest,
     solve_cholesky,
+    standard_normal,
 )
 from condgrad.newton.ascent import Ascent
 from condgrad.newton.conjugate_gradients import conjugate_gradients
@@ -45,7 +45,7 @@ SMALL_PLAN, SMALL_PLAN_IN_MANY_DIMENSIONS = 128, 1000
 SMALL_EIGENVALUE = 0.01
 """Eigenvalues of K below this are left out: I - K is near I there."""
 FIRST_RANK = 32
-PROBES = "tf32"
+PROBES = "mixed"
 """The precision of products with probes, where the plan has a choice: they only make a preconditioner."""
 SCHUR_ACCURACY, SCHUR_ACCURACY_IN_MANY_DIMENSIONS = 0.1, 0.3
 """The relative residual of the inner equations; where C is known by its variances alone, more would be wasted."""
@@ -187,14 +187,14 @@ class LowRankBlock:
         They are those of `basis`, or those of the last call filled up by random ones, whose products alone are new
         (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
         """
-        xp, rng = namespace(self.root), np.random.default_rng(rank)
+        xp = namespace(self.root)
         known = 0 if self._probes is None else self._probes.shape[1]
-        probe = double_like(rng.standard_normal((self.root.shape[0], rank - known)), self.root)
+        probe = standard_normal((self.root.shape[0], rank - known), self.root, seed=rank)
         if basis is not None:
             probe[:, : basis.shape[1]] = basis[:, :rank]
         before = self.constant if self._probes is None else xp.concat([self.constant, self._probes], axis=1)
         for _ in range(2):  # once more for the digits that the first time cancels
-            probe = xp.linalg.qr(probe - before @ (before.T @ probe))[0]
+            probe = orthonormal(probe - before @ (before.T @ probe))
         forth = plan.times(probe / self.root[:, None], precision=PROBES)
         forth /= self.a[:, None]
         image = plan.transposed_times(forth, precision=PROBES) / self.root[:, None]
@@ -205,10 +205,12 @@ class LowRankBlock:
         lift = 1e-10 * float(xp.linalg.matrix_norm(image))  # off zero, for the square root
         image = image + lift * probe
         inner = probe.T @ image
-        values, vectors = xp.linalg.eigh(0.5 * (inner + inner.T))
+        values, vectors = eigh_small(0.5 * (inner + inner.T))
         half = (image @ vectors) / xp.sqrt(at_least(lift, values))[None, :]
-        vectors, singular, _ = xp.linalg.svd(half, full_matrices=False)
-        return vectors, xp.clip(singular**2 - lift, min=0.0, max=1.0)
+        squares, turn = eigh_small(half.T @ half)
+        squares = at_least(lift, xp.flip(squares, axis=0))
+        vectors = (half @ xp.flip(turn, axis=1)) / xp.sqrt(squares)[None, :]
+        return vectors, xp.clip(squares - lift, min=0.0, max=1.0)
 
     def solve(self, r: Array) -> Array:
         q = r / self.root
