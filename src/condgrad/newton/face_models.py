@@ -68,6 +68,8 @@ INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
 """The residual of a step inside the ball, as a share of the slope, and the conjugate gradients it may take."""
 FACTOR_PASSES = 5000
 """Passes over the data that factors with a row a sample may cost in place of conjugate gradients."""
+MOST_SAMPLES = 4000
+"""Samples up to which factors step in where conjugate gradients take too many steps."""
 LONG_MODEL = 1000
 """Coordinates from which on a model may take longer than a deadline or Ctrl-C should wait."""
 GRAM_OPERATIONS = 1 << 29
@@ -144,10 +146,11 @@ class FaceModels:
         curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
         shares = w / mass if self.h.has_intercept else None
         m, k = int(namespace(w).count_nonzero(w)), self.K.shape[1]
-        if m**3 <= FACTOR_PASSES * (m * k if is_dense(self.K) else self.K.nnz):
+        d = None
+        if m**3 > FACTOR_PASSES * (m * k if is_dense(self.K) else self.K.nnz):
+            d = self._solved_by_products(w, shares, curvature, -slope, needed=m > MOST_SAMPLES)
+        if d is None:
             d = self._solved_by_samples(w, shares, curvature, -slope)
-        else:
-            d = self._solved_by_products(w, shares, curvature, -slope)
         y = x + d
         inside = not deadline.passed() and self.on.violation(y) == 0.0
         return LeastPoint(y, 0.0, True) if inside else None
@@ -177,18 +180,21 @@ class FaceModels:
         """K K'."""
         return row_gram(self.K)
 
-    def _solved_by_products(self, w: Array, shares: Array | None, curvature: float, b: Array) -> Array:
-        """H^-1 b, about, by conjugate gradients."""
+    def _solved_by_products(
+        self, w: Array, shares: Array | None, curvature: float, b: Array, *, needed: bool
+    ) -> Array | None:
+        """H^-1 b, about, by conjugate gradients; None where they take too many steps, unless it is needed anyway."""
         # the diagonal of H, if all weights were their mean
         diagonal = (total(w) / w.shape[0]) * self._squared_norms + curvature
-        return conjugate_gradients(
+        found = conjugate_gradients(
             lambda d: self.Kt @ (w * centred(self.K @ d, shares)) + curvature * d,
             b,
             inner=dot,
             accuracy=INSIDE_ACCURACY,
             max_iterations=INSIDE_STEPS,
             precondition=lambda r: r / diagonal,
-        ).x
+        )
+        return found.x if needed or found.iterations < INSIDE_STEPS or deadline.passed() else None
 
     @cached_property
     def _squared_norms(self) -> Array:
