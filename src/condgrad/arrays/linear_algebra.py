@@ -88,7 +88,7 @@ def _compressed(make: Callable[[], Any]) -> Any:
 
 def product(K: Matrix, x: Array) -> Array:
     """K @ x in the wider of the two precisions."""
-    if scipy.sparse.issparse(K) and not x.any():
+    if scipy.sparse.issparse(K) and type(x) is np.ndarray and x.ndim == 1 and not x.any():
         return np.zeros(K.shape[0], np.result_type(K.dtype, x.dtype))
     if type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > 500:
         support = np.flatnonzero(x)
@@ -191,7 +191,7 @@ def norms_of_columns(K: Matrix) -> Array:
     if 1e-200 < largest < 1e200 or (largest == 0.0 and abs(K).max() == 0.0):
         return namespace(squares).sqrt(squares)
     largest = float(abs(K).max())
-    return largest * norms_of_columns(double(K) / largest)
+    return largest * norms_of_columns((K.astype(np.float64) if scipy.sparse.issparse(K) else double(K)) / largest)
 
 
 def row_gram(K: Matrix) -> Array:

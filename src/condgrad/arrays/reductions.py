@@ -28,7 +28,7 @@ from condgrad.arrays.backend import (
 def dot(x: Array, y: Array) -> float:
     """<x, y> over all entries, accumulated in float64."""
     if type(x) is np.ndarray and x.dtype == FLOAT64 and x.dtype == y.dtype:
-        return float(x.dot(y) if x.ndim == 1 else np.vdot(x, y))
+        return float(x.dot(y) if x.ndim == y.ndim == 1 else np.vdot(x, y))
     x, y = double(x), double(y)
     if is_torch(x):
         return x.reshape(-1).dot(y.reshape(-1)).item()
