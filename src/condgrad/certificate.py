@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from condgrad.arrays import Array
 from condgrad.errors import ContradictionError, NotFiniteError
@@ -47,11 +47,19 @@ class Terms(NamedTuple):
 
     f: float
     g: float
+    repair: float = 0.0
+    """What F may be more at a point of the set, where x is in it but for rounding; see `StreamedPlan`."""
+
+    @classmethod
+    def at(cls, x: Array, f_here: Any, g: Any, g_value: float | None = None) -> Terms:
+        """f and g at x, from the evaluation of f there and, where it is known, the value of g."""
+        g_value = g.value(x) if g_value is None else g_value
+        return cls(f_here.value, g_value, x.repair(f_here, g, g_value) if hasattr(x, "repair") else 0.0)
 
     @property
     def value(self) -> float:
-        """F(x)."""
-        return self.f + self.g
+        """F(x), and what making x exact may add."""
+        return self.f + self.g + self.repair
 
     @property
     def size(self) -> float:
@@ -142,9 +150,9 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """gap / scale; 0 where both are 0."""
+        """gap / scale; where the scale is 0, which leaves nothing to compare with, 0 for a gap of mere rounding."""
         if self.scale == 0.0:
-            return 0.0 if self.gap <= 0.0 else math.inf
+            return 0.0 if self.gap <= self.noise + self.terms.repair else math.inf
         return self.gap / self.scale
 
     def updated(self, iterate: Iterate, k: int) -> Certificate:

@@ -169,7 +169,7 @@ def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate
     """The proof with f and g at its point computed afresh, in float64 where the parts allow it."""
     f, g = problem
     x = double(proof.x) if f.widens and g.widens else proof.x
-    return proof.revalued(Terms(f.at(x).value, g.value(x)))
+    return proof.revalued(Terms.at(x, f.at(x), g))
 
 
 class _Before(NamedTuple):

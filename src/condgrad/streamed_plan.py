@@ -17,13 +17,31 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from condgrad import passes
-from condgrad.arrays import Array, Space, at_least, dot, double, double_like, log_or_least, namespace, on_device, total
+from condgrad.arrays import (
+    Array,
+    Space,
+    at_least,
+    dot,
+    double,
+    double_like,
+    log_or_least,
+    namespace,
+    on_device,
+    precision,
+    total,
+)
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import CentredColumns, Score
 
 FLOAT32_ROUNDING = 6e-8
 TILE, DEVICE_TILE = 1 << 17, 1 << 24
 """Entries of a tile of a cost by blocks."""
+ENTRY_UNITS = 1.0
+"""How many rounding units of its terms the logarithm of an entry may be off, where many entries are summed."""
+LARGEST_EXPONENT = 200.0
+"""What neither exp overflows at nor products of what it gives."""
+LARGEST_LOG_ERROR = 100.0
+"""Beyond this error of a logarithm an entry means nothing, and its bound need not grow."""
 
 
 class Blocks(NamedTuple):
@@ -114,13 +132,18 @@ class UnformedCost:
     @cached_property
     def bounds(self) -> tuple[float, float]:
         """Numbers that no <left_i, right_j> (plus the function of blocks) is below or above."""
-        xp = namespace(self.left)
         bilinear = largest_product(self.left, self.right)
-        low, high = -bilinear, bilinear
-        if self.blocks is not None:
-            extremes = [(float(xp.min(part)), float(xp.max(part))) for _, _, part in self._block_tiles()]
-            low, high = low + min(each[0] for each in extremes), high + max(each[1] for each in extremes)
-        return low, high
+        low, high = self._block_bounds
+        return low - bilinear, high + bilinear
+
+    @cached_property
+    def _block_bounds(self) -> tuple[float, float]:
+        """The smallest and the largest number of the function of blocks; 0 where there is none."""
+        if self.blocks is None:
+            return 0.0, 0.0
+        xp = namespace(self.left)
+        extremes = [(float(xp.min(part)), float(xp.max(part))) for _, _, part in self._block_tiles()]
+        return min(low for low, _ in extremes), max(high for _, high in extremes)
 
     @property
     def height(self) -> float:
@@ -147,22 +170,30 @@ class UnformedCost:
         return result
 
     def sum_over(self, plan: StreamedPlan) -> float:
-        """<cost, plan>."""
-        result = dot(self.row, plan.a) + dot(self.column, plan.b)
-        if self.left.shape[1]:
-            result += dot(self.left, plan @ self.right)
-        if self.blocks is not None:
-            result += plan.block_sum(self.blocks)
+        """<cost, plan>, with the marginals of the plan for all that a row or a column has in common."""
+        core = self.centred(plan.a, plan.b)
+        result = dot(core.row, plan.a) + dot(core.column, plan.b)
+        if core.left.shape[1]:
+            result += dot(core.left, plan @ core.right)
+        if core.blocks is not None:
+            result += plan.block_sum(core.blocks)
         return result
 
     def size_over(self, plan: StreamedPlan) -> float:
         """The size of its terms before they cancel."""
-        size = namespace(self.left).abs
-        result = dot(size(self.row), plan.a) + dot(size(self.column), plan.b)
-        largest = largest_product(self.left, self.right)
-        if self.blocks is not None:
-            largest += max(map(abs, self.bounds))
-        return result + plan.mass * largest
+        core, size = self.centred(plan.a, plan.b), namespace(self.left).abs
+        result = dot(size(core.row), plan.a) + dot(size(core.column), plan.b)
+        return result + core.mean_size(plan.a, plan.b)
+
+    def mean_size(self, a: Array, b: Array) -> float:
+        """A bound on sum_ij |cost_ij| G_ij over plans G from a to b, but for numbers of rows and columns."""
+        core = self.centred(a, b)
+        return mean_product(core.left, core.right, a, b) + total(a) * max(map(abs, self._block_bounds))
+
+    def mean_norm(self, a: Array, b: Array) -> float:
+        """The same for the root of mass * sum_ij cost_ij^2 G_ij."""
+        core = self.centred(a, b)
+        return mean_norm(core.left, core.right, a, b) + total(a) * max(map(abs, self._block_bounds))
 
     def dense(self) -> Array:
         """The array itself."""
@@ -206,7 +237,18 @@ class StreamedMatrix:
         xp = namespace(s.left)
         numbers = [xp.where(xp.isfinite(each), each, 0.0) for each in (s.row, s.column)]
         largest = sum(float(xp.max(xp.abs(each))) for each in numbers)
-        return largest + largest_product(s.left, s.right)
+        largest += largest_product(s.left, s.right)
+        # entries that count have scores near 0, where a function of blocks is no larger than the rest that it cancels
+        return largest if self.blocks is None else 2.0 * largest
+
+    def mean_score(self, a: Array, b: Array) -> float:
+        """The same for the root of the mean square over plans from a to b."""
+        s = self.factors
+        xp = namespace(s.left)
+        numbers = [xp.where(xp.isfinite(each), each, 0.0)[:, None] for each in (s.row, s.column)]
+        mean = mean_norm(s.left, s.right, a, b) / total(a)
+        mean += sum(float(root_mean_squares(X, w)[0]) for X, w in zip(numbers, (a, b), strict=True))
+        return mean if self.blocks is None else 2.0 * mean
 
     @cached_property
     def float32_error(self) -> float:
@@ -239,7 +281,7 @@ class StreamedMatrix:
             return streamed.times(self.factors, R, precision=precision)
         result = zeros(R, self.shape[0], R.shape[1])
         for i, j in tiles(self.shape, R):
-            result[i] += self._tile(i, j) @ R[j]
+            result[i] += self._exponentials(i, j) @ R[j]
         return result
 
     def weighted_times(self, left: Array, right: Array, R: Array, *, precision: str = "float64") -> Array:
@@ -249,7 +291,7 @@ class StreamedMatrix:
             return streamed.weighted_times(self.factors, left, right, R, precision=precision)
         result = zeros(R, self.shape[0], R.shape[1])
         for i, j in tiles(self.shape, R):
-            result[i] += (self._tile(i, j) * (left[i] @ right[j].T)) @ R[j]
+            result[i] += (self._exponentials(i, j) * (left[i] @ right[j].T)) @ R[j]
         return result
 
     def entropy_row_sums(self, kept: Array, row_rest: Array, column_rest: Array) -> Array:
@@ -259,7 +301,7 @@ class StreamedMatrix:
             return streamed.entropy_row_sums(self.factors, kept, row_rest, column_rest)
         xp, result = namespace(kept), zeros(kept, self.shape[0])
         for i, j in tiles(self.shape, kept):
-            p = self._tile(i, j) * kept[j][None, :] + row_rest[i][:, None] * column_rest[j][None, :]
+            p = self._exponentials(i, j) * kept[j][None, :] + row_rest[i][:, None] * column_rest[j][None, :]
             result[i] += xp.sum(p * xp.log(xp.where(p > 0.0, p, 1.0)), axis=1)
         return result
 
@@ -268,20 +310,22 @@ class StreamedMatrix:
         if self.blocks is None:
             return streamed.rows(self.factors, indices)
         everything = slice(0, self.shape[1])
-        return namespace(self.factors.left).exp(self._scores(indices, everything))
+        return self._exponentials(indices, everything)
 
     def tiles(self) -> Iterator[tuple[slice, slice, Array]]:
         """All entries, a block of rows and columns at a time."""
         for i, j in tiles(self.shape, self.factors.left):
-            yield i, j, self._tile(i, j)
+            yield i, j, self._exponentials(i, j)
 
     def _scores(self, i: Any, j: Any) -> Array:
         s = self.factors
         result = s.left[i] @ s.right[j].T + s.column[j][None, :] + s.row[i][:, None]
         return result if self.blocks is None else result + self.blocks.of(i, j)
 
-    def _tile(self, i: slice, j: slice) -> Array:
-        return namespace(self.factors.left).exp(self._scores(i, j))
+    def _exponentials(self, i: Any, j: Any) -> Array:
+        # no entry of a plan is so large, but rounding of scores beyond all digits may say so
+        xp = namespace(self.factors.left)
+        return xp.exp(xp.clip(self._scores(i, j), max=LARGEST_EXPONENT))
 
 
 class Linearisation(NamedTuple):
@@ -296,7 +340,24 @@ class Linearisation(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StreamedPlan:
-    """A plan of exact marginals a, b that is only multiplied with: matrix_ij kept_j + row_rest_i column_rest_j."""
+    """A plan of exact marginals a, b that is only multiplied with: matrix_ij kept_j + row_rest_i column_rest_j.
+
+    Its entries are exponentials of sums whose terms may be large and cancel. A rounding unit of these terms is a
+    relative error of the entry, k_ij say, which differs from one product to the next. So what is computed are sums over
+    plans that agree up to k_ij, and each has the marginals a and b only up to the sums of k_ij G_ij. An F that is
+    computed so may lie *below* the minimum over plans of exact marginals, by no more than `repair`:
+
+    Scale down rows and columns of G that are too heavy, and put back what is missing by a product measure. The result
+    has the marginals a and b. It differs from G by terms whose row sums are those of k_ij G_ij, and column sums too, up
+    to a small factor. To first order F changes by the product with its gradient, <left_i, right_j> say, and
+
+        sum_ij k_ij G_ij |left_i| |right_j|  <=  |k|_G |left|_a max |right|,    |k|_G^2 = sum_ij k_ij^2 G_ij,
+
+    by Cauchy's inequality, |left|_a being the root of sum_i a_i |left_i|^2; for the product measure too, whose row sums
+    r have sum_i r_i |left_i| <= |k|_G |left|_a. What a row or a column has in common is multiplied by a and b
+    themselves, and does not count. Of the entropy, p (1 - k) for p changes p log p by no more than k p (|log p| + 1),
+    and q added to p adds no more than q (1 + log(p + q)).
+    """
 
     matrix: StreamedMatrix
     kept: Array
@@ -356,6 +417,23 @@ class StreamedPlan:
     @property
     def mass(self) -> float:
         return total(self.a)
+
+    @cached_property
+    def entry_error(self) -> float:
+        """How far off its entries may be, relative to them and in the mean of squares: |k|_G of the class."""
+        if self.is_product or self.mass == 0.0:
+            return 0.0
+        unit = ENTRY_UNITS * precision(self.a)
+        largest = unit * self.matrix.largest_score
+        growth = math.expm1(min(largest, LARGEST_LOG_ERROR)) / largest if largest > 0.0 else 1.0
+        return growth * unit * (1.0 + self.matrix.mean_score(self.a, self.b))
+
+    def repair(self, f_here: Any, g: Any, g_value: float) -> float:
+        """What making its marginals exact may add to f + g, at most, beyond what is computed."""
+        error = self.entry_error
+        if error == 0.0:
+            return 0.0
+        return error * (f_here.sensitivity(self.a, self.b, error) + g.magnitude(self, g_value))
 
     @cached_property
     def T(self) -> StreamedPlan:
@@ -479,6 +557,29 @@ def largest_product(left: Array, right: Array) -> float:
     balance = xp.sqrt(xp.where(meet, of_right, 0.0)) / xp.sqrt(xp.where(meet, of_left, 1.0))
     back = xp.where(meet, 1.0 / xp.where(meet, balance, 1.0), 0.0)
     return norm_of_rows(left * balance[None, :]) * norm_of_rows(right * back[None, :])
+
+
+def root_mean_squares(X: Array, weights: Array) -> Array:
+    """The root of the weighted mean square of each column."""
+    return namespace(X).sqrt(weights @ (X * X) / (total(weights) or 1.0))
+
+
+def mean_product(left: Array, right: Array, a: Array, b: Array) -> float:
+    """A bound on sum_ij G_ij |<left_i, right_j>| over plans G from a to b, by Cauchy's inequality and coordinates."""
+    return total(a) * total(root_mean_squares(left, a) * root_mean_squares(right, b))
+
+
+def mean_norm(left: Array, right: Array, a: Array, b: Array) -> float:
+    """A bound on the root of mass * sum_ij G_ij <left_i, right_j>^2 over plans G from a to b, by coordinates."""
+    if 0 in (*left.shape, *right.shape):
+        return 0.0
+    xp = namespace(left)
+    # points without weight have no part in a plan
+    largest_left, largest_right = (
+        xp.max(xp.where(w[:, None] > 0.0, xp.abs(X), 0.0), axis=0) for X, w in ((left, a), (right, b))
+    )
+    by_left, by_right = root_mean_squares(left, a) * largest_right, largest_left * root_mean_squares(right, b)
+    return total(a) * total(xp.minimum(by_left, by_right))
 
 
 def blocks_of(size: int, step: int) -> list[slice]:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad.sets.sinkhorn import Potentials
 from condgrad.transport import GroupLasso, Laplacian, partial, solve, unbalanced
 from condgrad.transport.unbalanced import RelaxedProblem
 from tests.transport import Cloud, cloud, entropic_value, negentropy
@@ -311,3 +312,73 @@ def test_partial_plans_at_small_entropies(share: float) -> None:
     cost = float((data.C * ours.plan).sum())
     assert np.isfinite(ours.plan).all()
     assert linear.lower_bound - 1e-12 <= cost <= linear.value + 1e-3
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 1.0])
+@pytest.mark.parametrize("entropy", [1e-4, 1e-6, 1e-8])
+def test_partial_plans_are_solved_at_every_entropy(entropy: float, share: float) -> None:
+    """The linear program bounds it from both sides: its value less all that an entropy can be, and F at its plan."""
+    rng = np.random.default_rng(5)
+    Xs, Xt = rng.standard_normal((30, 2)), rng.standard_normal((20, 2)) + 0.5
+    C = ((Xs[:, None] - Xt[None]) ** 2).sum(axis=-1)
+    a, b = rng.random(30), rng.random(20)
+    a, b = a / a.sum(), 1.2 * b / b.sum()
+    e = entropy * float(np.ptp(C))
+    t = partial(C, a, b, mass=share, entropy=e)
+    assert t.success
+    assert t.mass == pytest.approx(share, rel=1e-12)
+    assert (t.sources <= a * (1.0 + 1e-12)).all()
+    assert (t.targets <= b * (1.0 + 1e-12)).all()
+    linear = partial(C, a, b, mass=share, entropy=0.0)
+    assert linear.success
+    least = share * math.log(share / C.size)  # of sum G log G, by a plan that is the same everywhere
+    assert linear.lower_bound + e * least <= t.value
+    assert t.lower_bound <= linear.value + e * negentropy(linear.plan)
+
+
+def test_partial_plans_with_a_laplacian_at_a_small_entropy() -> None:
+    """The oracle of CGS is the same: it must not end where projections crawl."""
+    data = uneven(2)
+    options = {"mass": 0.8, "entropy": 1e-5 * float(np.ptp(data.C)), "tol": 1e-4}
+    t = partial(data.C, data.a, data.b, regularizers=[Laplacian(data.Xs, data.Xt, weight=0.01, neighbors=3)], **options)
+    assert t.success
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (5, 7)])
+def test_newton_and_projections_agree(shape: tuple[int, int]) -> None:
+    """One engine for each size of problem, and one answer."""
+    rng = np.random.default_rng(6)
+    C, a, b = rng.random(shape), rng.random(shape[0]), rng.random(shape[1])
+    P = cg.sets.PartialTransport(a, b, 0.6 * min(a.sum(), b.sum()))
+    projected = P.entropic_argmin(C, 0.05, accuracy=1e-13)
+    zero = np.zeros(shape[0]), np.zeros(shape[1])
+    found, _ = P.by_newton(C, 0.05, Potentials(*zero), 1e-13)
+    assert found.gap <= 1e-12
+    np.testing.assert_allclose(found.plan, projected.point, atol=1e-9)
+    assert found.bound == pytest.approx(projected.bound, abs=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [0.26, (math.inf, 0.26), 3.0])
+def test_costs_far_above_the_penalty_at_a_small_entropy(penalty: Any) -> None:
+    """Almost nothing is carried: columns are starved, and Sinkhorn's steps alone crawl by e/penalty each."""
+    C = np.array([[18.785, 21.397], [15.060, 17.457]]) / 2.6
+    a, b = np.array([0.666, 0.334]), np.array([0.466, 0.534])
+    t = unbalanced(C, a, b, entropy=3.4e-6, penalty=penalty, max_iter=100)
+    assert t.success
+
+
+def test_prices_that_nothing_holds() -> None:
+    """The plan falls into two parts: prices between them are loose, and far from where larger entropies have them."""
+    C = np.array([[0.734, 0.193], [1.006, 0.344], [0.880, 0.272], [0.114, 0.00631], [0.0183, 0.0793]])
+    a, b = np.array([0.0752, 0.2593, 0.2026, 0.1989, 0.2639]), np.array([0.9627, 0.0373])
+    t = partial(C, a, b, mass=0.3, entropy=2.5e-7)
+    assert t.success
+    # the cheapest pair takes all it can, and the next one the rest
+    np.testing.assert_allclose(t.plan[3:], [[0.0, 0.0373], [0.2627, 0.0]], atol=1e-6)
+
+
+def test_rows_without_mass_do_not_overflow() -> None:
+    """One source whose costs are far above its penalty, in a small unit."""
+    C = 1e-12 * np.array([[4.0, 3.0, 5.0, 9.0, 2.5]])
+    t = unbalanced(C, entropy=3e-16, penalty=(6e-9, 8e-15))
+    assert t.success

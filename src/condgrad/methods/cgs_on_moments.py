@@ -46,7 +46,7 @@ class CGSOnMoments:
     def iterates(self, x: Any) -> Iterator[Iterate]:
         f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
         here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
-        terms = Terms(here.value, g_here)
+        terms = Terms.at(x, here, g, g_here)
         g_size = g.magnitude(x, g_here)
         share, accuracy = 0.1, 0.1 * terms.size
         for k in count():
@@ -69,7 +69,7 @@ class CGSOnMoments:
                 answer.magnitude,
             )
             bound = tangent_bound(here.offset, answer.bound, noise)
-            terms = Terms(there.value, g_there)
+            terms = Terms.at(s, there, g, g_there)
             yield Iterate(s, terms, bound, None, a, Effort(k + 2, k + 1, inner), noise)
             line = here.along([there], None)
             bregman = max(0.0, there.value - here.value - float(line.slope[0]))

@@ -139,7 +139,7 @@ class Newton:
         f, g, model, space = self.f, self.g, self.model, Space.of(x)
         evaluate, unit = DualEvaluator(model), max(precision(x), f.unit)
         here = f.at(x)
-        primal = Primal(x, Terms(here.value, g.value(x)), here.magnitude(here))
+        primal = Primal(x, Terms.at(x, here, g), here.magnitude(here))
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
             return

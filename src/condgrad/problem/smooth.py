@@ -176,6 +176,10 @@ class SumEvaluation:
         pairs = zip(self.terms, other.terms, strict=True)
         return sum(w * mine.magnitude(its) for w, (mine, its) in zip(self.weights, pairs, strict=True))
 
+    def sensitivity(self, a: Array, b: Array, error: float) -> float:
+        """As in `TransportCostEvaluation`, of functions of a streamed plan."""
+        return sum(w * term.sensitivity(a, b, error) for w, term in zip(self.weights, self.terms, strict=True))
+
     def along(self, others: Sequence[SumEvaluation], directions: Array) -> Restriction:
         terms = [term.along([other.terms[i] for other in others], directions) for i, term in enumerate(self.terms)]
         return combined(self.weights, terms)

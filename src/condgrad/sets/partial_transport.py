@@ -1,4 +1,4 @@
-"""Plans that carry a part of the mass: a polytope, and its entropic problem by two Bregman projections.
+"""Plans that carry a part of the mass: a polytope, and its entropic problem by two Bregman projections or by Newton.
 
 The dual of min <c, G> + e sum G log G over G >= 0, G 1 <= a, G'1 <= b, sum G = s, is concave in u <= 0, v <= 0 and a
 number mu,
@@ -9,6 +9,8 @@ For a given v the best u and mu are known: with R_i = sum_j exp((v_j - c_ij)/e) 
 such that they add up to s. For a given u the same holds for columns. In turn, these are Dykstra's projections of
 Benamou et al. (SIAM J. Sci. Comput. 37, 2015). It is the transport problem with one more point on each side, which
 takes what is not carried, at no cost and without entropy.
+
+At small entropies projections crawl, and Newton's method takes over; see `NewtonAscent`.
 """
 
 from __future__ import annotations
@@ -19,16 +21,48 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, Space, at_least, dot, host, like, log_or_least, namespace, smallest, total
+from condgrad.arrays import (
+    Array,
+    Space,
+    at_least,
+    cholesky,
+    dot,
+    host,
+    like,
+    log_or_least,
+    namespace,
+    precision,
+    smallest,
+    solve_cholesky,
+    total,
+)
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
+from condgrad.rounding import LIFT, ROUNDING_UNITS
+from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets.anderson import AcceleratedScaling
 from condgrad.sets.linprog import ENGINES
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.simple.entropy import negentropy
 
+PATIENCE = 200
+"""Passes of projections after which Newton's method takes over."""
+LARGEST_FACTOR = 4000
+"""Columns up to which Newton's method may factor a matrix of columns x columns."""
 MAX_PASSES = 2000
-"""Passes of one call; what it has by then is certified as far as it came, and the next call starts from there."""
+"""Passes of projections where it may not; what is known by then is certified, and the next call starts from there."""
+STAGE_SHRINK, STAGE_GAP, STAGE_STEPS = 0.25, 0.1, 30
+"""Newton's path: by how much the entropy falls from stage to stage, the gap in entropies that ends one, its steps."""
+MOST_STEPS = 200
+"""Newton steps at the entropy itself, at most."""
+STARVED = 1e-3
+"""The share of its weight below which a column with a price has lost touch with the plan."""
+AT_ITS_BOUND = 1e-3
+"""How far below 0 a price may be, in entropies, to be taken for 0 where the dual rises towards it."""
+LONGEST_STEP = 10.0
+"""How far a Newton step first moves a price, in entropies: where the plan falls into parts, their prices are loose."""
+SHORTEST_CLIMB = 1e-10
+"""The shortest fraction of a Newton step that is tried."""
 
 
 class PartialTransport(Set):
@@ -107,19 +141,77 @@ class PartialTransport(Set):
         run = Projections(part, a, b, self.mass, weight, start)
         aim = accuracy / (float(xp.max(run.v) - xp.min(run.v)) + 10.0 * weight)
         loaded = PartialTransport(a, b, self.mass)
+        newton_fits = min(len(rows), len(columns)) <= LARGEST_FACTOR
+        most = PATIENCE if newton_fits else MAX_PASSES
         while True:
-            run.iterate(aim, MAX_PASSES)
-            plan = loaded.rounded(run.plan())
-            value, bound = weight * negentropy(plan), run.state.dual
-            gap = dot(part, plan) + value - bound
-            if gap <= accuracy or run.passes >= MAX_PASSES or deadline.passed() or run.stuck or run.state.error == 0.0:
+            run.iterate(aim, most)
+            found = loaded.certified(part, weight, run.plan(), run.state.dual, run.potentials, run.magnitude)
+            spent = run.passes >= most or deadline.passed() or run.stuck or run.state.error == 0.0
+            if found.gap <= accuracy or spent:
                 break
-            aim = 0.5 * run.state.error * min(1.0, accuracy / gap)
-        point, (u, v) = xp.zeros_like(c), run.potentials
-        point[rows[:, None], columns[None, :]] = plan
+            aim = 0.5 * run.state.error * min(1.0, accuracy / found.gap)
+        passes += run.passes
+        if found.gap > accuracy and newton_fits and not deadline.passed():
+            better, steps = loaded.by_newton(part, weight, run.potentials, accuracy)
+            passes += steps
+            found = better if better.gap < found.gap else found
+        point, (u, v) = xp.zeros_like(c), found.potentials
+        point[rows[:, None], columns[None, :]] = found.plan
         whole = Potentials(xp.zeros_like(c[:, 0]), xp.zeros_like(c[0, :]))
         whole.u[rows], whole.v[columns] = u, v
-        return Answer(point, bound, value, passes + run.passes, whole, run.magnitude)
+        return Answer(point, found.bound, found.value, passes, whole, found.magnitude)
+
+    def certified(
+        self, c: Array, weight: float, plan: Array, bound: float, potentials: Potentials, magnitude: float
+    ) -> CertifiedPlan:
+        """A plan of the set near one that need not be in it, beside the bound that came with it."""
+        plan = self.rounded(plan)
+        value = weight * negentropy(plan)
+        size = magnitude + self.mass * float(namespace(c).max(namespace(c).abs(c)))
+        return CertifiedPlan(plan, value, bound, dot(c, plan) + value - bound, potentials, size)
+
+    def by_newton(self, c: Array, weight: float, start: Potentials, accuracy: float) -> tuple[CertifiedPlan, int]:
+        """Newton's method along a path of entropies, for positive weights; and the steps it took.
+
+        Its matrix has the size of the columns, so that the fewer points are columns.
+        """
+        if c.shape[0] < c.shape[1]:
+            turned = PartialTransport(self.b, self.a, self.mass)
+            found, steps = turned.by_newton(c.T, weight, Potentials(start.v, start.u), accuracy)
+            u, v = found.potentials
+            return found._replace(plan=found.plan.T, potentials=Potentials(v, u)), steps
+        ascent = NewtonAscent(c, self.a, self.b, self.mass)
+
+        def certified(point: PricedPlan) -> CertifiedPlan:
+            potentials = Potentials(point.u, point.v)
+            return self.certified(c, point.weight, point.plan, point.dual, potentials, point.magnitude)
+
+        # the path starts where the potentials of an earlier answer are near it, if there is such a stage
+        point, t = ascent.at(start.v, weight), weight
+        farthest = float(namespace(c).max(c) - namespace(c).min(c)) / 20.0
+        while certified(point).gap > 10.0 * STAGE_GAP * t * self.mass and t < farthest and not deadline.passed():
+            t = min(t / STAGE_SHRINK, farthest)
+            point = ascent.at(start.v, t)
+        while t > weight and not deadline.passed():
+            for _ in range(STAGE_STEPS):
+                if certified(point).gap <= STAGE_GAP * t * self.mass:
+                    break
+                point, moved = ascent.improved(point)
+                if not moved:
+                    break
+            t = max(weight, STAGE_SHRINK * t)
+            point = ascent.at(point.v, t)
+        found = certified(point)
+        for _ in range(MOST_STEPS):
+            if found.gap <= accuracy or deadline.passed():
+                break
+            point, moved = ascent.improved(point)
+            if not moved:
+                break
+            here = certified(point)
+            if here.gap < found.gap:
+                found = here
+        return found, ascent.evaluations
 
     def linear_argmin(self, c: Array) -> Answer:
         """Transport with one more point on each side, by linear programming; the bound is that of a feasible dual."""
@@ -146,6 +238,18 @@ class PartialTransport(Set):
         point = self.rounded(like(unit * plan[:-1, :-1], c))
         warm = Potentials(like(height * u_of, c), like(height * v_of, c))
         return Answer(xp.asarray(point), bound, value=0.0, warm=warm, magnitude=magnitude)
+
+
+class CertifiedPlan(NamedTuple):
+    """A plan of the set, its entropy term, a lower bound on the minimum, and what is between the two."""
+
+    plan: Array
+    value: float
+    bound: float
+    gap: float
+    potentials: Potentials
+    magnitude: float
+    """The size of the terms of the bound before they cancel."""
 
 
 def _scaled_start(c: Array, a: Array, b: Array, mass: float, weight: float) -> tuple[Array, int]:
@@ -268,3 +372,130 @@ class Projections(AcceleratedScaling):
         size, (u, v) = namespace(self.v).abs, self.potentials
         logarithms = self.weight * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]) + abs(self.state.log_t))
         return dot(self.a, size(u)) + dot(self.b, size(v)) + self.mass * logarithms
+
+
+class PricedPlan(NamedTuple):
+    """The dual function at column prices v <= 0, the best u and mu being known, and the plan it is attained by."""
+
+    v: Array
+    u: Array
+    weight: float
+    plan: Array
+    log_t: float
+    """mu / weight."""
+    columns: Array
+    """Column sums of the plan."""
+    dual: float
+    magnitude: float
+
+
+class NewtonAscent:
+    """Newton's method for the dual function of the column prices v <= 0 alone.
+
+    Its gradient is b less the column sums of the plan G. A row at its cap a_i keeps its sum when v changes, by its
+    price; the rows below their caps keep the sum of them all, by mu. So with g the sum of the latter rows and r its
+    mass, the curvature is
+
+        (diag(G'1) - sum_{i at its cap} G_i G_i'/a_i - g g'/r) / weight.
+
+    Prices that are 0 and would rise are held there (Bertsekas, SIAM J. Control Optim. 20, 1982), and steps are cut off
+    at 0. A constant in all prices is one in mu: the dual does not fall when it is chosen such that the largest is 0.
+    """
+
+    def __init__(self, c: Array, a: Array, b: Array, mass: float) -> None:
+        self.c, self.a, self.b, self.mass, self.evaluations = c, a, b, mass, 0
+
+    def at(self, v: Array, weight: float) -> PricedPlan:
+        """The dual function at prices, brought to where they are allowed."""
+        xp = namespace(v)
+        v = -at_least(0.0, -v)
+        v = v - xp.max(v)
+        plan = (v[None, :] - self.c) / weight
+        top = xp.max(plan, axis=1)
+        plan = xp.exp(plan - top[:, None])
+        log_sums = xp.log(xp.sum(plan, axis=1))
+        log_rows, log_t = capped_sums(log_sums + top, self.a, self.mass)
+        plan *= xp.exp(log_rows - log_sums)[:, None]
+        u = -at_least(0.0, log_sums + top + log_t - log_rows)
+        columns = xp.sum(plan, axis=0)
+        dual = dot(self.a, u) + self.mass * log_t - (total(columns) - self.mass)
+        logarithms = 1.0 + math.log2(self.c.shape[0] * self.c.shape[1]) + abs(log_t)
+        size = dot(self.a, xp.abs(u)) + self.mass * logarithms
+        self.evaluations += 1
+        return PricedPlan(
+            v,
+            weight * u,
+            weight,
+            plan,
+            log_t,
+            columns,
+            weight * dual + dot(self.b, v),
+            weight * size + dot(self.b, xp.abs(v)),
+        )
+
+    def improved(self, point: PricedPlan) -> tuple[PricedPlan, bool]:
+        """A point of a higher dual value, and whether there was one."""
+        xp, v, slope = namespace(point.v), point.v, self.b - point.columns
+        direction = self._direction(point, slope)
+        longest = float(xp.max(xp.abs(direction))) / point.weight
+        cut = min(1.0, LONGEST_STEP / longest) if longest > 0.0 else 1.0
+        noise = ROUNDING_UNITS * precision(v) * point.magnitude
+
+        def at_step(step: float) -> tuple[PricedPlan, float]:
+            """The point there, and what the slope promises."""
+            aim = -at_least(0.0, -(v + (step * cut) * direction))
+            return self.at(aim, point.weight), dot(slope, aim - v)
+
+        def attempt(step: float) -> PricedPlan | None:
+            there, promised = at_step(step)
+            return there if there.dual >= point.dual + ARMIJO_FRACTION * promised - noise else None
+
+        found = backtrack(attempt, shortest=SHORTEST_CLIMB)
+        if found is None:
+            return point, False
+        step, there = found
+        while step >= 1.0 and step * cut < 1.0 and not deadline.passed():  # along a loose price the dual is a line
+            step *= 2.0
+            farther = at_step(step)[0]
+            if not farther.dual > there.dual:
+                break
+            there = farther
+        moved = there.dual > point.dual or float(xp.max(xp.abs(there.columns - point.columns))) > 0.0
+        return there, moved
+
+    def _direction(self, point: PricedPlan, slope: Array) -> Array:
+        xp, v, weight = namespace(point.v), point.v, point.weight
+        if bool(xp.any((v < 0.0) & (point.columns < STARVED * self.b))):
+            return self._projected(point) - v
+        held = (v > -AT_ITS_BOUND * weight) & (slope > 0.0)
+        free = xp.nonzero(~held)[0]
+        direction = xp.where(held, -v, 0.0)
+        if len(free) == 0:
+            return direction
+        at_cap = xp.nonzero(xp.sum(point.plan, axis=1) >= (1.0 - 1e-12) * self.a)[0]
+        below = xp.nonzero(xp.sum(point.plan, axis=1) < (1.0 - 1e-12) * self.a)[0]
+        sums = point.columns[free]
+        rows = point.plan[at_cap, :][:, free]
+        shared = xp.sum(point.plan[below, :], axis=0)
+        mass_below = total(shared)
+
+        def curvature() -> Array:
+            result = -(rows.T @ (rows / self.a[at_cap][:, None]))
+            if mass_below > 0.0:
+                result -= shared[free][:, None] * (shared[free] / mass_below)[None, :]
+            places = xp.arange(len(free))
+            result[places, places] += sums
+            return result
+
+        factor = cholesky(curvature, ridge=LIFT * float(xp.max(sums)))
+        direction[free] = weight * solve_cholesky(factor, slope[free])
+        return direction
+
+    def _projected(self, point: PricedPlan) -> Array:
+        """The prices after a projection of the columns, in the log domain: columns may be too light for a float."""
+        xp, weight = namespace(point.v), point.weight
+        exponent = (point.u[:, None] - self.c) / weight
+        top = xp.max(exponent, axis=0)
+        log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[None, :]), axis=0))
+        log_columns, log_t = capped_sums(log_sums, self.b, self.mass)
+        return -weight * at_least(0.0, log_sums + log_t - log_columns)

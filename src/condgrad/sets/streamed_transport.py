@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from condgrad import deadline
-from condgrad.arrays import Array, Space, dot, double, namespace, total
+from condgrad.arrays import Array, Space, dot, double, namespace, precision, total
 from condgrad.problem import Answer
 from condgrad.sets.anderson import Anderson
 from condgrad.sets.transport import Transport
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
 
 MOST_STEPS = 1000
+MEANINGLESS = 10.0
+"""How far a logarithm may be off, beyond which entries are noise and the product of the weights is the better plan."""
 
 
 class StreamedTransport(Transport):
@@ -143,6 +145,8 @@ class StreamedSinkhorn:
         columns = self.b * xp.exp(xp.clip((state.v - state.image) / weight, max=700.0))
         none = zeros(state.v, self.a.shape[0], 0), zeros(state.v, self.b.shape[0], 0)
         origin = Linearisation(state.u + self.row_cost, state.v + self.column_cost, *none)
+        if precision(self.a) * matrix.largest_score > MEANINGLESS:
+            return replace(StreamedPlan.product(self.a, self.b), origin=origin)
         return replace(StreamedPlan.rounded(matrix, self.a, self.b, columns), origin=origin)
 
     def magnitude(self, state: StreamedState, weight: float) -> float:

@@ -53,6 +53,15 @@ class TransportCostEvaluation:
     def magnitude(self, other: TransportCostEvaluation) -> float:
         return other.size
 
+    def sensitivity(self, a: Array, b: Array, error: float) -> float:
+        """The root of mass * sum_ij gradient_ij^2 G_ij over plans G from a to b, at most.
+
+        It is what f changes by, at most, for each unit of a relative change of the entries of a plan, in the mean of
+        squares; see `StreamedPlan`. Numbers of rows and columns are left out: they are multiplied by a and b
+        themselves, whatever the entries. `error` is the largest relative change that is asked about.
+        """
+        return self.gradient.mean_norm(a, b)
+
     def along(self, others: Sequence[TransportCostEvaluation], directions: Array) -> Restriction:
         slope = np.array([other.value - self.value for other in others])
         return Quadratic(self.value, slope, np.zeros((len(others), len(others))))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 from condgrad import _checks
 from condgrad.arrays import (
@@ -28,7 +29,7 @@ from condgrad.arrays import (
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.problem import Smooth
 from condgrad.search.restriction import Quadratic, Restriction
-from condgrad.streamed_plan import StreamedPlan, UnformedCost
+from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm
 
 
 class TransportLaplacian(Smooth):
@@ -112,61 +113,174 @@ class TransportLaplacian(Smooth):
         """2 target_weight Lt Q."""
         return (2.0 * self.target_weight) * product(self.Lt, Q)
 
+    def quadratic_size(self, P: Array, Q: Array, other_P: Array, other_Q: Array) -> float:
+        """The size of the terms of <gradient_in_P(P), other_P> + <gradient_in_Q(Q), other_Q> before they cancel."""
+        size = namespace(P).abs  # the product with a Laplacian cancels within itself
+        result = 2.0 * self.source_weight * dot(product(abs(self.Ls), size(P)), size(other_P))
+        return result + 2.0 * self.target_weight * dot(product(abs(self.Lt), size(Q)), size(other_Q))
+
+    @cached_property
+    def has_whole_entries(self) -> tuple[bool, bool]:
+        """Whether Ls and Lt vanish on constants without rounding, if they do."""
+        return has_whole_entries(self.Ls), has_whole_entries(self.Lt)
+
+    @cached_property
+    def centred(self) -> CentredPoints:
+        """The points around their means."""
+        xp = namespace(self.Xs)
+        mean_s, mean_t = xp.mean(self.Xs, axis=0), xp.mean(self.Xt, axis=0)
+        return CentredPoints(self.Xs - mean_s[None, :], self.Xt - mean_t[None, :], mean_s, mean_t)
+
     def at(self, x: Array | StreamedPlan) -> MomentEvaluation:
-        P, Q = x @ like(self.Xt, x), x.T @ like(self.Xs, x)
-        return MomentEvaluation(self, P, Q, forms_gradient=not isinstance(x, StreamedPlan))
+        xp, points = namespace(x), self.centred
+        P, Q = x @ like(points.Xt, x), x.T @ like(points.Xs, x)
+        if isinstance(x, StreamedPlan):
+            return MomentEvaluation(self, P, Q, x.a, x.b, forms_gradient=False)
+        return MomentEvaluation(self, P, Q, xp.sum(x, axis=1), xp.sum(x, axis=0))
+
+
+class CentredPoints(NamedTuple):
+    """Points around their means, and the means."""
+
+    Xs: Array
+    Xt: Array
+    mean_s: Array
+    mean_t: Array
 
 
 class MomentEvaluation:
-    """The quadratic at a plan, from the plan's moments alone."""
+    """The quadratic at a plan, from the plan's moments alone.
 
-    def __init__(self, f: TransportLaplacian, P: Array, Q: Array, *, forms_gradient: bool = True) -> None:
-        self.f, self.P, self.Q, self.forms_gradient = f, P, Q, forms_gradient
+    With Xt = Yt + 1 m' the moment of a plan G of row sums r is P = G Yt + r m', and L P = L G Yt + (L r) m'. Points
+    far from the origin cost no digits in this form: where L r vanishes, as for a raw Laplacian and rows of equal mass,
+    m is in no term.
+    """
+
+    def __init__(
+        self, f: TransportLaplacian, P: Array, Q: Array, rows: Array, columns: Array, *, forms_gradient: bool = True
+    ) -> None:
+        self.f, self.P, self.Q, self.rows, self.columns = f, P, Q, rows, columns
+        self.forms_gradient = forms_gradient
+        self._mean_s, self._mean_t = like(f.centred.mean_s, P), like(f.centred.mean_t, P)
+
+    @cached_property
+    def _from_rows(self) -> Array:
+        """The gradient in P per unit of the mean of the targets."""
+        return (2.0 * self.f.source_weight) * times_marginal(self.f.Ls, self.rows)
+
+    @cached_property
+    def _from_columns(self) -> Array:
+        return (2.0 * self.f.target_weight) * times_marginal(self.f.Lt, self.columns)
 
     @cached_property
     def U(self) -> Array:
         """The gradient in P."""
-        return self.f.gradient_in_P(self.P)
+        return self.f.gradient_in_P(self.P) + self._from_rows[:, None] * self._mean_t[None, :]
 
     @cached_property
     def V(self) -> Array:
         """The gradient in Q."""
-        return self.f.gradient_in_Q(self.Q)
+        return self.f.gradient_in_Q(self.Q) + self._from_columns[:, None] * self._mean_s[None, :]
+
+    @cached_property
+    def by_rows(self) -> Array:
+        """What the means of the targets add to the gradient, a number for each row."""
+        return self.U @ self._mean_t
+
+    @cached_property
+    def by_columns(self) -> Array:
+        return self.V @ self._mean_s
 
     @cached_property
     def value(self) -> float:
-        return 0.5 * (dot(self.U, self.P) + dot(self.V, self.Q))
+        result = dot(self.U, self.P) + dot(self.V, self.Q)
+        # <U, rows m'>, by the symmetry of L
+        result += dot(self._from_rows, self.P @ self._mean_t + dot(self._mean_t, self._mean_t) * self.rows)
+        result += dot(self._from_columns, self.Q @ self._mean_s + dot(self._mean_s, self._mean_s) * self.columns)
+        return 0.5 * result
 
     @property
     def gradient(self) -> Array | UnformedCost:
         """U Xt' + Xs V', as an array at a plan that is one, else by its factors."""
-        xp, f = namespace(self.P), self.f
-        left = xp.concat([self.U, like(f.Xs, self.P)], axis=1)
-        right = xp.concat([like(f.Xt, self.P), self.V], axis=1)
-        return left @ right.T if self.forms_gradient else UnformedCost.of(left, right)
+        xp, points = namespace(self.P), self.f.centred
+        left = xp.concat([self.U, like(points.Xs, self.P)], axis=1)
+        right = xp.concat([like(points.Xt, self.P), self.V], axis=1)
+        if not self.forms_gradient:
+            return UnformedCost(left, right, self.by_rows, self.by_columns)
+        result = left @ right.T
+        result += self.by_rows[:, None]
+        result += self.by_columns[None, :]
+        return result
 
     @property
     def offset(self) -> float:
         return -self.value  # a quadratic form: <gradient, G> is twice the value
 
-    def magnitude(self, other: MomentEvaluation) -> float:
-        # Laplacians of far-off coordinates cancel already within the product with L
+    def value_size(self, other: MomentEvaluation) -> float:
+        """The size of the terms of the value before they cancel, or of those between this point and another."""
         size, f = namespace(self.P).abs, self.f
-        source = 2.0 * f.source_weight * dot(product(abs(f.Ls), size(self.P)), size(other.P))
-        return source + 2.0 * f.target_weight * dot(product(abs(f.Lt), size(self.Q)), size(other.Q))
+        result = f.quadratic_size(self.P, self.Q, other.P, other.Q)
+        for weight, L, whole, mean, mass, other_moment, other_mass in (
+            (f.source_weight, f.Ls, f.has_whole_entries[0], self._mean_t, self.rows, other.P, other.rows),
+            (f.target_weight, f.Lt, f.has_whole_entries[1], self._mean_s, self.columns, other.Q, other.columns),
+        ):
+            gradient = times_marginal(L, mass) if whole else product(abs(L), mass[:, None])[:, 0]
+            result += 2.0 * weight * dot(size(gradient), size(other_moment) @ size(mean) + dot(mean, mean) * other_mass)
+        return result
+
+    def magnitude(self, other: MomentEvaluation) -> float:
+        size = namespace(self.P).abs
+        result = dot(size(self.U) @ size(self._mean_t), other.rows) + dot(
+            size(self.V) @ size(self._mean_s), other.columns
+        )
+        return result + self.value_size(other)
+
+    def sensitivity(self, a: Array, b: Array, error: float) -> float:
+        """As in `TransportCostEvaluation`, of U Yt' + Ys V'; and what the quadratic itself may add."""
+        f, xp = self.f, namespace(a)
+        Xs, Xt = like(f.centred.Xs, a), like(f.centred.Xt, a)
+        first = mean_norm(self.U, Xt, a, b) + mean_norm(Xs, self.V, a, b)
+        moved_P = a[:, None] * xp.max(xp.abs(Xt), axis=0)[None, :]
+        moved_Q = b[:, None] * xp.max(xp.abs(Xs), axis=0)[None, :]
+        second = f.source_weight * dot(product(abs(f.Ls), moved_P), moved_P)
+        second += f.target_weight * dot(product(abs(f.Lt), moved_Q), moved_Q)
+        return first + error * second
 
     def along(self, others: Sequence[MomentEvaluation], directions: Array) -> Restriction:
-        dP = stack([other.P - self.P for other in others])
-        dQ = stack([other.Q - self.Q for other in others])
+        mean_t, mean_s = self._mean_t[None, :], self._mean_s[None, :]
+        dP = stack([other.P - self.P + (other.rows - self.rows)[:, None] * mean_t for other in others])
+        dQ = stack([other.Q - self.Q + (other.columns - self.columns)[:, None] * mean_s for other in others])
         dU = stack([other.U - self.U for other in others])
         dV = stack([other.V - self.V for other in others])
         slope = np.array([dot(self.U, p) + dot(self.V, q) for p, q in zip(dP, dQ, strict=True)])
         return Quadratic(self.value, slope, _inner(dP, dU) + _inner(dQ, dV))
 
     def moved(self, x: Array, others: Sequence[MomentEvaluation], a: Vector) -> MomentEvaluation:
-        P, Q = ([other.P for other in others], [other.Q for other in others])
-        moments = mixed(self.P, P, a), mixed(self.Q, Q, a)
-        return MomentEvaluation(self.f, *moments, forms_gradient=self.forms_gradient)
+        mixtures = [
+            mixed(getattr(self, name), [getattr(other, name) for other in others], a)
+            for name in ("P", "Q", "rows", "columns")
+        ]
+        return MomentEvaluation(self.f, *mixtures, forms_gradient=self.forms_gradient)
+
+
+def times_marginal(L: Matrix, x: Array) -> Array:
+    """L x, by L (x - mean) + mean L 1: without rounding where x is constant and L has whole numbers for entries."""
+    xp = namespace(x)
+    mean = xp.mean(x)
+    columns = xp.stack([x - mean, xp.ones_like(x)], axis=1)
+    differences, sums = product(L, columns).T
+    return differences + mean * sums
+
+
+def has_whole_entries(L: Matrix) -> bool:
+    """Whether all entries are whole numbers, as those of a raw Laplacian of a graph without weights."""
+    entries = L
+    if is_sparse_tensor(L):
+        entries = L.values()
+    elif scipy.sparse.issparse(L):
+        entries = scipy.sparse.csr_array(L).data
+    xp = namespace(entries)
+    return bool(xp.all(entries == xp.round(entries)))
 
 
 def _inner(left: Array, right: Array) -> Any:

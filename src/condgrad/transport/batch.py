@@ -433,10 +433,12 @@ def certify(problems: Problems, point: Point, answers: Answers, tol: float, iter
     cost, entropy_term = _terms(problems.C, plan, problems.entropy)
     value, size = cost + entropy_term, xp.abs(cost) + xp.abs(entropy_term)
     scale = xp.maximum(size, NULL_SHARE * problems.null_size)
-    bound = xp.minimum(point.dual - _noise(problems, point, problems.v, problems.entropy), value)
+    noise = _noise(problems, point, problems.v, problems.entropy)
+    bound = xp.minimum(point.dual - noise, value)
     number = problems.number
     better = value - bound < answers.value[number] - answers.lower_bound[number]
-    converged = better & (value - bound <= tol * scale)
+    # a scale of 0 leaves nothing to compare with but rounding
+    converged = better & (value - bound <= xp.where(scale > 0.0, tol * scale, noise))
     at = number[better]
     answers.plan[at], answers.value[at], answers.lower_bound[at] = plan[better], value[better], bound[better]
     answers.scale[at] = scale[better]

@@ -81,7 +81,7 @@ class SquaredEuclidean(PointCost):
         return UnformedCost(-2.0 * Xs, Xt, xp.sum(Xs * Xs, axis=1), xp.sum(Xt * Xt, axis=1))
 
     def dense(self) -> Array:
-        return at_least(0.0, self.unformed().dense())  # rounding may leave a little less than 0 between equal points
+        return at_least(0.0, super().dense())  # rounding may leave a little less than 0 between equal points
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -114,8 +114,15 @@ class LowRank(PointCost):
         return UnformedCost.of(self.A, self.B)
 
 
-def cosine(Xs: Any, Xt: Any) -> LowRank:
-    """1 - <x, y>/(|x| |y|), as a cost of low rank.
+class Cosine(SquaredEuclidean):
+    """cost_ij = |x_i - y_j|^2 / 2 of unit vectors, which is 1 - <x_i, y_j> and loses no digits where that is small."""
+
+    def unformed(self) -> UnformedCost:
+        return 0.5 * super().unformed()
+
+
+def cosine(Xs: Any, Xt: Any) -> Cosine:
+    """1 - <x, y>/(|x| |y|), as half the squared distance of unit vectors: nearly parallel points cost no digits.
 
     Parameters
     ----------
@@ -124,8 +131,8 @@ def cosine(Xs: Any, Xt: Any) -> LowRank:
 
     Returns
     -------
-    LowRank
-        Of rank d + 1.
+    Cosine
+        Of rank d.
 
     Examples
     --------
@@ -137,14 +144,12 @@ def cosine(Xs: Any, Xt: Any) -> LowRank:
     def directions(name: str, X: Any) -> Array:
         X = double(floating(name, X, ndim=2))
         xp = namespace(X)
-        lengths = xp.sqrt(xp.sum(X * X, axis=1))[:, None]
-        if not float(xp.min(lengths)) > 0.0:
-            raise ValueError(f"{name} must not hold the origin, which has no direction")
-        return xp.concat([X / lengths, xp.ones_like(lengths)], axis=1)
+        if 0 in X.shape or not bool(xp.all(xp.any(X != 0.0, axis=1))):
+            raise ValueError(f"{name} must not hold the origin, which has no direction, nor be empty")
+        X = X / xp.max(xp.abs(X), axis=1, keepdims=True)  # squares neither overflow nor vanish
+        return X / xp.sqrt(xp.sum(X * X, axis=1))[:, None]
 
-    left, right = directions("Xs", Xs), directions("Xt", Xt)
-    xp = namespace(left)
-    return LowRank(xp.concat([-left[:, :-1], left[:, -1:]], axis=1), right)
+    return Cosine(directions("Xs", Xs), directions("Xt", Xt))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

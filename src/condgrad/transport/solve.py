@@ -165,7 +165,8 @@ def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer])
         try:
             if isinstance(regularizer, Laplacian):
                 Xs, Xt = (beside(name, getattr(regularizer, name), like, ndim=2) for name in ("Xs", "Xt"))
-                regularizer = replace(regularizer, Xs=Xs, Xt=Xt)
+                Ls, Lt = regularizer.graphs
+                regularizer = replace(regularizer, Xs=Xs, Xt=Xt, Ls=Ls, Lt=Lt, Ws=None, Wt=None)
             f = f + (regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part())
         except (TypeError, ValueError) as error:
             kind = f"a {Space.of(like).library} cost of {shape}"

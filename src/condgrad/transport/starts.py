@@ -125,8 +125,8 @@ def _from_plan(start: Any, problem: TransportProblem, shape: tuple[int, int]) ->
     P, Q = _no_moments(problem)
     cost = _linear_cost(problem.f).dense()
     if laplacian is not None:
-        here = laplacian.at(plan)
-        P, Q, cost = here.P, here.Q, cost + here.gradient
+        P, Q = plan @ double(laplacian.Xt), plan.T @ double(laplacian.Xs)
+        cost = cost + laplacian.at(plan).gradient
     xp = namespace(plan)
     cost = cost + entropy * xp.log(at_least(smallest(plan), plan))
     return _from_dual(DualStart(fitted_potential(plan, cost), P, Q), problem)
@@ -245,8 +245,12 @@ class Carrier(NamedTuple):
 
     @classmethod
     def of(cls, known: Array, wanted: Array) -> Carrier:
-        tree = cKDTree(host(known))
-        distances, neighbors = tree.query(host(wanted), k=min(NEIGHBORS, len(host(known))), workers=-1)
+        tree, points = cKDTree(host(known)), host(wanted)
+        # near points one after the other walk the same branches of the tree, which are then still in the cache
+        order = cKDTree(points).indices
+        found = tree.query(points[order], k=min(NEIGHBORS, tree.n), workers=-1)
+        distances, neighbors = (np.empty_like(each) for each in found)
+        distances[order], neighbors[order] = found
         distances, neighbors = distances.reshape(len(distances), -1), neighbors.reshape(len(neighbors), -1)
         nearest = np.maximum(distances[:, :1], 1e-12 * (distances.max() or 1.0))
         weights = 1.0 / np.maximum(distances / nearest, 1.0) ** 2

@@ -37,8 +37,11 @@ from condgrad.newton.laplacian.moments import Moments
 from condgrad.newton.laplacian.plans import Cost, DenseCost, Rounding, StreamedCost, emptied, folded
 from condgrad.newton.laplacian.preconditioner import newton_direction
 from condgrad.problem import Simple, Smooth
+from condgrad.problem.smooth import SumEvaluation
+from condgrad.simple import Entropy
 from condgrad.smooth import TransportLaplacian
-from condgrad.smooth.transport_laplacian import MomentEvaluation
+from condgrad.smooth.transport_cost import TransportCostEvaluation
+from condgrad.smooth.transport_laplacian import MomentEvaluation, times_marginal
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
 
 MANY_DIMENSIONS = 100
@@ -50,8 +53,8 @@ LOOSE, TIGHT = 0.1, 0.03
 """The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
 ENTRY_ERROR = 0.7
 """The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
-STARVED = 1e-3
-"""The share of its mass below which a column has lost touch with the plan."""
+STARVED, OVERFULL = 1e-3, 3.0
+"""The share of its mass below which a column has lost touch with the plan, and above which it has too much of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +83,8 @@ class CentredLaplacian:
         xp = namespace(Xs)
         mean_s, mean_t = (a @ Xs) / mass, (b @ Xt) / mass
         Ys, Yt = Xs - mean_s[None, :], Xt - mean_t[None, :]
-        from_a, from_b = laplacian.gradient_in_P(a[:, None]), laplacian.gradient_in_Q(b[:, None])
+        from_a = (2.0 * laplacian.source_weight) * times_marginal(laplacian.Ls, a)[:, None]
+        from_b = (2.0 * laplacian.target_weight) * times_marginal(laplacian.Lt, b)[:, None]
         constant = 0.5 * (dot(mean_t, mean_t) * dot(a[:, None], from_a) + dot(mean_s, mean_s) * dot(b[:, None], from_b))
         U, V = from_a * mean_t[None, :], from_b * mean_s[None, :]
         axes = None
@@ -92,9 +96,19 @@ class CentredLaplacian:
     def turned_to_axes(self, X: Array) -> Array:
         return X if self.axes is None else X @ self.axes
 
-    def shifts(self, laplacian: TransportLaplacian, P: Array, Q: Array) -> tuple[Array, Array]:
-        """What the means add to rows and columns of the cost linearised at moments of the given coordinates."""
-        return laplacian.gradient_in_P(P) @ self.mean_t, laplacian.gradient_in_Q(Q) @ self.mean_s
+    def evaluation(self, laplacian: TransportLaplacian, P: Array, Q: Array, a: Array, b: Array) -> MomentEvaluation:
+        """The regulariser as it was given, at a plan from a to b with these moments of the centred coordinates."""
+        if self.axes is not None:
+            P, Q = P @ self.axes.T, Q @ self.axes.T
+        points = laplacian.centred
+        P = P + a[:, None] * (self.mean_t - points.mean_t)[None, :]
+        Q = Q + b[:, None] * (self.mean_s - points.mean_s)[None, :]
+        return MomentEvaluation(laplacian, P, Q, a, b)
+
+    def shifts(self, P: Array, Q: Array) -> tuple[Array, Array]:
+        """What the means add to rows and columns of the cost linearised at moments of the centred coordinates."""
+        U, V = self.quadratic.gradient_in_P(P) + self.U, self.quadratic.gradient_in_Q(Q) + self.V
+        return U @ self.turned_to_axes(self.mean_t), V @ self.turned_to_axes(self.mean_s)
 
     def inside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """Moments of the given coordinates as those of the centred ones."""
@@ -149,6 +163,7 @@ class EntropicLaplacian(EntropicPath):
         """What an earlier run has learnt is not for the next one."""
         self._basis: Array | None = None
         self._last, self._factor = (math.nan, math.inf), 1.0
+        self._fitted = False
 
     @property
     def laplacian(self) -> TransportLaplacian | None:
@@ -236,8 +251,8 @@ class EntropicLaplacian(EntropicPath):
         if x.origin is not None:
             v, P, Q = x.origin.v - self.column_cost, x.origin.P, x.origin.Q
             if self.centred is not None and self.given is not None:
-                v = v - self.centred.shifts(self.given, P, Q)[1]
                 P, Q = self.centred.inside(P, Q, self.a, self.b)
+                v = v - self.centred.shifts(P, Q)[1]
             return Moments(self._without_constant(v), P, Q)
         P, Q = x @ self.Xt, x.T @ self.Xs
         left, right = self._factors(P, Q)
@@ -300,40 +315,44 @@ class EntropicLaplacian(EntropicPath):
     def primal(self, point: PlanPoint) -> Primal:
         if point.plan.precision != "float64":
             point = PlanPoint(self, point.z, point.entropy)
-        plan, known_cost, entropy = point.plan.rounded(point.rounding, self.b)
-        cost = known_cost or 0.0
+        plan, known_cost, negentropy = point.plan.rounded(point.rounding, self.b)
         P, Q = point.rounded_moments
+        cost, entropy_term = known_cost or 0.0, self.entropy * negentropy
+        size = abs(cost)
         if isinstance(plan, StreamedPlan):
             plan = replace(plan, origin=self._origin(point))
             if self.cost_in_P is None:
                 cost = self.given_cost.sum_over(plan)
             else:
                 cost = dot(self.a, self.row_cost) + dot(self.b, self.column_cost) + dot(self.cost_in_P, P)
-            # a rounding unit of its score is one of every entry, and entries are computed anew each time
-            size = plan.matrix.largest_score * (abs(cost) + self.entropy * abs(entropy))
-            size += self.given_cost.size_over(plan)
-        else:
-            size = abs(cost)
-        if self.centred is None or self.given is None:
-            return Primal(plan, Terms(cost, self.entropy * entropy), size)
-        given = MomentEvaluation(self.given, *self.centred.outside(P, Q, self.a, self.b))
-        return Primal(plan, Terms(cost + given.value, self.entropy * entropy), size + given.magnitude(given))
+            size = self.given_cost.size_over(plan)
+        terms: list[Any] = [TransportCostEvaluation(self.given_cost, plan, cost)]
+        if self.centred is not None and self.given is not None:
+            given = self.centred.evaluation(self.given, P, Q, self.a, self.b)
+            terms.append(given)
+            size += given.value_size(given)
+        f_here = SumEvaluation((1.0,) * len(terms), terms)
+        return Primal(plan, Terms.at(plan, f_here, Entropy(self.entropy, on=self.polytope), entropy_term), size)
 
     def _origin(self, point: PlanPoint) -> Linearisation:
         """A dual point in the coordinates of the user, with the potentials of the cost as it was given."""
         P, Q = point.z.P, point.z.Q
         u, v = point.plan.u + self.row_cost, point.z.v + self.column_cost
         if self.centred is not None and self.given is not None:
-            P, Q = self.centred.outside(P, Q, self.a, self.b)
-            by_row, by_column = self.centred.shifts(self.given, P, Q)
+            by_row, by_column = self.centred.shifts(P, Q)
             u, v = u + by_row, v + by_column
+            P, Q = self.centred.outside(P, Q, self.a, self.b)
         return Linearisation(u, v, P, Q)
 
     def ascent(self, point: PlanPoint, gap: float, last_step: float) -> Ascent:
         columns = point.columns
-        if bool(namespace(columns).any(columns < STARVED * self.b)):
-            # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
-            dv = point.entropy * (namespace(columns).log(self.b) - log_or_least(columns))
+        xp = namespace(columns)
+        overfull = bool(xp.any(columns > OVERFULL * self.b)) and not self._fitted
+        self._fitted = overfull
+        if overfull or bool(xp.any(columns < STARVED * self.b)):
+            # A quadratic knows nothing of columns without mass, and of one that has e^k times its mass it takes off a
+            # factor of e at a time. Sinkhorn's step, which is ascent too, puts both right at once.
+            dv = point.entropy * (xp.log(self.b) - log_or_least(columns))
             slope = dot(self.b - columns, dv)
             return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), slope, 1, is_newton=False)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
@@ -370,9 +389,8 @@ class PlanPoint:
         potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
         self.magnitude = model.rounding_size + potentials + model.constant_size + model.linear_size
         if model.laplacian is not None:
-            moments = MomentEvaluation(model.laplacian, z.P, z.Q)
             # once for the quadratic, once for the cost that it is linearised to
-            self.magnitude += 2.0 * moments.magnitude(moments)
+            self.magnitude += 2.0 * model.laplacian.quadratic_size(z.P, z.Q, z.P, z.Q)
 
     @cached_property
     def _times_Xt(self) -> Array:
