@@ -16,6 +16,9 @@ import scipy.sparse
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor."""
 
+FLOAT64 = np.dtype(np.float64)
+"""As a dtype: to compare with it takes a tenth of the time that comparing with the type takes."""
+
 
 Matrix: TypeAlias = Any
 """A two-dimensional array, or a SciPy sparse matrix."""
@@ -55,6 +58,8 @@ class Space:
         """The space of x, or of arrays of another shape made of the same stuff."""
         if scipy.sparse.issparse(x):
             return cls(shape or x.shape, numpy_namespace, x.dtype, "cpu")
+        if type(x) is np.ndarray:
+            return cls(x.shape if shape is None else shape, numpy_namespace, x.dtype, "cpu")
         return cls(tuple(x.shape) if shape is None else shape, namespace(x), x.dtype, array_api_compat.device(x))
 
     def __reduce__(self) -> Any:  # a module cannot be pickled, its name can
@@ -63,7 +68,7 @@ class Space:
     @property
     def unit(self) -> float:
         """The rounding unit of its precision."""
-        return float(self.xp.finfo(self.dtype).eps)
+        return sys.float_info.epsilon if self.dtype == FLOAT64 else float(self.xp.finfo(self.dtype).eps)
 
     @property
     def smallest(self) -> float:
@@ -75,6 +80,8 @@ class Space:
         return "torch" if "torch" in self.xp.__name__ else "NumPy"
 
     def full(self, fill: float) -> Array:
+        if self.xp is numpy_namespace:
+            return np.full(self.shape, fill, self.dtype)
         return self.xp.full(self.shape, fill, dtype=self.dtype, device=self.device)
 
     def hold(self, x: Array) -> Array:
@@ -95,7 +102,7 @@ def _space_again(shape: tuple[int, ...], library: str, dtype: Any, device: Any) 
 def double(x: Array) -> Array:
     """x in float64."""
     if type(x) is np.ndarray:
-        return x if x.dtype == np.float64 else x.astype(np.float64)
+        return x if x.dtype == FLOAT64 else x.astype(np.float64)
     xp = namespace(x)
     return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)
 
@@ -103,7 +110,7 @@ def double(x: Array) -> Array:
 def host(x: Array) -> Any:
     """x as a float64 NumPy array."""
     if type(x) is np.ndarray:
-        return x if x.dtype == np.float64 else x.astype(np.float64)
+        return x if x.dtype == FLOAT64 else x.astype(np.float64)
     if is_torch(x):
         x = x.detach().cpu().numpy()
     return np.asarray(x, dtype=np.float64)
@@ -136,12 +143,14 @@ def copied(x: Array) -> Array:
 
 def like(values: Array, x: Array) -> Array:
     """Host values as an array of the kind of x."""
+    if type(x) is np.ndarray:
+        return np.asarray(values, x.dtype)
     return namespace(x).asarray(values, dtype=x.dtype, device=array_api_compat.device(x))
 
 
 def precision(x: Array) -> float:
     """The rounding unit of x's dtype."""
-    return sys.float_info.epsilon if x.dtype == np.float64 else float(namespace(x).finfo(x.dtype).eps)
+    return sys.float_info.epsilon if x.dtype == FLOAT64 else float(namespace(x).finfo(x.dtype).eps)
 
 
 def smallest(x: Array) -> float:

@@ -11,6 +11,7 @@ import scipy  # loads its linalg when that is first asked for
 import scipy.sparse
 
 from condgrad.arrays.backend import (
+    FLOAT64,
     Array,
     Matrix,
     copied,
@@ -87,6 +88,8 @@ def _compressed(make: Callable[[], Any]) -> Any:
 
 def product(K: Matrix, x: Array) -> Array:
     """K @ x in the wider of the two precisions."""
+    if scipy.sparse.issparse(K) and type(x) is np.ndarray and x.ndim == 1 and not x.any():
+        return np.zeros(K.shape[0], np.result_type(K.dtype, x.dtype))
     if type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > 500:
         support = np.flatnonzero(x)
         if 8 * support.shape[0] < x.shape[0]:  # a sparse x needs a few columns only
@@ -173,16 +176,22 @@ def solve_positive(A: Array, r: Array, *, ridge: float) -> Array:
 
 def norms_of_columns(K: Matrix) -> Array:
     """The norms of the columns, in float64; sizes whose squares overflow are no obstacle."""
-    largest = max(float(K.max()), -float(K.min())) or 1.0
-    if scipy.sparse.issparse(K):
-        scaled = K.astype(np.float64) / largest
-        return largest * np.sqrt(np.asarray(scaled.power(2).sum(axis=0), dtype=np.float64).reshape(-1))
-    if type(K) is np.ndarray:
-        if 1e-100 < largest < 1e100:
-            return np.sqrt(np.einsum("ij,ij->j", K, K, dtype=np.float64))
-        return largest * np.linalg.norm(double(K) / largest, axis=0)
-    xp = namespace(K)
-    return largest * xp.linalg.vector_norm(double(K) / largest, axis=0)
+    with np.errstate(over="ignore"):
+        if scipy.sparse.issparse(K):
+            entries = K.data.astype(np.float64, copy=False)
+            squares = type(K)((entries * entries, K.indices, K.indptr), shape=K.shape).T @ np.ones(K.shape[0])
+        elif type(K) is np.ndarray and K.flags.f_contiguous and K.dtype == FLOAT64:
+            squares = np.vecdot(K.T, K.T)
+        elif type(K) is np.ndarray:
+            squares = np.einsum("ij,ij->j", K, K, dtype=np.float64)
+        else:
+            xp = namespace(K)
+            squares = xp.sum(double(K) ** 2, axis=0)
+    largest = float(squares.max())
+    if 1e-200 < largest < 1e200 or (largest == 0.0 and abs(K).max() == 0.0):
+        return namespace(squares).sqrt(squares)
+    largest = float(abs(K).max())
+    return largest * norms_of_columns((K.astype(np.float64) if scipy.sparse.issparse(K) else double(K)) / largest)
 
 
 def row_gram(K: Matrix) -> Array:

@@ -12,6 +12,7 @@ import scipy  # loads its linalg when that is first asked for
 import scipy.sparse
 
 from condgrad.arrays.backend import (
+    FLOAT64,
     Array,
     Matrix,
     Vector,
@@ -26,8 +27,8 @@ from condgrad.arrays.backend import (
 
 def dot(x: Array, y: Array) -> float:
     """<x, y> over all entries, accumulated in float64."""
-    if type(x) is np.ndarray and x.dtype == y.dtype == np.float64:
-        return float(np.vdot(x, y))
+    if type(x) is np.ndarray and x.dtype == FLOAT64 and x.dtype == y.dtype:
+        return float(x.dot(y) if x.ndim == y.ndim == 1 else np.vdot(x, y))
     x, y = double(x), double(y)
     if is_torch(x):
         return x.reshape(-1).dot(y.reshape(-1)).item()
@@ -40,6 +41,14 @@ def total(x: Array) -> float:
         return float(x.sum(dtype=np.float64))
     xp = namespace(x)
     return float(xp.sum(x, dtype=xp.float64))
+
+
+def largest_size(x: Array) -> float:
+    """max |x_i|; NaN where x holds it."""
+    if type(x) is np.ndarray:
+        return float(np.abs(x).max())
+    xp = namespace(x)
+    return float(xp.max(xp.abs(x)))
 
 
 def at_least(low: float, x: Array) -> Array:
@@ -136,6 +145,9 @@ def all_finite(x: Matrix) -> bool:
 
 def steepest_indices(g: Array, x: Array, size: int) -> Array:
     """Where x is not 0 and where |g| is largest, `size` of them in all."""
+    if type(g) is np.ndarray:
+        score = np.abs(g)
+        score[x != 0] = np.inf
+        return score.argpartition(-size)[-size:]
     xp = namespace(g)
-    score = xp.where(x == 0, xp.abs(g), xp.inf)
-    return np.argpartition(score, -size)[-size:] if type(g) is np.ndarray else score.topk(size).indices
+    return xp.where(x == 0, xp.abs(g), xp.inf).topk(size).indices

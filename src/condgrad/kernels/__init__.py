@@ -4,5 +4,12 @@ Importing this package loads nothing; a module of it loads numba, so that a modu
 needs it. Compiled code is kept on disk: only the first process that ever runs a kernel waits for its compilation.
 """
 
+import sys
+
 BOX, SIMPLEX, L1_BALL = 0, 1, 2
 """Kinds of sets."""
+
+
+def loaded() -> bool:
+    """Whether a kernel was used already: then others cost no import, and pay for short arrays too."""
+    return "condgrad.kernels.compiling" in sys.modules

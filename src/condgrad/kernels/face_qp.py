@@ -48,7 +48,7 @@ from condgrad.kernels.free_block import (
 )
 from condgrad.kernels.ldl import add_multiple, inner
 
-SWEEPS = 3
+SWEEPS = 4
 """Sweeps of coordinate descent that propose a face."""
 VISIBLE_FALL = 1e-13
 """A fall of the model, as a share of its fall so far, that is more than the rounding of its value."""
@@ -108,8 +108,8 @@ def minimise(
         mu = 0.0
     elif kind == L1_BALL and not on_sum and mu < 0.0:
         mu = separable_multiplier(curvatures, q, x, size)
-    # a start inside the set is on no face that means anything, unless the constraint is known to be slack
-    proposal_due = kind == BOX or (kind == L1_BALL and not on_sum and mu > 0.0)
+    # the face of the start means little, inside the ball nothing, unless the constraint is known to be slack
+    proposal_due = kind == BOX or (kind == L1_BALL and mu > 0.0)
     proposal_failed = False
     for _ in range(rounds):
         if not proposal_due:
@@ -137,11 +137,10 @@ def minimise(
             if reached_boundary:
                 on_sum = True
                 continue
-        proposal_due = False
         if gap(q, x, polytope) <= -accuracy * value:
             return x, mu, not on_sum, True
         if kind == L1_BALL and mu <= 0.0:
-            on_sum = False
+            on_sum, proposal_due = False, False
             continue
         block, y, mu_there = propose(hessian, block, curvatures, q, x, mu, polytope, face, stop)
         if stop[0]:
@@ -150,6 +149,9 @@ def minimise(
         proposal_failed = not value_there < value + VISIBLE_FALL * value
         if not proposal_failed:
             x, q, value, mu, on_sum = y, q_there, value_there, mu_there, kind != BOX
+        elif proposal_due and on_sum:  # where x is not the least point of its face, nothing is known of mu
+            proposal_failed = False
+        proposal_due = False
     return x, mu, not on_sum, False
 
 
@@ -442,7 +444,10 @@ def propose(
 
 @compiled
 def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, polytope: Polytope) -> None:
-    """A few sweeps of coordinate descent on the model plus mu times the sum or the norm; q stays its gradient."""
+    """A few sweeps of coordinate descent on the model plus mu times the sum or the norm; q stays its gradient.
+
+    After each sweep mu moves to where the sum or the norm is closer to the size.
+    """
     k, start = x.shape[0], x.copy()
     B, c, shared = hessian.rows, hessian.ridge, np.zeros(hessian.rows.shape[1])
     for _ in range(SWEEPS):
@@ -464,9 +469,24 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
                     add_multiple(shared, move, B[j])
                 else:
                     add_multiple(q, move, hessian.matrix[j])
+        if polytope.kind != BOX:
+            mu = closer_multiplier(curvatures, x, mu, polytope)
     if by_rows(hessian):
         for j in range(k):
             q[j] += inner(B[j], shared) + c[j] * (x[j] - start[j])
+
+
+@compiled
+def closer_multiplier(curvatures: Array, x: Array, mu: float, polytope: Polytope) -> float:
+    """The multiplier after a Newton step on |x|_1 = size, if H were its diagonal and no coordinate met or left 0."""
+    excess, rate = -polytope.size, 0.0
+    for j in range(x.shape[0]):
+        if x[j] != 0.0:
+            excess += abs(x[j])
+            rate += 1.0 / curvatures[j]
+    if rate > 0.0:
+        mu += excess / rate
+    return max(0.0, mu) if polytope.kind == L1_BALL else mu
 
 
 @compiled

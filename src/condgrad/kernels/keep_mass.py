@@ -1,6 +1,6 @@
-"""max(v - theta, 0) with theta such that it sums to a given mass, for long vectors.
+"""max(v - theta, 0) with theta such that it sums to a given mass, and the projection onto the l1 ball that it makes.
 
-Its plain reference is `sets.threshold.keep_mass_by_arrays`.
+Their plain references are `sets.threshold.keep_mass_by_arrays` and `L1Ball.project_by_arrays`.
 """
 
 from __future__ import annotations
@@ -112,3 +112,16 @@ def keep_finite_mass(v: Array, mass: float) -> tuple[Array, bool]:
         return out, False
     write_answer(v, mass, top, theta, out)
     return out, True
+
+
+@compiled
+def onto_l1_ball(x: Array, radius: float) -> tuple[Array, bool, bool]:
+    """The projection of x, whether x is in the ball already, and whether all is finite; radius > 0."""
+    sizes = np.abs(x)
+    if shifted_total(sizes, 0.0) <= radius:
+        return sizes, True, True
+    point, finite = keep_finite_mass(sizes, radius)
+    for i in range(x.shape[0]):
+        if x[i] < 0.0:
+            point[i] = -point[i]
+    return point, False, finite

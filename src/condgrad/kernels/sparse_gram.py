@@ -32,6 +32,25 @@ def columns(indptr: Array, indices: Array, data: Array, place: Array) -> tuple[A
 
 
 @compiled
+def columns_by_row(indptr: Array, indices: Array, data: Array, chosen: Array, rows: int) -> tuple[Array, Array, Array]:
+    """The arrays of K[:, W] in rows and in float64, from those of K in columns, with W = chosen."""
+    starts = np.zeros(rows + 1, indptr.dtype)
+    for j in chosen:
+        for t in range(indptr[j], indptr[j + 1]):
+            starts[indices[t] + 1] += 1
+    for i in range(rows):
+        starts[i + 1] += starts[i]
+    where, entries = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], np.float64)
+    free = starts[:-1].copy()
+    for place in range(chosen.shape[0]):
+        for t in range(indptr[chosen[place]], indptr[chosen[place] + 1]):
+            to = free[indices[t]]
+            where[to], entries[to] = place, data[t]
+            free[indices[t]] += 1
+    return starts, where, entries
+
+
+@compiled
 def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: int) -> Array:
     """K' diag(w) K in float64, from the arrays of K in rows."""
     G = np.zeros((width, width))

@@ -210,7 +210,7 @@ class Solver:
         on, ridge = self._set(radius), checked_ridge(ridge)
         g = simple_part(ridge, on)
         tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
-        x0 = None if start is None else on.project(start)
+        x0 = None
         if follower is not None:
             with deadline.within(self.time_left):
                 first = on.start(f.space) if guess is None else on.project(guess)  # type: ignore[arg-type]
@@ -220,6 +220,8 @@ class Solver:
                 return found.point.x, fit
             if isinstance(on, SolidSimplex) and isinstance(f, Composite) and radius > 0.0:
                 x0 = self._least_on_a_side(f, on, ridge, found.point.x, tol)
+        if x0 is None and start is not None:
+            x0 = on.project(start)
         result = minimize(
             f,
             g,

@@ -15,6 +15,7 @@ conjugate gradients.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from functools import cached_property
@@ -30,6 +31,7 @@ from condgrad.arrays import (
     double,
     host,
     is_dense,
+    largest_size,
     like,
     namespace,
     norms_of_columns,
@@ -64,9 +66,11 @@ LEAST_SLOPE_CURVATURE = 1e-12
 """The same, as a share of the steepest slope over the size of the set, for coordinates along which F is linear."""
 INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
 """The residual of a step inside the ball, as a share of the slope, and the conjugate gradients it may take."""
-FACTOR_PASSES = 100
+FACTOR_PASSES = 5000
 """Passes over the data that factors with a row a sample may cost in place of conjugate gradients."""
-LONG_MODEL = 500
+MOST_SAMPLES = 4000
+"""Samples up to which factors step in where conjugate gradients take too many steps."""
+LONG_MODEL = 1000
 """Coordinates from which on a model may take longer than a deadline or Ctrl-C should wait."""
 GRAM_OPERATIONS = 1 << 29
 """Multiplications of a Gram matrix between two looks at the clock."""
@@ -119,9 +123,8 @@ class FaceModels:
 
     def least(self, x: Array, u: Array, intercept: float, slope: Array, multiplier: float | None) -> LeastPoint | None:
         """The least point of the model at x, where u = K x; None where the slope leads nowhere or time is up."""
-        xp = namespace(slope)
-        steepest = float(xp.max(xp.abs(slope)))
-        if steepest == 0.0 or not np.isfinite(steepest):
+        steepest = largest_size(slope)
+        if steepest == 0.0 or not math.isfinite(steepest):
             return None
         curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
         w = self.h.curvature(u, intercept=intercept)
@@ -136,53 +139,62 @@ class FaceModels:
 
     def least_inside(self, x: Array, u: Array, intercept: float, slope: Array) -> LeastPoint | None:
         """The least point of the model at x without a constraint; None where that is outside the ball."""
-        xp, w = namespace(slope), self.h.curvature(u, intercept=intercept)
-        steepest, mass = float(xp.max(xp.abs(slope))), total(w)
+        w = self.h.curvature(u, intercept=intercept)
+        steepest, mass = largest_size(slope), total(w)
         if steepest == 0.0 or not mass > 0.0:
             return None
         curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
         shares = w / mass if self.h.has_intercept else None
-        m, k = self.K.shape
-        if m**3 <= FACTOR_PASSES * (m * k if is_dense(self.K) else self.K.nnz):
+        m, k = int(namespace(w).count_nonzero(w)), self.K.shape[1]
+        d = None
+        if m**3 > FACTOR_PASSES * (m * k if is_dense(self.K) else self.K.nnz):
+            d = self._solved_by_products(w, shares, curvature, -slope, needed=m > MOST_SAMPLES)
+        if d is None:
             d = self._solved_by_samples(w, shares, curvature, -slope)
-        else:
-            d = self._solved_by_products(w, shares, curvature, -slope)
         y = x + d
         inside = not deadline.passed() and self.on.violation(y) == 0.0
         return LeastPoint(y, 0.0, True) if inside else None
 
     def _solved_by_samples(self, w: Array, shares: Array | None, curvature: float, b: Array) -> Array:
-        """H^-1 b from equations in the samples: (B'B + c)^-1 = (1 - B' (B B' + c)^-1 B)/c."""
+        """H^-1 b from equations in the samples: (B'B + c)^-1 = (1 - B' (B B' + c)^-1 B)/c.
+
+        Samples of weight 0 have no part in H.
+        """
         unit = float(namespace(w).max(w))
+        kept = namespace(w).nonzero(w)[0]
+        K, w, shares = self.K[kept], w[kept], None if shares is None else shares[kept]
         root = namespace(w).sqrt(w / unit)  # in units of the largest weight: then it does not depend on the unit of F
-        G = self._row_gram
+        G = self._row_gram[kept][:, kept] if is_dense(K) else sparse_row_gram(K)
         if shares is not None:  # about the weighted means of the columns
             pull = G @ shares
             G = G - pull[:, None] - pull[None, :] + dot(shares, pull)
-        image = root * centred(self.K @ b, shares)
+        image = root * centred(K @ b, shares)
         scaled = root[:, None] * G * root[None, :]
         solved = root * solve_positive(scaled, image[:, None], ridge=curvature / unit)[:, 0]
         if shares is not None:
             solved = solved - shares * total(solved)
-        return (b - self.Kt @ solved) / curvature
+        return (b - K.T @ solved) / curvature
 
     @cached_property
     def _row_gram(self) -> Array:
         """K K'."""
         return row_gram(self.K)
 
-    def _solved_by_products(self, w: Array, shares: Array | None, curvature: float, b: Array) -> Array:
-        """H^-1 b, about, by conjugate gradients."""
+    def _solved_by_products(
+        self, w: Array, shares: Array | None, curvature: float, b: Array, *, needed: bool
+    ) -> Array | None:
+        """H^-1 b, about, by conjugate gradients; None where they take too many steps, unless it is needed anyway."""
         # the diagonal of H, if all weights were their mean
         diagonal = (total(w) / w.shape[0]) * self._squared_norms + curvature
-        return conjugate_gradients(
+        found = conjugate_gradients(
             lambda d: self.Kt @ (w * centred(self.K @ d, shares)) + curvature * d,
             b,
             inner=dot,
             accuracy=INSIDE_ACCURACY,
             max_iterations=INSIDE_STEPS,
             precondition=lambda r: r / diagonal,
-        ).x
+        )
+        return found.x if needed or found.iterations < INSIDE_STEPS or deadline.passed() else None
 
     @cached_property
     def _squared_norms(self) -> Array:
@@ -222,7 +234,7 @@ class FaceModels:
                 return None
             # where means cancel, rounding may leave less than 0
             self._gram_diagonal = (1.0 + LEAST_CURVATURE) * np.maximum(self._gram.diagonal(), 0.0)
-        np.einsum("jj->j", self._gram)[:] = self._gram_diagonal + curvature
+        self._gram.flat[:: self._gram.shape[0] + 1] = self._gram_diagonal + curvature
         return self._gram, np.empty((0, 0)), np.empty(0), 1.0
 
     def _by_rows(self, w: Array, curvature: float) -> tuple[Array, Array, Array, float]:
@@ -275,6 +287,16 @@ def weighted_gram(K: Matrix, w: Array) -> Array | None:
             part = sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, k)
         gram = part if gram is None else gram + part
     return gram
+
+
+def sparse_row_gram(K: Matrix) -> Array:
+    """K K' for a sparse K."""
+    from condgrad.kernels import sparse_gram
+
+    by_column = K.tocsc()
+    return sparse_gram.weighted_gram(
+        by_column.indptr, by_column.indices, by_column.data, np.ones(K.shape[1]), K.shape[0]
+    )
 
 
 def centred(u: Array, shares: Array | None) -> Array:

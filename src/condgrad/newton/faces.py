@@ -28,10 +28,13 @@ from condgrad.arrays import (
     Matrix,
     Space,
     at_least,
+    copied,
     dot,
     double,
     is_dense,
+    largest_size,
     namespace,
+    norms_of_columns,
     precision,
     steepest_indices,
     total,
@@ -45,6 +48,7 @@ from condgrad.problem import Set, Simple, Smooth
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.simple import Ridge, Zero
+from condgrad.smooth import SquaredHinge
 from condgrad.smooth.composite import AtBestIntercept
 
 FIRST_SIZE = 50
@@ -57,6 +61,9 @@ WIDE_BOX = 500
 """Coordinates up to which models of all of them pay on sets whose points are not sparse, with fewer samples."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
+DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
+"""Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks
+that may pass without halving it."""
 NEWTON_STEPS = 50
 """Newton steps after which a working set gives way to a look at the full problem."""
 FLAT = 0.3
@@ -113,23 +120,25 @@ class FaceNewton:
             if deadline.passed() or g.on.scale == 0.0:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
-            multiplier, size = None, FIRST_SIZE
+            multiplier, size, suffices = None, FIRST_SIZE, False
             if working_set is not None:
                 if working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before:
                     return
-                multiplier, size = working_set.multiplier, working_set.next_size(point, slow=gap > 0.1 * before)
+                slow = gap > 0.1 * before
+                multiplier, size = working_set.multiplier, working_set.next_size(point, slow=slow)
+                suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
             whole = not may_be_sparse or n <= max(size, SMALL) or (working_set is not None and working_set.inside)
             if may_be_slack and working_set is not None and not whole and working_set.is_likely_slack(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
                 attempt = WorkingSet(self.loss, g, None, 0.0, inside=True)
-                attempt.begin(start)
+                attempt.begin(self._dual_start(start))
                 attempt.solve(SETTLED * gap)
                 tally.inner_iterations += attempt.steps
-                may_be_slack = attempt.constraint_is_slack
+                may_be_slack = attempt.constraint_is_slack and g.on.violation(attempt.here.x) == 0.0
                 if may_be_slack and not deadline.passed():
                     working_set, point = attempt, attempt.point(f, space, tally)
                     continue
-            if working_set is None or not (whole and working_set.is_whole):
+            if working_set is None or not suffices or whole != working_set.is_whole:
                 chosen = None if whole else namespace(x).sort(steepest_indices(point.gradient, point.x, size))
                 working_set = WorkingSet(self.loss, g, chosen, multiplier)
             working_set.begin(point)
@@ -142,6 +151,41 @@ class FaceNewton:
                 point = working_set.point(f, space, tally)
             elif whole:
                 return
+
+    def _dual_start(self, start: ObjectivePoint) -> ObjectivePoint:
+        """A point near the least one without a constraint, for a squared hinge of sparse data; for others the start.
+
+        Newton's method is slow to see which samples fall short of their margins; coordinate ascent on the dual is fast.
+        A pass over all samples is followed by some over those that fall short, until the gap between F and the dual is
+        small or falls slowly, or the ball is left.
+        """
+        composite, on_its_own = self.loss.composite, self.loss.place is None
+        if not (isinstance(composite, SquaredHinge) and on_its_own and isinstance(self.g, Ridge)):
+            return start
+        if is_dense(composite.K):
+            return start
+        from condgrad.kernels.hinge_ascent import ascend
+
+        h: Any = composite.h
+        K, ridge = composite.by_row, self.g.weight
+        rows = K.indptr, K.indices, double(K.data), norms_of_columns(K.T) ** 2
+        rng, theta, x = np.random.default_rng(0), np.zeros(K.shape[0]), np.zeros(K.shape[1])
+        point, used, gaps = start, h.weights > 0.0, [math.inf] * DUAL_PATIENCE
+        while not deadline.passed():
+            intercept = point.smooth.intercept
+            for turn in range(DUAL_PASSES):
+                order = rng.permutation(np.flatnonzero(used if turn == 0 else theta))
+                ascend(*rows, h.y, h.weights, 2.0 * ridge, intercept, order, theta, x)
+                if deadline.passed():
+                    break
+            point = start.at(namespace(x).astype(x, start.x.dtype))
+            dual_losses = np.abs(theta) + intercept * theta
+            dual_losses[used] -= 0.25 * theta[used] ** 2 / h.weights[used]
+            gaps.append(point.value - (total(dual_losses) - ridge * dot(x, x)))
+            is_slow = not gaps[-1] < 0.5 * gaps[-1 - DUAL_PATIENCE]
+            if is_slow or gaps[-1] <= DUAL_GAP * point.value or self.g.on.violation(x) > 0.0:
+                break
+        return point
 
 
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
@@ -161,16 +205,16 @@ def sparse_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
     K = loss.composite.K
     if chosen is None:
         return loss.composite.by_row.astype(np.float64, copy=False)
-    if K.format == "csc":
-        part = scipy.sparse.csr_array(K[:, chosen]).astype(np.float64, copy=False)
-        part.sum_duplicates()
-        return part
     from condgrad.kernels import sparse_gram
 
-    K = loss.composite.by_row
-    place = np.full(K.shape[1], -1, K.indices.dtype)
-    place[chosen] = np.arange(len(chosen), dtype=K.indices.dtype)
-    indptr, indices, data = sparse_gram.columns(K.indptr, K.indices, K.data, place)
+    if K.format == "csc" and K.has_canonical_format:
+        arrays = sparse_gram.columns_by_row(K.indptr, K.indices, K.data, chosen, K.shape[0])
+    else:
+        K = loss.composite.by_row
+        place = np.full(K.shape[1], -1, K.indices.dtype)
+        place[chosen] = np.arange(len(chosen), dtype=K.indices.dtype)
+        arrays = sparse_gram.columns(K.indptr, K.indices, K.data, place)
+    indptr, indices, data = arrays
     return scipy.sparse.csr_array((data, indices, indptr), shape=(K.shape[0], len(chosen)))
 
 
@@ -227,7 +271,7 @@ class WorkingSet:
         """Of the sum or the norm, in the last model; None where there was none."""
         self.inside = inside
         """Whether the least points of the models are looked for inside the l1 ball alone."""
-        self.constraint_is_slack = False
+        self.constraint_is_slack = inside
         """Whether the last model had its least point inside the l1 ball."""
 
     def begin(self, point: ObjectivePoint) -> None:
@@ -363,7 +407,7 @@ class WorkingSet:
 
     def _gradient_step(self, slope: Array) -> bool:
         """A projected gradient step, which leads on from everywhere but the solution."""
-        steepest = float(namespace(slope).max(namespace(slope).abs(slope)))
+        steepest = largest_size(slope)
         if steepest == 0.0 or not math.isfinite(steepest):
             return False
 
@@ -387,6 +431,14 @@ class WorkingSet:
             return most
         near = int(xp.count_nonzero(xp.abs(point.gradient) >= NEAR_MULTIPLIER * self.multiplier))
         return min(most, max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
+
+    def suffices_at(self, point: ObjectivePoint) -> bool:
+        """Whether no other coordinate violates the optimality conditions of the l1 ball, by the last multiplier."""
+        if self.multiplier is None or not isinstance(self.on, L1Ball):
+            return False
+        others = copied(point.gradient)
+        others[self.chosen] = 0.0
+        return largest_size(others) <= self.multiplier
 
     def is_likely_slack(self, n: int) -> bool:
         """Whether the ball would hold the least point of all n coordinates too.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from condgrad import _checks
 from condgrad.arrays import Array, Space, dot, double, namespace, signs, total
 from condgrad.problem import Answer, Face, Set
-from condgrad.sets.threshold import keep_mass
+from condgrad.sets.threshold import keep_mass, worth_compiling
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,18 @@ class L1Ball(Ball):
         return total(namespace(x).abs(x))
 
     def project(self, x: Array) -> Array:
+        if self.radius > 0.0 and worth_compiling(x):
+            from condgrad.kernels.keep_mass import onto_l1_ball
+
+            point, inside, finite = onto_l1_ball(x, self.radius)
+            if inside:
+                return x
+            if finite:
+                return point
+        return self.project_by_arrays(x)
+
+    def project_by_arrays(self, x: Array) -> Array:
+        """`project` by operations on whole arrays."""
         xp = namespace(x)
         sizes = xp.abs(x)
         if total(sizes) <= self.radius:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array, at_least, namespace, sorted_threshold, total
+from condgrad.kernels import loaded
 
 FEW = 400
 """Entries that are sorted faster than they are pruned."""
@@ -12,9 +13,16 @@ MANY = 100_000
 """Entries from which a few hundred projections, those of one solve, save more than the half second of loading numba."""
 
 
+def worth_compiling(v: Array) -> bool:
+    """Whether v is a vector for compiled code: a long one, or any once that is in memory."""
+    if type(v) is not np.ndarray or not (v.shape[0] >= MANY or loaded()):
+        return False
+    return v.ndim == 1 and v.flags.c_contiguous and v.dtype in (np.float64, np.float32)
+
+
 def keep_mass(v: Array, mass: float) -> Array:
-    """max(v - theta, 0) summing to `mass` > 0, for theta found in O(n); compiled for a long v."""
-    if type(v) is np.ndarray and v.shape[0] >= MANY and v.flags.c_contiguous and v.dtype in (np.float64, np.float32):
+    """max(v - theta, 0) summing to `mass` > 0, for theta found in O(n)."""
+    if worth_compiling(v):
         from condgrad.kernels.keep_mass import keep_finite_mass
 
         answer, finite = keep_finite_mass(v, float(mass))

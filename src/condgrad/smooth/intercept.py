@@ -11,7 +11,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 from condgrad.arrays import Array, at_least, dot, gram, namespace, total
+from condgrad.kernels import loaded
 from condgrad.smooth.composite import AtBestIntercept
 
 UNIT = sys.float_info.epsilon
@@ -128,6 +131,11 @@ class LogisticIntercept(TwoClasses):
 
     def __call__(self, z: Array, near: float | None) -> float:
         positive, negative = -z[self.positive], z[self.negative]
+        if type(z) is np.ndarray and loaded():
+            from condgrad.kernels.best_intercept import logistic
+
+            classes = positive, self.positive_weights, negative, self.negative_weights
+            return logistic(*classes, self.odds, math.nan if near is None else near)
         top_positive, top_negative = float(positive.max()), float(negative.max())
 
         def newton(b: float) -> tuple[float, bool]:
