@@ -199,12 +199,15 @@ def test_the_oracle_tries_harder_where_the_start_is_the_optimum() -> None:
         assert t.success
 
 
-@pytest.mark.parametrize("regularized", [False, True])
-def test_auto_takes_sinkhorn_or_newton(regularized: bool) -> None:
-    terms = laplacian(SMALL.Xs, SMALL.Xt, 1e3) if regularized else []
-    t = solve(SquaredEuclidean(SMALL.Xs, SMALL.Xt), entropy=0.05, regularizers=terms, plan="streamed")
+@pytest.mark.parametrize(
+    ("entropy", "weight", "method"), [(1.0, 0.0, "cgs"), (1e-3, 0.0, "newton"), (1.0, 1e4, "newton")]
+)
+def test_auto_takes_sinkhorn_or_newton(entropy: float, weight: float, method: str) -> None:
+    """Newton where Sinkhorn's iteration would be slow, or a Laplacian is stiff."""
+    terms = laplacian(SMALL.Xs, SMALL.Xt, weight) if weight > 0.0 else []
+    t = solve(SquaredEuclidean(SMALL.Xs, SMALL.Xt), entropy=entropy, regularizers=terms, plan="streamed")
     assert t.success
-    assert t.method == ("newton" if regularized else "cgs")
+    assert t.method == method
 
 
 @pytest.mark.parametrize("regularized", [False, True])
