@@ -256,6 +256,8 @@ def minimize(
         if earlier is not None and isinstance(chosen, CGS):
             past = deque(resuming.in_space(s, Space.of(first)) for s in earlier.past)
             chosen = replace(chosen, first=earlier.iterations, past=past)
+        if stop is None:
+            chosen = _ending_at(chosen, tol)
         result = run(
             chosen,
             first,
@@ -276,6 +278,13 @@ def minimize(
     if result.success and result.seconds < WORTH_RESUMING:
         return result
     return replace(result, digest=resuming.cheap_digest(f, g, result.seconds))
+
+
+def _ending_at(method: Method, tol: float) -> Method:
+    """The same method, which knows the gap that ends the run if it can use that."""
+    if isinstance(method, InTurn):
+        return replace(method, methods=[_ending_at(each, tol) for each in method.methods])
+    return replace(method, wanted=tol or math.inf) if isinstance(method, Newton) else method
 
 
 def _earlier(

@@ -255,7 +255,7 @@ def solve(
         What solves linear programs, where one is needed; see `sets.Transport`.
     workers : distributed.Client, optional
         A Dask cluster that computes the products with a streamed plan: rows live on its workers, the driver holds
-        O((n + m) d) numbers, and the certificate is the same. A worker that dies is not recovered from.
+        O((n + m) d) numbers, and the certificate is the same. What a lost worker had is cut anew.
 
     Returns
     -------
