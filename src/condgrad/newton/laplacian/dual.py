@@ -237,7 +237,7 @@ class EntropicLaplacian(EntropicPath):
         more products are needed; CGS takes hardly longer. In very many dimensions it is ahead, unless the Laplacian is
         raw: a normalised one does not vanish on constants and is less stiff.
         """
-        few = self.b.shape[0] <= SMALL_PLAN
+        few = self.given is None and self.b.shape[0] <= SMALL_PLAN
         if self.height > (SLOW_SINKHORN_OF_FEW if few else SLOW_SINKHORN) * self.entropy:
             return True
         if self.given is None:
@@ -411,13 +411,13 @@ class EntropicLaplacian(EntropicPath):
     def ascent(self, point: PlanPoint, gap: float, last_step: float) -> Ascent:
         columns = point.columns
         xp = namespace(columns)
-        overfull = bool(xp.any(columns > OVERFULL * self.b)) and not self._fitted
+        overfull = self.given is not None and not self._fitted and bool(xp.any(columns > OVERFULL * self.b))
         self._fitted = overfull
         if overfull or bool(xp.any(columns < STARVED * self.b)):
             # A quadratic knows nothing of columns without mass, and of one that has e^k times its mass it takes off a
             # factor of e at a time. Sinkhorn's step, which is ascent too, puts both right at once.
             dv = point.entropy * (xp.log(self.b) - log_or_least(columns))
-            slope = dot(self.b - columns, dv)
+            slope = dot(self.b, dv)  # what the step brings with u as it is; the slope proper may be far more
             return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), slope, 1, is_newton=False)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
         cap = LOOSE if point.entropy > self.entropy else TIGHT
