@@ -138,3 +138,8 @@ def test_a_worker_that_is_killed_during_a_solve(client: Any, monkeypatch: pytest
     alone = cg.transport.solve(cost, entropy=0.05, plan="streamed", tol=1e-8)
     assert found.success
     assert abs(found.value - alone.value) <= found.gap + alone.gap
+
+
+def test_a_worker_that_the_scheduler_has_struck_off_counts_as_lost(client: Any) -> None:
+    with pytest.raises(ConnectionError, match="is gone"):
+        Workers(client)._sent(np.ones(3), "tcp://127.0.0.1:1")

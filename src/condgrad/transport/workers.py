@@ -132,7 +132,10 @@ class Workers:
         return blocks
 
     def _sent(self, value: Any, worker: str) -> Any:
-        return self.client.scatter(value, workers=[worker], hash=False)
+        try:
+            return self.client.scatter(value, workers=[worker], hash=False)
+        except KeyError as error:  # what the scheduler says of a worker that it has struck off already
+            raise ConnectionError(f"the worker {worker} is gone") from error
 
     def _ask(self, held: Held, question: Callable[..., Array], **arguments: Any) -> list[Array]:
         """The answers of all blocks, in their order; where a worker is lost, those of new ones."""
@@ -156,11 +159,13 @@ class Workers:
         **options: str,
     ) -> list[Array]:
         """The answers of all blocks, which get their rows of some arrays and the whole of others."""
-        whole = [self.client.scatter(array, broadcast=True, hash=False) for array in everywhere or []]
+        # to one worker after the other: a broadcast waits for ever for one that is lost meanwhile
+        addresses = dict.fromkeys(block.worker for block in held.blocks)
+        whole = {worker: [self._sent(array, worker) for array in everywhere or []] for worker in addresses}
         futures = []
         for block in held.blocks:
             own = [self._sent(array[block.rows], block.worker) for array in by_rows or []]
-            arguments = (block.score, *own, *whole)
+            arguments = (block.score, *own, *whole[block.worker])
             future = self.client.submit(question, *arguments, **options, workers=[block.worker], pure=False)
             futures.append(future)
         answers: list[Array] = self.client.gather(futures)
