@@ -96,7 +96,7 @@ def test_group_lasso_comes_with_a_proof(entropy: float, weight: float) -> None:
 
 
 def test_the_entropy_counts_once() -> None:
-    """POT 0.9.0 to 0.9.6 counted it twice (issue 758): the reported loss is the objective at the plan."""
+    """POT 0.9.0 to 0.9.6 counted it twice (issue 758 of POT): the reported loss is the objective at the plan."""
     data = cloud(8, 7, seed=3)
     plan, log = gcg(data.a, data.b, data.C, 0.1, 1.0, half_square, itself, numItermax=200, log=True)
     F = entropic_value(plan, data.C, 0.1) + half_square(plan)

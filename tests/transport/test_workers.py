@@ -103,6 +103,12 @@ def test_workers_need_a_cost_between_points(client: Any) -> None:
         cg.transport.solve(np.ones((3, 3)), entropy=0.1, workers=client)
 
 
+def test_workers_are_those_of_a_client() -> None:
+    X = np.arange(6.0).reshape(3, 2)
+    with pytest.raises(TypeError, match=r"workers must be a distributed\.Client, got 'tcp://here:8786'"):
+        cg.transport.solve(cg.transport.SquaredEuclidean(X, X), entropy=0.1, workers="tcp://here:8786")
+
+
 def test_a_cluster_that_loses_worker_after_worker_is_given_up(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(*_: Any, **__: Any) -> None:
         raise OSError("the connection is closed")

@@ -11,5 +11,5 @@ BOX, SIMPLEX, L1_BALL = 0, 1, 2
 
 
 def loaded() -> bool:
-    """Whether a kernel was used already: then others cost no import, and pay for short arrays too."""
+    """Whether a kernel was used already: then others cost no import, and are worth their call for short arrays too."""
     return "condgrad.kernels.compiling" in sys.modules

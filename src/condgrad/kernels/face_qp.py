@@ -108,7 +108,7 @@ def minimise(
         mu = 0.0
     elif kind == L1_BALL and not on_sum and mu < 0.0:
         mu = separable_multiplier(curvatures, q, x, size)
-    # the face of the start means little, inside the ball nothing, unless the constraint is known to be slack
+    # a start says little of the active face, and nothing inside the ball: propose one, unless the constraint is slack
     proposal_due = kind == BOX or (kind == L1_BALL and mu > 0.0)
     proposal_failed = False
     for _ in range(rounds):

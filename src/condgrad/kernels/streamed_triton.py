@@ -7,8 +7,8 @@ no sum is made of atomic additions: the same arrays give the same answer, bit by
 What is asked for in "float64" is computed in it throughout. For "mixed" the score relative to that of the middle of its
 block of columns and its power are in float32, the score of the middle (see `streamed.CentredColumns`), R and all sums
 in float64: three times as fast, and good to 1e-7 where neighbouring columns have similar scores, however large these
-are. Products of TF32 numbers are no faster than that and lose ten to ten thousand times as much; in a metric that
-magnifies noise, as that of a Laplacian does, they spoil a preconditioner.
+are. Single products of TF32 numbers would be no faster and lose ten to ten thousand times as much; in a metric that
+magnifies noise, as that of a Laplacian does, they would spoil a preconditioner.
 
 Its plain reference is `streamed_tiles`. With TRITON_INTERPRET=1 set before Python starts, all of it runs on a CPU.
 """

@@ -72,7 +72,7 @@ class Laplacian:
         return self._laplacian("s", self.Xs, self.Ls, self.Ws), self._laplacian("t", self.Xt, self.Lt, self.Wt)
 
     def smooth_part(self) -> Smooth:
-        """It as a function of the plan."""
+        """The regulariser as a function of the plan."""
         weight = _checks.number("weight", self.weight, at_least=0.0)
         return smooth.TransportLaplacian(
             self.Xs,
@@ -124,5 +124,5 @@ class GroupLasso:
         return f"transport.GroupLasso({len(self.labels)} labels, weight={self.weight:g})"
 
     def smooth_part(self) -> Smooth:
-        """It as a function of the plan."""
+        """The regulariser as a function of the plan."""
         return smooth.GroupLasso(self.labels, weight=self.weight)

@@ -328,7 +328,9 @@ def _shared_by(workers: Any) -> AbstractContextManager[None]:
     """Where products with streamed plans are computed: by the workers of a client, or here."""
     if workers is None:
         return nullcontext()
-    require_extra("distributed", extra="workers", purpose="workers=")
+    distributed = require_extra("distributed", extra="workers", purpose="workers=")
+    if not isinstance(workers, distributed.Client):
+        raise TypeError(f"workers must be a distributed.Client, got {workers!r}: distributed.Client(address) makes one")
     from condgrad.transport.workers import Workers
 
     return computed_by(Workers(workers))
