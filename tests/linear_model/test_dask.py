@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -366,3 +369,15 @@ def test_blocks_without_rows_do_not_matter() -> None:
     some = frame[frame["row"] >= 250]  # the first partition has no rows left
     model = ConstrainedLogisticRegression(0.5, tol=TOL).fit(some[names], some["y"])
     same(model, ConstrainedLogisticRegression(0.5, tol=TOL).fit(X[250:], Y[250:]))
+
+
+def test_without_a_cluster_threads_compute(tmp_path: Path) -> None:
+    """Dask's own choice for bags is a pool of processes, which a script without a guard of its main module lacks."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import condgrad as cg, dask.array as da, numpy as np\n"
+        "X = da.from_array(np.random.default_rng(0).standard_normal((60, 3)), chunks=(20, 3))\n"
+        "cg.linear_model.ConstrainedLogisticRegression(1.0).fit(X, X[:, 0] > 0)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

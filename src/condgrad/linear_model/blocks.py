@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, dask, is_dask
+from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, computed, dask, is_dask
 
 MOST_MARGINS = 1 << 24
 """Decision values of held-out rows that come to the driver at a time."""
@@ -99,7 +99,7 @@ def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator
     for begin in range(0, len(models), at_once):
         some = models[begin : begin + at_once]
         coefs = X.inner(np.concatenate([np.atleast_2d(model.coef_) for model in some]).T)
-        margins = np.concatenate(X.matrices.map(_margins_of_some, is_out, coefs=coefs).compute())[place]
+        margins = np.concatenate(computed(X.matrices.map(_margins_of_some, is_out, coefs=coefs)))[place]
         X.passes[0] += 1
         for k, model in enumerate(some):
             judged = copy(model)

@@ -24,7 +24,7 @@ from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.intercept import require_both_classes
 from condgrad.smooth.losses import SEPARABLE, LeastSquares, Logistic, positive_label
-from condgrad.smooth.row_blocks import Largest, RowBlocks, as_array, dask, squared, summed, transposed_times
+from condgrad.smooth.row_blocks import Largest, RowBlocks, as_array, dask, kept, squared, summed, transposed_times
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -111,7 +111,7 @@ class BlockwiseLoss(Smooth):
     ) -> None:
         self.data = K if isinstance(K, RowBlocks) else RowBlocks(K)
         weights = self.data.ones() if sample_weight is None else self.data.beside("sample_weight", sample_weight)
-        self.targets = self.data.beside("y", y).map(_target, weights, loss=loss).persist()
+        self.targets = kept(self.data.beside("y", y).map(_target, weights, loss=loss))
         """The part of h of each block."""
         self.space: Space = Space.of(np.empty(0, self.data.dtype), shape=self.data.shape[1:])
         self.samples = self.data.shape[0]
@@ -337,7 +337,7 @@ class BlockwiseEvaluation:
 def mixed_margins(here: Any, others: Sequence[Any], a: Vector) -> Any:
     """The margins at a point moved by the fractions a towards others."""
     shares = [1.0 - float(a.sum()), *a.tolist()]
-    return here.margins.map(_mixed, *(other.margins for other in others), shares=shares).persist()
+    return kept(here.margins.map(_mixed, *(other.margins for other in others), shares=shares))
 
 
 class BlockwiseRestriction:

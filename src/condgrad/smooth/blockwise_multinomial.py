@@ -15,7 +15,17 @@ from condgrad.search.backtracking import backtrack
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.blockwise import ROUNDING, LossFacts, mixed_margins
 from condgrad.smooth.multinomial import Softmax
-from condgrad.smooth.row_blocks import Largest, RowBlocks, as_array, dask, is_dask, squared, summed, transposed_times
+from condgrad.smooth.row_blocks import (
+    Largest,
+    RowBlocks,
+    as_array,
+    dask,
+    is_dask,
+    kept,
+    squared,
+    summed,
+    transposed_times,
+)
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -63,7 +73,7 @@ class BlockwiseMultinomial(Smooth):
     def __init__(self, Z: Any, y: Any, *, classes: int, sample_weight: Any = None, intercept: bool = False) -> None:
         self.data = Z if isinstance(Z, RowBlocks) else RowBlocks(Z)
         weights = self.data.ones() if sample_weight is None else self.data.beside("sample_weight", sample_weight)
-        self.targets = self.data.beside("y", y).map(_softmax, weights, classes=classes).persist()
+        self.targets = kept(self.data.beside("y", y).map(_softmax, weights, classes=classes))
         self.classes = np.arange(classes)
         self.space: Space = Space.of(np.empty(0, self.data.dtype), shape=(self.data.shape[1], classes))
         self.masses, heaviest = summed(_masses, self.targets)

@@ -62,7 +62,7 @@ class RowBlocks:
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
         self.matrices = bag.from_delayed(parts)
         if _are_to_be_kept(X):
-            self.matrices = self.matrices.persist()
+            self.matrices = kept(self.matrices)
         self.passes = [0]
         """How often all rows were multiplied with something, counted for all views of them together."""
 
@@ -106,7 +106,7 @@ class RowBlocks:
     def times(self, x: Array) -> Any:
         """K x, a bag with an array for each block, which stays there."""
         self.passes[0] += bool(x.any())
-        return self.matrices.map(_times, x=self.inner(x)).persist()
+        return kept(self.matrices.map(_times, x=self.inner(x)))
 
     @property
     def column_norms(self) -> Array:
@@ -158,7 +158,26 @@ def column_names(X: Any) -> Any:
 def summed(part: Callable[..., tuple[Any, ...]], first: Any, *others: Any, **options: Any) -> tuple[Any, ...]:
     """What `part` returns for each block of some bags, added up entry by entry, by the workers and in a tree."""
     found = first.map(part, *others, **options)
-    return tuple(found.reduction(_added, _added, split_every=TREE).compute())
+    return tuple(computed(found.reduction(_added, _added, split_every=TREE)))
+
+
+def kept(bag: Any) -> Any:
+    """A bag whose blocks are computed now and stay where they are."""
+    return bag.persist(scheduler=_scheduler())
+
+
+def computed(bag: Any) -> Any:
+    """What a bag, or a sum over one, holds."""
+    return bag.compute(scheduler=_scheduler())
+
+
+def _scheduler() -> Any:
+    """The cluster or the scheduler that the user has set, else threads.
+
+    Dask's own choice for bags is a pool of processes: each pass would send them all blocks, and a script without a
+    guard of its main module could not start them.
+    """
+    return dask("base").get_scheduler() or "threads"
 
 
 def _are_to_be_kept(X: Any) -> bool:
