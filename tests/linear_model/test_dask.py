@@ -366,3 +366,19 @@ def test_blocks_without_rows_do_not_matter() -> None:
     some = frame[frame["row"] >= 250]  # the first partition has no rows left
     model = ConstrainedLogisticRegression(0.5, tol=TOL).fit(some[names], some["y"])
     same(model, ConstrainedLogisticRegression(0.5, tol=TOL).fit(X[250:], Y[250:]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shift", [0.0, 1000.0, -1e5])
+def test_the_best_intercept_where_the_loss_has_hardly_any_curvature(seed: int, shift: float, threads: None) -> None:
+    """An intercept that is not the best one would make the bound a false one."""
+    rng = np.random.default_rng(seed)
+    A, y = 300.0 * rng.standard_normal((10, 3)) + shift, np.where(np.arange(10) < 4, 1.0, -1.0)
+    there, here = (cg.smooth.Logistic(K, y, intercept=True) for K in (da.from_array(A, chunks=(4, 3)), A))
+    x = rng.standard_normal(3)
+    assert there.at(x).value == pytest.approx(here.at(x).value, rel=1e-9, abs=1e-300)
+    g = cg.simple.Ridge(1.0, on=cg.sets.Simplex(3, 1.0))
+    found, judge = cg.minimize(there, g), cg.minimize(here, g)
+    assert found.success
+    assert found.lower_bound <= judge.value
+    assert judge.lower_bound <= found.value
