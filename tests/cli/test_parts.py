@@ -105,5 +105,15 @@ def test_what_is_refused(files: Path, condgrad_here: Command) -> None:
         done = condgrad_here("fit", *arguments, *GIVEN)
         assert done.code == 2
         assert sentence in done.stderr
+        assert "Traceback" not in done.stderr
     done = condgrad_here("predict", "missing.json", "none-*.csv")
     assert "missing.json does not exist" in done.stderr
+
+
+def test_labels_that_are_numbers_in_one_file_and_text_in_another(files: Path, condgrad_here: Command) -> None:
+    whole = frame(60).drop(columns=["outcome", "weight", "price"])
+    whole.assign(code=np.where(whole["age"] > 3.0, "12345678", "other")).to_csv(files / "code-0.csv", index=False)
+    whole.assign(code=12345678).to_csv(files / "code-1.csv", index=False)
+    assert condgrad_here("fit", "code-*.csv", "--target", "code", *GIVEN, "--out", "codes").code == 0
+    model = json.loads((files / "codes" / "model.json").read_text())
+    assert model["classes"] == ["12345678", "other"]

@@ -31,7 +31,9 @@ from condgrad.linear_model import (
     path,
 )
 from condgrad.smooth import row_blocks
-from condgrad.smooth.blockwise import BlockwiseEvaluation, BlockwiseLoss
+from condgrad.smooth.blockwise import SETTLED, BlockwiseEvaluation, BlockwiseLoss, Sums, _sums, best_intercept
+from condgrad.smooth.intercept import LogisticIntercept
+from condgrad.smooth.losses import SEPARABLE
 from condgrad.smooth.row_blocks import RowBlocks
 from tests.linear_model import SINGLE, Array, drawn
 
@@ -381,3 +383,16 @@ def test_without_a_cluster_threads_compute(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("shift", [0.0, 1000.0, -1e5])
+def test_the_best_intercept_where_the_loss_has_hardly_any_curvature(seed: int, shift: float) -> None:
+    """An intercept that is not the best one would make the bound a false one."""
+    rng = np.random.default_rng(seed)
+    y, z = np.where(np.arange(10) < 4, 1.0, -1.0), 300.0 * rng.standard_normal(10) + shift
+    h = SEPARABLE[cg.smooth.Logistic](y, np.ones(10))
+    sums, _ = best_intercept(lambda b: Sums(*_sums(h, z, b)), 0.0, SETTLED)
+    best = LogisticIntercept(y, np.ones(10))(z, None)
+    assert sums.value == pytest.approx(h.evaluate(z + best)[0], rel=1e-9, abs=1e-300)
+    assert abs(sums.slope) <= 1e-7 * sums.slope_size

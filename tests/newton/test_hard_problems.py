@@ -191,3 +191,17 @@ def test_models_too_large_for_a_copy_are_kept_by_array_operations(loss: str, mon
                 assert result.status is cg.Status.CONVERGED
                 assert result.lower_bound <= copied.value
                 assert copied.lower_bound <= result.value
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_separable_classes_with_hardly_any_ridge(seed: int) -> None:
+    """Steps inside the ball lose their digits, or leave it: models over the ball go on from there."""
+    rng = np.random.default_rng(seed)
+    A = scipy.sparse.csr_array(10.0 * rng.standard_normal((20, 400)) * (rng.random((20, 400)) < 0.2))
+    y = np.where(rng.random(20) < 0.5, 1.0, -1.0)
+    f, g = cg.smooth.Logistic(A, y, intercept=True), cg.simple.Ridge(1e-15, on=cg.sets.L1Ball(10.0))
+    result = cg.minimize(f, g, method="newton")
+    judge = cg.minimize(f, g, method="spg")
+    assert result.success
+    assert result.lower_bound <= judge.value
+    assert judge.lower_bound <= result.value

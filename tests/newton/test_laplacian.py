@@ -412,6 +412,36 @@ def test_stiff_laplacians_of_small_entropies(entropy: float) -> None:
     assert result.success
 
 
+@pytest.mark.parametrize("plan", ["dense", "streamed"])
+def test_columns_far_below_the_smallest_float(plan: str) -> None:
+    """A source of hardly any weight, whose column loses more mass than a float can tell."""
+    rng = np.random.default_rng(0)
+    Xs, Xt = rng.standard_normal((2, 2)) + 100.0, rng.standard_normal((20, 2)) + 100.0
+    part = cg.transport.Laplacian(Xs, Xt, weight=1e5, neighbors=1, normalized=False)
+    cost, a = cg.transport.SquaredEuclidean(Xs, Xt), np.array([1.0 - 1e-9, 1e-9])
+    result, judge = (
+        cg.transport.solve(cost, a, entropy=0.01, regularizers=[part], plan=plan, method=method, max_iter=100)
+        for method in ("newton", "cgs")
+    )
+    assert result.success
+    assert judge.success
+    assert result.lower_bound <= judge.value
+    assert judge.lower_bound <= result.value
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_logarithms_of_columns(streamed: bool) -> None:
+    """Where sums have all digits these are their logarithms."""
+    rng = np.random.default_rng(1)
+    Xs, Xt, a = rng.random((7, 2)), rng.random((5, 2)), np.full(7, 1.0 / 7.0)
+    unformed = cg.transport.SquaredEuclidean(Xs, Xt).unformed()
+    cost = plans.StreamedCost(unformed) if streamed else plans.DenseCost(squared_distances(Xs, Xt))
+    left, right, v = rng.random((7, 2)), rng.random((5, 2)), rng.random(5)
+    plan = cost.plan(left, right, v, a, 0.1)
+    sums = plan.transposed_times(np.ones((7, 1)))[:, 0]
+    np.testing.assert_allclose(cost.log_columns(left, right, v, plan.u, 0.1), np.log(sums), rtol=1e-12, atol=1e-12)
+
+
 def _centred(direction: Moments) -> Moments:
     """A constant in v means nothing."""
     return direction._replace(v=direction.v - direction.v.mean())

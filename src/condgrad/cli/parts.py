@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -111,7 +112,11 @@ def opened(pattern: Path, *, header: bool | None, row_id: str | None, scheduler:
         if scheduler is None:
             stack.enter_context(threadpool_limits(1))  # the workers are as many threads as there are cores
             cluster = distributed.LocalCluster(
-                n_workers=1, threads_per_worker=os.cpu_count(), processes=False, dashboard_address=":0"
+                n_workers=1,
+                threads_per_worker=os.cpu_count(),
+                processes=False,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,  # what is wrong with a file is said once, in a sentence
             )
             scheduler = stack.enter_context(cluster).scheduler_address
         try:
@@ -159,4 +164,9 @@ def _joined(columns: Sequence[Any]) -> Any:
     """A column of all files: numbers where it is numbers in all, else text."""
     if not any(isinstance(cells, list) for cells in columns):
         return np.concatenate(columns)
-    return [cell if isinstance(cell, str) else f"{cell:g}" for cells in columns for cell in cells]
+    return [cell if isinstance(cell, str) else _as_text(cell) for cells in columns for cell in cells]
+
+
+def _as_text(number: float) -> str:
+    """A number with all its digits and no others, as files have it that hold text beside it."""
+    return np.format_float_positional(number, trim="-")

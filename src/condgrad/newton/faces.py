@@ -122,8 +122,12 @@ class FaceNewton:
             before, gap = gap, iterate.value - iterate.lower_bound
             multiplier, size, suffices = None, FIRST_SIZE, False
             if working_set is not None:
-                if working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before:
+                spent = working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before
+                if spent and not working_set.inside:
                     return
+                if spent:  # the boundary, or a ridge too small for the digits of steps inside: models of the set go on
+                    working_set = None
+            if working_set is not None:
                 slow = gap > 0.1 * before
                 multiplier, size = working_set.multiplier, working_set.next_size(point, slow=slow)
                 suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
@@ -149,7 +153,7 @@ class FaceNewton:
                 return
             if working_set.has_moved:
                 point = working_set.point(f, space, tally)
-            elif whole:
+            elif whole and not working_set.inside:
                 return
 
     def _dual_start(self, start: ObjectivePoint) -> ObjectivePoint:

@@ -31,6 +31,8 @@ PASSES = 100
 """Steps for the best intercept; from nearby they take two or three."""
 ROUNDING = 64.0 * UNIT
 """What rounding leaves of a sum over many samples, as a share of the sum of sizes."""
+LONGEST_STEP = 8.0
+"""Of an intercept of the logistic loss, at first; later no step is longer than half of the last."""
 SETTLED = 1e-8
 """A step of an intercept of the logistic loss after which the next would be 1e-16: its second derivative is no larger
 than its first. `_theta` takes it out of theta without going there."""
@@ -362,6 +364,8 @@ def best_intercept(sums_at: Callable[[float], Sums], b: float, settled: float) -
     It ends where the sum is nothing but rounding, or where the next step would be no longer than `settled`.
     """
     low, high, reach = -math.inf, math.inf, 1.0
+    # far from its margins a logistic loss has hardly any curvature, and a step by that would lead out of all digits
+    longest = LONGEST_STEP if settled > 0.0 else math.inf
     sums = sums_at(b)
     for _ in range(PASSES):
         if abs(sums.slope) <= max(ROUNDING * sums.slope_size, settled * sums.mass):
@@ -372,11 +376,11 @@ def best_intercept(sums_at: Callable[[float], Sums], b: float, settled: float) -
             low = b
         step = -sums.slope / sums.mass if sums.mass > 0.0 else math.copysign(math.inf, -sums.slope)
         trial = b + step
-        if not low < trial < high or not math.isfinite(trial):
+        if not low < trial < high or not abs(step) <= longest:
             reach *= 2.0  # without curvature, as where all margins are met, the bracket grows until it closes
             trial = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else b + math.copysign(reach, step)
         if abs(trial - b) <= UNIT * max(1.0, abs(b)):
             break
-        b = trial
+        longest, b = 0.5 * abs(trial - b), trial
         sums = sums_at(b)
     return sums, b

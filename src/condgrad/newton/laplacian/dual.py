@@ -72,6 +72,9 @@ ENTRY_ERROR = 0.7
 STARVED, OVERFULL = 1e-3, 3.0
 """The share of its mass below which a column has lost touch with the plan, and above which it has too much of it."""
 
+LEAST_SUM = 1e-290
+"""The least sum of entries of a plan that has all its digits: smaller entries underflow."""
+
 
 @dataclass(frozen=True, eq=False)
 class CentredLaplacian:
@@ -416,7 +419,7 @@ class EntropicLaplacian(EntropicPath):
         if overfull or bool(xp.any(columns < STARVED * self.b)):
             # A quadratic knows nothing of columns without mass, and of one that has e^k times its mass it takes off a
             # factor of e at a time. Sinkhorn's step, which is ascent too, puts both right at once.
-            dv = point.entropy * (xp.log(self.b) - log_or_least(columns))
+            dv = point.entropy * (xp.log(self.b) - point.log_columns)
             slope = dot(self.b, dv)  # what the step brings with u as it is; the slope proper may be far more
             return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), slope, 1, is_newton=False)
         relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
@@ -501,6 +504,14 @@ class PlanPoint:
     def columns(self) -> Array:
         """The column sums of S."""
         return self._transposed_times_Xs[:, 0]
+
+    @property
+    def log_columns(self) -> Array:
+        """Their logarithms, also of sums that are too small for a float."""
+        xp, z = namespace(self.columns), self.z
+        if bool(xp.all(self.columns >= LEAST_SUM)):
+            return xp.log(self.columns)
+        return self.model.cost.log_columns(*self.model._factors(z.U, z.V), z.v, self.plan.u, self.entropy)
 
     @property
     def S_Xs(self) -> Array:

@@ -121,6 +121,9 @@ class Cost(Protocol):
     def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float, *, certified: bool = True) -> Plan:
         """The plan at a dual point; where nothing is to be certified, in a lower precision if that is faster."""
 
+    def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
+        """The logarithms of the column sums of a plan with row potentials u, which may be too small for a float."""
+
 
 class DenseCost:
     """A cost that is an array."""
@@ -158,6 +161,14 @@ class DenseCost:
             score /= -entropy
             S[rows], log_sums[rows] = normalised_rows(score, a[rows])
         return DensePlan(self.C, S, a, entropy * (xp.log(a) - log_sums))
+
+    def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
+        passes.note()
+        score = right @ left.T
+        score += self.C.T
+        score -= u[None, :]
+        score /= -entropy
+        return v / entropy + normalised_rows(score, namespace(v).ones_like(v))[1]
 
 
 class DensePlan:
@@ -251,6 +262,10 @@ class StreamedCost:
         row = log_a - matrix.log_row_sums(near=near, precision=precision)
         self._last_u = entropy * row
         return StreamedDualPlan(matrix.with_rows(row), a, self._last_u, precision)
+
+    def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
+        matrix = (self.core + UnformedCost.of(left, right)).score(v, entropy)
+        return matrix.with_rows(u / entropy).T.log_row_sums()
 
 
 class StreamedDualPlan:
