@@ -237,22 +237,22 @@ class EntropicLaplacian(EntropicPath):
         """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the entropy.
 
         A product with the Hessian costs in proportion to the dimension, and variances say less of covariances, so that
-        more products are needed; CGS takes hardly longer. In very many dimensions it is ahead, unless the Laplacian is
-        raw: a normalised one does not vanish on constants and is less stiff.
+        more products are needed; CGS takes hardly longer. So a normalised Laplacian must be stiffer in more dimensions,
+        and in very many CGS is ahead of Newton; for a raw one, which vanishes on constants and is stiffer, it is not.
         """
         few = self.given is None and self.b.shape[0] <= SMALL_PLAN
         if self.height > (SLOW_SINKHORN_OF_FEW if few else SLOW_SINKHORN) * self.entropy:
             return True
         if self.given is None:
             return False
-        d = self.given.Xs.shape[1]
-        if self.stiffness < STIFF * max(1.0, 0.5 * min(d, MANY_DIMENSIONS)) ** 2:
+        if self.stiffness < STIFF:
             return False
-        if d <= MANY_DIMENSIONS:
-            return True
         source, target = self.given.source_weight, self.given.target_weight
         raw_source = source == 0.0 or _is_raw(self.given.Ls, self.a)
-        return raw_source and (target == 0.0 or _is_raw(self.given.Lt, self.b))
+        if raw_source and (target == 0.0 or _is_raw(self.given.Lt, self.b)):
+            return True
+        d = self.given.Xs.shape[1]
+        return d <= MANY_DIMENSIONS and self.stiffness >= STIFF * max(1.0, 0.5 * d) ** 2
 
     @cached_property
     def shrink(self) -> float:
