@@ -120,7 +120,7 @@ def test_row_of_scikit_learn(theirs: str, ours: str) -> None:
 
 @pytest.mark.parametrize(("theirs", "ours"), SKGLM, ids=[ours for _, ours in SKGLM])
 def test_row_of_skglm(theirs: str, ours: str) -> None:
-    same_solution(theirs, ours, skglm=pytest.importorskip("skglm"))
+    same_solution(theirs, ours, skglm=optional("skglm"))
 
 
 def test_there_are_rows() -> None:
