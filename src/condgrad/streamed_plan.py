@@ -34,6 +34,7 @@ from condgrad.kernels import streamed
 from condgrad.kernels.streamed import CentredColumns, Score
 
 FLOAT32_ROUNDING = 6e-8
+"""The rounding unit of float32."""
 TILE, DEVICE_TILE = 1 << 17, 1 << 24
 """Entries of a tile of a cost by blocks."""
 ENTRY_UNITS = 1.0

@@ -48,10 +48,10 @@ def test_kernels_compile_for_a_gpu(kernel: str, rank: int, tmp_path: Path, monke
     constants: dict[str, Any] = {"RANK": rank, "DOT": streamed_triton._dot_length(rank)}
     if kernel in ("log2_row_sums", "entropy"):
         function, array = getattr(streamed_triton, f"{kernel}_kernel"), "*fp64"
-        blocks = streamed_triton.Blocks.of_sums(rank, wide_up_to=4)
+        blocks = streamed_triton.BlockSizes.of_sums(rank, wide_up_to=4)
     else:
         function, kind = streamed_triton.times_kernel, tl.float64 if kernel == "float64" else tl.float32
-        array, blocks = "*fp64", streamed_triton.Blocks.of_products([rank, 3], 16, kernel)
+        array, blocks = "*fp64", streamed_triton.BlockSizes.of_products([rank, 3], 16, kernel)
         constants |= {"DELTA_RANK": 3, "DELTA_DOT": 0, "WIDTH": 16, "TYPE": kind}
     constants |= {"ROWS": blocks.rows, "COLUMNS": blocks.columns}
     numbers = {"n", "m", "stride", "first", "width"}

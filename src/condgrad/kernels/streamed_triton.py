@@ -157,7 +157,7 @@ def entropy_kernel(  # type: ignore[no-untyped-def]
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockSizes:
     """What one program of a kernel has of the matrix, and the columns of R of a pass, at most.
 
     The largest that keep all numbers in registers (as the compiler says for an H200), and of those the fastest where
@@ -171,12 +171,12 @@ class Blocks:
     widest: int = 32
 
     @classmethod
-    def of_sums(cls, rank: int, *, wide_up_to: int) -> Blocks:
+    def of_sums(cls, rank: int, *, wide_up_to: int) -> BlockSizes:
         """For sums over rows; up to rank `wide_up_to` unrolled products leave room for 128 columns."""
         return cls(16, 64 if wide_up_to < rank <= UNROLLED else 128)
 
     @classmethod
-    def of_products(cls, ranks: list[int], width: int, precision: str) -> Blocks:
+    def of_products(cls, ranks: list[int], width: int, precision: str) -> BlockSizes:
         """For products with `width` columns; `ranks` are those of the score and of what it is weighted by."""
         dots = max(ranks) > UNROLLED
         if precision == "mixed":
@@ -235,7 +235,7 @@ def log_row_sums(score: Score) -> Array:
     left, right, _, column, *_ = _arguments(score, torch.float64)
     if n > 0:
         with _on(score):
-            blocks = Blocks.of_sums(rank, wide_up_to=4)
+            blocks = BlockSizes.of_sums(rank, wide_up_to=4)
             log2_row_sums_kernel[(triton.cdiv(n, blocks.rows),)](
                 left, right, column, out, n, m,
                 rank, _dot_length(rank), blocks.rows, blocks.columns, num_warps=blocks.warps,
@@ -265,11 +265,11 @@ def _times(score: Score, delta: tuple[Array, Array] | None, R: Array, precision:
         delta_left, delta_right = delta[0].to(kind).contiguous(), delta[1].T.to(kind).contiguous()
         delta_rank = delta_left.shape[1]
     ranks = [rank] if delta is None else [rank, delta_rank]
-    widest = Blocks.of_products(ranks, k, precision).widest
+    widest = BlockSizes.of_products(ranks, k, precision).widest
     for first in range(0, k, widest):
         width = min(widest, k - first)
         padded = max(16, triton.next_power_of_2(width))
-        blocks = Blocks.of_products(ranks, padded, precision)
+        blocks = BlockSizes.of_products(ranks, padded, precision)
         with _on(score):
             times_kernel[(triton.cdiv(n, blocks.rows),)](
                 *arguments, delta_left, delta_right, R, out, n, m, k, first, width,
@@ -286,7 +286,7 @@ def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Ar
     kept, row_rest, column_rest = kept.contiguous(), row_rest.contiguous(), column_rest.contiguous()
     if n > 0:
         with _on(score):
-            blocks = Blocks.of_sums(rank, wide_up_to=2)
+            blocks = BlockSizes.of_sums(rank, wide_up_to=2)
             entropy_kernel[(triton.cdiv(n, blocks.rows),)](
                 left, right, row, column, kept, row_rest, column_rest, out, n, m,
                 rank, _dot_length(rank), blocks.rows, blocks.columns, num_warps=blocks.warps,

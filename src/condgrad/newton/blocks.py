@@ -43,7 +43,7 @@ LARGEST = 4096
 """Coordinates of the largest working set, whose matrix the driver holds."""
 
 
-class LeastPoint(NamedTuple):
+class LeastOfModel(NamedTuple):
     """The least point of a model over the set, and its multiplier."""
 
     x: Array
@@ -104,7 +104,7 @@ class BlockNewton:
             return np.arange(n)
         return np.sort(steepest_indices(here.gradient, here.x, size))
 
-    def _least_point(self, here: ObjectivePoint, chosen: Array, multiplier: float) -> LeastPoint | None:
+    def _least_point(self, here: ObjectivePoint, chosen: Array, multiplier: float) -> LeastOfModel | None:
         """The least point of the model of F in some coordinates, the others staying 0."""
         from condgrad.kernels import face_qp
 
@@ -131,4 +131,4 @@ class BlockNewton:
         fall = max(-dot(slope, d), dot(d, H @ d))
         end = np.zeros_like(here.x)
         end[chosen] = y
-        return LeastPoint(end if on.violation(end) == 0.0 else pulled_in(on, end), multiplier, fall)
+        return LeastOfModel(end if on.violation(end) == 0.0 else pulled_in(on, end), multiplier, fall)

@@ -69,7 +69,7 @@ class WholeHessian:
 
     def __init__(self, hessian: Hessian, source: MetricRoot, target: MetricRoot) -> None:
         self.source, self.target = source, target
-        self.A = _Blocks(hessian, source.root, target.root).assembled()
+        self.A = SystemBlocks(hessian, source.root, target.root).assembled()
         xp = namespace(self.A)
         diagonal = xp.linalg.diagonal(self.A)
         self.scales = 1.0 / xp.sqrt(at_least(smallest(diagonal), diagonal))
@@ -92,7 +92,7 @@ def _by_coordinate(y: Array) -> Array:
     return y.T.reshape(-1)
 
 
-class _Blocks:
+class SystemBlocks:
     """The blocks of T' K T / e, one for v, and one for each coordinate of y and z."""
 
     def __init__(self, hessian: Hessian, F_s: Array, F_t: Array) -> None:
