@@ -22,6 +22,10 @@ from condgrad.streamed_plan import StreamedPlan
 
 STEPS_TO_CERTIFY = 3
 """Steps of a stage before t = 1 after which its point is certified, again and again."""
+STAGE_RATIO = 0.25
+"""Of the t of a stage to that of the stage before."""
+SHORT_STAGE_RATIO = 0.5
+"""The least such ratio after a stage that had to shorten its steps."""
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
 FRUITLESS = 5
@@ -96,7 +100,10 @@ class Ascent(NamedTuple):
 
 
 class DualModel(Protocol):
-    """What an application supplies: the dual function, its Newton direction, a feasible point."""
+    """What an application supplies: the dual function, its Newton direction, a feasible point.
+
+    `shrink` and `entry_gap` have defaults, which a model inherits that is declared a `DualModel`.
+    """
 
     @property
     def affordable(self) -> bool:
@@ -126,6 +133,15 @@ class DualModel(Protocol):
     def primal(self, point: Any) -> Primal:
         """A feasible point."""
 
+    @property
+    def shrink(self) -> float:
+        """The t of a stage over that of the stage before, unless the steps there had to be shortened."""
+        return STAGE_RATIO
+
+    def entry_gap(self, point: Any) -> float:
+        """How far from the path a point is that was carried from another problem; infinite where that is not known."""
+        return math.inf
+
 
 @dataclass(frozen=True)
 class Newton:
@@ -134,7 +150,6 @@ class Newton:
     f: Smooth
     g: Simple
     model: DualModel
-    shrink: float = 0.25
     wanted: float = math.inf
     """The gap at which the run is to end, over |f| + |g|; few streamed plans are certified whose gap is above it."""
     name: ClassVar[str] = "newton"
@@ -182,8 +197,7 @@ class Newton:
             if t > 1.0 and (settled or gap <= tolerance):
                 del point
                 last, ends = ends, (t, z)
-                pace = getattr(model, "shrink", self.shrink)
-                shrink = pace if shortest >= 0.5 else max(pace, self.shrink**0.5)
+                shrink = model.shrink if shortest >= 0.5 else max(model.shrink, SHORT_STAGE_RATIO)
                 t, step, steps_in_stage, shortest = max(1.0, shrink * t), 0.0, 0, 1.0
                 z, point = self._next_stage(evaluate, last, ends, t)
             else:
@@ -228,14 +242,13 @@ class Newton:
         at the farthest stage, where all starts are near, tells about where to enter.
         """
         t, farthest = 1.0, math.inf
-        entry_gap = getattr(self.model, "entry_gap", self.model.stage_gap)
 
         def excess(t: float, point: Any) -> float:
             """The gap in units of what is near; at most 1 for a start that is."""
             near = ENTRY * self.model.stage_tolerance(t)
             gap = terms.f + t * terms.g - point.dual
             # a start that is carried from elsewhere may have a better plan at z than the one it comes with
-            return (min(gap, entry_gap(point)) if carried and gap > near else gap) / near
+            return (min(gap, self.model.entry_gap(point)) if carried and gap > near else gap) / near
 
         while (ratio := excess(t, point)) > 1.0 and t < farthest and not deadline.passed():
             del point
