@@ -397,12 +397,3 @@ def test_the_bound_holds_where_costs_are_gains_and_the_best_plan_is_huge(logarit
     assert t.lower_bound <= lowest
     assert t.value >= lowest * (1.0 + 1e-9)
     assert t.success is (logarithm < 500.0)
-
-
-def test_gains_with_weak_penalties_contradict_nothing() -> None:
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        C = -rng.random((4, 3))
-        entropy, for_a, for_b = 10.0 ** rng.uniform(-5.0, -2.0, 3)
-        t = unbalanced(C, entropy=entropy, penalty=(for_a, for_b), max_iter=60)
-        assert t.lower_bound <= t.value
