@@ -28,6 +28,8 @@ SHORT_STAGE_RATIO = 0.5
 """The least such ratio after a stage that had to shorten its steps."""
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
+RELIEFS = 2
+"""How often a whole step that went too far is mended before it is halved."""
 FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
 
@@ -102,7 +104,7 @@ class Ascent(NamedTuple):
 class DualModel(Protocol):
     """What an application supplies: the dual function, its Newton direction, a feasible point.
 
-    `shrink` and `entry_gap` have defaults, which a model inherits that is declared a `DualModel`.
+    What comes after `primal` has defaults, which a model inherits that is declared a `DualModel`.
     """
 
     @property
@@ -116,7 +118,7 @@ class DualModel(Protocol):
         """The t at which all starts are near the path, seen from z."""
 
     def stage_gap(self, point: Any) -> float:
-        """The gap of the point's own stage, as far as the model can tell it cheaply."""
+        """About the gap of the point's own stage, as far as the model can tell it cheaply."""
 
     def stage_tolerance(self, t: float) -> float:
         """The gap at which stage t has done its work."""
@@ -142,6 +144,21 @@ class DualModel(Protocol):
         """How far from the path a point is that was carried from another problem; infinite where that is not known."""
         return math.inf
 
+    def rough_point(self, z: Any, t: float) -> Any:
+        """The `DualPoint` at z of fewer digits, if that takes less time: nothing is certified by it."""
+        return self.evaluate(z, t)
+
+    def rounded_gap(self, point: Any) -> float:
+        """A bound on the gap at the feasible point that the point would give; `stage_gap` may be an estimate."""
+        return self.stage_gap(point)
+
+    def relieved(self, point: Any, tried: Any | None) -> Any | None:
+        """A z of a higher dual, if a step has overshot to this point in a way that the model can mend.
+
+        `tried` is the point at the last such z, which was no better either.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class Newton:
@@ -162,10 +179,14 @@ class Newton:
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
             return
-        z = model.start(x)
-        point = evaluate(z, 1.0)
-        proof: Proof | None = Proof.of(point)
-        t, point = self._first_stage(evaluate, z, point, primal.terms, is_carried(x))
+        z, carried = model.start(x), is_carried(x)
+        # a start from elsewhere proves nothing worth having, and only its distance from the path is asked for
+        point = evaluate.roughly(z, 1.0) if carried else evaluate(z, 1.0)
+        t, point = self._first_stage(evaluate, z, point, primal.terms, carried)
+        proof: Proof | None = None
+        if t == 1.0:
+            point = evaluate(z, 1.0) if carried else point
+            proof = Proof.of(point)
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)
             return
@@ -220,12 +241,13 @@ class Newton:
             # a plan costs as much as a step: it is made now and then on the way, and at t = 1 from where the gap is
             # small, as far as that is known without it
             certify, gap = steps_in_stage > 0 and steps_in_stage % STEPS_TO_CERTIFY == 0, None
-            if t == 1.0 and not certify:
+            streamed = isinstance(primal.x, StreamedPlan)
+            if t == 1.0 and (streamed or not certify):
                 gap, size = model.stage_gap(point), primal.terms.size
                 small = max(model.stage_tolerance(t), SMALL_GAP * size)
-                if isinstance(primal.x, StreamedPlan):  # whose entropy takes as long as three products
+                if streamed and evaluations > 1:  # its second proof is the last, if all goes well
                     small = min(small, NEARLY * self.wanted * size)
-                certify = gap <= small
+                certify = gap <= small and (not streamed or model.rounded_gap(point) <= small)
             if certify:
                 proof = proof or Proof.of(evaluate(z, 1.0))
                 gap = None
@@ -283,9 +305,18 @@ class Newton:
 
         def attempt(step: float) -> tuple[Any, Any] | None:
             trial = self.model.moved(z, ascent.direction, step)
-            there = evaluate(trial, t)
-            enough = there.dual >= dual + ARMIJO_FRACTION * step * ascent.slope - noise
-            return (trial, there) if enough else None
+            there, needed = evaluate(trial, t), dual + ARMIJO_FRACTION * step * ascent.slope - noise
+            if there.dual >= needed:
+                return trial, there
+            relief: Any = None
+            for _ in range(RELIEFS if step == 1.0 else 0):
+                better = self.model.relieved(there, relief)
+                if better is None:
+                    break
+                relief = evaluate(better, t)
+                if relief.dual >= needed:
+                    return better, relief
+            return None
 
         found = backtrack(attempt, shortest=SHORTEST_CLIMB)
         return (0.0, z, None) if found is None else (found[0], *found[1])
@@ -300,3 +331,7 @@ class DualEvaluator:
     def __call__(self, z: Any, t: float) -> Any:
         self.calls += 1
         return self.model.evaluate(z, t)
+
+    def roughly(self, z: Any, t: float) -> Any:
+        self.calls += 1
+        return self.model.rough_point(z, t)
