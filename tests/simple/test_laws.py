@@ -22,7 +22,7 @@ from condgrad.simple import Entropy, L1Norm, NuclearNorm, Oracle, Ridge, Zero
 from tests.sets.test_laws import CASES, ENTROPIC, WEIGHTS, Case, _box, _marginal_error, _plan, points
 
 Points = np.ndarray
-LAW = settings(max_examples=25)
+LAW = settings(max_examples=15)
 seeds = st.integers(0, 2**32 - 1)
 
 AROUND_ZERO = _box(np.array([-1.0, 0.0, -3.0, -0.5]), np.array([2.0, 1.0, 0.0, 0.5]))
