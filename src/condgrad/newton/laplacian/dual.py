@@ -489,18 +489,17 @@ class EntropicLaplacian(EntropicPath):
         The potential of one point among many may shoot up by dozens of entropies, and then all rows send it their
         mass. Halving the step would hold back all other points too. How far it is off is seen from the row potentials
         before the step; those after it show no more than a part of it, as no column can have more than all the mass.
-        But if a row has overshot, to those before it too many columns seem overfull.
         """
         if self._u_before is None:
             return None
         xp, z = namespace(self.b), point.z
-        for u in (self._u_before, point.plan.u) if tried is None else (tried.plan.u,):
-            log_columns = self.cost.log_columns(*self._factors(z.U, z.V), z.v, u, point.entropy)
-            excess = log_columns - xp.log(self.b)
-            overfull = excess > math.log(OVERFULL)
-            if 0.0 < float(xp.mean(xp.astype(overfull, excess.dtype))) < FEW:
-                return z._replace(v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0)))
-        return None
+        u = self._u_before if tried is None else tried.plan.u
+        log_columns = self.cost.log_columns(*self._factors(z.U, z.V), z.v, u, point.entropy)
+        excess = log_columns - xp.log(self.b)
+        overfull = excess > math.log(OVERFULL)
+        if not 0.0 < float(xp.mean(xp.astype(overfull, excess.dtype))) < FEW:
+            return None
+        return z._replace(v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0)))
 
     def _direction(self, hessian: Hessian, accuracy: float, last_step: float) -> Ascent:
         """By conjugate gradients, and where these hardly get on, or led nowhere, by a factor of the whole system.
