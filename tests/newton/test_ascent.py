@@ -60,3 +60,10 @@ def test_the_path_falls_at_the_pace_of_the_model_or_the_usual_one(pace: float | 
     ratios = {later / earlier for earlier, later in itertools.pairwise(stages) if 1.0 < later < earlier}
     assert min(ratios) == pytest.approx(pace or STAGE_RATIO)
     assert model.entry_gap(None) == math.inf
+
+
+def test_a_run_that_ends_on_the_path_has_the_bound_of_its_start() -> None:
+    """Before t = 1 nothing new is proved, but the dual point of the start is one of F itself."""
+    t = solve(RNG.random((12, 9)), entropy=1e-3, method="newton", max_iter=1)
+    assert t.status is cg.Status.ITERATION_LIMIT
+    assert -math.inf < t.lower_bound <= t.value
