@@ -182,10 +182,10 @@ class Newton:
         z, carried = model.start(x), is_carried(x)
         # a start from elsewhere proves nothing worth having, and only its distance from the path is asked for
         point = evaluate.roughly(z, 1.0) if carried else evaluate(z, 1.0)
+        proof: Proof | None = None if carried else Proof.of(point)
         t, point = self._first_stage(evaluate, z, point, primal.terms, carried)
-        proof: Proof | None = None
-        if t == 1.0:
-            point = evaluate(z, 1.0) if carried else point
+        if t == 1.0 and carried:
+            point = evaluate(z, 1.0)
             proof = Proof.of(point)
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)
