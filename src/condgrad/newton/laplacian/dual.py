@@ -396,6 +396,10 @@ class EntropicLaplacian(EntropicPath):
     def rough_point(self, z: Moments | DualVariables, t: float) -> PlanPoint:
         return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=False)
 
+    @property
+    def rough_points_are_exact(self) -> bool:
+        return not on_device(self.a)
+
     def stage_gap(self, point: PlanPoint) -> float:
         """About how large f + t g - D_t is at the rounded plan; of a streamed plan by what is known without a product.
 
@@ -673,6 +677,7 @@ class Embedded:
         self.stage_gap, self.rounded_gap, self.entry_gap = model.stage_gap, model.rounded_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
         self.relieved, self.rough_point = model.relieved, model.rough_point
+        self.rough_points_are_exact = model.rough_points_are_exact
 
     def start(self, x: Array | StreamedPlan) -> DualVariables:
         part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]
