@@ -257,6 +257,20 @@ def test_units_do_not_matter(entropy: float, weight: float, normalized: bool) ->
     assert max(counts) - min(counts) <= 0.1 * max(counts)
 
 
+@pytest.mark.parametrize("entropy", [1e-2, 1e-6])
+def test_clusters_far_apart_cost_no_digits(entropy: float) -> None:
+    """F is a thousandth of the largest cost, and the moments of a part of the graph are large and alike."""
+    rng = np.random.default_rng(0)
+    apart = 50.0 * rng.standard_normal((4, 2))[np.arange(40) % 4]
+    Xs, Xt = apart + rng.standard_normal((40, 2)), apart + 1.0 + rng.standard_normal((40, 2))
+    C = squared_distances(Xs, Xt)
+    stiff = cg.transport.Laplacian(Xs, Xt, 1e6 / C.max(), neighbors=5, normalized=False)
+    result = cg.transport.solve(
+        C / C.max(), entropy=entropy, regularizers=[stiff], method="newton", tol=1e-10, max_iter=500
+    )
+    assert result.success, str(result)
+
+
 def test_weights_over_six_decades() -> None:
     rng = np.random.default_rng(0)
     a, b = 10.0 ** rng.uniform(-6, 0, 25), 10.0 ** rng.uniform(-6, 0, 18)

@@ -17,9 +17,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import scipy.sparse.csgraph
-
 from condgrad.arrays import (
     Array,
     at_least,
@@ -46,7 +43,7 @@ from condgrad.problem.smooth import SumEvaluation
 from condgrad.simple import Entropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_cost import TransportCostEvaluation
-from condgrad.smooth.transport_laplacian import MomentEvaluation, times_marginal
+from condgrad.smooth.transport_laplacian import MomentEvaluation, is_raw, times_marginal
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
 
 MANY_DIMENSIONS = 100
@@ -65,8 +62,6 @@ CAUTIOUS = 0.05
 """A factor of accuracies that falls below this says that directions of every accuracy brought little."""
 SHORT_STEP = 0.03
 """A part of a Newton step, at least: where less could be followed, its direction was none."""
-MOST_PARTS = 32
-"""Connected parts of a graph, at most, whose constants are kept out of directions."""
 ENTRY_ERROR = 0.7
 """The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
 STARVED, OVERFULL = 1e-3, 3.0
@@ -194,7 +189,7 @@ class EntropicLaplacian(EntropicPath):
         """Orthonormal vectors on which the Laplacians of sources and targets vanish."""
         if self.laplacian is None:
             return zeros(self.a, self.a.shape[0], 0), zeros(self.b, self.b.shape[0], 0)
-        return constants_of(self.laplacian.Ls, self.a), constants_of(self.laplacian.Lt, self.b)
+        return self.laplacian.kernels
 
     @cached_property
     def metric_roots(self) -> tuple[MetricRoot, MetricRoot]:
@@ -248,8 +243,8 @@ class EntropicLaplacian(EntropicPath):
         if self.stiffness < STIFF:
             return False
         source, target = self.given.source_weight, self.given.target_weight
-        raw_source = source == 0.0 or _is_raw(self.given.Ls, self.a)
-        if raw_source and (target == 0.0 or _is_raw(self.given.Lt, self.b)):
+        raw_source = source == 0.0 or is_raw(self.given.Ls, self.a)
+        if raw_source and (target == 0.0 or is_raw(self.given.Lt, self.b)):
             return True
         d = self.given.Xs.shape[1]
         return d <= MANY_DIMENSIONS and self.stiffness >= STIFF * max(1.0, 0.5 * d) ** 2
@@ -558,23 +553,6 @@ def principal_axes(X: Array) -> Array:
     if X.shape[1] <= X.shape[0]:
         return xp.linalg.eigh(X.T @ X)[1]
     return xp.linalg.svd(X, full_matrices=False)[2].T
-
-
-def constants_of(L: Any, like: Array) -> Array:
-    """The constants on connected parts of a graph, scaled to length 1, if its Laplacian vanishes on constants."""
-    if not _is_raw(L, like):
-        return zeros(like, like.shape[0], 0)
-    labels = np.zeros(like.shape[0], dtype=np.int64)
-    if scipy.sparse.issparse(L):
-        labels = scipy.sparse.csgraph.connected_components(L, directed=False)[1]
-    indicators = labels[:, None] == np.arange(min(labels.max() + 1, MOST_PARTS))[None, :]
-    return double_like(indicators / np.sqrt(at_least(1.0, indicators.sum(0)))[None, :], like)
-
-
-def _is_raw(L: Any, x: Array) -> bool:
-    """Whether a Laplacian vanishes on constants."""
-    xp = namespace(x)
-    return float(xp.max(xp.abs(L @ xp.ones_like(x)))) <= 1e-9 * largest_row_sum(L)
 
 
 class Embedded:
