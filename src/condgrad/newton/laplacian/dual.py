@@ -22,7 +22,6 @@ from condgrad.arrays import (
     at_least,
     dot,
     double,
-    double_like,
     largest_row_sum,
     log_or_least,
     namespace,
