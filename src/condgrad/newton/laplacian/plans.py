@@ -141,7 +141,7 @@ class DenseCost:
     def widest_row(self, left: Array, right: Array, v: Array) -> float:
         passes.note()
         xp, widest = namespace(self.C), 0.0
-        for rows in row_blocks(self.C):
+        for rows in row_blocks(self.C, width=left.shape[1]):
             cost = left[rows] @ right.T
             cost += self.C[rows]
             cost -= v[None, :]
@@ -154,7 +154,7 @@ class DenseCost:
         passes.note()
         xp = namespace(self.C)
         S, log_sums = xp.empty_like(self.C), xp.empty_like(a)
-        for rows in row_blocks(self.C):
+        for rows in row_blocks(self.C, width=left.shape[1]):
             score = left[rows] @ right.T
             score += self.C[rows]
             score -= v[None, :]
@@ -200,7 +200,7 @@ class DensePlan:
         passes.note(Xs.shape[1])
         S, xp = self.S, namespace(self.S)
         v, P, Q = zeros(S, S.shape[1]), xp.empty_like(Xs), xp.zeros_like(Xt)
-        for rows in row_blocks(S):
+        for rows in row_blocks(S, width=left.shape[1]):
             part = S[rows]
             W = left[rows] @ right.T
             W *= part
