@@ -118,6 +118,23 @@ def test_centred_coordinates_are_the_same_problem(d: int, weight: float, normali
     assert model.evaluate(model.start(newton.x), 1.0).dual == pytest.approx(best.value, abs=1e-6 * best.scale)
 
 
+@pytest.mark.parametrize(
+    ("sources", "targets"), [((14, 2), (11, 3)), ((14, 8), (11, 3)), ((11, 8), (14, 9)), ((3, 20), (9, 20))]
+)
+def test_clouds_in_different_spaces(sources: tuple[int, int], targets: tuple[int, int]) -> None:
+    """P has the coordinates of targets and Q those of sources; fewer points than dimensions span a part of them."""
+    rng = np.random.default_rng(0)
+    Xs, Xt = rng.random(sources), rng.random(targets)
+    (n, _), (m, _) = sources, targets
+    part = cg.transport.Laplacian(Xs, Xt, weight=10.0, neighbors=2)
+    f = cg.smooth.Linear(rng.random((n, m))) + part.smooth_part()
+    g = cg.simple.Entropy(0.05, on=cg.sets.Transport(np.full(n, 1.0 / n), np.full(m, 1.0 / m)))
+    newton, other = cg.minimize(f, g, method="newton", tol=1e-9), cg.minimize(f, g, memory=3, tol=1e-7)
+    assert newton.success
+    assert newton.lower_bound <= other.value
+    assert other.lower_bound <= newton.value
+
+
 @pytest.mark.parametrize("normalized", [True, False])
 @pytest.mark.parametrize("d", [5, 30, 150])
 def test_many_dimensions(d: int, normalized: bool) -> None:
@@ -520,6 +537,17 @@ def test_large_kernels_of_high_rank_are_factored(monkeypatch: pytest.MonkeyPatch
     assert best.success
     point = model.evaluate(model.start(best.x), 1.0)
     assert isinstance(potential_block(Hessian(model, point), None)[0], FactoredBlock)
+
+
+def test_a_rank_that_was_not_enough_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(*problem(160, 150, entropy=1e-5))
+    hessian = Hessian(model, model.evaluate(random_point(model, 0, 0.1), 1.0))
+    block, basis = potential_block(hessian, None)
+    assert isinstance(block, FactoredBlock)
+    monkeypatch.setattr(LowRankBlock, "_leading", None)
+    again, kept = potential_block(hessian, basis)
+    assert isinstance(again, FactoredBlock)
+    assert kept is basis
 
 
 def test_few_products_on_the_paper_s_problem() -> None:

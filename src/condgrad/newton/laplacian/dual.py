@@ -77,7 +77,8 @@ class CentredLaplacian:
     With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt, plus the linear
     2 <L a m', G Yt>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and
     couple them with the potentials. In many dimensions the coordinates are turned to their principal axes as well,
-    which changes no term and lets variances stand for covariances.
+    sources and targets each to their own, of which there are no more than points. That changes no term, for P sees
+    targets and Q sees sources alone, and lets variances stand for covariances.
     """
 
     quadratic: TransportLaplacian
@@ -88,31 +89,31 @@ class CentredLaplacian:
     constant: float
     mean_s: Array
     mean_t: Array
-    axes: Array | None
+    axes_s: Array | None
+    axes_t: Array | None
 
     @classmethod
     def of(cls, laplacian: TransportLaplacian, a: Array, b: Array) -> CentredLaplacian:
         Xs, Xt, mass = laplacian.Xs, laplacian.Xt, total(a)
-        xp = namespace(Xs)
         mean_s, mean_t = (a @ Xs) / mass, (b @ Xt) / mass
         Ys, Yt = Xs - mean_s[None, :], Xt - mean_t[None, :]
         from_a = (2.0 * laplacian.source_weight) * times_marginal(laplacian.Ls, a)[:, None]
         from_b = (2.0 * laplacian.target_weight) * times_marginal(laplacian.Lt, b)[:, None]
         constant = 0.5 * (dot(mean_t, mean_t) * dot(a[:, None], from_a) + dot(mean_s, mean_s) * dot(b[:, None], from_b))
         U, V = from_a * mean_t[None, :], from_b * mean_s[None, :]
-        axes = None
-        if Xs.shape[1] > FEW_DIMENSIONS:
-            axes = principal_axes(xp.concat([Ys, Yt], axis=0))
-            Ys, Yt, U, V = Ys @ axes, Yt @ axes, U @ axes, V @ axes
-        return cls(laplacian.with_points(Ys, Yt), U, V, constant, mean_s, mean_t, axes)
-
-    def turned_to_axes(self, X: Array) -> Array:
-        return X if self.axes is None else X @ self.axes
+        axes_s = axes_t = None
+        d = max(Xs.shape[1], Xt.shape[1])
+        if d > FEW_DIMENSIONS:
+            axes_s, axes_t = principal_axes(Ys), principal_axes(Yt)
+        elif Xs.shape[1] != Xt.shape[1]:
+            axes_s, axes_t = own_axes(Ys, d), own_axes(Yt, d)
+        quadratic = laplacian.with_points(turned(Ys, axes_s), turned(Yt, axes_t))
+        U, V = turned(U, axes_t), turned(V, axes_s)
+        return cls(quadratic, U, V, constant, mean_s, mean_t, axes_s, axes_t)
 
     def evaluation(self, laplacian: TransportLaplacian, P: Array, Q: Array, a: Array, b: Array) -> MomentEvaluation:
         """The regulariser as it was given, at a plan from a to b with these moments of the centred coordinates."""
-        if self.axes is not None:
-            P, Q = P @ self.axes.T, Q @ self.axes.T
+        P, Q = turned_back(P, self.axes_t), turned_back(Q, self.axes_s)
         points = laplacian.centred
         P = P + a[:, None] * (self.mean_t - points.mean_t)[None, :]
         Q = Q + b[:, None] * (self.mean_s - points.mean_s)[None, :]
@@ -121,17 +122,16 @@ class CentredLaplacian:
     def shifts(self, P: Array, Q: Array) -> tuple[Array, Array]:
         """What the means add to rows and columns of the cost linearised at moments of the centred coordinates."""
         U, V = self.quadratic.gradient_in_P(P) + self.U, self.quadratic.gradient_in_Q(Q) + self.V
-        return U @ self.turned_to_axes(self.mean_t), V @ self.turned_to_axes(self.mean_s)
+        return U @ turned(self.mean_t, self.axes_t), V @ turned(self.mean_s, self.axes_s)
 
     def inside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """Moments of the given coordinates as those of the centred ones."""
         P, Q = P - a[:, None] * self.mean_t[None, :], Q - b[:, None] * self.mean_s[None, :]
-        return self.turned_to_axes(P), self.turned_to_axes(Q)
+        return turned(P, self.axes_t), turned(Q, self.axes_s)
 
     def outside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """And back."""
-        if self.axes is not None:
-            P, Q = P @ self.axes.T, Q @ self.axes.T
+        P, Q = turned_back(P, self.axes_t), turned_back(Q, self.axes_s)
         return P + a[:, None] * self.mean_t[None, :], Q + b[:, None] * self.mean_s[None, :]
 
 
@@ -164,7 +164,7 @@ class EntropicLaplacian(EntropicPath):
             if core is not None and laplacian is not None:
                 in_P = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
                 if in_P is not None:  # a cost that is linear in P needs no factors of its own
-                    self.cost_in_P = self.centred.turned_to_axes(in_P[0])
+                    self.cost_in_P = turned(in_P[0], self.centred.axes_t)
                     self.U = self.U + self.cost_in_P
                     self.row_cost = self.row_cost + in_P[1]
                     self.constant += dot(a, in_P[1])
@@ -222,9 +222,9 @@ class EntropicLaplacian(EntropicPath):
         xp = namespace(self.a)
         if self.given is None or 0 in self.Xs.shape:
             return 0.0
-        largest = xp.max(xp.abs(self.U), axis=0) * xp.max(xp.abs(self.Xt), axis=0)
-        largest += xp.max(xp.abs(self.V), axis=0) * xp.max(xp.abs(self.Xs), axis=0)
-        return self.polytope.mass * total(largest)
+        in_P = xp.max(xp.abs(self.U), axis=0) * xp.max(xp.abs(self.Xt), axis=0)
+        in_Q = xp.max(xp.abs(self.V), axis=0) * xp.max(xp.abs(self.Xs), axis=0)
+        return self.polytope.mass * (total(in_P) + total(in_Q))
 
     @property
     def affordable(self) -> bool:
@@ -547,11 +547,33 @@ class PlanPoint:
 
 
 def principal_axes(X: Array) -> Array:
-    """The axes of centred points as columns: as many as dimensions, or as points where these are fewer."""
-    xp = namespace(X)
-    if X.shape[1] <= X.shape[0]:
+    """The axes of centred points as columns: as many as dimensions, or as points where these are fewer.
+
+    They remain more than few dimensions, whose products with the Hessian are others.
+    """
+    xp, (n, d), least = namespace(X), X.shape, FEW_DIMENSIONS + 1
+    if d < least:
+        return own_axes(X, least)
+    if d <= n:
         return xp.linalg.eigh(X.T @ X)[1]
-    return xp.linalg.svd(X, full_matrices=False)[2].T
+    padded = X if n >= least else xp.concat([X, zeros(X, least - n, d)], axis=0)
+    return xp.linalg.svd(padded, full_matrices=False)[2].T
+
+
+def own_axes(X: Array, d: int) -> Array:
+    """The axes that points have, followed by zeros in place of those that they would have in d dimensions."""
+    xp, given = namespace(X), X.shape[1]
+    own = xp.eye(given, dtype=X.dtype, device=X.device)
+    return xp.concat([own, zeros(X, given, d - given)], axis=1)
+
+
+def turned(X: Array, axes: Array | None) -> Array:
+    """Coordinates along axes."""
+    return X if axes is None else X @ axes
+
+
+def turned_back(X: Array, axes: Array | None) -> Array:
+    return X if axes is None else X @ axes.T
 
 
 class Embedded:

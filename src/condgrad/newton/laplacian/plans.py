@@ -199,7 +199,8 @@ class DensePlan:
         passes.note(left.shape[1] + Xt.shape[1])
         passes.note(Xs.shape[1])
         S, xp = self.S, namespace(self.S)
-        v, P, Q = zeros(S, S.shape[1]), xp.empty_like(Xs), xp.zeros_like(Xt)
+        (n, m), d_s, d_t = S.shape, Xs.shape[1], Xt.shape[1]
+        v, P, Q = zeros(S, m), zeros(S, n, d_t), zeros(S, m, d_s)
         for rows in row_blocks(S, width=left.shape[1]):
             part = S[rows]
             W = left[rows] @ right.T
