@@ -116,12 +116,7 @@ class CentredLaplacian:
         from_b = (2.0 * laplacian.target_weight) * times_marginal(laplacian.Lt, b)[:, None]
         constant = 0.5 * (dot(mean_t, mean_t) * dot(a[:, None], from_a) + dot(mean_s, mean_s) * dot(b[:, None], from_b))
         U, V = from_a * mean_t[None, :], from_b * mean_s[None, :]
-        axes_s = axes_t = None
-        d = max(Xs.shape[1], Xt.shape[1])
-        if d > FEW_DIMENSIONS:
-            axes_s, axes_t = principal_axes(Ys), principal_axes(Yt)
-        elif Xs.shape[1] != Xt.shape[1]:
-            axes_s, axes_t = own_axes(Ys, d), own_axes(Yt, d)
+        axes_s, axes_t = axes_of(Ys, Yt)
         quadratic = laplacian.with_points(turned(Ys, axes_s), turned(Yt, axes_t))
         U, V = turned(U, axes_t), turned(V, axes_s)
         return cls(quadratic, U, V, constant, mean_s, mean_t, axes_s, axes_t)
@@ -608,25 +603,28 @@ class PlanPoint:
         return P, Q + column_rest[:, None] * (row_rest @ model.Xs)[None, :]
 
 
-def principal_axes(X: Array) -> Array:
-    """The axes of centred points as columns: as many as dimensions, or as points where these are fewer.
+def axes_of(Xs: Array, Xt: Array) -> tuple[Array | None, Array | None]:
+    """The axes of sources and of targets as columns, as many of both; None where they are those that were given.
 
-    They remain more than few dimensions, whose products with the Hessian are others.
+    In many dimensions they are principal axes, and remain more than few, whose products with the Hessian are others.
+    Zeros stand in place of axes that one of the clouds does not have.
     """
-    xp, (n, d), least = namespace(X), X.shape, FEW_DIMENSIONS + 1
-    if d < least:
-        return own_axes(X, least)
-    if d <= n:
+    d = max(Xs.shape[1], Xt.shape[1])
+    if d <= FEW_DIMENSIONS and Xs.shape[1] == Xt.shape[1]:
+        return None, None
+    xp, many = namespace(Xs), d > FEW_DIMENSIONS
+    both = [principal_axes(X) if many else xp.eye(X.shape[1], dtype=X.dtype, device=X.device) for X in (Xs, Xt)]
+    count = max(FEW_DIMENSIONS + 1 if many else d, *(axes.shape[1] for axes in both))
+    axes_s, axes_t = (xp.concat([axes, zeros(axes, axes.shape[0], count - axes.shape[1])], axis=1) for axes in both)
+    return axes_s, axes_t
+
+
+def principal_axes(X: Array) -> Array:
+    """Those of centred points: as many as dimensions, or as points where these are fewer."""
+    xp = namespace(X)
+    if X.shape[1] <= X.shape[0]:
         return xp.linalg.eigh(X.T @ X)[1]
-    padded = X if n >= least else xp.concat([X, zeros(X, least - n, d)], axis=0)
-    return xp.linalg.svd(padded, full_matrices=False)[2].T
-
-
-def own_axes(X: Array, d: int) -> Array:
-    """The axes that points have, followed by zeros in place of those that they would have in d dimensions."""
-    xp, given = namespace(X), X.shape[1]
-    own = xp.eye(given, dtype=X.dtype, device=X.device)
-    return xp.concat([own, zeros(X, given, d - given)], axis=1)
+    return xp.linalg.svd(X, full_matrices=False)[2].T
 
 
 def turned(X: Array, axes: Array | None) -> Array:
