@@ -148,7 +148,7 @@ def test_many_dimensions(d: int, normalized: bool) -> None:
 
 def test_auto_asks_for_more_stiffness_in_more_dimensions() -> None:
     """Newton's products cost in proportion to the dimension, and more are needed; CGS takes hardly longer."""
-    few, more = (recognise(*problem(12, 9, d=d, weight=5.0 / d)) for d in (2, 64))
+    few, more = (recognise(*problem(80, 70, d=d, weight=40.0 / d)) for d in (2, 64))
     assert isinstance(few, EntropicLaplacian)
     assert isinstance(more, EntropicLaplacian)
     assert few.stiffness > STIFF
@@ -158,10 +158,10 @@ def test_auto_asks_for_more_stiffness_in_more_dimensions() -> None:
 
 
 def test_auto_weighs_the_dimension() -> None:
-    """In very many dimensions CGS is ahead of Newton for Laplacians that keep constants."""
-    few, many, raw = (
-        recognise(*problem(12, 9, d=d, normalized=normalized))
-        for d, normalized in ((9, True), (150, True), (150, False))
+    """Along very many axes CGS is ahead of Newton for Laplacians that keep constants; few points span few axes."""
+    few, many, raw, spanned = (
+        recognise(*problem(n, n, d=d, weight=0.8 * n, normalized=normalized))
+        for n, d, normalized in ((12, 9, True), (120, 150, True), (120, 150, False), (12, 150, True))
     )
     assert few is not None
     assert few.affordable
@@ -169,6 +169,8 @@ def test_auto_weighs_the_dimension() -> None:
     assert not many.affordable
     assert raw is not None
     assert raw.affordable
+    assert spanned is not None
+    assert spanned.affordable
 
 
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 8))

@@ -56,12 +56,13 @@ from condgrad.smooth.transport_cost import TransportCostEvaluation
 from condgrad.smooth.transport_laplacian import MomentEvaluation, is_raw, times_marginal
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
 
-MANY_DIMENSIONS = 100
+MANY_AXES = 100
+"""Axes from which on CGS is ahead of Newton where a Laplacian does not vanish on constants."""
 SLOW_SINKHORN, SLOW_SINKHORN_OF_FEW = 1000.0, 30.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration; between few points, whose
 equations are solved by a factor, it is so much earlier."""
 STIFF = 10.0
-"""The stiffness from which on Newton is ahead of CGS in two dimensions; it grows with the square of the dimension."""
+"""The stiffness from which on Newton is ahead of CGS in two dimensions; it grows like the dimension^1.5."""
 VERY_STIFF = 2e4
 """The stiffness from which on shorter stages of the path take fewer products in all."""
 LOOSE, TIGHT = 0.01, 0.03
@@ -252,9 +253,10 @@ class EntropicLaplacian(EntropicPath):
     def affordable(self) -> bool:
         """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the entropy.
 
-        A product with the Hessian costs in proportion to the dimension, and variances say less of covariances, so that
-        more products are needed; CGS takes hardly longer. So a normalised Laplacian must be stiffer in more dimensions,
-        and in very many CGS is ahead of Newton; for a raw one, which vanishes on constants and is stiffer, it is not.
+        A product with the Hessian costs in proportion to the number of axes, and variances say less of covariances, so
+        that more products are needed; CGS takes hardly longer. So a normalised Laplacian must be stiffer along more
+        axes, and along very many CGS is ahead of Newton; for a raw one, which vanishes on constants and is stiffer, it
+        is not. Where there are fewer axes than dimensions, CGS alone pays for all of these.
         """
         few = self.given is None and self.b.shape[0] <= SMALL_PLAN
         if self.height > (SLOW_SINKHORN_OF_FEW if few else SLOW_SINKHORN) * self.entropy:
@@ -267,8 +269,9 @@ class EntropicLaplacian(EntropicPath):
         raw_source = source == 0.0 or is_raw(self.given.Ls, self.a)
         if raw_source and (target == 0.0 or is_raw(self.given.Lt, self.b)):
             return True
-        d = self.given.Xs.shape[1]
-        return d <= MANY_DIMENSIONS and self.stiffness >= STIFF * max(1.0, 0.5 * d) ** 2
+        axes, dimensions = self.Xs.shape[1], max(self.given.Xs.shape[1], self.given.Xt.shape[1])
+        needed = STIFF * max(1.0, 0.5 * axes) ** 1.5 * min(1.0, axes / dimensions) ** 2
+        return axes <= MANY_AXES and self.stiffness >= needed
 
     @cached_property
     def shrink(self) -> float:
