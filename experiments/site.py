@@ -477,16 +477,15 @@ def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:
 
     lines = [f"On one {found['gpu']}, in float64; graphs are made before the clock starts:\n"]
     lines += ["| | points of each side | seconds | memory | passes | relative gap |", "|---|---|---|---|---|---|"]
-    before = None
-    for row in sorted(rows, key=lambda row: list(dict.fromkeys(row["kind"] for row in rows)).index(row["kind"])):
-        name = "" if row["kind"] == before else LABELS.get(row["kind"], row["kind"])
-        proof = (
-            f"{row['passes']} | {row['gap']:.0e}, proved"
-            if "gap" in row
-            else f"| {row['status']} of the marginals after {row['iterations']} iterations"
-        )
-        lines.append(f"| {name} | {row['n']:,} | {row['seconds']:.3g} | {row['GB']:.2g} GiB | {proof} |")
-        before = row["kind"]
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    for kind in kinds:
+        for place, row in enumerate(row for row in rows if row["kind"] == kind):
+            name = LABELS.get(kind, kind) if place == 0 else ""
+            if "gap" in row:
+                proof = f"{row['passes']} | {row['gap']:.0e}, proved"
+            else:
+                proof = f"| {row['status']} of the marginals after {row['iterations']} iterations"
+            lines.append(f"| {name} | {row['n']:,} | {row['seconds']:.3g} | {row['GB']:.2g} GiB | {proof} |")
     return "\n".join(lines) + "\n\n![Seconds and memory on a GPU](measured/gpu.svg)\n"
 
 
