@@ -5,8 +5,8 @@ Run: python -m experiments bench transport_gpu [-- --sizes 2000 20000 100000 --d
 
 The problems are those of `transport_streamed`; beyond 300 000 points the first of them alone, to a gap of 1e-6. Beside
 them, for pure entropy and up to 40 000 points, POT's Sinkhorn in torch on the same device, if POT is there (in the log
-domain, which survives small entropies, and plain): to a marginal error of 1e-9 or for 1000 iterations. It holds the cost
-as an array. Saves the table as JSON, and seconds and memory against n as a log-log plot.
+domain, which survives small entropies, and plain): to a marginal error of 1e-9 or for 1000 iterations. It holds the
+cost as an array. Saves the table as JSON, and seconds and memory against n as a log-log plot.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def test_both_ways_to_a_product_agree_and_are_self_adjoint(d: int, seed: int) ->
     assert hessian.inner(hessian.product(x), x) > 0.0
 
 
-@pytest.mark.parametrize(("d", "weight", "normalized"), [(2, 10.0, True), (2, 1e3, False), (9, 10.0, True)])
+@pytest.mark.parametrize(("d", "weight", "normalized"), [(2, 10.0, True), (2, 10.0, False), (9, 10.0, True)])
 def test_centred_coordinates_are_the_same_problem(d: int, weight: float, normalized: bool) -> None:
     """At the optimum the dual of centred and turned coordinates is F* of those that were given."""
     f, g = problem(12, 9, d=d, weight=weight, normalized=normalized)
@@ -194,7 +194,7 @@ def test_conjugate_gradients_solve(seed: int, size: int) -> None:
 def test_the_same_answer_as_cgs(shape: tuple[int, int], weight: float) -> None:
     f, g = problem(*shape, weight=weight)
     newton = cg.minimize(f, g, method="newton", tol=1e-11)
-    other = cg.minimize(f, g, memory=5, tol=1e-9, max_iter=20_000)
+    other = cg.minimize(f, g, memory=5, tol=1e-9, max_iter=1_000)
     assert newton.success
     assert newton.lower_bound <= other.value
     assert other.lower_bound <= newton.value

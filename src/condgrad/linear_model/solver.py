@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, dot, double, host, is_dense, namespace, total
+from condgrad.arrays import Array, dot, double, host, is_dense, namespace, smallest, total
 from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.minimize import minimize
@@ -320,7 +320,7 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: L1Ball | SolidSimple
     if norm(x) < (1.0 - INSIDE) * on.scale:
         return 0.0
     xp = namespace(gradient)
-    if ridge == 0.0:
+    if ridge <= smallest(gradient):  # none, or less than floats of this kind can tell
         return max(0.0, float(xp.max(-gradient if on.nonnegative else xp.abs(gradient))))
     v = (-0.5 / ridge) * gradient
     point = on.project(v)

@@ -40,6 +40,7 @@ from condgrad.newton.laplacian.moments import DualVariables, Moments
 from condgrad.newton.laplacian.plans import (
     Cost,
     DenseCost,
+    Plan,
     Rounding,
     StreamedCost,
     StreamedDualPlan,
@@ -78,6 +79,8 @@ ENTRY_ERROR = 0.7
 STARVED, OVERFULL = 1e-3, 3.0
 """The share of its mass below which a column has lost touch with the plan, and above which it has too much of it."""
 
+ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
+"""The gap, in entropies, above which column sums may be off by so much, by a bound that is seldom attained."""
 FEW = 0.05
 """The share of columns, at most, of which it can be said that they alone have overshot."""
 MOVING = 10.0
@@ -378,10 +381,16 @@ class EntropicLaplacian(EntropicPath):
         return left, xp.concat([self.Xt, V + self.V], axis=1)
 
     def evaluate(self, z: Moments | DualVariables, t: float) -> PlanPoint:
-        return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0)
+        # a gap that is far from small needs no column sums to the last digit to be seen, nor does the way from there
+        near = self._last[0] == self.entropy and self._last[1] <= ROUGH_GAP * self.entropy * self.polytope.mass
+        return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0, rough_columns=not near)
 
     def rough_point(self, z: Moments | DualVariables, t: float) -> PlanPoint:
         return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=False)
+
+    @property
+    def rough_points_are_exact(self) -> bool:
+        return not on_device(self.a)
 
     def stage_gap(self, point: PlanPoint) -> float:
         """About how large f + t g - D_t is at the rounded plan; of a streamed plan by what is known without a product.
@@ -400,6 +409,7 @@ class EntropicLaplacian(EntropicPath):
         sum follows from its moments; the logarithms of S from the potentials, log S_ij = (u_i + v_j - M_ij)/e. Adding q
         to an entry p adds no more than q (1 + log(p + q)) to p log p, and no entry is above the smaller of its weights.
         """
+        point = point.exact
         z, (kept, rows, row_rest, column_rest), (P, Q) = point.z, point.rounding, point.rounded_moments
         xp, kept_columns = namespace(kept), kept * point.columns
         # what is kept of S, its cost being in f as in t g, where it cancels
@@ -425,8 +435,7 @@ class EntropicLaplacian(EntropicPath):
         return max(self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q), abs(dot(excess, z.v)))
 
     def primal(self, point: PlanPoint) -> Primal:
-        if point.plan.precision != "float64":
-            point = PlanPoint(self, point.z, point.entropy)
+        point = point.exact
         plan, known_cost, negentropy = point.plan.rounded(point.rounding, self.b)
         P, Q = point.rounded_moments
         cost, entropy_term = known_cost or 0.0, self.entropy * negentropy
@@ -481,18 +490,17 @@ class EntropicLaplacian(EntropicPath):
         The potential of one point among many may shoot up by dozens of entropies, and then all rows send it their
         mass. Halving the step would hold back all other points too. How far it is off is seen from the row potentials
         before the step; those after it show no more than a part of it, as no column can have more than all the mass.
-        But if a row has overshot, to those before it too many columns seem overfull.
         """
         if self._u_before is None:
             return None
         xp, z = namespace(self.b), point.z
-        for u in (self._u_before, point.plan.u) if tried is None else (tried.plan.u,):
-            log_columns = self.cost.log_columns(*self._factors(z.U, z.V), z.v, u, point.entropy)
-            excess = log_columns - xp.log(self.b)
-            overfull = excess > math.log(OVERFULL)
-            if 0.0 < float(xp.mean(xp.astype(overfull, excess.dtype))) < FEW:
-                return z._replace(v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0)))
-        return None
+        u = self._u_before if tried is None else tried.plan.u
+        log_columns = self.cost.log_columns(*self._factors(z.U, z.V), z.v, u, point.entropy)
+        excess = log_columns - xp.log(self.b)
+        overfull = excess > math.log(OVERFULL)
+        if not 0.0 < float(xp.mean(xp.astype(overfull, excess.dtype))) < FEW:
+            return None
+        return z._replace(v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0)))
 
     def _direction(self, hessian: Hessian, accuracy: float, last_step: float) -> Ascent:
         """By conjugate gradients, and where these hardly get on, or led nowhere, by a factor of the whole system.
@@ -526,11 +534,23 @@ class EntropicLaplacian(EntropicPath):
 class PlanPoint:
     """The dual function at (v, P, Q) and the plan S it is attained by, whose rows are exact."""
 
-    def __init__(self, model: EntropicLaplacian, z: DualVariables, entropy: float, *, certified: bool = True) -> None:
+    def __init__(
+        self,
+        model: EntropicLaplacian,
+        z: DualVariables,
+        entropy: float,
+        *,
+        certified: bool = True,
+        rough_columns: bool = False,
+        plan: Plan | None = None,
+    ) -> None:
         xp = namespace(z.v)
         self.model, self.z, self.entropy = model, z, entropy
-        factors = model._factors(z.U, z.V)
-        self.plan = model.cost.plan(*factors, z.v, model.a, entropy, model.target_columns, certified=certified)
+        if plan is None:
+            factors = model._factors(z.U, z.V)
+            plan = model.cost.plan(*factors, z.v, model.a, entropy, model.target_columns, certified=certified)
+        self.plan = plan
+        self.precision = plan.product_precision(ROUGH_COLUMNS) if rough_columns else plan.precision
         u = self.plan.u
         self.dual = dot(model.a, u) + dot(model.b, z.v) - z.quadratic + model.constant
         potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
@@ -541,8 +561,15 @@ class PlanPoint:
             self.magnitude += size(z.P, z.Q, z.P, z.Q) + size(z.P, z.Q, *model.largest_moments)
 
     @cached_property
+    def exact(self) -> PlanPoint:
+        """The same with all sums in float64, as a plan of exact marginals needs them."""
+        if self.plan.precision != "float64":
+            return PlanPoint(self.model, self.z, self.entropy)
+        return self if self.precision == "float64" else PlanPoint(self.model, self.z, self.entropy, plan=self.plan)
+
+    @cached_property
     def _transposed_times_Xs(self) -> Array:
-        return self.plan.transposed_times(self.model.source_columns, precision=self.plan.precision)
+        return self.plan.transposed_times(self.model.source_columns, precision=self.precision)
 
     @property
     def S_Xt(self) -> Array:
@@ -650,6 +677,7 @@ class Embedded:
         self.stage_gap, self.rounded_gap, self.entry_gap = model.stage_gap, model.rounded_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
         self.relieved, self.rough_point = model.relieved, model.rough_point
+        self.rough_points_are_exact = model.rough_points_are_exact
 
     def start(self, x: Array | StreamedPlan) -> DualVariables:
         part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]
