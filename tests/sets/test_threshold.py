@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condgrad.kernels.keep_mass import BLOCK, keep_finite_mass
-from condgrad.sets import L1Ball, threshold
+from condgrad.sets import L1Ball, SolidSimplex, threshold
 from condgrad.sets.threshold import keep_mass, keep_mass_by_arrays
 
 Array = np.ndarray
@@ -144,3 +144,18 @@ cg.sets.Simplex(n).project(np.arange(float(n)))
 assert "numba" in sys.modules
 """
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
+@pytest.mark.parametrize("on", [L1Ball(0.035), SolidSimplex(0.035)])
+@pytest.mark.parametrize("excess", [1e-16, 1e-15, 1e-13, 1e-10])
+def test_zeros_stay_zeros_just_outside(on: Any, excess: float) -> None:
+    """Where a threshold is less than rounding of the largest entry, many small numbers would add up to a violation."""
+    sizes = np.zeros(20_000)
+    sizes[[7, 11]] = 0.957 * 0.035, 0.043 * 0.035 * (1.0 + excess)
+    sizes *= 0.035 * (1.0 + excess) / sizes.sum()
+    for project in (on.project, getattr(on, "project_by_arrays", on.project)):
+        point = project(np.append(sizes, 1e-3 * 0.035))
+        assert set(np.flatnonzero(point)) <= {7, 11, 20_000}
+        assert on.violation(point) <= 1e-14 * 0.035
+        assert on.violation(project(sizes)) <= 1e-14 * 0.035
+        assert set(np.flatnonzero(project(sizes))) == {7, 11}
