@@ -146,16 +146,14 @@ assert "numba" in sys.modules
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
 
 
-@pytest.mark.parametrize("on", [L1Ball(0.035), SolidSimplex(0.035)])
-@pytest.mark.parametrize("excess", [1e-16, 1e-15, 1e-13, 1e-10])
-def test_zeros_stay_zeros_just_outside(on: Any, excess: float) -> None:
+@pytest.mark.parametrize("kind", [L1Ball, SolidSimplex])
+def test_zeros_stay_zeros_just_outside(kind: Any) -> None:
     """Where a threshold is less than rounding of the largest entry, many small numbers would add up to a violation."""
-    sizes = np.zeros(20_000)
-    sizes[[7, 11]] = 0.957 * 0.035, 0.043 * 0.035 * (1.0 + excess)
-    sizes *= 0.035 * (1.0 + excess) / sizes.sum()
-    for project in (on.project, getattr(on, "project_by_arrays", on.project)):
-        point = project(np.append(sizes, 1e-3 * 0.035))
-        assert set(np.flatnonzero(point)) <= {7, 11, 20_000}
-        assert on.violation(point) <= 1e-14 * 0.035
-        assert on.violation(project(sizes)) <= 1e-14 * 0.035
-        assert set(np.flatnonzero(project(sizes))) == {7, 11}
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        x = np.zeros(12_600)
+        x[[7, 11]] = rng.random(2)
+        on = kind(x.sum() * (1.0 - rng.integers(1, 9) * 2.0**-52))
+        for project in (on.project, getattr(on, "project_by_arrays", on.project)):
+            assert set(np.flatnonzero(project(x))) <= {7, 11}
+            assert on.violation(project(x)) <= 1e-15 * on.scale
