@@ -156,4 +156,4 @@ def test_zeros_stay_zeros_just_outside(kind: Any) -> None:
         on = kind(x.sum() * (1.0 - rng.integers(1, 9) * 2.0**-52))
         for project in (on.project, getattr(on, "project_by_arrays", on.project)):
             assert set(np.flatnonzero(project(x))) <= {7, 11}
-            assert on.violation(project(x)) <= 1e-15 * on.scale
+            assert on.violation(project(x)) <= 1e-14 * on.scale
