@@ -16,6 +16,7 @@ from condgrad import _checks, deadline
 from condgrad.arrays import Array, dot, double, host, is_dense, namespace, total
 from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
+from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import ADVICE, Status
@@ -125,7 +126,7 @@ class Solver:
         # from far the engine of `minimize` for the l1 ball is the faster one; other sets have none
         follower = self._follower(task.loss) if self.positive else None
         x0 = None if start is None else task.variable(start)
-        x, fit = self._solved(task.loss, radius, ridge, x0, follower, x0, patience=FROM_AFAR)
+        x, fit = self._solved(task.loss, radius, ridge, x0, follower, patience=FROM_AFAR)
         return replace(fit, coef=task.coefficients(x))
 
     def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
@@ -134,13 +135,13 @@ class Solver:
         points: list[Array] = []
         fits: list[Fit] = []
         for k, radius in enumerate(radii):
-            before = guess = points[-1] if points else None
-            if k > 1:
+            start = points[-1] if points else None
+            if follower is None and k > 1:
                 ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
-                guess = before + float(ahead) * (before - points[-2])
-            x, fit = self._solved(task.loss, radius, ridge, guess if follower is None else before, follower, guess)
+                start = start + float(ahead) * (start - points[-2])
+            x, fit = self._solved(task.loss, radius, ridge, start, follower)
             points.append(x)
-            fits.append(replace(fit, coef=task.coefficients(x)))
+            fits.append(fit if task.units is None else replace(fit, coef=task.coefficients(x)))
             line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
         return fits
 
@@ -199,29 +200,27 @@ class Solver:
         ridge: float,
         start: Array,
         follower: PathFollower | None = None,
-        guess: Array = None,
         patience: int = PATIENCE,
     ) -> tuple[Array, Fit]:
         """The solution, as a point and as a fit of its coefficients.
 
-        A follower goes from the projection of a guess onto the set. Where it fails, its point has many coordinates that
-        are not those of the solution, and the start is the better one for `minimize`.
+        It is looked for from the projection of the start onto the set, first by a follower. Where that fails, its point
+        has many coordinates that are not those of the solution, and the start is the better one for `minimize`.
         """
         on, ridge = self._set(radius), checked_ridge(ridge)
         g = simple_part(ridge, on)
         tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
-        x0 = None
+        x0 = None if start is None else on.project(start)
         if follower is not None:
             with deadline.within(self.time_left):
-                first = on.start(f.space) if guess is None else on.project(guess)  # type: ignore[arg-type]
+                first = on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
                 found = follower.follow(g, ridge, first, tol=tol, patience=patience)
                 fit = fit_of_guess(found, on, ridge, tol)
             if fit is not None:
+                follower.note(radius, found.point, fit.multiplier)
                 return found.point.x, fit
             if isinstance(on, SolidSimplex) and isinstance(f, Composite) and radius > 0.0:
                 x0 = self._least_on_a_side(f, on, ridge, found.point.x, tol)
-        if x0 is None and start is not None:
-            x0 = on.project(start)
         result = minimize(
             f,
             g,
@@ -232,13 +231,16 @@ class Solver:
             time_limit=self.time_left,
             progress=self.progress,
         ).uninterrupted()
-        here: Any = f.at(result.x)
+        point = ObjectivePoint(f, g, result.x, Tally())
+        mu = multiplier(result.x, double(point.smooth_gradient), ridge, on)
+        if follower is not None:
+            follower.note(radius, point, mu)
         return result.x, Fit(
             result.x,
-            here.intercept,
+            point.smooth.intercept,
             result.value,
             result.gap,
-            multiplier(result.x, double(here.gradient), ridge, on),
+            mu,
             result.iterations,
             result.status,
             result.message,
@@ -322,10 +324,11 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: L1Ball | SolidSimple
     xp = namespace(gradient)
     if ridge == 0.0:
         return max(0.0, float(xp.max(-gradient if on.nonnegative else xp.abs(gradient))))
-    v = (-0.5 / ridge) * gradient
+    v = (-0.5 / ridge) * xp.reshape(gradient, (-1,))
     point = on.project(v)
-    taken_off = v - point if on.nonnegative else xp.abs(v) - xp.abs(point)
-    return 2.0 * ridge * max(0.0, float(xp.max(taken_off)))
+    largest = int(xp.argmax(v if on.nonnegative else xp.abs(v)))
+    taken_off = float(v[largest] - point[largest])
+    return 2.0 * ridge * (max(0.0, taken_off) if on.nonnegative else abs(taken_off))
 
 
 def default_radii(tasks: Sequence[Task], *, ridge: float, n_radii: int, solver: Solver) -> Any:
