@@ -16,16 +16,18 @@ goes on from its best point.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, precision, stack
 from condgrad.certificate import Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
-from condgrad.newton.face_models import LEAST_CURVATURE
+from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.newton.face_models import LEAST_CURVATURE, centred
 from condgrad.problem import Set, Simple
 from condgrad.search.steps import Exact, SearchState
 from condgrad.smooth.blockwise import BlockwiseLoss
@@ -42,6 +44,10 @@ MOST_COPIED = 1 << 24
 NEEDED, WANTED = 0.9, 0.6
 """Slopes, as shares of the multiplier, of the coordinates without which no model is made, and of those that are copied
 along with them for the next models."""
+SMALL_FACE = 800
+"""Coordinates of a face up to which a sparse K has a Gram matrix on it."""
+SOLVED, MOST_PRODUCTS = 1e-5, 1000
+"""The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
 ROUNDS = 30
 """Faces that are tried for one model."""
 ROUNDING = 1e-12
@@ -69,8 +75,7 @@ class PathFollower:
 
     def __init__(self, f: Composite | BlockwiseLoss) -> None:
         self.f = f
-        self._models: BlockModels | ColumnModels
-        self._models = BlockModels(f) if isinstance(f, BlockwiseLoss) else ColumnModels(f)
+        self._models = models_of(f)
         self._solutions: list[Solution] = []
         """The last two on the way."""
 
@@ -170,7 +175,7 @@ def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoi
 
 
 class ColumnModels:
-    """Models of an h(Kx) whose columns are at hand, each minimised over the set by one compiled call.
+    """Models of an h(Kx) with a dense K, each minimised over the set by one compiled call.
 
     A model has the columns that may be on the next faces, by the slopes at its point: sequential screening, which the
     certificate of the full problem makes safe.
@@ -190,14 +195,14 @@ class ColumnModels:
         )
         if not suffice and not self._screen(ahead, slope, on_boundary):
             return None
-        chosen, (w, pull, unit, centred) = self._screened, weights_and_pull(self.f, point.smooth)
+        chosen, (w, pull, unit, is_centred) = self._screened, weights_and_pull(self.f, point.smooth)
         y, image, _ = ball_model.minimise(
             chosen.columns,
             chosen.row_gram,
             chosen.is_summed,
             chosen.changes,
             w,
-            centred,
+            is_centred,
             pull,
             ahead[chosen.features],
             on_boundary,
@@ -234,14 +239,8 @@ class ColumnModels:
     def _columns(self, features: Array) -> Array:
         """Some columns of K, dense and in float64, a row each."""
         K = self.f.K
-        if is_dense(K):
-            chosen = K.T if len(features) == K.shape[1] else np.take(K.T, features, axis=0)
-            return np.ascontiguousarray(chosen, np.float64)
-        return np.ascontiguousarray(self._by_column[:, features].T.toarray(), np.float64)
-
-    @cached_property
-    def _by_column(self) -> Any:
-        return self.f.K.tocsc()
+        chosen = K.T if len(features) == K.shape[1] else np.take(K.T, features, axis=0)
+        return np.ascontiguousarray(chosen, np.float64)
 
 
 class ScreenedColumns(NamedTuple):
@@ -275,52 +274,154 @@ class ScreenedColumns(NamedTuple):
         return ScreenedColumns(features, is_chosen, columns, self.row_gram, summed[features], self.changes)
 
 
-class BlockModels:
-    """Models of a loss of Dask's blocks, each minimised on one face: its system is a sum over the blocks."""
+class FaceModels:
+    """Models that are minimised on one face, from its system of equations."""
 
-    def __init__(self, f: BlockwiseLoss) -> None:
+    def __init__(self, f: Composite | BlockwiseLoss) -> None:
         self.f, self.curvature = f, typical_curvature(f)
 
     def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
         """F at the least point on the face that the gradient names; None where there is none, or it is too large."""
         on = g.on
         face = on.face(double(point.x) - step_length(2.0 * ridge + self.curvature) * double(point.gradient))
-        if len(face.active) ** 2 > MOST_COPIED:
+        system = self._system(point, face.active, ridge) if len(face.active) else None
+        if system is None:
             return None
-        gram, right = point.smooth.newton_system(face.active)
-        diagonal = np.einsum("jj->j", gram)
-        diagonal += 2.0 * ridge + LEAST_CURVATURE * diagonal
         if face.normal is None:
-            y = least_on_face(gram, right, np.full(len(right), 1.0 if on.nonnegative else 0.0), None)
+            y = least_on_face(system, np.full(len(face.active), 1.0 if on.nonnegative else 0.0), None)
         else:
-            y = least_on_face(gram, right, double(face.normal), on.scale)
+            y = least_on_face(system, double(face.normal), on.scale)
         if y is None:
             return None
         x, _ = pulled_in(on, embedded(self.f.space.full(0.0), face.active, y))
         return ObjectivePoint(self.f, g, x, Tally())
 
+    def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
+        raise NotImplementedError
 
-def least_on_face(gram: Array, right: Array, signs: Array, size: float | None) -> Array | None:
-    """The least point of <y, gram y>/2 - <right, y> in the orthant of some signs, about, and on <signs, y> = size.
 
-    Coordinates that the least point without the orthant has outside it are 0 from then on. None where none is left.
-    """
-    y, kept = np.zeros(len(right)), np.ones(len(right), bool)
-    while kept.any():
-        H, sides = gram[np.ix_(kept, kept)], np.stack([right[kept], signs[kept]], axis=1)
-        _, solved, info = scipy.linalg.lapack.dposv(H, sides, overwrite_a=True)
-        if info != 0 or not np.isfinite(solved).all():
+class BlockModels(FaceModels):
+    """Those of a loss of Dask's blocks, over which the equations are a sum."""
+
+    def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
+        if len(active) ** 2 > MOST_COPIED:
             return None
-        free, response = solved.T
+        gram, right = point.smooth.newton_system(active)
+        return DenseSystem(with_diagonal(gram, 2.0 * ridge), right)
+
+
+class SparseModels(FaceModels):
+    """Those of an h(Kx) with a sparse K: from its Gram matrix on small faces, by its products on large ones."""
+
+    f: Composite
+
+    def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem:
+        from condgrad.kernels.sparse_gram import columns_by_row, weighted_gram
+
+        w, pull, unit, is_centred = weights_and_pull(self.f, point.smooth)
+        shares, curvature, K = w / w.sum() if is_centred else None, 2.0 * ridge / unit, self._by_column
+        if len(active) > SMALL_FACE:
+            return SparseSystem(K[:, active], w, shares, curvature, pull)
+        arrays = columns_by_row(K.indptr, K.indices, K.data, active, K.shape[0])
+        gram = weighted_gram(*arrays, w, len(active))
+        columns = K[:, active]
+        if shares is not None:
+            means = columns.T @ shares
+            gram -= w.sum() * np.outer(means, means)
+        return DenseSystem(with_diagonal(gram, curvature), columns.T @ pull)
+
+    @cached_property
+    def _by_column(self) -> Any:
+        """K in float64, stored by columns."""
+        K = scipy.sparse.csc_array(self.f.K, dtype=np.float64)
+        K.sum_duplicates()
+        return K
+
+
+class FaceSystem(Protocol):
+    """H y = right: the equations of a model on a face."""
+
+    right: Array
+
+    def solved(self, kept: Array, sides: Array) -> Array | None:
+        """H^-1 sides in the coordinates that are kept; None where H is not positive definite."""
+
+
+class DenseSystem:
+    """From H itself."""
+
+    def __init__(self, H: Array, right: Array) -> None:
+        self.H, self.right = H, right
+
+    def solved(self, kept: Array, sides: Array) -> Array | None:
+        _, solved, info = scipy.linalg.lapack.dposv(self.H[np.ix_(kept, kept)], sides, overwrite_a=True)
+        return solved if info == 0 else None
+
+
+class SparseSystem:
+    """H = K' W K + curvature from products with a sparse K, by conjugate gradients."""
+
+    def __init__(self, K: Any, w: Array, shares: Array | None, curvature: float, pull: Array) -> None:
+        self.K, self.w, self.shares, self.curvature = K, w, shares, curvature
+        self.right = K.T @ pull
+
+    def solved(self, kept: Array, sides: Array) -> Array | None:
+        K = self.K[:, np.flatnonzero(kept)]
+        Kt = K.T
+        diagonal = K.multiply(K).T @ self.w + self.curvature
+
+        def product(d: Array) -> Array:
+            return Kt @ (self.w * centred(K @ d, self.shares)) + self.curvature * d
+
+        found = [
+            conjugate_gradients(
+                product,
+                side,
+                inner=dot,
+                accuracy=SOLVED,
+                max_iterations=MOST_PRODUCTS,
+                precondition=lambda r: r / diagonal,
+            )
+            for side in sides.T
+        ]
+        return np.stack([solution.x for solution in found], axis=1)
+
+
+def with_diagonal(gram: Array, curvature: float) -> Array:
+    """A Gram matrix with a curvature on its diagonal, and a little more so that it is not singular."""
+    diagonal = np.einsum("jj->j", gram)
+    diagonal += curvature + LEAST_CURVATURE * diagonal
+    return gram
+
+
+def least_on_face(system: FaceSystem, signs: Array, size: float | None) -> Array | None:
+    """The solution of a face's system, about, in the orthant of some signs, and on <signs, y> = size if there is one.
+
+    Coordinates that the solution has outside the orthant are 0 from then on. None where none is left.
+    """
+    y, kept = np.zeros(len(signs)), np.ones(len(signs), bool)
+    while kept.any() and not deadline.passed():
+        e = signs[kept]
+        on_sum = size is not None
+        solved = system.solved(kept, np.stack([system.right[kept], e] if on_sum else [system.right[kept]], axis=1))
+        if solved is None or not np.isfinite(solved).all():
+            return None
         y[:] = 0.0
-        y[kept] = (
-            free if size is None else free - (dot(signs[kept], free) - size) / dot(sides[:, 1], response) * response
-        )
+        y[kept] = solved[:, 0]
+        if size is not None:
+            y[kept] -= (dot(e, solved[:, 0]) - size) / dot(e, solved[:, 1]) * solved[:, 1]
         turned = y * signs < 0.0
         if not turned.any():
             return y
         kept &= ~turned
     return None
+
+
+def models_of(f: Composite | BlockwiseLoss) -> ColumnModels | FaceModels:
+    """What minimises the models of an f, by the kind of its data."""
+    if isinstance(f, BlockwiseLoss):
+        return BlockModels(f)
+    return ColumnModels(f) if is_dense(f.K) else SparseModels(f)
 
 
 def typical_curvature(f: Composite | BlockwiseLoss) -> float:
