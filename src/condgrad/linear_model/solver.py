@@ -20,11 +20,14 @@ from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import ADVICE, Status
-from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
+from condgrad.sets import Box, GroupBall, L1Ball, Simplex, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.composite import Composite
+
+FeatureSet = L1Ball | SolidSimplex | GroupBall
+"""Where the coefficients may be."""
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
@@ -89,13 +92,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Solver:
-    """How to minimise f(x) + ridge |x|_2^2 over |x|_1 <= radius, and when all such fits together must end."""
+    """How to minimise f(x) + ridge |x|_2^2 over a ball of a radius, and when all such fits together must end."""
 
     method: str
     tol: float
     max_iter: int
     positive: bool = False
     """Whether x >= 0 as well."""
+    groups: Any = None
+    """A label for each feature where the bound is on the sum of the norms of groups, not on |x|_1."""
     ends: float = math.inf
     """The moment of `time.perf_counter`, which is the same clock in all processes of a machine."""
     progress: bool = False
@@ -103,13 +108,22 @@ class Solver:
 
     @classmethod
     def starting_now(
-        cls, method: str, tol: float, max_iter: int, time_limit: float | None, *, positive: bool = False
+        cls,
+        method: str,
+        tol: float,
+        max_iter: int,
+        time_limit: float | None,
+        *,
+        positive: bool = False,
+        groups: Any = None,
     ) -> Solver:
         """A solver whose fits share a time limit that begins to run now."""
+        if positive and groups is not None:
+            raise ValueError("groups goes with positive=False: the ball of groups has no version without signs")
         if time_limit is None:
-            return cls(method, tol, max_iter, positive)
+            return cls(method, tol, max_iter, positive, groups)
         seconds = _checks.number("time_limit", time_limit, at_least=0.0)
-        return cls(method, tol, max_iter, positive, ends=time.perf_counter() + seconds)
+        return cls(method, tol, max_iter, positive, groups, ends=time.perf_counter() + seconds)
 
     @property
     def time_left(self) -> float | None:
@@ -146,7 +160,7 @@ class Solver:
         return fits
 
     def idle_radius(self, f: Smooth, ridge: float) -> float:
-        """|x|_1 for the x without a constraint, roughly; 1 where that is 0.
+        """The norm of the x without a constraint, roughly; 1 where that is 0.
 
         Features that are small in their unit, or a large ridge, leave little to gain over x = 0. So the gap is held
         against that gain, not against F; where no gain is to be seen at all, a gradient step from 0 is what the ridge
@@ -157,7 +171,7 @@ class Solver:
         here = f.at(f.space.full(0.0))  # type: ignore[union-attr]
         if here.value == 0.0:
             return 1.0
-        # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2
+        # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and no norm here exceeds sqrt(n) |x|_2
         entries = math.prod(f.space.shape)  # type: ignore[union-attr]
         on = self._set((entries * here.value / ridge) ** 0.5)
         g = Ridge(ridge, on=on)
@@ -166,9 +180,9 @@ class Solver:
         for tol in (1e-3, 1e-6, 1e-9):
             x, value, gap = self._roughly(f, g, x0, tol, follower)
             if gap <= ROUGH * (here.value - value):
-                return norm(x)
+                return size_in(on, x)
             x0 = x
-        return norm(x) or norm(g.argmin(here.gradient).point) or 1.0
+        return size_in(on, x) or size_in(on, g.argmin(here.gradient).point) or 1.0
 
     def _roughly(
         self, f: Smooth, g: Ridge, x0: Array, tol: float, follower: PathFollower | None
@@ -184,13 +198,15 @@ class Solver:
         result.uninterrupted()
         return result.x, result.value, result.gap
 
-    def _set(self, radius: float) -> L1Ball | SolidSimplex:
+    def _set(self, radius: float) -> FeatureSet:
         radius = _checks.number("radius", radius, at_least=0.0)
+        if self.groups is not None:
+            return GroupBall(radius, self.groups)
         return SolidSimplex(radius) if self.positive else L1Ball(radius)
 
     def _follower(self, f: Smooth) -> PathFollower | None:
         """What goes from one radius to the next, unless the user asks for a method or for few iterations."""
-        asked = self.method != "auto" or self.max_iter < FEW or self.progress
+        asked = self.method != "auto" or self.max_iter < FEW or self.progress or self.groups is not None
         return PathFollower(f) if not asked and PathFollower.can_follow(f) else None  # type: ignore[arg-type]
 
     def _solved(
@@ -280,7 +296,7 @@ def simple_part(ridge: float, on: Set) -> Simple:
     return Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
 
 
-def fit_of_guess(guess: CertifiedGuess, on: L1Ball | SolidSimplex, ridge: float, tol: float) -> Fit | None:
+def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float) -> Fit | None:
     """A guess as a fit, if it is good enough or there is no time for a better one with a proof."""
     point, proof = guess.point, guess.proof
     status = Status.CONVERGED if proof.relative_gap <= tol else Status.TIME_LIMIT
@@ -306,29 +322,30 @@ def checked_ridge(ridge: Any) -> float:
     return _checks.number("ridge", ridge, at_least=0.0)
 
 
-def norm(x: Array) -> float:
-    """|x|_1."""
-    return L1Ball(0.0).norm(x)
+def size_in(on: FeatureSet, x: Array) -> float:
+    """The norm of x that the set bounds."""
+    return on.norm(x) if isinstance(on, GroupBall) else L1Ball(0.0).norm(x)
 
 
-def multiplier(x: Array, gradient: Array, ridge: float, on: L1Ball | SolidSimplex) -> float:
-    """mu >= 0 for which x minimises f + ridge |x|_2^2 + mu |x|_1 too, from x and grad f(x).
+def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float:
+    """mu >= 0 for which x minimises f + ridge |x|_2^2 + mu |x| too, in the norm of the set, from x and grad f(x).
 
     At the solution the oracle's point is x itself: v = -grad f(x) / (2 ridge), soft-thresholded at mu / (2 ridge). That
     threshold is what the projection takes off the largest entries, and exactly 0 where v lies in the set. A small
     ridge magnifies what is left of the gradient in v; there a point inside the set, for which
     mu <= gap / (radius - |x|_1), is the better witness. With no ridge, mu is the steepest slope towards the boundary.
     """
-    if norm(x) < (1.0 - INSIDE) * on.scale:
+    if size_in(on, x) < (1.0 - INSIDE) * on.scale:
         return 0.0
     xp = namespace(gradient)
+    sizes: Any = on.group_norms if isinstance(on, GroupBall) else (lambda v: v) if on.nonnegative else xp.abs
     if ridge == 0.0:
-        return max(0.0, float(xp.max(-gradient if on.nonnegative else xp.abs(gradient))))
-    v = (-0.5 / ridge) * xp.reshape(gradient, (-1,))
-    point = on.project(v)
-    largest = int(xp.argmax(v if on.nonnegative else xp.abs(v)))
-    taken_off = float(v[largest] - point[largest])
-    return 2.0 * ridge * (max(0.0, taken_off) if on.nonnegative else abs(taken_off))
+        return max(0.0, float(xp.max(sizes(-gradient))))
+    v = (-0.5 / ridge) * gradient
+    before, after = sizes(v), sizes(on.project(v))
+    largest = int(xp.argmax(xp.reshape(before, (-1,))))
+    taken_off = float(xp.reshape(before, (-1,))[largest] - xp.reshape(after, (-1,))[largest])
+    return 2.0 * ridge * max(0.0, taken_off)
 
 
 def default_radii(tasks: Sequence[Task], *, ridge: float, n_radii: int, solver: Solver) -> Any:
