@@ -35,12 +35,14 @@ from condgrad.smooth.composite import Composite, CompositeEvaluation
 
 PATIENCE = 12
 """Steps along a path that may pass without halving the gap."""
-MOST_FALL = 0.3
+MOST_FALL = 0.5
 """What the multiplier is taken to fall by from one radius to the next, at most, as a share of it."""
 EXACTLY = Exact()
 """How far to go towards the least point of a model where F is not lower."""
 MOST_COPIED = 1 << 24
 """Entries of the columns of a face that are worth a copy."""
+FEW_COPIED = 1 << 19
+"""Entries of columns of a sparse K that are worth a dense copy."""
 NEEDED, WANTED = 0.9, 0.6
 """Slopes, as shares of the multiplier, of the coordinates without which no model is made, and of those that are copied
 along with them for the next models."""
@@ -48,6 +50,9 @@ SMALL_FACE = 800
 """Coordinates of a face up to which a sparse K has a Gram matrix on it."""
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
+SHORT = 0.01
+"""The step that names the next face of a model, as a share of that which names the first. A long one takes coordinates
+off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
 ROUNDS = 30
 """Faces that are tried for one model."""
 ROUNDING = 1e-12
@@ -109,7 +114,7 @@ class PathFollower:
         """Where the last two solutions point to for the next radius, in the set or not; None before there are two.
 
         f and its gradient there are mixed from theirs: K x is so exactly, the gradient to second order. The multiplier
-        falls more and more slowly, as coordinates enter: it is taken to fall by less than half.
+        falls more and more slowly, as coordinates enter: it is taken to fall by half at most.
         """
         if len(self._solutions) < 2:
             return None
@@ -175,15 +180,16 @@ def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoi
 
 
 class ColumnModels:
-    """Models of an h(Kx) with a dense K, each minimised over the set by one compiled call.
+    """Models of an h(Kx) by dense columns of K, each minimised over the set by one compiled call.
 
     A model has the columns that may be on the next faces, by the slopes at its point: sequential screening, which the
     certificate of the full problem makes safe.
     """
 
-    def __init__(self, f: Composite) -> None:
-        self.f, self.curvature = f, typical_curvature(f)
-        self._screened = ScreenedColumns.none(*f.K.shape)
+    def __init__(self, f: Composite, most_copied: int) -> None:
+        self.f, self.curvature, self.most_copied = f, typical_curvature(f), most_copied
+        samples, features = f.K.shape
+        self._screened = ScreenedColumns.none(samples, features, most_copied)
 
     def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
         """F at the least point of the model at a point; None where its columns are too many to copy."""
@@ -209,7 +215,7 @@ class ColumnModels:
             on.nonnegative,
             on.scale,
             2.0 * ridge / unit,
-            t * unit,
+            SHORT * t * unit,
             ROUNDS,
         )
         if not np.isfinite(y).all():
@@ -231,16 +237,22 @@ class ColumnModels:
     def _copy(self, is_chosen: Array) -> bool:
         """Whether they are few enough."""
         features = np.flatnonzero(is_chosen)
-        if len(features) * self.f.K.shape[0] > MOST_COPIED:
+        if len(features) * self.f.K.shape[0] > self.most_copied:
             return False
         self._screened = self._screened.succeeded_by(features, self._columns(features), is_chosen)
         return True
 
     def _columns(self, features: Array) -> Array:
         """Some columns of K, dense and in float64, a row each."""
-        K = self.f.K
+        K: Any = self.f.K
+        if not is_dense(K):
+            return np.ascontiguousarray(self._by_column[:, features].T.toarray(), np.float64)
         chosen = K.T if len(features) == K.shape[1] else np.take(K.T, features, axis=0)
         return np.ascontiguousarray(chosen, np.float64)
+
+    @cached_property
+    def _by_column(self) -> Any:
+        return self.f.K.tocsc()
 
 
 class ScreenedColumns(NamedTuple):
@@ -259,10 +271,13 @@ class ScreenedColumns(NamedTuple):
     """Columns that B gained and lost since the row Gram matrix was computed afresh: one number."""
 
     @classmethod
-    def none(cls, samples: int, features: int) -> ScreenedColumns:
-        """No columns yet."""
+    def none(cls, samples: int, features: int, most: int) -> ScreenedColumns:
+        """No columns yet, of which there will be `most` entries at most: so few that no face has more than samples,
+        unless a row Gram matrix has no more entries either.
+        """
+        side = samples if samples * samples <= most and samples < features else 0
         nothing = np.empty(0, np.intp), np.zeros(features, bool), np.empty((0, samples))
-        return cls(*nothing, np.zeros((samples, samples)), np.empty(0, bool), np.zeros(1, np.int64))
+        return cls(*nothing, np.zeros((side, side)), np.empty(0, bool), np.zeros(1, np.int64))
 
     def succeeded_by(self, features: Array, columns: Array, is_chosen: Array) -> ScreenedColumns:
         """Other columns, which take over the row Gram matrix if all that are in it are among them."""
@@ -311,9 +326,19 @@ class BlockModels(FaceModels):
 
 
 class SparseModels(FaceModels):
-    """Those of an h(Kx) with a sparse K: from its Gram matrix on small faces, by its products on large ones."""
+    """Those of an h(Kx) with a sparse K: by dense columns while these are few, then on faces.
+
+    The system of a face is that of its Gram matrix, or on a large one is known by products with K.
+    """
 
     f: Composite
+
+    def __init__(self, f: Composite) -> None:
+        super().__init__(f)
+        self._few = ColumnModels(f, FEW_COPIED)
+
+    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+        return self._few.least(point, g, ridge) or super().least(point, g, ridge)
 
     def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem:
         from condgrad.kernels.sparse_gram import columns_by_row, weighted_gram
@@ -421,7 +446,7 @@ def models_of(f: Composite | BlockwiseLoss) -> ColumnModels | FaceModels:
     """What minimises the models of an f, by the kind of its data."""
     if isinstance(f, BlockwiseLoss):
         return BlockModels(f)
-    return ColumnModels(f) if is_dense(f.K) else SparseModels(f)
+    return ColumnModels(f, MOST_COPIED) if is_dense(f.K) else SparseModels(f)
 
 
 def typical_curvature(f: Composite | BlockwiseLoss) -> float:
