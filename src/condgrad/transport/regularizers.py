@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from condgrad import _checks, smooth
 from condgrad.problem import Smooth
-from condgrad.transport.graphs import graph_laplacian, neighbor_graph
+from condgrad.transport.graphs import graph_laplacian, neighbor_laplacian
 
 
 class Regularizer(Protocol):
@@ -73,6 +73,10 @@ class Laplacian:
 
     def smooth_part(self) -> Smooth:
         """The regulariser as a function of the plan."""
+        return self._smooth_part
+
+    @cached_property
+    def _smooth_part(self) -> Smooth:
         weight = _checks.number("weight", self.weight, at_least=0.0)
         return smooth.TransportLaplacian(
             self.Xs,
@@ -92,7 +96,9 @@ class Laplacian:
             raise ValueError(f"give L{side} or W{side}, not both")
         if L is not None:
             return L
-        return graph_laplacian(neighbor_graph(X, self.neighbors) if W is None else W, normalized=self.normalized)
+        if W is None:
+            return neighbor_laplacian(X, self.neighbors, normalized=self.normalized)
+        return graph_laplacian(W, normalized=self.normalized)
 
 
 @dataclass(frozen=True, repr=False)
