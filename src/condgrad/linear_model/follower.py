@@ -101,6 +101,11 @@ class PathFollower:
         """Whether a solution without a constraint, in which no coordinate is 0, is cheap to find as well."""
         return isinstance(self.f, BlockwiseLoss) or is_dense(self.f.K)
 
+    @property
+    def _has_many_samples(self) -> bool:
+        """Whether a model costs many products, so that a prediction is worth a certificate before one is made."""
+        return isinstance(self.f, BlockwiseLoss) or self.f.K.shape[0] > self.f.K.shape[1]
+
     @cached_property
     def null_value(self) -> float:
         """f where all coefficients are 0."""
@@ -132,7 +137,8 @@ class PathFollower:
     def follow(self, g: Simple, ridge: float, start: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
         """The best point on the way from a start in the set, until its gap is within tol or hardly falls.
 
-        Where solutions are noted, the start is the last of them, and the first model is that where they point to.
+        Where solutions are noted, the start is the last of them, and the first model is that where they point to; or
+        that point itself, in the set, is tried first, where models are dear.
         `patience` is how many steps may pass without halving the gap.
         """
         certifier, steps = Certifier(self.f, g, Tally()), 0
@@ -140,9 +146,12 @@ class PathFollower:
         known = last.smooth if last is not None and last.x is start else None
         point = ObjectivePoint(self.f, g, start, certifier.tally, known)
         prediction = self._predicted(g)
-        end = None if prediction is None else self._least_of_model(prediction, g, ridge)
-        if end is not None:
-            point, steps = lower_on_the_way(point, end), 1
+        if prediction is not None and self._has_many_samples:
+            point = point.at(g.on.project(prediction.x))
+        elif prediction is not None:
+            end = self._least_of_model(prediction, g, ridge)
+            if end is not None:
+                point, steps = lower_on_the_way(point, end), 1
         best = point
         proof, mark, left = Certificate(null_size=self.null_value), np.inf, patience
         while True:
@@ -485,5 +494,7 @@ def pulled_in(on: Set, x: Array) -> tuple[Array, float | None]:
     norm = float(np.abs(x).sum())
     if norm > on.scale * (1.0 + ROUNDING) or (on.nonnegative and x.min() < 0.0):
         return on.project(x), None
-    factor = on.scale / norm * (1.0 - 2.0 * precision(x)) if norm > on.scale else 1.0
+    if norm <= on.scale:
+        return x, 1.0
+    factor = on.scale / norm * (1.0 - 2.0 * precision(x))
     return factor * x, factor
