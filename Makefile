@@ -9,8 +9,9 @@ STAMP := .venv/.installed
 run: $(STAMP)
 	$(BIN)/python -m experiments paper --out out
 
+# a file stays with one worker: its clusters are started, and what it compares with is computed, once
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check

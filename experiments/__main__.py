@@ -34,7 +34,7 @@ app = typer.Typer(
 )
 
 
-class Part(StrEnum):
+class PaperPart(StrEnum):
     """The parts of the paper."""
 
     TRANSPORT = "1"
@@ -43,13 +43,13 @@ class Part(StrEnum):
     THEORY = "theory"
 
 
-PART_HELP = f"One of {', '.join(Part)}; may be repeated."
+PART_HELP = f"One of {', '.join(PaperPart)}; may be repeated."
 DRAWS_DEFAULT = f"{DRAWS}, or {QUICK_DRAWS} with --quick"
 
 
 @app.command()
 def paper(
-    figure: Annotated[list[Part] | None, typer.Option(metavar="PART", help=PART_HELP, show_default="all")] = None,
+    figure: Annotated[list[PaperPart] | None, typer.Option(metavar="PART", help=PART_HELP, show_default="all")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A look within a minute: smaller problems, one draw.")] = False,
     seeds: Annotated[
         int | None,
@@ -84,7 +84,7 @@ def paper(
     scale = Scale(quick=quick, seeds=seeds or (QUICK_DRAWS if quick else DRAWS))
     command = f"python -m experiments {shlex.join(sys.argv[1:])}"
     try:
-        chosen = experiments(figure or list(Part))
+        chosen = experiments(figure or list(PaperPart))
         outcome = run_paper(chosen, scale, out, progress=RunProgress(errors), fresh=fresh, command=command)
     except KeyboardInterrupt:
         same = "the same command without --fresh" if fresh else "the same command"
@@ -104,13 +104,18 @@ def paper(
     raise typer.Exit(FAILED if outcome.failures else DONE)
 
 
-def experiments(parts: list[Part]) -> list[Any]:
+def experiments(parts: list[PaperPart]) -> list[Any]:
     """The experiments asked for, in the order of the paper."""
     from experiments.paper.elastic_net import MICROARRAYS, TOY
     from experiments.paper.theory import THEORY
     from experiments.paper.transport import TRANSPORT
 
-    every = {Part.TRANSPORT: TRANSPORT, Part.TOY: TOY, Part.MICROARRAYS: MICROARRAYS, Part.THEORY: THEORY}
+    every = {
+        PaperPart.TRANSPORT: TRANSPORT,
+        PaperPart.TOY: TOY,
+        PaperPart.MICROARRAYS: MICROARRAYS,
+        PaperPart.THEORY: THEORY,
+    }
     return [experiment for part, experiment in every.items() if part in parts]
 
 

@@ -11,6 +11,7 @@ can be built before a solve is built when a rival is made.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -20,7 +21,9 @@ import numpy as np
 from experiments.problems import ElasticNetProblem
 
 # for the libraries that are loaded later, with a rival; threadpoolctl minds those that are here already
-os.environ |= {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+os.environ["OMP_NUM_THREADS"] = "1"
+if "numba" not in sys.modules:  # which refuses to compile once its threads run and the number is another
+    os.environ["NUMBA_NUM_THREADS"] = "1"
 
 
 class Rival:

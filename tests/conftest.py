@@ -1,4 +1,4 @@
-"""Shared by all tests: hypothesis settings, and optional libraries that CI must have."""
+"""Shared by all tests: threads, hypothesis settings, and optional libraries that CI must have."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import importlib
 import os
 from types import ModuleType
 
+# Tests run side by side, one process a core: with more threads of BLAS than that, small solves wait for each other and
+# take up to fifty times as long. BLAS reads it when NumPy is loaded, which nothing has done before this file.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import matplotlib
 import pytest
 from hypothesis import settings
 
 matplotlib.use("Agg")
-settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=40)
 settings.load_profile("repeatable")
 
 

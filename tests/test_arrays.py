@@ -333,3 +333,14 @@ def test_data_matrix_refuses_by_name() -> None:
         inputs.data_matrix("A", np.ones(3))
     with pytest.raises(ValueError, match="A must be finite"):
         inputs.data_matrix("A", scipy.sparse.csr_array([[float("nan"), 0.0]]))
+
+
+@pytest.mark.parametrize("width", [1, 20, 1000])
+@pytest.mark.parametrize("shape", [(3, 4), (2000, 900), (700, 40_000)])
+def test_row_blocks_are_all_rows(shape: tuple[int, int], width: int) -> None:
+    """Each once, in order; as many at a time as factors of this width are multiplied well with."""
+    x = np.broadcast_to(0.0, shape)
+    blocks = arrays.row_blocks(x, width=width)
+    rows = np.arange(shape[0])
+    np.testing.assert_array_equal(np.concatenate([rows[block] for block in blocks]), rows)
+    assert len(rows[blocks[0]]) >= min(shape[0], width, 256)

@@ -293,7 +293,7 @@ LAYOUTS = {
     "big-endian": (A.astype(">f8"), Y.astype(">f8")),
     "lists": (A.tolist(), Y.tolist()),
     "tuples": (tuple(map(tuple, A)), tuple(Y)),
-    "numpy matrix": (np.asmatrix(A), Y),
+    "numpy matrix": (A.view(np.matrix), Y),  # without the warning of `asmatrix`
     "objects": (A.astype(object), Y.astype(object)),
     "longdouble": (A.astype(np.longdouble), Y.astype(np.longdouble)),
     "pandas": (pandas.DataFrame(A, columns=list("abcdef")), pandas.Series(Y, index=np.arange(20)[::-1])),

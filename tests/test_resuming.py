@@ -89,7 +89,7 @@ def test_bounds_and_traces_go_on_for_every_method(problem: Any, method: str) -> 
 )
 def test_a_bound_of_another_problem_is_never_kept(other: tuple[Any, Any]) -> None:
     """The first problem's bound is made absurdly good; were it kept, it would contradict the other's values."""
-    solved = cg.minimize(*logistic(), tol=1e-10)
+    solved = cg.minimize(*logistic())
     foreign = cg.Result(
         0.5 * solved.x,
         cg.Certificate(0.5 * solved.x, solved.certificate.terms, 1e9),

@@ -6,6 +6,7 @@ one, the same iterations. What a gap is measured against is stated in `condgrad.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -108,6 +109,12 @@ CASES = [(name, method) for name, (_, _, methods) in PROBLEMS.items() for method
 MEMORY = [(name, "memory") for name in ("squares, ridge, l1", "squares, entropy, simplex", "own, ridge, l1")]
 
 
+@functools.lru_cache(maxsize=1)
+def in_unit_one(name: str, method: str, dtype: Any, tol: float) -> cg.Result:
+    """What all other units are compared with."""
+    return solved(name, method, 1.0, dtype, tol)
+
+
 def solved(name: str, method: str, c: float, dtype: Any, tol: float) -> cg.Result:
     f, g, _ = PROBLEMS[name]
     options: dict[str, Any] = {"method": "cgs", "memory": 3} if method == "memory" else {"method": method}
@@ -115,10 +122,10 @@ def solved(name: str, method: str, c: float, dtype: Any, tol: float) -> cg.Resul
     return cg.minimize(f(c, dtype), g(c, dtype), x0, tol=tol, max_iter=150, **options)
 
 
+@pytest.mark.parametrize("power", [-39, -1, 38])
 @pytest.mark.parametrize(("name", "method"), CASES + MEMORY)
-@pytest.mark.parametrize("power", [-39, -20, -1, 1, 7, 38])
 def test_a_power_of_two_changes_not_a_bit(name: str, method: str, power: int) -> None:
-    one, other = (solved(name, method, c, np.float64, 1e-6) for c in (1.0, 2.0**power))
+    one, other = in_unit_one(name, method, np.float64, 1e-6), solved(name, method, 2.0**power, np.float64, 1e-6)
     assert (one.status, one.iterations) == (other.status, other.iterations)
     np.testing.assert_array_equal(one.x, other.x)
     assert 2.0**power * one.value == other.value
@@ -127,13 +134,13 @@ def test_a_power_of_two_changes_not_a_bit(name: str, method: str, power: int) ->
 
 @pytest.mark.parametrize(("name", "method"), CASES + MEMORY)
 @pytest.mark.parametrize(("dtype", "decades", "tol"), [(np.float64, 12.0, 1e-6), (np.float32, 6.0, 1e-2)])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(data=st.data())
 def test_no_unit_changes_a_decision(
     name: str, method: str, dtype: Any, decades: float, tol: float, data: st.DataObject
 ) -> None:
     c = 10.0 ** data.draw(st.floats(-decades, decades))
-    one, other = (solved(name, method, unit, dtype, tol) for unit in (1.0, c))
+    one, other = in_unit_one(name, method, dtype, tol), solved(name, method, c, dtype, tol)
     assert one.status is other.status
     assert abs(one.iterations - other.iterations) <= 1
     assert other.lower_bound <= c * one.value * (1.0 + 1e-5 * np.sign(one.value))

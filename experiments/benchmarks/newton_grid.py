@@ -4,8 +4,7 @@ Run: python -m experiments bench newton_grid [-- --n 300 --time-limit 60]
 
 Every row is one problem: iterations, seconds, status, the certified gap in units of the largest cost, and relative to
 the scale of F, which a tolerance of 1e-8 is asked of. Rows that differ in the unit of their coordinates alone should
-need the same iterations. Far clusters under the stiffest Laplacian stall: F is a thousandth of the largest cost there,
-and the roundings of its Laplacian, given away in the bound, are more than 1e-8 of that.
+need the same iterations.
 """
 
 from __future__ import annotations

@@ -36,14 +36,14 @@ class Verdict(Enum):
     UNTESTED = "not tested"
 
 
-class Tally(NamedTuple):
+class CaseCount(NamedTuple):
     """In how many of the cases (draws, runs, pairs of solvers) something was seen."""
 
     seen: int
     total: int
 
     @classmethod
-    def of(cls, cases: Any) -> Tally:
+    def of(cls, cases: Any) -> CaseCount:
         return cls(int(np.sum(cases)), len(cases))
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class Claim:
             why = too_small or str(found or text("missing", **words))
             return judged("Nothing: the runs that it needs are missing.", verdict, why)
         seen, total = map(sum, zip(*(found[name] for name in self.cases), strict=True))
-        verdict = self._verdict(found, Tally(seen, total))
+        verdict = self._verdict(found, CaseCount(seen, total))
         why = text(f"{self.key}_why", **found, verdict=verdict.value)
         disagree = self.draws and 0 < seen < total
         if quick and verdict is not Verdict.UNTESTED and (too_small or disagree):
@@ -124,7 +124,7 @@ class Claim:
             why = too_small or f"The cases of a quick run are few, and they disagree. {why}"
         return judged(text(f"{self.key}_measured", **found), verdict, why)
 
-    def _verdict(self, found: Mapping[str, Any], cases: Tally) -> Verdict:
+    def _verdict(self, found: Mapping[str, Any], cases: CaseCount) -> Verdict:
         if any(found[name].total == 0 for name in self.cases):
             return Verdict.UNTESTED
         if cases.seen == cases.total:
@@ -138,10 +138,10 @@ def bound_numbers(above: Sequence[float]) -> dict[str, Any] | None:
     if not len(above):
         return None
     highest = max(above)
-    return {"proved": Tally(int(highest <= ROUNDING), 1), "bounds": f"{len(above):,}", "highest": highest}
+    return {"proved": CaseCount(int(highest <= ROUNDING), 1), "bounds": f"{len(above):,}", "highest": highest}
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Rows of text; numbers arrive formatted."""
 
     title: str
@@ -158,7 +158,7 @@ class Chapter:
     title: str
     summary: str
     figures: Sequence[Figure] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[TextTable] = ()
     claims: Sequence[JudgedClaim] = ()
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class Experiment:
     evidence: Callable[[Sequence[Curve]], Any]
     """What the curves say, as claims, figures, tables and the template read it."""
     figures: Callable[[Any], list[Figure]]
-    tables: Callable[[Any], list[Table]]
+    tables: Callable[[Any], list[TextTable]]
     claims: Sequence[Claim]
     words: Callable[[Any], dict[str, Any]]
     """What the blocks of the chapter are filled in with."""

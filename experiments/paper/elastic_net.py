@@ -18,7 +18,7 @@ import pandas as pd
 import condgrad as cg
 from condgrad.datasets import REGIMES
 from experiments.clock import one_thread
-from experiments.paper.chapter import Claim, Experiment, Table, Tally
+from experiments.paper.chapter import CaseCount, Claim, Experiment, TextTable
 from experiments.paper.figures import SOLVERS, Figure, Line, Panel, band_around
 from experiments.paper.microarrays import TEST_SHARE, Split, microarrays, stratified, toy
 from experiments.paper.tasks import Curve, Scale, Task, first_at, thinned
@@ -287,16 +287,16 @@ def cg_numbers(evidence: Evidence) -> dict[str, Any] | None:
     if not compared.any():
         return None
     return {
-        "last": Tally.of((rivals < place["cg"])[compared]),
-        "rough": Tally.of(runs["rough seconds"] < np.inf),
-        "fine": Tally.of(runs["fine seconds"] < np.inf),
+        "last": CaseCount.of((rivals < place["cg"])[compared]),
+        "rough": CaseCount.of(runs["rough seconds"] < np.inf),
+        "fine": CaseCount.of(runs["fine seconds"] < np.inf),
         "best": runs["best residual"].median(),
     }
 
 
 def pqn_numbers(evidence: Evidence) -> dict[str, Any] | None:
     slower = evidence.ratios("pqn", "cgs-armijo")
-    far, faster = Tally.of(slower >= FAR), Tally.of(slower > 1.0)
+    far, faster = CaseCount.of(slower >= FAR), CaseCount.of(slower > 1.0)
     return {"far": far, "faster": faster, "slower": slower.median(), "steps": _steps(evidence)} if len(slower) else None
 
 
@@ -308,7 +308,7 @@ def _steps(evidence: Evidence) -> dict[str, float] | None:
 
 def spg_numbers(evidence: Evidence) -> dict[str, Any] | None:
     slower = evidence.ratios("cgs-armijo", "spg")
-    par, faster = Tally.of(slower <= PAR), Tally.of(slower < 1.0)
+    par, faster = CaseCount.of(slower <= PAR), CaseCount.of(slower < 1.0)
     where = parity(evidence.sweep)
     return {"par": par, "faster": faster, "slower": slower.median(), "where": where} if len(slower) else None
 
@@ -333,11 +333,11 @@ def open_loop_numbers(evidence: Evidence) -> dict[str, Any] | None:
     if place.empty:
         return None
     return {
-        "later": Tally.of(place["cgs-open-loop"] > place[list(SWEPT)].max(axis=1)),
-        "below_armijo": Tally.of(early["cgs-armijo"] < 1.0),
-        "below_spg": Tally.of(early["spg"] < 1.0),
+        "later": CaseCount.of(place["cgs-open-loop"] > place[list(SWEPT)].max(axis=1)),
+        "below_armijo": CaseCount.of(early["cgs-armijo"] < 1.0),
+        "below_spg": CaseCount.of(early["spg"] < 1.0),
         "ratios": [early[rival].median() for rival in SWEPT],
-        "rough": Tally.of(evidence.ratios("cgs-open-loop", "cgs-armijo", "rough seconds") < 1.0),
+        "rough": CaseCount.of(evidence.ratios("cgs-open-loop", "cgs-armijo", "rough seconds") < 1.0),
         "first": FIRST_ITERATIONS,
     }
 
@@ -347,7 +347,7 @@ def real_rivals_numbers(evidence: Evidence) -> dict[str, Any] | None:
     if spg.empty or pqn.empty:
         return None
     medians = {"to_spg": spg.median(), "to_pqn": pqn.median()}
-    return {"spg": Tally.of(spg < 1.0), "pqn": Tally.of(pqn < 1.0), "steps": _steps(evidence), **medians}
+    return {"spg": CaseCount.of(spg < 1.0), "pqn": CaseCount.of(pqn < 1.0), "steps": _steps(evidence), **medians}
 
 
 def rough_numbers(evidence: Evidence) -> dict[str, Any] | None:
@@ -360,7 +360,7 @@ def rough_numbers(evidence: Evidence) -> dict[str, Any] | None:
     there = evidence.judged[evidence.judged["rough iterations"].between(1, 1e9)]
     prices = pd.DataFrame({"steps": there["rough iterations"], "each": there["rough seconds"]})
     prices["each"] /= prices["steps"]
-    first = Tally.of((seconds["cgs-open-loop"] < rivals)[compared])
+    first = CaseCount.of((seconds["cgs-open-loop"] < rivals)[compared])
     shown = {SOLVERS[solver].label: median for solver, median in order.items()}
     each = list(prices.groupby(there["label"]).median().itertuples())
     return {"first": first, "order": shown, "prices": each} if first.total else None
@@ -441,11 +441,11 @@ def sweep_figures(sweep: pd.DataFrame, name: str) -> list[Figure]:
     return [Figure(name, title, caption, alt, [[panel]])]
 
 
-def tables_of(evidence: Evidence) -> list[Table]:
+def tables_of(evidence: Evidence) -> list[TextTable]:
     return [speed_table(evidence.race), choice_table(evidence.race)]
 
 
-def speed_table(race: pd.DataFrame) -> Table:
+def speed_table(race: pd.DataFrame) -> TextTable:
     """Median times and iterations to the two levels."""
     rows = []
     for (problem, label), runs in race.groupby(["problem", "label"], sort=False):
@@ -455,12 +455,12 @@ def speed_table(race: pd.DataFrame) -> Table:
         for level in ("rough", "fine"):
             seconds, steps = runs[f"{level} seconds"].median(), runs[f"{level} iterations"].median()
             cells += [duration(seconds, late), count(steps)]
-        rows.append([problem, label, *cells, str(Tally.of(runs["fine seconds"] < np.inf))])
+        rows.append([problem, label, *cells, str(CaseCount.of(runs["fine seconds"] < np.inf))])
     columns = ["problem", "solver", "time to 10⁻²", "iterations", "time to 10⁻⁵", "iterations", "reached 10⁻⁵"]
-    return Table(text("speed_title"), columns, rows, text("speed_note"))
+    return TextTable(text("speed_title"), columns, rows, text("speed_note"))
 
 
-def choice_table(race: pd.DataFrame) -> Table:
+def choice_table(race: pd.DataFrame) -> TextTable:
     """What the test set chose for each draw."""
     rows = []
     for (problem, seed), runs in race.groupby(["problem", "seed"], sort=False):
@@ -468,7 +468,7 @@ def choice_table(race: pd.DataFrame) -> Table:
         pair = [f"{one['ridge']:g}", f"{one['radius']:g}", f"{one['accuracy']:.1%}"]
         rows.append([problem, str(seed), *pair, f"{one['nonzeros']:,} of {one['features']:,}", str(one["equals"])])
     columns = ["problem", "draw", "ridge", "radius", "test accuracy", "non-zeros", "pairs as good"]
-    return Table(text("choice_title"), columns, rows, text("choice_note"))
+    return TextTable(text("choice_title"), columns, rows, text("choice_note"))
 
 
 def _experiment(name: str, claims: Sequence[Claim], **runs: Any) -> Experiment:

@@ -21,7 +21,7 @@ from scipy.spatial.distance import pdist
 
 import condgrad as cg
 from experiments.clock import one_thread
-from experiments.paper.chapter import Claim, Experiment, Source, Table, Tally, bound_numbers
+from experiments.paper.chapter import CaseCount, Claim, Experiment, Source, TextTable, bound_numbers
 from experiments.paper.figures import Figure, Line, Panel
 from experiments.paper.tasks import Curve, Scale, Task, best_known
 from experiments.paper.wording import prose, span
@@ -258,7 +258,7 @@ def share_numbers(*steps: str) -> Callable[[pd.DataFrame], dict[str, Any] | None
         tested = runs[runs["step"].isin(steps)]
         if tested.empty:
             return None
-        under = Tally.of(tested["share"] <= 1.0)
+        under = CaseCount.of(tested["share"] <= 1.0)
         shares = tested.groupby("problem", sort=False)["share"].max().to_dict()
         return {"under": under, "shares": shares, "above": names_of(tested[tested["share"] > 1.0])}
 
@@ -271,8 +271,8 @@ def linear_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
     if corner.empty or strong.empty:
         return None
     return {
-        "steep": Tally.of(corner["power"] >= SUBLINEAR),
-        "geometric": Tally.of(strong["contracts"]),
+        "steep": CaseCount.of(corner["power"] >= SUBLINEAR),
+        "geometric": CaseCount.of(strong["contracts"]),
         "powers": span(corner["power"]),
         "last_step": 1.0 - corner["last"].min(),
     }
@@ -284,7 +284,7 @@ def strong_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
         return None
     worst = strong.groupby(["problem", "step"], sort=False)[["largest", "contraction"]].max()
     slower = names_of(strong[~strong["contracts"]])
-    return {"good": Tally.of(strong["contracts"]), "worst": list(worst.itertuples()), "slower": slower}
+    return {"good": CaseCount.of(strong["contracts"]), "worst": list(worst.itertuples()), "slower": slower}
 
 
 def certificate_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
@@ -336,11 +336,11 @@ def _linear_panel(name: str, runs: pd.DataFrame) -> Panel:
     return Panel(f"{name}: the linear rate", r"iteration \(k\)", r"\(F(x_k) - F^*\)", lines)
 
 
-def tables_of(runs: pd.DataFrame) -> list[Table]:
+def tables_of(runs: pd.DataFrame) -> list[TextTable]:
     return [bound_table(runs), linear_table(runs)] if len(runs) else []
 
 
-def bound_table(runs: pd.DataFrame) -> Table:
+def bound_table(runs: pd.DataFrame) -> TextTable:
     rows = []
     for name, same in runs.groupby("problem", sort=False):
         largest = same.groupby("step")["share"].max()
@@ -348,24 +348,24 @@ def bound_table(runs: pd.DataFrame) -> Table:
         shares = [f"{largest[step]:.2g}" if step in largest else "-" for step in STEPS]
         rows.append([name, " to ".join(ends), *shares])
     columns = ["problem", r"\(C_f\)", "exact", "Armijo", r"\(2/(k+2)\)"]
-    return Table(text("bound_title"), columns, rows, text("bound_note"))
+    return TextTable(text("bound_title"), columns, rows, text("bound_note"))
 
 
-def linear_table(runs: pd.DataFrame) -> Table:
+def linear_table(runs: pd.DataFrame) -> TextTable:
     rows = []
     for run in strong_runs(runs).itertuples():
         constants = [f"{run.smoothness:.3g}", f"{run.strong_convexity:.3g}"]
         measured = [f"{run.contraction:.4f}", f"{run.largest:.4f}"]
         rows.append([run.problem, str(run.seed), run.step, *constants, *measured])
     columns = ["problem", "seed", "step", r"\(L\)", r"\(\mu\)", r"\(L/(L + \mu)\)", r"largest \(h_{k+1}/h_k\)"]
-    return Table("The linear rate under strong convexity", columns, rows)
+    return TextTable("The linear rate under strong convexity", columns, rows)
 
 
 def words_of(runs: pd.DataFrame) -> dict[str, Any]:
     corner, strong = corner_runs(runs), strong_runs(runs)
     return {
-        "under": Tally.of(runs["share"][runs["step"] != "short"] <= 1.0),
-        "good": Tally.of(strong["contracts"]),
+        "under": CaseCount.of(runs["share"][runs["step"] != "short"] <= 1.0),
+        "good": CaseCount.of(strong["contracts"]),
         "powers": span(corner["power"]) if len(corner) else "",
         "sizes": {run.problem: run.n for run in runs.itertuples()},
         "seeds": sorted(runs["seed"].unique()),

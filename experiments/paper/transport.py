@@ -12,7 +12,7 @@ import pandas as pd
 
 import condgrad as cg
 from experiments.clock import one_thread
-from experiments.paper.chapter import Claim, Experiment, Table, Tally, bound_numbers
+from experiments.paper.chapter import CaseCount, Claim, Experiment, TextTable, bound_numbers
 from experiments.paper.figures import SOLVERS, Figure, Line, Panel
 from experiments.paper.tasks import Curve, Numbers, Scale, Task, best_known, first_at
 from experiments.paper.wording import count, duration, ending, factor, power, prose, span
@@ -215,14 +215,14 @@ def time_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
     ]
     skipped = [(engine, curve) for size in sizes for engine, curve in size.skipped.items() if engine in ENGINES]
     missing = [f"{SOLVERS[e].label}: {c.note.rstrip('.')}." for e, c in skipped if c.facts["reason"] == MISSING]
-    ahead = Tally.of(fights["least"] > 1.0)
+    ahead = CaseCount.of(fights["least"] > 1.0)
     return {
         "ahead": ahead,
         # where an engine is missing, not all cases were tested: one case more, that bears nothing out
-        "cases": Tally(ahead.seen, ahead.total + bool(missing and behind.empty)),
-        "came": Tally.of(fights["gain"] > 0.0),
+        "cases": CaseCount(ahead.seen, ahead.total + bool(missing and behind.empty)),
+        "came": CaseCount.of(fights["gain"] > 0.0),
         "gains": span(fights["gain"]),
-        "won": Tally.of(fights["gain"] > 1.0),
+        "won": CaseCount.of(fights["gain"] > 1.0),
         "behind": "; ".join(shown[:3]) + (" and others" if len(shown) > 3 else ""),
         "missing": " ".join(dict.fromkeys(missing)),
     }
@@ -235,7 +235,7 @@ def objective_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
         if all(both):
             mine, its = (power(min(float(m.iterate_levels[-1]) for m in runs)) for runs in both)
             ends.append(f"CGS {mine} and CG {its} at n = {size.n}")
-    return {"better": Tally.of(fights["better"]), "ends": ", ".join(ends)} if len(fights) else None
+    return {"better": CaseCount.of(fights["better"]), "ends": ", ".join(ends)} if len(fights) else None
 
 
 def growth_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
@@ -260,15 +260,15 @@ def growth_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
             gains = f"{speed(first)} at n = {small.n}, {speed(second)} at n = {large.n}"
             words.append(f"{label}: {gains} (to {power(level)})")
             grown.append(second > first)
-    return {"grown": Tally.of(grown), "words": words} if words else None
+    return {"grown": CaseCount.of(grown), "words": words} if words else None
 
 
 def mosek_numbers(sizes: Sequence[Size]) -> dict[str, Any]:
     fights = duels(sizes, ("cgs-exact",), ("cg-mosek",))
     others = duels(sizes, ("cgs-exact",), [engine for engine in ENGINES if engine != "cg-mosek"])
     return {
-        "strong": Tally.of(fights["gain"] >= ABOUT_TEN),
-        "faster": Tally.of(fights["gain"] > 1.0),
+        "strong": CaseCount.of(fights["gain"] >= ABOUT_TEN),
+        "faster": CaseCount.of(fights["gain"] > 1.0),
         "speeds": speeds(fights),
         "others": speeds(others),
         "skipped": next((size.skipped["cg-mosek"].note for size in sizes if "cg-mosek" in size.skipped), ""),
@@ -282,9 +282,9 @@ def cvxopt_numbers(sizes: Sequence[Size]) -> dict[str, Any] | str | None:
     skipped, ran = size.skipped.get("cg-cvxopt"), size.runs.get("cg-cvxopt")
     if ran is not None:
         level, last = ran.iterate_levels[-1], {name: ran.curve[name][-1] for name in ("seconds", "iteration")}
-        return {"no_step": Tally(0, 1), "far": Tally(int(level > 1e-2), 1), "note": "", "level": level, **last}
+        return {"no_step": CaseCount(0, 1), "far": CaseCount(int(level > 1e-2), 1), "note": "", "level": level, **last}
     if skipped is not None and skipped.facts["reason"] == TOO_SLOW:
-        return {"no_step": Tally(1, 1), "far": Tally(1, 1), "note": skipped.note}
+        return {"no_step": CaseCount(1, 1), "far": CaseCount(1, 1), "note": skipped.note}
     return skipped.note if skipped else None
 
 
@@ -293,7 +293,7 @@ def classical_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
     if not pairs:
         return None
     ratios = np.concatenate([classical / ours for ours, classical in pairs])
-    return {"better": Tally.of(ratios > 1.0), "range": span(ratios), "last": ratios[-1]}
+    return {"better": CaseCount.of(ratios > 1.0), "range": span(ratios), "last": ratios[-1]}
 
 
 def certificate_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
@@ -368,7 +368,7 @@ def _gaps_figure(size: Size, curve: Curve) -> Figure:
     return Figure("figure-1-gaps", title, caption, alt, [[panel]])
 
 
-def table_of(size: Size) -> Table:
+def table_of(size: Size) -> TextTable:
     rows = []
     for m in size.runs.values():
         bounds = m.curve["lower_bound"]
@@ -379,7 +379,7 @@ def table_of(size: Size) -> Table:
     rows += [[SOLVERS[s].label, *["-"] * 7, ending(c.status)] for s, c in size.skipped.items()]
     columns = ["solver", *(f"to {power(level)}" for level in TABLE_LEVELS)]
     columns += ["best reached", "proved gap", "iterations", "status"]
-    return Table(f"Time to a relative accuracy, n = {size.n}", columns, rows, text("table_note", size=size))
+    return TextTable(f"Time to a relative accuracy, n = {size.n}", columns, rows, text("table_note", size=size))
 
 
 def in_words(sizes: Sequence[Size]) -> str:

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from condgrad.cli.files import read_table
 from condgrad.cli.fit import NUMBERS as SQUARES
 from condgrad.cli.predict import predictor, read_model
-from condgrad.linear_model.model_file import Model
+from condgrad.linear_model.model_file import FittedModel
 from condgrad.linear_model.path import ESTIMATORS
 from tests.cli.conftest import Command
 from tests.linear_model import judge, loss_of
@@ -69,7 +69,7 @@ def certificate(folder: Path) -> Any:
     return json.loads((folder / "certificate.json").read_text())
 
 
-def model_in(folder: Path) -> Model:
+def model_in(folder: Path) -> FittedModel:
     return read_model((folder / "model.json").read_bytes(), source="model.json")
 
 

@@ -17,7 +17,7 @@ from condgrad.cli.fit import CHOOSERS
 from condgrad.cli.fit import NUMBERS as SQUARES
 from condgrad.cli.predict import predictor, read_model
 from condgrad.cli.report import BadInput
-from condgrad.linear_model.model_file import Model, Naming, classifies
+from condgrad.linear_model.model_file import FittedModel, Naming, classifies
 from condgrad.linear_model.path import ESTIMATORS
 from tests.linear_model import drawn
 
@@ -29,7 +29,7 @@ LABELS = st.one_of(
 
 
 @st.composite
-def models(draw: st.DrawFn) -> Model:
+def models(draw: st.DrawFn) -> FittedModel:
     kind = draw(st.sampled_from(sorted(ESTIMATORS)))
     classes: tuple[Any, ...] = () if kind == SQUARES else tuple(sorted(draw(LABELS)))
     naming = draw(st.sampled_from(Naming))
@@ -40,7 +40,7 @@ def models(draw: st.DrawFn) -> Model:
     def numbers(of: st.SearchStrategy[float], size: int) -> tuple[float, ...]:
         return tuple(draw(st.lists(of, min_size=size, max_size=size)))
 
-    return Model(
+    return FittedModel(
         format="condgrad linear model",
         version=2,
         kind=kind,
@@ -58,12 +58,12 @@ def models(draw: st.DrawFn) -> Model:
     )
 
 
-def to_json(model: Model) -> str:
+def to_json(model: FittedModel) -> str:
     return model.model_dump_json(indent=1)
 
 
 @given(models())
-def test_what_is_written_is_read(model: Model) -> None:
+def test_what_is_written_is_read(model: FittedModel) -> None:
     assert read_model(to_json(model).encode(), source="model.json") == model
 
 
@@ -82,7 +82,7 @@ JSON = st.recursive(
 
 
 @given(models(), st.data())
-def test_a_field_of_another_shape_is_named_or_taken(model: Model, data: st.DataObject) -> None:
+def test_a_field_of_another_shape_is_named_or_taken(model: FittedModel, data: st.DataObject) -> None:
     """Whatever stands in a field: a sentence that names it, or a model that has it."""
     fields = json.loads(to_json(model))
     name = data.draw(st.sampled_from(sorted(fields)))
@@ -97,7 +97,7 @@ def test_a_field_of_another_shape_is_named_or_taken(model: Model, data: st.DataO
         assert json.loads(to_json(found)) == fields
 
 
-MODEL = Model(
+MODEL = FittedModel(
     format="condgrad linear model",
     version=2,
     kind="logistic",

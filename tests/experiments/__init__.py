@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from experiments.paper.chapter import Chapter, JudgedClaim, Source, Table, Verdict
+from experiments.paper.chapter import Chapter, JudgedClaim, Source, TextTable, Verdict
 from experiments.paper.figures import Figure, Line, Panel, band_around
 from experiments.paper.progress import RunProgress
 from experiments.paper.run import run_paper
@@ -74,7 +74,9 @@ def sample_chapters() -> list[Chapter]:
         Panel("against iterations", "iteration", "F - F*", lines, log_x=True, level=1e-5),
         Panel("against time", "seconds", "F - F*", lines[:2], log_y=False, level=0.5),
     ]
-    table = Table("Times", ["solver", "time"], [["CGS", "1 s"], ["CG, with a name that is long enough to wrap", "-"]])
+    table = TextTable(
+        "Times", ["solver", "time"], [["CGS", "1 s"], ["CG, with a name that is long enough to wrap", "-"]]
+    )
     claims = [
         JudgedClaim(rf"A claim that {verdict.value}, \(x_k \le 1\).", "measured", verdict, "why", "figure-1")
         for verdict in Verdict

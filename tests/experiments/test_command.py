@@ -115,7 +115,7 @@ def test_a_data_file_that_is_another_one_is_bad_input(use: list[Any], monkeypatc
 
 
 def test_the_parts_are_those_of_the_paper_in_its_order() -> None:
-    parts = list(command.Part)
+    parts = list(command.PaperPart)
     assert [each.name for each in command.experiments(parts)] == ["figure-1", "figure-2", "figure-3", "theory"]
     assert [each.name for each in command.experiments([parts[3], parts[1]])] == ["figure-2", "theory"]
 

@@ -22,7 +22,7 @@ from condgrad.simple import Entropy, L1Norm, NuclearNorm, Oracle, Ridge, Zero
 from tests.sets.test_laws import CASES, ENTROPIC, WEIGHTS, Case, _box, _marginal_error, _plan, points
 
 Points = np.ndarray
-LAW = settings(max_examples=25)
+LAW = settings(max_examples=15)
 seeds = st.integers(0, 2**32 - 1)
 
 AROUND_ZERO = _box(np.array([-1.0, 0.0, -3.0, -0.5]), np.array([2.0, 1.0, 0.0, 0.5]))
@@ -435,3 +435,16 @@ def test_an_oracle_is_held_to_its_word() -> None:
     for arguments in ((1.0, abs), (abs, None)):
         with pytest.raises(TypeError, match="callable"):
             Oracle(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("weight", [1e-310, 1e-200, 1e-100, 1e-40, 1e-20])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("on", [L1Ball(0.3), L2Ball(0.3), Simplex(5), Box(-0.1, 0.2)], ids=repr)
+def test_a_ridge_beyond_all_digits_is_none(on: Any, dtype: Any, weight: float) -> None:
+    """c/weight overflows, or its square does: the point is that of no ridge, and the bound is that of its formula."""
+    c = np.random.default_rng(0).standard_normal(5).astype(dtype)
+    answer, linear = Ridge(weight, on=on).argmin(c), Zero(on=on).argmin(c)
+    np.testing.assert_allclose(answer.point, linear.point, atol=1e-6)
+    assert answer.bound <= linear.bound + weight + 1e-6 * abs(linear.bound)
+    nothing = Ridge(weight, on=on).argmin(0.0 * c)
+    np.testing.assert_allclose(nothing.point, on.project(np.zeros(5)), atol=1e-6)

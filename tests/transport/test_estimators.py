@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -493,17 +494,23 @@ def test_strength_goes_from_nothing_to_all() -> None:
     assert none.mean() + 20 < half.mean() < whole.mean() - 20
 
 
+@functools.cache
+def recoloured_bytes() -> tuple[Array, Array, Array]:
+    """A fine image between 0 and 1, a palette, and what becomes of its bytes."""
+    down, along = np.meshgrid(np.linspace(0.2, 0.7, 40), np.linspace(0.1, 0.5, 40), indexing="ij")
+    fine = np.stack([down, along, 0.3 + 0.4 * down * along], axis=2)
+    palette = picture(9, 9, low=120, seed=1)
+    return fine, palette, recolor(np.rint(255 * fine).astype(np.uint8), palette)
+
+
 @pytest.mark.parametrize("kind", [np.uint16, np.float32, np.float64])
 def test_other_types_have_the_colours_of_bytes(kind: Any) -> None:
     """Sixteen bits and floats are kept, and lose nothing to eight bits."""
     full = 65535 if kind is np.uint16 else 1.0
-    down, along = np.meshgrid(np.linspace(0.2, 0.7, 40), np.linspace(0.1, 0.5, 40), indexing="ij")
-    fine = np.stack([down, along, 0.3 + 0.4 * down * along], axis=2)
-    palette = picture(9, 9, low=120, seed=1)
+    fine, palette, of_bytes = recoloured_bytes()
     result = recolor((full * fine).astype(kind), palette)
     assert result.dtype == kind
     assert len(np.unique(result)) > 500
-    of_bytes = recolor(np.rint(255 * fine).astype(np.uint8), palette)
     np.testing.assert_allclose(result / full, of_bytes / 255.0, atol=0.02)
 
 

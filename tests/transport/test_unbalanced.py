@@ -382,3 +382,18 @@ def test_rows_without_mass_do_not_overflow() -> None:
     C = 1e-12 * np.array([[4.0, 3.0, 5.0, 9.0, 2.5]])
     t = unbalanced(C, entropy=3e-16, penalty=(6e-9, 8e-15))
     assert t.success
+
+
+@pytest.mark.parametrize("logarithm", [40.0, 600.0])
+def test_the_bound_holds_where_costs_are_gains_and_the_best_plan_is_huge(logarithm: float) -> None:
+    """Of one source and one target of mass 1 the best plan carries exp(-cost/(entropy + both penalties)).
+
+    From e^500 on the prices of the potentials are cut off: nothing is proved then, least of all something false.
+    """
+    entropy, penalties = 0.1, (0.2, 0.3)
+    weights = entropy + sum(penalties)
+    lowest = weights * (1.0 - math.exp(logarithm))
+    t = unbalanced([[-weights * logarithm]], entropy=entropy, penalty=penalties, max_iter=100)
+    assert t.lower_bound <= lowest
+    assert t.value >= lowest * (1.0 + 1e-9)
+    assert t.success is (logarithm < 500.0)

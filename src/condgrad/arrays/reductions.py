@@ -111,6 +111,8 @@ def differences(points: list[Array], x: Array) -> Array:
 
 
 BLOCK, DEVICE_BLOCK = 1 << 15, 1 << 26
+ENOUGH_ROWS = 256
+"""Rows of a left factor above which a product takes no less time for each of them."""
 """Entries a pass takes at a time: what lies between stays in the cache, or on a GPU takes little memory."""
 
 
@@ -122,13 +124,17 @@ def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
     return result
 
 
-def row_blocks(x: Array) -> list[slice]:
-    """Slices of rows for passes of several operations."""
+def row_blocks(x: Array, *, width: int = 1) -> list[slice]:
+    """Slices of rows for passes of several operations.
+
+    Where a slice is filled by a product of two factors, `width` is the number of their columns: a slice of fewer rows
+    than that takes longer to arrange the right factor than to multiply with it.
+    """
     rows, size = x.shape[0], math.prod(x.shape)
     block = DEVICE_BLOCK if on_device(x) else BLOCK
     if size <= block:
         return [slice(0, rows)]
-    step = max(1, block * rows // size)
+    step = max(1, block * rows // size, min(width, ENOUGH_ROWS))
     return [slice(begin, begin + step) for begin in range(0, rows, step)]
 
 

@@ -30,7 +30,7 @@ from condgrad.cli.report import BadInput, option, require, shortened
 from condgrad.errors import listed
 from condgrad.linear_model.blocks import cross_val_answers, held_out_margins
 from condgrad.linear_model.cross_validation import SELECTIONS
-from condgrad.linear_model.model_file import Model, classifies
+from condgrad.linear_model.model_file import FittedModel, classifies
 from condgrad.linear_model.path import ESTIMATORS
 from condgrad.smooth.row_blocks import RowBlocks
 
@@ -285,7 +285,7 @@ def _check_sizes(table: Table, names: Sequence[str], sizes: Any) -> None:
 # --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
 
 
-def _solved(problem: TrainingData) -> tuple[Model, dict[str, Any], Any]:
+def _solved(problem: TrainingData) -> tuple[FittedModel, dict[str, Any], Any]:
     """Choose what is not given, fit all rows, and score: the model, its certificate, and what has chosen, if any."""
     settings, table = problem.settings, problem.table
     folds = _folds(problem)
@@ -317,7 +317,7 @@ def _solved(problem: TrainingData) -> tuple[Model, dict[str, Any], Any]:
         "data": {**table.facts, "rows": len(problem.y), "features": len(problem.features)},
         "versions": report.versions(),
     }
-    model = Model.of(
+    model = FittedModel.of(
         estimator, kind=problem.loss, target=problem.target, naming=table.naming, features=problem.features,
         center=problem.center, scale=problem.scale, row_id=table.frame.index.name,
     )  # fmt: skip
@@ -422,7 +422,7 @@ def _proofs(estimator: Any) -> list[dict[str, Any]]:
 # --- what it leaves behind in words and pictures
 
 
-def _report(problem: TrainingData, model: Model, facts: dict[str, Any]) -> str:
+def _report(problem: TrainingData, model: FittedModel, facts: dict[str, Any]) -> str:
     """The fit in words, by the template fit_report.txt."""
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -450,7 +450,7 @@ def _report(problem: TrainingData, model: Model, facts: dict[str, Any]) -> str:
     )
 
 
-def draw_path(file: Path, problem: TrainingData, model: Model, chooser: Any) -> None:
+def draw_path(file: Path, problem: TrainingData, model: FittedModel, chooser: Any) -> None:
     """The picture: the cross-validation if any, and coefficients against the radius, a panel for each problem."""
     panels, scored = min(len(model.coef), MOST_PANELS), chooser is not None and len(chooser.radii_) > 1
     columns = min(panels + scored, 2)
@@ -475,7 +475,7 @@ def draw_path(file: Path, problem: TrainingData, model: Model, chooser: Any) -> 
     pictures.save_figure(figure, file)
 
 
-def _coefficient_path(problem: TrainingData, model: Model, k: int) -> tuple[Any, Any]:
+def _coefficient_path(problem: TrainingData, model: FittedModel, k: int) -> tuple[Any, Any]:
     """Radii from 0 past the chosen one, and the coefficients; the target of a class is set against the rest."""
     settings, y = problem.settings, problem.y
     if classifies(problem.loss):

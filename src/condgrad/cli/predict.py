@@ -16,7 +16,7 @@ from condgrad.cli import files, parts
 from condgrad.cli.files import Header, IdColumn, Table, is_missing, read_table
 from condgrad.cli.report import AsJson, BadInput, counted, option, print_json, print_report, require
 from condgrad.errors import listed
-from condgrad.linear_model.model_file import Model, classifies, parsed
+from condgrad.linear_model.model_file import FittedModel, classifies, parsed
 
 
 def predict(
@@ -66,7 +66,7 @@ def predict(
     print_report(heading, {name: sentence for name, sentence in sentences.items() if sentence})
 
 
-def _answered(fitted: Model, file: Path, header: bool | None, row_id: str | None) -> tuple[Table, dict[str, Any]]:
+def _answered(fitted: FittedModel, file: Path, header: bool | None, row_id: str | None) -> tuple[Table, dict[str, Any]]:
     """What is left of a table once its rows are predicted, their names and the target, and the predictions."""
     table = read_table(file, header=header, row_id=row_id)
     if row_id is None and fitted.row_id in table.names:
@@ -87,7 +87,7 @@ def _joined(answered: Sequence[tuple[Table, dict[str, Any]]], pattern: Path) -> 
     return whole, {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
 
 
-def _predictions(fitted: Model, table: Table) -> dict[str, Any]:
+def _predictions(fitted: FittedModel, table: Table) -> dict[str, Any]:
     """The columns of the table of predictions."""
     with np.errstate(over="ignore", invalid="ignore"):
         estimator, X = predictor(fitted, table)
@@ -105,7 +105,7 @@ def _predictions(fitted: Model, table: Table) -> dict[str, Any]:
     return {"prediction": estimator.predict(X), **more}
 
 
-def _scores(fitted: Model, table: Table, columns: Mapping[str, Any]) -> dict[str, float]:
+def _scores(fitted: FittedModel, table: Table, columns: Mapping[str, Any]) -> dict[str, float]:
     """How well the model does on the rows whose target is known; nothing where the table has no target."""
     if fitted.target not in (*table.names, *table.apart):
         return {}
@@ -131,7 +131,7 @@ def _scores(fitted: Model, table: Table, columns: Mapping[str, Any]) -> dict[str
 # --- the columns of a model
 
 
-def predictor(model: Model, table: Table) -> tuple[Any, Any]:
+def predictor(model: FittedModel, table: Table) -> tuple[Any, Any]:
     """A fitted estimator of the used features that a table has, in the units of the data, and their columns."""
     try:
         found = model.columns(table.source, table.names, table.naming)
@@ -147,7 +147,7 @@ def predictor(model: Model, table: Table) -> tuple[Any, Any]:
     return model.estimator(present), X
 
 
-def read_model(content: bytes, *, source: str) -> Model:
+def read_model(content: bytes, *, source: str) -> FittedModel:
     """The model in a file, or a sentence on the first field that is not as it must be."""
     try:
         return parsed(content)

@@ -39,7 +39,7 @@ class Naming(StrEnum):
         return 1 if self is Naming.LIBSVM else 0
 
 
-class Model(BaseModel):
+class FittedModel(BaseModel):
     """score = coef . (x - center) / scale + intercept, a row of coefficients for each problem that was solved."""
 
     model_config = ConfigDict(strict=True, frozen=True)
@@ -70,7 +70,7 @@ class Model(BaseModel):
         return kind
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Model:
+    def _fits_together(self) -> FittedModel:
         self._check_classes()
         _require(len(set(self.features)) == len(self.features), "features must hold each name once")
         for name in self.features if self.naming is not Naming.HEADER else ():
@@ -109,7 +109,7 @@ class Model(BaseModel):
         center: Any,
         scale: Any,
         row_id: str | None = None,
-    ) -> Model:
+    ) -> FittedModel:
         """The model that an estimator has fitted to (x - center) / scale."""
         return cls(
             format="condgrad linear model",
@@ -213,10 +213,10 @@ class Model(BaseModel):
         return fitted
 
 
-def parsed(content: bytes) -> Model:
+def parsed(content: bytes) -> FittedModel:
     """The model that a file holds, or a `ValueError` that names the first field that is not as it must be."""
     try:
-        return Model.model_validate_json(content.removeprefix(b"\xef\xbb\xbf"))
+        return FittedModel.model_validate_json(content.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
     place = f"{'.'.join(map(str, wrong['loc']))}: " if wrong["loc"] else ""

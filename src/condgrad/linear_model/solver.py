@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, dot, double, host, is_dense, namespace, total
+from condgrad.arrays import Array, dot, double, host, is_dense, namespace, smallest, total
 from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
@@ -339,7 +339,7 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float
         return 0.0
     xp = namespace(gradient)
     sizes: Any = on.group_norms if isinstance(on, GroupBall) else (lambda v: v) if on.nonnegative else xp.abs
-    if ridge == 0.0:
+    if ridge <= smallest(gradient):  # none, or less than floats of this kind can tell
         return max(0.0, float(xp.max(sizes(-gradient))))
     v = (-0.5 / ridge) * gradient
     # the largest entries have the same threshold taken off

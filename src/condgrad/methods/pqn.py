@@ -93,13 +93,13 @@ class PQN:
         if changes:
             B = QuasiHessian(changes)
             if B.finite:
-                yield self._minimiser(Model(here, B))
+                yield self._minimiser(QuadraticModel(here, B))
             changes.clear()
         x = self.g.on.project(here.x - length * here.gradient)
         d = x - here.x
         yield Target(x, max(-dot(here.gradient, d), dot(d, d) / length), 1)
 
-    def _minimiser(self, model: Model) -> Target:
+    def _minimiser(self, model: QuadraticModel) -> Target:
         """The model's minimiser, loosely, by monotone spectral projected gradients."""
         x = model.base.x
         point, projections = ModelPoint(model, x, namespace(x).zeros_like(x)), 0
@@ -174,7 +174,7 @@ class QuasiHessian:
         return (self.sigma * (flat - weights @ self.W)).reshape(v.shape)
 
 
-class Model(NamedTuple):
+class QuadraticModel(NamedTuple):
     """y -> <grad F(x), y - x> + 1/2 <y - x, B (y - x)>."""
 
     base: ObjectivePoint
@@ -184,7 +184,7 @@ class Model(NamedTuple):
 class ModelPoint:
     """The model at x, where `product` is B (x - base)."""
 
-    def __init__(self, model: Model, x: Array, product: Array) -> None:
+    def __init__(self, model: QuadraticModel, x: Array, product: Array) -> None:
         self.model, self.x, self.product = model, x, product
 
     @cached_property

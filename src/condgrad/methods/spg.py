@@ -69,7 +69,7 @@ def require_projected_gradients(g: Simple, *, by: str) -> None:
     g.on.require("project", by=by)
 
 
-class Point(Protocol):
+class DifferentiablePoint(Protocol):
     """A function at x, and at other points from there."""
 
     @property
@@ -92,7 +92,7 @@ class Point(Protocol):
         """The same function at x + a (end.x - x), for less than `at` costs where it can."""
 
 
-AnyPoint = TypeVar("AnyPoint", bound=Point)
+AnyPoint = TypeVar("AnyPoint", bound=DifferentiablePoint)
 
 
 class SpectralMove(NamedTuple, Generic[AnyPoint]):
@@ -107,7 +107,7 @@ class SpectralMove(NamedTuple, Generic[AnyPoint]):
 def spectral_moves(
     here: AnyPoint, project: Callable[[Array], Array], length: float, *, window: int, armijo: Armijo
 ) -> Iterator[SpectralMove[AnyPoint]]:
-    """The path of spectral projected gradients from a `Point`, `length` being the first alpha."""
+    """The path of spectral projected gradients from a `DifferentiablePoint`, `length` being the first alpha."""
     step, promise = 0.0, math.inf
     recent: deque[float] = deque(maxlen=window)
     while True:
@@ -145,14 +145,14 @@ def armijo_step(
     return backtrack(attempt, shrink=armijo.shrink) or (0.0, here)
 
 
-def first_length(here: Point, scale: float) -> float:
+def first_length(here: DifferentiablePoint, scale: float) -> float:
     """An alpha that takes the steepest coordinate once across the set; the search cuts what is too far."""
     xp = namespace(here.x)
     steepest = float(xp.max(xp.abs(here.gradient)))
     return (scale or 1.0) / (steepest or 1.0)
 
 
-def spectral_length(before: Point, after: Point, length: float) -> float:
+def spectral_length(before: DifferentiablePoint, after: DifferentiablePoint, length: float) -> float:
     """alpha = <s, s>/<s, y> of Barzilai and Borwein.
 
     A curvature below the rounding of the gradients is none to be seen: then alpha is as long as that rounding

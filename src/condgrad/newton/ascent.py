@@ -145,8 +145,13 @@ class DualModel(Protocol):
         return math.inf
 
     def rough_point(self, z: Any, t: float) -> Any:
-        """The `DualPoint` at z of fewer digits, if that takes less time: nothing is certified by it."""
+        """The `DualPoint` at z of fewer digits, if that takes less time."""
         return self.evaluate(z, t)
+
+    @property
+    def rough_points_are_exact(self) -> bool:
+        """Whether `rough_point` has all digits, so that a bound may be taken from it."""
+        return True
 
     def rounded_gap(self, point: Any) -> float:
         """A bound on the gap at the feasible point that the point would give; `stage_gap` may be an estimate."""
@@ -182,10 +187,11 @@ class Newton:
         z, carried = model.start(x), is_carried(x)
         # a start from elsewhere proves nothing worth having, and only its distance from the path is asked for
         point = evaluate.roughly(z, 1.0) if carried else evaluate(z, 1.0)
+        exact = not carried or model.rough_points_are_exact
+        proof: Proof | None = Proof.of(point) if exact else None
         t, point = self._first_stage(evaluate, z, point, primal.terms, carried)
-        proof: Proof | None = None
-        if t == 1.0:
-            point = evaluate(z, 1.0) if carried else point
+        if t == 1.0 and not exact:
+            point = evaluate(z, 1.0)
             proof = Proof.of(point)
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)

@@ -12,7 +12,7 @@ MOST_ACCURATE = 1e-15
 """Below this a relative residual is rounding."""
 
 
-class Solution(NamedTuple):
+class LinearSolution(NamedTuple):
     """What was found and the products it took."""
 
     x: Any
@@ -33,7 +33,7 @@ def conjugate_gradients(
     max_iterations: int,
     precondition: Callable[[Any], Any] = lambda r: r,
     moved: Callable[[Any, float, Any], Any] = plus,
-) -> Solution:
+) -> LinearSolution:
     """x with A x ~ b, starting from 0, until the preconditioned residual has fallen by `accuracy`.
 
     A, known by `product`, and the preconditioner are self-adjoint and positive in the metric `inner`; vectors are
@@ -55,4 +55,4 @@ def conjugate_gradients(
         z = precondition(r)
         last, size = size, inner(z, r)
         direction = moved(z, (size - inner(z, before)) / last, direction)
-    return Solution(x, iterations)
+    return LinearSolution(x, iterations)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from condgrad import _checks
-from condgrad.arrays import Array, dot, dots, gram, namespace, total
-from condgrad.problem import Answer, Set, Simple, checked_set
+from condgrad.arrays import Array, dot, dots, gram, largest_size, namespace, smallest, total
+from condgrad.problem import Answer, Set, Simple, checked_set, linear_answer
 from condgrad.search.restriction import Quadratic, Restriction
 
 
@@ -56,11 +57,30 @@ class Ridge(Simple):
         return (2.0 * self.weight) * x
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
-        s = self.on.project((-0.5 / self.weight) * c)
+        if self._is_negligible_beside(c):
+            linear = linear_answer(self.on.linear_argmin(c), c)  # whose bound holds for <c, s> + weight |s|^2 as well
+            return linear._replace(value=self.weight * dot(linear.point, linear.point))
+        s = self.on.project(self._least_anywhere(c))
         value = self.weight * dot(s, s)
         rounding = self.on.projection_rounding
         magnitude = 2.0 * self.weight * rounding * total(namespace(s).abs(s)) if rounding else 0.0
         return Answer(s, dot(c, s) + value, value, magnitude=magnitude)
+
+    def _least_anywhere(self, c: Array) -> Array:
+        """-c/(2 weight), where <c, s> + weight |s|^2 is least without a set."""
+        if self.weight > smallest(c):
+            return (-0.5 / self.weight) * c
+        size = largest_size(c)  # 1/weight itself is too large for a float of the kind of c
+        return c if size == 0.0 else (-0.5 * size / self.weight) * (c / size)
+
+    def _is_negligible_beside(self, c: Array) -> bool:
+        """Whether c/weight, or its square, is too large for a float of its kind: no digit of F knows of the ridge then.
+
+        The projection is that of a point at infinity, which is where <c, s> is least.
+        """
+        if "linear_argmin" not in self.on.abilities:
+            return False
+        return self.weight * self.on.scale < math.sqrt(smallest(c)) * largest_size(c)
 
     def along(self, x: Array, directions: Array) -> Restriction:
         slope = 2.0 * self.weight * dots(directions, x)

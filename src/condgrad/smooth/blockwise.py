@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -61,12 +61,12 @@ class Sums(NamedTuple):
 
 
 class FirstOrder(NamedTuple):
-    """What the gradient theta of h says of all samples."""
+    """What the gradient theta of h in the margins z = K x says of all samples."""
 
     gradient: Array
     """K' theta."""
     level: float
-    """<theta, K x>."""
+    """<theta, z>."""
     squares: float
     """|theta|^2."""
     lost: int
@@ -80,7 +80,48 @@ class NewtonSystem(NamedTuple):
     right: Array
 
 
-class BlockwiseLoss(Smooth):
+class SumOverBlocks(Smooth):
+    """A loss of data in blocks of rows: what those of numbers, of two classes and of several share."""
+
+    h: LossFacts
+
+    def __init__(
+        self,
+        K: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        columns: tuple[int, ...],
+        target: Callable[..., Any],
+        masses_of: Callable[[Any], Vector],
+        **options: Any,
+    ) -> None:
+        """x has the columns; `target(y, weights, **options)` is the h of a block, `masses_of(h)` weighs its classes."""
+        self.data = K if isinstance(K, RowBlocks) else RowBlocks(K)
+        weights = self.data.ones() if sample_weight is None else self.data.beside("sample_weight", sample_weight)
+        self.targets = kept(self.data.beside("y", y).map(target, weights, **options))
+        """The part of h of each block."""
+        self.space: Space = Space.of(np.empty(0, self.data.dtype), shape=(self.data.shape[1], *columns))
+        self.masses, heaviest = summed(_masses_and_heaviest, self.targets, masses_of=masses_of)
+        """The weight of each class."""
+        self.mass, self.heaviest = float(self.masses.sum()), float(heaviest.values)
+        if not self.mass > 0.0:
+            raise ValueError("sample_weight must have a positive entry, got only zeros")
+
+    @property
+    def column_norms(self) -> Array:
+        """|K_j|_2 for each column."""
+        return self.data.column_norms
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array, float]:
+        """sum w K^2 and sum w K for each column, and sum w."""
+        squares, sums = self.data.summed(_moments, self.targets)
+        inner = self.data.inner
+        return inner(inner(squares)), inner(sums), self.mass
+
+
+class BlockwiseLoss(SumOverBlocks):
     """f(x) = h(Kx) for a Dask array K of blocks of rows, dense or SciPy sparse.
 
     `LeastSquares`, `Logistic` and `SquaredHinge` of a Dask array or dataframe are such a loss. The data stay on the
@@ -111,18 +152,11 @@ class BlockwiseLoss(Smooth):
     def __init__(
         self, loss: type[Composite], K: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False
     ) -> None:
-        self.data = K if isinstance(K, RowBlocks) else RowBlocks(K)
-        weights = self.data.ones() if sample_weight is None else self.data.beside("sample_weight", sample_weight)
-        self.targets = kept(self.data.beside("y", y).map(_target, weights, loss=loss))
-        """The part of h of each block."""
-        self.space: Space = Space.of(np.empty(0, self.data.dtype), shape=self.data.shape[1:])
+        super().__init__(K, y, sample_weight, columns=(), target=_target, masses_of=_masses_of_signs, loss=loss)
         self.samples = self.data.shape[0]
-        positive, negative, self.mass, heaviest = summed(_masses, self.targets)
-        if not self.mass > 0.0:
-            raise ValueError("sample_weight must have a positive entry, got only zeros")
         if intercept and loss is not LeastSquares:
-            require_both_classes(positive, negative)
-        self.h = LossFacts(SEPARABLE[loss].steepest_curvature * float(heaviest.values), intercept)
+            require_both_classes(float(self.masses[0]), float(self.masses[1]))
+        self.h = LossFacts(SEPARABLE[loss].steepest_curvature * self.heaviest, intercept)
         self.settled = SETTLED if loss is Logistic else 0.0
         self.last_intercept = 0.0
         """Where the next search begins: it saves passes over the data and changes nothing else."""
@@ -136,18 +170,6 @@ class BlockwiseLoss(Smooth):
         y = dask("array").asarray(as_array(y))
         high = positive_label(np.asarray(dask("array").unique(y).compute(), dtype=np.float64))
         return cls(loss, K, dask("array").where(y == high, 1.0, -1.0), **options)
-
-    @property
-    def column_norms(self) -> Array:
-        """|K_j|_2 for each column."""
-        return self.data.column_norms
-
-    @cached_property
-    def moments(self) -> tuple[Array, Array, float]:
-        """sum w K^2 and sum w K for each column, and sum w."""
-        squares, sums = self.data.summed(_moments, self.targets)
-        inner = self.data.inner
-        return inner(inner(squares)), inner(sums), self.mass
 
     def at(self, x: Array) -> BlockwiseEvaluation:
         return BlockwiseEvaluation(self, x)
@@ -172,10 +194,13 @@ def _target(y: Array, weights: Array, loss: type[Composite]) -> Any:
     return SEPARABLE[loss](y, weights)
 
 
-def _masses(h: Any) -> tuple[Any, ...]:
-    """The weights of the two signs of y, of all, and the largest."""
-    w = h.weights
-    return float(w[h.y > 0.0].sum()), float(w[h.y < 0.0].sum()), float(w.sum()), Largest(w.max())
+def _masses_and_heaviest(h: Any, masses_of: Callable[[Any], Vector]) -> tuple[Any, ...]:
+    return masses_of(h), Largest(h.weights.max())
+
+
+def _masses_of_signs(h: Any) -> Vector:
+    """The weights of samples with y > 0, with y < 0, and of the others."""
+    return np.array([h.weights[of_sign].sum() for of_sign in (h.y > 0.0, h.y < 0.0, h.y == 0.0)])
 
 
 def _moments(K: Any, h: Any) -> tuple[Any, ...]:
@@ -198,11 +223,16 @@ def _theta(h: Any, z: Array, b: float, excess: float) -> Array:
     return theta if excess == 0.0 else theta - excess * h.curvature(z + b)
 
 
-def _gradient(K: Any, h: Any, z: Array, b: float, excess: float) -> tuple[Any, ...]:
-    """K' theta, <theta, z>, |theta|^2, and how many of theta are too small for the precision of K."""
-    theta = _theta(h, z, b, excess)
+def _first_order(K: Any, h: Any, z: Array, find: Callable[..., Array], **shift: Any) -> tuple[Any, ...]:
+    """The `FirstOrder` of a block, theta = find(h, z)."""
+    theta = find(h, z, **shift)
     lost = int(np.count_nonzero((theta != 0.0) & (np.abs(theta) < np.finfo(K.dtype).tiny)))
-    return transposed_times(K, theta), float(theta @ z), float(theta @ theta), lost
+    return transposed_times(K, theta), dot(theta, z), dot(theta, theta), lost
+
+
+def _slopes(h: Any, z: Array, *ends: Array, find: Callable[..., Array], **shift: Any) -> tuple[float, ...]:
+    theta = find(h, z, **shift)
+    return tuple(dot(theta, end) for end in ends)
 
 
 def _system(K: Any, h: Any, z: Array, b: float, excess: float, active: Any) -> tuple[Any, ...]:
@@ -231,18 +261,19 @@ def weighted_products(K: Any, active: Any, w: Array, sides: Array) -> tuple[Arra
     return gram, products
 
 
-def _slopes(h: Any, z: Array, *ends: Array, b: float, excess: float) -> tuple[Any, ...]:
-    theta = _theta(h, z, b, excess)
-    return tuple(float(theta @ end) for end in ends)
-
-
 # --- what the driver makes of it
 
 
-class BlockwiseEvaluation:
-    """f at x, from margins that stay on the workers; the bound that it proves is that of `CompositeEvaluation`."""
+class EvaluationOverBlocks:
+    """f at x, from margins that stay on the workers; the bound that it proves is that of `CompositeEvaluation`.
 
-    def __init__(self, f: BlockwiseLoss, x: Array, margins: Any = None, near: float | None = None) -> None:
+    A subclass says how a worker finds theta, the gradient of h in the margins, and what is charged for the intercept.
+    """
+
+    theta: Callable[..., Array]
+    """Of the part of h of a block, its margins and the shift."""
+
+    def __init__(self, f: Any, x: Array, margins: Any = None, near: Any = None) -> None:
         self.f, self._x, self._near = f, x, near
         if margins is not None:
             self.margins = margins
@@ -251,6 +282,93 @@ class BlockwiseEvaluation:
     def margins(self) -> Any:
         """K x, a bag with an array for each block."""
         return self.f.data.times(self._x)
+
+    @cached_property
+    def _best(self) -> tuple[Any, Any]:
+        """The sums over all samples at the best intercept, and this."""
+        raise NotImplementedError
+
+    @property
+    def _shift(self) -> dict[str, Any]:
+        """What theta needs besides the margins: the intercept, and the like."""
+        raise NotImplementedError
+
+    def _charge_for_intercept(self, shifts: float) -> float:
+        """The size of what rounding does to the bound by an intercept; shifts are the sizes of the margins."""
+        raise NotImplementedError
+
+    @property
+    def value(self) -> float:
+        return self._best[0].value
+
+    @property
+    def intercept(self) -> Any:
+        return self._best[1]
+
+    @cached_property
+    def _first_order(self) -> FirstOrder:
+        found = self.f.data.summed(_first_order, self.f.targets, self.margins, find=self.theta, **self._shift)
+        return FirstOrder(*found)._replace(gradient=self.f.data.inner(found[0]))
+
+    @property
+    def gradient(self) -> Array:
+        return self._first_order.gradient.astype(self.f.space.dtype, copy=False)
+
+    @property
+    def offset(self) -> float:
+        return self.value - self._first_order.level
+
+    @cached_property
+    def image_size(self) -> float:
+        """The size of K x before columns cancel in it."""
+        rows = np.abs(self._x).astype(np.float64).reshape(len(self._x), -1)
+        return dot(self.f.column_norms, rows.sum(axis=1))
+
+    def magnitude(self, other: EvaluationOverBlocks) -> float:
+        # the terms are those of `CompositeEvaluation.magnitude`
+        space, h, first = self.f.space, self.f.h, self._first_order
+        length = first.squares**0.5
+        rounding = space.unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        underflow = space.smallest / space.unit * first.lost**0.5
+        size = (length + rounding + underflow) * other.image_size
+        return size + self._charge_for_intercept(self.image_size + other.image_size) if h.has_intercept else size
+
+    def along(self, others: Sequence[EvaluationOverBlocks], directions: Array) -> Restriction:
+        return BlockwiseRestriction(self, others)
+
+    def moved(self, x: Array, others: Sequence[EvaluationOverBlocks], a: Vector) -> Self:
+        here = self.intercept
+        near = here + sum(float(share) * (o.intercept - here) for share, o in zip(a, others, strict=True))
+        shares = [1.0 - float(a.sum()), *a.tolist()]
+        margins = kept(self.margins.map(_mixed, *(other.margins for other in others), shares=shares))
+        return type(self)(self.f, x, margins, near)
+
+    def slopes(self, ends: Sequence[Any]) -> Vector:
+        """<theta, z> for several margins z."""
+        return np.array(
+            summed(_slopes, self.f.targets, self.margins, *ends, find=self.theta, **self._shift), dtype=np.float64
+        )
+
+
+class BlockwiseRestriction:
+    """a -> f(x + sum_i a_i (others[i] - x)); its curvature is not asked of the workers."""
+
+    def __init__(self, here: EvaluationOverBlocks, others: Sequence[EvaluationOverBlocks]) -> None:
+        self.here, self.others = here, others
+
+    def value(self, a: Vector) -> float:
+        return self.here.moved(self.here._x, self.others, a).value
+
+    def local(self, a: Vector) -> LocalModel:
+        there = self.here.moved(self.here._x, self.others, a)
+        levels = there.slopes([self.here.margins, *(other.margins for other in self.others)])
+        return LocalModel(there.value, levels[1:] - levels[0], None)
+
+
+class BlockwiseEvaluation(EvaluationOverBlocks):
+    """A loss of numbers or two classes at x."""
+
+    theta = staticmethod(_theta)
 
     @cached_property
     def _best(self) -> tuple[Sums, float]:
@@ -265,53 +383,19 @@ class BlockwiseEvaluation:
         return Sums(*summed(_sums, self.f.targets, self.margins, b=b))
 
     @property
-    def value(self) -> float:
-        return self._best[0].value
-
-    @property
-    def intercept(self) -> float:
-        return self._best[1]
-
-    @property
     def _shift(self) -> dict[str, float]:
         """The intercept, and what is left of the sum of theta in shares of the curvature."""
         sums, b = self._best
         balanced = not self.f.h.has_intercept or not sums.mass > abs(sums.slope)
         return {"b": b, "excess": 0.0 if balanced else sums.slope / sums.mass}
 
-    @cached_property
-    def _first_order(self) -> FirstOrder:
-        found = FirstOrder(*self.f.data.summed(_gradient, self.f.targets, self.margins, **self._shift))
-        return found._replace(gradient=self.f.data.inner(found.gradient))
-
-    @property
-    def gradient(self) -> Array:
-        return self._first_order.gradient.astype(self.f.space.dtype, copy=False)
-
-    @property
-    def offset(self) -> float:
-        return self.value - self._first_order.level
-
-    @cached_property
-    def image_size(self) -> float:
-        """The size of K x before columns cancel in it."""
-        return dot(self.f.column_norms, np.abs(self._x).astype(np.float64))
-
-    def magnitude(self, other: BlockwiseEvaluation) -> float:
-        # the terms are those of `CompositeEvaluation.magnitude`
-        space, h, first = self.f.space, self.f.h, self._first_order
-        length = first.squares**0.5
-        rounding = space.unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
-        underflow = space.smallest / space.unit * first.lost**0.5
-        size = (length + rounding + underflow) * other.image_size
-        if not h.has_intercept:
-            return size
-        shifts = abs(self.intercept) + self.image_size + other.image_size
-        size += UNIT / space.unit * shifts * self._best[0].slope_size
+    def _charge_for_intercept(self, shifts: float) -> float:
+        unit, size = self.f.space.unit, abs(self.intercept)
+        charge = UNIT / unit * (size + shifts) * self._best[0].slope_size
         if self.value > 0.0:
-            slip = UNIT * abs(self.intercept)
-            size += 0.5 * h.curvature_bound * self.f.samples * slip * slip / space.unit
-        return size
+            slip = UNIT * size
+            charge += 0.5 * self.f.h.curvature_bound * self.f.samples * slip * slip / unit
+        return charge
 
     def newton_system(self, active: Array) -> NewtonSystem:
         """Of f in some coordinates, the intercept at its best."""
@@ -325,37 +409,6 @@ class BlockwiseEvaluation:
             units = data.units[active]
             gram, right = gram / units / units[:, None], right / units
         return NewtonSystem(gram, right)
-
-    def along(self, others: Sequence[BlockwiseEvaluation], directions: Array) -> Restriction:
-        return BlockwiseRestriction(self, others)
-
-    def moved(self, x: Array, others: Sequence[BlockwiseEvaluation], a: Vector) -> BlockwiseEvaluation:
-        near = self.intercept + sum(
-            float(share) * (o.intercept - self.intercept) for share, o in zip(a, others, strict=True)
-        )
-        return BlockwiseEvaluation(self.f, x, mixed_margins(self, others, a), near)
-
-
-def mixed_margins(here: Any, others: Sequence[Any], a: Vector) -> Any:
-    """The margins at a point moved by the fractions a towards others."""
-    shares = [1.0 - float(a.sum()), *a.tolist()]
-    return kept(here.margins.map(_mixed, *(other.margins for other in others), shares=shares))
-
-
-class BlockwiseRestriction:
-    """a -> f(x + sum_i a_i (others[i] - x)); its curvature is not asked of the workers."""
-
-    def __init__(self, here: BlockwiseEvaluation, others: Sequence[BlockwiseEvaluation]) -> None:
-        self.here, self.others = here, others
-
-    def value(self, a: Vector) -> float:
-        return self.here.moved(self.here._x, self.others, a).value
-
-    def local(self, a: Vector) -> LocalModel:
-        there = self.here.moved(self.here._x, self.others, a)
-        ends = [self.here.margins, *(other.margins for other in self.others)]
-        levels = np.array(summed(_slopes, there.f.targets, there.margins, *ends, **there._shift))
-        return LocalModel(there.value, levels[1:] - levels[0], None)
 
 
 def best_intercept(sums_at: Callable[[float], Sums], b: float, settled: float) -> tuple[Sums, float]:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from condgrad.arrays import Array, Space, Vector, dot
-from condgrad.problem import Smooth
+from condgrad.arrays import Array, Vector
 from condgrad.search.backtracking import backtrack
-from condgrad.search.restriction import LocalModel, Restriction
-from condgrad.smooth.blockwise import ROUNDING, LossFacts, mixed_margins
+from condgrad.smooth.blockwise import ROUNDING, EvaluationOverBlocks, LossFacts, SumOverBlocks
 from condgrad.smooth.multinomial import Softmax
-from condgrad.smooth.row_blocks import (
-    Largest,
-    RowBlocks,
-    as_array,
-    dask,
-    is_dask,
-    kept,
-    squared,
-    summed,
-    transposed_times,
-)
+from condgrad.smooth.row_blocks import as_array, dask, is_dask, summed
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -46,7 +34,7 @@ class SoftmaxSums(NamedTuple):
     """The sum of |theta|, theta the gradient in the margins."""
 
 
-class BlockwiseMultinomial(Smooth):
+class BlockwiseMultinomial(SumOverBlocks):
     """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows, dense or sparse.
 
     `Multinomial` of a Dask array or dataframe is such a loss, of labels of any kind.
@@ -71,21 +59,14 @@ class BlockwiseMultinomial(Smooth):
     """
 
     def __init__(self, Z: Any, y: Any, *, classes: int, sample_weight: Any = None, intercept: bool = False) -> None:
-        self.data = Z if isinstance(Z, RowBlocks) else RowBlocks(Z)
-        weights = self.data.ones() if sample_weight is None else self.data.beside("sample_weight", sample_weight)
-        self.targets = kept(self.data.beside("y", y).map(_softmax, weights, classes=classes))
+        super().__init__(Z, y, sample_weight, columns=(classes,), target=_softmax, masses_of=_masses, classes=classes)
         self.classes = np.arange(classes)
-        self.space: Space = Space.of(np.empty(0, self.data.dtype), shape=(self.data.shape[1], classes))
-        self.masses, heaviest = summed(_masses, self.targets)
-        self.mass = float(self.masses.sum())
-        if not self.mass > 0.0:
-            raise ValueError("sample_weight must have a positive entry, got only zeros")
         if intercept and self.masses.min() < sys.float_info.min:
             raise ValueError(
                 "y must have a positive sample_weight in each class where there is an intercept; class number "
                 f"{int(self.masses.argmin())} has none: leave it out"
             )
-        self.h = LossFacts(0.5 * float(heaviest.values), intercept)
+        self.h = LossFacts(0.5 * self.heaviest, intercept)
 
     @classmethod
     def of_labels(cls, Z: Any, y: Any, **options: Any) -> BlockwiseMultinomial:
@@ -97,13 +78,6 @@ class BlockwiseMultinomial(Smooth):
         f = cls(Z, codes(y, classes), classes=len(classes), **options)
         f.classes = classes
         return f
-
-    @cached_property
-    def moments(self) -> tuple[Array, Array, float]:
-        """sum w K^2 and sum w K for each column, and sum w."""
-        squares, sums = self.data.summed(_moments, self.targets)
-        inner = self.data.inner
-        return inner(inner(squares)), inner(sums), self.mass
 
     def at(self, x: Array) -> BlockwiseMultinomialEvaluation:
         return BlockwiseMultinomialEvaluation(self, x)
@@ -128,12 +102,8 @@ def _softmax(y: Array, weights: Array, classes: int) -> Softmax:
     return Softmax(y, y.astype(np.intp), classes, weights, intercept=False)
 
 
-def _masses(h: Softmax) -> tuple[Any, ...]:
-    return h.mass, Largest(h.weights.max())
-
-
-def _moments(K: Any, h: Softmax) -> tuple[Any, ...]:
-    return transposed_times(squared(K), h.weights), transposed_times(K, h.weights)
+def _masses(h: Softmax) -> Vector:
+    return h.mass
 
 
 def _sums(h: Softmax, z: Array, b: Vector) -> tuple[Any, ...]:
@@ -143,32 +113,17 @@ def _sums(h: Softmax, z: Array, b: Vector) -> tuple[Any, ...]:
     return value, sums - h.mass, np.diag(sums) - weighted.T @ shares, float(np.abs(h.theta(shares)).sum())
 
 
-def _gradient(K: Any, h: Softmax, z: Array, b: Vector) -> tuple[Any, ...]:
-    """K' theta, <theta, z> and |theta|^2."""
-    theta = h.theta(h.value_and_shares(z, b)[1])
-    return transposed_times(K, theta), dot(theta, z), dot(theta, theta)
-
-
-def _slopes(h: Softmax, z: Array, *ends: Array, b: Vector) -> tuple[Any, ...]:
-    theta = h.theta(h.value_and_shares(z, b)[1])
-    return tuple(dot(theta, end) for end in ends)
+def _theta(h: Softmax, z: Array, b: Vector) -> Array:
+    return h.theta(h.value_and_shares(z, b)[1])
 
 
 # --- what the driver makes of it
 
 
-class BlockwiseMultinomialEvaluation:
-    """f at X, from margins that stay on the workers; the bound that it proves is that of `MultinomialEvaluation`."""
+class BlockwiseMultinomialEvaluation(EvaluationOverBlocks):
+    """The softmax loss at X."""
 
-    def __init__(self, f: BlockwiseMultinomial, x: Array, margins: Any = None, near: Vector | None = None) -> None:
-        self.f, self._x, self._near = f, x, near
-        if margins is not None:
-            self.margins = margins
-
-    @cached_property
-    def margins(self) -> Any:
-        """K X, a bag with an array for each block."""
-        return self.f.data.times(self._x)
+    theta = staticmethod(_theta)
 
     @cached_property
     def _best(self) -> tuple[SoftmaxSums, Vector]:
@@ -182,65 +137,13 @@ class BlockwiseMultinomialEvaluation:
         return SoftmaxSums(*summed(_sums, self.f.targets, self.margins, b=b))
 
     @property
-    def value(self) -> float:
-        return self._best[0].value
+    def _shift(self) -> dict[str, Vector]:
+        return {"b": self.intercept}
 
-    @property
-    def intercept(self) -> Vector:
-        return self._best[1]
-
-    @cached_property
-    def _first_order(self) -> tuple[Array, float, float]:
-        gradient, level, squares = self.f.data.summed(_gradient, self.f.targets, self.margins, b=self.intercept)
-        return self.f.data.inner(gradient), level, squares
-
-    @property
-    def gradient(self) -> Array:
-        return self._first_order[0].astype(self.f.space.dtype, copy=False)
-
-    @property
-    def offset(self) -> float:
-        return self.value - self._first_order[1]
-
-    @cached_property
-    def image_size(self) -> float:
-        """The size of K X before columns cancel in it."""
-        return dot(self.f.data.column_norms, np.abs(self._x).sum(axis=1).astype(np.float64))
-
-    def magnitude(self, other: BlockwiseMultinomialEvaluation) -> float:
-        unit, length = self.f.space.unit, self._first_order[2] ** 0.5
-        rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
-        size = (length + rounding) * other.image_size
-        if not self.f.h.has_intercept:
-            return size
-        sums = self._best[0]
-        shifts = float(np.abs(self.intercept).max()) + self.image_size + other.image_size
-        return size + (float(np.abs(sums.excess).max()) / unit + UNIT / unit * sums.size) * shifts
-
-    def along(self, others: Sequence[BlockwiseMultinomialEvaluation], directions: Array) -> Restriction:
-        return BlockwiseMultinomialRestriction(self, others)
-
-    def moved(
-        self, x: Array, others: Sequence[BlockwiseMultinomialEvaluation], a: Vector
-    ) -> BlockwiseMultinomialEvaluation:
-        near = self.intercept + sum(a[i] * (other.intercept - self.intercept) for i, other in enumerate(others))
-        return BlockwiseMultinomialEvaluation(self.f, x, mixed_margins(self, others, a), near)
-
-
-class BlockwiseMultinomialRestriction:
-    """a -> f(X + sum_i a_i (others[i] - X)); its curvature is not asked of the workers."""
-
-    def __init__(self, here: BlockwiseMultinomialEvaluation, others: Sequence[BlockwiseMultinomialEvaluation]) -> None:
-        self.here, self.others = here, others
-
-    def value(self, a: Vector) -> float:
-        return self.here.moved(self.here._x, self.others, a).value
-
-    def local(self, a: Vector) -> LocalModel:
-        there = self.here.moved(self.here._x, self.others, a)
-        ends = [self.here.margins, *(other.margins for other in self.others)]
-        levels = np.array(summed(_slopes, there.f.targets, there.margins, *ends, b=there.intercept))
-        return LocalModel(there.value, levels[1:] - levels[0], None)
+    def _charge_for_intercept(self, shifts: float) -> float:
+        sums, unit = self._best[0], self.f.space.unit
+        excess = float(np.abs(sums.excess).max())
+        return (excess / unit + UNIT / unit * sums.size) * (float(np.abs(self.intercept).max()) + shifts)
 
 
 def best_intercepts(sums_at: Callable[[Vector], SoftmaxSums], b: Vector, mass: float) -> tuple[SoftmaxSums, Vector]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.csgraph
 
 from condgrad import _checks
 from condgrad.arrays import (
@@ -16,12 +17,14 @@ from condgrad.arrays import (
     Space,
     Vector,
     dot,
+    double_like,
     is_sparse_tensor,
     largest_row_sum,
     like,
     matrix_like,
     mixed,
     namespace,
+    precision,
     principal_block,
     product,
     stack,
@@ -29,7 +32,10 @@ from condgrad.arrays import (
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.problem import Smooth
 from condgrad.search.restriction import Quadratic, Restriction
-from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm
+from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm, zeros
+
+MOST_PARTS = 32
+"""Connected parts of a graph, at most, whose constants are told apart."""
 
 
 class TransportLaplacian(Smooth):
@@ -122,6 +128,18 @@ class TransportLaplacian(Smooth):
         return result + 2.0 * self.target_weight * dot(product(abs(self.Lt), size(Q)), size(other_Q))
 
     @cached_property
+    def kernels(self) -> tuple[Array, Array]:
+        """Orthonormal vectors on which Ls and Lt vanish: constants on the connected parts of raw graphs."""
+        return constants_of(self.Ls, self.Xs), constants_of(self.Lt, self.Xt)
+
+    @cached_property
+    def exact_kernels(self) -> tuple[Array, Array]:
+        """Those on which they vanish without rounding."""
+        in_P, in_Q = self.kernels
+        whole_s, whole_t = self.has_whole_entries
+        return in_P if whole_s else in_P[:, :0], in_Q if whole_t else in_Q[:, :0]
+
+    @cached_property
     def has_whole_entries(self) -> tuple[bool, bool]:
         """Whether Ls and Lt vanish on constants without rounding, if they do."""
         return has_whole_entries(self.Ls), has_whole_entries(self.Lt)
@@ -155,7 +173,8 @@ class MomentEvaluation:
 
     With Xt = Yt + 1 m' the moment of a plan G of row sums r is P = G Yt + r m', and L P = L G Yt + (L r) m'. Points
     far from the origin cost no digits in this form: where L r vanishes, as for a raw Laplacian and rows of equal mass,
-    m is in no term.
+    m is in no term. Nor do clusters that are far apart: what is constant on a connected part of a raw graph is taken
+    off the moments before L is applied.
     """
 
     def __init__(
@@ -164,6 +183,12 @@ class MomentEvaluation:
         self.f, self.P, self.Q, self.rows, self.columns = f, P, Q, rows, columns
         self.forms_gradient = forms_gradient
         self._mean_s, self._mean_t = like(f.centred.mean_s, P), like(f.centred.mean_t, P)
+
+    @cached_property
+    def _seen(self) -> tuple[Array, Array]:
+        """The moments less what no Laplacian sees of them."""
+        in_P, in_Q = (like(kernel, self.P) for kernel in self.f.exact_kernels)
+        return self.P - in_P @ (in_P.T @ self.P), self.Q - in_Q @ (in_Q.T @ self.Q)
 
     @cached_property
     def _from_rows(self) -> Array:
@@ -177,12 +202,12 @@ class MomentEvaluation:
     @cached_property
     def U(self) -> Array:
         """The gradient in P."""
-        return self.f.gradient_in_P(self.P) + self._from_rows[:, None] * self._mean_t[None, :]
+        return self.f.gradient_in_P(self._seen[0]) + self._from_rows[:, None] * self._mean_t[None, :]
 
     @cached_property
     def V(self) -> Array:
         """The gradient in Q."""
-        return self.f.gradient_in_Q(self.Q) + self._from_columns[:, None] * self._mean_s[None, :]
+        return self.f.gradient_in_Q(self._seen[1]) + self._from_columns[:, None] * self._mean_s[None, :]
 
     @cached_property
     def by_rows(self) -> Array:
@@ -221,7 +246,12 @@ class MomentEvaluation:
     def value_size(self, other: MomentEvaluation) -> float:
         """The size of the terms of the value before they cancel, or of those between this point and another."""
         size, f = namespace(self.P).abs, self.f
-        result = f.quadratic_size(self.P, self.Q, other.P, other.Q)
+        result = f.quadratic_size(*self._seen, *other._seen)
+        if any(kernel.shape[1] for kernel in f.exact_kernels):
+            # the moments are rounded themselves: what that does to a quadratic is of first and of second order
+            result += dot(size(self.U), size(other.P)) + dot(size(other.U), size(self.P))
+            result += dot(size(self.V), size(other.Q)) + dot(size(other.V), size(self.Q))
+            result += precision(self.P) * f.quadratic_size(self.P, self.Q, other.P, other.Q)
         for weight, L, whole, mean, mass, other_moment, other_mass in (
             (f.source_weight, f.Ls, f.has_whole_entries[0], self._mean_t, self.rows, other.P, other.rows),
             (f.target_weight, f.Lt, f.has_whole_entries[1], self._mean_s, self.columns, other.Q, other.columns),
@@ -272,6 +302,25 @@ def times_marginal(L: Matrix, x: Array) -> Array:
     columns = xp.stack([x - mean, xp.ones_like(x)], axis=1)
     differences, sums = product(L, columns).T
     return differences + mean * sums
+
+
+def constants_of(L: Matrix, X: Array) -> Array:
+    """The constants on connected parts of the graph of X, scaled to length 1, if its Laplacian vanishes on them."""
+    size = X.shape[0]
+    if not is_raw(L, X):
+        return zeros(X, size, 0)
+    labels = np.zeros(size, dtype=np.int64)
+    if scipy.sparse.issparse(L) or type(L) is np.ndarray:
+        labels = scipy.sparse.csgraph.connected_components(L, directed=False)[1]
+    indicators = labels[:, None] == np.arange(min(labels.max() + 1, MOST_PARTS))[None, :]
+    return double_like(indicators / np.sqrt(np.maximum(1.0, indicators.sum(0)))[None, :], X)
+
+
+def is_raw(L: Matrix, X: Array) -> bool:
+    """Whether the Laplacian of the graph of X vanishes on constants."""
+    xp = namespace(X)
+    sums = product(L, 1.0 + zeros(X, X.shape[0]))
+    return float(xp.max(xp.abs(sums))) <= 1e-9 * largest_row_sum(L)
 
 
 def has_whole_entries(L: Matrix) -> bool:

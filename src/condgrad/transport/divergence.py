@@ -127,8 +127,9 @@ def divergence(
         return result
 
     between, source, target = solved(Xs, Xt, a, b), solved(Xs, Xs, a, a), solved(Xt, Xt, b, b)
-    lower = max(0.0, between.lower_bound - 0.5 * source.value - 0.5 * target.value)
-    upper = max(0.0, between.value - 0.5 * source.lower_bound - 0.5 * target.lower_bound)
+    highest = [run.result.certificate.upper_bound for run in (between, source, target)]  # rounding of values included
+    lower = max(0.0, between.lower_bound - 0.5 * highest[1] - 0.5 * highest[2])
+    upper = max(0.0, highest[0] - 0.5 * source.lower_bound - 0.5 * target.lower_bound)
     value = between.value - 0.5 * source.value - 0.5 * target.value
     return Divergence(min(max(value, lower), upper), lower, upper, between, source, target)
 

@@ -35,7 +35,7 @@ Tensor = Any
 
 
 @dataclass(frozen=True)
-class Solution:
+class SolvedTransport:
     """A solved problem: its plan, and what of F depends on the points."""
 
     result: TransportResult
@@ -77,7 +77,7 @@ class Solution:
 class PlanResponse:
     """The linear map from changes (T, da, db) of cost and weights to the changes of plan and potentials."""
 
-    def __init__(self, solution: Solution, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor) -> None:
+    def __init__(self, solution: SolvedTransport, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor) -> None:
         self.solution, self.Xs, self.Xt = solution, Xs, Xt
         self.G, self.entropy = solution.result.dense(), solution.entropy
         self.inverse_a = torch.where(a > 0.0, 1.0 / torch.where(a > 0.0, a, 1.0), 0.0)
@@ -129,7 +129,7 @@ class OptimalValue(torch.autograd.Function):  # type: ignore[misc]
     """F* as a function of points and weights."""
 
     @staticmethod
-    def forward(ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, solution: Solution) -> Tensor:
+    def forward(ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, solution: SolvedTransport) -> Tensor:
         ctx.save_for_backward(Xs, Xt, a, b)
         ctx.solution = solution
         return torch.as_tensor(solution.result.value, dtype=Xs.dtype, device=Xs.device)
@@ -146,7 +146,7 @@ class ValueGradient(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(
-        ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, solution: Solution, with_weights: bool
+        ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, solution: SolvedTransport, with_weights: bool
     ) -> tuple[Tensor, ...]:
         ctx.save_for_backward(Xs, Xt, a, b)
         ctx.solution = solution
@@ -181,7 +181,7 @@ class AppliedPlan(torch.autograd.Function):  # type: ignore[misc]
     """G Y for the optimal plan G, as a function of points, weights and Y."""
 
     @staticmethod
-    def forward(ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, Y: Tensor, solution: Solution) -> Tensor:
+    def forward(ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, Y: Tensor, solution: SolvedTransport) -> Tensor:
         ctx.save_for_backward(Xs, Xt, a, b, Y)
         ctx.solution = solution
         return solution.result.apply(Y)

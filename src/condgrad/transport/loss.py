@@ -286,7 +286,7 @@ def _problem(
     purpose: str,
 ) -> _Problem:
     require_extra("torch", extra="torch", purpose=purpose)
-    from condgrad.transport.envelope import Solution
+    from condgrad.transport.envelope import SolvedTransport
 
     Xs, Xt = _points("Xs", Xs, None).double(), _points("Xt", Xt, Xs).double()
     if Xs.shape[1] != Xt.shape[1]:
@@ -316,7 +316,7 @@ def _problem(
             ConvergenceWarning,
             stacklevel=4,
         )
-    return _Problem(Xs, Xt, a, b, Solution(result, entropy, laplacians, others))
+    return _Problem(Xs, Xt, a, b, SolvedTransport(result, entropy, laplacians, others))
 
 
 def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:

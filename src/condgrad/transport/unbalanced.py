@@ -46,7 +46,7 @@ from condgrad.transport.solve import beside
 STARVED = 1e-3
 """The share of what it should have below which a column has lost touch with the plan."""
 LARGEST_EXPONENT = 500.0
-"""What exp does not overflow at, nor its products; a dual value that far down is of no use whatever its digits."""
+"""What exp does not overflow at, nor its products. Where a potential leads farther, the bound is said to be -inf."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -391,7 +391,8 @@ class RelativeEntropy(Simple):
             size = dot(rows, xp.abs(logs) + xp.abs(log_sums) + 1.0) + total(self.reference)
             return Answer(point, bound, magnitude=self.weight * size)
         point = xp.exp(-at_least(-LARGEST_EXPONENT, -exponent))
-        bound = self.weight * (total(self.reference) - total(point))
+        cut_off = float(xp.max(exponent)) > LARGEST_EXPONENT
+        bound = -math.inf if cut_off else self.weight * (total(self.reference) - total(point))
         return Answer(point, bound, magnitude=self.weight * (total(self.reference) + total(point)))
 
     def along(self, x: Array, directions: Array) -> Restriction:
@@ -476,6 +477,8 @@ class RelaxedProblem(DualModel):
         price_b, kept = self._price(v, self.for_b)
         carried, reference = total(G), total(self.reference)
         dual = dot(self.a, price_a) + dot(self.b, price_b) - e * (carried - reference)
+        if max(float(xp.max(-u / self.for_a)), float(xp.max(-v / self.for_b))) > LARGEST_EXPONENT:
+            dual = -math.inf  # the prices are cut off, and the true ones are lower
         size = xp.abs
         # the exponents of G are sums of costs, potentials and logarithms
         exponents = float(xp.max(size(self.C))) + e * (1.0 + math.log2(self.C.shape[0] * self.C.shape[1]))
@@ -484,7 +487,7 @@ class RelaxedProblem(DualModel):
         return RelaxedPoint(u, v, e, G, rows, columns, self.b * kept, dual, magnitude)
 
     def _price(self, u: Array, penalty: float) -> tuple[Array, Array]:
-        """phi(u) and its derivative."""
+        """phi(u) and its derivative, both cut off where they would overflow."""
         xp = namespace(u)
         if penalty == math.inf:
             return u, xp.ones_like(u)

@@ -18,16 +18,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import scipy.sparse.csgraph
-
 from condgrad.arrays import (
     Array,
     at_least,
     block_diagonal,
     dot,
     double,
-    double_like,
     largest_row_sum,
     log_or_least,
     namespace,
@@ -44,6 +40,7 @@ from condgrad.newton.laplacian.moments import DualVariables, Moments
 from condgrad.newton.laplacian.plans import (
     Cost,
     DenseCost,
+    Plan,
     Rounding,
     StreamedCost,
     StreamedDualPlan,
@@ -57,15 +54,16 @@ from condgrad.problem.smooth import SumEvaluation
 from condgrad.simple import Entropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_cost import TransportCostEvaluation
-from condgrad.smooth.transport_laplacian import MomentEvaluation, times_marginal
+from condgrad.smooth.transport_laplacian import MomentEvaluation, is_raw, times_marginal
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
 
-MANY_DIMENSIONS = 100
+MANY_AXES = 100
+"""Axes from which on CGS is ahead of Newton where a Laplacian does not vanish on constants."""
 SLOW_SINKHORN, SLOW_SINKHORN_OF_FEW = 1000.0, 30.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration; between few points, whose
 equations are solved by a factor, it is so much earlier."""
 STIFF = 10.0
-"""The stiffness from which on Newton is ahead of CGS in two dimensions; it grows with the square of the dimension."""
+"""The stiffness from which on Newton is ahead of CGS in two dimensions; it grows like the dimension^1.5."""
 VERY_STIFF = 2e4
 """The stiffness from which on shorter stages of the path take fewer products in all."""
 LOOSE, TIGHT = 0.01, 0.03
@@ -76,13 +74,13 @@ CAUTIOUS = 0.05
 """A factor of accuracies that falls below this says that directions of every accuracy brought little."""
 SHORT_STEP = 0.03
 """A part of a Newton step, at least: where less could be followed, its direction was none."""
-MOST_PARTS = 32
-"""Connected parts of a graph, at most, whose constants are kept out of directions."""
 ENTRY_ERROR = 0.7
 """The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
 STARVED, OVERFULL = 1e-3, 3.0
 """The share of its mass below which a column has lost touch with the plan, and above which it has too much of it."""
 
+ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
+"""The gap, in entropies, above which column sums may be off by so much, by a bound that is seldom attained."""
 FEW = 0.05
 """The share of columns, at most, of which it can be said that they alone have overshot."""
 MOVING = 10.0
@@ -98,7 +96,8 @@ class CentredLaplacian:
     With Xt = Yt + 1 m' and plans of row sums a, P = G Yt + a m'. So tr(P' L P) is that of G Yt, plus the linear
     2 <L a m', G Yt>, plus |m|^2 a'La; for Q likewise. The means would only lengthen the moments, cost digits, and
     couple them with the potentials. In many dimensions the coordinates are turned to their principal axes as well,
-    which changes no term and lets variances stand for covariances.
+    sources and targets each to their own, of which there are no more than points. That changes no term, for P sees
+    targets and Q sees sources alone, and lets variances stand for covariances.
     """
 
     quadratic: TransportLaplacian
@@ -109,31 +108,26 @@ class CentredLaplacian:
     constant: float
     mean_s: Array
     mean_t: Array
-    axes: Array | None
+    axes_s: Array | None
+    axes_t: Array | None
 
     @classmethod
     def of(cls, laplacian: TransportLaplacian, a: Array, b: Array) -> CentredLaplacian:
         Xs, Xt, mass = laplacian.Xs, laplacian.Xt, total(a)
-        xp = namespace(Xs)
         mean_s, mean_t = (a @ Xs) / mass, (b @ Xt) / mass
         Ys, Yt = Xs - mean_s[None, :], Xt - mean_t[None, :]
         from_a = (2.0 * laplacian.source_weight) * times_marginal(laplacian.Ls, a)[:, None]
         from_b = (2.0 * laplacian.target_weight) * times_marginal(laplacian.Lt, b)[:, None]
         constant = 0.5 * (dot(mean_t, mean_t) * dot(a[:, None], from_a) + dot(mean_s, mean_s) * dot(b[:, None], from_b))
         U, V = from_a * mean_t[None, :], from_b * mean_s[None, :]
-        axes = None
-        if Xs.shape[1] > FEW_DIMENSIONS:
-            axes = principal_axes(xp.concat([Ys, Yt], axis=0))
-            Ys, Yt, U, V = Ys @ axes, Yt @ axes, U @ axes, V @ axes
-        return cls(laplacian.with_points(Ys, Yt), U, V, constant, mean_s, mean_t, axes)
-
-    def turned_to_axes(self, X: Array) -> Array:
-        return X if self.axes is None else X @ self.axes
+        axes_s, axes_t = axes_of(Ys, Yt)
+        quadratic = laplacian.with_points(turned(Ys, axes_s), turned(Yt, axes_t))
+        U, V = turned(U, axes_t), turned(V, axes_s)
+        return cls(quadratic, U, V, constant, mean_s, mean_t, axes_s, axes_t)
 
     def evaluation(self, laplacian: TransportLaplacian, P: Array, Q: Array, a: Array, b: Array) -> MomentEvaluation:
         """The regulariser as it was given, at a plan from a to b with these moments of the centred coordinates."""
-        if self.axes is not None:
-            P, Q = P @ self.axes.T, Q @ self.axes.T
+        P, Q = turned_back(P, self.axes_t), turned_back(Q, self.axes_s)
         points = laplacian.centred
         P = P + a[:, None] * (self.mean_t - points.mean_t)[None, :]
         Q = Q + b[:, None] * (self.mean_s - points.mean_s)[None, :]
@@ -142,17 +136,16 @@ class CentredLaplacian:
     def shifts(self, P: Array, Q: Array) -> tuple[Array, Array]:
         """What the means add to rows and columns of the cost linearised at moments of the centred coordinates."""
         U, V = self.quadratic.gradient_in_P(P) + self.U, self.quadratic.gradient_in_Q(Q) + self.V
-        return U @ self.turned_to_axes(self.mean_t), V @ self.turned_to_axes(self.mean_s)
+        return U @ turned(self.mean_t, self.axes_t), V @ turned(self.mean_s, self.axes_s)
 
     def inside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """Moments of the given coordinates as those of the centred ones."""
         P, Q = P - a[:, None] * self.mean_t[None, :], Q - b[:, None] * self.mean_s[None, :]
-        return self.turned_to_axes(P), self.turned_to_axes(Q)
+        return turned(P, self.axes_t), turned(Q, self.axes_s)
 
     def outside(self, P: Array, Q: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """And back."""
-        if self.axes is not None:
-            P, Q = P @ self.axes.T, Q @ self.axes.T
+        P, Q = turned_back(P, self.axes_t), turned_back(Q, self.axes_s)
         return P + a[:, None] * self.mean_t[None, :], Q + b[:, None] * self.mean_s[None, :]
 
 
@@ -185,7 +178,7 @@ class EntropicLaplacian(EntropicPath):
             if core is not None and laplacian is not None:
                 in_P = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
                 if in_P is not None:  # a cost that is linear in P needs no factors of its own
-                    self.cost_in_P = self.centred.turned_to_axes(in_P[0])
+                    self.cost_in_P = turned(in_P[0], self.centred.axes_t)
                     self.U = self.U + self.cost_in_P
                     self.row_cost = self.row_cost + in_P[1]
                     self.constant += dot(a, in_P[1])
@@ -210,7 +203,7 @@ class EntropicLaplacian(EntropicPath):
         """Orthonormal vectors on which the Laplacians of sources and targets vanish."""
         if self.laplacian is None:
             return zeros(self.a, self.a.shape[0], 0), zeros(self.b, self.b.shape[0], 0)
-        return constants_of(self.laplacian.Ls, self.a), constants_of(self.laplacian.Lt, self.b)
+        return self.laplacian.kernels
 
     @cached_property
     def metric_roots(self) -> tuple[MetricRoot, MetricRoot]:
@@ -255,17 +248,18 @@ class EntropicLaplacian(EntropicPath):
         xp = namespace(self.a)
         if self.given is None or 0 in self.Xs.shape:
             return 0.0
-        largest = xp.max(xp.abs(self.U), axis=0) * xp.max(xp.abs(self.Xt), axis=0)
-        largest += xp.max(xp.abs(self.V), axis=0) * xp.max(xp.abs(self.Xs), axis=0)
-        return self.polytope.mass * total(largest)
+        in_P = xp.max(xp.abs(self.U), axis=0) * xp.max(xp.abs(self.Xt), axis=0)
+        in_Q = xp.max(xp.abs(self.V), axis=0) * xp.max(xp.abs(self.Xs), axis=0)
+        return self.polytope.mass * (total(in_P) + total(in_Q))
 
     @property
     def affordable(self) -> bool:
         """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the entropy.
 
-        A product with the Hessian costs in proportion to the dimension, and variances say less of covariances, so that
-        more products are needed; CGS takes hardly longer. So a normalised Laplacian must be stiffer in more dimensions,
-        and in very many CGS is ahead of Newton; for a raw one, which vanishes on constants and is stiffer, it is not.
+        A product with the Hessian costs in proportion to the number of axes, and variances say less of covariances, so
+        that more products are needed; CGS takes hardly longer. So a normalised Laplacian must be stiffer along more
+        axes, and along very many CGS is ahead of Newton; for a raw one, which vanishes on constants and is stiffer, it
+        is not. Where there are fewer axes than dimensions, CGS alone pays for all of these.
         """
         few = self.given is None and self.b.shape[0] <= SMALL_PLAN
         if self.height > (SLOW_SINKHORN_OF_FEW if few else SLOW_SINKHORN) * self.entropy:
@@ -275,11 +269,12 @@ class EntropicLaplacian(EntropicPath):
         if self.stiffness < STIFF:
             return False
         source, target = self.given.source_weight, self.given.target_weight
-        raw_source = source == 0.0 or _is_raw(self.given.Ls, self.a)
-        if raw_source and (target == 0.0 or _is_raw(self.given.Lt, self.b)):
+        raw_source = source == 0.0 or is_raw(self.given.Ls, self.a)
+        if raw_source and (target == 0.0 or is_raw(self.given.Lt, self.b)):
             return True
-        d = self.given.Xs.shape[1]
-        return d <= MANY_DIMENSIONS and self.stiffness >= STIFF * max(1.0, 0.5 * d) ** 2
+        axes, dimensions = self.Xs.shape[1], max(self.given.Xs.shape[1], self.given.Xt.shape[1])
+        needed = STIFF * max(1.0, 0.5 * axes) ** 1.5 * min(1.0, axes / dimensions) ** 2
+        return axes <= MANY_AXES and self.stiffness >= needed
 
     @cached_property
     def shrink(self) -> float:
@@ -386,10 +381,16 @@ class EntropicLaplacian(EntropicPath):
         return left, xp.concat([self.Xt, V + self.V], axis=1)
 
     def evaluate(self, z: Moments | DualVariables, t: float) -> PlanPoint:
-        return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0)
+        # a gap that is far from small needs no column sums to the last digit to be seen, nor does the way from there
+        near = self._last[0] == self.entropy and self._last[1] <= ROUGH_GAP * self.entropy * self.polytope.mass
+        return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0, rough_columns=not near)
 
     def rough_point(self, z: Moments | DualVariables, t: float) -> PlanPoint:
         return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=False)
+
+    @property
+    def rough_points_are_exact(self) -> bool:
+        return not on_device(self.a)
 
     def stage_gap(self, point: PlanPoint) -> float:
         """About how large f + t g - D_t is at the rounded plan; of a streamed plan by what is known without a product.
@@ -408,6 +409,7 @@ class EntropicLaplacian(EntropicPath):
         sum follows from its moments; the logarithms of S from the potentials, log S_ij = (u_i + v_j - M_ij)/e. Adding q
         to an entry p adds no more than q (1 + log(p + q)) to p log p, and no entry is above the smaller of its weights.
         """
+        point = point.exact
         z, (kept, rows, row_rest, column_rest), (P, Q) = point.z, point.rounding, point.rounded_moments
         xp, kept_columns = namespace(kept), kept * point.columns
         # what is kept of S, its cost being in f as in t g, where it cancels
@@ -433,8 +435,7 @@ class EntropicLaplacian(EntropicPath):
         return max(self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q), abs(dot(excess, z.v)))
 
     def primal(self, point: PlanPoint) -> Primal:
-        if point.plan.precision != "float64":
-            point = PlanPoint(self, point.z, point.entropy)
+        point = point.exact
         plan, known_cost, negentropy = point.plan.rounded(point.rounding, self.b)
         P, Q = point.rounded_moments
         cost, entropy_term = known_cost or 0.0, self.entropy * negentropy
@@ -533,11 +534,23 @@ class EntropicLaplacian(EntropicPath):
 class PlanPoint:
     """The dual function at (v, P, Q) and the plan S it is attained by, whose rows are exact."""
 
-    def __init__(self, model: EntropicLaplacian, z: DualVariables, entropy: float, *, certified: bool = True) -> None:
+    def __init__(
+        self,
+        model: EntropicLaplacian,
+        z: DualVariables,
+        entropy: float,
+        *,
+        certified: bool = True,
+        rough_columns: bool = False,
+        plan: Plan | None = None,
+    ) -> None:
         xp = namespace(z.v)
         self.model, self.z, self.entropy = model, z, entropy
-        factors = model._factors(z.U, z.V)
-        self.plan = model.cost.plan(*factors, z.v, model.a, entropy, model.target_columns, certified=certified)
+        if plan is None:
+            factors = model._factors(z.U, z.V)
+            plan = model.cost.plan(*factors, z.v, model.a, entropy, model.target_columns, certified=certified)
+        self.plan = plan
+        self.precision = plan.product_precision(ROUGH_COLUMNS) if rough_columns else plan.precision
         u = self.plan.u
         self.dual = dot(model.a, u) + dot(model.b, z.v) - z.quadratic + model.constant
         potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
@@ -548,8 +561,15 @@ class PlanPoint:
             self.magnitude += size(z.P, z.Q, z.P, z.Q) + size(z.P, z.Q, *model.largest_moments)
 
     @cached_property
+    def exact(self) -> PlanPoint:
+        """The same with all sums in float64, as a plan of exact marginals needs them."""
+        if self.plan.precision != "float64":
+            return PlanPoint(self.model, self.z, self.entropy)
+        return self if self.precision == "float64" else PlanPoint(self.model, self.z, self.entropy, plan=self.plan)
+
+    @cached_property
     def _transposed_times_Xs(self) -> Array:
-        return self.plan.transposed_times(self.model.source_columns, precision=self.plan.precision)
+        return self.plan.transposed_times(self.model.source_columns, precision=self.precision)
 
     @property
     def S_Xt(self) -> Array:
@@ -613,29 +633,37 @@ class PlanPoint:
         return P, Q + column_rest[:, None] * (row_rest @ model.Xs)[None, :]
 
 
+def axes_of(Xs: Array, Xt: Array) -> tuple[Array | None, Array | None]:
+    """The axes of sources and of targets as columns, as many of both; None where they are those that were given.
+
+    In many dimensions they are principal axes, and remain more than few, whose products with the Hessian are others.
+    Zeros stand in place of axes that one of the clouds does not have.
+    """
+    d = max(Xs.shape[1], Xt.shape[1])
+    if d <= FEW_DIMENSIONS and Xs.shape[1] == Xt.shape[1]:
+        return None, None
+    xp, many = namespace(Xs), d > FEW_DIMENSIONS
+    both = [principal_axes(X) if many else xp.eye(X.shape[1], dtype=X.dtype, device=X.device) for X in (Xs, Xt)]
+    count = max(FEW_DIMENSIONS + 1 if many else d, *(axes.shape[1] for axes in both))
+    axes_s, axes_t = (xp.concat([axes, zeros(axes, axes.shape[0], count - axes.shape[1])], axis=1) for axes in both)
+    return axes_s, axes_t
+
+
 def principal_axes(X: Array) -> Array:
-    """The axes of centred points as columns: as many as dimensions, or as points where these are fewer."""
+    """Those of centred points: as many as dimensions, or as points where these are fewer."""
     xp = namespace(X)
     if X.shape[1] <= X.shape[0]:
         return xp.linalg.eigh(X.T @ X)[1]
     return xp.linalg.svd(X, full_matrices=False)[2].T
 
 
-def constants_of(L: Any, like: Array) -> Array:
-    """The constants on connected parts of a graph, scaled to length 1, if its Laplacian vanishes on constants."""
-    if not _is_raw(L, like):
-        return zeros(like, like.shape[0], 0)
-    labels = np.zeros(like.shape[0], dtype=np.int64)
-    if scipy.sparse.issparse(L):
-        labels = scipy.sparse.csgraph.connected_components(L, directed=False)[1]
-    indicators = labels[:, None] == np.arange(min(labels.max() + 1, MOST_PARTS))[None, :]
-    return double_like(indicators / np.sqrt(at_least(1.0, indicators.sum(0)))[None, :], like)
+def turned(X: Array, axes: Array | None) -> Array:
+    """Coordinates along axes."""
+    return X if axes is None else X @ axes
 
 
-def _is_raw(L: Any, x: Array) -> bool:
-    """Whether a Laplacian vanishes on constants."""
-    xp = namespace(x)
-    return float(xp.max(xp.abs(L @ xp.ones_like(x)))) <= 1e-9 * largest_row_sum(L)
+def turned_back(X: Array, axes: Array | None) -> Array:
+    return X if axes is None else X @ axes.T
 
 
 class Embedded:
@@ -649,6 +677,7 @@ class Embedded:
         self.stage_gap, self.rounded_gap, self.entry_gap = model.stage_gap, model.rounded_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
         self.relieved, self.rough_point = model.relieved, model.rough_point
+        self.rough_points_are_exact = model.rough_points_are_exact
 
     def start(self, x: Array | StreamedPlan) -> DualVariables:
         part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]

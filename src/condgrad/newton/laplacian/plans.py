@@ -151,7 +151,7 @@ class DenseCost:
     def widest_row(self, left: Array, right: Array, v: Array) -> float:
         passes.note()
         xp, widest = namespace(self.C), 0.0
-        for rows in row_blocks(self.C):
+        for rows in row_blocks(self.C, width=left.shape[1]):
             cost = left[rows] @ right.T
             cost += self.C[rows]
             cost -= v[None, :]
@@ -164,7 +164,7 @@ class DenseCost:
         passes.note()
         xp = namespace(self.C)
         S, log_sums = xp.empty_like(self.C), xp.empty_like(a)
-        for rows in row_blocks(self.C):
+        for rows in row_blocks(self.C, width=left.shape[1]):
             score = left[rows] @ right.T
             score += self.C[rows]
             score -= v[None, :]
@@ -213,8 +213,9 @@ class DensePlan:
         passes.note(left.shape[1] + Xt.shape[1])
         passes.note(Xs.shape[1])
         S, xp = self.S, namespace(self.S)
-        v, P, Q = zeros(S, S.shape[1]), xp.empty_like(Xs), xp.zeros_like(Xt)
-        for rows in row_blocks(S):
+        (n, m), d_s, d_t = S.shape, Xs.shape[1], Xt.shape[1]
+        v, P, Q = zeros(S, m), zeros(S, n, d_t), zeros(S, m, d_s)
+        for rows in row_blocks(S, width=left.shape[1]):
             part = S[rows]
             W = left[rows] @ right.T
             W *= part
