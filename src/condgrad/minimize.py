@@ -22,12 +22,14 @@ from condgrad.newton.ascent import Newton
 from condgrad.newton.blocks import BlockNewton
 from condgrad.newton.engines import dual_model
 from condgrad.newton.faces import FaceNewton
+from condgrad.newton.softmax import SoftmaxNewton
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple.oracle import Unknown
+from condgrad.smooth import Multinomial
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.stopping import RelativeGap, StopRule
 from condgrad.streamed_plan import StreamedPlan
@@ -59,8 +61,10 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
         ) from None
 
 
-def face_newton(f: Smooth, g: Simple) -> FaceNewton | BlockNewton:
+def face_newton(f: Smooth, g: Simple) -> FaceNewton | BlockNewton | SoftmaxNewton:
     """Newton's method on sets with faces, for data of this machine or of Dask's workers."""
+    if isinstance(f, Multinomial):
+        return SoftmaxNewton.of(f, g)
     return BlockNewton.of(f, g) if isinstance(f, BlockwiseLoss) else FaceNewton.of(f, g)
 
 
@@ -178,9 +182,10 @@ def minimize(
         are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
         projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
-        or `Zero` on `L1Ball`, `Simplex` or `Box`, for linear costs with `Entropy` on `Transport`, alone or with one
-        `TransportLaplacian` or one `GroupLasso`, and alone on `SharedMarginal`. The first call of it for h(Kx) on a
-        machine compiles its kernels, half a minute, and keeps them on disk; a time limit does not cut that short.
+        or `Zero` on `L1Ball`, `Simplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear costs with
+        `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
+        `SharedMarginal`. The first call of it for h(Kx) on a machine compiles its kernels, half a minute, and keeps
+        them on disk; a time limit does not cut that short.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
         small, on boxes and simplices of more coordinates than samples, in hundreds of dimensions); else "spg" where it
         can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point; `method`

@@ -315,9 +315,9 @@ def test_predictions_are_lazy() -> None:
 
 @pytest.mark.usefixtures("threads")
 def test_single_precision_and_paths() -> None:
-    found = path(blocks(X), Y, n_radii=5, tol=1e-10)
-    plain = path(X, Y, radii=found.radii, tol=1e-10)
-    np.testing.assert_allclose(found.coefs, plain.coefs, atol=1e-6)
+    found = path(blocks(X), Y, n_radii=5, tol=1e-12)
+    plain = path(X, Y, radii=found.radii, tol=1e-12)
+    np.testing.assert_allclose(found.coefs, plain.coefs, atol=1e-5)
     single = ConstrainedLogisticRegression(0.5).fit(blocks(X.astype(np.float32)), Y)
     assert single.coef_.dtype == np.float32
     np.testing.assert_allclose(single.coef_, ConstrainedLogisticRegression(0.5).fit(X, Y).coef_, atol=2e-2)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condgrad.kernels.keep_mass import BLOCK, keep_finite_mass
-from condgrad.sets import L1Ball, threshold
+from condgrad.sets import L1Ball, SolidSimplex, threshold
 from condgrad.sets.threshold import keep_mass, keep_mass_by_arrays
 
 Array = np.ndarray
@@ -144,3 +144,16 @@ cg.sets.Simplex(n).project(np.arange(float(n)))
 assert "numba" in sys.modules
 """
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
+@pytest.mark.parametrize("kind", [L1Ball, SolidSimplex])
+def test_zeros_stay_zeros_just_outside(kind: Any) -> None:
+    """Where a threshold is less than rounding of the largest entry, many small numbers would add up to a violation."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        x = np.zeros(12_600)
+        x[[7, 11]] = rng.random(2)
+        on = kind(x.sum() * (1.0 - rng.integers(1, 9) * 2.0**-52))
+        for project in (on.project, getattr(on, "project_by_arrays", on.project)):
+            assert set(np.flatnonzero(project(x))) <= {7, 11}
+            assert on.violation(project(x)) <= 1e-14 * on.scale

@@ -122,6 +122,8 @@ def onto_l1_ball(x: Array, radius: float) -> tuple[Array, bool, bool]:
         return sizes, True, True
     point, finite = keep_finite_mass(sizes, radius)
     for i in range(x.shape[0]):
+        # relative to the largest entry, the threshold of a point just outside may round to below 0
+        point[i] = min(point[i], sizes[i])
         if x[i] < 0.0:
             point[i] = -point[i]
     return point, False, finite

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad.linear_model.solver import Fit, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
+from condgrad.sets.group_ball import checked_groups
 from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
 
 FORMATS = ("csr", "csc")
@@ -36,6 +37,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     standardize: bool
     penalty_factors: Any
     positive: bool
+    groups: Any
     tol: float
     max_iter: int
     method: str
@@ -96,8 +98,13 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _solver(self) -> Solver:
         return Solver.starting_now(
-            self.method, self.tol, self.max_iter, self.time_limit, positive=bool(self.positive)
-        )  # fmt: skip
+            self.method,
+            self.tol,
+            self.max_iter,
+            self.time_limit,
+            positive=bool(self.positive),
+            groups=None if self.groups is None else checked_labels(self.groups, self.n_features_in_),
+        )
 
     def _scores(self, X: Any) -> Any:
         """X coef' + intercept."""
@@ -160,6 +167,14 @@ def checked_factors(penalty_factors: Any, features: int) -> Any:
             "take a small factor such as 1e-3 of the others"
         )
     return factors
+
+
+def checked_labels(groups: Any, features: int) -> Any:
+    """A label for each feature."""
+    labels = checked_groups(groups)
+    if len(labels) != features:
+        raise ValueError(f"groups must have one label for each of the {features} features, got {len(labels)}")
+    return labels
 
 
 def in_units(X: Any, units: Any) -> Any:

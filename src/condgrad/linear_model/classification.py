@@ -175,6 +175,7 @@ class ClassifierFit(SingleFit):
         standardize: bool = False,
         penalty_factors: Any = None,
         positive: bool = False,
+        groups: Any = None,
         class_weight: Any = None,
         tol: float = 1e-6,
         max_iter: int = 10_000,
@@ -189,6 +190,7 @@ class ClassifierFit(SingleFit):
         self.standardize = standardize
         self.penalty_factors = penalty_factors
         self.positive = positive
+        self.groups = groups
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
@@ -221,6 +223,10 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice as useful to enter.
     positive : bool
         Allow no negative coefficients.
+    groups : sequence, optional
+        A label for each feature, such as that of its gene or of the variable that it encodes. Then the bound is on the
+        sum of the Euclidean norms of the groups in place of |coef|_1, and whole groups are 0. It is solved by
+        projected gradients, certified like all else, and not by the faster method for |coef|_1. Not with `positive`.
     multi_class : {"ovr", "multinomial"}
         For three classes or more: "ovr" fits each class against the rest, each with its own constraint; "multinomial"
         minimises one softmax loss, -sum_i w_i log p(y_i), with one radius for all coefficients together.
@@ -282,6 +288,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         standardize: bool = False,
         penalty_factors: Any = None,
         positive: bool = False,
+        groups: Any = None,
         multi_class: str = "ovr",
         class_weight: Any = None,
         tol: float = 1e-6,
@@ -298,6 +305,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
             standardize=standardize,
             penalty_factors=penalty_factors,
             positive=positive,
+            groups=groups,
             class_weight=class_weight,
             tol=tol,
             max_iter=max_iter,
@@ -322,7 +330,7 @@ class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
         The bound on |coef|_1; at least 0.
     ridge : float
         The weight of |coef|_2^2; at least 0.
-    fit_intercept, standardize, penalty_factors, positive, class_weight
+    fit_intercept, standardize, penalty_factors, positive, groups, class_weight
         As in `ConstrainedLogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `ConstrainedLogisticRegression`.

@@ -287,7 +287,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         scores speak for, and what scikit-learn does. "1se" pays where the features themselves are to be read: with few
         samples the top of the curve is flat, and the smaller radius has fewer features for a score that the folds
         cannot tell from the best. `radius_best_` and `radius_1se_` are there in either case.
-    fit_intercept, standardize, penalty_factors, positive
+    fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNet`; the deviations of `standardize` are those of the samples that a fit sees.
     cv : int, splitter or iterable, optional
         As everywhere in scikit-learn; None stands for 5 folds.
@@ -349,6 +349,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         standardize: bool = False,
         penalty_factors: Any = None,
         positive: bool = False,
+        groups: Any = None,
         cv: Any = None,
         scoring: Any = None,
         n_jobs: int | None = None,
@@ -366,6 +367,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         self.standardize = standardize
         self.penalty_factors = penalty_factors
         self.positive = positive
+        self.groups = groups
         self.cv = cv
         self.scoring = scoring
         self.n_jobs = n_jobs
@@ -390,6 +392,7 @@ class CrossValidatedClassifier(CrossValidated):
         standardize: bool = False,
         penalty_factors: Any = None,
         positive: bool = False,
+        groups: Any = None,
         class_weight: Any = None,
         cv: Any = None,
         scoring: Any = None,
@@ -408,6 +411,7 @@ class CrossValidatedClassifier(CrossValidated):
         self.standardize = standardize
         self.penalty_factors = penalty_factors
         self.positive = positive
+        self.groups = groups
         self.class_weight = class_weight
         self.cv = cv
         self.scoring = scoring
@@ -426,7 +430,7 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
 
     Parameters
     ----------
-    radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive
+    radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNetCV`.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
@@ -467,6 +471,7 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
         standardize: bool = False,
         penalty_factors: Any = None,
         positive: bool = False,
+        groups: Any = None,
         multi_class: str = "ovr",
         class_weight: Any = None,
         cv: Any = None,
@@ -487,6 +492,7 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
             standardize=standardize,
             penalty_factors=penalty_factors,
             positive=positive,
+            groups=groups,
             class_weight=class_weight,
             cv=cv,
             scoring=scoring,
@@ -505,7 +511,7 @@ class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
 
     Parameters
     ----------
-    radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive
+    radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNetCV`.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.

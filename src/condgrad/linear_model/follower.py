@@ -7,35 +7,56 @@ problem. This is the primal-dual active-set method (a semismooth Newton method) 
     x = P(x - t grad F(x)),
 
 whose right-hand side names the face. Coordinates whose signs the system turns leave the face before it is solved again.
-The method converges from nearby or not at all: where it does not, `condgrad.minimize` goes on from its best point.
+The first model is that of F where the last two solutions point to, which need not be in the ball: K x and the gradient
+there are mixed from theirs, without a product. What the faces have in common is shared: K_A K_A' gains and loses the
+columns that enter and leave. The method converges from nearby or not at all: where it does not, `condgrad.minimize`
+goes on from its best point.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 
 from condgrad import deadline
-from condgrad.arrays import Array, dot, double, is_dense, is_torch
+from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, precision, stack
 from condgrad.certificate import Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
-from condgrad.newton.face_models import LEAST_CURVATURE
+from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.newton.face_models import LEAST_CURVATURE, centred
 from condgrad.problem import Set, Simple
-from condgrad.search.backtracking import backtrack
+from condgrad.search.steps import Exact, SearchState
 from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.composite import Composite
+from condgrad.smooth.composite import Composite, CompositeEvaluation
 
-PATIENCE = 3
+PATIENCE = 12
 """Steps along a path that may pass without halving the gap."""
-SHRINK = 0.3
-"""How a step towards the least point of a model shrinks where F is not lower."""
-SHORTEST = 1e-2
-"""The shortest step towards the least point of a model that is tried."""
+MOST_FALL = 0.5
+"""What the multiplier is taken to fall by from one radius to the next, at most, as a share of it."""
+EXACTLY = Exact()
+"""How far to go towards the least point of a model where F is not lower."""
 MOST_COPIED = 1 << 24
 """Entries of the columns of a face that are worth a copy."""
+FEW_COPIED = 1 << 19
+"""Entries of columns of a sparse K that are worth a dense copy."""
+NEEDED, WANTED = 0.9, 0.6
+"""Slopes, as shares of the multiplier, of the coordinates without which no model is made, and of those that are copied
+along with them for the next models."""
+SMALL_FACE = 800
+"""Coordinates of a face up to which a sparse K has a Gram matrix on it."""
+SOLVED, MOST_PRODUCTS = 1e-5, 1000
+"""The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
+SHORT = 0.01
+"""The step that names the next face of a model, as a share of that which names the first. A long one takes coordinates
+off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
+ROUNDS = 30
+"""Faces that are tried for one model."""
+ROUNDING = 1e-12
+"""How far outside the set, as a share of its size, a point may be by rounding."""
 
 
 class CertifiedGuess(NamedTuple):
@@ -46,12 +67,22 @@ class CertifiedGuess(NamedTuple):
     steps: int
 
 
+class Solution(NamedTuple):
+    """The solution for one radius."""
+
+    radius: float
+    point: ObjectivePoint
+    multiplier: float
+
+
 class PathFollower:
     """Guesses for one loss and one radius after the other, sharing what does not depend on the radius."""
 
     def __init__(self, f: Composite | BlockwiseLoss) -> None:
         self.f = f
-        self._last_face: tuple[Array, Array] | None = None
+        self._models = models_of(f)
+        self._solutions: list[Solution] = []
+        """The last two on the way."""
 
     @staticmethod
     def can_follow(f: Any) -> bool:
@@ -70,40 +101,59 @@ class PathFollower:
         """Whether a solution without a constraint, in which no coordinate is 0, is cheap to find as well."""
         return isinstance(self.f, BlockwiseLoss) or is_dense(self.f.K)
 
+    @property
+    def _has_many_samples(self) -> bool:
+        """Whether a model costs many products, so that a prediction is worth a certificate before one is made."""
+        return isinstance(self.f, BlockwiseLoss) or self.f.K.shape[0] > self.f.K.shape[1]
+
     @cached_property
     def null_value(self) -> float:
         """f where all coefficients are 0."""
         return float(self.f.at(self.f.space.full(0.0)).value)
 
-    @cached_property
-    def _typical_curvature(self) -> float:
-        """The curvature of f along a coordinate, at most and on average."""
-        return float(self.f.h.curvature_bound * np.mean(self.f.column_norms**2))
+    def note(self, radius: float, point: ObjectivePoint, multiplier: float) -> None:
+        """Remember the solution for a radius; the next ones are larger."""
+        self._solutions = [*self._solutions[-1:], Solution(radius, point, multiplier)]
 
-    def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
-        """The Newton system in the coordinates of a face; None where they are too many."""
-        if isinstance(self.f, BlockwiseLoss):
-            if len(active) ** 2 > MOST_COPIED:
-                return None
-            gram, right = point.smooth.newton_system(active)
-            return FaceSystem(None, right, 2.0 * ridge, gram)
-        if len(active) * self.f.K.shape[0] > MOST_COPIED:
+    def _predicted(self, g: Simple) -> ObjectivePoint | None:
+        """Where the last two solutions point to for the next radius, in the set or not; None before there are two.
+
+        f and its gradient there are mixed from theirs: K x is so exactly, the gradient to second order. The multiplier
+        falls more and more slowly, as coordinates enter: it is taken to fall by half at most.
+        """
+        if len(self._solutions) < 2:
             return None
-        return FaceSystem.of(self.f, point, self._columns(active), ridge)
+        older, newer = self._solutions
+        ahead = (g.on.scale - newer.radius) / (newer.radius - older.radius)
+        fall = older.multiplier - newer.multiplier
+        if ahead * fall > MOST_FALL * newer.multiplier > 0.0:
+            ahead = MOST_FALL * newer.multiplier / fall
+        before, here = older.point, newer.point
+        x = mixed(here.x, [before.x], np.array([-ahead]))
+        point = ObjectivePoint(self.f, g, x, Tally(), here.smooth.moved(x, [before.smooth], np.array([-ahead])))
+        point.smooth_gradient = here.smooth_gradient + ahead * (here.smooth_gradient - before.smooth_gradient)
+        return point
 
-    @cached_property
-    def _by_column(self) -> Any:
-        assert isinstance(self.f, Composite)
-        return self.f.K if is_dense(self.f.K) else self.f.K.tocsc()
+    def follow(self, g: Simple, ridge: float, start: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
+        """The best point on the way from a start in the set, until its gap is within tol or hardly falls.
 
-    def follow(self, g: Simple, ridge: float, x: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
-        """The best point on the way from x, which lies in the set, until its gap is within tol or hardly falls.
-
+        Where solutions are noted, the start is the last of them, and the first model is that where they point to; or
+        that point itself, in the set, is tried first, where models are dear.
         `patience` is how many steps may pass without halving the gap.
         """
-        certifier = Certifier(self.f, g, Tally())
-        best = point = ObjectivePoint(self.f, g, x, certifier.tally)
-        proof, mark, left, steps = Certificate(null_size=self.null_value), np.inf, patience, 0
+        certifier, steps = Certifier(self.f, g, Tally()), 0
+        last = self._solutions[-1].point if self._solutions else None
+        known = last.smooth if last is not None and last.x is start else None
+        point = ObjectivePoint(self.f, g, start, certifier.tally, known)
+        prediction = self._predicted(g)
+        if prediction is not None and self._has_many_samples:
+            point = point.at(g.on.project(prediction.x))
+        elif prediction is not None:
+            end = self._least_of_model(prediction, g, ridge)
+            if end is not None:
+                point, steps = lower_on_the_way(point, end), 1
+        best = point
+        proof, mark, left = Certificate(null_size=self.null_value), np.inf, patience
         while True:
             proof = proof.updated(certifier.iterate(point, 1.0), steps)
             if proof.x is point.x:
@@ -113,124 +163,338 @@ class PathFollower:
                 mark, left = proof.gap, patience
             if proof.relative_gap <= tol or left == 0 or deadline.passed():
                 break
-            end = self._least_on_face(point, g.on, ridge)
+            end = self._least_of_model(point, g, ridge)
             if end is None:
                 break
-            point, steps = lower_on_the_way(point, point.at(end)), steps + 1
+            point, steps = lower_on_the_way(point, end), steps + 1
         if best.x.dtype != np.float64:  # as `condgrad.minimize` does: what is claimed of a point is computed in float64
             x = double(best.x)
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
 
-    def _least_on_face(self, point: ObjectivePoint, on: Set, ridge: float) -> Array | None:
-        """The least point of the model of F at a point, on the face that the gradient names; None if it has none."""
-        length = 1.0 / (2.0 * ridge + self._typical_curvature or 1.0)
-        face = on.face(double(point.x) - length * double(point.gradient))
-        active, normal = face.active, face.normal
-        system = self._system(point, active, ridge)
-        if system is None:
-            return None
-        end = np.zeros_like(point.x)
-        while len(active):
-            try:
-                y = system.solution() if normal is None else system.solution_with_sum(normal, on.scale)
-            except np.linalg.LinAlgError:
-                return None
-            if not np.isfinite(y).all():
-                return None
-            wrong = (y < 0.0) & on.nonnegative if normal is None else y * normal < 0.0
-            if not wrong.any():
-                end[active] = y
-                return on.project(end)
-            active = active[~wrong]
-            normal = None if normal is None else normal[~wrong]
-            system = system.without(wrong)
-        return None
-
-    def _columns(self, active: Array) -> Array:
-        """The columns of a face, dense and in float64; those of the last face are kept."""
-        if self._last_face is None or not np.array_equal(self._last_face[0], active):
-            taken = self._by_column[:, active]
-            self._last_face = active, double(taken) if is_dense(taken) else taken.toarray().astype(np.float64)
-        return self._last_face[1]
+    def _least_of_model(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+        """F at the least point over the set of its model at a point; None if none was found."""
+        return self._models.least(point, g, ridge)
 
 
 def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoint:
-    """The end, or the first point back from there at which F is lower than at the start, if one is near enough."""
-    tried = end
-
-    def attempt(step: float) -> ObjectivePoint | None:
-        nonlocal tried
-        tried = end if step == 1.0 else point.moved(end, step)
-        return tried if tried.value < point.value else None
-
-    backtrack(attempt, shrink=SHRINK, shortest=SHRINK * SHORTEST)
-    return tried
+    """The end if F is lower there, or the lowest point on the way."""
+    if end.value < point.value:
+        return end
+    directions = stack([end.x - point.x])
+    state = SearchState(
+        point.f, point.g, 0, point.x, point.smooth, [end.smooth], directions, point.value, 0.0
+    )  # fmt: skip
+    return point.moved(end, float(EXACTLY(state)[0]))
 
 
-class FaceSystem:
-    """(B'B + 2 ridge) y = right: the Newton system of F in the coordinates of a face, B = W^(1/2) K there.
+class ColumnModels:
+    """Models of an h(Kx) by dense columns of K, each minimised over the set by one compiled call.
 
-    It is solved from B'B or, by Woodbury's formula, from B B', whichever is smaller; without B, from B'B.
+    A model has the columns that may be on the next faces, by the slopes at its point: sequential screening, which the
+    certificate of the full problem makes safe.
     """
 
-    def __init__(self, B: Array | None, right: Array, curvature: float, gram: Array) -> None:
-        self.B, self.right, self.curvature, self.gram = B, right, curvature, gram
+    def __init__(self, f: Composite, most_copied: int) -> None:
+        self.f, self.curvature, self.most_copied = f, typical_curvature(f), most_copied
+        samples, features = f.K.shape
+        self._screened = ScreenedColumns.none(samples, features, most_copied)
+
+    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+        """F at the least point of the model at a point; None where its columns are too many to copy."""
+        from condgrad.kernels import ball_model
+
+        on, slope, t = g.on, double(point.gradient), step_length(2.0 * ridge + self.curvature)
+        ahead, on_boundary, suffice = ball_model.face_ahead(
+            double(point.x), slope, t, on.scale, on.nonnegative, self._screened.is_chosen, NEEDED
+        )
+        if not suffice and not self._screen(ahead, slope, on_boundary):
+            return None
+        chosen, (w, pull, unit, is_centred) = self._screened, weights_and_pull(self.f, point.smooth)
+        y, image, _ = ball_model.minimise(
+            chosen.columns,
+            chosen.row_gram,
+            chosen.is_summed,
+            chosen.changes,
+            w,
+            is_centred,
+            pull,
+            ahead[chosen.features],
+            on_boundary,
+            on.nonnegative,
+            on.scale,
+            2.0 * ridge / unit,
+            SHORT * t * unit,
+            ROUNDS,
+        )
+        if not np.isfinite(y).all():
+            return None
+        x = embedded(self.f.space.full(0.0), chosen.features, y)
+        inside, factor = pulled_in(on, x)
+        if factor is None or x.dtype != y.dtype:
+            return ObjectivePoint(self.f, g, inside, Tally())
+        return ObjectivePoint(self.f, g, inside, Tally(), CompositeEvaluation(self.f, inside, factor * image))
+
+    def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
+        """Copy the columns that a model needs and, where they are not too many, those that the next ones may need."""
+        if not on_boundary:
+            return self._copy(np.ones(slope.shape[0], bool))
+        sizes, is_active = np.abs(slope), ahead != 0.0
+        multiplier = float(sizes[is_active].mean())
+        return any(self._copy(is_active | (sizes >= share * multiplier)) for share in (WANTED, NEEDED))
+
+    def _copy(self, is_chosen: Array) -> bool:
+        """Whether they are few enough."""
+        features = np.flatnonzero(is_chosen)
+        if len(features) * self.f.K.shape[0] > self.most_copied:
+            return False
+        self._screened = self._screened.succeeded_by(features, self._columns(features), is_chosen)
+        return True
+
+    def _columns(self, features: Array) -> Array:
+        """Some columns of K, dense and in float64, a row each."""
+        K: Any = self.f.K
+        if not is_dense(K):
+            return np.ascontiguousarray(self._by_column[:, features].T.toarray(), np.float64)
+        chosen = K.T if len(features) == K.shape[1] else np.take(K.T, features, axis=0)
+        return np.ascontiguousarray(chosen, np.float64)
+
+    @cached_property
+    def _by_column(self) -> Any:
+        return self.f.K.tocsc()
+
+
+class ScreenedColumns(NamedTuple):
+    """The columns of the coordinates that may be on the next faces, and what the models on them share."""
+
+    features: Array
+    is_chosen: Array
+    """The same as a mask over all coordinates."""
+    columns: Array
+    """A row each."""
+    row_gram: Array
+    """K_B K_B' of the columns B of the last face."""
+    is_summed: Array
+    """Which of the columns are in B."""
+    changes: Array
+    """Columns that B gained and lost since the row Gram matrix was computed afresh: one number."""
 
     @classmethod
-    def of(cls, f: Composite, point: ObjectivePoint, K: Array, ridge: float) -> FaceSystem:
-        """The system at a point: right = K'(W K x - theta), so that y is where to go, not how far."""
-        here = point.smooth
-        w = f.h.curvature(here.z, intercept=here.intercept)
-        unit = float(w.max()) or 1.0
-        w = w / unit  # in units of the largest weight: then square roots do not depend on the unit of F
-        pull = w * here.z
-        mass = float(w.sum()) if f.h.has_intercept else 0.0
-        if mass > 0.0:
-            pull = pull - w * (float(pull.sum()) / mass)
-            K = K - (w @ K) / mass
-        B = np.sqrt(w)[:, None] * K
-        m, k = B.shape
-        curvature = 2.0 * ridge / unit
-        right = K.T @ (pull - here.theta / unit)
-        return cls(B, right, curvature, B.T @ B if k <= m or curvature == 0.0 else B @ B.T)
+    def none(cls, samples: int, features: int, most: int) -> ScreenedColumns:
+        """No columns yet, of which there will be `most` entries at most: so few that no face has more than samples,
+        unless a row Gram matrix has no more entries either.
+        """
+        side = samples if samples * samples <= most and samples < features else 0
+        nothing = np.empty(0, np.intp), np.zeros(features, bool), np.empty((0, samples))
+        return cls(*nothing, np.zeros((side, side)), np.empty(0, bool), np.zeros(1, np.int64))
 
-    def without(self, left_out: Array) -> FaceSystem:
-        """The system of fewer coordinates."""
-        kept = ~left_out
-        if self.B is None:
-            return FaceSystem(None, self.right[kept], self.curvature, self.gram[np.ix_(kept, kept)])
-        B, (m, k) = self.B[:, kept], self.B.shape
-        if self.gram.shape[0] == k and not (k == m and self.curvature > 0.0):
-            gram = self.gram[np.ix_(kept, kept)]
-        elif B.shape[1] <= m:
-            gram = B.T @ B
+    def succeeded_by(self, features: Array, columns: Array, is_chosen: Array) -> ScreenedColumns:
+        """Other columns, which take over the row Gram matrix if all that are in it are among them."""
+        summed = np.zeros(len(is_chosen), bool)
+        summed[self.features[self.is_summed]] = True
+        if (summed & ~is_chosen).any():
+            summed[:] = False
+            self.row_gram[:] = 0.0
+        return ScreenedColumns(features, is_chosen, columns, self.row_gram, summed[features], self.changes)
+
+
+class FaceModels:
+    """Models that are minimised on one face, from its system of equations."""
+
+    def __init__(self, f: Composite | BlockwiseLoss) -> None:
+        self.f, self.curvature = f, typical_curvature(f)
+
+    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+        """F at the least point on the face that the gradient names; None where there is none, or it is too large."""
+        on = g.on
+        face = on.face(double(point.x) - step_length(2.0 * ridge + self.curvature) * double(point.gradient))
+        system = self._system(point, face.active, ridge) if len(face.active) else None
+        if system is None:
+            return None
+        if face.normal is None:
+            y = least_on_face(system, np.full(len(face.active), 1.0 if on.nonnegative else 0.0), None)
         else:
-            out = self.B[:, left_out]
-            gram = self.gram - out @ out.T
-        return FaceSystem(B, self.right[kept], self.curvature, gram)
+            y = least_on_face(system, double(face.normal), on.scale)
+        if y is None:
+            return None
+        x, _ = pulled_in(on, embedded(self.f.space.full(0.0), face.active, y))
+        return ObjectivePoint(self.f, g, x, Tally())
 
-    def solution(self) -> Array:
-        return self._solved(self.right[:, None])[:, 0]
-
-    def solution_with_sum(self, normal: Array, size: float) -> Array:
-        """y with <normal, y> = size, which a multiplier of `normal` on the right-hand side brings about."""
-        free, response = self._solved(np.stack([self.right, normal], axis=1)).T
-        return free - ((dot(normal, free) - size) / dot(normal, response)) * response
-
-    def _solved(self, sides: Array) -> Array:
-        H = self.gram.copy()
-        diagonal = np.einsum("jj->j", H)
-        if self.B is None or H.shape[0] == sides.shape[0]:
-            diagonal += self.curvature + LEAST_CURVATURE * diagonal
-            return solved_positive(H, sides)
-        diagonal += self.curvature
-        return (sides - self.B.T @ solved_positive(H, self.B @ sides)) / self.curvature
+    def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
+        raise NotImplementedError
 
 
-def solved_positive(H: Array, sides: Array) -> Array:
-    """H^-1 sides for a positive definite H, which is spoiled, by LAPACK itself: these systems are small and many."""
-    _, solved, info = scipy.linalg.lapack.dposv(H, sides, overwrite_a=True)
-    if info != 0:
-        raise np.linalg.LinAlgError("the system of a face is not positive definite")
-    return solved
+class BlockModels(FaceModels):
+    """Those of a loss of Dask's blocks, over which the equations are a sum."""
+
+    def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
+        if len(active) ** 2 > MOST_COPIED:
+            return None
+        gram, right = point.smooth.newton_system(active)
+        return DenseSystem(with_diagonal(gram, 2.0 * ridge), right)
+
+
+class SparseModels(FaceModels):
+    """Those of an h(Kx) with a sparse K: by dense columns while these are few, then on faces.
+
+    The system of a face is that of its Gram matrix, or on a large one is known by products with K.
+    """
+
+    f: Composite
+
+    def __init__(self, f: Composite) -> None:
+        super().__init__(f)
+        self._few = ColumnModels(f, FEW_COPIED)
+
+    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+        return self._few.least(point, g, ridge) or super().least(point, g, ridge)
+
+    def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem:
+        from condgrad.kernels.sparse_gram import columns_by_row, weighted_gram
+
+        w, pull, unit, is_centred = weights_and_pull(self.f, point.smooth)
+        shares, curvature, K = w / w.sum() if is_centred else None, 2.0 * ridge / unit, self._by_column
+        if len(active) > SMALL_FACE:
+            return SparseSystem(K[:, active], w, shares, curvature, pull)
+        arrays = columns_by_row(K.indptr, K.indices, K.data, active, K.shape[0])
+        gram = weighted_gram(*arrays, w, len(active))
+        columns = K[:, active]
+        if shares is not None:
+            means = columns.T @ shares
+            gram -= w.sum() * np.outer(means, means)
+        return DenseSystem(with_diagonal(gram, curvature), columns.T @ pull)
+
+    @cached_property
+    def _by_column(self) -> Any:
+        """K in float64, stored by columns."""
+        K = scipy.sparse.csc_array(self.f.K, dtype=np.float64)
+        K.sum_duplicates()
+        return K
+
+
+class FaceSystem(Protocol):
+    """H y = right: the equations of a model on a face."""
+
+    right: Array
+
+    def solved(self, kept: Array, sides: Array) -> Array | None:
+        """H^-1 sides in the coordinates that are kept; None where H is not positive definite."""
+
+
+class DenseSystem:
+    """From H itself."""
+
+    def __init__(self, H: Array, right: Array) -> None:
+        self.H, self.right = H, right
+
+    def solved(self, kept: Array, sides: Array) -> Array | None:
+        _, solved, info = scipy.linalg.lapack.dposv(self.H[np.ix_(kept, kept)], sides, overwrite_a=True)
+        return solved if info == 0 else None
+
+
+class SparseSystem:
+    """H = K' W K + curvature from products with a sparse K, by conjugate gradients."""
+
+    def __init__(self, K: Any, w: Array, shares: Array | None, curvature: float, pull: Array) -> None:
+        self.K, self.w, self.shares, self.curvature = K, w, shares, curvature
+        self.right = K.T @ pull
+
+    def solved(self, kept: Array, sides: Array) -> Array | None:
+        K = self.K[:, np.flatnonzero(kept)]
+        Kt = K.T
+        diagonal = K.multiply(K).T @ self.w + self.curvature
+
+        def product(d: Array) -> Array:
+            return Kt @ (self.w * centred(K @ d, self.shares)) + self.curvature * d
+
+        found = [
+            conjugate_gradients(
+                product,
+                side,
+                inner=dot,
+                accuracy=SOLVED,
+                max_iterations=MOST_PRODUCTS,
+                precondition=lambda r: r / diagonal,
+            )
+            for side in sides.T
+        ]
+        return np.stack([solution.x for solution in found], axis=1)
+
+
+def with_diagonal(gram: Array, curvature: float) -> Array:
+    """A Gram matrix with a curvature on its diagonal, and a little more so that it is not singular."""
+    diagonal = np.einsum("jj->j", gram)
+    diagonal += curvature + LEAST_CURVATURE * diagonal
+    return gram
+
+
+def least_on_face(system: FaceSystem, signs: Array, size: float | None) -> Array | None:
+    """The solution of a face's system, about, in the orthant of some signs, and on <signs, y> = size if there is one.
+
+    Coordinates that the solution has outside the orthant are 0 from then on. None where none is left.
+    """
+    y, kept = np.zeros(len(signs)), np.ones(len(signs), bool)
+    while kept.any() and not deadline.passed():
+        e = signs[kept]
+        on_sum = size is not None
+        solved = system.solved(kept, np.stack([system.right[kept], e] if on_sum else [system.right[kept]], axis=1))
+        if solved is None or not np.isfinite(solved).all():
+            return None
+        y[:] = 0.0
+        y[kept] = solved[:, 0]
+        if size is not None:
+            y[kept] -= (dot(e, solved[:, 0]) - size) / dot(e, solved[:, 1]) * solved[:, 1]
+        turned = y * signs < 0.0
+        if not turned.any():
+            return y
+        kept &= ~turned
+    return None
+
+
+def models_of(f: Composite | BlockwiseLoss) -> ColumnModels | FaceModels:
+    """What minimises the models of an f, by the kind of its data."""
+    if isinstance(f, BlockwiseLoss):
+        return BlockModels(f)
+    return ColumnModels(f, MOST_COPIED) if is_dense(f.K) else SparseModels(f)
+
+
+def typical_curvature(f: Composite | BlockwiseLoss) -> float:
+    """The curvature of f along a coordinate, at most and on average."""
+    return float(f.h.curvature_bound * np.mean(f.column_norms**2))
+
+
+def step_length(curvature: float) -> float:
+    """t in P(x - t grad F(x)), for an F of some curvature along a typical coordinate."""
+    return 1.0 / (curvature or 1.0)
+
+
+def weights_and_pull(f: Composite, here: CompositeEvaluation) -> tuple[Array, Array, float, bool]:
+    """w and W K x - theta in units of the largest weight, that unit, and whether W is about a weighted mean.
+
+    In these units square roots do not depend on the unit of F.
+    """
+    w = f.h.curvature(here.z, intercept=here.intercept)
+    unit = float(w.max()) or 1.0
+    w = w / unit
+    pull = w * here.z
+    mass = float(w.sum()) if f.h.has_intercept else 0.0
+    if mass > 0.0:
+        pull -= w * (float(pull.sum()) / mass)
+    return w, pull - here.theta / unit, unit, mass > 0.0
+
+
+def embedded(x: Array, features: Array, y: Array) -> Array:
+    """x with the entries y in some coordinates."""
+    x[features] = y
+    return x
+
+
+def pulled_in(on: Set, x: Array) -> tuple[Array, float | None]:
+    """A point of the set, and by what factor it is x: a factor is enough where rounding alone took x outside."""
+    norm = float(np.abs(x).sum())
+    if norm > on.scale * (1.0 + ROUNDING) or (on.nonnegative and x.min() < 0.0):
+        return on.project(x), None
+    if norm <= on.scale:
+        return x, 1.0
+    factor = on.scale / norm * (1.0 - 2.0 * precision(x))
+    return factor * x, factor

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condgrad.arrays import Array, is_torch, stack
-from condgrad.linear_model.base import SingleFit
+from condgrad.linear_model.base import SingleFit, checked_labels
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import ConstrainedElasticNet
@@ -75,6 +75,7 @@ def path(
     standardize: bool = False,
     penalty_factors: Any = None,
     positive: bool = False,
+    groups: Any = None,
     sample_weight: Any = None,
     tol: float = 1e-6,
     max_iter: int = 10_000,
@@ -103,7 +104,7 @@ def path(
         At least 0, which is the lasso. It may have no solution without a constraint: there the default grid is that of
         a ridge of a thousandth of the sum of squares of a typical feature.
     fit_intercept : bool
-    standardize, penalty_factors, positive
+    standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNet`; tensors are to be scaled beforehand.
     sample_weight : array, shape (samples,), optional
     tol, max_iter, method
@@ -131,7 +132,9 @@ def path(
         raise ValueError(f"loss must be one of {', '.join(map(repr, ESTIMATORS))}, got {loss!r}")
     estimator = ESTIMATORS[loss](fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors)
     task = _task(estimator, X, y, sample_weight)
-    solver = Solver.starting_now(method, tol, max_iter, time_limit, positive=positive)
+    if groups is not None:
+        groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]
+    solver = Solver.starting_now(method, tol, max_iter, time_limit, positive=positive, groups=groups)
     with FitsLine(shown=progress) as line:
         if radii is None:
             line.say("looking for the largest radius")

@@ -76,6 +76,10 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice as useful to enter.
     positive : bool
         Allow no negative coefficients.
+    groups : sequence, optional
+        A label for each feature, such as that of its gene or of the variable that it encodes. Then the bound is on the
+        sum of the Euclidean norms of the groups in place of |coef|_1, and whole groups are 0. It is solved by
+        projected gradients, certified like all else, and not by the faster method for |coef|_1. Not with `positive`.
     tol : float
         Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
     max_iter : int
@@ -132,6 +136,7 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         standardize: bool = False,
         penalty_factors: Any = None,
         positive: bool = False,
+        groups: Any = None,
         tol: float = 1e-6,
         max_iter: int = 10_000,
         warm_start: bool = False,
@@ -145,6 +150,7 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         self.standardize = standardize
         self.penalty_factors = penalty_factors
         self.positive = positive
+        self.groups = groups
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start

@@ -16,14 +16,18 @@ from condgrad import _checks, deadline
 from condgrad.arrays import Array, dot, double, host, is_dense, namespace, smallest, total
 from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
+from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import ADVICE, Status
-from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
+from condgrad.sets import Box, GroupBall, L1Ball, Simplex, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.composite import Composite
+
+FeatureSet = L1Ball | SolidSimplex | GroupBall
+"""Where the coefficients may be."""
 
 SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
@@ -88,13 +92,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Solver:
-    """How to minimise f(x) + ridge |x|_2^2 over |x|_1 <= radius, and when all such fits together must end."""
+    """How to minimise f(x) + ridge |x|_2^2 over a ball of a radius, and when all such fits together must end."""
 
     method: str
     tol: float
     max_iter: int
     positive: bool = False
     """Whether x >= 0 as well."""
+    groups: Any = None
+    """A label for each feature where the bound is on the sum of the norms of groups, not on |x|_1."""
     ends: float = math.inf
     """The moment of `time.perf_counter`, which is the same clock in all processes of a machine."""
     progress: bool = False
@@ -102,13 +108,22 @@ class Solver:
 
     @classmethod
     def starting_now(
-        cls, method: str, tol: float, max_iter: int, time_limit: float | None, *, positive: bool = False
+        cls,
+        method: str,
+        tol: float,
+        max_iter: int,
+        time_limit: float | None,
+        *,
+        positive: bool = False,
+        groups: Any = None,
     ) -> Solver:
         """A solver whose fits share a time limit that begins to run now."""
+        if positive and groups is not None:
+            raise ValueError("groups goes with positive=False: the ball of groups has no version without signs")
         if time_limit is None:
-            return cls(method, tol, max_iter, positive)
+            return cls(method, tol, max_iter, positive, groups)
         seconds = _checks.number("time_limit", time_limit, at_least=0.0)
-        return cls(method, tol, max_iter, positive, ends=time.perf_counter() + seconds)
+        return cls(method, tol, max_iter, positive, groups, ends=time.perf_counter() + seconds)
 
     @property
     def time_left(self) -> float | None:
@@ -125,7 +140,7 @@ class Solver:
         # from far the engine of `minimize` for the l1 ball is the faster one; other sets have none
         follower = self._follower(task.loss) if self.positive else None
         x0 = None if start is None else task.variable(start)
-        x, fit = self._solved(task.loss, radius, ridge, x0, follower, x0, patience=FROM_AFAR)
+        x, fit = self._solved(task.loss, radius, ridge, x0, follower, patience=FROM_AFAR)
         return replace(fit, coef=task.coefficients(x))
 
     def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
@@ -134,18 +149,18 @@ class Solver:
         points: list[Array] = []
         fits: list[Fit] = []
         for k, radius in enumerate(radii):
-            before = guess = points[-1] if points else None
-            if k > 1:
+            start = points[-1] if points else None
+            if follower is None and k > 1:
                 ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
-                guess = before + float(ahead) * (before - points[-2])
-            x, fit = self._solved(task.loss, radius, ridge, guess if follower is None else before, follower, guess)
+                start = start + float(ahead) * (start - points[-2])
+            x, fit = self._solved(task.loss, radius, ridge, start, follower)
             points.append(x)
-            fits.append(replace(fit, coef=task.coefficients(x)))
+            fits.append(fit if task.units is None else replace(fit, coef=task.coefficients(x)))
             line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
         return fits
 
     def idle_radius(self, f: Smooth, ridge: float) -> float:
-        """|x|_1 for the x without a constraint, roughly; 1 where that is 0.
+        """The norm of the x without a constraint, roughly; 1 where that is 0.
 
         Features that are small in their unit, or a large ridge, leave little to gain over x = 0. So the gap is held
         against that gain, not against F; where no gain is to be seen at all, a gradient step from 0 is what the ridge
@@ -156,7 +171,7 @@ class Solver:
         here = f.at(f.space.full(0.0))  # type: ignore[union-attr]
         if here.value == 0.0:
             return 1.0
-        # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and |x|_1 <= sqrt(n) |x|_2
+        # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and no norm here exceeds sqrt(n) |x|_2
         entries = math.prod(f.space.shape)  # type: ignore[union-attr]
         on = self._set((entries * here.value / ridge) ** 0.5)
         g = Ridge(ridge, on=on)
@@ -165,9 +180,9 @@ class Solver:
         for tol in (1e-3, 1e-6, 1e-9):
             x, value, gap = self._roughly(f, g, x0, tol, follower)
             if gap <= ROUGH * (here.value - value):
-                return norm(x)
+                return size_in(on, x)
             x0 = x
-        return norm(x) or norm(g.argmin(here.gradient).point) or 1.0
+        return size_in(on, x) or size_in(on, g.argmin(here.gradient).point) or 1.0
 
     def _roughly(
         self, f: Smooth, g: Ridge, x0: Array, tol: float, follower: PathFollower | None
@@ -183,13 +198,15 @@ class Solver:
         result.uninterrupted()
         return result.x, result.value, result.gap
 
-    def _set(self, radius: float) -> L1Ball | SolidSimplex:
+    def _set(self, radius: float) -> FeatureSet:
         radius = _checks.number("radius", radius, at_least=0.0)
+        if self.groups is not None:
+            return GroupBall(radius, self.groups)
         return SolidSimplex(radius) if self.positive else L1Ball(radius)
 
     def _follower(self, f: Smooth) -> PathFollower | None:
         """What goes from one radius to the next, unless the user asks for a method or for few iterations."""
-        asked = self.method != "auto" or self.max_iter < FEW or self.progress
+        asked = self.method != "auto" or self.max_iter < FEW or self.progress or self.groups is not None
         return PathFollower(f) if not asked and PathFollower.can_follow(f) else None  # type: ignore[arg-type]
 
     def _solved(
@@ -199,29 +216,27 @@ class Solver:
         ridge: float,
         start: Array,
         follower: PathFollower | None = None,
-        guess: Array = None,
         patience: int = PATIENCE,
     ) -> tuple[Array, Fit]:
         """The solution, as a point and as a fit of its coefficients.
 
-        A follower goes from the projection of a guess onto the set. Where it fails, its point has many coordinates that
-        are not those of the solution, and the start is the better one for `minimize`.
+        It is looked for from the projection of the start onto the set, first by a follower. Where that fails, its point
+        has many coordinates that are not those of the solution, and the start is the better one for `minimize`.
         """
         on, ridge = self._set(radius), checked_ridge(ridge)
         g = simple_part(ridge, on)
         tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
-        x0 = None
+        x0 = None if start is None else on.project(start)
         if follower is not None:
             with deadline.within(self.time_left):
-                first = on.start(f.space) if guess is None else on.project(guess)  # type: ignore[arg-type]
+                first = on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
                 found = follower.follow(g, ridge, first, tol=tol, patience=patience)
                 fit = fit_of_guess(found, on, ridge, tol)
             if fit is not None:
+                follower.note(radius, found.point, fit.multiplier)
                 return found.point.x, fit
             if isinstance(on, SolidSimplex) and isinstance(f, Composite) and radius > 0.0:
                 x0 = self._least_on_a_side(f, on, ridge, found.point.x, tol)
-        if x0 is None and start is not None:
-            x0 = on.project(start)
         result = minimize(
             f,
             g,
@@ -232,13 +247,16 @@ class Solver:
             time_limit=self.time_left,
             progress=self.progress,
         ).uninterrupted()
-        here: Any = f.at(result.x)
+        point = ObjectivePoint(f, g, result.x, Tally())
+        mu = multiplier(result.x, double(point.smooth_gradient), ridge, on)
+        if follower is not None:
+            follower.note(radius, point, mu)
         return result.x, Fit(
             result.x,
-            here.intercept,
+            point.smooth.intercept,
             result.value,
             result.gap,
-            multiplier(result.x, double(here.gradient), ridge, on),
+            mu,
             result.iterations,
             result.status,
             result.message,
@@ -278,7 +296,7 @@ def simple_part(ridge: float, on: Set) -> Simple:
     return Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
 
 
-def fit_of_guess(guess: CertifiedGuess, on: L1Ball | SolidSimplex, ridge: float, tol: float) -> Fit | None:
+def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float) -> Fit | None:
     """A guess as a fit, if it is good enough or there is no time for a better one with a proof."""
     point, proof = guess.point, guess.proof
     status = Status.CONVERGED if proof.relative_gap <= tol else Status.TIME_LIMIT
@@ -304,28 +322,28 @@ def checked_ridge(ridge: Any) -> float:
     return _checks.number("ridge", ridge, at_least=0.0)
 
 
-def norm(x: Array) -> float:
-    """|x|_1."""
-    return L1Ball(0.0).norm(x)
+def size_in(on: FeatureSet, x: Array) -> float:
+    """The norm of x that the set bounds."""
+    return on.norm(x) if isinstance(on, GroupBall) else L1Ball(0.0).norm(x)
 
 
-def multiplier(x: Array, gradient: Array, ridge: float, on: L1Ball | SolidSimplex) -> float:
-    """mu >= 0 for which x minimises f + ridge |x|_2^2 + mu |x|_1 too, from x and grad f(x).
+def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float:
+    """mu >= 0 for which x minimises f + ridge |x|_2^2 + mu |x| too, in the norm of the set, from x and grad f(x).
 
     At the solution the oracle's point is x itself: v = -grad f(x) / (2 ridge), soft-thresholded at mu / (2 ridge). That
     threshold is what the projection takes off the largest entries, and exactly 0 where v lies in the set. A small
     ridge magnifies what is left of the gradient in v; there a point inside the set, for which
     mu <= gap / (radius - |x|_1), is the better witness. With no ridge, mu is the steepest slope towards the boundary.
     """
-    if norm(x) < (1.0 - INSIDE) * on.scale:
+    if size_in(on, x) < (1.0 - INSIDE) * on.scale:
         return 0.0
     xp = namespace(gradient)
+    sizes: Any = on.group_norms if isinstance(on, GroupBall) else (lambda v: v) if on.nonnegative else xp.abs
     if ridge <= smallest(gradient):  # none, or less than floats of this kind can tell
-        return max(0.0, float(xp.max(-gradient if on.nonnegative else xp.abs(gradient))))
+        return max(0.0, float(xp.max(sizes(-gradient))))
     v = (-0.5 / ridge) * gradient
-    point = on.project(v)
-    taken_off = v - point if on.nonnegative else xp.abs(v) - xp.abs(point)
-    return 2.0 * ridge * max(0.0, float(xp.max(taken_off)))
+    # the largest entries have the same threshold taken off
+    return 2.0 * ridge * max(0.0, float(xp.max(sizes(v))) - float(xp.max(sizes(on.project(v)))))
 
 
 def default_radii(tasks: Sequence[Task], *, ridge: float, n_radii: int, solver: Solver) -> Any:

@@ -82,9 +82,9 @@ class L1Ball(Ball):
             return x
         if self.radius == 0.0:
             return xp.zeros_like(x)
-        if x.ndim == 1:
-            return signs(x) * keep_mass(sizes, self.radius)
-        return signs(x) * xp.reshape(keep_mass(xp.reshape(sizes, (-1,)), self.radius), x.shape)
+        kept = keep_mass(xp.reshape(sizes, (-1,)), self.radius)
+        # relative to the largest entry, the threshold of a point just outside may round to below 0
+        return signs(x) * xp.minimum(xp.reshape(kept, x.shape), sizes)
 
     def face(self, v: Array) -> Face:
         xp, point = namespace(v), self.project(v)

@@ -58,7 +58,9 @@ class SolidSimplex(Set):
             return positive
         if self.mass == 0.0:
             return xp.zeros_like(x)
-        return xp.reshape(keep_mass(xp.reshape(positive, (-1,)), self.mass), x.shape)
+        kept = xp.reshape(keep_mass(xp.reshape(positive, (-1,)), self.mass), x.shape)
+        # relative to the largest entry, the threshold of a point just outside may round to below 0
+        return xp.minimum(kept, positive)
 
     def face(self, v: Array) -> Face:
         xp, point = namespace(v), self.project(v)

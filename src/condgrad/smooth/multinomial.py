@@ -38,6 +38,8 @@ from condgrad.smooth.row_blocks import is_dask
 UNIT = sys.float_info.epsilon
 PASSES = 100
 """Newton steps for the best intercepts; from nearby they take two or three."""
+SETTLED = 8.0
+"""Rounding units of all weights that the excess of a class may be at the best intercepts."""
 NO_CURVATURE = 1e-100
 """Curvature, as a part of all weights, that is what is left of probabilities of 0 and 1."""
 
@@ -151,7 +153,7 @@ class Softmax:
         excess = self._excess(shares)
         for _ in range(PASSES):
             size = float(np.abs(excess).max())
-            if size <= UNIT * self.mass.sum():
+            if size <= SETTLED * UNIT * self.mass.sum():
                 break
             trial = b - self._inverse_curvature(shares) @ excess
             there, trial_shares = self.value_and_shares(z, trial)

@@ -1,0 +1,101 @@
+"""Models over the l1 ball and the solid simplex from guesses of a face: against CVXPY, and their own conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from condgrad.kernels import ball_model
+
+Array = np.ndarray
+seeds = st.integers(0, 2**32 - 1)
+
+
+class Model:
+    """A random model with more coordinates than samples, or fewer."""
+
+    def __init__(self, seed: int, *, centred: bool, nonnegative: bool, share: float) -> None:
+        rng = np.random.default_rng(seed)
+        self.n, self.m = int(rng.integers(1, 40)), int(rng.integers(2, 12))
+        self.columns = rng.standard_normal((self.n, self.m))
+        self.w = rng.random(self.m) * (rng.random(self.m) < 0.8)
+        self.w[0] = 1.0
+        self.centred, self.nonnegative = centred, nonnegative
+        self.W = np.diag(self.w) - (np.outer(self.w, self.w) / self.w.sum() if centred else 0.0)
+        self.pull = self.W @ (5.0 * rng.standard_normal(self.m))
+        self.c = float(10.0 ** rng.uniform(-2, 1))
+        self.H = self.columns @ self.W @ self.columns.T + self.c * np.eye(self.n)
+        free = np.linalg.solve(self.H, self.columns @ self.pull)
+        free = np.maximum(free, 0.0) if nonnegative else free
+        self.size = share * float(np.abs(free).sum()) + 1e-3
+        self.guess = rng.standard_normal(self.n) * (rng.random(self.n) < 0.5)
+        if nonnegative:
+            self.guess = np.abs(self.guess)
+        self.shared = np.zeros((self.m, self.m)), np.zeros(self.n, bool), np.zeros(1, np.int64)
+
+    def solve(self, size: float) -> tuple[Array, Array, bool]:
+        rest = self.guess, True, self.nonnegative, size, self.c, 1.0 / np.diag(self.H).mean(), 100
+        found: tuple[Array, Array, bool] = ball_model.minimise(
+            self.columns, *self.shared, self.w, self.centred, self.pull, *rest
+        )
+        return found
+
+    def gap(self, y: Array, size: float) -> float:
+        """max <gradient, y - s> over the points s of the set."""
+        gradient = self.H @ y - self.columns @ self.pull
+        steepest = max(0.0, float((-gradient).max()) if self.nonnegative else float(np.abs(gradient).max()))
+        return float(gradient @ y + size * steepest)
+
+
+@settings(max_examples=150)
+@given(seed=seeds, centred=st.booleans(), nonnegative=st.booleans(), share=st.sampled_from([0.1, 0.5, 0.9, 2.0]))
+def test_least_points_satisfy_the_optimality_conditions(
+    seed: int, centred: bool, nonnegative: bool, share: float
+) -> None:
+    """What it calls least is least, one size after the other, with the row Gram matrix of the face before."""
+    model = Model(seed, centred=centred, nonnegative=nonnegative, share=share)
+    for size in (0.3 * model.size, model.size, 1.1 * model.size):
+        y, image, is_least = model.solve(size)
+        np.testing.assert_allclose(image, y @ model.columns, atol=1e-9 * max(1.0, np.abs(y).sum()))
+        if is_least:
+            assert np.abs(y).sum() <= size * (1.0 + 1e-9)
+            assert not (nonnegative and y.min() < 0.0)
+            assert model.gap(y, size) <= 1e-8 * max(1.0, float(np.abs(model.columns @ model.pull).max()) * size)
+        summed = model.columns[model.shared[1]]
+        np.testing.assert_allclose(model.shared[0], summed.T @ summed, atol=1e-9)
+        model.guess = y if y.any() else model.guess
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_it_finds_what_cvxpy_finds(centred: bool, nonnegative: bool) -> None:
+    found = 0
+    for seed in range(12):
+        model = Model(seed, centred=centred, nonnegative=nonnegative, share=0.5)
+        y, _, is_least = model.solve(model.size)
+        found += is_least
+        if not is_least:
+            continue
+        x: Any = cp.Variable(model.n)
+        limits = [cp.norm1(x) <= model.size] + ([x >= 0] if nonnegative else [])
+        objective = 0.5 * cp.quad_form(x, cp.psd_wrap(model.H)) - (model.columns @ model.pull) @ x
+        cp.Problem(cp.Minimize(objective), limits).solve(solver=cp.CLARABEL)
+        np.testing.assert_allclose(y, x.value, atol=1e-3 * max(1.0, model.size))
+    assert found >= 10
+
+
+def test_columns_that_suffice() -> None:
+    """All that are not 0 at the point ahead, and those with slopes near the multiplier."""
+    x, slope = np.array([1.0, 0.0, 0.0, 0.0]), np.array([-2.0, 1.9, 1.0, 0.0])
+    chosen = np.array([True, True, False, False])
+    ahead, on_boundary, suffice = ball_model.face_ahead(x, slope, 0.1, 1.0, False, chosen, 0.9)
+    np.testing.assert_allclose(ahead, [1.0, 0.0, 0.0, 0.0], atol=1e-12)
+    assert on_boundary
+    assert suffice
+    assert not ball_model.face_ahead(x, slope, 0.1, 1.0, False, np.array([True, False, True, True]), 0.9)[2]
+    assert not ball_model.face_ahead(x, slope, 0.1, 9.0, False, chosen, 0.9)[2]  # inside, all are needed

@@ -1,0 +1,106 @@
+"""Newton's method for a softmax loss on the l1 ball: against CVXPY, finite differences and projected gradients."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cvxpy
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import condgrad as cg
+from condgrad.errors import MissingAbility
+from condgrad.newton.softmax import hessian
+
+RNG = np.random.default_rng(0)
+Z, Y = RNG.standard_normal((40, 7)), RNG.integers(0, 3, 40)
+WEIGHTS = RNG.random(40)
+
+
+def simple(ridge: float, radius: float) -> Any:
+    on = cg.sets.L1Ball(radius)
+    return cg.simple.Ridge(ridge, on=on) if ridge else cg.simple.Zero(on=on)
+
+
+def judged(Z: Any, y: Any, weights: Any, *, ridge: float, radius: float, intercept: bool) -> float:
+    """The optimum, as an interior-point method finds it."""
+    classes = int(y.max()) + 1
+    X, b = cvxpy.Variable((Z.shape[1], classes)), cvxpy.Variable((1, classes))
+    scores = Z @ X + np.ones((len(y), 1)) @ b if intercept else Z @ X
+    losses = cvxpy.log_sum_exp(scores, axis=1) - cvxpy.sum(cvxpy.multiply(np.eye(classes)[y], scores), axis=1)
+    objective = weights @ losses + ridge * cvxpy.sum_squares(X)
+    problem = cvxpy.Problem(cvxpy.Minimize(objective), [cvxpy.sum(cvxpy.abs(X)) <= radius])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+        problem.solve(solver=cvxpy.CLARABEL)
+    assume(problem.status == cvxpy.OPTIMAL)
+    return float(problem.value)
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    ridge=st.sampled_from([0.0, 1e-3, 0.5]),
+    radius=st.sampled_from([0.3, 2.0, 20.0]),
+    intercept=st.booleans(),
+)
+def test_it_finds_what_cvxpy_finds(seed: int, ridge: float, radius: float, intercept: bool) -> None:
+    rng = np.random.default_rng(seed)
+    m, n = int(rng.integers(8, 25)), int(rng.integers(1, 12))
+    X, y, weights = rng.standard_normal((m, n)), rng.integers(0, 3, m), rng.random(m) + 0.1
+    y[:3] = 0, 1, 2
+    f = cg.smooth.Multinomial(X, y, sample_weight=weights, intercept=intercept)
+    found = cg.minimize(f, simple(ridge, radius), method="auto", tol=1e-8)
+    best = judged(X, y, weights, ridge=ridge, radius=radius, intercept=intercept)
+    assert found.lower_bound <= best + 1e-6 * max(1.0, best)
+    assert best <= found.value + 1e-6 * max(1.0, best)
+    assert found.success
+    assert found.gap <= 1e-5
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
+def test_the_hessian_by_differences(intercept: bool, layout: Any) -> None:
+    f = cg.smooth.Multinomial(layout(Z), Y, sample_weight=WEIGHTS, intercept=intercept)
+    x, step, chosen = RNG.standard_normal((7, 3)), 1e-5, np.array([0, 1, 5, 9, 20])
+    H = hessian(f, f.at(x), chosen)
+    for p, entry in enumerate(chosen):
+        move = np.zeros(21)
+        move[entry] = step
+        ends = [f.at(x + sign * move.reshape(7, 3)).gradient.ravel()[chosen] for sign in (1.0, -1.0)]
+        np.testing.assert_allclose(H[p], (ends[0] - ends[1]) / (2.0 * step), atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array, lambda Z: Z.astype(np.float32)])
+def test_it_agrees_with_projected_gradients(layout: Any) -> None:
+    """With entries left out of the first working sets."""
+    rng = np.random.default_rng(1)
+    wide, y = rng.standard_normal((60, 200)), rng.integers(0, 4, 60)
+    f, g = cg.smooth.Multinomial(layout(wide), y, intercept=True), simple(0.5, 3.0)
+    tol = 1e-4 if f.space.dtype == np.float32 else 1e-9
+    found, other = cg.minimize(f, g, method="newton", tol=tol), cg.minimize(f, g, method="spg", tol=max(tol, 1e-7))
+    assert found.success
+    assert found.lower_bound <= other.value
+    assert other.lower_bound <= found.value
+    assert found.iterations < other.iterations
+    assert cg.sets.L1Ball(3.0).contains(found.x)
+
+
+def test_what_it_is_not_for() -> None:
+    f = cg.smooth.Multinomial(Z, Y)
+    with pytest.raises(MissingAbility, match="is no Ridge or Zero on an L1Ball"):
+        cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="newton")
+    assert cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="auto").method == "spg"
+
+
+def test_a_time_limit_and_no_room() -> None:
+    f = cg.smooth.Multinomial(Z, Y, intercept=True)
+    short = cg.minimize(f, simple(0.1, 5.0), method="newton", tol=0.0, time_limit=0.0)
+    assert short.lower_bound <= short.value
+    nothing = cg.minimize(f, simple(0.1, 0.0), method="newton")
+    assert not nothing.x.any()
+    assert nothing.gap <= 1e-9 * nothing.value
