@@ -101,7 +101,7 @@ def test_a_gram_matrix_is_used_again_while_weights_hardly_change(change: float) 
     f = cg.smooth.Logistic(rng.standard_normal((40, 6)), np.sign(rng.standard_normal(40)))
     models = FaceModels(f.h, f.K, cg.sets.L1Ball(1.0), 0.1)
     w = rng.uniform(0.1, 0.2, 40)
-    (first, *_), (second, *_) = models._by_matrix(w, 0.2), models._by_matrix((1.0 + change) * w, 0.2)  # type: ignore[misc]
+    first, second = (models._by_matrix(weights, 0.2).matrix for weights in (w, (1.0 + change) * w))  # type: ignore[union-attr]
     assert (first is second) == (change < face_models.WEIGHT_CHANGE)
     if first is not second:
         expected = f.K.T @ ((1.0 + change) * w[:, None] * f.K) + 0.2 * np.eye(6)

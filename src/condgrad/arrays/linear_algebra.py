@@ -178,8 +178,7 @@ def norms_of_columns(K: Matrix) -> Array:
     """The norms of the columns, in float64; sizes whose squares overflow are no obstacle."""
     with np.errstate(over="ignore"):
         if scipy.sparse.issparse(K):
-            entries = K.data.astype(np.float64, copy=False)
-            squares = type(K)((entries * entries, K.indices, K.indptr), shape=K.shape).T @ np.ones(K.shape[0])
+            squares = _sums_of_columns(K, np.square(K.data, dtype=np.float64))
         elif type(K) is np.ndarray and K.flags.f_contiguous and K.dtype == FLOAT64:
             squares = np.vecdot(K.T, K.T)
         elif type(K) is np.ndarray:
@@ -192,6 +191,19 @@ def norms_of_columns(K: Matrix) -> Array:
         return namespace(squares).sqrt(squares)
     largest = float(abs(K).max())
     return largest * norms_of_columns((K.astype(np.float64) if scipy.sparse.issparse(K) else double(K)) / largest)
+
+
+def _sums_of_columns(K: Matrix, entries: Array) -> Array:
+    """The sums of the columns of a sparse matrix that has other entries in the places of those of K."""
+    if K.format == "csc":
+        used = np.flatnonzero(np.diff(K.indptr))
+        sums = np.zeros(K.shape[1])
+        if used.shape[0] > 0:
+            sums[used] = np.add.reduceat(entries, K.indptr[used])
+        return sums
+    if K.format == "csr":
+        return np.bincount(K.indices, weights=entries, minlength=K.shape[1])
+    return type(K)((entries, K.indices, K.indptr), shape=K.shape).T @ np.ones(K.shape[0])
 
 
 def row_gram(K: Matrix) -> Array:

@@ -97,9 +97,9 @@ def minimise(
 ) -> tuple[Array, float, bool, bool]:
     """The least point, its multiplier mu, whether it is inside the l1 ball, and whether it is as accurate as asked for.
 
-    It is so once its gap is at most `accuracy` times the fall from x0, or rounding allows no lower point. `mu` is a guess of the multiplier: 0 for an l1 ball whose constraint is
-    slack, below 0 for none. Some rounds, or the moment when another thread sets stop[0], end it early, at a point of
-    the set that is no worse than x0.
+    It is so once its gap is at most `accuracy` times the fall from x0, or rounding allows no lower point. `mu` is a
+    guess of the multiplier: 0 for an l1 ball whose constraint is slack, below 0 for none. Some rounds, or the moment
+    when another thread sets stop[0], end it early, at a point of the set that is no worse than x0.
     """
     polytope = Polytope(kind, size, lower, upper)
     k = x0.shape[0]

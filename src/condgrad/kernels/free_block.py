@@ -58,9 +58,7 @@ def of_rows(B: Array, ridge: Array) -> Hessian:
     return Hessian(NO_MATRIX, B, ridge, NO_STARTS, NO_PLACES, NO_VECTOR, NO_VECTOR, B.shape[1])
 
 
-def of_sparse_rows(
-    starts: Array, places: Array, entries: Array, samples: int, *, pull: Array, ridge: Array
-) -> Hessian:
+def of_sparse_rows(starts: Array, places: Array, entries: Array, samples: int, *, pull: Array, ridge: Array) -> Hessian:
     """B B' - pull pull' + diag(ridge) for a sparse B, from the arrays of its rows."""
     # unsigned, so that no loop asks whether an index counts from the end
     starts, places = starts.astype(np.uint32), places.astype(np.int32, copy=False).view(np.uint32)

@@ -6,8 +6,8 @@ with w the second derivatives of the loss; the second W is that of a loss whose 
 to the least point, by shape and kind of the data:
 
 - `kernels.face_qp` on the matrix H, where there are not many more coordinates than samples;
-- `kernels.face_qp` on B with H = B B' + diag(c), where there are;
-- `by_rows.RowModel`, by operations on whole arrays, where B would be too large, is sparse or lives on a GPU.
+- `kernels.face_qp` on B with H = B B' + diag(c), where there are, or where B is sparse and a matrix would take longer;
+- `by_rows.RowModel`, by operations on whole arrays, where B is dense and too large, or lives on a GPU.
 
 Where the constraint of the l1 ball is likely to be slack, `least_inside` solves H d = -slope in the samples, or by
 conjugate gradients.
@@ -136,10 +136,11 @@ class FaceModels:
         curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
         w = self.h.curvature(u, intercept=intercept)
         m, k = self.K.shape
-        if not is_dense(self.K) and k**3 > PASSES * self.K.nnz:
+        is_wide = k > max(WIDE * m, WIDE_FROM)
+        if not is_dense(self.K) and (is_wide or k**3 > PASSES * self.K.nnz):
             hessian, unit = self._by_sparse_rows(w, curvature)
             return self._least_compiled(x, slope, multiplier, hessian, unit, ACCURACY_BY_PRODUCTS)
-        if k <= max(WIDE * m, WIDE_FROM):
+        if not is_wide:
             return self._least_compiled(x, slope, multiplier, self._by_matrix(w, curvature), 1.0)
         if self.fits_by_rows(k):
             return self._least_compiled(x, slope, multiplier, *self._by_rows(w, curvature))
@@ -219,7 +220,13 @@ class FaceModels:
         return wide and is_dense(self.K) and not on_device(self.K)
 
     def _least_compiled(
-        self, x: Array, slope: Array, multiplier: float | None, hessian: Hessian | None, unit: float, accuracy: float = ACCURACY
+        self,
+        x: Array,
+        slope: Array,
+        multiplier: float | None,
+        hessian: Hessian | None,
+        unit: float,
+        accuracy: float = ACCURACY,
     ) -> LeastPoint | None:
         from condgrad.kernels import face_qp
 
