@@ -6,8 +6,9 @@ For f = |Kx - y|^2/2 and any z, with theta = z - y and phi(c) = min_s <c, s> + g
 
 is a lower bound on F*, concave, with gradient K s - z and Hessian -(I + K J K'), where s is the oracle's point (a
 softmax) and J = (diag(s) - s s'/mass)/weight. A `DualModel` supplies D, a Newton direction and a feasible point;
-`Newton` does the rest: the path of t g with t falling to 1, the search, the certificate. An engine of the library has
-a row in `condgrad/newton/engines.py` besides.
+`Newton` does the rest: the path of t g with t falling to 1, the search, the certificate. A model that is declared a
+`DualModel` inherits how fast t falls (`shrink`) and that nothing is known of starts from other problems (`entry_gap`);
+one may know better. An engine of the library has a row in `condgrad/newton/engines.py` besides.
 """
 
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ import numpy as np
 import condgrad as cg
 from condgrad.certificate import Terms
 from condgrad.loop import run
-from condgrad.newton.ascent import Ascent, Newton, Primal
+from condgrad.newton.ascent import Ascent, DualModel, Newton, Primal
 from condgrad.stopping import RelativeGap
 
 
 @dataclass
-class DualPoint:
+class PointOfDual:
     z: Any
     t: float
     s: Any
@@ -31,7 +32,7 @@ class DualPoint:
     magnitude: float
 
 
-class SquaresWithEntropy:
+class SquaresWithEntropy(DualModel):
     """The dual of least squares with t * entropy on a simplex."""
 
     affordable = True
@@ -42,11 +43,11 @@ class SquaresWithEntropy:
     def start(self, x: Any) -> Any:
         return self.K @ x
 
-    def evaluate(self, z: Any, t: float) -> DualPoint:
+    def evaluate(self, z: Any, t: float) -> PointOfDual:
         answer = self.simplex.entropic_argmin(self.K.T @ (z - self.y), t * self.weight)
         dual = 0.5 * float(self.y @ self.y - z @ z) + answer.bound
         size = 0.5 * float(self.y @ self.y + z @ z) + abs(answer.bound) + answer.magnitude
-        return DualPoint(z, t, answer.point, dual, size)
+        return PointOfDual(z, t, answer.point, dual, size)
 
     def moved(self, z: Any, direction: Any, step: float) -> Any:
         return z + step * direction
@@ -57,18 +58,18 @@ class SquaresWithEntropy:
     def stage_tolerance(self, t: float) -> float:
         return 0.1 * t * self.weight * self.simplex.mass
 
-    def stage_gap(self, point: DualPoint) -> float:
+    def stage_gap(self, point: PointOfDual) -> float:
         terms = self.primal(point).terms
         return terms.f + point.t * terms.g - point.dual
 
-    def ascent(self, point: DualPoint, gap: float, last_step: float) -> Ascent:
+    def ascent(self, point: PointOfDual, gap: float, last_step: float) -> Ascent:
         K, s = self.K, point.s
         gradient, image = K @ s - point.z, K @ s
         J = ((K * s) @ K.T - np.outer(image, image) / self.simplex.mass) / (point.t * self.weight)
         direction = np.linalg.solve(np.eye(len(image)) + J, gradient)
         return Ascent(direction, float(gradient @ direction), 1)
 
-    def primal(self, point: DualPoint) -> Primal:
+    def primal(self, point: PointOfDual) -> Primal:
         s, r = point.s, self.K @ point.s - self.y
         terms = Terms(0.5 * float(r @ r), self.weight * float(s @ np.log(np.maximum(s, 1e-300))))
         return Primal(s, terms, terms.f)

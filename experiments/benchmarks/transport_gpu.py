@@ -3,10 +3,10 @@
 Run: python -m experiments bench transport_gpu [-- --sizes 2000 20000 100000 --device cuda --tol 1e-8 --out out]
      python -m experiments bench transport_gpu -- --draw out/transport_gpu.json     (the picture alone)
 
-The problems are those of `transport_streamed`. Beside them, for pure entropy and up to 40 000 points, POT's Sinkhorn in
-torch (log domain, which is the one that survives small entropies, and plain) to a marginal error of 1e-9 on the same
-device, if POT is there; it holds the cost as an array. Saves the table as JSON, and seconds and memory against n as a
-log-log plot.
+The problems are those of `transport_streamed`; beyond 300 000 points the first of them alone, to a gap of 1e-6. Beside
+them, for pure entropy and up to 40 000 points, POT's Sinkhorn in torch on the same device, if POT is there (in the log
+domain, which survives small entropies, and plain): to a marginal error of 1e-9 or for 1000 iterations. It holds the
+cost as an array. Saves the table as JSON, and seconds and memory against n as a log-log plot.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ STYLES = {"clusters": "newton", "square": "cgs-exact", "small": "cgs-armijo", "e
 STYLES |= {"POT sinkhorn_log": "pot-gcg", "POT sinkhorn": "cg"}
 LARGEST_ARRAY = 40_000
 """Points a side up to which a method that holds n x m arrays is asked."""
+VERY_MANY, VERY_MANY_TOL = 300_000, 1e-6
+"""Points a side beyond which there is one problem, and the gap asked of it."""
 
 
 def rows_of(n: int, device: str, tol: float) -> Iterator[dict[str, Any]]:
     """A row for each problem and solver."""
-    for kind in LABELS:
-        yield measured(kind, n, device, tol, "streamed")
+    for kind in LABELS if n <= VERY_MANY else ("clusters",):
+        yield measured(kind, n, device, tol if n <= VERY_MANY else max(tol, VERY_MANY_TOL), "streamed")
     for method in ("sinkhorn_log", "sinkhorn") if find_spec("ot") and n <= LARGEST_ARRAY else ():
         yield {"kind": f"POT {method}", "n": n, **pot(n, device, method)}
 
@@ -58,13 +60,18 @@ def pot(n: int, device: str, method: str) -> dict[str, Any]:
     begin = time.perf_counter()
     C = torch.cdist(Xs, Xt) ** 2
     a = C.new_full((n,), 1.0 / n)
-    options: dict[str, Any] = {"method": method, "numItermax": 20_000, "stopThr": 1e-9, "log": True, "warn": False}
+    options: dict[str, Any] = {"method": method, "numItermax": 1000, "stopThr": 1e-9, "log": True, "warn": False}
     _, log = ot.sinkhorn(a, a, C, ENTROPY, **options)
     if cuda is not None:
         cuda.synchronize()
     seconds = time.perf_counter() - begin
     gigabytes = None if cuda is None else cuda.max_memory_allocated() / 2**30
-    return {"seconds": seconds, "GB": gigabytes, "iterations": int(log["niter"])}
+    return {
+        "seconds": seconds,
+        "GB": gigabytes,
+        "iterations": int(log["niter"]),
+        "status": f"error {log['err'][-1]:.0e}",
+    }
 
 
 def draw_table(rows: list[dict[str, Any]], title: str, folder: Path) -> None:

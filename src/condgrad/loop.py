@@ -16,6 +16,7 @@ from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
 from condgrad.rounding import NO_GAIN
 from condgrad.stopping import RelativeGap, StopRule
+from condgrad.streamed_plan import StreamedPlan
 
 STALL_WINDOW = 50
 UNFINISHED = "written while the run went on"
@@ -180,8 +181,13 @@ def _message(status: Status, stop: StopRule, measure: float) -> str:
 
 
 def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate:
-    """The proof with f and g at its point computed afresh, in float64 where the parts allow it."""
+    """The proof with f and g at its point computed afresh, in float64 where the parts allow it.
+
+    Those of a streamed plan were: no iterate is a mixture of such plans, whose f and g would follow from theirs.
+    """
     f, g = problem
+    if isinstance(proof.x, StreamedPlan):
+        return proof
     x = double(proof.x) if f.widens and g.widens else proof.x
     return proof.revalued(Terms.at(x, f.at(x), g))
 

@@ -275,8 +275,8 @@ def minimize(
         return result
     if earlier is not None:
         return replace(result, digest=earlier.digest)
-    if result.success and result.seconds < WORTH_RESUMING:
-        return result
+    if (result.success and result.seconds < WORTH_RESUMING) or isinstance(result.x, StreamedPlan):
+        return result  # nobody will go on from it, or nobody can
     return replace(result, digest=resuming.cheap_digest(f, g, result.seconds))
 
 

@@ -259,11 +259,22 @@ class StreamedMatrix:
         finite = xp.where(xp.isfinite(parts.column), parts.column, 0.0)
         return FLOAT32_ROUNDING * (largest_product(s.left, parts.right) + float(xp.max(xp.abs(finite))))
 
-    def log_row_sums(self, *, near: Array | None = None, precision: str = "float64") -> Array:
-        """log sum_j exp(score_ij); `near` are numbers near the answer, where they are known."""
-        passes.note()
+    def log_row_sums(self) -> Array:
+        """log sum_j exp(score_ij)."""
+        return self.row_means(self.factors.right[:, :0])[0]
+
+    def row_means(self, R: Array, *, near: Array | None = None, precision: str = "float64") -> tuple[Array, Array]:
+        """log sum_j exp(score_ij), and the means of R under the rows scaled to sum 1; see `streamed.row_means`."""
         if self.blocks is None:
-            return streamed.log_row_sums(self.factors, near=near, precision=precision)
+            passes.note(1 + R.shape[1])
+            return streamed.row_means(self.factors, R, near=near, precision=precision)
+        log_sums = self._log_row_sums()
+        if R.shape[1] == 0:
+            return log_sums, log_sums[:, None][:, :0]
+        return log_sums, self.with_rows(self.factors.row - log_sums).times(R)
+
+    def _log_row_sums(self) -> Array:
+        passes.note()
         xp, s = namespace(self.factors.left), self.factors
         top = xp.full_like(s.row, -xp.inf)
         sums = xp.zeros_like(top)

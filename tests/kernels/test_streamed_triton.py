@@ -48,13 +48,13 @@ def test_kernels_compile_for_a_gpu(kernel: str, rank: int, tmp_path: Path, monke
     constants: dict[str, Any] = {"RANK": rank, "DOT": streamed_triton._dot_length(rank)}
     if kernel in ("log2_row_sums", "entropy"):
         function, array = getattr(streamed_triton, f"{kernel}_kernel"), "*fp64"
-        blocks = streamed_triton.BlockSizes.of_sums(rank, wide_up_to=4)
+        blocks = streamed_triton.BlockSizes.of_sums(rank)
     else:
         function, kind = streamed_triton.times_kernel, tl.float64 if kernel == "float64" else tl.float32
         array, blocks = "*fp64", streamed_triton.BlockSizes.of_products([rank, 3], 16, kernel)
         constants |= {"DELTA_RANK": 3, "DELTA_DOT": 0, "WIDTH": 16, "TYPE": kind}
     constants |= {"ROWS": blocks.rows, "COLUMNS": blocks.columns}
-    numbers = {"n", "m", "stride", "first", "width"}
+    numbers = {"m", "stride", "first"}
     signature = {name: "i32" if name in numbers else array for name in function.arg_names}
     if function is streamed_triton.times_kernel:
         of_its_kind = "*fp64" if kernel == "float64" else "*fp32"

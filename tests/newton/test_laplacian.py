@@ -437,9 +437,10 @@ def test_logarithms_of_columns(streamed: bool) -> None:
     unformed = cg.transport.SquaredEuclidean(Xs, Xt).unformed()
     cost = plans.StreamedCost(unformed) if streamed else plans.DenseCost(squared_distances(Xs, Xt))
     left, right, v = rng.random((7, 2)), rng.random((5, 2)), rng.random(5)
-    plan = cost.plan(left, right, v, a, 0.1)
+    plan = cost.plan(left, right, v, a, 0.1, right)
     sums = plan.transposed_times(np.ones((7, 1)))[:, 0]
     np.testing.assert_allclose(cost.log_columns(left, right, v, plan.u, 0.1), np.log(sums), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(plan.S_R, plan.times(right), rtol=1e-12)
 
 
 def _centred(direction: Moments) -> Moments:

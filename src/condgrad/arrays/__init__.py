@@ -19,6 +19,7 @@ from condgrad.arrays.backend import (
     standard_normal,
 )
 from condgrad.arrays.linear_algebra import (
+    block_diagonal,
     cholesky,
     eigh_small,
     is_dense,
@@ -62,6 +63,7 @@ __all__ = [
     "Vector",
     "all_finite",
     "at_least",
+    "block_diagonal",
     "cholesky",
     "combine",
     "copied",

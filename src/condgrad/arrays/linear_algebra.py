@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,23 @@ def principal_block(K: Matrix, index: Array) -> Matrix:
     return _compressed(
         lambda: torch.sparse_coo_tensor(ends[:, inside], entries.values()[inside], shape).coalesce().to_sparse_csr()
     )
+
+
+def block_diagonal(blocks: Sequence[Matrix]) -> Matrix | None:
+    """Sparse matrices, all SciPy's or all torch's, as the blocks of one; None where one is not sparse."""
+    if all(scipy.sparse.issparse(K) for K in blocks):
+        return scipy.sparse.block_diag(blocks, format="csr")
+    if not all(is_sparse_tensor(K) for K in blocks):
+        return None
+    import torch
+
+    ends, columns, shape = [torch.zeros_like(blocks[0].crow_indices()[:1])], [], (0, 0)
+    for K in blocks:
+        ends.append(ends[-1][-1] + K.crow_indices()[1:])
+        columns.append(shape[1] + K.col_indices())
+        shape = (shape[0] + K.shape[0], shape[1] + K.shape[1])
+    entries = torch.cat([K.values() for K in blocks])
+    return _compressed(lambda: torch.sparse_csr_tensor(torch.cat(ends), torch.cat(columns), entries, shape))
 
 
 def matrix_like(K: Matrix, x: Array) -> Matrix:

@@ -24,6 +24,8 @@ from condgrad.arrays import Array, double, host, namespace, on_device
 PRECISIONS = ("float64", "mixed")
 MIDDLE = 64
 """Columns of a block whose scores in float32 are relative to that of its middle."""
+MANY, SOME = 4096, 16
+"""Rows and columns from which on one column of 16 tells about how large the sums of rows are."""
 SMALLEST_SUM = 1e-100
 """A sum of exponentials below this, or above its inverse, may have lost digits to the range of floating point."""
 
@@ -107,19 +109,32 @@ def compact_order(points: Array) -> Array:
 
 
 def log_row_sums(score: Score, *, near: Array | None = None, precision: str = "float64") -> Array:
-    """log sum_j exp(score_ij), shape (n,): nothing overflows, and a row without mass has -inf.
+    """log sum_j exp(score_ij), shape (n,): nothing overflows, and a row without mass has -inf."""
+    return row_means(score, score.right[:, :0], near=near, precision=precision)[0]
 
-    Where numbers near the answer are known, a sum relative to them takes half the time of one relative to the largest
-    score; where they turn out to be far off, the answer is computed without them, and in float64. `precision` is that
-    of `times`.
+
+def row_means(score: Score, R: Array, *, near: Array | None = None, precision: str = "float64") -> tuple[Array, Array]:
+    """log sum_j exp(score_ij), and the means sum_j exp(score_ij) R_j / sum_j exp(score_ij), in one sweep.
+
+    Sums relative to numbers near the answer take half the time of those relative to the largest score, and serve the
+    means too. `near` are such numbers, where they are known; between many points some columns tell them. Where they
+    turn out to be far off, the answer is computed without them, the sums in float64. `precision` is that of `times`.
     """
+    xp, (n, m) = namespace(score.left), score.shape
+    if near is None and min(n, m) >= MANY and _computer.get() is None:
+        some = replace(score, right=score.right[::SOME], column=score.column[::SOME])
+        near = _backend(score).log_row_sums(some)
+        near = xp.where(xp.isfinite(near), near, 0.0)
     if near is not None:
-        xp = namespace(near)
-        shifted = replace(score, row=score.row - near)
-        sums = times(shifted, xp.ones_like(score.right[:, :1]), precision=precision)[:, 0]
-        if float(xp.min(sums)) > SMALLEST_SUM and float(xp.max(sums)) < 1.0 / SMALLEST_SUM:
-            return near + xp.log(sums)
-    return _backend(score).log_row_sums(score)
+        with_ones = xp.concat([xp.ones_like(score.right[:, :1]), R], axis=1)
+        sums = times(replace(score, row=score.row - near), with_ones, precision=precision)
+        if float(xp.min(sums[:, 0])) > SMALLEST_SUM and float(xp.max(sums[:, 0])) < 1.0 / SMALLEST_SUM:
+            return near + xp.log(sums[:, 0]), sums[:, 1:] / sums[:, :1]
+    log_sums = _backend(score).log_row_sums(score)
+    if R.shape[1] == 0:
+        return log_sums, log_sums[:, None][:, :0]
+    finite = xp.where(xp.isfinite(log_sums), log_sums, 0.0)
+    return log_sums, times(replace(score, row=score.row - finite), R, precision=precision)
 
 
 def times(score: Score, R: Array, *, precision: str = "float64") -> Array:

@@ -22,8 +22,14 @@ from condgrad.streamed_plan import StreamedPlan
 
 STEPS_TO_CERTIFY = 3
 """Steps of a stage before t = 1 after which its point is certified, again and again."""
+STAGE_RATIO = 0.25
+"""Of the t of a stage to that of the stage before."""
+SHORT_STAGE_RATIO = 0.5
+"""The least such ratio after a stage that had to shorten its steps."""
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
+RELIEFS = 2
+"""How often a whole step that went too far is mended before it is halved."""
 FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
 
@@ -96,7 +102,10 @@ class Ascent(NamedTuple):
 
 
 class DualModel(Protocol):
-    """What an application supplies: the dual function, its Newton direction, a feasible point."""
+    """What an application supplies: the dual function, its Newton direction, a feasible point.
+
+    What comes after `primal` has defaults, which a model inherits that is declared a `DualModel`.
+    """
 
     @property
     def affordable(self) -> bool:
@@ -109,7 +118,7 @@ class DualModel(Protocol):
         """The t at which all starts are near the path, seen from z."""
 
     def stage_gap(self, point: Any) -> float:
-        """The gap of the point's own stage, as far as the model can tell it cheaply."""
+        """About the gap of the point's own stage, as far as the model can tell it cheaply."""
 
     def stage_tolerance(self, t: float) -> float:
         """The gap at which stage t has done its work."""
@@ -126,6 +135,30 @@ class DualModel(Protocol):
     def primal(self, point: Any) -> Primal:
         """A feasible point."""
 
+    @property
+    def shrink(self) -> float:
+        """The t of a stage over that of the stage before, unless the steps there had to be shortened."""
+        return STAGE_RATIO
+
+    def entry_gap(self, point: Any) -> float:
+        """How far from the path a point is that was carried from another problem; infinite where that is not known."""
+        return math.inf
+
+    def rough_point(self, z: Any, t: float) -> Any:
+        """The `DualPoint` at z of fewer digits, if that takes less time: nothing is certified by it."""
+        return self.evaluate(z, t)
+
+    def rounded_gap(self, point: Any) -> float:
+        """A bound on the gap at the feasible point that the point would give; `stage_gap` may be an estimate."""
+        return self.stage_gap(point)
+
+    def relieved(self, point: Any, tried: Any | None) -> Any | None:
+        """A z of a higher dual, if a step has overshot to this point in a way that the model can mend.
+
+        `tried` is the point at the last such z, which was no better either.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class Newton:
@@ -134,7 +167,6 @@ class Newton:
     f: Smooth
     g: Simple
     model: DualModel
-    shrink: float = 0.25
     wanted: float = math.inf
     """The gap at which the run is to end, over |f| + |g|; few streamed plans are certified whose gap is above it."""
     name: ClassVar[str] = "newton"
@@ -147,10 +179,14 @@ class Newton:
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
             return
-        z = model.start(x)
-        point = evaluate(z, 1.0)
-        proof: Proof | None = Proof.of(point)
-        t, point = self._first_stage(evaluate, z, point, primal.terms, is_carried(x))
+        z, carried = model.start(x), is_carried(x)
+        # a start from elsewhere proves nothing worth having, and only its distance from the path is asked for
+        point = evaluate.roughly(z, 1.0) if carried else evaluate(z, 1.0)
+        t, point = self._first_stage(evaluate, z, point, primal.terms, carried)
+        proof: Proof | None = None
+        if t == 1.0:
+            point = evaluate(z, 1.0) if carried else point
+            proof = Proof.of(point)
         if deadline.passed():
             yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)
             return
@@ -182,8 +218,7 @@ class Newton:
             if t > 1.0 and (settled or gap <= tolerance):
                 del point
                 last, ends = ends, (t, z)
-                pace = getattr(model, "shrink", self.shrink)
-                shrink = pace if shortest >= 0.5 else max(pace, self.shrink**0.5)
+                shrink = model.shrink if shortest >= 0.5 else max(model.shrink, SHORT_STAGE_RATIO)
                 t, step, steps_in_stage, shortest = max(1.0, shrink * t), 0.0, 0, 1.0
                 z, point = self._next_stage(evaluate, last, ends, t)
             else:
@@ -206,12 +241,13 @@ class Newton:
             # a plan costs as much as a step: it is made now and then on the way, and at t = 1 from where the gap is
             # small, as far as that is known without it
             certify, gap = steps_in_stage > 0 and steps_in_stage % STEPS_TO_CERTIFY == 0, None
-            if t == 1.0 and not certify:
+            streamed = isinstance(primal.x, StreamedPlan)
+            if t == 1.0 and (streamed or not certify):
                 gap, size = model.stage_gap(point), primal.terms.size
                 small = max(model.stage_tolerance(t), SMALL_GAP * size)
-                if isinstance(primal.x, StreamedPlan):  # whose entropy takes as long as three products
+                if streamed and evaluations > 1:  # its second proof is the last, if all goes well
                     small = min(small, NEARLY * self.wanted * size)
-                certify = gap <= small
+                certify = gap <= small and (not streamed or model.rounded_gap(point) <= small)
             if certify:
                 proof = proof or Proof.of(evaluate(z, 1.0))
                 gap = None
@@ -228,14 +264,13 @@ class Newton:
         at the farthest stage, where all starts are near, tells about where to enter.
         """
         t, farthest = 1.0, math.inf
-        entry_gap = getattr(self.model, "entry_gap", self.model.stage_gap)
 
         def excess(t: float, point: Any) -> float:
             """The gap in units of what is near; at most 1 for a start that is."""
             near = ENTRY * self.model.stage_tolerance(t)
             gap = terms.f + t * terms.g - point.dual
             # a start that is carried from elsewhere may have a better plan at z than the one it comes with
-            return (min(gap, entry_gap(point)) if carried and gap > near else gap) / near
+            return (min(gap, self.model.entry_gap(point)) if carried and gap > near else gap) / near
 
         while (ratio := excess(t, point)) > 1.0 and t < farthest and not deadline.passed():
             del point
@@ -270,9 +305,18 @@ class Newton:
 
         def attempt(step: float) -> tuple[Any, Any] | None:
             trial = self.model.moved(z, ascent.direction, step)
-            there = evaluate(trial, t)
-            enough = there.dual >= dual + ARMIJO_FRACTION * step * ascent.slope - noise
-            return (trial, there) if enough else None
+            there, needed = evaluate(trial, t), dual + ARMIJO_FRACTION * step * ascent.slope - noise
+            if there.dual >= needed:
+                return trial, there
+            relief: Any = None
+            for _ in range(RELIEFS if step == 1.0 else 0):
+                better = self.model.relieved(there, relief)
+                if better is None:
+                    break
+                relief = evaluate(better, t)
+                if relief.dual >= needed:
+                    return better, relief
+            return None
 
         found = backtrack(attempt, shortest=SHORTEST_CLIMB)
         return (0.0, z, None) if found is None else (found[0], *found[1])
@@ -287,3 +331,7 @@ class DualEvaluator:
     def __call__(self, z: Any, t: float) -> Any:
         self.calls += 1
         return self.model.evaluate(z, t)
+
+    def roughly(self, z: Any, t: float) -> Any:
+        self.calls += 1
+        return self.model.rough_point(z, t)

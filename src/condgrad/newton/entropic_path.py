@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from condgrad.arrays import Array, at_least, dot, double, like, namespace, row_blocks, smallest, total
+from condgrad.newton.ascent import DualModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport
@@ -45,7 +46,7 @@ def entropic_parts(f: Smooth, g: Simple) -> EntropicParts | None:
     return EntropicParts(C, a, b, g.weight, rest)
 
 
-class EntropicPath:
+class EntropicPath(DualModel):
     """The path of t * entropy for positive weights a, b and costs between two bounds."""
 
     def __init__(self, a: Array, b: Array, entropy: float, *, lowest: float, highest: float) -> None:

@@ -54,7 +54,7 @@ class SharedPoint(NamedTuple):
     magnitude: float
 
 
-class EntropicBarycenter:
+class EntropicBarycenter(DualModel):
     """The dual of <c, X> + entropy over plans that share a marginal, as a function of their row potentials."""
 
     def __init__(self, c: Array, on: SharedMarginal, entropy: float) -> None:
@@ -80,10 +80,6 @@ class EntropicBarycenter:
 
     def stage_tolerance(self, t: float) -> float:
         return 0.1 * t * self.entropy * total(self.B)
-
-    def entry_gap(self, point: SharedPoint) -> float:
-        """Nothing is known of starts from elsewhere."""
-        return math.inf
 
     def stage_gap(self, point: SharedPoint) -> float:
         terms = self.primal(point).terms

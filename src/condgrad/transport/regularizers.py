@@ -73,6 +73,10 @@ class Laplacian:
 
     def smooth_part(self) -> Smooth:
         """The regulariser as a function of the plan."""
+        return self._smooth_part
+
+    @cached_property
+    def _smooth_part(self) -> Smooth:
         weight = _checks.number("weight", self.weight, at_least=0.0)
         return smooth.TransportLaplacian(
             self.Xs,

@@ -31,7 +31,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.loop import Callback, run
 from condgrad.minimize import minimize
-from condgrad.newton.ascent import Ascent, Newton, Primal
+from condgrad.newton.ascent import Ascent, DualModel, Newton, Primal
 from condgrad.problem import Answer, Simple, Smooth
 from condgrad.result import AnswerOfRun, Result
 from condgrad.rounding import LIFT
@@ -415,7 +415,7 @@ class RelaxedPoint(NamedTuple):
     magnitude: float
 
 
-class RelaxedProblem:
+class RelaxedProblem(DualModel):
     """Relaxed transport for positive weights, and its dual model for Newton on the certificate.
 
     With R = a b'/s the dual function of potentials u and v is
@@ -456,10 +456,6 @@ class RelaxedProblem:
     def stage_gap(self, point: RelaxedPoint) -> float:
         terms = self.primal(point).terms
         return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
-
-    def entry_gap(self, point: RelaxedPoint) -> float:
-        """Nothing is known of starts from elsewhere."""
-        return math.inf
 
     def moved(self, z: Array, direction: Array, step: float) -> Array:
         return z + step * direction

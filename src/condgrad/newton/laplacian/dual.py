@@ -13,6 +13,7 @@ streamed, see `plans`. Newton directions come from `hessian` and `preconditioner
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,7 @@ import scipy.sparse.csgraph
 from condgrad.arrays import (
     Array,
     at_least,
+    block_diagonal,
     dot,
     double,
     double_like,
@@ -30,6 +32,7 @@ from condgrad.arrays import (
     log_or_least,
     namespace,
     on_device,
+    product,
     total,
 )
 from condgrad.certificate import Terms
@@ -38,7 +41,15 @@ from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
 from condgrad.newton.laplacian.hessian import FEW_DIMENSIONS, Hessian, second_moments
 from condgrad.newton.laplacian.moments import DualVariables, Moments
-from condgrad.newton.laplacian.plans import Cost, DenseCost, Rounding, StreamedCost, emptied, folded
+from condgrad.newton.laplacian.plans import (
+    Cost,
+    DenseCost,
+    Rounding,
+    StreamedCost,
+    StreamedDualPlan,
+    emptied,
+    folded,
+)
 from condgrad.newton.laplacian.preconditioner import MOST_ITERATIONS, SMALL_PLAN, newton_direction
 from condgrad.newton.laplacian.whole import LARGEST_WHOLE, MetricRoot, fits_whole, whole_direction
 from condgrad.problem import Simple, Smooth
@@ -72,6 +83,10 @@ ENTRY_ERROR = 0.7
 STARVED, OVERFULL = 1e-3, 3.0
 """The share of its mass below which a column has lost touch with the plan, and above which it has too much of it."""
 
+FEW = 0.05
+"""The share of columns, at most, of which it can be said that they alone have overshot."""
+MOVING = 10.0
+"""Entropies that a unit of mass costs, about, to be moved to where rounding needs it."""
 LEAST_SUM = 1e-290
 """The least sum of entries of a plan that has all its digits: smaller entries underflow."""
 
@@ -183,6 +198,7 @@ class EntropicLaplacian(EntropicPath):
         self._basis: Array | None = None
         self._last, self._factor = (math.nan, math.inf), 1.0
         self._fitted, self._hard = False, False
+        self._u_before: Array | None = None  # where the last direction of a streamed plan was made
 
     def _without_kernels(self, x: Moments) -> Moments:
         """x less what no Laplacian sees of its moments: conjugate gradients let that drift, and it costs digits."""
@@ -200,6 +216,17 @@ class EntropicLaplacian(EntropicPath):
     def metric_roots(self) -> tuple[MetricRoot, MetricRoot]:
         """Factors of the metrics of P and Q, arrays of n x n and m x m."""
         return MetricRoot.of(self.gradient_in_P, self.a), MetricRoot.of(self.gradient_in_Q, self.b)
+
+    @cached_property
+    def target_columns(self) -> Array:
+        """What plans are multiplied with at every point: a sweep over a plan costs more than its columns."""
+        return namespace(self.Xt).concat([self.Xt, second_moments(self.Xt)], axis=1)
+
+    @cached_property
+    def source_columns(self) -> Array:
+        """What transposed plans are multiplied with: 1 for the column sums, and as for targets."""
+        xp = namespace(self.Xs)
+        return xp.concat([xp.ones_like(self.a)[:, None], self.Xs, second_moments(self.Xs)], axis=1)
 
     @property
     def laplacian(self) -> TransportLaplacian | None:
@@ -288,6 +315,19 @@ class EntropicLaplacian(EntropicPath):
     def gradient_in_Q(self, Q: Array) -> Array:
         return Q if self.laplacian is None else self.laplacian.gradient_in_Q(Q)
 
+    @cached_property
+    def metric(self) -> Callable[[Array], Array]:
+        """gradient_in_P and gradient_in_Q at once, for P with Q below it."""
+        laplacian, n = self.laplacian, self.a.shape[0]
+        if laplacian is None:
+            return lambda both: both
+        weighted = [(laplacian.source_weight, laplacian.Ls), (laplacian.target_weight, laplacian.Lt)]
+        whole = block_diagonal([(2.0 * weight) * L for weight, L in weighted])
+        if whole is not None:
+            return lambda both: product(whole, both)
+        concat = namespace(self.a).concat
+        return lambda both: concat([self.gradient_in_P(both[:n]), self.gradient_in_Q(both[n:])], axis=0)
+
     def quadratic(self, P: Array, Q: Array) -> float:
         """The Laplacian at a plan with these moments."""
         return 0.5 * (dot(P, self.gradient_in_P(P)) + dot(Q, self.gradient_in_Q(Q)))
@@ -348,7 +388,20 @@ class EntropicLaplacian(EntropicPath):
     def evaluate(self, z: Moments | DualVariables, t: float) -> PlanPoint:
         return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0)
 
+    def rough_point(self, z: Moments | DualVariables, t: float) -> PlanPoint:
+        return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=False)
+
     def stage_gap(self, point: PlanPoint) -> float:
+        """About how large f + t g - D_t is at the rounded plan; of a streamed plan by what is known without a product.
+
+        Before rounding it is the Laplacian of S Xt - P and S'Xs - Q; to move what is missing costs some entropies.
+        """
+        if not isinstance(point.plan, StreamedDualPlan):
+            return self.rounded_gap(point)
+        z, missing = point.z, 0.5 * total(namespace(self.b).abs(point.columns - self.b))
+        return self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q) + MOVING * point.entropy * missing
+
+    def rounded_gap(self, point: PlanPoint) -> float:
         """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
 
         Rounding scales columns down to b and adds a rank-one term r s'/|s|, see `Transport.rounded`. All of f at the
@@ -412,8 +465,8 @@ class EntropicLaplacian(EntropicPath):
         return Linearisation(u, v, P, Q)
 
     def ascent(self, point: PlanPoint, gap: float, last_step: float) -> Ascent:
-        columns = point.columns
-        xp = namespace(columns)
+        columns, xp = point.columns, namespace(point.columns)
+        self._u_before = point.plan.u if isinstance(point.plan, StreamedDualPlan) else None
         overfull = self.given is not None and not self._fitted and bool(xp.any(columns > OVERFULL * self.b))
         self._fitted = overfull
         if overfull or bool(xp.any(columns < STARVED * self.b)):
@@ -429,6 +482,25 @@ class EntropicLaplacian(EntropicPath):
         ascent = self._direction(hessian, accuracy, last_step)
         # its gradients are computed once for all steps of the search along it
         return ascent._replace(direction=self.with_gradients(self._without_kernels(ascent.direction)))
+
+    def relieved(self, point: PlanPoint, tried: PlanPoint | None) -> DualVariables | None:
+        """The point with the potentials of overfull columns put right, if these are few; for streamed plans.
+
+        The potential of one point among many may shoot up by dozens of entropies, and then all rows send it their
+        mass. Halving the step would hold back all other points too. How far it is off is seen from the row potentials
+        before the step; those after it show no more than a part of it, as no column can have more than all the mass.
+        But if a row has overshot, to those before it too many columns seem overfull.
+        """
+        if self._u_before is None:
+            return None
+        xp, z = namespace(self.b), point.z
+        for u in (self._u_before, point.plan.u) if tried is None else (tried.plan.u,):
+            log_columns = self.cost.log_columns(*self._factors(z.U, z.V), z.v, u, point.entropy)
+            excess = log_columns - xp.log(self.b)
+            overfull = excess > math.log(OVERFULL)
+            if 0.0 < float(xp.mean(xp.astype(overfull, excess.dtype))) < FEW:
+                return z._replace(v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0)))
+        return None
 
     def _direction(self, hessian: Hessian, accuracy: float, last_step: float) -> Ascent:
         """By conjugate gradients, and where these hardly get on, or led nowhere, by a factor of the whole system.
@@ -465,7 +537,8 @@ class PlanPoint:
     def __init__(self, model: EntropicLaplacian, z: DualVariables, entropy: float, *, certified: bool = True) -> None:
         xp = namespace(z.v)
         self.model, self.z, self.entropy = model, z, entropy
-        self.plan = model.cost.plan(*model._factors(z.U, z.V), z.v, model.a, entropy, certified=certified)
+        factors = model._factors(z.U, z.V)
+        self.plan = model.cost.plan(*factors, z.v, model.a, entropy, model.target_columns, certified=certified)
         u = self.plan.u
         self.dual = dot(model.a, u) + dot(model.b, z.v) - z.quadratic + model.constant
         potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
@@ -476,29 +549,18 @@ class PlanPoint:
             self.magnitude += size(z.P, z.Q, z.P, z.Q) + size(z.P, z.Q, *model.largest_moments)
 
     @cached_property
-    def _times_Xt(self) -> Array:
-        """S times Xt and its second moments, in one product: a sweep over S costs more than its columns."""
-        Xt = self.model.Xt
-        columns = namespace(Xt).concat([Xt, second_moments(Xt)], axis=1)
-        return self.plan.times(columns, precision=self.plan.precision)
-
-    @cached_property
     def _transposed_times_Xs(self) -> Array:
-        Xs = self.model.Xs
-        xp = namespace(Xs)
-        ones = xp.ones_like(self.model.a)[:, None]
-        columns = xp.concat([ones, Xs, second_moments(Xs)], axis=1)
-        return self.plan.transposed_times(columns, precision=self.plan.precision)
+        return self.plan.transposed_times(self.model.source_columns, precision=self.plan.precision)
 
     @property
     def S_Xt(self) -> Array:
         """S Xt."""
-        return self._times_Xt[:, : self.model.Xt.shape[1]]
+        return self.plan.S_R[:, : self.model.Xt.shape[1]]
 
     @property
     def S_Xt_second(self) -> Array:
         """S times the second moments of Xt."""
-        return self._times_Xt[:, self.model.Xt.shape[1] :]
+        return self.plan.S_R[:, self.model.Xt.shape[1] :]
 
     @property
     def columns(self) -> Array:
@@ -585,8 +647,9 @@ class Embedded:
         self.turned = len(rows) < len(columns)
         self.affordable, self.shrink = model.affordable, model.shrink
         self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
-        self.stage_gap, self.entry_gap = model.stage_gap, model.entry_gap
+        self.stage_gap, self.rounded_gap, self.entry_gap = model.stage_gap, model.rounded_gap, model.entry_gap
         self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
+        self.relieved, self.rough_point = model.relieved, model.rough_point
 
     def start(self, x: Array | StreamedPlan) -> DualVariables:
         part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]

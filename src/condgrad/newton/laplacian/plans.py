@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from condgrad import passes
@@ -75,6 +76,10 @@ class Plan(Protocol):
     """That of u, and all that its sums need; "float64" for what is certified."""
 
     @property
+    def S_R(self) -> Array:
+        """The product with the columns R that it was made for."""
+
+    @property
     def factor_fits(self) -> bool:
         """Whether a matrix of columns x columns may be formed and factored."""
 
@@ -118,8 +123,13 @@ class Cost(Protocol):
     def widest_row(self, left: Array, right: Array, v: Array) -> float:
         """The largest difference, about, of two entries of a row of C + left right' - v."""
 
-    def plan(self, left: Array, right: Array, v: Array, a: Array, entropy: float, *, certified: bool = True) -> Plan:
-        """The plan at a dual point; where nothing is to be certified, in a lower precision if that is faster."""
+    def plan(
+        self, left: Array, right: Array, v: Array, a: Array, entropy: float, R: Array, *, certified: bool = True
+    ) -> Plan:
+        """The plan at a dual point, whose product with R will be asked for.
+
+        Where nothing is to be certified, it is in a lower precision if that is faster.
+        """
 
     def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
         """The logarithms of the column sums of a plan with row potentials u, which may be too small for a float."""
@@ -149,7 +159,7 @@ class DenseCost:
         return widest
 
     def plan(
-        self, left: Array, right: Array, v: Array, a: Array, entropy: float, *, certified: bool = True
+        self, left: Array, right: Array, v: Array, a: Array, entropy: float, R: Array, *, certified: bool = True
     ) -> DensePlan:
         passes.note()
         xp = namespace(self.C)
@@ -160,7 +170,7 @@ class DenseCost:
             score -= v[None, :]
             score /= -entropy
             S[rows], log_sums[rows] = normalised_rows(score, a[rows])
-        return DensePlan(self.C, S, a, entropy * (xp.log(a) - log_sums))
+        return DensePlan(self.C, S, a, entropy * (xp.log(a) - log_sums), R)
 
     def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
         passes.note()
@@ -177,8 +187,12 @@ class DensePlan:
     largest_rank = sys.maxsize
     precision = "float64"
 
-    def __init__(self, C: Array, S: Array, a: Array, u: Array) -> None:
-        self.C, self.S, self.a, self.u = C, S, a, u
+    def __init__(self, C: Array, S: Array, a: Array, u: Array, R: Array) -> None:
+        self.C, self.S, self.a, self.u, self.R = C, S, a, u, R
+
+    @cached_property
+    def S_R(self) -> Array:
+        return self.times(self.R)
 
     @property
     def factor_fits(self) -> bool:
@@ -252,20 +266,25 @@ class StreamedCost:
         return max(0.0, float(xp.max(highest - lowest)))
 
     def plan(
-        self, left: Array, right: Array, v: Array, a: Array, entropy: float, *, certified: bool = True
+        self, left: Array, right: Array, v: Array, a: Array, entropy: float, R: Array, *, certified: bool = True
     ) -> StreamedDualPlan:
         matrix = (self.core + UnformedCost.of(left, right)).score(v, entropy)
-        loose = not certified and on_device(a) and matrix.float32_error <= LOOSE_ERROR
-        precision = "mixed" if loose else "float64"
+        precision = "float64" if certified else loose_precision(matrix)
         log_a = namespace(a).log(a)
         near = None if self._last_u is None else log_a - self._last_u / entropy
-        row = log_a - matrix.log_row_sums(near=near, precision=precision)
+        # a few columns are multiplied with in the sweep that sums the rows up
+        few = R.shape[1] < passes.COLUMNS
+        log_sums, means = matrix.row_means(R if few else R[:, :0], near=near, precision=precision)
+        row = log_a - log_sums
         self._last_u = entropy * row
-        return StreamedDualPlan(matrix.with_rows(row), a, self._last_u, precision)
+        plan = StreamedDualPlan(matrix.with_rows(row), a, self._last_u, R, precision)
+        if few:
+            plan.S_R = a[:, None] * means
+        return plan
 
     def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
-        matrix = (self.core + UnformedCost.of(left, right)).score(v, entropy)
-        return matrix.with_rows(u / entropy).T.log_row_sums()
+        turned = (self.core + UnformedCost.of(left, right)).score(v, entropy).with_rows(u / entropy).T
+        return turned.row_means(v[:, None][:, :0], precision=loose_precision(turned))[0]
 
 
 class StreamedDualPlan:
@@ -273,8 +292,12 @@ class StreamedDualPlan:
 
     largest_rank = LARGEST_STREAMED_RANK
 
-    def __init__(self, matrix: StreamedMatrix, a: Array, u: Array, precision: str) -> None:
-        self.matrix, self.turned, self.a, self.u, self.precision = matrix, matrix.T, a, u, precision
+    def __init__(self, matrix: StreamedMatrix, a: Array, u: Array, R: Array, precision: str) -> None:
+        self.matrix, self.turned, self.a, self.u, self.R, self.precision = matrix, matrix.T, a, u, R, precision
+
+    @cached_property
+    def S_R(self) -> Array:
+        return self.times(self.R, precision=self.precision)
 
     @property
     def factor_fits(self) -> bool:
@@ -318,6 +341,11 @@ class StreamedDualPlan:
         kept, _, row_rest, column_rest = rounding
         plan = StreamedPlan(self.matrix, kept, row_rest, column_rest, self.a, b)
         return Rounded(plan, None, plan.negentropy)
+
+
+def loose_precision(matrix: StreamedMatrix) -> str:
+    """For sums that are not certified."""
+    return "mixed" if on_device(matrix.factors.left) and matrix.float32_error <= LOOSE_ERROR else "float64"
 
 
 def folded(cost: UnformedCost, X: Array) -> tuple[Array, Array] | None:

@@ -261,16 +261,20 @@ class BlockFactorisation:
             few = hessian.S_Xt.shape[1] <= FEW_DIMENSIONS
             spread = covariances if few else variances
             self.schur_accuracy = SCHUR_ACCURACY if few else SCHUR_ACCURACY_IN_MANY_DIMENSIONS
-            self.in_P = spread(hessian.point.S_Xt_second, hessian.S_Xt, model.a, hessian.entropy)
-            self.in_Q = spread(hessian.point.S_Xs_second, hessian.S_Xs, columns, hessian.entropy)
+            xp, point = namespace(columns), hessian.point
+            # P and Q in one: half the number of small operations
+            second = xp.concat([point.S_Xt_second, point.S_Xs_second], axis=0)
+            first, mass = xp.concat([point.S_Xt, point.S_Xs], axis=0), xp.concat([model.a, columns], axis=0)
+            self.covariance = spread(second, first, mass, hessian.entropy)
 
     def __call__(self, r: Moments) -> Moments:
         model = self.hessian.model
         if model.laplacian is None:
             return Moments(self.block.solve(r.v), r.P, r.Q)
         P, Q = self.couplings.moments_from(self.block.solve(r.v))
-        P = schur_solve(self.in_P, model.gradient_in_P, r.P - P, self.schur_accuracy)
-        Q = schur_solve(self.in_Q, model.gradient_in_Q, r.Q - Q, self.schur_accuracy)
+        both = namespace(P).concat([r.P - P, r.Q - Q], axis=0)
+        both, n = schur_solve(self.covariance, model.metric, both, self.schur_accuracy), P.shape[0]
+        P, Q = both[:n], both[n:]
         return Moments(self.block.solve(r.v - self.couplings.potential_from(P, Q)), P, Q)
 
 
