@@ -103,14 +103,20 @@ def _compressed(make: Callable[[], Any]) -> Any:
         return make()
 
 
+def some_columns(K: Array, chosen: Array) -> Array:
+    """K[:, chosen] for a dense K; by columns where K is, which takes a fraction of the time."""
+    by_column = type(K) is np.ndarray and K.flags.f_contiguous
+    return np.take(K.T, chosen, axis=0).T if by_column else K[:, chosen]
+
+
 def product(K: Matrix, x: Array) -> Array:
     """K @ x in the wider of the two precisions."""
     if scipy.sparse.issparse(K) and type(x) is np.ndarray and x.ndim == 1 and not x.any():
         return np.zeros(K.shape[0], np.result_type(K.dtype, x.dtype))
     if type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > 500:
-        support = np.flatnonzero(x)
+        support = np.flatnonzero(x != 0.0)  # faster than of the numbers themselves
         if 8 * support.shape[0] < x.shape[0]:  # a sparse x needs a few columns only
-            return K[:, support] @ x[support]
+            return some_columns(K, support) @ x[support]
     if K.dtype != x.dtype and is_torch(x):
         return double(K) @ double(x)
     return K @ x

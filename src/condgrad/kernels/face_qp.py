@@ -23,7 +23,9 @@ coordinates (`step_inside`), then along all. If a step would leave the ball, it 
 Why this ends: all points are feasible, and the model falls from round to round, so that no face is walked to its end
 twice; there are finitely many faces. A round always finds a lower point: at the least point of a face, the step with
 one violating coordinate more goes a positive length, as all other free coordinates are off their bounds and the new one
-moves off its own. Where rounding leaves no lower point, the round is the last.
+moves off its own. Where rounding leaves no lower point, the round is the last. Conjugate gradients end at points that
+are not quite the least ones of their faces: the model falls all the same, and the gap, which is computed afresh after
+each round, or the number of rounds ends it.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from condgrad.arrays import (
     namespace,
     norms_of_columns,
     precision,
+    some_columns,
     steepest_indices,
     total,
 )
@@ -57,9 +58,9 @@ LEAST_SIZE = 10
 """The same at least, of few coordinates in all."""
 NEAR_MULTIPLIER = 0.8
 """The slope, as a share of the multiplier, from which on a coordinate belongs into the next working set."""
-SMALL = 200
-"""Coordinates up to which the Gram matrix of the first working set may take longer than all else: it is chosen with
-care."""
+SMALL, TALL = 200, 50_000
+"""Coordinates up to which the first working set is all of them, or, from so many entries of K on, of a size that is
+chosen with care: there its Gram matrix takes longer than all else."""
 MOST_OF_ALL = 1.5
 """The share of a working set in all coordinates, as its inverse, from which on it is all of them."""
 WIDE_BOX = 500
@@ -170,8 +171,11 @@ class FaceNewton:
         that is about as many as are not 0 at the solution.
         """
         on: Any = self.g.on
-        if not isinstance(on, L1Ball) or type(point.x) is not np.ndarray or point.x.shape[0] > SMALL:
+        m, n = self.loss.composite.K.shape
+        if not isinstance(on, L1Ball) or type(point.x) is not np.ndarray or n > SMALL:
             return FIRST_SIZE
+        if m * n < TALL:
+            return n
         from condgrad.kernels.face_qp import separable_multiplier
 
         here = self.loss.loss_at(point.smooth)
@@ -227,8 +231,7 @@ def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Arra
     if not is_dense(K):
         return sparse_columns(loss, chosen), None
     if chosen is not None:
-        by_column = type(K) is np.ndarray and K.flags.f_contiguous
-        K = np.take(K.T, chosen, axis=0).T if by_column else K[:, chosen]
+        K = some_columns(K, chosen)
     K = double(K)
     if not loss.h.has_intercept:
         return K, None

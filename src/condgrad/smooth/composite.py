@@ -24,6 +24,7 @@ from condgrad.arrays import (
     namespace,
     norms_of_columns,
     product,
+    some_columns,
     spectral_norm,
     stack,
     total,
@@ -34,7 +35,7 @@ from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 FINER = 2.0**-29
 """The rounding unit of float64 in those of float32."""
 
-FEW = 16
+FEW = 64
 """Columns to each one whose norm is computed by itself."""
 
 
@@ -112,11 +113,11 @@ class Composite(Smooth):
     def image_size(self, x: Array) -> float:
         """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""
         if type(self.K) is np.ndarray and "column_norms" not in self.__dict__:
-            support = np.flatnonzero(x)
+            support = np.flatnonzero(x != 0.0)  # faster than of the numbers themselves
             if support.shape[0] == 0:
                 return 0.0
             if FEW * support.shape[0] < x.shape[0]:  # a sparse x needs the norms of a few columns only
-                return dot(norms_of_columns(self.K[:, support]), np.abs(x[support]))
+                return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
 
     def at(self, x: Array) -> CompositeEvaluation:
