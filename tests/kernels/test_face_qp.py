@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX, face_qp
+from condgrad.kernels.free_block import Hessian, of_matrix, of_rows, of_sparse_rows
 
 Array = np.ndarray
 KINDS = {"box": BOX, "simplex": SIMPLEX, "l1": L1_BALL}
-NONE = np.empty((0, 0)), np.empty(0)
+FORMS = "matrix", "rows", "sparse rows"
+NONE = np.empty(0)
 GO_ON = np.zeros(1, np.bool_)
 seeds = st.integers(0, 2**32 - 1)
 kinds = st.sampled_from(sorted(KINDS))
+forms = st.sampled_from(FORMS)
 
 
 class Model:
@@ -48,10 +51,19 @@ class Model:
             return x
         return x * rng.choice([-1.0, 1.0], k) * rng.choice([0.0, 0.5, 1.0])
 
-    def solve(self, *, by_rows: bool = False, rounds: int = 1000) -> tuple[Array, float, bool, bool]:
-        matrices = (NONE[0], self.B, self.c) if by_rows else (self.H, *NONE)
+    def hessian(self, form: str) -> Hessian:
+        """The Hessian in one of the forms that it may have."""
+        if form == "matrix":
+            return of_matrix(self.H)
+        if form == "rows":
+            return of_rows(self.B, self.c)
+        pull = self.B.sum(axis=1)
+        more = scipy.sparse.csr_array(np.column_stack([self.B, pull]))  # what the pull takes off again
+        return of_sparse_rows(more.indptr, more.indices, more.data, more.shape[1], pull=pull, ridge=self.c)
+
+    def solve(self, *, form: str = "matrix", rounds: int = 1000) -> tuple[Array, float, bool, bool]:
         rest = (self.q0, self.x0, self.kind, self.size, self.lower, self.upper, self.guess, 1e-8, rounds, GO_ON)
-        return face_qp.minimise(*matrices, *rest)
+        return face_qp.minimise(self.hessian(form), *rest)
 
     def value(self, x: Array) -> float:
         d = x - self.x0
@@ -75,10 +87,10 @@ class Model:
 
 
 @settings(max_examples=300)
-@given(seed=seeds, kind=kinds, k=st.integers(1, 40), decade=st.floats(-8.0, 1.0), by_rows=st.booleans())
-def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: float, by_rows: bool) -> None:
+@given(seed=seeds, kind=kinds, k=st.integers(1, 40), decade=st.floats(-8.0, 1.0), form=forms)
+def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: float, form: str) -> None:
     model = Model(seed, kind, k=k, decade=decade)
-    x, _, _, done = model.solve(by_rows=by_rows)
+    x, _, _, done = model.solve(form=form)
     assert done
     assert model.excess(x) <= 1e-12 * model.size
     scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(x)))  # what rounding is a share of
@@ -98,20 +110,20 @@ def test_it_agrees_with_clarabel(kind: str, seed: int) -> None:
     move = x - model.x0
     objective = model.q0 @ move + 0.5 * (cp.sum_squares(model.B.T @ move) + 0.1 * cp.sum_squares(move))
     least = cp.Problem(cp.Minimize(objective), sets[kind]).solve(solver="CLARABEL")
-    for by_rows in (False, True):
-        found = model.value(model.solve(by_rows=by_rows)[0])
+    for form in FORMS:
+        found = model.value(model.solve(form=form)[0])
         assert found == pytest.approx(least, rel=1e-6, abs=1e-6 * abs(least) + 1e-9)
 
 
 @settings(max_examples=60)
-@given(seed=seeds, kind=kinds, k=st.integers(1, 60), decade=st.floats(-8.0, 1.0), by_rows=st.booleans())
-def test_it_agrees_with_the_plain_reference(seed: int, kind: str, k: int, decade: float, by_rows: bool) -> None:
+@given(seed=seeds, kind=kinds, k=st.integers(1, 60), decade=st.floats(-8.0, 1.0), form=forms)
+def test_it_agrees_with_the_plain_reference(seed: int, kind: str, k: int, decade: float, form: str) -> None:
     """Random, ill-conditioned and degenerate models: duplicated coordinates, curvatures down to 1e-8."""
     model = Model(seed, kind, k=k, decade=decade)
     polytope = face_qp.Polytope(model.kind, model.size, model.lower, model.upper)
     plain = face_qp.minimise_by_arrays(model.H, model.q0, model.x0, polytope)
     assert model.excess(plain) <= 1e-9 * model.size
-    found, reference = model.value(model.solve(by_rows=by_rows)[0]), model.value(plain)
+    found, reference = model.value(model.solve(form=form)[0]), model.value(plain)
     scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(plain)))
     assert found <= reference + 1e-6 * abs(reference) + 1e-11 * scale
     assert reference <= found + 1e-6 * abs(found) + 1e-7 * scale
@@ -147,20 +159,20 @@ def least_of_all_faces(model: Model) -> float:
 
 
 @settings(max_examples=60)
-@given(seed=seeds, kind=kinds, k=st.integers(1, 4), by_rows=st.booleans())
-def test_no_face_is_better(seed: int, kind: str, k: int, by_rows: bool) -> None:
+@given(seed=seeds, kind=kinds, k=st.integers(1, 4), form=forms)
+def test_no_face_is_better(seed: int, kind: str, k: int, form: str) -> None:
     model = Model(seed, kind, k=k, decade=-1.0)
-    least, found = least_of_all_faces(model), model.value(model.solve(by_rows=by_rows)[0])
+    least, found = least_of_all_faces(model), model.value(model.solve(form=form)[0])
     assert abs(found - least) <= 1e-6 * abs(least) + 1e-12
 
 
 @settings(max_examples=40)
-@given(seed=seeds, kind=kinds, by_rows=st.booleans())
-def test_each_round_lowers_the_model_and_none_leaves_the_set(seed: int, kind: str, by_rows: bool) -> None:
+@given(seed=seeds, kind=kinds, form=forms)
+def test_each_round_lowers_the_model_and_none_leaves_the_set(seed: int, kind: str, form: str) -> None:
     """Stopped after any number of rounds it is feasible and no worse than before: the proof needs it."""
     model, before = Model(seed, kind, k=25, decade=-4.0), 0.0
     for rounds in range(1, 15):
-        x, _, _, done = model.solve(by_rows=by_rows, rounds=rounds)
+        x, _, _, done = model.solve(form=form, rounds=rounds)
         assert model.excess(x) <= 1e-12 * model.size
         value = model.value(x)
         assert value <= before + 1e-9 * abs(before)
@@ -170,17 +182,17 @@ def test_each_round_lowers_the_model_and_none_leaves_the_set(seed: int, kind: st
 
 
 @settings(max_examples=40)
-@given(seed=seeds, kind=kinds, power=st.sampled_from([-41, 7, 40]), by_rows=st.booleans())
-def test_a_power_of_two_changes_no_bit(seed: int, kind: str, power: int, by_rows: bool) -> None:
+@given(seed=seeds, kind=kinds, power=st.sampled_from([-41, 7, 40]), form=forms)
+def test_a_power_of_two_changes_no_bit(seed: int, kind: str, power: int, form: str) -> None:
     model = Model(seed, kind, k=15, decade=-3.0)
     model.guess = -1.0
-    x, mu, inside, done = model.solve(by_rows=by_rows)
+    x, mu, inside, done = model.solve(form=form)
     unit = 2.0**power
     model.q0, model.H = unit * model.q0, unit * model.H
-    if by_rows:  # the square root of the unit goes into B
+    if form != "matrix":  # the square root of the unit goes into B
         unit = 2.0 ** (2 * (power // 2))
         model.q0, model.B, model.c = model.q0 * 2.0 ** (-power) * unit, unit**0.5 * model.B, unit * model.c
-    again = model.solve(by_rows=by_rows)
+    again = model.solve(form=form)
     np.testing.assert_array_equal(again[0], x)
     assert (again[1], again[2], again[3]) == (unit * mu, inside, done)
 
@@ -189,27 +201,22 @@ def test_the_multiplier_is_that_of_the_norm() -> None:
     """A diagonal model: x_j = soft(-q_j, mu) with mu such that |x|_1 = size, and 0 where the ball is idle."""
     q0, k = np.array([3.0, -2.0, 0.5, 0.1]), 4
     geometry = (np.zeros(k), L1_BALL)
-    x, mu, inside, _ = face_qp.minimise(
-        np.eye(k), *NONE, q0, *geometry, 2.0, *NONE[1:], NONE[1], -1.0, 1e-10, 50, GO_ON
-    )
+    x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), q0, *geometry, 2.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
     np.testing.assert_allclose(x, [-1.5, 0.5, 0.0, 0.0], atol=1e-12)
     assert mu == pytest.approx(1.5)
     assert not inside
-    x, mu, inside, _ = face_qp.minimise(
-        np.eye(k), *NONE, q0, *geometry, 9.0, *NONE[1:], NONE[1], -1.0, 1e-10, 50, GO_ON
-    )
+    x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), q0, *geometry, 9.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
     np.testing.assert_allclose(x, -q0, atol=1e-12)
     assert (mu, inside) == (0.0, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("by_rows", [False, True])
-def test_a_flag_that_is_set_stops_it_where_it_is(kind: str, by_rows: bool) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_flag_that_is_set_stops_it_where_it_is(kind: str, form: str) -> None:
     """It returns a point of the set that is no worse than the start, and does not call it the least."""
     model = Model(3, kind, k=200, decade=-4.0)
-    matrices = (NONE[0], model.B, model.c) if by_rows else (model.H, *NONE)
     rest = (model.q0, model.x0, model.kind, model.size, model.lower, model.upper, -1.0, 1e-8, 1000)
-    x, _, _, done = face_qp.minimise(*matrices, *rest, np.ones(1, np.bool_))
+    x, _, _, done = face_qp.minimise(model.hessian(form), *rest, np.ones(1, np.bool_))
     assert not done
     assert model.excess(x) <= 1e-12 * model.size
     assert model.value(x) <= 0.0
@@ -222,9 +229,8 @@ def test_a_proposal_of_two_thousand_coordinates_is_not_walked_one_by_one() -> No
     B = rng.standard_normal((k, m))
     x0 = np.where(np.arange(k) < 100, 0.04, 0.0)
     q0 = B @ rng.standard_normal(m)
-    matrices: Any = (NONE[0], B, np.full(k, 1e-2))
     x, mu, inside, done = face_qp.minimise(
-        *matrices, q0, x0, L1_BALL, 0.2 * 40.0, NONE[1], NONE[1], 0.0, 1e-8, 30, GO_ON
+        of_rows(B, np.full(k, 1e-2)), q0, x0, L1_BALL, 0.2 * 40.0, NONE, NONE, 0.0, 1e-8, 30, GO_ON
     )
     assert done
     q = q0 + B @ (B.T @ (x - x0)) + 1e-2 * (x - x0)

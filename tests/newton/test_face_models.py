@@ -101,8 +101,34 @@ def test_a_gram_matrix_is_used_again_while_weights_hardly_change(change: float) 
     f = cg.smooth.Logistic(rng.standard_normal((40, 6)), np.sign(rng.standard_normal(40)))
     models = FaceModels(f.h, f.K, cg.sets.L1Ball(1.0), 0.1)
     w = rng.uniform(0.1, 0.2, 40)
-    (first, *_), (second, *_) = models._by_matrix(w, 0.2), models._by_matrix((1.0 + change) * w, 0.2)  # type: ignore[misc]
+    first, second = (models._by_matrix(weights, 0.2).matrix for weights in (w, (1.0 + change) * w))  # type: ignore[union-attr]
     assert (first is second) == (change < face_models.WEIGHT_CHANGE)
     if first is not second:
         expected = f.K.T @ ((1.0 + change) * w[:, None] * f.K) + 0.2 * np.eye(6)
         np.testing.assert_allclose(second, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("radius", [2.0, 1e3])
+def test_a_large_sparse_model_is_solved_by_products(
+    monkeypatch: pytest.MonkeyPatch, radius: float, intercept: bool
+) -> None:
+    """To the least point that the matrix of the same model leads to, and without that matrix."""
+    monkeypatch.setattr(face_models, "ACCURACY_BY_PRODUCTS", 1e-10)
+    rng = np.random.default_rng(6)
+    shape = 60, 40
+    K = scipy.sparse.csr_array(rng.standard_normal(shape) * (rng.random(shape) < 0.2))
+    f = cg.smooth.Logistic(K, np.sign(rng.standard_normal(60)), intercept=intercept)
+    point = np.zeros(40), rng.standard_normal(60), 0.3, rng.standard_normal(40), None
+    found = []
+    for passes in (np.inf, 0.0):
+        monkeypatch.setattr(face_models, "PASSES", passes)
+        models = FaceModels(f.h, K, cg.sets.L1Ball(radius), 0.05)
+        found.append(models.least(*point))
+        assert (models._gram is None) == (passes == 0.0)
+    by_matrix, by_products = found
+    assert by_matrix is not None
+    assert by_products is not None
+    np.testing.assert_allclose(by_products.x, by_matrix.x, atol=1e-6)
+    assert by_products.multiplier == pytest.approx(by_matrix.multiplier, abs=1e-6)
+    assert by_products.constraint_is_slack == by_matrix.constraint_is_slack == (radius == 1e3)

@@ -33,6 +33,7 @@ from condgrad.arrays.linear_algebra import (
     row_gram,
     solve_cholesky,
     solve_positive,
+    some_columns,
     spectral_norm,
 )
 from condgrad.arrays.reductions import (
@@ -98,6 +99,7 @@ __all__ = [
     "smallest",
     "solve_cholesky",
     "solve_positive",
+    "some_columns",
     "sorted_threshold",
     "spectral_norm",
     "stack",

@@ -22,8 +22,13 @@ def compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
     return _machine_code(function, {"contract"})
 
 
-def _machine_code(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
-    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+def compiled_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `compiled`, in the place of each call: for a few operations on arguments that take longer to hand over."""
+    return _machine_code(function, REORDERED, inline="always")
+
+
+def _machine_code(function: Callable[..., Any], fastmath: set[str], **more: Any) -> Callable[..., Any]:
+    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, **more}
     try:
         return numba.njit(cache=True, **options)(function)
     except (RuntimeError, OSError):  # no folder for the compiled code can be written: compile again in each process

@@ -23,7 +23,9 @@ coordinates (`step_inside`), then along all. If a step would leave the ball, it 
 Why this ends: all points are feasible, and the model falls from round to round, so that no face is walked to its end
 twice; there are finitely many faces. A round always finds a lower point: at the least point of a face, the step with
 one violating coordinate more goes a positive length, as all other free coordinates are off their bounds and the new one
-moves off its own. Where rounding leaves no lower point, the round is the last.
+moves off its own. Where rounding leaves no lower point, the round is the last. Conjugate gradients end at points that
+are not quite the least ones of their faces: the model falls all the same, and the gap, which is computed afresh after
+each round, or the number of rounds ends it.
 """
 
 from __future__ import annotations
@@ -36,15 +38,21 @@ from condgrad.arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.free_block import (
+    Ending,
     FreeBlock,
     Hessian,
-    add_image,
+    add_product,
+    add_row,
     by_rows,
     diagonal,
+    has_sparse_rows,
     multiply_block,
     no_free_block,
+    no_image,
     refactored,
+    row_times,
     solve_block,
+    solve_face,
 )
 from condgrad.kernels.ldl import add_multiple, inner
 
@@ -77,9 +85,7 @@ class Face(NamedTuple):
 
 @compiled
 def minimise(
-    H: Array,
-    B: Array,
-    c: Array,
+    hessian: Hessian,
     q0: Array,
     x0: Array,
     kind: int,
@@ -93,12 +99,11 @@ def minimise(
 ) -> tuple[Array, float, bool, bool]:
     """The least point, its multiplier mu, whether it is inside the l1 ball, and whether it is as accurate as asked for.
 
-    It is so once its gap is at most `accuracy` times the fall from x0, or rounding allows no lower point. The Hessian
-    is H, or B B' + diag(c) if H is of size 0. `mu` is a guess of the multiplier: 0 for an l1 ball whose constraint is
-    slack, below 0 for none. Some rounds, or the moment when another thread sets stop[0], end it early, at a point of
-    the set that is no worse than x0.
+    It is so once its gap is at most `accuracy` times the fall from x0, or rounding allows no lower point. `mu` is a
+    guess of the multiplier: 0 for an l1 ball whose constraint is slack, below 0 for none. Some rounds, or the moment
+    when another thread sets stop[0], end it early, at a point of the set that is no worse than x0.
     """
-    hessian, polytope = Hessian(H, B, c), Polytope(kind, size, lower, upper)
+    polytope = Polytope(kind, size, lower, upper)
     k = x0.shape[0]
     block, curvatures = no_free_block(hessian, k), diagonal(hessian, k)
     face = Face(np.zeros(k), np.empty(k), np.empty(k))
@@ -112,11 +117,13 @@ def minimise(
     proposal_due = kind == BOX or (kind == L1_BALL and mu > 0.0)
     proposal_failed = False
     for _ in range(rounds):
+        # a residual of r adds at most 2 size r to the gap of a point
+        ending = Ending(stop, 0.25 * accuracy / size, -value)
         if not proposal_due:
             y, inside = x.copy(), kind == L1_BALL and not on_sum
             if inside:
                 mu = 0.0
-                block, is_least = step_inside(hessian, block, q, y, size, stop)
+                block, is_least = step_inside(hessian, block, q, y, size, ending)
                 if is_least and not stop[0]:
                     return y, mu, True, True
             else:
@@ -125,7 +132,7 @@ def minimise(
                 if proposal_failed and not release_most_violating(q, x, kind, mu, face, is_free):
                     return x, mu, not on_sum, True
                 block = refactored(hessian, block, is_free, stop)
-                block, mu = walk(hessian, block, face, on_sum, size, y, q, stop)
+                block, mu = walk(hessian, block, face, on_sum, size, y, q, ending)
             if stop[0]:
                 break
             q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
@@ -142,7 +149,7 @@ def minimise(
         if kind == L1_BALL and mu <= 0.0:
             on_sum, proposal_due = False, False
             continue
-        block, y, mu_there = propose(hessian, block, curvatures, q, x, mu, polytope, face, stop)
+        block, y, mu_there = propose(hessian, block, curvatures, q, x, mu, polytope, face, ending)
         if stop[0]:
             break
         q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
@@ -220,7 +227,7 @@ def release_most_violating(q: Array, x: Array, kind: int, mu: float, face: Face,
 
 @compiled
 def step_inside(
-    hessian: Hessian, block: FreeBlock, q: Array, x: Array, size: float, stop: Array
+    hessian: Hessian, block: FreeBlock, q: Array, x: Array, size: float, ending: Ending
 ) -> tuple[FreeBlock, bool]:
     """Move x through the inside of the l1 ball to the least point of all, or up to the boundary; whether it is least.
 
@@ -231,8 +238,8 @@ def step_inside(
     is_free = np.empty(x.shape[0], np.bool_)
     for j in range(x.shape[0]):
         is_free[j] = x[j] != 0.0 or not from_boundary
-    block = refactored(hessian, block, is_free, stop)
-    d, _ = direction(hessian, block, q, q, np.bool_(False), 0.0)
+    block = refactored(hessian, block, is_free, ending.stop)
+    d, _, _ = direction(hessian, block, q, q, np.bool_(False), 0.0, np.zeros(block.width), ending)
     step = length_inside(x, d, block, size)
     for p in range(block.width):
         x[block.free[p]] += step * d[p]
@@ -267,7 +274,7 @@ def walk(
     size: float,
     x: Array,
     q: Array,
-    stop: Array,
+    ending: Ending,
 ) -> tuple[FreeBlock, float]:
     """Move x to the least point of its face, or of a smaller one where bounds are met on the way; its multiplier.
 
@@ -275,8 +282,9 @@ def walk(
     """
     q, mu = q.copy(), 0.0  # followed on the free coordinates alone
     may_settle = True
-    while block.width > 0 and not stop[0]:
-        d, mu = direction(hessian, block, face.signs, q, on_sum, size - sum_of_free(x, block, face))
+    while block.width > 0 and not ending.stop[0]:
+        room, zero = size - sum_of_free(x, block, face), np.zeros(block.width)
+        d, mu, unsolved = direction(hessian, block, face.signs, q, on_sum, room, zero, ending)
         step, first, meeting = step_to_bounds(x, d, block, face)
         if first < 0:
             for p in range(block.width):
@@ -290,20 +298,21 @@ def walk(
         if meeting > 1 and may_settle:
             may_settle = False
             y, q_there = x.copy(), q.copy()
-            block, mu_there, change = settle(hessian, block, face, on_sum, size, y, q_there, d, mu, stop)
+            block, mu_there, change = settle(hessian, block, face, on_sum, size, y, q_there, d, mu, unsolved, ending)
             if change < slope * (step - 0.5 * step * step):
                 x[:] = y
                 return block, mu_there
-            block = refactored(hessian, block, is_free, stop)
+            block = refactored(hessian, block, is_free, ending.stop)
             continue
+        image = multiply_block(hessian, block, d)
         for p in range(block.width):
             j = block.free[p]
             x[j] = min(max(x[j] + step * d[p], face.lower[j]), face.upper[j])
-            q[j] -= step * (q[j] + mu * face.signs[j])
+            q[j] += step * image[p]
             if j == first:  # whatever rounding says
                 x[j] = face.lower[j] if d[p] < 0.0 else face.upper[j]
             is_free[j] = face.lower[j] < x[j] < face.upper[j]
-        block = refactored(hessian, block, is_free, stop)
+        block = refactored(hessian, block, is_free, ending.stop)
     return block, mu
 
 
@@ -343,7 +352,8 @@ def settle(
     q: Array,
     d: Array,
     mu: float,
-    stop: Array,
+    unsolved: float,
+    ending: Ending,
 ) -> tuple[FreeBlock, float, float]:
     """Fix all coordinates that the step d takes to their bounds there, step on from that point, and so on.
 
@@ -351,8 +361,8 @@ def settle(
     where no coordinate is left to keep the equation.
     """
     change, room = 0.0, 0.0
-    move, is_free = np.zeros(x.shape[0]), np.zeros(x.shape[0], np.bool_)
-    while block.width > 0 and not stop[0]:
+    move, whole, is_free = np.zeros(x.shape[0]), np.zeros(x.shape[0]), np.zeros(x.shape[0], np.bool_)
+    while block.width > 0 and not ending.stop[0]:
         meeting = False
         is_free[:] = False
         for p in range(block.width):
@@ -365,7 +375,7 @@ def settle(
             for p in range(block.width):
                 change += 0.5 * q[block.free[p]] * d[p]
                 x[block.free[p]] += d[p]
-            return block, mu, change - 0.5 * mu * room
+            return block, mu, change - 0.5 * (mu * room + unsolved)
         image = multiply_block(hessian, block, move)
         room = size
         for p in range(block.width):
@@ -376,9 +386,14 @@ def settle(
                 room -= face.signs[j] * x[j]
             else:
                 x[j] = face.lower[j] if x[j] + d[p] <= face.lower[j] else face.upper[j]
-        block = refactored(hessian, block, is_free, stop)
+        for p in range(block.width):
+            whole[block.free[p]] = d[p]
+        block = refactored(hessian, block, is_free, ending.stop)
         if block.width > 0:
-            d, mu = direction(hessian, block, face.signs, q, on_sum, room)
+            guess = np.empty(block.width)
+            for p in range(block.width):
+                guess[p] = whole[block.free[p]]
+            d, mu, unsolved = direction(hessian, block, face.signs, q, on_sum, room, guess, ending)
         if not on_sum:
             room = 0.0
     return block, mu, np.inf if on_sum else change
@@ -386,19 +401,26 @@ def settle(
 
 @compiled
 def direction(
-    hessian: Hessian, block: FreeBlock, signs: Array, q: Array, on_sum: bool, room: float
-) -> tuple[Array, float]:
-    """d with H_AA d + mu e = -q_A and <e, d> = room, and mu; d = -H_AA^-1 q_A and mu = 0 where there is no equation."""
+    hessian: Hessian, block: FreeBlock, signs: Array, q: Array, on_sum: bool, room: float, guess: Array, ending: Ending
+) -> tuple[Array, float, float]:
+    """d with H_AA d + mu e = -q_A and <e, d> = room, and mu; d = -H_AA^-1 q_A and mu = 0 where there is no equation.
+
+    Where d comes from a guess and an iteration, the equations have a residual: <d, residual> is told too.
+    """
     d, normal = np.empty(block.width), np.empty(block.width)
     for p in range(block.width):
         d[p] = -q[block.free[p]]
         normal[p] = signs[block.free[p]]
+    mean = 0.0
+    if on_sum:  # the part of q along e moves nothing, and would hide the rest by its rounding
+        mean = inner(normal, d) / block.width
+        add_multiple(d, -mean, normal)
+    if has_sparse_rows(hessian):
+        d, mu, unsolved = solve_face(hessian, block, normal, d, on_sum, room, guess, ending)
+        return d, mean + mu, unsolved
     if not on_sum:
         solve_block(hessian, block, d)
-        return d, 0.0
-    # the part of q along e moves nothing, and would hide the rest by its rounding
-    mean = inner(normal, d) / block.width
-    add_multiple(d, -mean, normal)
+        return d, 0.0, 0.0
     solve_block(hessian, block, d)
     solved_normal = normal.copy()
     solve_block(hessian, block, solved_normal)
@@ -407,7 +429,7 @@ def direction(
     add_multiple(d, -mu, solved_normal)
     # once more: a small difference of large numbers does not add up to the room
     add_multiple(d, (room - inner(normal, d)) / flexibility, solved_normal)
-    return d, mean + mu
+    return d, mean + mu, 0.0
 
 
 @compiled
@@ -420,7 +442,7 @@ def propose(
     mu: float,
     polytope: Polytope,
     face: Face,
-    stop: Array,
+    ending: Ending,
 ) -> tuple[FreeBlock, Array, float]:
     """A point that may be lower than x: the least one of a face that coordinate descent finds, with its multiplier.
 
@@ -429,14 +451,17 @@ def propose(
     kind, size = polytope.kind, polytope.size
     y, q_there = x.copy(), q.copy()
     descend(hessian, curvatures, y, q_there, mu, polytope)
-    if kind == BOX or stop[0]:
+    fall = -0.5 * (inner(q, y - x) + inner(q_there, y - x))
+    ending = Ending(ending.stop, ending.share, ending.fall + max(0.0, fall))
+    if kind == BOX or ending.stop[0]:
         return block, y, mu
     set_face(y, polytope, face)
-    block = refactored(hessian, block, y != 0.0, stop)
-    if block.width > 0 and not stop[0]:
-        d, mu = direction(hessian, block, face.signs, q_there, True, size - sum_of_free(y, block, face))
+    block = refactored(hessian, block, y != 0.0, ending.stop)
+    if block.width > 0 and not ending.stop[0]:
+        room, zero = size - sum_of_free(y, block, face), np.zeros(block.width)
+        d, mu, unsolved = direction(hessian, block, face.signs, q_there, True, room, zero, ending)
         if kind == SIMPLEX or mu >= 0.0:
-            block, mu, _ = settle(hessian, block, face, True, size, y, q_there, d, mu, stop)
+            block, mu, _ = settle(hessian, block, face, True, size, y, q_there, d, mu, unsolved, ending)
             if block.width > 0:
                 return block, y, mu
     return block, x.copy(), mu
@@ -449,12 +474,12 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
     After each sweep mu moves to where the sum or the norm is closer to the size.
     """
     k, start = x.shape[0], x.copy()
-    B, c, shared = hessian.rows, hessian.ridge, np.zeros(hessian.rows.shape[1])
+    ridge, image = hessian.ridge, no_image(hessian)
     for _ in range(SWEEPS):
         for j in range(k):
             slope = q[j]
             if by_rows(hessian):
-                slope += inner(B[j], shared) + c[j] * (x[j] - start[j])
+                slope += row_times(hessian, j, image) + ridge[j] * (x[j] - start[j])
             end, threshold = x[j] - slope / curvatures[j], mu / curvatures[j]
             if polytope.kind == BOX:
                 end = min(max(end, polytope.lower[j]), polytope.upper[j])
@@ -466,14 +491,14 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
             if move != 0.0:
                 x[j] = end
                 if by_rows(hessian):
-                    add_multiple(shared, move, B[j])
+                    add_row(hessian, image, move, j)
                 else:
                     add_multiple(q, move, hessian.matrix[j])
         if polytope.kind != BOX:
             mu = closer_multiplier(curvatures, x, mu, polytope)
     if by_rows(hessian):
         for j in range(k):
-            q[j] += inner(B[j], shared) + c[j] * (x[j] - start[j])
+            q[j] += row_times(hessian, j, image) + ridge[j] * (x[j] - start[j])
 
 
 @compiled
@@ -523,7 +548,7 @@ def gap(q: Array, x: Array, polytope: Polytope) -> float:
 def model_at(hessian: Hessian, q0: Array, x0: Array, x: Array, kind: int, size: float) -> tuple[Array, float]:
     """The gradient and the value of the model."""
     q = q0.copy()
-    add_image(hessian, x - x0, q)
+    add_product(hessian, x - x0, q)
     # between two points of one norm the multiplier times what the norm changes is 0: it hides small falls if left in
     mu, value = 0.0, 0.0
     if kind == L1_BALL and on_boundary(x, size) and on_boundary(x0, size):

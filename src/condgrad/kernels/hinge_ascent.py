@@ -28,16 +28,19 @@ def ascend(
 ) -> None:
     """A step for each sample of `order`, in the places of theta and x; `squares` are those of the norms of K's rows."""
     for i in order:
+        # slices and unsigned numbers, so that no loop asks whether an index counts from the end
+        places, row = indices[indptr[i] : indptr[i + 1]], data[indptr[i] : indptr[i + 1]]
         product = intercept
-        for t in range(indptr[i], indptr[i + 1]):
-            product += data[t] * x[indices[t]]
+        for t in range(row.shape[0]):
+            product += row[t] * x[np.uint64(places[t])]
         softness = squares[i] / twice_ridge
         short = max(0.0, 1.0 - y[i] * (product + theta[i] * softness)) / (1.0 + 2.0 * weights[i] * softness)
         change = -2.0 * weights[i] * y[i] * short - theta[i]
         if change != 0.0:
             theta[i] += change
-            for t in range(indptr[i], indptr[i + 1]):
-                x[indices[t]] -= change / twice_ridge * data[t]
+            length = change / twice_ridge
+            for t in range(row.shape[0]):
+                x[np.uint64(places[t])] -= length * row[t]
 
 
 def ascend_by_arrays(

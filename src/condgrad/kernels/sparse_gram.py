@@ -36,17 +36,20 @@ def columns_by_row(indptr: Array, indices: Array, data: Array, chosen: Array, ro
     """The arrays of K[:, W] in rows and in float64, from those of K in columns, with W = chosen."""
     starts = np.zeros(rows + 1, indptr.dtype)
     for j in chosen:
-        for t in range(indptr[j], indptr[j + 1]):
-            starts[indices[t] + 1] += 1
+        for i in indices[indptr[j] : indptr[j + 1]]:
+            starts[np.uint64(i) + np.uint64(1)] += 1
     for i in range(rows):
         starts[i + 1] += starts[i]
     where, entries = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], np.float64)
     free = starts[:-1].copy()
     for place in range(chosen.shape[0]):
-        for t in range(indptr[chosen[place]], indptr[chosen[place] + 1]):
-            to = free[indices[t]]
-            where[to], entries[to] = place, data[t]
-            free[indices[t]] += 1
+        begin, end = indptr[chosen[place]], indptr[chosen[place] + 1]
+        samples, column = indices[begin:end], data[begin:end]
+        for t in range(samples.shape[0]):
+            i = np.uint64(samples[t])
+            to = np.uint64(free[i])
+            where[to], entries[to] = place, column[t]
+            free[i] += 1
     return starts, where, entries
 
 
@@ -58,11 +61,13 @@ def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: i
         weight = w[i]
         if weight == 0.0:
             continue
-        for s in range(indptr[i], indptr[i + 1]):
-            scaled = weight * data[s]
-            row = G[indices[s]]
-            for t in range(indptr[i], s + 1):
-                row[indices[t]] += scaled * data[t]
+        # slices and unsigned numbers, so that no loop asks whether an index counts from the end
+        places, entries = indices[indptr[i] : indptr[i + 1]], data[indptr[i] : indptr[i + 1]]
+        for s in range(places.shape[0]):
+            scaled = weight * entries[s]
+            row = G[places[s]]
+            for t in range(s + 1):
+                row[np.uint64(places[t])] += scaled * entries[t]
     # each pair was met once, in one of its two orders; by tiles, so that both of them stay in the cache
     for top in range(0, width, TILE):
         for left in range(0, top + 1, TILE):

@@ -107,6 +107,7 @@ class BlockNewton:
     def _least_point(self, here: ObjectivePoint, chosen: Array, multiplier: float) -> LeastOfModel | None:
         """The least point of the model of F in some coordinates, the others staying 0."""
         from condgrad.kernels import face_qp
+        from condgrad.kernels.free_block import of_matrix
 
         on: Any = self.g.on
         x, slope = double(here.x[chosen]), double(here.gradient[chosen])
@@ -121,8 +122,8 @@ class BlockNewton:
         # where means cancel, rounding may leave less than 0
         diagonal[:] = (1.0 + LEAST_CURVATURE) * np.maximum(diagonal, 0.0)
         diagonal += 2.0 * ridge + LEAST_SLOPE_CURVATURE * steepest / on.scale
-        none, stop = np.empty(0), np.zeros(1, np.bool_)
-        arguments = (H, none.reshape(0, 0), none, slope, x, *Geometry.of(on, x))
+        stop = np.zeros(1, np.bool_)
+        arguments = (of_matrix(H), slope, x, *Geometry.of(on, x))
         y, multiplier, _, _ = interruptible(
             lambda: face_qp.minimise(*arguments, multiplier, ACCURACY, ROUNDS, stop), stop
         )

@@ -1,4 +1,4 @@
-"""A quadratic model with many more coordinates than samples, minimised over a set without a matrix of all pairs.
+"""A quadratic model of dense data with many more coordinates than samples, minimised without a matrix of all pairs.
 
     min <q, y - x> + <y - x, H (y - x)>/2,   H = K' W K + curvature,   W = diag(w) or diag(w) - w w'/sum(w)
 
@@ -15,10 +15,8 @@ from condgrad.arrays import (
     copied,
     dot,
     double,
-    is_dense,
     namespace,
     product,
-    row_gram,
     solve_positive,
     total,
 )
@@ -48,8 +46,7 @@ class RowModel:
     def _mean_square(self) -> float:
         """The mean over the coordinates of sum_i w_i K_ij^2, in units of the largest weight."""
         K, weights = self.K, self.root * self.root
-        squares = K.multiply(K).sum(axis=1) if not is_dense(K) else namespace(K).vecdot(K, K)
-        return dot(weights, double(squares).reshape(-1)) / K.shape[1]
+        return dot(weights, double(namespace(K).vecdot(K, K))) / K.shape[1]
 
     def image(self, d: Array) -> Array:
         """B d, with B'B = K' W K in units of the largest weight."""
@@ -119,20 +116,7 @@ class RowModel:
         """H_AA^-1 r for a few columns r, up to the unit of the weights."""
         K = self.K if A.shape[0] == self.K.shape[1] else self.K[:, A]
         ridge = self.curvature / self.unit
-        mean = None if self.mean is None else self.mean[A]
-        if is_dense(K):
-            B = self.root[:, None] * (K if mean is None else K - mean[None, :])
-            if A.shape[0] <= K.shape[0]:
-                return solve_positive(B.T @ B, r, ridge=ridge) / self.unit
-            return (r - B.T @ solve_positive(B @ B.T, B @ r, ridge=ridge)) / self.curvature
-        G, u = row_gram(K), K @ r
-        if mean is not None:
-            means = K @ mean
-            G = G - means[:, None] - means[None, :] + dot(mean, mean)
-            u = u - (mean @ r)[None, :]
-        G = self.root[:, None] * G * self.root[None, :]
-        y = self.root[:, None] * solve_positive(G, self.root[:, None] * u, ridge=ridge)
-        back = K.T @ y
-        if mean is not None:
-            back = back - mean[:, None] * namespace(y).sum(y, axis=0)[None, :]
-        return (r - back) / self.curvature
+        B = self.root[:, None] * (K if self.mean is None else K - self.mean[A][None, :])
+        if A.shape[0] <= K.shape[0]:
+            return solve_positive(B.T @ B, r, ridge=ridge) / self.unit
+        return (r - B.T @ solve_positive(B @ B.T, B @ r, ridge=ridge)) / self.curvature

@@ -6,8 +6,8 @@ with w the second derivatives of the loss; the second W is that of a loss whose 
 to the least point, by shape and kind of the data:
 
 - `kernels.face_qp` on the matrix H, where there are not many more coordinates than samples;
-- `kernels.face_qp` on B with H = B B' + diag(c), where there are;
-- `by_rows.RowModel`, by operations on whole arrays, where B would be too large, is sparse or lives on a GPU.
+- `kernels.face_qp` on B with H = B B' + diag(c), where there are, or where B is sparse and a matrix would take longer;
+- `by_rows.RowModel`, by operations on whole arrays, where B is dense and too large, or lives on a GPU.
 
 Where the constraint of the l1 ball is likely to be slack, `least_inside` solves H d = -slope in the samples, or by
 conjugate gradients.
@@ -19,7 +19,7 @@ import math
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,12 +47,19 @@ from condgrad.newton.folding import ScaledLoss
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.smooth.composite import Separable
 
-ACCURACY = 1e-4
-"""The gap of a model's least point, as a share of what the model falls by."""
+if TYPE_CHECKING:
+    from condgrad.kernels.free_block import Hessian
+
+ACCURACY, ACCURACY_BY_PRODUCTS = 1e-4, 0.1
+"""The gap of a model's least point, as a share of what the model falls by; the second where each digit has its price:
+a tenth costs no Newton step more."""
 ROUNDS = 1000
 """Rounds of the compiled active-set method on one model: far more than it was ever seen to take."""
 WIDE, WIDE_FROM = 4, 200
 """Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
+PASSES = 4000
+"""Coordinates of a sparse model to the third power, over the entries of its columns, from which on conjugate gradients
+take less time than factors."""
 ROWS_AT_MOST = 1 << 23
 """Entries of a model by rows that are worth a copy."""
 WEIGHT_CHANGE = 0.05
@@ -129,10 +136,14 @@ class FaceModels:
         curvature = 2.0 * self.ridge + LEAST_SLOPE_CURVATURE * steepest / self.on.scale
         w = self.h.curvature(u, intercept=intercept)
         m, k = self.K.shape
-        if k <= max(WIDE * m, WIDE_FROM):
-            return self._least_compiled(x, slope, multiplier, self._by_matrix(w, curvature))
+        is_wide = k > max(WIDE * m, WIDE_FROM)
+        if not is_dense(self.K) and (is_wide or k**3 > PASSES * self.K.nnz):
+            hessian, unit = self._by_sparse_rows(w, curvature)
+            return self._least_compiled(x, slope, multiplier, hessian, unit, ACCURACY_BY_PRODUCTS)
+        if not is_wide:
+            return self._least_compiled(x, slope, multiplier, self._by_matrix(w, curvature), 1.0)
         if self.fits_by_rows(k):
-            return self._least_compiled(x, slope, multiplier, self._by_rows(w, curvature))
+            return self._least_compiled(x, slope, multiplier, *self._by_rows(w, curvature))
         y = RowModel(self.K, w, curvature, centred=self.h.has_intercept).least(self.on, x, slope, ACCURACY)
         slack = isinstance(self.on, L1Ball) and self.on.norm(y) < self.on.radius * (1.0 - LEAST_CURVATURE_BY_ROWS)
         return None if deadline.passed() else LeastPoint(y, None, slack)
@@ -209,7 +220,13 @@ class FaceModels:
         return wide and is_dense(self.K) and not on_device(self.K)
 
     def _least_compiled(
-        self, x: Array, slope: Array, multiplier: float | None, hessian: tuple[Array, Array, Array, float] | None
+        self,
+        x: Array,
+        slope: Array,
+        multiplier: float | None,
+        hessian: Hessian | None,
+        unit: float,
+        accuracy: float = ACCURACY,
     ) -> LeastPoint | None:
         from condgrad.kernels import face_qp
 
@@ -217,17 +234,18 @@ class FaceModels:
             return None
         if self._geometry is None:
             self._geometry = Geometry.of(self.on, x)
-        *matrices, unit = hessian
         guess, stop = -1.0 if multiplier is None else multiplier / unit, np.zeros(1, np.bool_)
-        arguments = (*matrices, host(slope) / unit, host(x), *self._geometry, guess, ACCURACY, ROUNDS, stop)
+        arguments = (hessian, host(slope) / unit, host(x), *self._geometry, guess, accuracy, ROUNDS, stop)
         if x.shape[0] < LONG_MODEL:
             y, mu, inside, _ = face_qp.minimise(*arguments)
         else:
             y, mu, inside, _ = interruptible(lambda: face_qp.minimise(*arguments), stop)
         return LeastPoint(like(y, x), mu * unit, inside and isinstance(self.on, L1Ball))
 
-    def _by_matrix(self, w: Array, curvature: float) -> tuple[Array, Array, Array, float] | None:
+    def _by_matrix(self, w: Array, curvature: float) -> Hessian | None:
         """K' W K + 2 ridge and a little more, on the host."""
+        from condgrad.kernels.free_block import of_matrix
+
         if not self._has_gram_of(w):
             self._gram, self._gram_weights = self._new_gram(w), w
             if self._gram is None:
@@ -235,10 +253,12 @@ class FaceModels:
             # where means cancel, rounding may leave less than 0
             self._gram_diagonal = (1.0 + LEAST_CURVATURE) * np.maximum(self._gram.diagonal(), 0.0)
         self._gram.flat[:: self._gram.shape[0] + 1] = self._gram_diagonal + curvature
-        return self._gram, np.empty((0, 0)), np.empty(0), 1.0
+        return of_matrix(self._gram)
 
-    def _by_rows(self, w: Array, curvature: float) -> tuple[Array, Array, Array, float]:
-        """B with B B' = K' W K in units of the largest weight, a row a coordinate, and c."""
+    def _by_rows(self, w: Array, curvature: float) -> tuple[Hessian, float]:
+        """B B' + c, with B B' = K' W K and a row of B a coordinate, in units of the largest weight; this unit."""
+        from condgrad.kernels.free_block import of_rows
+
         w = host(w)
         unit = float(w.max()) or 1.0
         relative = w / unit  # so that their square roots do not depend on the unit of F
@@ -246,7 +266,25 @@ class FaceModels:
         rows, root = self._rows, np.sqrt(relative)
         B = (rows - (rows @ (relative / mass))[:, None]) * root if mass > 0.0 else rows * root
         c = curvature / unit + LEAST_CURVATURE_BY_ROWS * np.einsum("ji,ji->j", B, B)
-        return np.empty((0, 0)), B, c, unit
+        return of_rows(B, c), unit
+
+    def _by_sparse_rows(self, w: Array, curvature: float) -> tuple[Hessian, float]:
+        """The same for a sparse K, whose columns are not centred: a pull does it."""
+        from condgrad.kernels.free_block import of_sparse_rows
+
+        unit = float(w.max()) or 1.0
+        relative = w / unit
+        mass = relative.sum() if self.h.has_intercept else 0.0
+        root, K, k = np.sqrt(relative), self._by_column, self.K.shape[1]
+        entries = K.data * root[K.indices]
+        pull = self.Kt @ (relative / math.sqrt(mass)) if mass > 0.0 else np.zeros(k)
+        ridge = np.full(k, curvature / unit)
+        return of_sparse_rows(K.indptr, K.indices, entries, len(w), pull=pull, ridge=ridge), unit
+
+    @cached_property
+    def _by_column(self) -> Matrix:
+        """A sparse K, stored by columns."""
+        return self.K.tocsc()
 
     @cached_property
     def _rows(self) -> Array:

@@ -36,6 +36,7 @@ from condgrad.arrays import (
     namespace,
     norms_of_columns,
     precision,
+    some_columns,
     steepest_indices,
     total,
 )
@@ -53,10 +54,15 @@ from condgrad.smooth.composite import AtBestIntercept
 
 FIRST_SIZE = 50
 """Coordinates of the first working set."""
+LEAST_SIZE = 10
+"""The same at least, of few coordinates in all."""
 NEAR_MULTIPLIER = 0.8
 """The slope, as a share of the multiplier, from which on a coordinate belongs into the next working set."""
-SMALL = 200
-"""Coordinates up to which the working set is all of them."""
+SMALL, TALL = 200, 50_000
+"""Coordinates up to which the first working set is all of them, or, from so many entries of K on, of a size that is
+chosen with care: there its Gram matrix takes longer than all else."""
+MOST_OF_ALL = 1.5
+"""The share of a working set in all coordinates, as its inverse, from which on it is all of them."""
 WIDE_BOX = 500
 """Coordinates up to which models of all of them pay on sets whose points are not sparse, with fewer samples."""
 SETTLED = 0.1
@@ -121,7 +127,9 @@ class FaceNewton:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
             multiplier, size, suffices = None, FIRST_SIZE, False
-            if working_set is not None:
+            if working_set is None:
+                size = self._first_size(point)
+            else:
                 spent = working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before
                 if spent and not working_set.inside:
                     return
@@ -131,7 +139,7 @@ class FaceNewton:
                 slow = gap > 0.1 * before
                 multiplier, size = working_set.multiplier, working_set.next_size(point, slow=slow)
                 suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
-            whole = not may_be_sparse or n <= max(size, SMALL) or (working_set is not None and working_set.inside)
+            whole = not may_be_sparse or n <= MOST_OF_ALL * size or (working_set is not None and working_set.inside)
             if may_be_slack and working_set is not None and not whole and working_set.is_likely_slack(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
                 attempt = WorkingSet(self.loss, g, None, 0.0, inside=True)
@@ -155,6 +163,31 @@ class FaceNewton:
                 point = working_set.point(f, space, tally)
             elif whole and not working_set.inside:
                 return
+
+    def _first_size(self, point: ObjectivePoint) -> int:
+        """How many coordinates the first working set should have.
+
+        Of few coordinates, twice as many as would not be 0 at the least point of a model whose Hessian is diagonal:
+        that is about as many as are not 0 at the solution.
+        """
+        on: Any = self.g.on
+        m, n = self.loss.composite.K.shape
+        if not isinstance(on, L1Ball) or type(point.x) is not np.ndarray or n > SMALL:
+            return FIRST_SIZE
+        if m * n < TALL:
+            return n
+        from condgrad.kernels.face_qp import separable_multiplier
+
+        here = self.loss.loss_at(point.smooth)
+        w = self.loss.h.curvature(here.z, intercept=here.intercept)
+        ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
+        # if all weights were their mean
+        curvatures = (total(w) / w.shape[0]) * self.loss.composite.column_norms**2 + 2.0 * ridge
+        curvatures[curvatures == 0.0] = 1.0
+        x, slope = double(point.x), double(point.gradient)
+        multiplier = separable_multiplier(curvatures, slope, x, on.radius)
+        likely = int(np.count_nonzero(np.abs(curvatures * x - slope) > multiplier))
+        return max(LEAST_SIZE, 2 * likely)
 
     def _dual_start(self, start: ObjectivePoint) -> ObjectivePoint:
         """A point near the least one without a constraint, for a squared hinge of sparse data; for others the start.
@@ -192,16 +225,18 @@ class FaceNewton:
         return point
 
 
-def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
-    """Some columns of K, or all, in float64; about their means where an intercept makes that the same problem."""
+def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
+    """Some columns of K, or all, in float64; about their means, which are told, where an intercept allows it."""
     K = loss.composite.K
     if not is_dense(K):
-        return sparse_columns(loss, chosen)
+        return sparse_columns(loss, chosen), None
     if chosen is not None:
-        by_column = type(K) is np.ndarray and K.flags.f_contiguous
-        K = np.take(K.T, chosen, axis=0).T if by_column else K[:, chosen]
+        K = some_columns(K, chosen)
     K = double(K)
-    return K - namespace(K).mean(K, axis=0)[None, :] if loss.h.has_intercept else K
+    if not loss.h.has_intercept:
+        return K, None
+    means = namespace(K).mean(K, axis=0)
+    return K - means[None, :], means
 
 
 def sparse_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
@@ -241,6 +276,11 @@ def pulled_in(on: Set, x: Array) -> Array:
     return on.project(x)
 
 
+def shifted(loss: AtBestIntercept, shift: float) -> AtBestIntercept:
+    """The same loss where the shift is taken off every entry of K x, and added to the intercept."""
+    return loss if shift == 0.0 else loss._replace(intercept=loss.intercept + shift)
+
+
 class LinePoint(NamedTuple):
     """F at a point of a line search."""
 
@@ -268,8 +308,7 @@ class WorkingSet:
         self.on: Any = g.on
         self.ridge = g.weight if isinstance(g, Ridge) else 0.0
         self.tilt = loss.tilt if loss.tilt is None or chosen is None else loss.tilt[chosen]
-        self.K = chosen_columns(loss, chosen)
-        self.has_centred_columns = loss.h.has_intercept and is_dense(self.K)
+        self.K, self.means = chosen_columns(loss, chosen)
         self.models = FaceModels(loss.h, self.K, self.on, self.ridge)
         self.multiplier = multiplier
         """Of the sum or the norm, in the last model; None where there was none."""
@@ -281,12 +320,14 @@ class WorkingSet:
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
         x, best = double(point.x if self.chosen is None else point.x[self.chosen]), self.loss.at_best(point.smooth)
-        if self.has_centred_columns:
-            self.here = self._at(x, self.K @ x, near=best.intercept)
-        else:
-            self.here = self._with_value(x, self.loss.loss_at(point.smooth).z, best)
+        shift = self._shift(x)
+        self.here = self._with_value(x, self.loss.loss_at(point.smooth).z - shift, shifted(best, shift))
         self.start_value = self.here.value
         self.steps, self.has_moved = 0, False
+
+    def _shift(self, x: Array) -> float:
+        """What centred columns take off every entry of K x, which the intercept adds again."""
+        return 0.0 if self.means is None else dot(self.means, x)
 
     def _at(self, x: Array, u: Array, *, near: float) -> LinePoint:
         return self._with_value(x, u, self.h.at_best_intercept(u, near=near))
@@ -457,8 +498,9 @@ class WorkingSet:
         x, here = self._embedded(space), self.here
         if self.on.violation(x) > 0.0:
             x = pulled_in(self.on, x)
-        elif not self.has_centred_columns and x.dtype == here.x.dtype:
-            evaluation = self.loss.evaluation(f, x, here.u, here.loss)
+        elif x.dtype == here.x.dtype:
+            shift = self._shift(here.x)
+            evaluation = self.loss.evaluation(f, x, here.u + shift, shifted(here.loss, -shift))
             return ObjectivePoint(f, self.g, x, tally, evaluation)
         return ObjectivePoint(f, self.g, x, tally)
 

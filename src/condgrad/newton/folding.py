@@ -34,6 +34,10 @@ class ScaledLoss:
         """What h is at some point, multiplied."""
         return AtBestIntercept(self.weight * best.value, self.weight * best.theta, best.intercept)
 
+    def unscaled(self, best: AtBestIntercept) -> AtBestIntercept:
+        """What h itself is where weight h is this."""
+        return AtBestIntercept(best.value / self.weight, best.theta / self.weight, best.intercept)
+
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         return self.weight * self.h.curvature(z, intercept=intercept)
 
@@ -84,8 +88,7 @@ class FoldedLoss:
     def evaluation(self, f: Smooth, x: Array, u: Array, best: AtBestIntercept) -> Any:
         """f at x from u = K x and h there."""
         here = CompositeEvaluation(self.composite, x, u, near=best.intercept)
-        if not isinstance(self.h, ScaledLoss):
-            here.at_best = best
+        here.at_best = self.h.unscaled(best) if isinstance(self.h, ScaledLoss) else best
         if not isinstance(f, Sum):
             return here
         return SumEvaluation(f.weights, [here if i == self.place else term.at(x) for i, term in enumerate(f.terms)])

@@ -24,6 +24,7 @@ from condgrad.arrays import (
     namespace,
     norms_of_columns,
     product,
+    some_columns,
     spectral_norm,
     stack,
     total,
@@ -33,6 +34,9 @@ from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
 FINER = 2.0**-29
 """The rounding unit of float64 in those of float32."""
+
+FEW = 64
+"""Columns to each one whose norm is computed by itself."""
 
 
 class AtBestIntercept(NamedTuple):
@@ -97,12 +101,23 @@ class Composite(Smooth):
         return K
 
     @cached_property
+    def transposed(self) -> Matrix:
+        """K'; for a sparse K an object of its own, which takes as long to make as a short product takes."""
+        return self.K.T
+
+    @cached_property
     def column_norms(self) -> Array:
         """|K_j|_2 for each column, in float64."""
         return norms_of_columns(self.K)
 
     def image_size(self, x: Array) -> float:
         """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""
+        if type(self.K) is np.ndarray and "column_norms" not in self.__dict__:
+            support = np.flatnonzero(x != 0.0)  # faster than of the numbers themselves
+            if support.shape[0] == 0:
+                return 0.0
+            if FEW * support.shape[0] < x.shape[0]:  # a sparse x needs the norms of a few columns only
+                return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
 
     def at(self, x: Array) -> CompositeEvaluation:
@@ -116,7 +131,7 @@ class Composite(Smooth):
         """K' theta in the precision of K."""
         if theta.dtype != self.K.dtype:
             theta = namespace(theta).astype(theta, self.K.dtype)
-        return self.K.T @ theta
+        return self.transposed @ theta
 
     def intercept_at(self, x: Array) -> float:
         """The intercept that was minimised out at x; 0 where there is none."""
