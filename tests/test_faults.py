@@ -156,7 +156,7 @@ def test_auto_survives_equations_without_a_solution() -> None:
     from condgrad.stopping import RelativeGap
 
     f, g = cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
-    in_turn = InTurn([Broken(SPG(f, g)), SPG(f, g)])
+    in_turn = InTurn(Broken(SPG(f, g)), iter([SPG(f, g)]))
     result = run(in_turn, np.zeros(3), stop=RelativeGap(1e-6), max_iter=100)
     assert result.success
     assert result.method == "broken, then spg"

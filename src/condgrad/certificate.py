@@ -84,6 +84,15 @@ class Effort(NamedTuple):
     inner_iterations: int
     """Steps inside oracles, and inside the equations or models of the method itself."""
 
+    def after(self, before: Effort) -> Effort:
+        """This effort and what was spent before it."""
+        if before is NO_EFFORT:
+            return self
+        return Effort(*(old + new for old, new in zip(before, self, strict=True)))
+
+
+NO_EFFORT = Effort(0, 0, 0)
+
 
 class Iterate(NamedTuple):
     """What a method shows of an iteration."""
@@ -171,21 +180,22 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """gap / scale; where the scale is 0, which leaves nothing to compare with, 0 for a gap of mere rounding."""
-        if self.scale == 0.0:
+        scale = self.scale
+        if scale == 0.0:
             return 0.0 if self.gap <= self.noise + self.terms.repair else math.inf
-        return self.gap / self.scale
+        return self.gap / scale
 
     def updated(self, iterate: Iterate, k: int) -> Certificate:
         """The certificate after iteration k."""
-        candidate = iterate.candidate
-        if not math.isfinite(iterate.value):
-            raise NotFiniteError(f"F turned {iterate.value}")
+        candidate, value = iterate.candidate, iterate.value
+        if not math.isfinite(value):
+            raise NotFiniteError(f"F turned {value}")
         if math.isnan(iterate.lower_bound) or iterate.lower_bound == math.inf:
             raise NotFiniteError(f"the lower bound turned {iterate.lower_bound}")
         if candidate is not None and not math.isfinite(candidate.terms.value):
             raise NotFiniteError(f"F turned {candidate.terms.value} at the oracle's point")
         x, terms, value_from = self.x, self.terms, self.value_from
-        if iterate.value < terms.value:
+        if value < terms.value:
             x, terms, value_from = iterate.x, iterate.terms, f"iterate {k}"
         if candidate is not None and candidate.terms.value < terms.value:
             x, terms, value_from = candidate.point, candidate.terms, f"oracle point {k}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from condgrad import deadline
 from condgrad.arrays import Array, double, precision
-from condgrad.certificate import Certificate, Effort, Iterate, Terms
+from condgrad.certificate import NO_EFFORT, Certificate, Effort, Iterate, Terms
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
@@ -204,7 +204,7 @@ class _Before(NamedTuple):
     @classmethod
     def of(cls, earlier: Result | None) -> _Before:
         if earlier is None:
-            return cls(None, [], 0, 0.0, Effort(0, 0, 0))
+            return cls(None, [], 0, 0.0, NO_EFFORT)
         trace = earlier.trace
         effort = Effort(*(int(trace[name][-1]) if len(trace) else 0 for name in Effort._fields))
         # the first iterate of a run is where the one before ended, and takes the place of its last row
@@ -212,8 +212,7 @@ class _Before(NamedTuple):
 
     def row(self, k: int, seconds: float, iterate: Iterate, proof: Certificate, measure: float) -> tuple[float, ...]:
         """A row of the trace, in the order of its columns."""
-        value, lower = iterate.value, proof.lower_bound
-        effort = (old + new for old, new in zip(self.effort, iterate.effort, strict=True))
+        value, lower, effort = iterate.value, proof.lower_bound, iterate.effort.after(self.effort)
         count, total = self.iterations + k, self.seconds + seconds
         return (count, total, value, proof.value, lower, value - lower, iterate.step, *effort, measure)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -75,17 +76,28 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """
     if memory or step != Exact():
         return cgs(f, g, step, memory)
-    methods: list[Method] = []
+    methods = _most_promising_first(f, g, step)
+    return InTurn(next(methods), methods)
+
+
+def _most_promising_first(f: Smooth, g: Simple, step: StepRule) -> Iterator[Method]:
+    """The methods of "auto", each made when it is asked for."""
     model = dual_model(f, g)
     if model is not None and model.affordable:
-        methods.append(Newton(f, g, model))
-    with suppress(MissingAbility):
-        methods.append(SPG(f, g))
+        yield Newton(f, g, model)
+    faces = None
     with suppress(MissingAbility):
         faces = face_newton(f, g)
-        methods.insert(0 if faces.affordable else len(methods), faces)
-    methods.append(cgs(f, g, step, 0 if isinstance(g.on, StreamedTransport) else AUTO_MEMORY))
-    return InTurn(methods)
+    if faces is not None and faces.affordable:
+        yield faces
+    projected = None
+    with suppress(MissingAbility):
+        projected = SPG(f, g)
+    if projected is not None:
+        yield projected
+    if faces is not None and not faces.affordable:
+        yield faces
+    yield cgs(f, g, step, 0 if isinstance(g.on, StreamedTransport) else AUTO_MEMORY)
 
 
 def spg(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
@@ -288,7 +300,7 @@ def minimize(
 def _ending_at(method: Method, tol: float) -> Method:
     """The same method, which knows the gap that ends the run if it can use that."""
     if isinstance(method, InTurn):
-        return replace(method, methods=[_ending_at(each, tol) for each in method.methods])
+        return InTurn(_ending_at(method.first, tol), (_ending_at(each, tol) for each in method.others))
     return replace(method, wanted=tol or math.inf) if isinstance(method, Newton) else method
 
 

@@ -155,6 +155,6 @@ def precision(x: Array) -> float:
 
 def smallest(x: Array) -> float:
     """The smallest positive normal number of x's dtype: what log may be taken of."""
-    if x.dtype == np.float64:
+    if x.dtype == FLOAT64:
         return sys.float_info.min
     return float(namespace(x).finfo(x.dtype).smallest_normal)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, precision
-from condgrad.certificate import Effort, Iterate
+from condgrad.certificate import NO_EFFORT, Iterate
 from condgrad.errors import NotFiniteError
 from condgrad.loop import Method, StallWatch
 from condgrad.problem import Simple, Smooth
@@ -27,43 +27,48 @@ class InTurn:
     The best bound so far is kept by the loop, as for a single method.
     """
 
-    methods: Sequence[Method]
+    first: Method
+    others: Iterator[Method]
+    """Each is made when its turn comes, since most runs need the first alone; one run uses them up."""
     used: list[str] = field(default_factory=list)
 
     @property
     def f(self) -> Smooth:
-        return self.methods[0].f
+        return self.first.f
 
     @property
     def g(self) -> Simple:
-        return self.methods[0].g
+        return self.first.g
 
     @property
     def name(self) -> str:
-        return ", then ".join(self.used or [self.methods[0].name])
+        return ", then ".join(self.used or [self.first.name])
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         self.used.clear()
-        before, value, lower, noise = Effort(0, 0, 0), math.inf, -math.inf, 0.0
-        for method in self.methods:
+        before, value, lower, noise = NO_EFFORT, math.inf, -math.inf, 0.0
+        method: Method | None = self.first
+        while method is not None:
+            failure: Exception | None = None
             self.used.append(method.name)
             stalled, effort, iterates = StallWatch(precision(x), PATIENCE), before, method.iterates(x)
             while True:
                 try:
                     iterate = next(iterates, None)
-                except (NotFiniteError, np.linalg.LinAlgError):
+                except (NotFiniteError, np.linalg.LinAlgError) as error:
                     # equations without a solution are one method's dead end, unless nothing is known yet
-                    if lower == -math.inf or method is self.methods[-1]:
+                    if lower == -math.inf:
                         raise
+                    failure = error
                     break
                 if iterate is None:
                     break
-                effort = Effort(*(old + new for old, new in zip(before, iterate.effort, strict=True)))
+                effort = iterate.effort.after(before)
                 if iterate.value <= value:
                     x, value = iterate.x, iterate.value
                 lower, noise = max(lower, iterate.lower_bound), max(noise, iterate.noise)
                 still = stalled.by(iterate, lower)
-                shown = iterate._replace(effort=effort)
+                shown = iterate if effort is iterate.effort else iterate._replace(effort=effort)
                 del iterate  # as large as several x: not to be held while the method works
                 yield shown
                 del shown
@@ -72,3 +77,6 @@ class InTurn:
             before = effort
             if deadline.passed() or value - lower <= EXHAUSTED * noise:
                 return
+            method = next(self.others, None)
+            if method is None and failure is not None:
+                raise failure

@@ -295,8 +295,8 @@ class FaceModels:
         """Whether the last Gram matrix is good enough for these weights."""
         if self._gram is None or self.h.quadratic:
             return self._gram is not None
-        xp = namespace(w)
-        return bool(xp.all(xp.abs(w - self._gram_weights) <= WEIGHT_CHANGE * self._gram_weights))
+        change = namespace(w).abs(w - self._gram_weights)
+        return bool((change <= WEIGHT_CHANGE * self._gram_weights).all())
 
     def _new_gram(self, w: Array) -> Array | None:
         """K' W K; None where the time is up."""

@@ -137,7 +137,8 @@ class FaceNewton:
                     working_set = None
             if working_set is not None:
                 slow = gap > 0.1 * before
-                multiplier, size = working_set.multiplier, working_set.next_size(point, slow=slow)
+                multiplier = working_set.multiplier
+                size = n if working_set.stays_whole else working_set.next_size(point, slow=slow)
                 suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
             whole = not may_be_sparse or n <= MOST_OF_ALL * size or (working_set is not None and working_set.inside)
             if may_be_slack and working_set is not None and not whole and working_set.is_likely_slack(n):
@@ -316,6 +317,8 @@ class WorkingSet:
         """Whether the least points of the models are looked for inside the l1 ball alone."""
         self.constraint_is_slack = inside
         """Whether the last model had its least point inside the l1 ball."""
+        self.start_slope: Array | None = None
+        """The gradient of F where it began, if the full problem knows it to as many digits as these columns give."""
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
@@ -323,6 +326,10 @@ class WorkingSet:
         shift = self._shift(x)
         self.here = self._with_value(x, self.loss.loss_at(point.smooth).z - shift, shifted(best, shift))
         self.start_value = self.here.value
+        self.start_slope = None
+        if self.has_columns_of_data:
+            c = point.smooth_gradient
+            self.start_slope = self._slope(c if self.chosen is None else c[self.chosen])
         self.steps, self.has_moved = 0, False
 
     def _shift(self, x: Array) -> float:
@@ -341,24 +348,41 @@ class WorkingSet:
         return self.chosen is None
 
     @property
+    def stays_whole(self) -> bool:
+        """Whether the next working set is all coordinates again, whatever `next_size` would say."""
+        return self.chosen is None and self.K.shape[1] <= MOST_OF_ALL * FIRST_SIZE
+
+    @property
+    def has_columns_of_data(self) -> bool:
+        """Whether its columns are those of the data as they are: not centred, nor in another precision."""
+        return self.means is None and bool(self.K.dtype == self.loss.composite.K.dtype)
+
+    @property
     def has_fallen(self) -> bool:
         return self.here.value < self.start_value
 
     def solve(self, enough: float) -> None:
-        """Newton steps until the gap in these coordinates is small, nothing is gained any more, or time is up."""
-        gap = math.inf
+        """Newton steps until the gap in these coordinates is small, nothing is gained any more, or time is up.
+
+        One step where these are all coordinates: what comes next is the certificate, which is their gap.
+        """
+        slope, gap = self.start_slope, math.inf
         while self.steps < NEWTON_STEPS and not deadline.passed():
             before = gap
-            slope, gap = self._slope_and_gap()
-            if gap <= enough or deadline.passed():
-                return
+            if slope is None:
+                slope, gap = self._slope_and_gap()
+                if gap <= enough or deadline.passed():
+                    return
             value = self.here.value
             self.steps += 1
             if not (self._newton_step(slope) or (not self.inside and self._gradient_step(slope))):
                 return
+            if self.is_whole and not self.inside:
+                return
             # where F has no digits left, the gap may still have some
             if not self.here.value < value and gap > 0.5 * before:
                 return
+            slope = None
 
     def _slope_and_gap(self) -> tuple[Array, float]:
         """The gradient of F, up to a constant on a simplex, and the gap in these coordinates."""
@@ -367,10 +391,14 @@ class WorkingSet:
         if self.tilt is not None:
             c = c + self.tilt
         lower = here.loss.value - dot(here.loss.theta, here.u) + self.g.argmin(c).bound
-        slope = c + (2.0 * self.ridge) * here.x
+        return self._slope(c), here.value - lower
+
+    def _slope(self, c: Array) -> Array:
+        """The gradient of F, up to a constant on a simplex, from that of f."""
+        slope = c + (2.0 * self.ridge) * self.here.x
         if isinstance(self.on, Simplex):  # what all coordinates share moves nothing, and would hide what they do not
-            slope = slope - dot(slope, here.x) / self.on.mass
-        return slope, here.value - lower
+            slope = slope - dot(slope, self.here.x) / self.on.mass
+        return slope
 
     def _newton_step(self, slope: Array) -> bool:
         """A step towards the least point of the model of F at x; whether F fell, up to rounding."""

@@ -38,6 +38,9 @@ class Ball(Set):
     def start(self, space: Space) -> Array:
         return space.full(0.0)
 
+    def null_point(self, space: Space) -> Array:
+        return self.start(space)
+
     def violation(self, x: Array) -> float:
         return max(0.0, self.norm(x) - self.radius)
 

@@ -9,6 +9,8 @@ from condgrad.kernels import loaded
 
 FEW = 400
 """Entries that are sorted faster than they are pruned."""
+COMPILED_TYPES = (np.dtype(np.float64), np.dtype(np.float32))
+"""Of the entries that compiled code takes; as dtypes, since to compare with a type takes ten times as long."""
 MANY = 100_000
 """Entries from which a few hundred projections, those of one solve, save more than the half second of loading numba."""
 
@@ -17,7 +19,7 @@ def worth_compiling(v: Array) -> bool:
     """Whether v is a vector for compiled code: a long one, or any once that is in memory."""
     if type(v) is not np.ndarray or not (v.shape[0] >= MANY or loaded()):
         return False
-    return v.ndim == 1 and v.flags.c_contiguous and v.dtype in (np.float64, np.float32)
+    return v.ndim == 1 and v.flags.c_contiguous and v.dtype in COMPILED_TYPES
 
 
 def keep_mass(v: Array, mass: float) -> Array:

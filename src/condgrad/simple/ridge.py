@@ -78,9 +78,9 @@ class Ridge(Simple):
 
         The projection is that of a point at infinity, which is where <c, s> is least.
         """
-        if "linear_argmin" not in self.on.abilities:
+        if not self.weight * self.on.scale < math.sqrt(smallest(c)) * largest_size(c):
             return False
-        return self.weight * self.on.scale < math.sqrt(smallest(c)) * largest_size(c)
+        return "linear_argmin" in self.on.abilities
 
     def along(self, x: Array, directions: Array) -> Restriction:
         slope = 2.0 * self.weight * dots(directions, x)

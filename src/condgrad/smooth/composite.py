@@ -200,11 +200,7 @@ class CompositeEvaluation:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: CompositeEvaluation) -> float:
-        # A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the rounding of K x,
-        # as in interpolation, it is no larger than the curvature times that rounding.
-        length = dot(self.theta, self.theta) ** 0.5
-        rounding = self.f.space.unit * self.h.curvature_bound * self.image_size if length > 0.0 else 0.0
-        size = (length + rounding + self._underflow) * other.image_size
+        size = self._length_before_rounding * other.image_size
         if not self.h.has_intercept:
             return size
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
@@ -218,6 +214,17 @@ class CompositeEvaluation:
         return size
 
     @cached_property
+    def _length_before_rounding(self) -> float:
+        """|theta|, at most: a unit in an entry of K'theta is one of |K_j| times that.
+
+        Where theta itself is nothing but the rounding of K x, as in interpolation, it is no larger than the curvature
+        times that rounding.
+        """
+        length = dot(self.theta, self.theta) ** 0.5
+        rounding = self.f.space.unit * self.h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        return length + rounding + self._underflow
+
+    @property
     def _underflow(self) -> float:
         """What is lost of theta, in units of K's precision, where that has no numbers so small."""
         if self.K.dtype == self.theta.dtype:

@@ -147,12 +147,16 @@ class _Squares(_Loss):
 class _Logistic(_Loss):
     steepest_curvature = 0.25
 
+    def __init__(self, y: Array, weights: Array) -> None:
+        super().__init__(y, weights)
+        self._opposite, self._signed_weights = -y, -weights * y
+
     def evaluate(self, z: Array) -> tuple[float, Array]:
         xp = namespace(z)
-        margin = self.y * z
-        losses = at_least(0.0, -margin) + xp.log1p(xp.exp(-xp.abs(margin)))  # faster than logaddexp
+        shortfall = self._opposite * z  # the margin with the other sign
+        losses = at_least(0.0, shortfall) + xp.log1p(xp.exp(-xp.abs(shortfall)))  # faster than logaddexp
         # sigma(-margin) = exp(-margin) / (1 + exp(-margin)), with the logarithm already at hand
-        return dot(self.weights, losses), -self.weights * self.y * xp.exp(-margin - losses)
+        return dot(self.weights, losses), self._signed_weights * xp.exp(shortfall - losses)
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         xp = namespace(z)
