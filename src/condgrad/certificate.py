@@ -49,6 +49,8 @@ class Terms(NamedTuple):
     g: float
     repair: float = 0.0
     """What F may be more at a point of the set, where x is in it but for rounding; see `StreamedPlan`."""
+    afresh: bool = False
+    """Whether both were computed at x itself, from the data, rather than from their values at other points."""
 
     @classmethod
     def at(cls, x: Array, f_here: Any, g: Any, g_value: float | None = None) -> Terms:

@@ -181,7 +181,7 @@ def _message(status: Status, stop: StopRule, measure: float) -> str:
 
 
 def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate:
-    """The proof with f and g at its point computed afresh, in float64 where the parts allow it.
+    """The proof with f and g at its point computed afresh, in float64 where the parts allow it; as it is if they were.
 
     Those of a streamed plan were: no iterate is a mixture of such plans, whose f and g would follow from theirs.
     """
@@ -189,6 +189,8 @@ def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate
     if isinstance(proof.x, StreamedPlan):
         return proof
     x = double(proof.x) if f.widens and g.widens else proof.x
+    if proof.terms.afresh and x is proof.x:
+        return proof
     return proof.revalued(Terms.at(x, f.at(x), g))
 
 

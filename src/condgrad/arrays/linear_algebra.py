@@ -26,6 +26,10 @@ from condgrad.arrays.backend import (
 from condgrad.errors import NotFiniteError
 
 
+SHORT = 500
+"""Entries of a vector whose zeros are not worth looking for."""
+
+
 def largest_row_sum(K: Matrix) -> float:
     """The largest absolute row sum, which for a symmetric matrix is no less than its norm."""
     if is_sparse_tensor(K):
@@ -111,9 +115,10 @@ def some_columns(K: Array, chosen: Array) -> Array:
 
 def product(K: Matrix, x: Array) -> Array:
     """K @ x in the wider of the two precisions."""
-    if scipy.sparse.issparse(K) and type(x) is np.ndarray and x.ndim == 1 and not x.any():
+    is_long = type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > SHORT
+    if not is_long and type(x) is np.ndarray and x.ndim == 1 and not x.any():  # where most runs start
         return np.zeros(K.shape[0], np.result_type(K.dtype, x.dtype))
-    if type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > 500:
+    if is_long:
         support = np.flatnonzero(x != 0.0)  # faster than of the numbers themselves
         if 8 * support.shape[0] < x.shape[0]:  # a sparse x needs a few columns only
             return some_columns(K, support) @ x[support]

@@ -29,17 +29,23 @@ class Tally:
 
 
 class ObjectivePoint:
-    """F = f + g at x, each part computed when first asked for."""
+    """F = f + g at x, each part computed when first asked for.
 
-    def __init__(self, f: Smooth, g: Simple, x: Array, tally: Tally, smooth: Any = None) -> None:
+    `smooth` is f at x where that is known; `afresh` says whether it comes from the data, not from other points.
+    """
+
+    def __init__(
+        self, f: Smooth, g: Simple, x: Array, tally: Tally, smooth: Any = None, *, afresh: bool = False
+    ) -> None:
         self.f, self.g, self.x, self.tally = f, g, x, tally
         if smooth is None:
             tally.evaluations += 1
         self.smooth = f.at(x) if smooth is None else smooth
+        self.afresh = smooth is None or afresh
 
     @cached_property
     def terms(self) -> Terms:
-        return Terms(self.smooth.value, self.g.value(self.x))
+        return Terms(self.smooth.value, self.g.value(self.x), afresh=self.afresh)
 
     @property
     def value(self) -> float:

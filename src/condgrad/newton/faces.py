@@ -529,7 +529,8 @@ class WorkingSet:
         elif x.dtype == here.x.dtype:
             shift = self._shift(here.x)
             evaluation = self.loss.evaluation(f, x, here.u + shift, shifted(here.loss, -shift))
-            return ObjectivePoint(f, self.g, x, tally, evaluation)
+            # centred columns give K x by way of their means, which costs it digits
+            return ObjectivePoint(f, self.g, x, tally, evaluation, afresh=self.means is None)
         return ObjectivePoint(f, self.g, x, tally)
 
     def _embedded(self, space: Space) -> Array:
