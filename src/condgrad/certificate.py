@@ -209,6 +209,11 @@ class Certificate:
         best = Certificate(x, terms, lower, self.null_size, noise, value_from, bound_from)
         return best.consistent(f"at iteration {k} ")
 
+    def against(self, null_size: float) -> Certificate:
+        """The same proof with its gap measured against another null point."""
+        best = self.x, self.terms, self.lower_bound
+        return Certificate(*best, null_size, self.noise, self.value_from, self.bound_from)
+
     def revalued(self, terms: Terms) -> Certificate:
         """The same proof with f and g at x computed afresh."""
         return replace(self, terms=terms).consistent("at the answer ")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from condgrad import deadline
@@ -125,7 +124,7 @@ def run(
         del x0  # as large as any iterate: the method and the proof hold it as long as it matters
         for iterate in iterates:
             if k < 0 and proof.null_size == 0.0:
-                proof = replace(proof, null_size=iterate.terms.size)
+                proof = proof.against(iterate.terms.size)
             proof = proof.updated(iterate, before.iterations + k + 1)
             seconds = time.perf_counter() - begin
             measure = stop.measure(iterate, proof, method.g)

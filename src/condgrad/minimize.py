@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -257,12 +257,9 @@ def minimize(
         raise TypeError(f"stop must be a stop rule such as stopping.FixedPoint(1e-5), got {stop!r}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
-    with ExitStack() as stack:
-        if progress:
-            from condgrad.progress import ProgressLine
-
-            callback = _both(stack.enter_context(ProgressLine()), callback)
-        stack.enter_context(deadline.within(time_limit))
+    with _progress_line(progress) as show, deadline.within(time_limit):
+        if show is not None:
+            callback = _both(show, callback)
         earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
         first = start_point(f, g.on, point)
         chosen = METHODS[method](f, g, rule, memory)
@@ -375,6 +372,15 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
     except (ArithmeticError, ValueError):  # an f of the user's own that is not made for this point
         return 0.0
     return size if math.isfinite(size) else 0.0
+
+
+def _progress_line(wanted: bool) -> AbstractContextManager[Callback | None]:
+    """The live line on the terminal, or nothing."""
+    if not wanted:
+        return nullcontext()
+    from condgrad.progress import ProgressLine
+
+    return ProgressLine()
 
 
 def _both(show: Callback, callback: Callback | None) -> Callback:

@@ -25,7 +25,6 @@ from condgrad.arrays.backend import (
 )
 from condgrad.errors import NotFiniteError
 
-
 SHORT = 500
 """Entries of a vector whose zeros are not worth looking for."""
 

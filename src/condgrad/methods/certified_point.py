@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, mixed, namespace, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
-from condgrad.problem import Simple, Smooth
+from condgrad.problem import Answer, Simple, Smooth
 
 
 @dataclass
@@ -28,20 +28,37 @@ class Tally:
         return Effort(self.evaluations, self.oracle_calls, self.inner_iterations)
 
 
+class Linearised(NamedTuple):
+    """The partially linearised problem at a point, solved: min <c, s> + g(s)."""
+
+    c: Array
+    """grad f there."""
+    answer: Answer
+
+
 class ObjectivePoint:
     """F = f + g at x, each part computed when first asked for.
 
     `smooth` is f at x where that is known; `afresh` says whether it comes from the data, not from other points.
+    `linearised` is what an exact oracle says there, where it was asked before.
     """
 
     def __init__(
-        self, f: Smooth, g: Simple, x: Array, tally: Tally, smooth: Any = None, *, afresh: bool = False
+        self,
+        f: Smooth,
+        g: Simple,
+        x: Array,
+        tally: Tally,
+        smooth: Any = None,
+        *,
+        afresh: bool = False,
+        linearised: Linearised | None = None,
     ) -> None:
         self.f, self.g, self.x, self.tally = f, g, x, tally
         if smooth is None:
             tally.evaluations += 1
         self.smooth = f.at(x) if smooth is None else smooth
-        self.afresh = smooth is None or afresh
+        self.afresh, self.linearised = smooth is None or afresh, linearised
 
     @cached_property
     def terms(self) -> Terms:
@@ -54,7 +71,7 @@ class ObjectivePoint:
     @cached_property
     def smooth_gradient(self) -> Array:
         """grad f(x)."""
-        return self.smooth.gradient
+        return self.smooth.gradient if self.linearised is None else self.linearised.c
 
     @cached_property
     def gradient(self) -> Array:
@@ -97,7 +114,10 @@ class Certifier:
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
         f, g, here = self.f, self.g, point.smooth
-        answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
+        if point.linearised is None:
+            answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
+        else:
+            answer = point.linearised.answer
         self.warm = answer.warm
         self.tally.oracle_calls += 1
         self.tally.inner_iterations += answer.inner_iterations

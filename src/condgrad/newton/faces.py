@@ -42,7 +42,7 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
-from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.methods.certified_point import Certifier, Linearised, ObjectivePoint, Tally
 from condgrad.newton.face_models import FaceModels
 from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
@@ -319,18 +319,21 @@ class WorkingSet:
         """Whether the last model had its least point inside the l1 ball."""
         self.start_slope: Array | None = None
         """The gradient of F where it began, if the full problem knows it to as many digits as these columns give."""
+        self.linearised: Linearised | None = None
+        """The linearised problem in these coordinates, at the point so far, once it is solved."""
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
         x, best = double(point.x if self.chosen is None else point.x[self.chosen]), self.loss.at_best(point.smooth)
         shift = self._shift(x)
-        self.here = self._with_value(x, self.loss.loss_at(point.smooth).z - shift, shifted(best, shift))
+        u = self.loss.loss_at(point.smooth).z
+        self.here = self._with_value(x, u if shift == 0.0 else u - shift, shifted(best, shift))
         self.start_value = self.here.value
         self.start_slope = None
         if self.has_columns_of_data:
             c = point.smooth_gradient
             self.start_slope = self._slope(c if self.chosen is None else c[self.chosen])
-        self.steps, self.has_moved = 0, False
+        self.steps, self.has_moved, self.linearised = 0, False, None
 
     def _shift(self, x: Array) -> float:
         """What centred columns take off every entry of K x, which the intercept adds again."""
@@ -362,10 +365,7 @@ class WorkingSet:
         return self.here.value < self.start_value
 
     def solve(self, enough: float) -> None:
-        """Newton steps until the gap in these coordinates is small, nothing is gained any more, or time is up.
-
-        One step where these are all coordinates: what comes next is the certificate, which is their gap.
-        """
+        """Newton steps until the gap in these coordinates is small, nothing is gained any more, or time is up."""
         slope, gap = self.start_slope, math.inf
         while self.steps < NEWTON_STEPS and not deadline.passed():
             before = gap
@@ -376,8 +376,6 @@ class WorkingSet:
             value = self.here.value
             self.steps += 1
             if not (self._newton_step(slope) or (not self.inside and self._gradient_step(slope))):
-                return
-            if self.is_whole and not self.inside:
                 return
             # where F has no digits left, the gap may still have some
             if not self.here.value < value and gap > 0.5 * before:
@@ -390,7 +388,8 @@ class WorkingSet:
         c = self.models.Kt @ here.loss.theta
         if self.tilt is not None:
             c = c + self.tilt
-        lower = here.loss.value - dot(here.loss.theta, here.u) + self.g.argmin(c).bound
+        self.linearised = Linearised(c, self.g.argmin(c))
+        lower = here.loss.value - dot(here.loss.theta, here.u) + self.linearised.answer.bound
         return self._slope(c), here.value - lower
 
     def _slope(self, c: Array) -> Array:
@@ -453,7 +452,7 @@ class WorkingSet:
             trial = self._at(trial.x, self.K @ trial.x, near=trial.loss.intercept)
             if not trial.value < here.value + noise:
                 return False
-        self.here, self.has_moved = trial, True
+        self.here, self.has_moved, self.linearised = trial, True, None
         return True
 
     def _first_order_fall(self, end: Array, d: Array, slope: Array) -> float:
@@ -528,14 +527,19 @@ class WorkingSet:
             x = pulled_in(self.on, x)
         elif x.dtype == here.x.dtype:
             shift = self._shift(here.x)
-            evaluation = self.loss.evaluation(f, x, here.u + shift, shifted(here.loss, -shift))
+            u = here.u if shift == 0.0 else here.u + shift
+            evaluation = self.loss.evaluation(f, x, u, shifted(here.loss, -shift))
+            linearised = self.linearised if self.is_whole and self.has_columns_of_data else None
             # centred columns give K x by way of their means, which costs it digits
-            return ObjectivePoint(f, self.g, x, tally, evaluation, afresh=self.means is None)
+            afresh = self.means is None
+            return ObjectivePoint(f, self.g, x, tally, evaluation, afresh=afresh, linearised=linearised)
         return ObjectivePoint(f, self.g, x, tally)
 
     def _embedded(self, space: Space) -> Array:
         """The point in all coordinates, in the precision of the variable."""
-        x = namespace(self.here.x).astype(self.here.x, space.dtype, copy=False)
+        x = self.here.x
+        if x.dtype != space.dtype:
+            x = namespace(x).astype(x, space.dtype)
         if self.chosen is None:
             return x
         whole = space.full(0.0)
