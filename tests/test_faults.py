@@ -138,18 +138,21 @@ def test_default_radii_follow_the_units(columns: float, target: float) -> None:
     )
 
 
+class Broken:
+    """A method that has no step after its first iterate."""
+
+    name = "broken"
+
+    def __init__(self, method: Any) -> None:
+        self.f, self.g, self.inner = method.f, method.g, method
+
+    def iterates(self, x: Any) -> Any:
+        yield next(self.inner.iterates(x))
+        raise np.linalg.LinAlgError("singular")
+
+
 def test_auto_survives_equations_without_a_solution() -> None:
     """What one method cannot solve is no end of the run where another can go on."""
-
-    class Broken:
-        name = "broken"
-
-        def __init__(self, method: Any) -> None:
-            self.f, self.g, self.inner = method.f, method.g, method
-
-        def iterates(self, x: Any) -> Any:
-            yield next(self.inner.iterates(x))
-            raise np.linalg.LinAlgError("singular")
 
     from condgrad.loop import run
     from condgrad.methods import SPG
@@ -160,3 +163,33 @@ def test_auto_survives_equations_without_a_solution() -> None:
     result = run(in_turn, np.zeros(3), stop=RelativeGap(1e-6), max_iter=100)
     assert result.success
     assert result.method == "broken, then spg"
+
+
+def test_the_last_dead_end_is_told() -> None:
+    """Equations without a solution are the run's end where no other method is left."""
+    from condgrad.loop import run
+    from condgrad.methods import SPG
+    from condgrad.stopping import RelativeGap
+
+    f, g = cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        run(InTurn(Broken(SPG(f, g)), iter([])), np.zeros(3), stop=RelativeGap(1e-6), max_iter=100)
+
+
+def test_methods_are_made_when_their_turn_comes() -> None:
+    """A run that its first method ends has made no other."""
+    from condgrad.loop import run
+    from condgrad.methods import SPG
+    from condgrad.stopping import RelativeGap
+
+    made: list[str] = []
+
+    def others() -> Any:
+        made.append("spg")
+        yield SPG(f, g)
+
+    f, g = cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
+    assert run(InTurn(SPG(f, g), others()), np.zeros(3), stop=RelativeGap(1e-6), max_iter=100).success
+    assert made == []
+    assert run(InTurn(Broken(SPG(f, g)), others()), np.zeros(3), stop=RelativeGap(1e-6), max_iter=100).success
+    assert made == ["spg"]

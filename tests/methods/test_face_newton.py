@@ -398,3 +398,39 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
     for options in ({"step": "armijo"}, {"memory": 2}):
         with pytest.raises(ValueError, match="method='newton' chooses its own steps"):
             newton(f, ridge, **options)
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("features", [12, 300])
+def test_products_with_the_data(loss: str, intercept: bool, features: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole K is multiplied at the start alone, but once more for an intercept; the value is that of the answer."""
+    rng = np.random.default_rng(5)
+    A, y = rng.standard_normal((40, features)), rng.standard_normal(40)
+    f, g = smooth(loss, A, y, intercept=intercept), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(0.5))
+    images = []
+    of_data = f.image
+    monkeypatch.setattr(f, "image", lambda x: images.append(x) or of_data(x))
+    result = newton(f, g, tol=1e-8)
+    assert_solved(result, g)
+    pulled_in = result.trace["evaluations"][-1] - 1
+    assert len(images) <= 1 + pulled_in + intercept
+    x = result.x
+    assert result.value == pytest.approx(smooth(loss, A, y, intercept=intercept).at(x).value + 0.1 * (x @ x), rel=1e-13)
+
+
+@EVERY_LOSS
+@EVERY_SET
+def test_a_whole_working_set_asks_the_oracle_once_a_point(loss: str, on: str) -> None:
+    """Its last gap and the certificate are one answer: as many as there are points at which it was asked."""
+    A, y, _ = data(3)
+    asked: list[bytes] = []
+
+    class Counting(cg.simple.Ridge):
+        def argmin(self, c: Any, **options: Any) -> Any:
+            asked.append(c.tobytes())
+            return super().argmin(c, **options)
+
+    g = Counting(0.01, on=SETS[on][0])
+    assert_solved(newton(smooth(loss, A, y), g, tol=1e-8), g)
+    assert len(set(asked)) == len(asked)
