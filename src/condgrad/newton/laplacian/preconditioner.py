@@ -48,6 +48,8 @@ FIRST_RANK = 32
 RANKS, RANKS_IN_MANY_DIMENSIONS = 4, 8
 """The part of the columns that a rank may be where a factor fits: one over this. In many dimensions, where both couple
 by the plan itself, a rank of an eighth takes as long as the factor."""
+CHEAP_FACTOR = 512
+"""Columns up to which a factor takes no more products than a rank that turns out too small; in many dimensions more."""
 PROBES = "mixed"
 """The precision of products with probes, where the plan has a choice: they only make a preconditioner."""
 SCHUR_ACCURACY, SCHUR_ACCURACY_IN_MANY_DIMENSIONS = 0.1, 0.3
@@ -124,7 +126,8 @@ class PotentialBlock(Protocol):
 def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlock, Array | None]:
     """Low rank where K is, a factor where it is not and fits into memory.
 
-    A rank that was not enough for an earlier plan is not tried again: along the path plans become sharper.
+    A rank that was not enough for an earlier plan is not tried again where a factor is cheap: along the path plans
+    become sharper.
     """
     size, few = hessian.columns.shape[0], hessian.S_Xt.shape[1] <= FEW_DIMENSIONS
     if size <= (SMALL_PLAN if few else SMALL_PLAN_IN_MANY_DIMENSIONS):
@@ -133,7 +136,8 @@ def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlo
     largest_rank = min(
         hessian.plan.largest_rank, size // (RANKS if few else RANKS_IN_MANY_DIMENSIONS) if factor_fits else size // 2
     )
-    if factor_fits and basis is not None and basis.shape[1] >= largest_rank:
+    cheap = factor_fits and (not few or size <= CHEAP_FACTOR)
+    if cheap and basis is not None and basis.shape[1] >= largest_rank:
         return FactoredBlock(hessian), basis
     low_rank = LowRankBlock(hessian, basis, largest_rank=largest_rank)
     if low_rank.smallest > SMALL_EIGENVALUE and factor_fits and not deadline.passed():
