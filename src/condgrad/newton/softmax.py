@@ -98,6 +98,7 @@ class SoftmaxNewton:
     ) -> tuple[ObjectivePoint, float] | None:
         """F at the least point of the model at a point, and its multiplier; None where there is no slope or no time."""
         from condgrad.kernels import face_qp
+        from condgrad.kernels.free_block import of_matrix
 
         f, on = self.f, self.g.on
         slope, x = double(point.gradient.ravel()[chosen]), double(point.x.ravel()[chosen])
@@ -111,7 +112,7 @@ class SoftmaxNewton:
         diagonal += curvature + LEAST_CURVATURE * np.abs(diagonal)
         guess, nothing, stop = -1.0 if multiplier is None else multiplier, np.empty(0), np.zeros(1, np.bool_)
         rest = slope, x, L1_BALL, on.scale, nothing, nothing, guess, ACCURACY, ROUNDS, stop
-        y, mu, _, _ = interruptible(lambda: face_qp.minimise(H, np.empty((0, 0)), nothing, *rest), stop)
+        y, mu, _, _ = interruptible(lambda: face_qp.minimise(of_matrix(H), *rest), stop)
         if deadline.passed():
             return None
         whole = np.zeros(point.x.size, point.x.dtype)

@@ -48,6 +48,8 @@ FIRST_RANK = 32
 RANKS, RANKS_IN_MANY_DIMENSIONS = 4, 8
 """The part of the columns that a rank may be where a factor fits: one over this. In many dimensions, where both couple
 by the plan itself, a rank of an eighth takes as long as the factor."""
+CHEAP_FACTOR = 512
+"""Columns up to which a factor takes no more products than a rank that turns out too small; in many dimensions more."""
 PROBES = "mixed"
 """The precision of products with probes, where the plan has a choice: they only make a preconditioner."""
 SCHUR_ACCURACY, SCHUR_ACCURACY_IN_MANY_DIMENSIONS = 0.1, 0.3
@@ -124,7 +126,8 @@ class PotentialBlock(Protocol):
 def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlock, Array | None]:
     """Low rank where K is, a factor where it is not and fits into memory.
 
-    A rank that was not enough for an earlier plan is not tried again: along the path plans become sharper.
+    A rank that was not enough for an earlier plan is not tried again where a factor is cheap: along the path plans
+    become sharper.
     """
     size, few = hessian.columns.shape[0], hessian.S_Xt.shape[1] <= FEW_DIMENSIONS
     if size <= (SMALL_PLAN if few else SMALL_PLAN_IN_MANY_DIMENSIONS):
@@ -133,7 +136,8 @@ def potential_block(hessian: Hessian, basis: Array | None) -> tuple[PotentialBlo
     largest_rank = min(
         hessian.plan.largest_rank, size // (RANKS if few else RANKS_IN_MANY_DIMENSIONS) if factor_fits else size // 2
     )
-    if factor_fits and basis is not None and basis.shape[1] >= largest_rank:
+    cheap = factor_fits and (not few or size <= CHEAP_FACTOR)
+    if cheap and basis is not None and basis.shape[1] >= largest_rank:
         return FactoredBlock(hessian), basis
     low_rank = LowRankBlock(hessian, basis, largest_rank=largest_rank)
     if low_rank.smallest > SMALL_EIGENVALUE and factor_fits and not deadline.passed():
@@ -260,31 +264,56 @@ class Couplings:
         return v / hessian.entropy
 
 
+SchurSolver = Callable[[Array, Array], tuple[Array, Array]]
+"""Takes right-hand sides for P and Q."""
+
+
 class BlockFactorisation:
     """The inverse of the block LDL' factorisation: potential, couplings, Schur complement."""
 
     def __init__(self, hessian: Hessian, block: PotentialBlock) -> None:
         self.hessian, self.block, self.couplings = hessian, block, Couplings(hessian, block)
-        model = hessian.model
-        if model.laplacian is not None:
-            columns = at_least(smallest(hessian.columns), hessian.columns)
+        if hessian.model.laplacian is not None:
             few = hessian.S_Xt.shape[1] <= FEW_DIMENSIONS
-            spread = covariances if few else variances
-            self.schur_accuracy = SCHUR_ACCURACY if few else SCHUR_ACCURACY_IN_MANY_DIMENSIONS
-            xp, point = namespace(columns), hessian.point
-            # P and Q in one: half the number of small operations
-            second = xp.concat([point.S_Xt_second, point.S_Xs_second], axis=0)
-            first, mass = xp.concat([point.S_Xt, point.S_Xs], axis=0), xp.concat([model.a, columns], axis=0)
-            self.covariance = spread(second, first, mass, hessian.entropy)
+            self.solve_schur = self._as_one() if few else self._apart()
+
+    def _as_one(self) -> SchurSolver:
+        """P and Q in one system: half the number of small operations."""
+        model, point = self.hessian.model, self.hessian.point
+        xp, columns, n = namespace(model.a), self._columns, model.a.shape[0]
+        second = xp.concat([point.S_Xt_second, point.S_Xs_second], axis=0)
+        first, mass = xp.concat([point.S_Xt, point.S_Xs], axis=0), xp.concat([model.a, columns], axis=0)
+        blocks = covariances(second, first, mass, self.hessian.entropy)
+
+        def solve(P: Array, Q: Array) -> tuple[Array, Array]:
+            both = schur_solve(blocks, model.metric, xp.concat([P, Q], axis=0), SCHUR_ACCURACY)
+            return both[:n], both[n:]
+
+        return solve
+
+    def _apart(self) -> SchurSolver:
+        """Each to an accuracy of its own, which in many dimensions is a rough one: together one would suffer."""
+        model, point, entropy = self.hessian.model, self.hessian.point, self.hessian.entropy
+        in_P = variances(point.S_Xt_second, point.S_Xt, model.a, entropy)
+        in_Q = variances(point.S_Xs_second, point.S_Xs, self._columns, entropy)
+
+        def solve(P: Array, Q: Array) -> tuple[Array, Array]:
+            accuracy = SCHUR_ACCURACY_IN_MANY_DIMENSIONS
+            P = schur_solve(in_P, model.gradient_in_P, P, accuracy)
+            return P, schur_solve(in_Q, model.gradient_in_Q, Q, accuracy)
+
+        return solve
+
+    @property
+    def _columns(self) -> Array:
+        """The column sums, off zero."""
+        return at_least(smallest(self.hessian.columns), self.hessian.columns)
 
     def __call__(self, r: Moments) -> Moments:
-        model = self.hessian.model
-        if model.laplacian is None:
+        if self.hessian.model.laplacian is None:
             return Moments(self.block.solve(r.v), r.P, r.Q)
         P, Q = self.couplings.moments_from(self.block.solve(r.v))
-        both = namespace(P).concat([r.P - P, r.Q - Q], axis=0)
-        both, n = schur_solve(self.covariance, model.metric, both, self.schur_accuracy), P.shape[0]
-        P, Q = both[:n], both[n:]
+        P, Q = self.solve_schur(r.P - P, r.Q - Q)
         return Moments(self.block.solve(r.v - self.couplings.potential_from(P, Q)), P, Q)
 
 
