@@ -486,7 +486,7 @@ def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:
             else:
                 proof = f"| {row['status']} of the marginals after {row['iterations']} iterations"
             lines.append(f"| {name} | {row['n']:,} | {row['seconds']:.3g} | {row['GB']:.2g} GiB | {proof} |")
-    return "\n".join(lines) + "\n\n![Seconds and memory on a GPU](measured/gpu.svg)\n"
+    return "\n".join(lines) + "\n"
 
 
 def main(only: Sequence[str], *, measured: bool, say: Callable[[str], None]) -> None:
