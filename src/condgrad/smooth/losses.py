@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -147,9 +148,13 @@ class _Squares(_Loss):
 class _Logistic(_Loss):
     steepest_curvature = 0.25
 
-    def __init__(self, y: Array, weights: Array) -> None:
-        super().__init__(y, weights)
-        self._opposite, self._signed_weights = -y, -weights * y
+    @cached_property
+    def _opposite(self) -> Array:
+        return -self.y
+
+    @cached_property
+    def _signed_weights(self) -> Array:
+        return self.weights * self._opposite
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
         xp = namespace(z)
