@@ -120,7 +120,7 @@ def save(result: Result, path: str | Path) -> None:
         "iterations": result.iterations,
         "seconds": result.seconds,
         "method": result.method,
-        "terms": list(proof.terms),
+        "terms": [proof.terms.f, proof.terms.g, proof.terms.repair],
         "lower_bound": proof.lower_bound,
         "null_size": proof.null_size,
         "noise": proof.noise,
