@@ -582,3 +582,17 @@ def test_wide_problems_are_turned() -> None:
     result = cg.minimize(f, g, method="newton", tol=1e-11)
     assert result.value == pytest.approx(tall.value, abs=1e-11)
     np.testing.assert_allclose(result.x, tall.x.T, atol=1e-7)
+
+
+def test_parts_of_a_plan_that_hardly_touch() -> None:
+    """Their relative potential has next to no curvature: a Newton step of 1e9 entropies must be cut, not given up."""
+    C = np.array([[1.56, -0.16, 0.02, 0.71, 1.44, -0.37, 2.1], [0.11, -0.2, 0.31, -0.77, 1.07, -1.52, 0.19]])
+    C[:, 1:3] -= [[0.0, 0.0], [-2.0, -2.0]]
+    a = np.array([0.5549, 0.4451])
+    b = np.array([0.1144, 0.2574, 0.1878, 0.0878, 0.1056, 0.1754, 0.0716])
+    b *= a.sum() / b.sum()
+    t = cg.transport.solve(C, a, b, entropy=0.005, method="newton", tol=1e-8)
+    assert t.success
+    exact = cg.transport.solve(C, a, b, entropy=0.005, method="cgs", tol=1e-8)
+    assert t.lower_bound <= exact.value
+    assert exact.lower_bound <= t.value

@@ -81,6 +81,8 @@ STARVED, OVERFULL = 1e-3, 3.0
 
 ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
 """The gap, in entropies, above which column sums may be off by so much, by a bound that is seldom attained."""
+FARTHEST = 1e3
+"""Entropies that a potential may move by in one step."""
 FEW = 0.05
 """The share of columns, at most, of which it can be said that they alone have overshot."""
 MOVING = 10.0
@@ -481,6 +483,11 @@ class EntropicLaplacian(EntropicPath):
         accuracy = self._caution(point.entropy, gap, last_step) * min(cap, math.sqrt(relative))
         hessian = Hessian(self, point, precision=point.plan.product_precision(accuracy))
         ascent = self._direction(hessian, accuracy, last_step)
+        # where parts of a plan are connected by next to nothing, a quadratic knows no end of their potentials
+        farthest = float(xp.max(xp.abs(ascent.direction.v))) / (FARTHEST * point.entropy)
+        if farthest > 1.0:
+            shorter = Moments(*(part / farthest for part in ascent.direction))
+            ascent = Ascent(shorter, ascent.slope / farthest, ascent.inner_iterations, is_newton=False)
         # its gradients are computed once for all steps of the search along it
         return ascent._replace(direction=self.with_gradients(self._without_kernels(ascent.direction)))
 
