@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -596,3 +598,17 @@ def test_parts_of_a_plan_that_hardly_touch() -> None:
     exact = cg.transport.solve(C, a, b, entropy=0.005, method="cgs", tol=1e-8)
     assert t.lower_bound <= exact.value
     assert exact.lower_bound <= t.value
+
+
+def test_a_point_is_let_go_when_nobody_holds_it() -> None:
+    """Its plan is as large as the problem: it must not wait for the collector of cycles."""
+    model = model_of(*problem())
+    point = model.evaluate(random_point(model, 0, 0.01), 1.0)
+    model.primal(point)
+    gone = weakref.ref(point)
+    gc.disable()
+    try:
+        del point
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -567,12 +567,16 @@ class PlanPoint:
             size = model.laplacian.quadratic_size
             self.magnitude += size(z.P, z.Q, z.P, z.Q) + size(z.P, z.Q, *model.largest_moments)
 
-    @cached_property
+    @property
     def exact(self) -> PlanPoint:
         """The same with all sums in float64, as a plan of exact marginals needs them."""
-        if self.plan.precision != "float64":
-            return PlanPoint(self.model, self.z, self.entropy)
-        return self if self.precision == "float64" else PlanPoint(self.model, self.z, self.entropy, plan=self.plan)
+        # not kept where it is the point itself: one that refers to itself would hold its plan for long
+        return self if self.plan.precision == self.precision == "float64" else self._in_float64
+
+    @cached_property
+    def _in_float64(self) -> PlanPoint:
+        plan = self.plan if self.plan.precision == "float64" else None
+        return PlanPoint(self.model, self.z, self.entropy, plan=plan)
 
     @cached_property
     def _transposed_times_Xs(self) -> Array:
