@@ -602,7 +602,7 @@ def test_parts_of_a_plan_that_hardly_touch() -> None:
 
 def test_a_point_is_let_go_when_nobody_holds_it() -> None:
     """Its plan is as large as the problem: it must not wait for the collector of cycles."""
-    model = model_of(*problem())
+    model = model_of(*problem(12, 9))
     point = model.evaluate(random_point(model, 0, 0.01), 1.0)
     model.primal(point)
     gone = weakref.ref(point)
