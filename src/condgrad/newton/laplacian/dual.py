@@ -81,8 +81,8 @@ STARVED, OVERFULL = 1e-3, 3.0
 
 ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
 """The gap, in entropies, above which column sums may be off by so much, by a bound that is seldom attained."""
-FARTHEST = 1e3
-"""Entropies that a potential may move by in one step."""
+FARTHEST = 1e7
+"""Entropies that a potential may move by in one step: beyond, halving the step would take too long to come back."""
 FEW = 0.05
 """The share of columns, at most, of which it can be said that they alone have overshot."""
 MOVING = 10.0
