@@ -246,3 +246,16 @@ def test_row_sums_from_numbers_near_them(off: float) -> None:
     expected = streamed.log_row_sums(score)
     near = expected + off * np.linspace(-1.0, 1.0, 40)
     np.testing.assert_allclose(streamed.log_row_sums(score, near=near), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e3])
+def test_one_column_of_many_tells_where_sums_are(spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums and means are those of the dense matrix, also where the columns that were looked at mislead by far."""
+    monkeypatch.setattr(streamed, "MANY", 8)
+    dense, R = dense_score(20, 40, 3), np.random.default_rng(2).standard_normal((40, 2))
+    dense.row[:] = 0.0
+    dense.column[1] += spread  # of 16 columns the first alone is looked at
+    log_sums, means = streamed.row_means(dense.score(np.asarray), R)
+    expected = logsumexp(dense.matrix, axis=1)
+    np.testing.assert_allclose(log_sums, expected, rtol=1e-12)
+    np.testing.assert_allclose(means, np.exp(dense.matrix - expected[:, None]) @ R, rtol=1e-10, atol=1e-12)

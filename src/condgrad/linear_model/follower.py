@@ -298,7 +298,7 @@ class ScreenedColumns(NamedTuple):
         return ScreenedColumns(features, is_chosen, columns, self.row_gram, summed[features], self.changes)
 
 
-class FaceModels:
+class ModelsOnOneFace:
     """Models that are minimised on one face, from its system of equations."""
 
     def __init__(self, f: Composite | BlockwiseLoss) -> None:
@@ -324,7 +324,7 @@ class FaceModels:
         raise NotImplementedError
 
 
-class BlockModels(FaceModels):
+class BlockModels(ModelsOnOneFace):
     """Those of a loss of Dask's blocks, over which the equations are a sum."""
 
     def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
@@ -334,7 +334,7 @@ class BlockModels(FaceModels):
         return DenseSystem(with_diagonal(gram, 2.0 * ridge), right)
 
 
-class SparseModels(FaceModels):
+class SparseModels(ModelsOnOneFace):
     """Those of an h(Kx) with a sparse K: by dense columns while these are few, then on faces.
 
     The system of a face is that of its Gram matrix, or on a large one is known by products with K.
@@ -451,7 +451,7 @@ def least_on_face(system: FaceSystem, signs: Array, size: float | None) -> Array
     return None
 
 
-def models_of(f: Composite | BlockwiseLoss) -> ColumnModels | FaceModels:
+def models_of(f: Composite | BlockwiseLoss) -> ColumnModels | ModelsOnOneFace:
     """What minimises the models of an f, by the kind of its data."""
     if isinstance(f, BlockwiseLoss):
         return BlockModels(f)

@@ -28,7 +28,7 @@ class Tally:
         return Effort(self.evaluations, self.oracle_calls, self.inner_iterations)
 
 
-class Linearised(NamedTuple):
+class SolvedLinearisation(NamedTuple):
     """The partially linearised problem at a point, solved: min <c, s> + g(s)."""
 
     c: Array
@@ -52,7 +52,7 @@ class ObjectivePoint:
         smooth: Any = None,
         *,
         afresh: bool = False,
-        linearised: Linearised | None = None,
+        linearised: SolvedLinearisation | None = None,
     ) -> None:
         self.f, self.g, self.x, self.tally = f, g, x, tally
         if smooth is None:

@@ -42,7 +42,7 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
-from condgrad.methods.certified_point import Certifier, Linearised, ObjectivePoint, Tally
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
 from condgrad.newton.face_models import FaceModels
 from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
@@ -319,7 +319,7 @@ class WorkingSet:
         """Whether the last model had its least point inside the l1 ball."""
         self.start_slope: Array | None = None
         """The gradient of F where it began, if the full problem knows it to as many digits as these columns give."""
-        self.linearised: Linearised | None = None
+        self.linearised: SolvedLinearisation | None = None
         """The linearised problem in these coordinates, at the point so far, once it is solved."""
 
     def begin(self, point: ObjectivePoint) -> None:
@@ -388,7 +388,7 @@ class WorkingSet:
         c = self.models.Kt @ here.loss.theta
         if self.tilt is not None:
             c = c + self.tilt
-        self.linearised = Linearised(c, self.g.argmin(c))
+        self.linearised = SolvedLinearisation(c, self.g.argmin(c))
         lower = here.loss.value - dot(here.loss.theta, here.u) + self.linearised.answer.bound
         return self._slope(c), here.value - lower
 
