@@ -114,7 +114,7 @@ def test_a_large_sparse_model_is_solved_by_products(
     monkeypatch: pytest.MonkeyPatch, radius: float, intercept: bool
 ) -> None:
     """To the least point that the matrix of the same model leads to, and without that matrix."""
-    monkeypatch.setattr(face_models, "ACCURACY_BY_PRODUCTS", 1e-10)
+    monkeypatch.setattr(face_models, "ACCURACY_BY_PRODUCTS", 1e-13)
     rng = np.random.default_rng(6)
     shape = 60, 40
     K = scipy.sparse.csr_array(rng.standard_normal(shape) * (rng.random(shape) < 0.2))

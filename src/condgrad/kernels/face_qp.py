@@ -117,8 +117,7 @@ def minimise(
     proposal_due = kind == BOX or (kind == L1_BALL and mu > 0.0)
     proposal_failed = False
     for _ in range(rounds):
-        # a residual of r adds at most 2 size r to the gap of a point
-        ending = Ending(stop, 0.25 * accuracy / size, -value)
+        ending = Ending(stop, 0.25 * accuracy, size, -value)
         if not proposal_due:
             y, inside = x.copy(), kind == L1_BALL and not on_sum
             if inside:
@@ -144,7 +143,7 @@ def minimise(
             if reached_boundary:
                 on_sum = True
                 continue
-        if gap(q, x, polytope) <= -accuracy * value:
+        if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
             return x, mu, not on_sum, True
         if kind == L1_BALL and mu <= 0.0:
             on_sum, proposal_due = False, False
@@ -452,7 +451,7 @@ def propose(
     y, q_there = x.copy(), q.copy()
     descend(hessian, curvatures, y, q_there, mu, polytope)
     fall = -0.5 * (inner(q, y - x) + inner(q_there, y - x))
-    ending = Ending(ending.stop, ending.share, ending.fall + max(0.0, fall))
+    ending = Ending(ending.stop, ending.share, size, ending.fall + max(0.0, fall))
     if kind == BOX or ending.stop[0]:
         return block, y, mu
     set_face(y, polytope, face)
@@ -481,12 +480,7 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
             if by_rows(hessian):
                 slope += row_times(hessian, j, image) + ridge[j] * (x[j] - start[j])
             end, threshold = x[j] - slope / curvatures[j], mu / curvatures[j]
-            if polytope.kind == BOX:
-                end = min(max(end, polytope.lower[j]), polytope.upper[j])
-            elif polytope.kind == SIMPLEX:
-                end = max(0.0, end - threshold)
-            else:
-                end = max(0.0, end - threshold) + min(0.0, end + threshold)
+            end = one_coordinate(end, threshold, j, polytope)
             move = end - x[j]
             if move != 0.0:
                 x[j] = end
@@ -499,6 +493,16 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
     if by_rows(hessian):
         for j in range(k):
             q[j] += row_times(hessian, j, image) + ridge[j] * (x[j] - start[j])
+
+
+@compiled
+def one_coordinate(end: float, threshold: float, j: int, polytope: Polytope) -> float:
+    """The least point of (x_j - end)^2/2 plus the threshold times |x_j|, over what x_j may be on its own."""
+    if polytope.kind == BOX:
+        return min(max(end, polytope.lower[j]), polytope.upper[j])
+    if polytope.kind == SIMPLEX:
+        return max(0.0, end - threshold)
+    return max(0.0, end - threshold) + min(0.0, end + threshold)
 
 
 @compiled
@@ -532,16 +536,36 @@ def separable_multiplier(curvatures: Array, q: Array, x: Array, size: float) -> 
 
 
 @compiled
-def gap(q: Array, x: Array, polytope: Polytope) -> float:
-    """max <q, x - s> over the points s of the set."""
-    along, steepest = 0.0, 0.0 if polytope.kind == L1_BALL else -np.inf
+def gap(hessian: Hessian, q: Array, x: Array, mu: float, polytope: Polytope) -> float:
+    """A bound on how much lower than at x the model may be: the less of two.
+
+    The first is max <q, x - s> over the points s of the set. By rows there is a second, which keeps the ridge c of the
+    model, and adds mu times the norm or the sum less the size to it in place of the constraint:
+
+        mu (size - |x|_1) + sum_j max_d -q_j d - mu (|x_j + d| - |x_j|) - c_j d^2/2
+
+    It is the sharper one where the point is near the least: a residual r in q adds r_j^2/(2 c_j), not size max |r_j|.
+    """
+    kind = polytope.kind
+    if kind == BOX:
+        mu = 0.0
+    elif kind == L1_BALL:
+        mu = max(0.0, mu)
+    linear, steepest = 0.0, 0.0 if kind == L1_BALL else -np.inf
+    curved = mu * polytope.size
     for j in range(x.shape[0]):
-        along += q[j] * x[j]
-        if polytope.kind == BOX:
-            along -= q[j] * (polytope.lower[j] if q[j] > 0.0 else polytope.upper[j])
+        linear += q[j] * x[j]
+        if kind == BOX:
+            linear -= q[j] * (polytope.lower[j] if q[j] > 0.0 else polytope.upper[j])
         else:
-            steepest = max(steepest, -q[j], q[j] if polytope.kind == L1_BALL else -q[j])
-    return along if polytope.kind == BOX else along + polytope.size * steepest
+            steepest = max(steepest, -q[j], q[j] if kind == L1_BALL else -q[j])
+        if by_rows(hessian):
+            c = hessian.ridge[j]
+            end = one_coordinate(x[j] - q[j] / c, mu / c, j, polytope)
+            curved += (q[j] + 0.5 * c * (end - x[j])) * (x[j] - end) - mu * abs(end)
+    if kind != BOX:
+        linear += polytope.size * steepest
+    return min(linear, curved) if by_rows(hessian) else linear
 
 
 @compiled

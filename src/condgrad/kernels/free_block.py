@@ -82,7 +82,9 @@ class Ending(NamedTuple):
 
     stop: Array
     share: float
-    """The largest entry of the residual, as a share of what the model has fallen by."""
+    """What the residual may add to the gap of a point, as a share of what the model has fallen by."""
+    size: float
+    """Of the set: a residual r adds at most 2 size max |r_j|, and at most sum r_j^2/(2 c_j) with the ridge c."""
     fall: float
     """What the model has fallen by so far."""
 
@@ -257,11 +259,13 @@ def solve_face(
             along = inner(steady, left) / flexibility
             add_multiple(left, -along, normal)
             mu += along
-        largest, size = 0.0, 0.0
+        largest, of_ridge, size = 0.0, 0.0, 0.0
         for p in range(width):
+            square = left[p] * left[p]
             largest = max(largest, abs(left[p]))
-            size += inverse[p] * left[p] * left[p]
-        if largest <= ending.share * (ending.fall + fall) or ending.stop[0]:
+            of_ridge += 0.5 * square / hessian.ridge[block.free[p]]
+            size += inverse[p] * square
+        if min(2.0 * ending.size * largest, of_ridge) <= ending.share * (ending.fall + fall) or ending.stop[0]:
             break
         ratio = size / before if before > 0.0 else 0.0
         for p in range(width):

@@ -57,7 +57,7 @@ ROUNDS = 1000
 """Rounds of the compiled active-set method on one model: far more than it was ever seen to take."""
 WIDE, WIDE_FROM = 4, 200
 """Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
-PASSES = 4000
+PASSES = 1500
 """Coordinates of a sparse model to the third power, over the entries of its columns, from which on conjugate gradients
 take less time than factors."""
 ROWS_AT_MOST = 1 << 23
