@@ -79,7 +79,7 @@ class Model:
         return float(q @ x - self.size * least)
 
     def gap_with_ridge(self, x: Array) -> float:
-        """max <q, x - s> - c |x - s|^2/2 over the set, at the projection of x - q/c: a bound on what is left to fall."""
+        """max <q, x - s> - c |x - s|^2/2 over the set, at the projection of x - q/c: what is left to fall, at most."""
         q = self.q0 + self.H @ (x - self.x0)
         sets = {BOX: Box(self.lower, self.upper), SIMPLEX: Simplex(len(x), mass=self.size), L1_BALL: L1Ball(self.size)}
         move = x - sets[self.kind].project(x - q / self.c)
