@@ -155,6 +155,8 @@ def minimise(
         proposal_failed = not value_there < value + VISIBLE_FALL * value
         if not proposal_failed:
             x, q, value, mu, on_sum = y, q_there, value_there, mu_there, kind != BOX
+            if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
+                return x, mu, not on_sum, True
         elif proposal_due and on_sum:  # where x is not the least point of its face, nothing is known of mu
             proposal_failed = False
         proposal_due = False

@@ -55,7 +55,7 @@ ACCURACY, ACCURACY_BY_PRODUCTS = 1e-4, 0.1
 a tenth costs no Newton step more."""
 ROUNDS = 1000
 """Rounds of the compiled active-set method on one model: far more than it was ever seen to take."""
-WIDE, WIDE_FROM = 4, 200
+WIDE, WIDE_FROM = 2, 200
 """Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
 PASSES = 1500
 """Coordinates of a sparse model to the third power, over the entries of its columns, from which on conjugate gradients
