@@ -56,8 +56,9 @@ from condgrad.kernels.free_block import (
 )
 from condgrad.kernels.ldl import add_multiple, inner
 
-SWEEPS = 4
-"""Sweeps of coordinate descent that propose a face."""
+SWEEPS, MOST_SWEEPS, FEW = 4, 12, 0.03
+"""Sweeps of coordinate descent that propose a face, at least and at most, and the share of its coordinates that may
+still meet or leave their bounds in the last."""
 VISIBLE_FALL = 1e-13
 """A fall of the model, as a share of its fall so far, that is more than the rounding of its value."""
 ON_BOUNDARY = 1e-12
@@ -140,13 +141,13 @@ def minimise(
                 x, q, value, proposal_failed = y, q_there, value_there, False
             elif proposal_failed or inside:
                 return x, mu, not on_sum, True
-            if reached_boundary:
-                on_sum = True
-                continue
+            if reached_boundary:  # where all coordinates may be free: propose a smaller face
+                on_sum, proposal_due = True, True
+                mu = separable_multiplier(curvatures, q, x, size)
         if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
             return x, mu, not on_sum, True
-        if kind == L1_BALL and mu <= 0.0:
-            on_sum, proposal_due = False, False
+        if kind == L1_BALL and mu <= 0.0 and not proposal_due:
+            on_sum = False
             continue
         block, y, mu_there = propose(hessian, block, curvatures, q, x, mu, polytope, face, ending)
         if stop[0]:
@@ -154,7 +155,8 @@ def minimise(
         q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
         proposal_failed = not value_there < value + VISIBLE_FALL * value
         if not proposal_failed:
-            x, q, value, mu, on_sum = y, q_there, value_there, mu_there, kind != BOX
+            x, q, value, mu = y, q_there, value_there, mu_there
+            on_sum = kind == SIMPLEX or (kind == L1_BALL and on_boundary(x, size))
             if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
                 return x, mu, not on_sum, True
         elif proposal_due and on_sum:  # where x is not the least point of its face, nothing is known of mu
@@ -447,14 +449,14 @@ def propose(
 ) -> tuple[FreeBlock, Array, float]:
     """A point that may be lower than x: the least one of a face that coordinate descent finds, with its multiplier.
 
-    In a box it is the point that coordinate descent ends at. Where there is no such point, it is x.
+    In a box and inside the l1 ball it is where coordinate descent ends. Where there is no such point, it is x.
     """
     kind, size = polytope.kind, polytope.size
     y, q_there = x.copy(), q.copy()
-    descend(hessian, curvatures, y, q_there, mu, polytope)
+    mu = descend(hessian, curvatures, y, q_there, max(0.0, mu) if kind == L1_BALL else mu, polytope)
     fall = -0.5 * (inner(q, y - x) + inner(q_there, y - x))
     ending = Ending(ending.stop, ending.share, size, ending.fall + max(0.0, fall))
-    if kind == BOX or ending.stop[0]:
+    if kind == BOX or ending.stop[0] or (kind == L1_BALL and mu == 0.0 and norm(y) < size):
         return block, y, mu
     set_face(y, polytope, face)
     block = refactored(hessian, block, y != 0.0, ending.stop)
@@ -469,22 +471,26 @@ def propose(
 
 
 @compiled
-def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, polytope: Polytope) -> None:
-    """A few sweeps of coordinate descent on the model plus mu times the sum or the norm; q stays its gradient.
+def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, polytope: Polytope) -> float:
+    """Sweeps of coordinate descent on the model plus mu times the sum or the norm; q stays its gradient.
 
-    After each sweep mu moves to where the sum or the norm is closer to the size.
+    After each sweep mu moves to where the sum or the norm is closer to the size; where it ends is told. The sweeps end
+    when few coordinates meet or leave their bounds.
     """
     k, start = x.shape[0], x.copy()
     ridge, image = hessian.ridge, no_image(hessian)
-    for _ in range(SWEEPS):
+    for sweep in range(MOST_SWEEPS):
+        free, changed = 0, 0
         for j in range(k):
             slope = q[j]
             if by_rows(hessian):
                 slope += row_times(hessian, j, image) + ridge[j] * (x[j] - start[j])
             end, threshold = x[j] - slope / curvatures[j], mu / curvatures[j]
             end = one_coordinate(end, threshold, j, polytope)
-            move = end - x[j]
+            move, side = end - x[j], side_of(end, j, polytope)
+            free += side == 0 if polytope.kind == BOX else side != 0
             if move != 0.0:
+                changed += side != side_of(x[j], j, polytope)
                 x[j] = end
                 if by_rows(hessian):
                     add_row(hessian, image, move, j)
@@ -492,9 +498,20 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
                     add_multiple(q, move, hessian.matrix[j])
         if polytope.kind != BOX:
             mu = closer_multiplier(curvatures, x, mu, polytope)
+        if sweep + 1 >= SWEEPS and changed <= FEW * free:
+            break
     if by_rows(hessian):
         for j in range(k):
             q[j] += row_times(hessian, j, image) + ridge[j] * (x[j] - start[j])
+    return mu
+
+
+@compiled
+def side_of(x_j: float, j: int, polytope: Polytope) -> int:
+    """Which face a coordinate is on: its sign, or in a box -1 and 1 at its bounds and 0 between them."""
+    if polytope.kind == BOX:
+        return int(x_j == polytope.upper[j]) - int(x_j == polytope.lower[j])
+    return int(x_j > 0.0) - int(x_j < 0.0)
 
 
 @compiled
