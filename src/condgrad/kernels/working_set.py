@@ -103,6 +103,8 @@ def solve(
     multiplier that is not known is below 0.
     """
     gradient, gap = np.empty(0), np.inf
+    kind, size, lower, upper = problem.polytope
+    rounds = np.int64(ROUNDS)  # a constant is of a type of its own, for which all would be compiled once more
     steps, has_moved, is_slack, is_done = 0, False, False, False
     while not (is_done or stop[0]):
         before = gap
@@ -117,13 +119,19 @@ def solve(
         if steepest == 0.0 or not math.isfinite(steepest):
             break
         steps += 1
-        end, multiplier, is_slack = least_of_model(problem, here, slope, steepest, multiplier, gram, stop)
+        hessian, unit = model_at(problem, here, steepest, gram)
+        # called from here alone: code that is called is compiled again with each function on the way to it
+        end, multiplier, is_slack, _ = minimise(
+            hessian, slope / unit, here.x, kind, size, lower, upper, multiplier / unit, ACCURACY, rounds, stop
+        )
+        multiplier *= unit
         falls, there = search(problem, here, end, slope)
         if not falls:
             break
         # where F has no digits left, the gap may still have some
         is_done = not there.value < here.value and gap > 0.5 * before
         here, has_moved, slope, gradient = there, True, np.empty(0), np.empty(0)
+    is_slack = is_slack and kind == L1_BALL
     return Found(here, gradient, multiplier, is_slack, steps, has_moved, is_done)
 
 
@@ -184,30 +192,15 @@ def least_linearised(problem: Problem, c: Array) -> float:
 
 
 @compiled
-def least_of_model(
-    problem: Problem,
-    here: Point,
-    slope: Array,
-    steepest: float,
-    multiplier: float,
-    gram: LastGram,
-    stop: Array,
-) -> tuple[Array, float, bool]:
-    """The least point of the model of F, its multiplier, and whether it is inside the l1 ball; see `FaceModels`."""
-    kind, size, lower, upper = problem.polytope
+def model_at(problem: Problem, here: Point, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
+    """The Hessian of the model of F, in some unit, and that; see `FaceModels`."""
     k, m = problem.columns.shape
-    curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / size
+    curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / problem.polytope.size
     w = np.empty(m)
     set_curvature(problem.loss, here.u, here.intercept, w)
     if k > max(WIDE * m, WIDE_FROM):
-        hessian, unit = by_rows(problem, w, curvature)
-    else:
-        hessian, unit = by_matrix(problem, w, curvature, gram), 1.0
-    guess = multiplier / unit if multiplier >= 0.0 else -1.0
-    y, mu, is_slack, _ = minimise(
-        hessian, slope / unit, here.x, kind, size, lower, upper, guess, ACCURACY, ROUNDS, stop
-    )
-    return y, mu * unit, is_slack and kind == L1_BALL
+        return by_rows(problem, w, curvature)
+    return by_matrix(problem, w, curvature, gram), 1.0
 
 
 @compiled
