@@ -34,6 +34,8 @@ class SolvedLinearisation(NamedTuple):
     c: Array
     """grad f there."""
     answer: Answer
+    there: Any = None
+    """f at the answer's point, where that is known."""
 
 
 class ObjectivePoint:
@@ -115,9 +117,9 @@ class Certifier:
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
         f, g, here = self.f, self.g, point.smooth
         if point.linearised is None:
-            answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
+            answer, there = g.argmin(c, warm=self.warm, accuracy=self.accuracy), None
         else:
-            answer = point.linearised.answer
+            _, answer, there = point.linearised
         self.warm = answer.warm
         self.tally.oracle_calls += 1
         self.tally.inner_iterations += answer.inner_iterations
@@ -126,7 +128,7 @@ class Certifier:
             max(precision(point.x), f.unit),
             here.value,
             here.magnitude(here),
-            here.magnitude(f.at(s)),
+            here.magnitude(f.at(s) if there is None else there),
             g.magnitude(point.x, point.terms.g),
             g.magnitude(s, g_there),
             answer.bound,

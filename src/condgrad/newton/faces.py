@@ -43,14 +43,14 @@ from condgrad.arrays import (
 from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
-from condgrad.newton.face_models import FaceModels
+from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry
 from condgrad.newton.folding import FoldedLoss
-from condgrad.problem import Set, Simple, Smooth
+from condgrad.problem import Answer, Set, Simple, Smooth
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth import SquaredHinge
-from condgrad.smooth.composite import AtBestIntercept
+from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
 FIRST_SIZE = 50
 """Coordinates of the first working set."""
@@ -65,6 +65,10 @@ MOST_OF_ALL = 1.5
 """The share of a working set in all coordinates, as its inverse, from which on it is all of them."""
 WIDE_BOX = 500
 """Coordinates up to which models of all of them pay on sets whose points are not sparse, with fewer samples."""
+COMPILED_OPERATIONS = 1 << 25
+"""Multiplications of a Gram matrix up to which Newton steps are one compiled call, which nothing interrupts."""
+COMPILED_ENTRIES = 1 << 21
+"""Entries of K up to which a pass over it is compiled code, which has one thread."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
@@ -82,6 +86,8 @@ HIDDEN_FALL = 1e-9
 """A fall along the boundary of the l1 ball, as a share of the multiplier's part in it, that rounding may hide."""
 ON_BOUNDARY = 1e-12
 """How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
+NOTHING = np.empty(0)
+"""What is not there or not known yet, for compiled code."""
 GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 """The factor between the lengths of gradient steps that are tried, and the shortest of them."""
 
@@ -121,6 +127,7 @@ class FaceNewton:
         gap, may_be_slack = math.inf, isinstance(g.on, L1Ball)
         while True:
             step = 1.0 if working_set is not None and working_set.has_fallen else 0.0
+            self._linearise(point)
             iterate = certifier.iterate(point, step)
             yield iterate
             if deadline.passed() or g.on.scale == 0.0:
@@ -164,6 +171,25 @@ class FaceNewton:
                 point = working_set.point(f, space, tally)
             elif whole and not working_set.inside:
                 return
+
+    def _linearise(self, point: ObjectivePoint) -> None:
+        """Solve the linearised problem at a point in one compiled pass, for data that are dense and not large."""
+        f, g, on = self.f, self.g, self.g.on
+        if point.linearised is not None or not isinstance(f, Composite) or not isinstance(on, L1Ball):
+            return
+        K, loss = f.K, getattr(f.h, "compiled", None)
+        if loss is None or not is_compilable(K) or on.radius == 0.0 or deadline.passed():
+            return
+        from condgrad.kernels import working_set
+
+        ridge = g.weight if isinstance(g, Ridge) else 0.0
+        problem = compiled_problem(K.T, loss, None, ridge, on)
+        found = working_set.linearise(problem, point.smooth.theta, point.x)
+        if found.is_right:
+            point.smooth.image_size = found.image_size
+            answer = Answer(found.point, found.bound, g.value(found.point))
+            there = CompositeEvaluation(f, found.point, image_size=found.image_size_there)
+            point.linearised = SolvedLinearisation(found.c, answer, there)
 
     def _first_size(self, point: ObjectivePoint) -> int:
         """How many coordinates the first working set should have.
@@ -224,6 +250,21 @@ class FaceNewton:
             if is_slow or gaps[-1] <= DUAL_GAP * point.value or self.g.on.violation(x) > 0.0:
                 break
         return point
+
+
+def is_compilable(K: Matrix) -> bool:
+    """Whether compiled code is faster than operations on arrays: for a dense K by columns that is not large."""
+    is_dense_here = type(K) is np.ndarray and K.dtype == np.float64 and K.flags.f_contiguous and K.flags.writeable
+    return is_dense_here and K.size <= COMPILED_ENTRIES
+
+
+def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
+    """F for compiled code, from K'."""
+    from condgrad.kernels.face_qp import Polytope
+    from condgrad.kernels.working_set import Problem
+
+    polytope = Polytope(*Geometry.of(on, np.empty(columns.shape[0])))
+    return Problem(columns, loss, NOTHING if tilt is None else np.ascontiguousarray(tilt), ridge, polytope)
 
 
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
@@ -321,6 +362,18 @@ class WorkingSet:
         """The gradient of F where it began, if the full problem knows it to as many digits as these columns give."""
         self.linearised: SolvedLinearisation | None = None
         """The linearised problem in these coordinates, at the point so far, once it is solved."""
+        self.compiled: Any = None if inside else self._compiled()
+        """The same problem for compiled code, where that is faster, and its last Gram matrix."""
+
+    def _compiled(self) -> tuple[Any, Any] | None:
+        m, k = self.K.shape
+        loss = getattr(self.h, "compiled", None) if type(self.K) is np.ndarray else None
+        if loss is None or k >= LONG_MODEL or m * k * k > COMPILED_OPERATIONS:
+            return None
+        from condgrad.kernels.working_set import LastGram
+
+        problem = compiled_problem(np.ascontiguousarray(self.K.T), loss, self.tilt, self.ridge, self.on)
+        return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
@@ -367,6 +420,10 @@ class WorkingSet:
     def solve(self, enough: float) -> None:
         """Newton steps until the gap in these coordinates is small, nothing is gained any more, or time is up."""
         slope, gap = self.start_slope, math.inf
+        if self.compiled is not None:
+            if self._solve_compiled(enough):
+                return
+            slope = None if self.has_moved else slope
         while self.steps < NEWTON_STEPS and not deadline.passed():
             before = gap
             if slope is None:
@@ -381,6 +438,28 @@ class WorkingSet:
             if not self.here.value < value and gap > 0.5 * before:
                 return
             slope = None
+
+    def _solve_compiled(self, enough: float) -> bool:
+        """The same in one compiled call; whether that is all, or a Newton step has failed."""
+        from condgrad.kernels import working_set
+
+        problem, gram = self.compiled
+        x, u, (loss, theta, intercept), value = self.here
+        start = working_set.Point(x, u, theta, loss, intercept, value)
+        slope = NOTHING if self.start_slope is None else self.start_slope
+        guess = -1.0 if self.multiplier is None else self.multiplier
+        found = working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS, np.zeros(1, np.bool_))
+        self.steps += found.steps
+        if found.steps:
+            self.multiplier, self.constraint_is_slack = found.multiplier, found.is_slack
+        if found.has_moved:
+            there, self.has_moved = found.point, True
+            self.here = LinePoint(
+                there.x, there.u, AtBestIntercept(there.loss, there.theta, there.intercept), there.value
+            )
+        if found.gradient.shape[0] and self.is_whole and self.has_columns_of_data:
+            self.linearised = SolvedLinearisation(found.gradient, self.g.argmin(found.gradient))
+        return found.is_done
 
     def _slope_and_gap(self) -> tuple[Array, float]:
         """The gradient of F, up to a constant on a simplex, and the gap in these coordinates."""
@@ -497,17 +576,27 @@ class WorkingSet:
         near the multiplier.
         """
         size, xp = self.K.shape[1], namespace(point.x)
-        support = int(xp.count_nonzero(point.x))
+        level = math.inf if self.multiplier is None else NEAR_MULTIPLIER * self.multiplier
+        if type(point.x) is np.ndarray:
+            from condgrad.kernels.working_set import support_and_steep
+
+            support, near = support_and_steep(point.x, point.gradient, level)
+        else:
+            support = int(xp.count_nonzero(point.x))
+            near = int(xp.count_nonzero(xp.abs(point.gradient) >= level))
         most = max(2 * size if slow else size, 2 * support)
         if self.multiplier is None or not isinstance(self.on, L1Ball):
             return most
-        near = int(xp.count_nonzero(xp.abs(point.gradient) >= NEAR_MULTIPLIER * self.multiplier))
         return min(most, max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
 
     def suffices_at(self, point: ObjectivePoint) -> bool:
         """Whether no other coordinate violates the optimality conditions of the l1 ball, by the last multiplier."""
         if self.multiplier is None or not isinstance(self.on, L1Ball):
             return False
+        if type(point.x) is np.ndarray:
+            from condgrad.kernels.working_set import steepest_of_others
+
+            return steepest_of_others(point.gradient, self.chosen) <= self.multiplier
         others = copied(point.gradient)
         others[self.chosen] = 0.0
         return largest_size(others) <= self.multiplier
