@@ -205,3 +205,13 @@ def test_separable_classes_with_hardly_any_ridge(seed: int) -> None:
     assert result.success
     assert result.lower_bound <= judge.value
     assert judge.lower_bound <= result.value
+
+
+def test_a_start_of_many_coordinates_keeps_them_all() -> None:
+    """The first working set holds a support of hundreds: without some of them its first steps led nowhere."""
+    A, y = correlated(7, 120, 1500)
+    f, g = smooth("logistic", A, y), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(30.0))
+    solution = cg.minimize(f, g, method="newton", tol=1e-9).x
+    assert np.count_nonzero(solution) > 200
+    values = cg.minimize(f, g, x0=0.99 * solution, method="newton", tol=1e-9).trace["value"]
+    assert values[1] < values[0]

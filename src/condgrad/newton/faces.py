@@ -74,6 +74,8 @@ SETTLED = 0.1
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
 """Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks
 that may pass without halving it."""
+MOST_SAMPLES = 1000
+"""Samples up to which the dual of a squared hinge is solved: it has a quadratic program in as many variables."""
 NEWTON_STEPS = 50
 """Newton steps after which a working set gives way to a look at the full problem."""
 FLAT = 0.3
@@ -124,7 +126,7 @@ class FaceNewton:
         may_be_sparse = g.on.solid and g.on.shape is None
         start = point = ObjectivePoint(f, g, x, tally)
         working_set: WorkingSet | None = None
-        gap, may_be_slack = math.inf, isinstance(g.on, L1Ball)
+        gap, may_be_slack, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
         while True:
             step = 1.0 if working_set is not None and working_set.has_fallen else 0.0
             self._linearise(point)
@@ -135,7 +137,7 @@ class FaceNewton:
             before, gap = gap, iterate.value - iterate.lower_bound
             multiplier, size, suffices = None, FIRST_SIZE, False
             if working_set is None:
-                size = self._first_size(point)
+                size = max(self._first_size(point), 2 * int(namespace(x).count_nonzero(point.x)))
             else:
                 spent = working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before
                 if spent and not working_set.inside:
@@ -147,6 +149,11 @@ class FaceNewton:
                 multiplier = working_set.multiplier
                 size = n if working_set.stays_whole else working_set.next_size(point, slow=slow)
                 suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
+            if dual_due and working_set is not None and working_set.outgrows_samples(point, size):
+                dual_due, found = False, self._dual_point(point)
+                if found.value < point.value:
+                    working_set, point = None, found
+                    continue
             whole = not may_be_sparse or n <= MOST_OF_ALL * size or (working_set is not None and working_set.inside)
             if may_be_slack and working_set is not None and not whole and working_set.is_likely_slack(n):
                 # from the start: what fits the samples in a few coordinates hides their curvature from the others
@@ -215,6 +222,26 @@ class FaceNewton:
         multiplier = separable_multiplier(curvatures, slope, x, on.radius)
         likely = int(np.count_nonzero(np.abs(curvatures * x - slope) > multiplier))
         return max(LEAST_SIZE, 2 * likely)
+
+    @property
+    def _has_dual_of_few_samples(self) -> bool:
+        """Whether there is a `HingeDual`, and with fewer variables than coordinates."""
+        loss, g = self.loss, self.g
+        K = loss.composite.K
+        is_hinge = isinstance(loss.composite, SquaredHinge) and loss.tilt is None
+        is_on_ball = isinstance(g, Ridge) and g.weight > 0.0 and isinstance(g.on, L1Ball) and g.on.shape is None
+        return is_hinge and is_on_ball and type(K) is np.ndarray and K.shape[0] <= min(K.shape[1], MOST_SAMPLES)
+
+    def _dual_point(self, point: ObjectivePoint) -> ObjectivePoint:
+        """The least point of all, about, by way of the dual."""
+        from condgrad.newton.hinge_dual import HingeDual
+
+        g: Any = self.g
+        dual = HingeDual(self.loss, g.weight, g.on)
+        x = dual.least(self.loss.at_best(point.smooth).theta)
+        point.tally.inner_iterations += dual.steps
+        x = namespace(x).astype(x, point.x.dtype)
+        return point.at(x if g.on.violation(x) == 0.0 else pulled_in(g.on, x))
 
     def _dual_start(self, start: ObjectivePoint) -> ObjectivePoint:
         """A point near the least one without a constraint, for a squared hinge of sparse data; for others the start.
@@ -600,6 +627,11 @@ class WorkingSet:
         others = copied(point.gradient)
         others[self.chosen] = 0.0
         return largest_size(others) <= self.multiplier
+
+    def outgrows_samples(self, point: ObjectivePoint, size: int) -> bool:
+        """Whether more coordinates than samples are not 0, or will be in a next working set of some size."""
+        m = self.K.shape[0]
+        return int(namespace(point.x).count_nonzero(point.x)) > m or (self.constraint_is_slack and size > m)
 
     def is_likely_slack(self, n: int) -> bool:
         """Whether the ball would hold the least point of all n coordinates too.

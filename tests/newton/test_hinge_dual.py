@@ -1,0 +1,86 @@
+"""The dual of a squared hinge on the l1 ball: against Clarabel, and as a part of Newton's method."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import condgrad as cg
+from condgrad import deadline
+from condgrad.newton.folding import FoldedLoss
+from condgrad.newton.hinge_dual import HingeDual
+
+Array = np.ndarray
+
+
+def data(seed: int, *, shape: tuple[int, int] = (30, 80)) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    K = rng.standard_normal(shape)
+    return K, np.where(K[:, :5].sum(axis=1) + rng.standard_normal(shape[0]) > 0.5, 1.0, -1.0)
+
+
+def least_by_clarabel(K: Array, y: Array, w: Array, ridge: float, radius: float, *, intercept: bool) -> float:
+    x, b = cp.Variable(K.shape[1]), cp.Variable()
+    short = cp.pos(1.0 - cp.multiply(y, K @ x + (b if intercept else 0.0)))
+    objective = cp.sum(cp.multiply(w, cp.square(short))) + ridge * cp.sum_squares(x)
+    return float(cp.Problem(cp.Minimize(objective), [cp.norm1(x) <= radius]).solve(solver="CLARABEL"))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("ridge", "radius"), [(1.0, 0.3), (1.0, 1.5), (0.1, 3.0), (1e-2, 4.0), (1e-2, 50.0)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_agrees_with_clarabel(intercept: bool, ridge: float, radius: float, weighted: bool) -> None:
+    """On the boundary and inside, and with samples that have no weight."""
+    K, y = data(1)
+    w = np.random.default_rng(2).choice([0.0, 0.5, 3.0], len(y)) if weighted else np.ones(len(y))
+    f = cg.smooth.SquaredHinge(K, y, sample_weight=w, intercept=intercept)
+    on = cg.sets.L1Ball(radius)
+    x = HingeDual(FoldedLoss.of(f), ridge, on).least(np.zeros(len(y)))
+    assert on.violation(x) <= 1e-15 * radius
+    least = least_by_clarabel(K, y, w, ridge, radius, intercept=intercept)
+    assert f.at(x).value + ridge * x @ x == pytest.approx(least, rel=1e-5)
+
+
+def test_a_good_start_saves_steps() -> None:
+    K, y = data(3)
+    f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.0)
+    cold, warm = HingeDual(FoldedLoss.of(f), 0.1, on), HingeDual(FoldedLoss.of(f), 0.1, on)
+    x = cold.least(np.zeros(len(y)))
+    again = warm.least(f.at(x).theta)
+    assert warm.steps <= 1 < cold.steps
+    np.testing.assert_allclose(again, x, atol=1e-6)
+
+
+def test_where_few_coordinates_matter_it_ends_at_a_point_of_the_set() -> None:
+    """There it takes too many steps: Newton's method in x goes on from the best of its points."""
+    K, y = data(4)
+    f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.5)
+    dual = HingeDual(FoldedLoss.of(f), 1e-4, on)
+    x = dual.least(np.zeros(len(y)))
+    assert dual.steps == 30
+    assert on.violation(x) <= 1e-15
+    assert f.at(x).value + 1e-4 * x @ x < f.at(0.0 * x).value
+
+
+def test_it_ends_when_time_is_up() -> None:
+    K, y = data(5)
+    dual = HingeDual(FoldedLoss.of(cg.smooth.SquaredHinge(K, y)), 0.1, cg.sets.L1Ball(1.0))
+    with deadline.within(0.0):
+        x = dual.least(np.zeros(len(y)))
+    assert dual.steps == 0
+    assert not x.any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("share", [0.8, 1.2])
+def test_newton_near_the_idle_radius_takes_few_steps(share: float, dtype: type) -> None:
+    """In x it takes 70 steps and more: samples whose hinge is flat end them soon."""
+    K, y = data(6, shape=(100, 3000))
+    f = cg.smooth.SquaredHinge(K.astype(dtype), y, intercept=True)
+    free = cg.minimize(f, cg.simple.Ridge(1e-2, on=cg.sets.L1Ball(100.0)), method="newton")
+    on = cg.sets.L1Ball(share * float(np.abs(free.x).sum()))
+    result = cg.minimize(f, cg.simple.Ridge(1e-2, on=on), method="newton", tol=1e-4 if dtype == np.float32 else 1e-6)
+    assert result.success
+    assert result.trace["inner_iterations"][-1] <= 30
+    assert on.violation(result.x) == 0.0
