@@ -44,7 +44,7 @@ from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
 from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry
-from condgrad.newton.folding import FoldedLoss
+from condgrad.newton.folding import FoldedLoss, ScaledLoss
 from condgrad.problem import Answer, Set, Simple, Smooth
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets import Box, L1Ball, Simplex
@@ -74,8 +74,6 @@ SETTLED = 0.1
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
 """Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks
 that may pass without halving it."""
-MOST_SAMPLES = 1000
-"""Samples up to which the dual of a squared hinge is solved: it has a quadratic program in as many variables."""
 NEWTON_STEPS = 50
 """Newton steps after which a working set gives way to a look at the full problem."""
 FLAT = 0.3
@@ -225,19 +223,21 @@ class FaceNewton:
 
     @property
     def _has_dual_of_few_samples(self) -> bool:
-        """Whether there is a `HingeDual`, and with fewer variables than coordinates."""
+        """Whether a `SampleDual` may be faster."""
+        from condgrad.newton import sample_dual
+
         loss, g = self.loss, self.g
-        K = loss.composite.K
-        is_hinge = isinstance(loss.composite, SquaredHinge) and loss.tilt is None
-        is_on_ball = isinstance(g, Ridge) and g.weight > 0.0 and isinstance(g.on, L1Ball) and g.on.shape is None
-        return is_hinge and is_on_ball and type(K) is np.ndarray and K.shape[0] <= min(K.shape[1], MOST_SAMPLES)
+        if not isinstance(g, Ridge) or not isinstance(g.on, L1Ball) or g.on.shape is not None or loss.tilt is not None:
+            return False
+        weight = loss.h.weight if isinstance(loss.h, ScaledLoss) else 1.0
+        return sample_dual.is_worth_it(loss.composite, g.weight / weight)
 
     def _dual_point(self, point: ObjectivePoint) -> ObjectivePoint:
         """The least point of all, about, by way of the dual."""
-        from condgrad.newton.hinge_dual import HingeDual
+        from condgrad.newton.sample_dual import SampleDual
 
         g: Any = self.g
-        dual = HingeDual(self.loss, g.weight, g.on)
+        dual = SampleDual(self.loss, g.weight, g.on)
         x = dual.least(self.loss.at_best(point.smooth).theta)
         point.tally.inner_iterations += dual.steps
         x = namespace(x).astype(x, point.x.dtype)

