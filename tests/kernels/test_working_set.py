@@ -127,3 +127,23 @@ def test_coordinates_are_counted(seed: int) -> None:
     chosen = np.flatnonzero(rng.random(30) < 0.5)
     assert support_and_steep(x, slope, 0.8) == (np.count_nonzero(x), np.count_nonzero(np.abs(slope) >= 0.8))
     assert steepest_of_others(slope, chosen) == np.abs(np.delete(slope, chosen)).max(initial=0.0)
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 60), digits=st.sampled_from([0, 1, 12]))
+def test_a_working_set_has_all_that_are_not_zero_and_the_steepest(seed: int, size: int, digits: int) -> None:
+    """With slopes of few digits there are equal ones."""
+    from condgrad.kernels.working_set import not_zero_or_steep
+
+    rng = np.random.default_rng(seed)
+    x, slope = rng.standard_normal(60) * (rng.random(60) < 0.1), np.round(rng.standard_normal(60), digits)
+    chosen = not_zero_or_steep(x, slope, size)
+    others = np.setdiff1d(np.arange(60), chosen)
+    support = np.count_nonzero(x)
+    assert np.all(np.diff(chosen) > 0)
+    assert not x[others].any()
+    assert max(support, size) <= len(chosen) <= max(support, 1.1 * size)
+    steep = chosen[x[chosen] == 0.0]
+    if len(steep) and len(others):
+        assert np.abs(slope[steep]).min() >= np.abs(slope[others]).max()
+    np.testing.assert_array_equal(not_zero_or_steep(x, 2.0**60 * slope, size), chosen)

@@ -159,7 +159,7 @@ class FaceNewton:
                     working_set, point = attempt, attempt.point(f, space, tally)
                     continue
             if working_set is None or not suffices or whole != working_set.is_whole:
-                chosen = None if whole else namespace(x).sort(steepest_indices(point.gradient, point.x, size))
+                chosen = None if whole else not_zero_or_steep(point, size)
                 working_set = WorkingSet(self.loss, g, chosen, multiplier)
             working_set.begin(point)
             working_set.solve(SETTLED * gap)
@@ -250,6 +250,15 @@ class FaceNewton:
             if is_slow or gaps[-1] <= DUAL_GAP * point.value or self.g.on.violation(x) > 0.0:
                 break
         return point
+
+
+def not_zero_or_steep(point: ObjectivePoint, size: int) -> Array:
+    """Where x is not 0 or the gradient is steepest, in increasing order: about so many."""
+    if type(point.x) is np.ndarray:
+        from condgrad.kernels import working_set
+
+        return working_set.not_zero_or_steep(point.x, point.gradient, size)
+    return namespace(point.x).sort(steepest_indices(point.gradient, point.x, size))
 
 
 def is_compilable(K: Matrix) -> bool:
