@@ -13,6 +13,7 @@ import condgrad as cg
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.newton import faces
 from condgrad.newton.folding import FoldedLoss
+from condgrad.newton.one_pass import compiled_problem
 
 SETS = ("ball", "wide ball", "simplex", "box")
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
@@ -105,7 +106,7 @@ def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(seed: int, r
     f = f.terms[0]
     rng = np.random.default_rng(seed)
     x = 10.0**decade * rng.standard_normal(f.K.shape[1]) * (rng.random(f.K.shape[1]) < 0.1)
-    problem = faces.compiled_problem(np.ascontiguousarray(f.K.T), f.h.compiled, None, ridge, g.on)
+    problem = compiled_problem(np.ascontiguousarray(f.K.T), f.h.compiled, None, ridge, g.on)
     here = f.at(x)
     found, expected = linearise(problem, here.theta, x), g.argmin(here.gradient)
     scale = np.abs(here.gradient).max()
