@@ -244,7 +244,8 @@ def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Arra
     if not is_dense(K):
         return sparse_columns(loss, chosen), None
     if chosen is not None:
-        K = some_columns(K, chosen)
+        columns = loss.composite.columns
+        K = some_columns(K if columns is None else columns.T, chosen)
     K = double(K)
     if not loss.h.has_intercept:
         return K, None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from condgrad.arrays import Array, Matrix
+from condgrad.arrays import Array
 from condgrad.kernels import loaded
 from condgrad.newton.face_models import Geometry
 from condgrad.problem import Answer, Simple, Smooth
@@ -17,8 +17,6 @@ from condgrad.sets import L1Ball
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import Composite, CompositeEvaluation
 
-MOST_ENTRIES = 1 << 21
-"""Entries of K up to which a pass over it is compiled code, which has one thread."""
 NOTHING = np.empty(0)
 """What is not there or not known yet, for compiled code."""
 
@@ -30,24 +28,18 @@ def linearised_in_one_pass(f: Smooth, g: Simple, here: Any, x: Array) -> tuple[A
     """
     if not (isinstance(f, Composite) and isinstance(g, Ridge | Zero) and isinstance(g.on, L1Ball) and loaded()):
         return None
-    loss = getattr(f.h, "compiled", None)
-    if loss is None or not is_small_by_columns(f.K) or g.on.radius == 0.0:
+    columns, loss = f.columns, getattr(f.h, "compiled", None)
+    if columns is None or loss is None or g.on.radius == 0.0:
         return None
     from condgrad.kernels.working_set import linearise
 
     ridge = g.weight if isinstance(g, Ridge) else 0.0
-    found = linearise(compiled_problem(f.K.T, loss, None, ridge, g.on), here.theta, x)
+    found = linearise(compiled_problem(columns, loss, None, ridge, g.on), here.theta, x)
     if not found.is_right:
         return None
     here.image_size = found.image_size
     there = CompositeEvaluation(f, found.point, image_size=found.image_size_there)
     return found.c, Answer(found.point, found.bound, g.value(found.point)), there
-
-
-def is_small_by_columns(K: Matrix) -> bool:
-    """Whether K is dense, of one column after the other, and not large."""
-    is_by_columns = type(K) is np.ndarray and K.dtype == np.float64 and K.flags.f_contiguous and K.flags.writeable
-    return is_by_columns and K.size <= MOST_ENTRIES
 
 
 def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
