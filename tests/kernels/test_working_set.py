@@ -13,6 +13,7 @@ import condgrad as cg
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.newton import faces
 from condgrad.newton.folding import FoldedLoss
+from condgrad.newton.one_pass import compiled_problem
 
 SETS = ("ball", "wide ball", "simplex", "box")
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
@@ -105,7 +106,7 @@ def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(seed: int, r
     f = f.terms[0]
     rng = np.random.default_rng(seed)
     x = 10.0**decade * rng.standard_normal(f.K.shape[1]) * (rng.random(f.K.shape[1]) < 0.1)
-    problem = faces.compiled_problem(np.ascontiguousarray(f.K.T), f.h.compiled, None, ridge, g.on)
+    problem = compiled_problem(np.ascontiguousarray(f.K.T), f.h.compiled, None, ridge, g.on)
     here = f.at(x)
     found, expected = linearise(problem, here.theta, x), g.argmin(here.gradient)
     scale = np.abs(here.gradient).max()
@@ -127,3 +128,23 @@ def test_coordinates_are_counted(seed: int) -> None:
     chosen = np.flatnonzero(rng.random(30) < 0.5)
     assert support_and_steep(x, slope, 0.8) == (np.count_nonzero(x), np.count_nonzero(np.abs(slope) >= 0.8))
     assert steepest_of_others(slope, chosen) == np.abs(np.delete(slope, chosen)).max(initial=0.0)
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 60), digits=st.sampled_from([0, 1, 12]))
+def test_a_working_set_has_all_that_are_not_zero_and_the_steepest(seed: int, size: int, digits: int) -> None:
+    """With slopes of few digits there are equal ones."""
+    from condgrad.kernels.working_set import not_zero_or_steep
+
+    rng = np.random.default_rng(seed)
+    x, slope = rng.standard_normal(60) * (rng.random(60) < 0.1), np.round(rng.standard_normal(60), digits)
+    chosen = not_zero_or_steep(x, slope, size)
+    others = np.setdiff1d(np.arange(60), chosen)
+    support = np.count_nonzero(x)
+    assert np.all(np.diff(chosen) > 0)
+    assert not x[others].any()
+    assert max(support, size) <= len(chosen) <= max(support, 1.1 * size)
+    steep = chosen[x[chosen] == 0.0]
+    if len(steep) and len(others):
+        assert np.abs(slope[steep]).min() >= np.abs(slope[others]).max()
+    np.testing.assert_array_equal(not_zero_or_steep(x, 2.0**60 * slope, size), chosen)

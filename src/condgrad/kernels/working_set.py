@@ -35,6 +35,8 @@ from condgrad.search.backtracking import ARMIJO_FRACTION
 
 GRAM_WIDTH = 32
 """Rows of a Gram matrix that are computed together, at least."""
+MOST_BISECTIONS = 60
+"""Halvings after which two levels are the same number but for rounding."""
 NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
 """The curvature of a ridge across the set, as a share of the slope, of which no digit of F knows."""
 
@@ -250,6 +252,43 @@ def support_and_steep(x: Array, gradient: Array, level: float) -> tuple[int, int
         support += x[j] != 0.0
         steep += abs(gradient[j]) >= level
     return support, steep
+
+
+@compiled
+def not_zero_or_steep(x: Array, gradient: Array, size: int) -> Array:
+    """Where x is not 0 or the gradient is steepest, in increasing order: about so many, a tenth more at most.
+
+    Bisection finds the level from which on slopes are steep: a few passes, where sorting would take many.
+    """
+    support, low, high = 0, 0.0, 0.0
+    for j in range(x.shape[0]):
+        support += x[j] != 0.0
+        high = max(high, abs(gradient[j]) if x[j] == 0.0 else 0.0)
+    high = 2.0 * high if high > 0.0 else 1.0  # steeper than all
+    wanted = max(0, size - support)
+    steep_from_low = x.shape[0] - support
+    for _ in range(MOST_BISECTIONS):
+        if steep_from_low <= wanted + wanted // 10:
+            break
+        level, steep = 0.5 * (low + high), 0
+        for j in range(x.shape[0]):
+            steep += x[j] == 0.0 and abs(gradient[j]) >= level
+        if steep >= wanted:
+            low, steep_from_low = level, steep
+        else:
+            high = level
+    found, count, spare = np.empty(x.shape[0], np.int64), 0, wanted
+    if steep_from_low <= wanted + wanted // 10:
+        high, spare = low, 0
+    for j in range(x.shape[0]):  # of equal slopes, which no level tells apart, the first ones
+        spare -= x[j] == 0.0 and abs(gradient[j]) >= high
+    for j in range(x.shape[0]):
+        is_equal = x[j] == 0.0 and low <= abs(gradient[j]) < high
+        if x[j] != 0.0 or abs(gradient[j]) >= high or (is_equal and spare > 0):
+            spare -= is_equal
+            found[count] = j
+            count += 1
+    return found[:count].copy()
 
 
 @compiled

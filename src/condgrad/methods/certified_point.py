@@ -12,6 +12,7 @@ import numpy as np
 from condgrad import deadline
 from condgrad.arrays import Array, dot, mixed, namespace, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.newton.one_pass import linearised_in_one_pass
 from condgrad.problem import Answer, Simple, Smooth
 
 
@@ -75,6 +76,11 @@ class ObjectivePoint:
         """grad f(x)."""
         return self.smooth.gradient if self.linearised is None else self.linearised.c
 
+    @property
+    def knows_no_gradient(self) -> bool:
+        """Whether grad f(x) is still to be computed."""
+        return self.linearised is None and "smooth_gradient" not in self.__dict__
+
     @cached_property
     def gradient(self) -> Array:
         """grad F(x)."""
@@ -112,10 +118,13 @@ class Certifier:
 
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
+        f, g, here = self.f, self.g, point.smooth
+        if not deadline.passed() and point.knows_no_gradient:
+            solved = linearised_in_one_pass(f, g, here, point.x)
+            point.linearised = None if solved is None else SolvedLinearisation(*solved)
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
-        f, g, here = self.f, self.g, point.smooth
         if point.linearised is None:
             answer, there = g.argmin(c, warm=self.warm, accuracy=self.accuracy), None
         else:

@@ -43,14 +43,15 @@ from condgrad.arrays import (
 from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
-from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry
+from condgrad.newton.face_models import LONG_MODEL, FaceModels
 from condgrad.newton.folding import FoldedLoss, ScaledLoss
-from condgrad.problem import Answer, Set, Simple, Smooth
+from condgrad.newton.one_pass import NOTHING, compiled_problem
+from condgrad.problem import Set, Simple, Smooth
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth import SquaredHinge
-from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
+from condgrad.smooth.composite import AtBestIntercept
 
 FIRST_SIZE = 50
 """Coordinates of the first working set."""
@@ -67,8 +68,6 @@ WIDE_BOX = 500
 """Coordinates up to which models of all of them pay on sets whose points are not sparse, with fewer samples."""
 COMPILED_OPERATIONS = 1 << 25
 """Multiplications of a Gram matrix up to which Newton steps are one compiled call, which nothing interrupts."""
-COMPILED_ENTRIES = 1 << 21
-"""Entries of K up to which a pass over it is compiled code, which has one thread."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
@@ -86,8 +85,6 @@ HIDDEN_FALL = 1e-9
 """A fall along the boundary of the l1 ball, as a share of the multiplier's part in it, that rounding may hide."""
 ON_BOUNDARY = 1e-12
 """How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
-NOTHING = np.empty(0)
-"""What is not there or not known yet, for compiled code."""
 GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 """The factor between the lengths of gradient steps that are tried, and the shortest of them."""
 
@@ -127,7 +124,6 @@ class FaceNewton:
         gap, may_be_slack, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
         while True:
             step = 1.0 if working_set is not None and working_set.has_fallen else 0.0
-            self._linearise(point)
             iterate = certifier.iterate(point, step)
             yield iterate
             if deadline.passed() or g.on.scale == 0.0:
@@ -164,7 +160,7 @@ class FaceNewton:
                     working_set, point = attempt, attempt.point(f, space, tally)
                     continue
             if working_set is None or not suffices or whole != working_set.is_whole:
-                chosen = None if whole else namespace(x).sort(steepest_indices(point.gradient, point.x, size))
+                chosen = None if whole else not_zero_or_steep(point, size)
                 working_set = WorkingSet(self.loss, g, chosen, multiplier)
             working_set.begin(point)
             working_set.solve(SETTLED * gap)
@@ -176,25 +172,6 @@ class FaceNewton:
                 point = working_set.point(f, space, tally)
             elif whole and not working_set.inside:
                 return
-
-    def _linearise(self, point: ObjectivePoint) -> None:
-        """Solve the linearised problem at a point in one compiled pass, for data that are dense and not large."""
-        f, g, on = self.f, self.g, self.g.on
-        if point.linearised is not None or not isinstance(f, Composite) or not isinstance(on, L1Ball):
-            return
-        K, loss = f.K, getattr(f.h, "compiled", None)
-        if loss is None or not is_compilable(K) or on.radius == 0.0 or deadline.passed():
-            return
-        from condgrad.kernels import working_set
-
-        ridge = g.weight if isinstance(g, Ridge) else 0.0
-        problem = compiled_problem(K.T, loss, None, ridge, on)
-        found = working_set.linearise(problem, point.smooth.theta, point.x)
-        if found.is_right:
-            point.smooth.image_size = found.image_size
-            answer = Answer(found.point, found.bound, g.value(found.point))
-            there = CompositeEvaluation(f, found.point, image_size=found.image_size_there)
-            point.linearised = SolvedLinearisation(found.c, answer, there)
 
     def _first_size(self, point: ObjectivePoint) -> int:
         """How many coordinates the first working set should have.
@@ -279,19 +256,13 @@ class FaceNewton:
         return point
 
 
-def is_compilable(K: Matrix) -> bool:
-    """Whether compiled code is faster than operations on arrays: for a dense K by columns that is not large."""
-    is_dense_here = type(K) is np.ndarray and K.dtype == np.float64 and K.flags.f_contiguous and K.flags.writeable
-    return is_dense_here and K.size <= COMPILED_ENTRIES
+def not_zero_or_steep(point: ObjectivePoint, size: int) -> Array:
+    """Where x is not 0 or the gradient is steepest, in increasing order: about so many."""
+    if type(point.x) is np.ndarray:
+        from condgrad.kernels import working_set
 
-
-def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
-    """F for compiled code, from K'."""
-    from condgrad.kernels.face_qp import Polytope
-    from condgrad.kernels.working_set import Problem
-
-    polytope = Polytope(*Geometry.of(on, np.empty(columns.shape[0])))
-    return Problem(columns, loss, NOTHING if tilt is None else np.ascontiguousarray(tilt), ridge, polytope)
+        return working_set.not_zero_or_steep(point.x, point.gradient, size)
+    return namespace(point.x).sort(steepest_indices(point.gradient, point.x, size))
 
 
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
@@ -300,7 +271,8 @@ def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Arra
     if not is_dense(K):
         return sparse_columns(loss, chosen), None
     if chosen is not None:
-        K = some_columns(K, chosen)
+        columns = loss.composite.columns
+        K = some_columns(K if columns is None else columns.T, chosen)
     K = double(K)
     if not loss.h.has_intercept:
         return K, None
