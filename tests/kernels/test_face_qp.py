@@ -62,8 +62,10 @@ class Model:
         more = scipy.sparse.csr_array(np.column_stack([self.B, pull]))  # what the pull takes off again
         return of_sparse_rows(more.indptr, more.indices, more.data, more.shape[1], pull=pull, ridge=self.c)
 
-    def solve(self, *, form: str = "matrix", rounds: int = 1000) -> tuple[Array, float, bool, bool]:
-        rest = (self.q0, self.x0, self.kind, self.size, self.lower, self.upper, self.guess, 1e-8, rounds, GO_ON)
+    def solve(
+        self, *, form: str = "matrix", rounds: int = 1000, accuracy: float = 1e-8
+    ) -> tuple[Array, float, bool, bool]:
+        rest = (self.q0, self.x0, self.kind, self.size, self.lower, self.upper, self.guess, accuracy, rounds, GO_ON)
         return face_qp.minimise(self.hessian(form), *rest)
 
     def value(self, x: Array) -> float:
@@ -104,6 +106,41 @@ def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: fl
     scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(x)))  # what rounding is a share of
     gap = model.gap(x) if form == "matrix" else model.gap_with_ridge(x)
     assert gap <= 1e-6 * max(-model.value(x), 1e-6 * scale)
+
+
+@settings(max_examples=200)
+@given(seed=seeds, kind=kinds, k=st.integers(1, 40), decade=st.floats(-2.0, 1.0), form=st.sampled_from(FORMS[1:]))
+def test_a_model_by_rows_is_as_accurate_as_asked_for(seed: int, kind: str, k: int, decade: float, form: str) -> None:
+    """By the bound that keeps the ridge: no more than a tenth of the fall is left, though max <q, x - s> may be more."""
+    model = Model(seed, kind, k=k, decade=decade)
+    x, _, _, done = model.solve(form=form, accuracy=0.1)
+    assert done
+    scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(x)))
+    assert model.gap_with_ridge(x) <= -0.1 * model.value(x) + 1e-12 * scale
+
+
+def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
+    """Well conditioned and large, from a start near the solution: a pass or two leave little of a small fall."""
+    rng = np.random.default_rng(0)
+    k, m = 400, 600
+    B = scipy.sparse.csr_array(rng.standard_normal((k, m)) * (rng.random((k, m)) < 0.05))
+    hessian = of_sparse_rows(B.indptr, B.indices, B.data, m, pull=np.zeros(k), ridge=np.ones(k))
+    q0 = rng.standard_normal(k)
+    rest = (L1_BALL, 5.0, NONE, NONE, -1.0)
+    solution, mu, _, _ = face_qp.minimise(hessian, q0, np.zeros(k), *rest, 1e-12, 1000, GO_ON)
+    x0 = solution * (1.0 + 1e-3 * rng.standard_normal(k))
+    x0 *= 5.0 / np.abs(x0).sum()
+    H = B @ B.T + scipy.sparse.eye_array(k)
+    q = q0 + H @ x0
+    x, _, _, done = face_qp.minimise(hessian, q, x0, L1_BALL, 5.0, NONE, NONE, mu, 0.1, 1, GO_ON)
+    assert done
+    fall, most = (
+        -(q @ (x - x0) + 0.5 * (x - x0) @ (H @ (x - x0))),
+        -(q @ (solution - x0) + 0.5 * (solution - x0) @ (H @ (solution - x0))),
+    )
+    assert 0.9 * most <= fall <= most * (1.0 + 1e-6)
+    there = q + H @ (x - x0)
+    assert there @ x + 5.0 * np.abs(there).max() > 0.1 * fall  # which the bound without the ridge would not have ended
 
 
 @pytest.mark.parametrize("kind", KINDS)
