@@ -111,7 +111,7 @@ def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: fl
 @settings(max_examples=200)
 @given(seed=seeds, kind=kinds, k=st.integers(1, 40), decade=st.floats(-2.0, 1.0), form=st.sampled_from(FORMS[1:]))
 def test_a_model_by_rows_is_as_accurate_as_asked_for(seed: int, kind: str, k: int, decade: float, form: str) -> None:
-    """By the bound that keeps the ridge: no more than a tenth of the fall is left, though max <q, x - s> may be more."""
+    """By the bound that keeps the ridge: no more than a tenth of the fall is left; max <q, x - s> may be more."""
     model = Model(seed, kind, k=k, decade=decade)
     x, _, _, done = model.solve(form=form, accuracy=0.1)
     assert done
@@ -134,10 +134,7 @@ def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     q = q0 + H @ x0
     x, _, _, done = face_qp.minimise(hessian, q, x0, L1_BALL, 5.0, NONE, NONE, mu, 0.1, 1, GO_ON)
     assert done
-    fall, most = (
-        -(q @ (x - x0) + 0.5 * (x - x0) @ (H @ (x - x0))),
-        -(q @ (solution - x0) + 0.5 * (solution - x0) @ (H @ (solution - x0))),
-    )
+    fall, most = (-(q @ d + 0.5 * d @ (H @ d)) for d in (x - x0, solution - x0))
     assert 0.9 * most <= fall <= most * (1.0 + 1e-6)
     there = q + H @ (x - x0)
     assert there @ x + 5.0 * np.abs(there).max() > 0.1 * fall  # which the bound without the ridge would not have ended
