@@ -4,12 +4,18 @@ Importing this package loads nothing; a module of it loads numba, so that a modu
 needs it. Compiled code is kept on disk: only the first process that ever runs a kernel waits for its compilation.
 """
 
+import importlib
 import sys
 
 BOX, SIMPLEX, L1_BALL = 0, 1, 2
 """Kinds of sets."""
 SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
 """Kinds of losses."""
+
+
+def load() -> None:
+    """Have kernels from here on, so that the first steps of a run have the digits of all others."""
+    importlib.import_module("condgrad.kernels.compiling")
 
 
 def loaded() -> bool:

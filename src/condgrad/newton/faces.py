@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from condgrad import deadline
+from condgrad import deadline, kernels
 from condgrad.arrays import (
     Array,
     Matrix,
@@ -32,6 +32,7 @@ from condgrad.arrays import (
     dot,
     double,
     is_dense,
+    is_torch,
     largest_size,
     namespace,
     norms_of_columns,
@@ -116,6 +117,8 @@ class FaceNewton:
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, n = self.f, self.g, x.shape[0]
+        if not is_torch(x):
+            kernels.load()
         space, tally = Space.of(x), Tally()
         certifier = Certifier(f, g, tally)
         may_be_sparse = g.on.solid and g.on.shape is None

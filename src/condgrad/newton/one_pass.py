@@ -12,7 +12,7 @@ import numpy as np
 from condgrad.arrays import Array
 from condgrad.kernels import loaded
 from condgrad.newton.face_models import Geometry
-from condgrad.problem import Answer, Simple, Smooth
+from condgrad.problem import Answer, Simple, Smooth, Sum, SumEvaluation
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import Composite, CompositeEvaluation
@@ -24,22 +24,27 @@ NOTHING = np.empty(0)
 def linearised_in_one_pass(f: Smooth, g: Simple, here: Any, x: Array) -> tuple[Array, Answer, Any] | None:
     """c, the answer of the oracle and f at its point; None for other problems, and before kernels are in use.
 
-    What |K_j| says of rounding at x is left with `here`, the evaluation of f at x.
+    f is an h(Kx) or a multiple of one. What |K_j| says of rounding at x is left with `here`, the evaluation of f at x.
     """
-    if not (isinstance(f, Composite) and isinstance(g, Ridge | Zero) and isinstance(g.on, L1Ball) and loaded()):
+    if not (isinstance(g, Ridge | Zero) and isinstance(g.on, L1Ball) and g.on.radius > 0.0 and loaded()):
         return None
-    columns, loss = f.columns, getattr(f.h, "compiled", None)
-    if columns is None or loss is None or g.on.radius == 0.0:
+    weights = f.weights if isinstance(f, Sum) and len(f.terms) == 1 else None
+    composite: Any = f if weights is None else f.terms[0]  # type: ignore[attr-defined]
+    weight, of_loss = (1.0, here) if weights is None else (weights[0], here.terms[0])
+    columns, loss = getattr(composite, "columns", None), getattr(getattr(composite, "h", None), "compiled", None)
+    if not isinstance(composite, Composite) or columns is None or loss is None:
         return None
     from condgrad.kernels.working_set import linearise
 
     ridge = g.weight if isinstance(g, Ridge) else 0.0
-    found = linearise(compiled_problem(columns, loss, None, ridge, g.on), here.theta, x)
+    theta = of_loss.theta if weight == 1.0 else weight * of_loss.theta
+    found = linearise(compiled_problem(columns, loss, None, ridge, g.on), theta, x)
     if not found.is_right:
         return None
-    here.image_size = found.image_size
-    there = CompositeEvaluation(f, found.point, image_size=found.image_size_there)
-    return found.c, Answer(found.point, found.bound, g.value(found.point)), there
+    of_loss.image_size = found.image_size
+    there = CompositeEvaluation(composite, found.point, image_size=found.image_size_there)
+    answer = Answer(found.point, found.bound, g.value(found.point))
+    return found.c, answer, there if weights is None else SumEvaluation(weights, [there])
 
 
 def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
