@@ -26,6 +26,8 @@ from condgrad.kernels.ldl import add_multiple, factor, inner, solve
 
 LEAST_CURVATURE = 1e-13
 """What is added to the curvature of each coordinate, as a share of it, so that no system is singular."""
+LEAST_CURVATURE_BY_ROWS = 1e-10
+"""The least c of a system of more coordinates than samples, as a share of their mean curvature: it has fewer digits."""
 
 
 @compiled
@@ -56,19 +58,20 @@ def minimise(
     y, stepped = np.zeros(n), guess.copy()
     is_active, signs = np.empty(n, np.bool_), np.empty(n)
     set_face(stepped, on_boundary or nonnegative, is_active, signs)
+    c_by_rows = c
     for _ in range(rounds):
         active = np.flatnonzero(is_active)
         k = active.shape[0]
         if k == 0:
             break
         y[:] = 0.0
-        if k <= m or c == 0.0:
+        if k <= m:
             on_face, left, mu = by_matrix(columns, active, signs, root, shares, pull, on_boundary, size, c)
             for p in range(k):
                 y[active[p]] = on_face[p]
         else:
             update_row_gram(columns, is_active, row_gram, is_summed, changes)
-            left, mu = by_rows(columns, active, signs, row_gram, root, shares, pull, on_boundary, size, c)
+            left, mu, c_by_rows = by_rows(columns, active, signs, row_gram, root, shares, pull, on_boundary, size, c)
         # on the face K' left = c y + mu e; elsewhere it is minus the gradient of the model
         slopes = np.dot(columns, left)
         turned = False
@@ -76,8 +79,8 @@ def minimise(
             if not is_active[j]:
                 stepped[j] = t * slopes[j]
                 continue
-            if k > m and c > 0.0:
-                y[j] = (slopes[j] - mu * signs[j]) / c
+            if k > m:
+                y[j] = (slopes[j] - mu * signs[j]) / c_by_rows
             stepped[j] = y[j] + t * mu * signs[j]
             if y[j] * signs[j] < 0.0:
                 turned, is_active[j], signs[j] = True, False, 0.0
@@ -201,8 +204,8 @@ def by_rows(
     on_boundary: bool,
     size: float,
     c: float,
-) -> tuple[Array, float]:
-    """pull - W K_A y for the y on a face, and mu, from K_A K_A'.
+) -> tuple[Array, float, float]:
+    """pull - W K_A y for the y on a face, mu, and the c of the system, from K_A K_A'.
 
     With R R' = W and b = K_A (K_A' pull - mu e), K_A y = b/c - K_A K_A' R (R' K_A K_A' R + c)^-1 R' b/c, so that
     pull - W K_A y = pull - R (R' K_A K_A' R + c)^-1 R' b.
@@ -214,17 +217,19 @@ def by_rows(
     for i in range(m):
         for j in range(m):
             M[i, j] = root[i] * (row_gram[i, j] - means[i] - means[j] + mean) * root[j]
+    c = max(c, LEAST_CURVATURE_BY_ROWS * np.trace(M) / active.shape[0])
+    for i in range(m):
         M[i, i] += c
     factor(L, D, m, M, np.arange(m), np.zeros(1, np.bool_))
     left = pull - in_samples(L, D, root, shares, np.dot(row_gram, pull))
     if not on_boundary:
-        return left, 0.0
+        return left, 0.0, c
     normal = np.zeros(m)
     for j in active:
         add_multiple(normal, signs[j], columns[j])
     response = in_samples(L, D, root, shares, normal)
     mu = (inner(normal, left) - c * size) / (active.shape[0] - inner(normal, response))
-    return left + mu * response, mu
+    return left + mu * response, mu, c
 
 
 @compiled

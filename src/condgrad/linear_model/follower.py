@@ -142,10 +142,11 @@ class PathFollower:
         `patience` is how many steps may pass without halving the gap.
         """
         certifier, steps = Certifier(self.f, g, Tally()), 0
-        last = self._solutions[-1].point if self._solutions else None
-        known = last.smooth if last is not None and last.x is start else None
+        last = self._solutions[-1] if self._solutions else None
+        known = last.point.smooth if last is not None and last.point.x is start else None
         point = ObjectivePoint(self.f, g, start, certifier.tally, known)
-        prediction = self._predicted(g)
+        # where the constraint was idle, the solution stays the same
+        prediction = self._predicted(g) if last is None or last.multiplier > 0.0 else None
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
         elif prediction is not None:
@@ -201,7 +202,7 @@ class ColumnModels:
         self._screened = ScreenedColumns.none(samples, features, most_copied)
 
     def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
-        """F at the least point of the model at a point; None where its columns are too many to copy."""
+        """F at the least point of the model at a point; None where its face or its columns are too many to find."""
         from condgrad.kernels import ball_model
 
         on, slope, t = g.on, double(point.gradient), step_length(2.0 * ridge + self.curvature)
@@ -211,7 +212,7 @@ class ColumnModels:
         if not suffice and not self._screen(ahead, slope, on_boundary):
             return None
         chosen, (w, pull, unit, is_centred) = self._screened, weights_and_pull(self.f, point.smooth)
-        y, image, _ = ball_model.minimise(
+        y, image, is_least = ball_model.minimise(
             chosen.columns,
             chosen.row_gram,
             chosen.is_summed,
@@ -227,7 +228,7 @@ class ColumnModels:
             SHORT * t * unit,
             ROUNDS,
         )
-        if not np.isfinite(y).all():
+        if not is_least or not np.isfinite(y).all():
             return None
         x = embedded(self.f.space.full(0.0), chosen.features, y)
         inside, factor = pulled_in(on, x)
