@@ -50,6 +50,8 @@ SMALL_FACE = 800
 """Coordinates of a face up to which a sparse K has a Gram matrix on it."""
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
+MOST_EXACT_MODELS = 3
+"""Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
 """The step that names the next face of a model, as a share of that which names the first. A long one takes coordinates
 off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
@@ -154,6 +156,8 @@ class PathFollower:
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
         best = point
+        if isinstance(self.f, Composite) and self.f.h.quadratic:
+            patience = min(patience, MOST_EXACT_MODELS)
         proof, mark, left = Certificate(null_size=self.null_value), np.inf, patience
         while True:
             proof = proof.updated(certifier.iterate(point, 1.0), steps)
