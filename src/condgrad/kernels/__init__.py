@@ -8,6 +8,8 @@ import sys
 
 BOX, SIMPLEX, L1_BALL = 0, 1, 2
 """Kinds of sets."""
+SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
+"""Kinds of losses."""
 
 
 def loaded() -> bool:

@@ -43,7 +43,7 @@ from condgrad.arrays import (
 from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
-from condgrad.newton.face_models import FaceModels
+from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry
 from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
@@ -65,6 +65,8 @@ MOST_OF_ALL = 1.5
 """The share of a working set in all coordinates, as its inverse, from which on it is all of them."""
 WIDE_BOX = 500
 """Coordinates up to which models of all of them pay on sets whose points are not sparse, with fewer samples."""
+COMPILED_OPERATIONS = 1 << 25
+"""Multiplications of a Gram matrix up to which Newton steps are one compiled call, which nothing interrupts."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
@@ -82,6 +84,8 @@ HIDDEN_FALL = 1e-9
 """A fall along the boundary of the l1 ball, as a share of the multiplier's part in it, that rounding may hide."""
 ON_BOUNDARY = 1e-12
 """How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
+NO_SLOPE = np.empty(0)
+"""The gradient of F where it is not known yet, for compiled code."""
 GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 """The factor between the lengths of gradient steps that are tried, and the shortest of them."""
 
@@ -321,6 +325,22 @@ class WorkingSet:
         """The gradient of F where it began, if the full problem knows it to as many digits as these columns give."""
         self.linearised: SolvedLinearisation | None = None
         """The linearised problem in these coordinates, at the point so far, once it is solved."""
+        self.compiled: Any = None if inside else self._compiled()
+        """The same problem for compiled code, where that is faster, and its last Gram matrix."""
+
+    def _compiled(self) -> tuple[Any, Any] | None:
+        m, k = self.K.shape
+        loss = getattr(self.h, "compiled", None) if type(self.K) is np.ndarray else None
+        if loss is None or k >= LONG_MODEL or m * k * k > COMPILED_OPERATIONS:
+            return None
+        from condgrad.kernels.face_qp import Polytope
+        from condgrad.kernels.working_set import LastGram, Problem
+
+        nothing = np.empty(0)
+        polytope = Polytope(*Geometry.of(self.on, np.empty(k)))
+        tilt = nothing if self.tilt is None else np.ascontiguousarray(self.tilt)
+        problem = Problem(np.ascontiguousarray(self.K.T), loss, tilt, self.ridge, polytope)
+        return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
@@ -367,6 +387,10 @@ class WorkingSet:
     def solve(self, enough: float) -> None:
         """Newton steps until the gap in these coordinates is small, nothing is gained any more, or time is up."""
         slope, gap = self.start_slope, math.inf
+        if self.compiled is not None:
+            if self._solve_compiled(enough):
+                return
+            slope = None if self.has_moved else slope
         while self.steps < NEWTON_STEPS and not deadline.passed():
             before = gap
             if slope is None:
@@ -381,6 +405,28 @@ class WorkingSet:
             if not self.here.value < value and gap > 0.5 * before:
                 return
             slope = None
+
+    def _solve_compiled(self, enough: float) -> bool:
+        """The same in one compiled call; whether that is all, or a Newton step has failed."""
+        from condgrad.kernels import working_set
+
+        problem, gram = self.compiled
+        x, u, (loss, theta, intercept), value = self.here
+        start = working_set.Point(x, u, theta, loss, intercept, value)
+        slope = NO_SLOPE if self.start_slope is None else self.start_slope
+        guess = -1.0 if self.multiplier is None else self.multiplier
+        found = working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS, np.zeros(1, np.bool_))
+        self.steps += found.steps
+        if found.steps:
+            self.multiplier, self.constraint_is_slack = found.multiplier, found.is_slack
+        if found.has_moved:
+            there, self.has_moved = found.point, True
+            self.here = LinePoint(
+                there.x, there.u, AtBestIntercept(there.loss, there.theta, there.intercept), there.value
+            )
+        if found.gradient.shape[0] and self.is_whole and self.has_columns_of_data:
+            self.linearised = SolvedLinearisation(found.gradient, self.g.argmin(found.gradient))
+        return found.is_done
 
     def _slope_and_gap(self) -> tuple[Array, float]:
         """The gradient of F, up to a constant on a simplex, and the gap in these coordinates."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from condgrad.arrays import Array, double
 from condgrad.errors import MissingAbility
 from condgrad.problem import Smooth, Sum, SumEvaluation
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation, Separable
 from condgrad.smooth.linear import Linear
+
+if TYPE_CHECKING:
+    from condgrad.kernels.losses import Loss
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,12 @@ class ScaledLoss:
     @property
     def has_intercept(self) -> bool:
         return self.h.has_intercept
+
+    @cached_property
+    def compiled(self) -> Loss | None:
+        """The same loss for compiled code, where h has one."""
+        loss = getattr(self.h, "compiled", None)
+        return loss and loss._replace(weights=self.weight * loss.weights)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         return self.scaled(self.h.at_best_intercept(z, near=near))

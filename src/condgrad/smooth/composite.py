@@ -29,6 +29,7 @@ from condgrad.arrays import (
     stack,
     total,
 )
+from condgrad.kernels import loaded
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
@@ -108,7 +109,14 @@ class Composite(Smooth):
     @cached_property
     def column_norms(self) -> Array:
         """|K_j|_2 for each column, in float64."""
-        return norms_of_columns(self.K)
+        K = self.K
+        if type(K) is np.ndarray and K.flags.f_contiguous and K.dtype == np.float64 and K.flags.writeable and loaded():
+            from condgrad.kernels import column_norms
+
+            norms, is_right = column_norms.norms_of_rows(K.T)
+            if is_right:
+                return norms
+        return norms_of_columns(K)
 
     def image_size(self, x: Array) -> float:
         """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""

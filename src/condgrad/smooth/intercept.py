@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from condgrad.arrays import Array, at_least, dot, gram, namespace, total
 from condgrad.kernels import loaded
 from condgrad.smooth.composite import AtBestIntercept
+
+if TYPE_CHECKING:
+    from condgrad.kernels.losses import Loss
 
 UNIT = sys.float_info.epsilon
 PASSES = 200
@@ -30,6 +34,9 @@ class LossWithoutIntercept(Protocol):
     y: Array
     weights: Array
 
+    @property
+    def compiled(self) -> Loss | None: ...
+
     def evaluate(self, z: Array) -> tuple[float, Array]: ...
 
     def curvature(self, z: Array) -> Array: ...
@@ -37,6 +44,11 @@ class LossWithoutIntercept(Protocol):
 
 class BestIntercept(Protocol):
     """argmin_b h(z + b) for one loss, to rounding; `near` may say where to look first."""
+
+    shares: Array
+    """The weights in units near their sum, and 0 where half of one may be."""
+    odds: float
+    """The logarithm of what the shares of the positive class are to those of the negative one; 0 for squares."""
 
     def __call__(self, z: Array, near: float | None) -> float: ...
 
@@ -51,21 +63,33 @@ class WithIntercept:
         self.quadratic, self.curvature_bound = loss.quadratic, loss.curvature_bound
         self.y, self.weights = loss.y, loss.weights
 
+    @cached_property
+    def compiled(self) -> Loss | None:
+        """The same loss for compiled code; None of arrays that are not NumPy's."""
+        loss = self.loss.compiled
+        return loss and loss._replace(has_intercept=True, shares=self.best.shares, odds=self.best.odds)
+
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
-        return self.best(z, near)
+        return self.at_best_intercept(z, near=near).intercept
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
         value, theta, _ = self.at_best_intercept(z)
         return value, theta
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
+        if type(z) is np.ndarray and loaded():
+            from condgrad.kernels.losses import set_loss
+
+            theta = np.empty(z.shape[0])
+            value, b = set_loss(self.compiled, z, math.nan if near is None else near, theta)
+            return AtBestIntercept(value, theta, b)
         b = self.best(z, near)
         shifted = z + b
         value, theta = self.loss.evaluate(shifted)
         return AtBestIntercept(value, self._balanced(theta, shifted), b)
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        return self.loss.curvature(z + (self.best(z, None) if intercept is None else intercept))
+        return self.loss.curvature(z + (self.intercept_at(z) if intercept is None else intercept))
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
         weights = self.curvature(z, intercept=intercept)
@@ -89,6 +113,8 @@ class WithIntercept:
 class SquaresIntercept:
     """The weighted mean of the residuals."""
 
+    odds = 0.0
+
     def __init__(self, y: Array, weights: Array) -> None:
         self.y, self.shares = y, weights / total(weights)
 
@@ -105,8 +131,10 @@ class TwoClasses:
         self.positive, self.negative = (xp.nonzero(used & (y == sign))[0] for sign in (1.0, -1.0))
         require_both_classes(self.positive.shape[0], self.negative.shape[0])
         # in units of a power of two near their sum: logarithms of sums must not depend on the unit of F
-        weights = weights / 2.0 ** math.frexp(total(weights))[1]
-        self.positive_weights, self.negative_weights = weights[self.positive], weights[self.negative]
+        shares = weights / 2.0 ** math.frexp(total(weights))[1]
+        self.shares = xp.where(used, shares, xp.zeros_like(shares))
+        self.positive_weights, self.negative_weights = shares[self.positive], shares[self.negative]
+        self.odds = math.log(total(self.positive_weights)) - math.log(total(self.negative_weights))
 
 
 def require_both_classes(positive: float, negative: float) -> None:
@@ -125,17 +153,8 @@ class LogisticIntercept(TwoClasses):
     their logarithms increases with b at a rate between 0 and 2, tends to 1 far out, and never underflows.
     """
 
-    def __init__(self, y: Array, weights: Array) -> None:
-        super().__init__(y, weights)
-        self.odds = math.log(total(self.positive_weights)) - math.log(total(self.negative_weights))
-
     def __call__(self, z: Array, near: float | None) -> float:
         positive, negative = -z[self.positive], z[self.negative]
-        if type(z) is np.ndarray and loaded():
-            from condgrad.kernels.best_intercept import logistic
-
-            classes = positive, self.positive_weights, negative, self.negative_weights
-            return logistic(*classes, self.odds, math.nan if near is None else near)
         top_positive, top_negative = float(positive.max()), float(negative.max())
 
         def newton(b: float) -> tuple[float, bool]:

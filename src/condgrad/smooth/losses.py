@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from condgrad.arrays import Array, Matrix, at_least, dot, double, double_like, gram, host, is_torch, namespace, total
 from condgrad.arrays.inputs import data_matrix, floating
+from condgrad.kernels import LOGISTIC, SQUARED_HINGE, SQUARES, loaded
 from condgrad.smooth.composite import AtBestIntercept, Composite
 from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, SquaresIntercept, WithIntercept
 from condgrad.smooth.row_blocks import is_dask
+
+if TYPE_CHECKING:
+    from condgrad.kernels.losses import Loss
 
 
 class DataLoss(Composite):
@@ -107,6 +111,8 @@ class SquaredHinge(DataLoss):
 class _Loss(ABC):
     """Targets and weights of a separable loss, both in float64."""
 
+    kind: ClassVar[int]
+    """Its name in compiled code."""
     quadratic = False
     has_intercept = False
     steepest_curvature = 1.0
@@ -116,12 +122,42 @@ class _Loss(ABC):
         self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
 
     @abstractmethod
-    def evaluate(self, z: Array) -> tuple[float, Array]:
-        """h(z) and its gradient."""
+    def evaluate_by_arrays(self, z: Array) -> tuple[float, Array]:
+        """`evaluate` by operations on whole arrays."""
 
     @abstractmethod
+    def curvature_by_arrays(self, z: Array) -> Array:
+        """`curvature` by operations on whole arrays."""
+
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        """h(z) and its gradient."""
+        if not (type(z) is np.ndarray and loaded()):
+            return self.evaluate_by_arrays(z)
+        from condgrad.kernels.losses import loss_at
+
+        theta = np.empty(z.shape[0])
+        return loss_at(self.compiled, z, 0.0, theta), theta
+
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         """The diagonal of the Hessian."""
+        if not (type(z) is np.ndarray and loaded()):
+            return self.curvature_by_arrays(z)
+        from condgrad.kernels.losses import set_curvature
+
+        curvature = np.empty(z.shape[0])
+        set_curvature(self.compiled, z, 0.0, curvature)
+        return curvature
+
+    @cached_property
+    def compiled(self) -> Loss | None:
+        """The same loss for compiled code; None of arrays that are not NumPy's."""
+        if type(self.y) is not np.ndarray:
+            return None
+        from condgrad.kernels.losses import Loss
+
+        # compiled code has one kind of arrays: for others, such as read-only ones, it would be compiled again
+        y, weights = (np.require(each, requirements=("C", "W")) for each in (self.y, self.weights))
+        return Loss(self.kind, y, weights, False, np.empty(0), 0.0)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         return AtBestIntercept(*self.evaluate(z), 0.0)
@@ -134,18 +170,20 @@ class _Loss(ABC):
 
 
 class _Squares(_Loss):
+    kind = SQUARES
     quadratic = True
 
-    def evaluate(self, z: Array) -> tuple[float, Array]:
+    def evaluate_by_arrays(self, z: Array) -> tuple[float, Array]:
         residual = z - self.y
         theta = self.weights * residual
         return 0.5 * dot(theta, residual), theta
 
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+    def curvature_by_arrays(self, z: Array) -> Array:
         return self.weights
 
 
 class _Logistic(_Loss):
+    kind = LOGISTIC
     steepest_curvature = 0.25
 
     @cached_property
@@ -156,28 +194,29 @@ class _Logistic(_Loss):
     def _signed_weights(self) -> Array:
         return self.weights * self._opposite
 
-    def evaluate(self, z: Array) -> tuple[float, Array]:
+    def evaluate_by_arrays(self, z: Array) -> tuple[float, Array]:
         xp = namespace(z)
         shortfall = self._opposite * z  # the margin with the other sign
         losses = at_least(0.0, shortfall) + xp.log1p(xp.exp(-xp.abs(shortfall)))  # faster than logaddexp
         # sigma(-margin) = exp(-margin) / (1 + exp(-margin)), with the logarithm already at hand
         return dot(self.weights, losses), self._signed_weights * xp.exp(shortfall - losses)
 
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+    def curvature_by_arrays(self, z: Array) -> Array:
         xp = namespace(z)
         fall = xp.exp(-xp.abs(z))
         return self.weights * fall / (1.0 + fall) ** 2
 
 
 class _SquaredHinge(_Loss):
+    kind = SQUARED_HINGE
     steepest_curvature = 2.0
 
-    def evaluate(self, z: Array) -> tuple[float, Array]:
+    def evaluate_by_arrays(self, z: Array) -> tuple[float, Array]:
         short = at_least(0.0, 1.0 - self.y * z)
         theta = self.weights * short
         return dot(theta, short), -2.0 * self.y * theta
 
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+    def curvature_by_arrays(self, z: Array) -> Array:
         xp = namespace(z)
         return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
 

@@ -1,0 +1,210 @@
+"""The losses of `smooth.losses` and their best intercepts; the plain references are there and in `smooth.intercept`.
+
+One pass over the samples gives all that a loss has to say of them: each exponential is taken once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from condgrad.arrays import Array
+from condgrad.kernels import LOGISTIC, SQUARES
+from condgrad.kernels.compiling import compiled
+from condgrad.kernels.elementary import exponential, log_1_plus
+
+UNIT = float(np.finfo(np.float64).eps)
+SMALLEST = float(np.finfo(np.float64).tiny)
+PASSES = 200
+"""More than bisection needs from any bracket of float64 numbers that a loss can tell apart."""
+
+
+class Loss(NamedTuple):
+    """sum_i w_i h(z_i, y_i), or the least over b of sum_i w_i h(z_i + b, y_i)."""
+
+    kind: int
+    y: Array
+    weights: Array
+    has_intercept: bool
+    shares: Array
+    """The weights in units near their sum, and 0 where half of one may be: what the intercept sees of them."""
+    odds: float
+    """The logarithm of what the shares of the positive class are to those of the negative one; 0 for squares."""
+
+
+@compiled
+def loss_at(loss: Loss, z: Array, b: float, theta: Array) -> float:
+    """The loss at z + b; theta becomes its gradient."""
+    y, weights, value = loss.y, loss.weights, 0.0
+    if loss.kind == SQUARES:
+        for i in range(z.shape[0]):
+            residual = z[i] + b - y[i]
+            theta[i] = weights[i] * residual
+            value += 0.5 * theta[i] * residual
+    elif loss.kind == LOGISTIC:
+        for i in range(z.shape[0]):
+            shortfall = -y[i] * (z[i] + b)  # the margin with the other sign
+            fall = exponential(-abs(shortfall))
+            share = 1.0 if shortfall > 0.0 else fall
+            value += weights[i] * ((shortfall if shortfall > 0.0 else 0.0) + log_1_plus(fall))
+            theta[i] = -y[i] * weights[i] * (share / (1.0 + fall))
+    else:
+        for i in range(z.shape[0]):
+            short = max(0.0, 1.0 - y[i] * (z[i] + b))
+            theta[i] = -2.0 * y[i] * weights[i] * short
+            value += weights[i] * short * short
+    return value
+
+
+@compiled
+def set_curvature(loss: Loss, z: Array, b: float, curvature: Array) -> None:
+    """The second derivatives at z + b."""
+    y, weights = loss.y, loss.weights
+    if loss.kind == SQUARES:
+        curvature[:] = weights
+    elif loss.kind == LOGISTIC:
+        for i in range(z.shape[0]):
+            fall = exponential(-abs(z[i] + b))
+            curvature[i] = weights[i] * fall / ((1.0 + fall) * (1.0 + fall))
+    else:
+        for i in range(z.shape[0]):
+            curvature[i] = 2.0 * weights[i] if y[i] * (z[i] + b) < 1.0 else 0.0
+
+
+@compiled
+def set_loss(loss: Loss, z: Array, near: float, theta: Array) -> tuple[float, float]:
+    """The loss at its best intercept, and that; theta becomes its gradient. `near` may be NaN for nothing known."""
+    if not loss.has_intercept:
+        return loss_at(loss, z, 0.0, theta), 0.0
+    b = best_intercept(loss, z, near)
+    value = loss_at(loss, z, b, theta)
+    balance(loss, z, b, theta)
+    return value, b
+
+
+@compiled
+def balance(loss: Loss, z: Array, b: float, theta: Array) -> None:
+    """Take the rounding of b out of theta: only one that sums to 0 is a point of the dual."""
+    excess, size, mass = 0.0, 0.0, 0.0
+    for i in range(theta.shape[0]):
+        excess += theta[i]
+        size += abs(theta[i])
+    if abs(excess) <= UNIT * size:
+        return
+    curvature = np.empty(theta.shape[0])
+    set_curvature(loss, z, b, curvature)
+    for i in range(theta.shape[0]):
+        mass += curvature[i]
+    if mass > abs(excess):  # in proportion to the curvature, as a last Newton step on b would do it
+        for i in range(theta.shape[0]):
+            theta[i] -= (excess / mass) * curvature[i]
+
+
+@compiled
+def best_intercept(loss: Loss, z: Array, near: float) -> float:
+    """The b at which the loss is least, to rounding."""
+    if loss.kind == SQUARES:
+        found = 0.0
+        for i in range(z.shape[0]):
+            found += loss.shares[i] * (loss.y[i] - z[i])
+        return found
+    if loss.kind == LOGISTIC:
+        return logistic_intercept(loss, z, near)
+    return hinge_intercept(loss, z, near)
+
+
+@compiled
+def log_pulls(loss: Loss, z: Array, b: float, top_rise: float, top_fall: float) -> tuple[float, float, float, float]:
+    """log sum_i w_i sigma(-y_i (z_i + b)) over the negative class and its derivative by b; over the positive by -b.
+
+    The tops are the largest z + b of the negative class, and -z - b of the positive one.
+    """
+    rise, rise_rate, fall, fall_rate = 0.0, 0.0, 0.0, 0.0
+    # the largest term of each class is of order 1, however small they all are
+    rise_scale, fall_scale = min(0.0, top_rise), min(0.0, top_fall)
+    for i in range(z.shape[0]):
+        is_rise = loss.y[i] < 0.0
+        margin = -loss.y[i] * (z[i] + b)
+        tail = exponential(-abs(margin))
+        rest = 1.0 / (1.0 + tail)
+        part = loss.shares[i] * rest * exponential(min(0.0, margin) - (rise_scale if is_rise else fall_scale))
+        rate = part * rest * (tail if margin > 0.0 else 1.0)
+        rise += part if is_rise else 0.0
+        rise_rate += rate if is_rise else 0.0
+        fall += 0.0 if is_rise else part
+        fall_rate += 0.0 if is_rise else rate
+    return rise_scale + math.log(rise), rise_rate / rise, fall_scale + math.log(fall), fall_rate / fall
+
+
+@compiled
+def logistic_intercept(loss: Loss, z: Array, near: float) -> float:
+    """The b at which both classes pull alike; see `LogisticIntercept`."""
+    lowest, highest, top_negative, top_positive = np.inf, -np.inf, -np.inf, -np.inf
+    for i in range(z.shape[0]):
+        if loss.shares[i] > 0.0:
+            lowest, highest = min(lowest, z[i]), max(highest, z[i])
+            if loss.y[i] < 0.0:
+                top_negative = max(top_negative, z[i])
+            else:
+                top_positive = max(top_positive, -z[i])
+    low, high = loss.odds - highest, loss.odds - lowest
+    b = loss.odds - 0.5 * (lowest + highest) if math.isnan(near) else near
+    b, last_step = min(max(b, low), high), np.inf
+    for _ in range(PASSES):
+        rise, rise_rate, fall, fall_rate = log_pulls(loss, z, b, top_negative + b, top_positive - b)
+        excess, rate = rise - fall, rise_rate + fall_rate
+        trial = b - excess / rate if rate >= SMALLEST else (b if excess == 0.0 else math.copysign(np.inf, -excess))
+        # the second derivative is no larger than the first: a step below 1e-8 leaves an error below 1e-16
+        if abs(excess) <= max(UNIT * (1.0 + abs(rise) + abs(fall)), 1e-8 * rate):
+            return min(max(trial, low), high)
+        low, high, trial = bracketed(b, trial, low, high, last_step)
+        last_step = abs(trial - b)
+        b = trial
+        if last_step <= UNIT * max(1.0, abs(b)):  # a loss changes over distances of order 1
+            break
+    return b
+
+
+@compiled
+def hinge_intercept(loss: Loss, z: Array, near: float) -> float:
+    """The weighted mean of the y - z of the samples that it leaves short of their margin; see `HingeIntercept`."""
+    low, high = np.inf, -np.inf
+    for i in range(z.shape[0]):
+        if loss.shares[i] > 0.0:
+            if loss.y[i] > 0.0:
+                high = max(high, 1.0 - z[i])
+            else:
+                low = min(low, -1.0 - z[i])
+    if high <= low:
+        return 0.5 * (low + high)
+    b, last_step = min(max(0.5 * (low + high) if math.isnan(near) else near, low), high), np.inf
+    for _ in range(PASSES):
+        mass, pull = 0.0, 0.0
+        for i in range(z.shape[0]):
+            end = loss.y[i] - z[i]
+            if loss.y[i] * (end - b) > 0.0:
+                mass += loss.shares[i]
+                pull += loss.shares[i] * end
+        trial = pull / mass if mass > 0.0 else b
+        if trial == b:
+            break
+        low, high, trial = bracketed(b, trial, low, high, last_step)
+        last_step = abs(trial - b)
+        b = trial
+        if last_step <= UNIT * max(1.0, abs(b)):
+            break
+    return min(max(b, low), high)
+
+
+@compiled
+def bracketed(b: float, trial: float, low: float, high: float, last_step: float) -> tuple[float, float, float]:
+    """The bracket of a root after a step from b to a trial, and the trial, or the middle where it gains too little."""
+    if trial < b:
+        high = b
+    else:
+        low = b
+    if not low <= trial <= high or abs(trial - b) > 0.5 * last_step:
+        trial = 0.5 * (low + high)
+    return low, high, trial

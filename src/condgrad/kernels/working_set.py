@@ -1,0 +1,354 @@
+"""Newton's method in a working set of dense columns, in one compiled call.
+
+`newton.faces.WorkingSet` takes the same steps in Python, for data of every kind, and is the plain reference. Where the
+columns are few and short, its operations on arrays take less time than the calls of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from condgrad.arrays import Array
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX
+from condgrad.kernels.compiling import compiled
+from condgrad.kernels.face_qp import Polytope, minimise, on_boundary
+from condgrad.kernels.free_block import Hessian
+from condgrad.kernels.ldl import add_multiple, inner
+from condgrad.kernels.losses import UNIT, Loss, set_curvature, set_loss
+from condgrad.newton.face_models import (
+    ACCURACY,
+    LEAST_CURVATURE,
+    LEAST_CURVATURE_BY_ROWS,
+    LEAST_SLOPE_CURVATURE,
+    ROUNDS,
+    WEIGHT_CHANGE,
+    WIDE,
+    WIDE_FROM,
+)
+from condgrad.newton.faces import FLAT, HIDDEN_FALL, NARROW, SHORTEST_STEP
+from condgrad.rounding import ROUNDING_UNITS
+from condgrad.search.backtracking import ARMIJO_FRACTION
+
+GRAM_WIDTH = 32
+"""Rows of a Gram matrix that are computed together, at least."""
+NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
+"""The curvature of a ridge across the set, as a share of the slope, of which no digit of F knows."""
+
+
+class Problem(NamedTuple):
+    """F(x) = h(K x) + <tilt, x> + ridge |x|^2 on a polytope."""
+
+    columns: Array
+    """K', so that those of K lie one after the other."""
+    loss: Loss
+    tilt: Array
+    """Of size 0 where there is none."""
+    ridge: float
+    polytope: Polytope
+
+
+class Point(NamedTuple):
+    """F at a point; see `newton.faces.LinePoint`."""
+
+    x: Array
+    u: Array
+    theta: Array
+    loss: float
+    intercept: float
+    value: float
+
+
+class LastGram(NamedTuple):
+    """The last weighted Gram matrix, which may do for other weights too."""
+
+    matrix: Array
+    """With what is added to its diagonal."""
+    diagonal: Array
+    weights: Array
+    """NaN where there is no matrix yet."""
+
+
+class Found(NamedTuple):
+    """Where the steps end."""
+
+    point: Point
+    gradient: Array
+    """K'theta and the tilt there, or of size 0 where nobody asked for it."""
+    multiplier: float
+    is_slack: bool
+    """Whether the last model had its least point inside the l1 ball."""
+    steps: int
+    has_moved: bool
+    is_done: bool
+    """Whether the gap is small, nothing is gained any more, or the steps are spent; else a Newton step has failed."""
+
+
+@compiled
+def solve(
+    problem: Problem,
+    here: Point,
+    slope: Array,
+    multiplier: float,
+    gram: LastGram,
+    enough: float,
+    most_steps: int,
+    stop: Array,
+) -> Found:
+    """Newton steps until the gap in these coordinates is at most `enough`, or no step helps.
+
+    `slope` is the gradient of F at the start, up to a constant on a simplex, or of size 0 where it is not known; a
+    multiplier that is not known is below 0.
+    """
+    gradient, gap = np.empty(0), np.inf
+    steps, has_moved, is_slack, is_done = 0, False, False, False
+    while not (is_done or stop[0]):
+        before = gap
+        if slope.shape[0] == 0:
+            gradient = gradient_of_loss(problem, here.theta)
+            gap = here.value - here.loss + inner(here.theta, here.u) - least_linearised(problem, gradient)
+            is_done = gap <= enough or steps >= most_steps
+            if is_done:
+                break
+            slope = gradient_of_objective(problem, here.x, gradient)
+        steepest = np.abs(slope).max()
+        if steepest == 0.0 or not math.isfinite(steepest):
+            break
+        steps += 1
+        end, multiplier, is_slack = least_of_model(problem, here, slope, steepest, multiplier, gram, stop)
+        falls, there = search(problem, here, end, slope)
+        if not falls:
+            break
+        # where F has no digits left, the gap may still have some
+        is_done = not there.value < here.value and gap > 0.5 * before
+        here, has_moved, slope, gradient = there, True, np.empty(0), np.empty(0)
+    return Found(here, gradient, multiplier, is_slack, steps, has_moved, is_done)
+
+
+@compiled
+def gradient_of_loss(problem: Problem, theta: Array) -> Array:
+    """K'theta and the tilt."""
+    found = np.empty(problem.columns.shape[0])
+    for j in range(found.shape[0]):
+        found[j] = inner(problem.columns[j], theta)
+        if problem.tilt.shape[0] > 0:
+            found[j] += problem.tilt[j]
+    return found
+
+
+@compiled
+def gradient_of_objective(problem: Problem, x: Array, gradient: Array) -> Array:
+    """The gradient of F; on a simplex less what all coordinates share, which would hide what they do not."""
+    slope = gradient.copy()
+    add_multiple(slope, 2.0 * problem.ridge, x)
+    if problem.polytope.kind == SIMPLEX:
+        slope -= inner(slope, x) / problem.polytope.size
+    return slope
+
+
+@compiled
+def least_linearised(problem: Problem, c: Array) -> float:
+    """min <c, s> + ridge |s|^2 over the set, or less by rounding."""
+    kind, size, lower, upper = problem.polytope
+    ridge = problem.ridge if problem.ridge * size >= NEGLIGIBLE * np.abs(c).max() else 0.0
+    if kind == BOX:
+        found = 0.0
+        for j in range(c.shape[0]):
+            s = lower[j] if c[j] > 0.0 else upper[j]
+            if ridge > 0.0:
+                s = min(max(-0.5 * c[j] / ridge, lower[j]), upper[j])
+            found += s * (c[j] + ridge * s)
+        return found
+    pulls = np.abs(c) if kind == L1_BALL else -c
+    if ridge == 0.0:
+        return -size * pulls.max()
+    # the dual function at the threshold that leaves the size: Newton's method from the left, on a convex function
+    threshold = pulls.max() - 2.0 * ridge * size
+    if kind == L1_BALL:
+        threshold = max(0.0, threshold)
+    squares = 0.0
+    for _ in range(ROUNDS):
+        excess, rate, squares = -2.0 * ridge * size, 0.0, 0.0
+        for j in range(c.shape[0]):
+            left = pulls[j] - threshold
+            if left > 0.0:
+                excess += left
+                rate += 1.0
+                squares += left * left
+        if not excess > 0.0 or not threshold + excess / rate > threshold:
+            break
+        threshold += excess / rate
+    return -0.25 * squares / ridge - threshold * size
+
+
+@compiled
+def least_of_model(
+    problem: Problem,
+    here: Point,
+    slope: Array,
+    steepest: float,
+    multiplier: float,
+    gram: LastGram,
+    stop: Array,
+) -> tuple[Array, float, bool]:
+    """The least point of the model of F, its multiplier, and whether it is inside the l1 ball; see `FaceModels`."""
+    kind, size, lower, upper = problem.polytope
+    k, m = problem.columns.shape
+    curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / size
+    w = np.empty(m)
+    set_curvature(problem.loss, here.u, here.intercept, w)
+    if k > max(WIDE * m, WIDE_FROM):
+        hessian, unit = by_rows(problem, w, curvature)
+    else:
+        hessian, unit = by_matrix(problem, w, curvature, gram), 1.0
+    guess = multiplier / unit if multiplier >= 0.0 else -1.0
+    y, mu, is_slack, _ = minimise(
+        hessian, slope / unit, here.x, kind, size, lower, upper, guess, ACCURACY, ROUNDS, stop
+    )
+    return y, mu * unit, is_slack and kind == L1_BALL
+
+
+@compiled
+def by_matrix(problem: Problem, w: Array, curvature: float, gram: LastGram) -> Hessian:
+    """K' W K + 2 ridge and a little more; W less its mean where there is an intercept."""
+    columns, (k, m) = problem.columns, problem.columns.shape
+    is_new = False
+    for i in range(m):
+        if not abs(w[i] - gram.weights[i]) <= WEIGHT_CHANGE * gram.weights[i]:
+            is_new = True
+            break
+    if is_new:
+        scaled = np.empty((k, m))
+        for j in range(k):
+            for i in range(m):
+                scaled[j, i] = w[i] * columns[j, i]
+        width = max(GRAM_WIDTH, k // 8)
+        for begin in range(0, k, width):  # what is below the blocks on the diagonal is known from above them
+            end = min(begin + width, k)
+            gram.matrix[begin:end, begin:] = np.dot(scaled[begin:end], columns[begin:].T)
+            for j in range(end, k):
+                for i in range(begin, end):
+                    gram.matrix[j, i] = gram.matrix[i, j]
+        mass = w.sum() if problem.loss.has_intercept else 0.0
+        if mass > 0.0:
+            pull = np.empty(k)
+            for j in range(k):
+                pull[j] = scaled[j].sum()
+            for j in range(k):
+                add_multiple(gram.matrix[j], -pull[j] / mass, pull)
+        gram.weights[:] = w
+        for j in range(k):  # where means cancel, rounding may leave less than 0
+            gram.diagonal[j] = (1.0 + LEAST_CURVATURE) * max(0.0, gram.matrix[j, j])
+    for j in range(k):
+        gram.matrix[j, j] = gram.diagonal[j] + curvature
+    none = np.empty(0)
+    nowhere = np.empty(0, np.uint32)
+    return Hessian(gram.matrix, np.empty((0, 0)), none, nowhere, nowhere, none, none, 0)
+
+
+@compiled
+def by_rows(problem: Problem, w: Array, curvature: float) -> tuple[Hessian, float]:
+    """B B' + c, with B B' = K' W K and a row of B a coordinate, in units of the largest weight; this unit."""
+    columns, (k, m) = problem.columns, problem.columns.shape
+    unit = w.max()
+    if unit == 0.0:
+        unit = 1.0
+    relative = w / unit  # so that their square roots do not depend on the unit of F
+    root, B, c = np.sqrt(relative), np.empty((k, m)), np.empty(k)
+    mass = relative.sum() if problem.loss.has_intercept else 0.0
+    for j in range(k):
+        mean = inner(columns[j], relative) / mass if mass > 0.0 else 0.0
+        for i in range(m):
+            B[j, i] = (columns[j, i] - mean) * root[i]
+        c[j] = curvature / unit + LEAST_CURVATURE_BY_ROWS * inner(B[j], B[j])
+    none = np.empty(0)
+    nowhere = np.empty(0, np.uint32)
+    return Hessian(np.empty((0, 0)), B, c, nowhere, nowhere, none, none, m), unit
+
+
+@compiled
+def search(problem: Problem, here: Point, end: Array, slope: Array) -> tuple[bool, Point]:
+    """Step towards a point of the set, to where F is about least on the way; whether it fell, up to rounding."""
+    d = end - here.x
+    fall = first_order_fall(here.x, end, d, slope, problem.polytope)
+    if not fall > 0.0:
+        return False, here
+    noise = noise_of(here)
+    step, width, low, low_slope, high, high_slope = 1.0, np.inf, 0.0, -fall, 1.0, np.inf
+    image = image_of(problem.columns, end)
+    move = image - here.u
+    tilt = inner(problem.tilt, d) if problem.tilt.shape[0] > 0 else 0.0
+    trial = point_at(problem, end, image, here.intercept)
+    while True:
+        trial_slope = inner(trial.theta, move) + tilt + 2.0 * problem.ridge * inner(trial.x, d)
+        falls = trial.value <= here.value - ARMIJO_FRACTION * step * fall + noise
+        is_flat = trial_slope <= FLAT * fall and (step == 1.0 or trial_slope >= -FLAT * fall)
+        if falls and (is_flat or fall <= noise or step - low <= NARROW * step):
+            break
+        if falls and trial_slope < 0.0:
+            low, low_slope = step, trial_slope
+        else:
+            high, high_slope = step, trial_slope
+        if high < SHORTEST_STEP:
+            return False, here
+        fraction = low_slope / (low_slope - high_slope) if high_slope > 0.0 else 0.5
+        if high - low > 0.5 * width:
+            fraction = 0.5
+        width = high - low
+        # where the bracket has closed on a kink, its lower end is as good as any point
+        step = low + min(max(fraction, 0.1), 0.9) * width if width > NARROW * high or low == 0.0 else low
+        trial = point_at(problem, here.x + step * d, here.u + step * move, here.intercept)
+    if step < 1.0:  # what the search added up is not K x to the last digit
+        trial = point_at(problem, trial.x, image_of(problem.columns, trial.x), trial.intercept)
+        if not trial.value < here.value + noise:
+            return False, here
+    return True, trial
+
+
+@compiled
+def image_of(columns: Array, x: Array) -> Array:
+    """K x, for an x with many zeros."""
+    found = np.zeros(columns.shape[1])
+    for j in range(columns.shape[0]):
+        if x[j] != 0.0:
+            add_multiple(found, x[j], columns[j])
+    return found
+
+
+@compiled
+def point_at(problem: Problem, x: Array, u: Array, near: float) -> Point:
+    """F at x, where u = K x."""
+    theta = np.empty(u.shape[0])
+    loss, intercept = set_loss(problem.loss, u, near, theta)
+    value = loss + problem.ridge * inner(x, x)
+    if problem.tilt.shape[0] > 0:
+        value += inner(problem.tilt, x)
+    return Point(x, u, theta, loss, intercept, value)
+
+
+@compiled
+def noise_of(here: Point) -> float:
+    """What rounding does to F."""
+    size = abs(here.value)
+    for i in range(here.u.shape[0]):
+        size += abs(here.theta[i] * here.u[i])
+    return 0.5 * ROUNDING_UNITS * UNIT * size
+
+
+@compiled
+def first_order_fall(x: Array, end: Array, d: Array, slope: Array, polytope: Polytope) -> float:
+    """What F falls by along d, to first order; see `WorkingSet`."""
+    fall, level = -inner(slope, d), -inner(slope, x)
+    if polytope.kind != L1_BALL or fall > HIDDEN_FALL * level:
+        return fall
+    if not (on_boundary(x, polytope.size) and on_boundary(end, polytope.size)):
+        return fall
+    fall = 0.0
+    for j in range(x.shape[0]):
+        growth = abs(end[j]) - abs(x[j])
+        if end[j] * x[j] >= 0.0:
+            growth = d[j] if end[j] + x[j] > 0.0 else -d[j]
+        fall -= slope[j] * d[j] + level / polytope.size * growth
+    return fall

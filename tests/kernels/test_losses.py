@@ -1,0 +1,79 @@
+"""Compiled losses and their best intercepts, against operations on whole arrays and the equations that they solve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import condgrad as cg
+from condgrad.kernels import losses
+from condgrad.smooth import intercept
+
+LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
+seeds, decades = st.integers(0, 10_000), st.floats(-3.0, 2.9)
+
+
+def drawn(kind: type, seed: int, decade: float, *, has_intercept: bool = False) -> tuple[Any, np.ndarray]:
+    """A loss with weights, some of them 0, and a point."""
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.1, 3.0, 40) * (rng.random(40) < 0.9)
+    y = np.where(rng.permutation(40) < 2 + seed % 37, 1.0, -1.0)
+    weights[[np.argmax(y), np.argmin(y)]] = 1.0  # both classes count
+    z = 10.0**decade * rng.standard_normal(40)
+    return kind(rng.standard_normal((40, 2)), y, sample_weight=weights, intercept=has_intercept).h, z
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@given(seed=seeds, decade=decades)
+def test_values_and_derivatives_are_those_of_whole_arrays(kind: type, seed: int, decade: float) -> None:
+    h, z = drawn(kind, seed, decade)
+    theta, w = np.empty(40), np.empty(40)
+    value, gradient = h.evaluate_by_arrays(z)
+    assert losses.loss_at(h.compiled, z, 0.0, theta) == pytest.approx(value, rel=1e-13)
+    np.testing.assert_allclose(theta, gradient, rtol=1e-13, atol=1e-300)
+    losses.set_curvature(h.compiled, z, 0.0, w)
+    np.testing.assert_allclose(w, h.curvature_by_arrays(z), rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@given(seed=seeds, decade=decades, near=st.sampled_from([None, 0.0, 30.0]))
+def test_the_best_intercept_is_that_of_the_plain_reference(
+    kind: type, seed: int, decade: float, near: float | None
+) -> None:
+    h, z = drawn(kind, seed, decade, has_intercept=True)
+    theta = np.empty(40)
+    value, b = losses.set_loss(h.compiled, z, np.nan if near is None else near, theta)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intercept, "loaded", lambda: False)
+        expected = h.at_best_intercept(z, near=near)
+    scale = np.abs(z).max()
+    assert value == pytest.approx(expected.value, rel=1e-9, abs=1e-12 * scale)
+    if kind is not cg.smooth.Logistic or decade < 1.0:  # far out the loss of separated classes hardly knows its b
+        assert b == pytest.approx(expected.intercept, rel=1e-9, abs=1e-9 * scale)
+    assert abs(theta.sum()) <= 1e-8 * np.abs(theta).sum() + 1e-300
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@given(seed=seeds, decade=decades, power=st.sampled_from([-300, -40, 40, 300]))
+def test_the_unit_of_the_weights_changes_nothing_else(kind: type, seed: int, decade: float, power: int) -> None:
+    h, z = drawn(kind, seed, decade, has_intercept=True)
+    unit = 2.0**power
+    other = kind(np.ones((40, 1)), h.y, sample_weight=unit * h.weights, intercept=True).h
+    theta, scaled = np.empty(40), np.empty(40)
+    value, b = losses.set_loss(h.compiled, z, np.nan, theta)
+    assert losses.set_loss(other.compiled, z, np.nan, scaled) == (unit * value, b)
+    np.testing.assert_array_equal(scaled, unit * theta)
+
+
+def test_arrays_that_cannot_be_written_are_copied() -> None:
+    """Code compiled for them once more would take half a minute at a user's first fit."""
+    y, weights = np.array([1.0, -1.0]), np.ones(2)
+    for each in (y, weights):
+        each.flags.writeable = False
+    loss = cg.smooth.LeastSquares(np.eye(2), y, sample_weight=weights).h.compiled
+    assert loss.y.flags.writeable
+    assert loss.weights.flags.writeable
