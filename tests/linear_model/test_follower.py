@@ -68,7 +68,7 @@ def test_a_path_goes_on_where_it_fails(loss: str, positive: bool, monkeypatch: p
     X, y = drawn(5, samples=40, features=60)
     options: dict[str, Any] = {"loss": loss, "radii": [0.05, 0.3, 1.0, 100.0], "positive": positive, "tol": 1e-8}
     easy = path(X, y, **options)
-    monkeypatch.setattr(PathFollower, "_least_of_model", lambda *_: None)
+    monkeypatch.setattr(PathFollower, "_least_of_model", lambda *_, **__: None)
     hard = path(X, y, **options)
     np.testing.assert_allclose(hard.coefs, easy.coefs, atol=1e-3)
     assert (hard.gaps <= 1e-8 * hard.values[0]).all()
@@ -79,10 +79,10 @@ def test_out_of_time_it_keeps_its_proof(monkeypatch: pytest.MonkeyPatch) -> None
     X, y = drawn(5, samples=40, features=60)
     taken = PathFollower._least_of_model
 
-    def slow(self: PathFollower, *args: Any) -> Any:
+    def slow(self: PathFollower, *args: Any, **options: Any) -> Any:
         now = cg.deadline.clock()
         monkeypatch.setattr(cg.deadline, "clock", lambda: now + 1e6)
-        return taken(self, *args)
+        return taken(self, *args, **options)
 
     monkeypatch.setattr(PathFollower, "_least_of_model", slow)
     with pytest.warns(UserWarning, match="the time limit was reached"):

@@ -152,7 +152,7 @@ class PathFollower:
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
         elif prediction is not None:
-            end = self._least_of_model(prediction, g, ridge)
+            end = self._least_of_model(prediction, g, ridge, is_predicted=True)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
         best = point
@@ -177,9 +177,11 @@ class PathFollower:
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
 
-    def _least_of_model(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+    def _least_of_model(
+        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
+    ) -> ObjectivePoint | None:
         """F at the least point over the set of its model at a point; None if none was found."""
-        return self._models.least(point, g, ridge)
+        return self._models.least(point, g, ridge, is_predicted=is_predicted)
 
 
 def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoint:
@@ -205,13 +207,18 @@ class ColumnModels:
         samples, features = f.K.shape
         self._screened = ScreenedColumns.none(samples, features, most_copied)
 
-    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+    def least(
+        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
+    ) -> ObjectivePoint | None:
         """F at the least point of the model at a point; None where its face or its columns are too many to find."""
         from condgrad.kernels import ball_model
 
         on, slope, t = g.on, double(point.gradient), step_length(2.0 * ridge + self.curvature)
+        # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
+        has_many = is_predicted and ridge > 0.0 and np.count_nonzero(point.x) > self.f.K.shape[0]
+        first_t = step_length(2.0 * ridge) if has_many else t
         ahead, on_boundary, suffice = ball_model.face_ahead(
-            double(point.x), slope, t, on.scale, on.nonnegative, self._screened.is_chosen, NEEDED
+            double(point.x), slope, first_t, on.scale, on.nonnegative, self._screened.is_chosen, NEEDED
         )
         if not suffice and not self._screen(ahead, slope, on_boundary):
             return None
@@ -309,7 +316,9 @@ class ModelsOnOneFace:
     def __init__(self, f: Composite | BlockwiseLoss) -> None:
         self.f, self.curvature = f, typical_curvature(f)
 
-    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+    def least(
+        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
+    ) -> ObjectivePoint | None:
         """F at the least point on the face that the gradient names; None where there is none, or it is too large."""
         on = g.on
         face = on.face(double(point.x) - step_length(2.0 * ridge + self.curvature) * double(point.gradient))
@@ -351,8 +360,10 @@ class SparseModels(ModelsOnOneFace):
         super().__init__(f)
         self._few = ColumnModels(f, FEW_COPIED)
 
-    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
-        return self._few.least(point, g, ridge) or super().least(point, g, ridge)
+    def least(
+        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
+    ) -> ObjectivePoint | None:
+        return self._few.least(point, g, ridge, is_predicted=is_predicted) or super().least(point, g, ridge)
 
     def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem:
         from condgrad.kernels.sparse_gram import columns_by_row, weighted_gram
