@@ -36,12 +36,14 @@ class Model:
         self.guess = rng.standard_normal(self.n) * (rng.random(self.n) < 0.5)
         if nonnegative:
             self.guess = np.abs(self.guess)
-        self.shared = np.zeros((self.m, self.m)), np.zeros(self.n, bool), np.zeros(1, np.int64)
+        everything = np.arange(self.n), self.columns, np.ones(self.n, bool)
+        self.chosen = ball_model.other_columns(ball_model.no_columns(self.m, self.n, 10**6), *everything)
 
     def solve(self, size: float) -> tuple[Array, Array, bool]:
-        rest = self.guess, True, self.nonnegative, size, self.c, 1.0 / np.diag(self.H).mean(), 100
+        rest = self.guess, True, self.c, 1.0 / np.diag(self.H).mean(), 100
+        ball = ball_model.Ball(size, self.nonnegative)
         found: tuple[Array, Array, bool] = ball_model.minimise(
-            self.columns, *self.shared, self.w, self.centred, self.pull, *rest
+            self.chosen, ball, self.w, self.centred, self.pull, *rest
         )
         return found
 
@@ -66,8 +68,13 @@ def test_least_points_satisfy_the_optimality_conditions(
             assert np.abs(y).sum() <= size * (1.0 + 1e-9)
             assert not (nonnegative and y.min() < 0.0)
             assert model.gap(y, size) <= 1e-8 * max(1.0, float(np.abs(model.columns @ model.pull).max()) * size)
-        summed = model.columns[model.shared[1]]
-        np.testing.assert_allclose(model.shared[0], summed.T @ summed, atol=1e-9)
+        row_gram, face_gram = model.chosen.row_gram, model.chosen.face_gram
+        summed = model.columns[row_gram.is_summed]
+        if model.n > model.m:
+            np.testing.assert_allclose(row_gram.matrix, summed.T @ summed, atol=1e-9)
+        known = np.flatnonzero(face_gram.place >= 0)
+        places = np.ix_(face_gram.place[known], face_gram.place[known])
+        np.testing.assert_allclose(face_gram.matrix[places], model.H[np.ix_(known, known)], atol=1e-9)
         model.guess = y if y.any() else model.guess
 
 

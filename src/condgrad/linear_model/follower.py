@@ -31,7 +31,7 @@ from condgrad.newton.face_models import LEAST_CURVATURE, centred
 from condgrad.problem import Set, Simple
 from condgrad.search.steps import Exact, SearchState
 from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.composite import Composite, CompositeEvaluation
+from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
 PATIENCE = 12
 """Steps along a path that may pass without halving the gap."""
@@ -203,9 +203,10 @@ class ColumnModels:
     """
 
     def __init__(self, f: Composite, most_copied: int) -> None:
+        from condgrad.kernels.ball_model import no_columns
+
         self.f, self.curvature, self.most_copied = f, typical_curvature(f), most_copied
-        samples, features = f.K.shape
-        self._screened = ScreenedColumns.none(samples, features, most_copied)
+        self._chosen = no_columns(*f.K.shape, most_copied)
 
     def least(
         self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
@@ -213,44 +214,31 @@ class ColumnModels:
         """F at the least point of the model at a point; None where its face or its columns are too many to find."""
         from condgrad.kernels import ball_model
 
-        on, slope, t = g.on, double(point.gradient), step_length(2.0 * ridge + self.curvature)
+        on, t = g.on, step_length(2.0 * ridge + self.curvature)
         # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
         has_many = is_predicted and ridge > 0.0 and np.count_nonzero(point.x) > self.f.K.shape[0]
         first_t = step_length(2.0 * ridge) if has_many else t
-        ahead, on_boundary, suffice = ball_model.face_ahead(
-            double(point.x), slope, first_t, on.scale, on.nonnegative, self._screened.is_chosen, NEEDED
-        )
-        if not suffice and not self._screen(ahead, slope, on_boundary):
+        here, x, slope = point.smooth, double(point.x), double(point.gradient)
+        ball, loss = ball_model.Ball(on.scale, on.nonnegative), self.f.h.compiled
+        model = loss, ridge, x, here.z, here.intercept, here.theta, slope
+        end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
+        if not end.suffice and self._screen(end.x, slope, end.on_boundary):
+            end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
+        if not end.found:
             return None
-        chosen, (w, pull, unit, is_centred) = self._screened, weights_and_pull(self.f, point.smooth)
-        y, image, is_least = ball_model.minimise(
-            chosen.columns,
-            chosen.row_gram,
-            chosen.is_summed,
-            chosen.changes,
-            w,
-            is_centred,
-            pull,
-            ahead[chosen.features],
-            on_boundary,
-            on.nonnegative,
-            on.scale,
-            2.0 * ridge / unit,
-            SHORT * t * unit,
-            ROUNDS,
-        )
-        if not is_least or not np.isfinite(y).all():
-            return None
-        x = embedded(self.f.space.full(0.0), chosen.features, y)
-        inside, factor = pulled_in(on, x)
-        if factor is None or x.dtype != y.dtype:
-            return ObjectivePoint(self.f, g, inside, Tally())
-        return ObjectivePoint(self.f, g, inside, Tally(), CompositeEvaluation(self.f, inside, factor * image))
+        if point.x.dtype != x.dtype:
+            return ObjectivePoint(self.f, g, pulled_in(on, end.x.astype(point.x.dtype)), Tally())
+        smooth = CompositeEvaluation(self.f, end.x, end.image)
+        smooth.at_best = AtBestIntercept(end.loss, end.theta, end.intercept)
+        return ObjectivePoint(self.f, g, end.x, Tally(), smooth)
 
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
         """Copy the columns that a model needs and, where they are not too many, those that the next ones may need."""
+        samples, features = self.f.K.shape
+        if (not on_boundary or features <= samples) and self._copy(np.ones(features, bool)):
+            return True
         if not on_boundary:
-            return self._copy(np.ones(slope.shape[0], bool))
+            return False
         sizes, is_active = np.abs(slope), ahead != 0.0
         multiplier = float(sizes[is_active].mean())
         return any(self._copy(is_active | (sizes >= share * multiplier)) for share in (WANTED, NEEDED))
@@ -260,7 +248,9 @@ class ColumnModels:
         features = np.flatnonzero(is_chosen)
         if len(features) * self.f.K.shape[0] > self.most_copied:
             return False
-        self._screened = self._screened.succeeded_by(features, self._columns(features), is_chosen)
+        from condgrad.kernels.ball_model import other_columns
+
+        self._chosen = other_columns(self._chosen, features, self._columns(features), is_chosen)
         return True
 
     def _columns(self, features: Array) -> Array:
@@ -274,40 +264,6 @@ class ColumnModels:
     @cached_property
     def _by_column(self) -> Any:
         return self.f.K.tocsc()
-
-
-class ScreenedColumns(NamedTuple):
-    """The columns of the coordinates that may be on the next faces, and what the models on them share."""
-
-    features: Array
-    is_chosen: Array
-    """The same as a mask over all coordinates."""
-    columns: Array
-    """A row each."""
-    row_gram: Array
-    """K_B K_B' of the columns B of the last face."""
-    is_summed: Array
-    """Which of the columns are in B."""
-    changes: Array
-    """Columns that B gained and lost since the row Gram matrix was computed afresh: one number."""
-
-    @classmethod
-    def none(cls, samples: int, features: int, most: int) -> ScreenedColumns:
-        """No columns yet, of which there will be `most` entries at most: so few that no face has more than samples,
-        unless a row Gram matrix has no more entries either.
-        """
-        side = samples if samples * samples <= most and samples < features else 0
-        nothing = np.empty(0, np.intp), np.zeros(features, bool), np.empty((0, samples))
-        return cls(*nothing, np.zeros((side, side)), np.empty(0, bool), np.zeros(1, np.int64))
-
-    def succeeded_by(self, features: Array, columns: Array, is_chosen: Array) -> ScreenedColumns:
-        """Other columns, which take over the row Gram matrix if all that are in it are among them."""
-        summed = np.zeros(len(is_chosen), bool)
-        summed[self.features[self.is_summed]] = True
-        if (summed & ~is_chosen).any():
-            summed[:] = False
-            self.row_gram[:] = 0.0
-        return ScreenedColumns(features, is_chosen, columns, self.row_gram, summed[features], self.changes)
 
 
 class ModelsOnOneFace:
@@ -331,8 +287,9 @@ class ModelsOnOneFace:
             y = least_on_face(system, double(face.normal), on.scale)
         if y is None:
             return None
-        x, _ = pulled_in(on, embedded(self.f.space.full(0.0), face.active, y))
-        return ObjectivePoint(self.f, g, x, Tally())
+        x = self.f.space.full(0.0)
+        x[face.active] = y
+        return ObjectivePoint(self.f, g, pulled_in(on, x), Tally())
 
     def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
         raise NotImplementedError
@@ -499,18 +456,9 @@ def weights_and_pull(f: Composite, here: CompositeEvaluation) -> tuple[Array, Ar
     return w, pull - here.theta / unit, unit, mass > 0.0
 
 
-def embedded(x: Array, features: Array, y: Array) -> Array:
-    """x with the entries y in some coordinates."""
-    x[features] = y
-    return x
-
-
-def pulled_in(on: Set, x: Array) -> tuple[Array, float | None]:
-    """A point of the set, and by what factor it is x: a factor is enough where rounding alone took x outside."""
+def pulled_in(on: Set, x: Array) -> Array:
+    """A point of the set near x: a factor is enough where rounding alone took x outside."""
     norm = float(np.abs(x).sum())
     if norm > on.scale * (1.0 + ROUNDING) or (on.nonnegative and x.min() < 0.0):
-        return on.project(x), None
-    if norm <= on.scale:
-        return x, 1.0
-    factor = on.scale / norm * (1.0 - 2.0 * precision(x))
-    return factor * x, factor
+        return on.project(x)
+    return x if norm <= on.scale else (on.scale / norm * (1.0 - 2.0 * precision(x))) * x
