@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
+from condgrad.kernels import SQUARES
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.keep_mass import onto_l1_ball
 from condgrad.kernels.ldl import add_multiple, factor, inner, solve
@@ -29,6 +30,8 @@ from condgrad.kernels.losses import Loss, set_curvature, set_loss
 
 MOST_OUTSIDE = 1e-6
 """How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
+TIE = 1e-5
+"""How much earlier, as a share, an event must come to come first."""
 UNIT = float(np.finfo(np.float64).eps)
 LEAST_CURVATURE = 1e-13
 """What is added to the curvature of each coordinate, as a share of it, so that no system is singular."""
@@ -168,6 +171,8 @@ def step(
         chosen, ball, w, is_centred, pull, guess, on_boundary, 2.0 * ridge / unit, t * unit, rounds
     )
     norm = np.abs(y).sum()
+    # without a ridge, a face of more coordinates than samples holds no solution by itself
+    is_least = is_least and (ridge > 0.0 or loss.kind != SQUARES or np.count_nonzero(y) <= m)
     if not is_least or not norm <= ball.size * (1.0 + MOST_OUTSIDE):
         return Step(False, True, on_boundary, ahead, none, none, 0.0, 0.0)
     if norm > ball.size:
@@ -250,6 +255,101 @@ def minimise(
         if not set_face(point, on_boundary or nonnegative, is_active, signs) and same_side:
             return y, combined(columns, y), True
     return y, combined(columns, y), False
+
+
+@compiled
+def step_by_events(
+    chosen: Columns,
+    ball: Ball,
+    loss: Loss,
+    ridge: float,
+    x: Array,
+    z: Array,
+    intercept: float,
+    theta: Array,
+    events: int,
+) -> Step:
+    """From the solution for one size to that for a larger one, where F is quadratic: what `step` finds by guesses.
+
+    The solution is a piecewise linear function of the multiplier mu (the homotopy behind LARS): on a face its rate d
+    solves (K_A' W K_A + c) d = e, up to where a coordinate comes to 0, or the slope of another comes to mu. It is found
+    where `events` of these are enough, and the coordinates that come in are among the chosen.
+    """
+    n, m, s = x.shape[0], z.shape[0], chosen.features.shape[0]
+    columns, none = chosen.columns, np.empty(0)
+    w, slopes, y, signs = np.empty(m), np.empty(s), np.empty(s), np.zeros(s)
+    set_curvature(loss, z, intercept, w)
+    shares = w / w.sum() if loss.has_intercept else np.zeros(m)
+    root, c, mu = np.sqrt(w), 2.0 * ridge, 0.0
+    for j in range(s):
+        y[j] = x[chosen.features[j]]
+        slopes[j] = -inner(columns[j], theta) - c * y[j]
+        mu = max(mu, slopes[j] if ball.nonnegative else abs(slopes[j]))
+    for j in range(s):
+        if y[j] != 0.0:
+            signs[j] = np.sign(y[j])
+    room, left_last, enters = ball.size - np.abs(y).sum(), -1, -1
+    if s > 0 and not signs.any():
+        enters = np.argmax(slopes) if ball.nonnegative else np.argmax(np.abs(slopes))
+    for _ in range(events):
+        if enters >= 0:
+            signs[enters] = np.sign(slopes[enters])
+        active = np.flatnonzero(signs)
+        k = active.shape[0]
+        if k == 0 or k > m or not mu > 0.0:
+            break
+        add_to_face_gram(columns, chosen.face_gram, active, w, root, shares, c)
+        d, places = np.empty(k), np.empty(k, np.intp)
+        for p in range(k):
+            d[p], places[p] = signs[active[p]], chosen.face_gram.place[active[p]]
+        L, D = np.empty((k, k)), np.empty(k)
+        factor(L, D, k, chosen.face_gram.matrix, places, np.zeros(1, np.bool_))
+        solve(L, D, k, d)
+        image, growth, far, leaves, enters = np.zeros(m), 0.0, mu, -1, -1
+        for p in range(k):
+            add_multiple(image, d[p], chosen.face_gram.scaled[places[p]])
+            growth += signs[active[p]] * d[p]
+            back = -signs[active[p]] * d[p]
+            if back > 0.0 and abs(y[active[p]]) < far * back:
+                far, leaves = abs(y[active[p]]) / back, active[p]
+        image *= root
+        if loss.has_intercept:
+            image -= shares * image.sum()
+        rates = np.dot(columns, image)
+        for j in range(s):
+            if signs[j] != 0.0:
+                continue
+            for sign in (1.0, -1.0):
+                has_just_left = j == left_last and sign * slopes[j] > 0.0
+                if has_just_left or (sign < 0.0 and ball.nonnegative):
+                    continue
+                closing, distance = 1.0 - sign * rates[j], mu - sign * slopes[j]
+                # where all slopes vanish together, at interpolation, rounding alone would tell which comes first
+                if closing > 0.0 and distance < (1.0 - TIE) * far * closing:
+                    far, leaves, enters = max(0.0, distance / closing), -1, j
+        is_last = room <= far * growth
+        if is_last:
+            far = room / growth
+        for p in range(k):
+            y[active[p]] += far * d[p]
+            slopes[active[p]] -= far * signs[active[p]]
+        for j in range(s):
+            if signs[j] == 0.0:
+                slopes[j] -= far * rates[j]
+        room, mu, left_last = room - far * growth, mu - far, leaves
+        if is_last or (leaves < 0 and enters < 0):
+            there, theta_there = np.zeros(n), np.empty(m)
+            norm = np.abs(y).sum()
+            inside = min(1.0, ball.size / norm * (1.0 - 2.0 * UNIT)) if norm > ball.size else 1.0
+            y *= inside
+            for j in range(s):
+                there[chosen.features[j]] = y[j]
+            end = combined(columns, y)
+            value, b = set_loss(loss, end, intercept, theta_there)
+            return Step(True, True, is_last, there, end, theta_there, value, b)
+        if leaves >= 0:
+            y[leaves], signs[leaves] = 0.0, 0.0
+    return Step(False, True, True, none, none, none, 0.0, 0.0)
 
 
 @compiled

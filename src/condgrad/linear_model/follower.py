@@ -55,8 +55,10 @@ MOST_EXACT_MODELS = 3
 SHORT = 0.01
 """The step that names the next face of a model, as a share of that which names the first. A long one takes coordinates
 off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
-ROUNDS = 30
+ROUNDS = 16
 """Faces that are tried for one model."""
+EVENTS = 200
+"""Coordinates that may enter or leave from one radius to the next, where F is quadratic."""
 ROUNDING = 1e-12
 """How far outside the set, as a share of its size, a point may be by rounding."""
 
@@ -153,6 +155,8 @@ class PathFollower:
             point = point.at(g.on.project(prediction.x))
         elif prediction is not None:
             end = self._least_of_model(prediction, g, ridge, is_predicted=True)
+            if end is None and isinstance(self._models, ColumnModels) and known is not None:
+                end = self._models.next_solution(point, ridge)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
         best = point
@@ -224,10 +228,29 @@ class ColumnModels:
         end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
         if not end.suffice and self._screen(end.x, slope, end.on_boundary):
             end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
+        return self._point_of(end, g)
+
+    def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
+        """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.
+
+        The columns are those that a model had before.
+        """
+        from condgrad.kernels import ball_model
+
+        is_chosen = self._chosen.is_chosen
+        if not self.f.h.quadratic or last.x.dtype != np.float64 or not is_chosen[last.x != 0.0].all():
+            return None
+        ball, here = ball_model.Ball(last.g.on.scale, last.g.on.nonnegative), last.smooth
+        model = self.f.h.compiled, ridge, last.x, here.z, here.intercept, here.theta
+        return self._point_of(ball_model.step_by_events(self._chosen, ball, *model, EVENTS), last.g)
+
+    def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:
+        """F where a step of compiled code leads to."""
         if not end.found:
             return None
-        if point.x.dtype != x.dtype:
-            return ObjectivePoint(self.f, g, pulled_in(on, end.x.astype(point.x.dtype)), Tally())
+        dtype = self.f.space.full(0.0).dtype
+        if end.x.dtype != dtype:
+            return ObjectivePoint(self.f, g, pulled_in(g.on, end.x.astype(dtype)), Tally())
         smooth = CompositeEvaluation(self.f, end.x, end.image)
         smooth.at_best = AtBestIntercept(end.loss, end.theta, end.intercept)
         return ObjectivePoint(self.f, g, end.x, Tally(), smooth)
