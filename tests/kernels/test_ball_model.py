@@ -116,7 +116,7 @@ class Squares:
         rng = np.random.default_rng(seed)
         self.m, self.n = int(rng.integers(3, 15)), int(rng.integers(1, 30))
         self.X = rng.standard_normal((self.m, self.n))
-        self.f = cg.smooth.LeastSquares(self.X, rng.standard_normal(self.m), intercept=intercept)
+        self.f: Any = cg.smooth.LeastSquares(self.X, rng.standard_normal(self.m), intercept=intercept)
         self.nonnegative = nonnegative
         everything = np.arange(self.n), np.ascontiguousarray(self.X.T), np.ones(self.n, bool)
         self.chosen = ball_model.other_columns(ball_model.no_columns(self.m, self.n, 10**6), *everything)

@@ -61,6 +61,29 @@ def test_most_of_a_path_needs_no_other_method(
     np.testing.assert_allclose(again.coefs, whole.coefs, atol=1e-3)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_interpolation_without_a_ridge_needs_no_other_method(intercept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Least squares reach a loss of 0, from where on the solution stays."""
+    X, y = drawn(7, samples=30, features=400)
+    calls: list[Any] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return cg.minimize(*args, **options)
+
+    monkeypatch.setattr(solver, "minimize", counted)
+    options: dict[str, Any] = {"loss": "least-squares", "ridge": 0.0, "fit_intercept": intercept}
+    found = path(X, y, radii=np.geomspace(0.02, 20.0, 60), **options)
+    null = path(X, y, radii=[0.0], **options).values[0]
+    assert len(calls) <= 4
+    assert (found.gaps <= 1e-6 * null).all()
+    assert (np.diff(found.values) <= 1e-6 * null).all()
+    assert found.values[-1] <= 1e-6 * null
+    assert found.multipliers[-1] == 0.0
+    some_solution = np.linalg.lstsq(X, y)[0]
+    assert np.abs(found.coefs[-1]).sum() <= np.abs(some_solution).sum() * (1.0 + 1e-6)
+
+
 @every_loss
 @pytest.mark.parametrize("positive", [False, True])
 def test_a_path_goes_on_where_it_fails(loss: str, positive: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -290,7 +290,7 @@ def step_by_events(
             signs[j] = np.sign(y[j])
     room, left_last, enters = ball.size - np.abs(y).sum(), -1, -1
     if s > 0 and not signs.any():
-        enters = np.argmax(slopes) if ball.nonnegative else np.argmax(np.abs(slopes))
+        enters = int(np.argmax(slopes if ball.nonnegative else np.abs(slopes)))
     for _ in range(events):
         if enters >= 0:
             signs[enters] = np.sign(slopes[enters])

@@ -210,7 +210,9 @@ class ColumnModels:
         from condgrad.kernels.ball_model import no_columns
 
         self.f, self.curvature, self.most_copied = f, typical_curvature(f), most_copied
-        self._chosen = no_columns(*f.K.shape, most_copied)
+        samples, features = f.K.shape
+        self._chosen = no_columns(samples, features, most_copied)
+        self._loss = f.h.compiled  # type: ignore[attr-defined]
 
     def least(
         self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
@@ -223,8 +225,8 @@ class ColumnModels:
         has_many = is_predicted and ridge > 0.0 and np.count_nonzero(point.x) > self.f.K.shape[0]
         first_t = step_length(2.0 * ridge) if has_many else t
         here, x, slope = point.smooth, double(point.x), double(point.gradient)
-        ball, loss = ball_model.Ball(on.scale, on.nonnegative), self.f.h.compiled
-        model = loss, ridge, x, here.z, here.intercept, here.theta, slope
+        ball = ball_model.Ball(on.scale, on.nonnegative)
+        model = self._loss, ridge, x, here.z, here.intercept, here.theta, slope
         end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
         if not end.suffice and self._screen(end.x, slope, end.on_boundary):
             end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
@@ -241,7 +243,7 @@ class ColumnModels:
         if not self.f.h.quadratic or last.x.dtype != np.float64 or not is_chosen[last.x != 0.0].all():
             return None
         ball, here = ball_model.Ball(last.g.on.scale, last.g.on.nonnegative), last.smooth
-        model = self.f.h.compiled, ridge, last.x, here.z, here.intercept, here.theta
+        model = self._loss, ridge, last.x, here.z, here.intercept, here.theta
         return self._point_of(ball_model.step_by_events(self._chosen, ball, *model, EVENTS), last.g)
 
     def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:
