@@ -87,6 +87,7 @@ class PathFollower:
         self._models = models_of(f)
         self._solutions: list[Solution] = []
         """The last two on the way."""
+        self._guess_failed = False
 
     @staticmethod
     def can_follow(f: Any) -> bool:
@@ -154,9 +155,7 @@ class PathFollower:
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
         elif prediction is not None:
-            end = self._least_of_model(prediction, g, ridge, is_predicted=True)
-            if end is None and isinstance(self._models, ColumnModels) and known is not None:
-                end = self._models.next_solution(point, ridge)
+            end = self._next_from(point, prediction, ridge)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
         best = point
@@ -180,6 +179,21 @@ class PathFollower:
             x = double(best.x)
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
+
+    def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
+        """F at the solution, about, from the last one and where it points to; None if none was found.
+
+        Where the face was no good guess the last time, it hardly is the next.
+        """
+        by_events = self._models.next_solution if isinstance(self._models, ColumnModels) else None
+        is_solution = by_events is not None and last.x is self._solutions[-1].point.x
+        end = by_events(last, ridge) if by_events is not None and is_solution and self._guess_failed else None
+        if end is None:
+            end = self._least_of_model(prediction, last.g, ridge, is_predicted=True)
+            self._guess_failed = end is None
+        if end is None and by_events is not None and is_solution:
+            end = by_events(last, ridge)
+        return end
 
     def _least_of_model(
         self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
