@@ -1,6 +1,7 @@
 """Time to a given accuracy on the l1-constrained elastic net: ours, and packages that solve its penalised form.
 
 Run: CONDGRAD_DATA=folder python -m experiments bench elastic_net [-- --data colon a9a 200x100000 --levels 1e-3 1e-6]
+     python -m experiments bench elastic_net -- --models         (from nearly empty to nearly dense models)
      python -m experiments bench elastic_net -- --scaling        (features and samples grow, as a picture)
 
 The problem is sum log(1 + exp(-y z.x)) + ridge |x|_2^2 subject to |x|_1 <= radius, without an intercept. Data are sets
@@ -24,6 +25,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,13 +39,17 @@ import condgrad as cg
 from condgrad.certificate import NULL_SHARE
 from experiments.benchmarks import run, show
 from experiments.clock import OutOfTime, best_time, capped, clocked, one_thread, quiet
-from experiments.elastic_net_rivals import ProxNewton, Rival, installed_rivals
+from experiments.elastic_net_rivals import AndersonCD, ProxNewton, Rival, Saga, installed_rivals
 from experiments.paper.figures import Figure, Line, Panel, draw
 from experiments.problems import ElasticNetProblem
 
 SETTINGS = {"colon": (1.0, 4.0), "lymphoma62": (1.0, 4.0), "lymphoma96": (1.0, 4.0), "prostate": (1.0, 4.0)}
 SETTINGS |= {"basehock": (0.1, 60.0), "a9a": (1.0, 10.0)}
 """Ridge and radius; drawn data have those of colon."""
+RADII: dict[str, tuple[float, ...]] = {}
+RADII |= {"colon": (1.0, 4.0, 12.0), "lymphoma62": (1.0, 4.0, 12.0), "lymphoma96": (1.0, 4.0, 12.0)}
+RADII |= {"prostate": (1.0, 4.0, 12.0), "basehock": (10.0, 60.0, 200.0, 400.0), "a9a": (2.0, 10.0, 40.0)}
+"""From nearly empty to nearly dense models."""
 LOADERS: dict[str, Callable[[], Any]] = {
     "colon": cg.datasets.load_colon,
     "lymphoma62": partial(cg.datasets.load_lymphoma, version="dlbcl"),
@@ -199,6 +205,25 @@ def report(problem: ElasticNetProblem, methods: Sequence[str], levels: Sequence[
     return rows
 
 
+def models_report(problem: ElasticNetProblem, levels: Sequence[float], cap: float) -> list[Row]:
+    """Ours against the faster rivals, for several radii: ratios of "proved" to their "reached" and "searched"."""
+    rows: list[Row] = []
+    rivals = [kind for kind in installed_rivals() if kind not in (AndersonCD, Saga)]
+    for radius in RADII[problem.name]:
+        one = replace(problem, radius=radius)
+        for level in levels:
+            proved = ours(one, "auto", level, cap)["proved"] or math.nan
+            row: Row = {"data": one.name, "radius": radius, "coefficients": int(np.count_nonzero(one.optimum.x))}
+            row |= {"level": level, "proved, ms": 1e3 * proved}
+            for kind in rivals:
+                times = theirs(one, kind, level, cap)
+                ratios = (proved / (times[name] or math.nan) for name in ("reached", "searched"))
+                row[kind.name] = "{:.2f}, {:.3f}".format(*ratios)
+            rows.append(row)
+    show(rows)
+    return rows
+
+
 def path_report(problem: ElasticNetProblem) -> None:
     """A path of 50 radii against ten single fits at every fifth of them."""
     X, y = problem.by_columns, problem.y
@@ -233,10 +258,12 @@ def main(
     levels: tuple[float, ...] = (1e-3, 1e-6),
     cap: Annotated[float, "CPU seconds that a run of a solver may take"] = 20.0,
     quick: Annotated[bool, "colon alone, with a cap of 2 seconds"] = False,
+    models: Annotated[bool, "several radii for each data set, against the faster rivals"] = False,
     scaling: Annotated[bool, "drawn data of growing shapes, to 1e-6, and a picture"] = False,
     out: Annotated[str, "a folder for the rows and the picture"] = "out",
 ) -> None:
     methods, folder = tuple(METHODS), Path(out)
+    levels, file = tuple(sorted(levels, reverse=True)), "elastic_net_models.json" if models else "elastic_net.json"
     if quick:
         data, cap = ("colon",), 2.0
     if scaling:
@@ -250,10 +277,10 @@ def main(
             except OSError as error:
                 print(f"\n{name} is left out: {error}")
                 continue
-            rows += report(problem, methods, sorted(levels, reverse=True), cap)
-            if name == "colon":
+            rows += models_report(problem, levels, cap) if models else report(problem, methods, levels, cap)
+            if name == "colon" and not models:
                 path_report(problem)
-            (folder / "elastic_net.json").write_text(json.dumps(rows, indent=1))
+            (folder / file).write_text(json.dumps(rows, indent=1))
     if scaling:
         draw_scaling(pd.DataFrame(rows), folder)
 

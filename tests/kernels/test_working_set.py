@@ -13,6 +13,7 @@ import condgrad as cg
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.newton import faces
 from condgrad.newton.folding import FoldedLoss
+from condgrad.newton.one_pass import compiled_problem
 
 SETS = ("ball", "wide ball", "simplex", "box")
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
@@ -90,3 +91,60 @@ def test_the_linearised_problem_is_solved(on: str, seed: int, ridge: float) -> N
     problem, _ = faces.WorkingSet(FoldedLoss.of(f), g, None, None).compiled  # type: ignore[misc]
     c = np.random.default_rng(seed).standard_normal(15) * 10.0 ** (seed % 7 - 3)
     assert least_linearised(problem, c) == pytest.approx(g.argmin(c).bound, rel=1e-9, abs=1e-12 * np.abs(c).max())
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    ridge=st.sampled_from([0.0, 1e-300, 1e-3, 1.0]),
+    decade=st.sampled_from([-3.0, 0.0, 3.0]),
+)
+def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(seed: int, ridge: float, decade: float) -> None:
+    from condgrad.kernels.working_set import linearise
+
+    f, g = drawn(cg.smooth.SquaredHinge, "ball", 2 * seed, ridge, has_intercept=bool(seed % 2), wide=bool(seed % 3))
+    f = f.terms[0]
+    rng = np.random.default_rng(seed)
+    x = 10.0**decade * rng.standard_normal(f.K.shape[1]) * (rng.random(f.K.shape[1]) < 0.1)
+    problem = compiled_problem(np.ascontiguousarray(f.K.T), f.h.compiled, None, ridge, g.on)
+    here = f.at(x)
+    found, expected = linearise(problem, here.theta, x), g.argmin(here.gradient)
+    scale = np.abs(here.gradient).max()
+    assert found.is_right
+    np.testing.assert_allclose(found.c, here.gradient, rtol=0, atol=1e-13 * scale * f.K.shape[0])
+    assert found.bound == pytest.approx(expected.bound, rel=1e-9, abs=1e-12 * scale)
+    there = found.c @ found.point + g.value(found.point)
+    assert there == pytest.approx(found.bound, rel=1e-7, abs=1e-12 * scale)
+    assert found.image_size == pytest.approx(here.image_size, rel=1e-12)
+    assert found.image_size_there == pytest.approx(f.image_size(found.point), rel=1e-12)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_coordinates_are_counted(seed: int) -> None:
+    from condgrad.kernels.working_set import steepest_of_others, support_and_steep
+
+    rng = np.random.default_rng(seed)
+    x, slope = rng.standard_normal(30) * (rng.random(30) < 0.3), rng.standard_normal(30)
+    chosen = np.flatnonzero(rng.random(30) < 0.5)
+    assert support_and_steep(x, slope, 0.8) == (np.count_nonzero(x), np.count_nonzero(np.abs(slope) >= 0.8))
+    assert steepest_of_others(slope, chosen) == np.abs(np.delete(slope, chosen)).max(initial=0.0)
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 60), digits=st.sampled_from([0, 1, 12]))
+def test_a_working_set_has_all_that_are_not_zero_and_the_steepest(seed: int, size: int, digits: int) -> None:
+    """With slopes of few digits there are equal ones."""
+    from condgrad.kernels.working_set import not_zero_or_steep
+
+    rng = np.random.default_rng(seed)
+    x, slope = rng.standard_normal(60) * (rng.random(60) < 0.1), np.round(rng.standard_normal(60), digits)
+    chosen = not_zero_or_steep(x, slope, size)
+    others = np.setdiff1d(np.arange(60), chosen)
+    support = np.count_nonzero(x)
+    assert np.all(np.diff(chosen) > 0)
+    assert not x[others].any()
+    assert max(support, size) <= len(chosen) <= max(support, 1.1 * size)
+    steep = chosen[x[chosen] == 0.0]
+    if len(steep) and len(others):
+        assert np.abs(slope[steep]).min() >= np.abs(slope[others]).max()
+    np.testing.assert_array_equal(not_zero_or_steep(x, 2.0**60 * slope, size), chosen)

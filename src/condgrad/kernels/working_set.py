@@ -13,6 +13,7 @@ import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX
+from condgrad.kernels.column_norms import LARGEST_SQUARE, LEAST_SQUARE
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.face_qp import Polytope, minimise, on_boundary
 from condgrad.kernels.free_block import Hessian
@@ -34,6 +35,8 @@ from condgrad.search.backtracking import ARMIJO_FRACTION
 
 GRAM_WIDTH = 32
 """Rows of a Gram matrix that are computed together, at least."""
+MOST_BISECTIONS = 60
+"""Halvings after which two levels are the same number but for rounding."""
 NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
 """The curvature of a ridge across the set, as a share of the slope, of which no digit of F knows."""
 
@@ -103,6 +106,8 @@ def solve(
     multiplier that is not known is below 0.
     """
     gradient, gap = np.empty(0), np.inf
+    kind, size, lower, upper = problem.polytope
+    rounds = np.int64(ROUNDS)  # a constant is of a type of its own, for which all would be compiled once more
     steps, has_moved, is_slack, is_done = 0, False, False, False
     while not (is_done or stop[0]):
         before = gap
@@ -117,13 +122,19 @@ def solve(
         if steepest == 0.0 or not math.isfinite(steepest):
             break
         steps += 1
-        end, multiplier, is_slack = least_of_model(problem, here, slope, steepest, multiplier, gram, stop)
+        hessian, unit = model_at(problem, here, steepest, gram)
+        # called from here alone: code that is called is compiled again with each function on the way to it
+        end, multiplier, is_slack, _ = minimise(
+            hessian, slope / unit, here.x, kind, size, lower, upper, multiplier / unit, ACCURACY, rounds, stop
+        )
+        multiplier *= unit
         falls, there = search(problem, here, end, slope)
         if not falls:
             break
         # where F has no digits left, the gap may still have some
         is_done = not there.value < here.value and gap > 0.5 * before
         here, has_moved, slope, gradient = there, True, np.empty(0), np.empty(0)
+    is_slack = is_slack and kind == L1_BALL
     return Found(here, gradient, multiplier, is_slack, steps, has_moved, is_done)
 
 
@@ -149,65 +160,159 @@ def gradient_of_objective(problem: Problem, x: Array, gradient: Array) -> Array:
 
 
 @compiled
-def least_linearised(problem: Problem, c: Array) -> float:
-    """min <c, s> + ridge |s|^2 over the set, or less by rounding."""
-    kind, size, lower, upper = problem.polytope
-    ridge = problem.ridge if problem.ridge * size >= NEGLIGIBLE * np.abs(c).max() else 0.0
-    if kind == BOX:
-        found = 0.0
-        for j in range(c.shape[0]):
-            s = lower[j] if c[j] > 0.0 else upper[j]
-            if ridge > 0.0:
-                s = min(max(-0.5 * c[j] / ridge, lower[j]), upper[j])
-            found += s * (c[j] + ridge * s)
-        return found
-    pulls = np.abs(c) if kind == L1_BALL else -c
-    if ridge == 0.0:
-        return -size * pulls.max()
-    # the dual function at the threshold that leaves the size: Newton's method from the left, on a convex function
-    threshold = pulls.max() - 2.0 * ridge * size
-    if kind == L1_BALL:
-        threshold = max(0.0, threshold)
-    squares = 0.0
-    for _ in range(ROUNDS):
-        excess, rate, squares = -2.0 * ridge * size, 0.0, 0.0
-        for j in range(c.shape[0]):
-            left = pulls[j] - threshold
-            if left > 0.0:
-                excess += left
-                rate += 1.0
-                squares += left * left
-        if not excess > 0.0 or not threshold + excess / rate > threshold:
-            break
-        threshold += excess / rate
-    return -0.25 * squares / ridge - threshold * size
+def ridge_that_counts(problem: Problem, c: Array) -> float:
+    """The ridge, or 0 where no digit of <c, s> + ridge |s|^2 would know of it."""
+    return problem.ridge if problem.ridge * problem.polytope.size >= NEGLIGIBLE * np.abs(c).max() else 0.0
 
 
 @compiled
-def least_of_model(
-    problem: Problem,
-    here: Point,
-    slope: Array,
-    steepest: float,
-    multiplier: float,
-    gram: LastGram,
-    stop: Array,
-) -> tuple[Array, float, bool]:
-    """The least point of the model of F, its multiplier, and whether it is inside the l1 ball; see `FaceModels`."""
+def least_linearised(problem: Problem, c: Array) -> float:
+    """min <c, s> + ridge |s|^2 over the set, or less by rounding."""
     kind, size, lower, upper = problem.polytope
+    ridge = ridge_that_counts(problem, c)
+    if kind != BOX:
+        return least_by_threshold(np.abs(c) if kind == L1_BALL else -c, ridge, kind, size)[0]
+    found = 0.0
+    for j in range(c.shape[0]):
+        s = lower[j] if c[j] > 0.0 else upper[j]
+        if ridge > 0.0:
+            s = min(max(-0.5 * c[j] / ridge, lower[j]), upper[j])
+        found += s * (c[j] + ridge * s)
+    return found
+
+
+@compiled
+def least_by_threshold(pulls: Array, ridge: float, kind: int, size: float) -> tuple[float, float]:
+    """min -<pulls, s> + ridge |s|^2 over s >= 0 whose sum is the size, or on the l1 ball at most that; a threshold t.
+
+    With s = max(pulls - t, 0)/(2 ridge) the dual function at t: below the minimum for each t, for the ball each t >= 0.
+    Newton's method from the left finds the t that leaves the size, on a convex function.
+    """
+    steepest = pulls.max()
+    threshold = steepest - 2.0 * ridge * size
+    if kind == L1_BALL:
+        threshold = max(0.0, threshold)
+    if ridge == 0.0:
+        return -size * steepest, threshold
+    squares = 0.0
+    for _ in range(ROUNDS):
+        excess, rate, squares = -2.0 * ridge * size, 0.0, 0.0
+        for j in range(pulls.shape[0]):
+            left = max(0.0, pulls[j] - threshold)
+            excess += left
+            rate += 1.0 if left > 0.0 else 0.0
+            squares += left * left
+        if not excess > 0.0 or not threshold + excess / rate > threshold:
+            break
+        threshold += excess / rate
+    return -0.25 * squares / ridge - threshold * size, threshold
+
+
+class Linearised(NamedTuple):
+    """min <c, s> + ridge |s|^2 over the l1 ball, c = K'theta, and what rounding may do to it."""
+
+    c: Array
+    point: Array
+    bound: float
+    image_size: float
+    """sum_j |K_j| |x_j| at the point where it is linearised."""
+    image_size_there: float
+    """The same at the least point."""
+    is_right: bool
+    """Whether squares of all columns in question are neither too large nor too small."""
+
+
+@compiled
+def linearise(problem: Problem, theta: Array, x: Array) -> Linearised:
+    """The linearised problem at x on the l1 ball, solved in one pass over the data."""
+    c = gradient_of_loss(problem, theta)
+    ridge, pulls = ridge_that_counts(problem, c), np.abs(c)
+    bound, threshold = least_by_threshold(pulls, ridge, L1_BALL, problem.polytope.size)
+    s, size, size_there, is_right = np.zeros(c.shape[0]), 0.0, 0.0, True
+    if ridge == 0.0:
+        steepest = np.argmax(pulls)
+        s[steepest] = -math.copysign(problem.polytope.size, c[steepest])
+    for j in range(c.shape[0]):
+        if ridge > 0.0 and pulls[j] > threshold:
+            s[j] = -math.copysign(0.5 * (pulls[j] - threshold) / ridge, c[j])
+        if s[j] != 0.0 or x[j] != 0.0:
+            column = problem.columns[j]
+            square = inner(column, column)
+            is_right = is_right and LEAST_SQUARE < square < LARGEST_SQUARE
+            size += math.sqrt(square) * abs(x[j])
+            size_there += math.sqrt(square) * abs(s[j])
+    return Linearised(c, s, bound, size, size_there, is_right)
+
+
+@compiled
+def support_and_steep(x: Array, gradient: Array, level: float) -> tuple[int, int]:
+    """How many coordinates are not 0, and at how many the gradient is at least as steep as a level."""
+    support, steep = 0, 0
+    for j in range(x.shape[0]):
+        support += x[j] != 0.0
+        steep += abs(gradient[j]) >= level
+    return support, steep
+
+
+@compiled
+def not_zero_or_steep(x: Array, gradient: Array, size: int) -> Array:
+    """Where x is not 0 or the gradient is steepest, in increasing order: about so many, a tenth more at most.
+
+    Bisection finds the level from which on slopes are steep: a few passes, where sorting would take many.
+    """
+    support, low, high = 0, 0.0, 0.0
+    for j in range(x.shape[0]):
+        support += x[j] != 0.0
+        high = max(high, abs(gradient[j]) if x[j] == 0.0 else 0.0)
+    high = 2.0 * high if high > 0.0 else 1.0  # steeper than all
+    wanted = max(0, size - support)
+    steep_from_low = x.shape[0] - support
+    for _ in range(MOST_BISECTIONS):
+        if steep_from_low <= wanted + wanted // 10:
+            break
+        level, steep = 0.5 * (low + high), 0
+        for j in range(x.shape[0]):
+            steep += x[j] == 0.0 and abs(gradient[j]) >= level
+        if steep >= wanted:
+            low, steep_from_low = level, steep
+        else:
+            high = level
+    found, count, spare = np.empty(x.shape[0], np.int64), 0, wanted
+    if steep_from_low <= wanted + wanted // 10:
+        high, spare = low, 0
+    for j in range(x.shape[0]):  # of equal slopes, which no level tells apart, the first ones
+        spare -= x[j] == 0.0 and abs(gradient[j]) >= high
+    for j in range(x.shape[0]):
+        is_equal = x[j] == 0.0 and low <= abs(gradient[j]) < high
+        if x[j] != 0.0 or abs(gradient[j]) >= high or (is_equal and spare > 0):
+            spare -= is_equal
+            found[count] = j
+            count += 1
+    return found[:count].copy()
+
+
+@compiled
+def steepest_of_others(gradient: Array, chosen: Array) -> float:
+    """The largest slope but for some coordinates, in increasing order."""
+    found, next_chosen = 0.0, 0
+    for j in range(gradient.shape[0]):
+        if next_chosen < chosen.shape[0] and chosen[next_chosen] == j:
+            next_chosen += 1
+        elif abs(gradient[j]) > found:
+            found = abs(gradient[j])
+    return found
+
+
+@compiled
+def model_at(problem: Problem, here: Point, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
+    """The Hessian of the model of F, in some unit, and that; see `FaceModels`."""
     k, m = problem.columns.shape
-    curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / size
+    curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / problem.polytope.size
     w = np.empty(m)
     set_curvature(problem.loss, here.u, here.intercept, w)
     if k > max(WIDE * m, WIDE_FROM):
-        hessian, unit = by_rows(problem, w, curvature)
-    else:
-        hessian, unit = by_matrix(problem, w, curvature, gram), 1.0
-    guess = multiplier / unit if multiplier >= 0.0 else -1.0
-    y, mu, is_slack, _ = minimise(
-        hessian, slope / unit, here.x, kind, size, lower, upper, guess, ACCURACY, ROUNDS, stop
-    )
-    return y, mu * unit, is_slack and kind == L1_BALL
+        return by_rows(problem, w, curvature)
+    return by_matrix(problem, w, curvature, gram), 1.0
 
 
 @compiled

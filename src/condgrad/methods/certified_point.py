@@ -12,6 +12,7 @@ import numpy as np
 from condgrad import deadline
 from condgrad.arrays import Array, dot, mixed, namespace, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.newton.one_pass import linearised_in_one_pass
 from condgrad.problem import Answer, Simple, Smooth
 
 
@@ -34,6 +35,8 @@ class SolvedLinearisation(NamedTuple):
     c: Array
     """grad f there."""
     answer: Answer
+    there: Any = None
+    """f at the answer's point, where that is known."""
 
 
 class ObjectivePoint:
@@ -73,6 +76,11 @@ class ObjectivePoint:
         """grad f(x)."""
         return self.smooth.gradient if self.linearised is None else self.linearised.c
 
+    @property
+    def knows_no_gradient(self) -> bool:
+        """Whether grad f(x) is still to be computed."""
+        return self.linearised is None and "smooth_gradient" not in self.__dict__
+
     @cached_property
     def gradient(self) -> Array:
         """grad F(x)."""
@@ -110,14 +118,17 @@ class Certifier:
 
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
+        f, g, here = self.f, self.g, point.smooth
+        if not deadline.passed() and point.knows_no_gradient:
+            solved = linearised_in_one_pass(f, g, here, point.x)
+            point.linearised = None if solved is None else SolvedLinearisation(*solved)
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
-        f, g, here = self.f, self.g, point.smooth
         if point.linearised is None:
-            answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
+            answer, there = g.argmin(c, warm=self.warm, accuracy=self.accuracy), None
         else:
-            answer = point.linearised.answer
+            _, answer, there = point.linearised
         self.warm = answer.warm
         self.tally.oracle_calls += 1
         self.tally.inner_iterations += answer.inner_iterations
@@ -126,7 +137,7 @@ class Certifier:
             max(precision(point.x), f.unit),
             here.value,
             here.magnitude(here),
-            here.magnitude(f.at(s)),
+            here.magnitude(f.at(s) if there is None else there),
             g.magnitude(point.x, point.terms.g),
             g.magnitude(s, g_there),
             answer.bound,

@@ -43,8 +43,9 @@ from condgrad.arrays import (
 from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
-from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry
+from condgrad.newton.face_models import LONG_MODEL, FaceModels
 from condgrad.newton.folding import FoldedLoss
+from condgrad.newton.one_pass import NOTHING, compiled_problem
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets import Box, L1Ball, Simplex
@@ -84,8 +85,6 @@ HIDDEN_FALL = 1e-9
 """A fall along the boundary of the l1 ball, as a share of the multiplier's part in it, that rounding may hide."""
 ON_BOUNDARY = 1e-12
 """How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
-NO_SLOPE = np.empty(0)
-"""The gradient of F where it is not known yet, for compiled code."""
 GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 """The factor between the lengths of gradient steps that are tried, and the shortest of them."""
 
@@ -156,7 +155,7 @@ class FaceNewton:
                     working_set, point = attempt, attempt.point(f, space, tally)
                     continue
             if working_set is None or not suffices or whole != working_set.is_whole:
-                chosen = None if whole else namespace(x).sort(steepest_indices(point.gradient, point.x, size))
+                chosen = None if whole else not_zero_or_steep(point, size)
                 working_set = WorkingSet(self.loss, g, chosen, multiplier)
             working_set.begin(point)
             working_set.solve(SETTLED * gap)
@@ -230,13 +229,23 @@ class FaceNewton:
         return point
 
 
+def not_zero_or_steep(point: ObjectivePoint, size: int) -> Array:
+    """Where x is not 0 or the gradient is steepest, in increasing order: about so many."""
+    if type(point.x) is np.ndarray:
+        from condgrad.kernels import working_set
+
+        return working_set.not_zero_or_steep(point.x, point.gradient, size)
+    return namespace(point.x).sort(steepest_indices(point.gradient, point.x, size))
+
+
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
     """Some columns of K, or all, in float64; about their means, which are told, where an intercept allows it."""
     K = loss.composite.K
     if not is_dense(K):
         return sparse_columns(loss, chosen), None
     if chosen is not None:
-        K = some_columns(K, chosen)
+        columns = loss.composite.columns
+        K = some_columns(K if columns is None else columns.T, chosen)
     K = double(K)
     if not loss.h.has_intercept:
         return K, None
@@ -333,13 +342,9 @@ class WorkingSet:
         loss = getattr(self.h, "compiled", None) if type(self.K) is np.ndarray else None
         if loss is None or k >= LONG_MODEL or m * k * k > COMPILED_OPERATIONS:
             return None
-        from condgrad.kernels.face_qp import Polytope
-        from condgrad.kernels.working_set import LastGram, Problem
+        from condgrad.kernels.working_set import LastGram
 
-        nothing = np.empty(0)
-        polytope = Polytope(*Geometry.of(self.on, np.empty(k)))
-        tilt = nothing if self.tilt is None else np.ascontiguousarray(self.tilt)
-        problem = Problem(np.ascontiguousarray(self.K.T), loss, tilt, self.ridge, polytope)
+        problem = compiled_problem(np.ascontiguousarray(self.K.T), loss, self.tilt, self.ridge, self.on)
         return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))
 
     def begin(self, point: ObjectivePoint) -> None:
@@ -413,7 +418,7 @@ class WorkingSet:
         problem, gram = self.compiled
         x, u, (loss, theta, intercept), value = self.here
         start = working_set.Point(x, u, theta, loss, intercept, value)
-        slope = NO_SLOPE if self.start_slope is None else self.start_slope
+        slope = NOTHING if self.start_slope is None else self.start_slope
         guess = -1.0 if self.multiplier is None else self.multiplier
         found = working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS, np.zeros(1, np.bool_))
         self.steps += found.steps
@@ -543,17 +548,27 @@ class WorkingSet:
         near the multiplier.
         """
         size, xp = self.K.shape[1], namespace(point.x)
-        support = int(xp.count_nonzero(point.x))
+        level = math.inf if self.multiplier is None else NEAR_MULTIPLIER * self.multiplier
+        if type(point.x) is np.ndarray:
+            from condgrad.kernels.working_set import support_and_steep
+
+            support, near = support_and_steep(point.x, point.gradient, level)
+        else:
+            support = int(xp.count_nonzero(point.x))
+            near = int(xp.count_nonzero(xp.abs(point.gradient) >= level))
         most = max(2 * size if slow else size, 2 * support)
         if self.multiplier is None or not isinstance(self.on, L1Ball):
             return most
-        near = int(xp.count_nonzero(xp.abs(point.gradient) >= NEAR_MULTIPLIER * self.multiplier))
         return min(most, max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
 
     def suffices_at(self, point: ObjectivePoint) -> bool:
         """Whether no other coordinate violates the optimality conditions of the l1 ball, by the last multiplier."""
         if self.multiplier is None or not isinstance(self.on, L1Ball):
             return False
+        if type(point.x) is np.ndarray:
+            from condgrad.kernels.working_set import steepest_of_others
+
+            return steepest_of_others(point.gradient, self.chosen) <= self.multiplier
         others = copied(point.gradient)
         others[self.chosen] = 0.0
         return largest_size(others) <= self.multiplier

@@ -36,6 +36,9 @@ from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 FINER = 2.0**-29
 """The rounding unit of float64 in those of float32."""
 
+SMALL = 1 << 21
+"""Entries of K up to which a pass over it is compiled code, which has one thread, and a copy costs little."""
+
 FEW = 64
 """Columns to each one whose norm is computed by itself."""
 
@@ -102,6 +105,15 @@ class Composite(Smooth):
         return K
 
     @cached_property
+    def columns(self) -> Array | None:
+        """K', so that columns of K lie one after the other, for compiled code; None but for a dense K that is small."""
+        K = self.K
+        if not (type(K) is np.ndarray and K.dtype == np.float64 and K.size <= SMALL):
+            return None
+        # compiled code has one kind of arrays: for others, such as read-only ones, it would be compiled again
+        return np.require(K.T, requirements=("C", "W"))
+
+    @cached_property
     def transposed(self) -> Matrix:
         """K'; for a sparse K an object of its own, which takes as long to make as a short product takes."""
         return self.K.T
@@ -109,14 +121,13 @@ class Composite(Smooth):
     @cached_property
     def column_norms(self) -> Array:
         """|K_j|_2 for each column, in float64."""
-        K = self.K
-        if type(K) is np.ndarray and K.flags.f_contiguous and K.dtype == np.float64 and K.flags.writeable and loaded():
+        if loaded() and self.columns is not None:
             from condgrad.kernels import column_norms
 
-            norms, is_right = column_norms.norms_of_rows(K.T)
+            norms, is_right = column_norms.norms_of_rows(self.columns)
             if is_right:
                 return norms
-        return norms_of_columns(K)
+        return norms_of_columns(self.K)
 
     def image_size(self, x: Array) -> float:
         """sum_j |K_j|_2 |x_j|: the size of K x before columns cancel in it."""
