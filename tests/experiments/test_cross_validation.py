@@ -23,8 +23,8 @@ def test_the_points_are_those_of_the_penalties(study: Study) -> None:
     np.testing.assert_allclose(ratios, 0.1**0.2, rtol=0.1)
     with quiet():
         error = Sklearn(study).error()
+        ours = Ours(study)
     assert -1e-6 < error < 1e-2
-    ours = Ours(study)
     proved = ours.proved()
     assert proved is not None
     assert -1e-9 < ours.error() <= proved + 1e-9
@@ -40,9 +40,12 @@ def test_a_table(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_takes_too_long_has_no_time(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing has a ratio without ours."""
     monkeypatch.setattr(cross_validation, "find_spec", lambda package: package == "sklearn")
     (row,) = rows_of(study, cap=1e-3)
     assert row["ms"] is None
+    (row,) = rows_of(study, cap=60.0)
+    assert row["ms"] > 0.0
     assert row["ratio"] is None
 
 
