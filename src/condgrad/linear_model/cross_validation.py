@@ -235,7 +235,7 @@ def some_rows(X: Any, rows: Any) -> Any:
     """Some rows of the data, by columns where these are: the paths of a wide array copy columns."""
     if scipy.sparse.issparse(X) or not X.flags.f_contiguous:
         return X[rows]
-    return np.take(X.T, rows, axis=1).T
+    return np.take(np.asarray(X).T, rows, axis=1).T  # a plain array, also of a file that processes share
 
 
 def margins_along(paths: Sequence[Sequence[Fit]], X: Any) -> Iterator[Any]:
