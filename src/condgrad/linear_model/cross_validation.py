@@ -336,7 +336,8 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         mean squared error.
     n_jobs : int, optional
         Folds at a time, through joblib, each in a process of its own; None is one after the other. joblib sees to it
-        that the processes together use no more threads than there are cores.
+        that the processes together use no more threads than there are cores. Processes take seconds to start: they pay
+        for searches that take longer.
     tol, max_iter, method
         As in `ConstrainedElasticNet`. The fits of the search stop at 1e-4 at the latest: scores are no finer than that.
     time_limit : float, optional
