@@ -9,8 +9,8 @@ problem. This is the primal-dual active-set method (a semismooth Newton method) 
 whose right-hand side names the face. Coordinates whose signs the system turns leave the face before it is solved again.
 The first model is that of F where the last two solutions point to, which need not be in the ball: K x and the gradient
 there are mixed from theirs, without a product. What the faces have in common is shared: K_A K_A' gains and loses the
-columns that enter and leave. The method converges from nearby or not at all: where it does not, `condgrad.minimize`
-goes on from its best point.
+columns that enter and leave. The method converges from nearby or not at all: where it does not, least squares go from
+one solution to the next by the events in between, and for other losses `condgrad.minimize` goes on from the start.
 """
 
 from __future__ import annotations
