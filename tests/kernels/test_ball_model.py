@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import condgrad as cg
 from condgrad.kernels import ball_model
 
 Array = np.ndarray
@@ -36,12 +37,14 @@ class Model:
         self.guess = rng.standard_normal(self.n) * (rng.random(self.n) < 0.5)
         if nonnegative:
             self.guess = np.abs(self.guess)
-        self.shared = np.zeros((self.m, self.m)), np.zeros(self.n, bool), np.zeros(1, np.int64)
+        everything = np.arange(self.n), self.columns, np.ones(self.n, bool)
+        self.chosen = ball_model.other_columns(ball_model.no_columns(self.m, self.n, 10**6), *everything)
 
     def solve(self, size: float) -> tuple[Array, Array, bool]:
-        rest = self.guess, True, self.nonnegative, size, self.c, 1.0 / np.diag(self.H).mean(), 100
+        rest = self.guess, True, self.c, 1.0 / np.diag(self.H).mean(), 100
+        ball = ball_model.Ball(size, self.nonnegative)
         found: tuple[Array, Array, bool] = ball_model.minimise(
-            self.columns, *self.shared, self.w, self.centred, self.pull, *rest
+            self.chosen, ball, self.w, self.centred, self.pull, *rest
         )
         return found
 
@@ -66,8 +69,13 @@ def test_least_points_satisfy_the_optimality_conditions(
             assert np.abs(y).sum() <= size * (1.0 + 1e-9)
             assert not (nonnegative and y.min() < 0.0)
             assert model.gap(y, size) <= 1e-8 * max(1.0, float(np.abs(model.columns @ model.pull).max()) * size)
-        summed = model.columns[model.shared[1]]
-        np.testing.assert_allclose(model.shared[0], summed.T @ summed, atol=1e-9)
+        row_gram, face_gram = model.chosen.row_gram, model.chosen.face_gram
+        summed = model.columns[row_gram.is_summed]
+        if model.n > model.m:
+            np.testing.assert_allclose(row_gram.matrix, summed.T @ summed, atol=1e-9)
+        known = np.flatnonzero(face_gram.place >= 0)
+        places = np.ix_(face_gram.place[known], face_gram.place[known])
+        np.testing.assert_allclose(face_gram.matrix[places], model.H[np.ix_(known, known)], atol=1e-9)
         model.guess = y if y.any() else model.guess
 
 
@@ -99,3 +107,48 @@ def test_columns_that_suffice() -> None:
     assert suffice
     assert not ball_model.face_ahead(x, slope, 0.1, 1.0, False, np.array([True, False, True, True]), 0.9)[2]
     assert not ball_model.face_ahead(x, slope, 0.1, 9.0, False, chosen, 0.9)[2]  # inside, all are needed
+
+
+class Squares:
+    """Least squares on random data, and its solutions along the sizes of a ball."""
+
+    def __init__(self, seed: int, *, intercept: bool, nonnegative: bool) -> None:
+        rng = np.random.default_rng(seed)
+        self.m, self.n = int(rng.integers(3, 15)), int(rng.integers(1, 30))
+        self.X = rng.standard_normal((self.m, self.n))
+        self.f: Any = cg.smooth.LeastSquares(self.X, rng.standard_normal(self.m), intercept=intercept)
+        self.nonnegative = nonnegative
+        everything = np.arange(self.n), np.ascontiguousarray(self.X.T), np.ones(self.n, bool)
+        self.chosen = ball_model.other_columns(ball_model.no_columns(self.m, self.n, 10**6), *everything)
+
+    def after(self, x: Array, size: float, ridge: float) -> Any:
+        """The solution for a size, from that for a smaller one."""
+        here, ball = self.f.at(x), ball_model.Ball(size, self.nonnegative)
+        model = self.f.h.compiled, ridge, x, here.z, here.intercept, here.theta
+        return ball_model.step_by_events(self.chosen, ball, *model, 200)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_events_lead_from_one_solution_to_the_next(ridge: float, nonnegative: bool, intercept: bool) -> None:
+    """Up to where the constraint is idle; each is proved by the bound of the full problem."""
+    found = 0
+    for seed in range(20):
+        squares = Squares(seed, intercept=intercept, nonnegative=nonnegative)
+        x = np.zeros(squares.n)
+        for size in (0.1, 0.5, 1.0, 2.0, 10.0):
+            end = squares.after(x, size, ridge)
+            if not end.found:  # of more coordinates than samples, or by a tie
+                break
+            found += 1
+            x, here = end.x, squares.f.at(end.x)
+            np.testing.assert_allclose(end.image, squares.X @ x, atol=1e-9)
+            assert end.loss == pytest.approx(here.value, abs=1e-9)
+            on = cg.sets.SolidSimplex(size) if nonnegative else cg.sets.L1Ball(size)
+            g = cg.simple.Ridge(ridge, on=on) if ridge else cg.simple.Zero(on=on)
+            assert on.contains(x)
+            c = here.gradient
+            gap = c @ x + g.value(x) - g.argmin(c).bound
+            assert gap <= 1e-4 * squares.f.at(np.zeros(squares.n)).value
+    assert found >= 80

@@ -106,6 +106,26 @@ def test_several_classes_share_their_radius() -> None:
     assert (np.abs(model.coef_).sum(axis=1) <= model.radius_ * (1.0 + 1e-9)).all()
 
 
+@at_the_end
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize("multi_class", ["ovr", "multinomial"])
+def test_several_classes_are_scored_as_by_name(multi_class: str, layout: Any) -> None:
+    """Whole paths are scored at once by default, and model by model by name."""
+    options: dict[str, Any] = {"radii": RADII, "ridges": RIDGES, "cv": 3, "multi_class": multi_class}
+    default = ConstrainedLogisticRegressionCV(**options).fit(layout(X), THREE)
+    named = ConstrainedLogisticRegressionCV(**options, scoring="neg_log_loss").fit(layout(X), THREE)
+    np.testing.assert_allclose(default.scores_, named.scores_, rtol=1e-9)
+
+
+@at_the_end
+def test_wide_data_are_scored_alike_in_any_order() -> None:
+    wide = np.random.default_rng(0).standard_normal((45, 80)) + X[:, :1]
+    options: dict[str, Any] = {"radii": RADII, "ridges": RIDGES, "cv": 3}
+    by_rows = ConstrainedElasticNetCV(**options).fit(np.ascontiguousarray(wide), Y)
+    by_columns = ConstrainedElasticNetCV(**options, scoring="neg_mean_squared_error").fit(np.asfortranarray(wide), Y)
+    np.testing.assert_allclose(by_rows.scores_, by_columns.scores_, rtol=1e-6)
+
+
 @every_kind
 def test_equal_scores_prefer_the_simplest(kind: type) -> None:
     model = kind(radii=[3.0, 1.0, 2.0], ridges=[0.1, 0.4], cv=2, scoring=_size).fit(X, Y)

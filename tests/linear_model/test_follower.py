@@ -61,6 +61,29 @@ def test_most_of_a_path_needs_no_other_method(
     np.testing.assert_allclose(again.coefs, whole.coefs, atol=1e-3)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_interpolation_without_a_ridge_needs_no_other_method(intercept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Least squares reach a loss of 0, from where on the solution stays."""
+    X, y = drawn(7, samples=30, features=400)
+    calls: list[Any] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return cg.minimize(*args, **options)
+
+    monkeypatch.setattr(solver, "minimize", counted)
+    options: dict[str, Any] = {"loss": "least-squares", "ridge": 0.0, "fit_intercept": intercept}
+    found = path(X, y, radii=np.geomspace(0.02, 20.0, 60), **options)
+    null = path(X, y, radii=[0.0], **options).values[0]
+    assert len(calls) <= 4
+    assert (found.gaps <= 1e-6 * null).all()
+    assert (np.diff(found.values) <= 1e-6 * null).all()
+    assert found.values[-1] <= 1e-6 * null
+    assert found.multipliers[-1] == 0.0
+    some_solution = np.linalg.lstsq(X, y)[0]
+    assert np.abs(found.coefs[-1]).sum() <= np.abs(some_solution).sum() * (1.0 + 1e-6)
+
+
 @every_loss
 @pytest.mark.parametrize("positive", [False, True])
 def test_a_path_goes_on_where_it_fails(loss: str, positive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +91,7 @@ def test_a_path_goes_on_where_it_fails(loss: str, positive: bool, monkeypatch: p
     X, y = drawn(5, samples=40, features=60)
     options: dict[str, Any] = {"loss": loss, "radii": [0.05, 0.3, 1.0, 100.0], "positive": positive, "tol": 1e-8}
     easy = path(X, y, **options)
-    monkeypatch.setattr(PathFollower, "_least_of_model", lambda *_: None)
+    monkeypatch.setattr(PathFollower, "_least_of_model", lambda *_, **__: None)
     hard = path(X, y, **options)
     np.testing.assert_allclose(hard.coefs, easy.coefs, atol=1e-3)
     assert (hard.gaps <= 1e-8 * hard.values[0]).all()
@@ -79,10 +102,10 @@ def test_out_of_time_it_keeps_its_proof(monkeypatch: pytest.MonkeyPatch) -> None
     X, y = drawn(5, samples=40, features=60)
     taken = PathFollower._least_of_model
 
-    def slow(self: PathFollower, *args: Any) -> Any:
+    def slow(self: PathFollower, *args: Any, **options: Any) -> Any:
         now = cg.deadline.clock()
         monkeypatch.setattr(cg.deadline, "clock", lambda: now + 1e6)
-        return taken(self, *args)
+        return taken(self, *args, **options)
 
     monkeypatch.setattr(PathFollower, "_least_of_model", slow)
     with pytest.warns(UserWarning, match="the time limit was reached"):

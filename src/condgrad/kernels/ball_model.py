@@ -17,58 +17,218 @@ primal-dual active-set method, a semismooth Newton method for y = P(y - t q)). W
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from condgrad.arrays import Array
+from condgrad.kernels import SQUARES
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.keep_mass import onto_l1_ball
 from condgrad.kernels.ldl import add_multiple, factor, inner, solve
+from condgrad.kernels.losses import Loss, set_curvature, set_loss
 
+MOST_OUTSIDE = 1e-6
+"""How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
+TIE = 1e-5
+"""How much earlier, as a share, an event must come to come first."""
+UNIT = float(np.finfo(np.float64).eps)
 LEAST_CURVATURE = 1e-13
 """What is added to the curvature of each coordinate, as a share of it, so that no system is singular."""
+LEAST_CURVATURE_BY_ROWS = 1e-10
+"""The least c of a system of more coordinates than samples, as a share of their mean curvature: it has fewer digits."""
+
+
+class FaceGram(NamedTuple):
+    """K_B' W K_B + c for the columns B of the last faces, kept as long as W and c are the same."""
+
+    scaled: Array
+    """The columns of B about their weighted means, times the roots of the weights, a row each."""
+    matrix: Array
+    place: Array
+    """By column, its row in both; -1 for one that is not in B."""
+    count: Array
+    """How many there are: one number."""
+    weights: Array
+    """Those of W, and c behind them."""
+
+
+class RowGram(NamedTuple):
+    """K_B K_B' of the columns B of the last face."""
+
+    matrix: Array
+    is_summed: Array
+    """Which of the columns are in B."""
+    changes: Array
+    """Columns that B gained and lost since the matrix was computed afresh: one number."""
+
+
+class Columns(NamedTuple):
+    """The columns of the coordinates that a model may have, and what the models on them share."""
+
+    features: Array
+    is_chosen: Array
+    """The same as a mask over all coordinates."""
+    columns: Array
+    """A row each."""
+    face_gram: FaceGram
+    row_gram: RowGram
+
+
+def no_columns(samples: int, features: int, most: int) -> Columns:
+    """No columns yet, of which there will be `most` entries at most: so few that no face has more than samples, unless
+    a row Gram matrix has no more entries either.
+    """
+    side = samples if samples * samples <= most and samples < features else 0
+    row_gram = RowGram(np.zeros((side, side)), np.empty(0, bool), np.zeros(1, np.int64))
+    nothing = np.empty(0, np.intp), np.zeros(features, bool), np.empty((0, samples))
+    return Columns(*nothing, empty_face_gram(0, samples), row_gram)
+
+
+def empty_face_gram(columns: int, samples: int) -> FaceGram:
+    """A Gram matrix of none of the columns yet, with room for a face of them and half as many again."""
+    most = min(columns, samples + samples // 2)
+    place, weights = np.full(columns, -1, np.intp), np.full(samples + 1, np.nan)
+    return FaceGram(np.empty((most, samples)), np.empty((most, most)), place, np.zeros(1, np.int64), weights)
+
+
+def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: Array) -> Columns:
+    """Other columns, which take over the row Gram matrix if all that are in it are among them."""
+    row_gram, summed = chosen.row_gram, np.zeros(len(is_chosen), bool)
+    summed[chosen.features[row_gram.is_summed]] = True
+    if (summed & ~is_chosen).any():
+        summed[:] = False
+        row_gram.matrix[:] = 0.0
+    face_gram = empty_face_gram(*columns.shape)
+    return Columns(features, is_chosen, columns, face_gram, row_gram._replace(is_summed=summed[features]))
+
+
+class Ball(NamedTuple):
+    """The l1 ball, or the solid simplex."""
+
+    size: float
+    nonnegative: bool
+
+
+class Step(NamedTuple):
+    """Where a step from a point leads to."""
+
+    found: bool
+    """Whether there is a least point, and F there."""
+    suffice: bool
+    """Whether the columns do for a model; else `x` is the point that names its face, to choose others by."""
+    on_boundary: bool
+    x: Array
+    image: Array
+    """K x."""
+    theta: Array
+    loss: float
+    intercept: float
+
+
+@compiled
+def step(
+    chosen: Columns,
+    ball: Ball,
+    loss: Loss,
+    ridge: float,
+    x: Array,
+    z: Array,
+    intercept: float,
+    theta: Array,
+    slope: Array,
+    first_t: float,
+    t: float,
+    share: float,
+    rounds: int,
+) -> Step:
+    """The least point of the model of h(Kx) + ridge |x|^2 at x over the ball, and the loss there.
+
+    z = K x, theta is the gradient of h there, and `slope` that of the objective at x. The first face is named by a step
+    of length first_t, the others by steps of length t; `share` is that of `face_ahead`.
+    """
+    n, m = x.shape[0], z.shape[0]
+    none = np.empty(0)
+    ahead, on_boundary, suffice = face_ahead(x, slope, first_t, ball.size, ball.nonnegative, chosen.is_chosen, share)
+    if not suffice:
+        return Step(False, False, on_boundary, ahead, none, none, 0.0, 0.0)
+    w, pull = np.empty(m), np.empty(m)
+    set_curvature(loss, z, intercept, w)
+    unit = w.max() if w.max() > 0.0 else 1.0  # in units of the largest weight roots do not depend on the unit of F
+    mass, mean = 0.0, 0.0
+    for i in range(m):
+        w[i] /= unit
+        mass += w[i]
+        mean += w[i] * z[i]
+    is_centred = loss.has_intercept and mass > 0.0
+    mean = mean / mass if is_centred else 0.0
+    for i in range(m):
+        pull[i] = w[i] * (z[i] - mean) - theta[i] / unit
+    guess = np.empty(chosen.features.shape[0])
+    for p in range(guess.shape[0]):
+        guess[p] = ahead[chosen.features[p]]
+    y, image, is_least = minimise(
+        chosen, ball, w, is_centred, pull, guess, on_boundary, 2.0 * ridge / unit, t * unit, rounds
+    )
+    norm = np.abs(y).sum()
+    # without a ridge, a face of more coordinates than samples holds no solution by itself
+    is_least = is_least and (ridge > 0.0 or loss.kind != SQUARES or np.count_nonzero(y) <= m)
+    if not is_least or not norm <= ball.size * (1.0 + MOST_OUTSIDE):
+        return Step(False, True, on_boundary, ahead, none, none, 0.0, 0.0)
+    if norm > ball.size:
+        inside = ball.size / norm * (1.0 - 2.0 * UNIT)
+        y *= inside
+        image *= inside
+    there, theta_there = np.zeros(n), np.empty(m)
+    for p in range(guess.shape[0]):
+        there[chosen.features[p]] = y[p]
+    value, b = set_loss(loss, image, intercept, theta_there)
+    return Step(True, True, on_boundary, there, image, theta_there, value, b)
 
 
 @compiled
 def minimise(
-    columns: Array,
-    row_gram: Array,
-    is_summed: Array,
-    changes: Array,
+    chosen: Columns,
+    ball: Ball,
     w: Array,
     centred: bool,
     pull: Array,
     guess: Array,
     on_boundary: bool,
-    nonnegative: bool,
-    size: float,
     c: float,
     t: float,
     rounds: int,
 ) -> tuple[Array, Array, bool]:
     """The least point y, K y, and whether it is one: else y is that of the last face, and may be outside the set.
 
-    A row of `columns` is a column of K. `guess` is a point on the face to begin with; for the inside of the l1 ball all
-    coordinates are on it. `row_gram` is the K_B K_B' of the coordinates B with `is_summed`, after changes[0] changes of
-    B since it was computed afresh; all three are worked on in place, for the next call.
+    `guess` is a point on the face to begin with; for the inside of the l1 ball all coordinates are on it. What the
+    columns share is worked on in place, for the next call.
     """
+    columns, size, nonnegative = chosen.columns, ball.size, ball.nonnegative
     n, m = columns.shape
     root, shares = np.sqrt(w), w / w.sum() if centred else np.zeros(m)
     y, stepped = np.zeros(n), guess.copy()
     is_active, signs = np.empty(n, np.bool_), np.empty(n)
     set_face(stepped, on_boundary or nonnegative, is_active, signs)
+    c_by_rows = c
     for _ in range(rounds):
         active = np.flatnonzero(is_active)
         k = active.shape[0]
         if k == 0:
             break
         y[:] = 0.0
-        if k <= m or c == 0.0:
-            on_face, left, mu = by_matrix(columns, active, signs, root, shares, pull, on_boundary, size, c)
+        if k <= m:
+            on_face, left, mu = by_matrix(
+                columns, chosen.face_gram, active, signs, w, root, shares, pull, on_boundary, size, c
+            )
             for p in range(k):
                 y[active[p]] = on_face[p]
         else:
-            update_row_gram(columns, is_active, row_gram, is_summed, changes)
-            left, mu = by_rows(columns, active, signs, row_gram, root, shares, pull, on_boundary, size, c)
+            row_gram = chosen.row_gram
+            update_row_gram(columns, is_active, row_gram)
+            left, mu, c_by_rows = by_rows(
+                columns, active, signs, row_gram.matrix, root, shares, pull, on_boundary, size, c
+            )
         # on the face K' left = c y + mu e; elsewhere it is minus the gradient of the model
         slopes = np.dot(columns, left)
         turned = False
@@ -76,8 +236,8 @@ def minimise(
             if not is_active[j]:
                 stepped[j] = t * slopes[j]
                 continue
-            if k > m and c > 0.0:
-                y[j] = (slopes[j] - mu * signs[j]) / c
+            if k > m:
+                y[j] = (slopes[j] - mu * signs[j]) / c_by_rows
             stepped[j] = y[j] + t * mu * signs[j]
             if y[j] * signs[j] < 0.0:
                 turned, is_active[j], signs[j] = True, False, 0.0
@@ -95,6 +255,101 @@ def minimise(
         if not set_face(point, on_boundary or nonnegative, is_active, signs) and same_side:
             return y, combined(columns, y), True
     return y, combined(columns, y), False
+
+
+@compiled
+def step_by_events(
+    chosen: Columns,
+    ball: Ball,
+    loss: Loss,
+    ridge: float,
+    x: Array,
+    z: Array,
+    intercept: float,
+    theta: Array,
+    events: int,
+) -> Step:
+    """From the solution for one size to that for a larger one, where F is quadratic: what `step` finds by guesses.
+
+    The solution is a piecewise linear function of the multiplier mu (the homotopy behind LARS): on a face its rate d
+    solves (K_A' W K_A + c) d = e, up to where a coordinate comes to 0, or the slope of another comes to mu. It is found
+    where `events` of these are enough, and the coordinates that come in are among the chosen.
+    """
+    n, m, s = x.shape[0], z.shape[0], chosen.features.shape[0]
+    columns, none = chosen.columns, np.empty(0)
+    w, slopes, y, signs = np.empty(m), np.empty(s), np.empty(s), np.zeros(s)
+    set_curvature(loss, z, intercept, w)
+    shares = w / w.sum() if loss.has_intercept else np.zeros(m)
+    root, c, mu = np.sqrt(w), 2.0 * ridge, 0.0
+    for j in range(s):
+        y[j] = x[chosen.features[j]]
+        slopes[j] = -inner(columns[j], theta) - c * y[j]
+        mu = max(mu, slopes[j] if ball.nonnegative else abs(slopes[j]))
+    for j in range(s):
+        if y[j] != 0.0:
+            signs[j] = np.sign(y[j])
+    room, left_last, enters = ball.size - np.abs(y).sum(), -1, -1
+    if s > 0 and not signs.any():
+        enters = int(np.argmax(slopes if ball.nonnegative else np.abs(slopes)))
+    for _ in range(events):
+        if enters >= 0:
+            signs[enters] = np.sign(slopes[enters])
+        active = np.flatnonzero(signs)
+        k = active.shape[0]
+        if k == 0 or k > m or not mu > 0.0:
+            break
+        add_to_face_gram(columns, chosen.face_gram, active, w, root, shares, c)
+        d, places = np.empty(k), np.empty(k, np.intp)
+        for p in range(k):
+            d[p], places[p] = signs[active[p]], chosen.face_gram.place[active[p]]
+        L, D = np.empty((k, k)), np.empty(k)
+        factor(L, D, k, chosen.face_gram.matrix, places, np.zeros(1, np.bool_))
+        solve(L, D, k, d)
+        image, growth, far, leaves, enters = np.zeros(m), 0.0, mu, -1, -1
+        for p in range(k):
+            add_multiple(image, d[p], chosen.face_gram.scaled[places[p]])
+            growth += signs[active[p]] * d[p]
+            back = -signs[active[p]] * d[p]
+            if back > 0.0 and abs(y[active[p]]) < far * back:
+                far, leaves = abs(y[active[p]]) / back, active[p]
+        image *= root
+        if loss.has_intercept:
+            image -= shares * image.sum()
+        rates = np.dot(columns, image)
+        for j in range(s):
+            if signs[j] != 0.0:
+                continue
+            for sign in (1.0, -1.0):
+                has_just_left = j == left_last and sign * slopes[j] > 0.0
+                if has_just_left or (sign < 0.0 and ball.nonnegative):
+                    continue
+                closing, distance = 1.0 - sign * rates[j], mu - sign * slopes[j]
+                # where all slopes vanish together, at interpolation, rounding alone would tell which comes first
+                if closing > 0.0 and distance < (1.0 - TIE) * far * closing:
+                    far, leaves, enters = max(0.0, distance / closing), -1, j
+        is_last = room <= far * growth
+        if is_last:
+            far = room / growth
+        for p in range(k):
+            y[active[p]] += far * d[p]
+            slopes[active[p]] -= far * signs[active[p]]
+        for j in range(s):
+            if signs[j] == 0.0:
+                slopes[j] -= far * rates[j]
+        room, mu, left_last = room - far * growth, mu - far, leaves
+        if is_last or (leaves < 0 and enters < 0):
+            there, theta_there = np.zeros(n), np.empty(m)
+            norm = np.abs(y).sum()
+            inside = min(1.0, ball.size / norm * (1.0 - 2.0 * UNIT)) if norm > ball.size else 1.0
+            y *= inside
+            for j in range(s):
+                there[chosen.features[j]] = y[j]
+            end = combined(columns, y)
+            value, b = set_loss(loss, end, intercept, theta_there)
+            return Step(True, True, is_last, there, end, theta_there, value, b)
+        if leaves >= 0:
+            y[leaves], signs[leaves] = 0.0, 0.0
+    return Step(False, True, True, none, none, none, 0.0, 0.0)
 
 
 @compiled
@@ -153,8 +408,10 @@ def combined(columns: Array, y: Array) -> Array:
 @compiled
 def by_matrix(
     columns: Array,
+    face_gram: FaceGram,
     active: Array,
     signs: Array,
+    w: Array,
     root: Array,
     shares: Array,
     pull: Array,
@@ -164,18 +421,12 @@ def by_matrix(
 ) -> tuple[Array, Array, float]:
     """y on a face, pull - W K_A y and mu, from K_A' W K_A + c."""
     k, m = active.shape[0], root.shape[0]
-    scaled, y, response = np.empty((k, m)), np.empty(k), np.empty(k)
+    add_to_face_gram(columns, face_gram, active, w, root, shares, c)
+    y, response, places = np.empty(k), np.empty(k), np.empty(k, np.intp)
     for p in range(k):
-        column = columns[active[p]]
-        mean = inner(column, shares)
-        for i in range(m):
-            scaled[p, i] = root[i] * (column[i] - mean)
-        y[p], response[p] = inner(column, pull), signs[active[p]]
-    H = np.dot(scaled, scaled.T)
-    for p in range(k):
-        H[p, p] = (1.0 + LEAST_CURVATURE) * H[p, p] + c
+        y[p], response[p], places[p] = inner(columns[active[p]], pull), signs[active[p]], face_gram.place[active[p]]
     L, D = np.empty((k, k)), np.empty(k)
-    factor(L, D, k, H, np.arange(k), np.zeros(1, np.bool_))
+    factor(L, D, k, face_gram.matrix, places, np.zeros(1, np.bool_))
     solve(L, D, k, y)
     mu = 0.0
     if on_boundary:
@@ -186,7 +437,45 @@ def by_matrix(
             rate += signs[active[p]] * response[p]
         mu = excess / rate
         add_multiple(y, -mu, response)
-    return y, pull - root * np.dot(scaled.T, y), mu
+    image = np.zeros(m)
+    for p in range(k):
+        add_multiple(image, y[p], face_gram.scaled[places[p]])
+    return y, pull - root * image, mu
+
+
+@compiled
+def add_to_face_gram(
+    columns: Array, face_gram: FaceGram, active: Array, w: Array, root: Array, shares: Array, c: float
+) -> None:
+    """Let the columns of a face be among those of the Gram matrix, which starts afresh for other weights or if full."""
+    scaled, matrix, place, count, weights = face_gram
+    m, missing = root.shape[0], 0
+    same = weights[m] == c
+    for i in range(m):
+        same = same and weights[i] == w[i]
+    for j in active:
+        missing += place[j] < 0
+    if not same or count[0] + missing > scaled.shape[0]:
+        place[:] = -1
+        weights[:m], weights[m], count[0], missing = w, c, 0, active.shape[0]
+    if missing == 0:
+        return
+    begin, end = count[0], count[0] + missing
+    last = begin
+    for j in active:
+        if place[j] < 0:
+            column = columns[j]
+            mean = inner(column, shares)
+            for i in range(m):
+                scaled[last, i] = root[i] * (column[i] - mean)
+            place[j] = last
+            last += 1
+    matrix[begin:end, :end] = np.dot(scaled[begin:end], scaled[:end].T)
+    for p in range(begin, end):
+        for q in range(begin):
+            matrix[q, p] = matrix[p, q]
+        matrix[p, p] = (1.0 + LEAST_CURVATURE) * matrix[p, p] + c
+    count[0] = end
 
 
 @compiled
@@ -201,8 +490,8 @@ def by_rows(
     on_boundary: bool,
     size: float,
     c: float,
-) -> tuple[Array, float]:
-    """pull - W K_A y for the y on a face, and mu, from K_A K_A'.
+) -> tuple[Array, float, float]:
+    """pull - W K_A y for the y on a face, mu, and the c of the system, from K_A K_A'.
 
     With R R' = W and b = K_A (K_A' pull - mu e), K_A y = b/c - K_A K_A' R (R' K_A K_A' R + c)^-1 R' b/c, so that
     pull - W K_A y = pull - R (R' K_A K_A' R + c)^-1 R' b.
@@ -214,17 +503,19 @@ def by_rows(
     for i in range(m):
         for j in range(m):
             M[i, j] = root[i] * (row_gram[i, j] - means[i] - means[j] + mean) * root[j]
+    c = max(c, LEAST_CURVATURE_BY_ROWS * np.trace(M) / active.shape[0])
+    for i in range(m):
         M[i, i] += c
     factor(L, D, m, M, np.arange(m), np.zeros(1, np.bool_))
     left = pull - in_samples(L, D, root, shares, np.dot(row_gram, pull))
     if not on_boundary:
-        return left, 0.0
+        return left, 0.0, c
     normal = np.zeros(m)
     for j in active:
         add_multiple(normal, signs[j], columns[j])
     response = in_samples(L, D, root, shares, normal)
     mu = (inner(normal, left) - c * size) / (active.shape[0] - inner(normal, response))
-    return left + mu * response, mu
+    return left + mu * response, mu, c
 
 
 @compiled
@@ -237,8 +528,9 @@ def in_samples(L: Array, D: Array, root: Array, shares: Array, b: Array) -> Arra
 
 
 @compiled
-def update_row_gram(columns: Array, is_active: Array, row_gram: Array, is_summed: Array, changes: Array) -> None:
+def update_row_gram(columns: Array, is_active: Array, row_gram: RowGram) -> None:
     """Let K_B K_B' become K_A K_A', afresh where that costs less or after many changes, whose rounding adds up."""
+    matrix, is_summed, changes = row_gram
     n, m = columns.shape
     k, changed = 0, 0
     for j in range(n):
@@ -247,7 +539,7 @@ def update_row_gram(columns: Array, is_active: Array, row_gram: Array, is_summed
     changes[0] += changed
     if changed >= k or changes[0] > n:
         changes[0] = 0
-        row_gram[:] = 0.0
+        matrix[:] = 0.0
         is_summed[:] = False
     for sign, adds in ((1.0, True), (-1.0, False)):
         chosen = np.flatnonzero(is_active & ~is_summed if adds else is_summed & ~is_active)
@@ -255,5 +547,5 @@ def update_row_gram(columns: Array, is_active: Array, row_gram: Array, is_summed
             part = np.empty((chosen.shape[0], m))
             for p in range(chosen.shape[0]):
                 part[p] = columns[chosen[p]]
-            row_gram += sign * np.dot(part.T, part)
+            matrix += sign * np.dot(part.T, part)
     is_summed[:] = is_active

@@ -146,10 +146,10 @@ class LogisticClassifier(LinearClassifier):
         logs = scores if self._joint else log_expit(scores)
         return logs - logsumexp(logs, axis=1, keepdims=True)
 
-    def _default_score(self, X: Any, y: Any, weights: Any) -> float:
-        """The mean log-likelihood, for data already checked; -inf where they hold a class that the fit did not see."""
+    def _default_score(self, margins: Any, y: Any, weights: Any) -> float:
+        """The mean log-likelihood; -inf where y holds a class that the fit did not see."""
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        logs = self._log_proba(self._scores_of_checked(X))[np.arange(len(y)), codes]
+        logs = self._log_proba(margins)[np.arange(len(y)), codes]
         return float(np.average(np.where(self.classes_[codes] == y, logs, -np.inf), weights=weights))
 
 
@@ -158,9 +158,9 @@ class HingeClassifier(LinearClassifier):
 
     loss = SquaredHinge
 
-    def _default_score(self, X: Any, y: Any, weights: Any) -> float:
-        """The accuracy, for data already checked."""
-        return float(np.average(self._predicted(self._scores_of_checked(X)) == y, weights=weights))
+    def _default_score(self, margins: Any, y: Any, weights: Any) -> float:
+        """The accuracy."""
+        return float(np.average(self._predicted(margins) == y, weights=weights))
 
 
 class ClassifierFit(SingleFit):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn import config_context
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,6 +44,9 @@ SHARE_OF_SEARCH = 0.9
 
 CHOOSING_TOL = 1e-4
 """The least tolerance of the fits of a search: scores on held-out samples are no finer than this."""
+
+MOST_COEFFICIENTS = 1 << 22
+"""Coefficients of models that are multiplied with held-out samples at once."""
 
 SELECTIONS = ("best", "1se")
 
@@ -79,6 +84,8 @@ class CrossValidated(LinearEstimator):
         X, y, weights = self._data(X, y, sample_weight)
         if isinstance(X, RowBlocks):  # folds are drawn, and scores computed, from one number a row
             y, weights = np.asarray(y), None if weights is None else np.asarray(weights)
+        elif not scipy.sparse.issparse(X) and X.shape[0] < X.shape[1]:
+            X = np.asfortranarray(X)  # paths copy columns of the folds
         tasks, solver = self._tasks(X, y, weights), self._solver()
         search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y))
@@ -199,24 +206,59 @@ def score_fold(
         if isinstance(X, RowBlocks):
             tasks = shell._tasks(X, y, weights_of_part(train, X.shape[0], weights))
         else:
-            tasks = shell._tasks(X[train], y[train], None if weights is None else weights[train])
+            tasks = shell._tasks(some_rows(X, train), y[train], None if weights is None else weights[train])
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
+    held_out = None if isinstance(X, RowBlocks) else some_rows(X, test)
     y_out, weights_out = y[test], None if weights is None else weights[test]
     scores = np.empty((len(shell.ridges_), len(shell.radii_)))
     tried: list[Fit] = []
     for i, ridge in enumerate(shell.ridges_):
         paths = [solver.path(task, radii=shell.radii_, ridge=ridge, line=line) for task in tasks]
-        models = []
-        for fits in zip(*paths, strict=True):
-            models.append(copy(shell))
-            models[-1]._absorb(fits)
-            tried += fits
-        judged = held_out_margins(models, X, test) if isinstance(X, RowBlocks) else ((m, X[test]) for m in models)
+        together = list(zip(*paths, strict=True))
+        tried += [fit for fits in together for fit in fits]
+        if scorer is None and held_out is not None:
+            margins = margins_along(paths, held_out)
+            scores[i] = [default_score(shell, of_radius, y_out, weights_out) for of_radius in margins]
+            continue
+        models = [copy(shell) for _ in together]
+        for model, fits in zip(models, together, strict=True):
+            model._absorb(fits)
+        judged = held_out_margins(models, X, test) if held_out is None else ((model, held_out) for model in models)
         for j, (model, X_out) in enumerate(judged):
             scores[i, j] = score(scorer, model, X_out, y_out, weights_out)
     # only what warnings say of a fit is needed from here on: coefficients need not travel
     return scores, [replace(fit, coef=None) for fit in tried]
+
+
+def some_rows(X: Any, rows: Any) -> Any:
+    """Some rows of the data, by columns where these are: the paths of a wide array copy columns."""
+    if scipy.sparse.issparse(X) or not X.flags.f_contiguous:
+        return X[rows]
+    return np.take(np.asarray(X).T, rows, axis=1).T  # a plain array, also of a file that processes share
+
+
+def margins_along(paths: Sequence[Sequence[Fit]], X: Any) -> Iterator[Any]:
+    """X coef + intercept for one radius after the other, a column for each class; a path for each task.
+
+    The coefficients of many radii are multiplied at once.
+    """
+    at_once = max(1, MOST_COEFFICIENTS // paths[0][0].coef.size)
+    for begin in range(0, len(paths[0]), at_once):
+        parts = []
+        for path in paths:
+            some = path[begin : begin + at_once]
+            coefs = np.stack([np.reshape(fit.coef, (X.shape[1], -1)) for fit in some], axis=1)
+            margins = safe_sparse_dot(X, coefs.reshape(X.shape[1], -1)).reshape(X.shape[0], len(some), -1)
+            parts.append(margins + np.stack([np.ravel(fit.intercept) for fit in some]))
+        yield from np.moveaxis(np.concatenate(parts, axis=2), 1, 0)
+
+
+def default_score(model: Any, margins: Any, y: Any, weights: Any) -> float:
+    """What the model scores by default; NaN where no sample counts."""
+    if weights is not None and not weights.any():
+        return math.nan
+    return float(model._default_score(margins, y, weights))
 
 
 def score(scorer: Scorer | None, model: Any, X: Any, y: Any, weights: Any) -> float:
@@ -226,9 +268,7 @@ def score(scorer: Scorer | None, model: Any, X: Any, y: Any, weights: Any) -> fl
     public attribute tells: the refusal of the metric itself does.
     """
     if scorer is None:
-        if weights is not None and not weights.any():
-            return math.nan
-        return float(model._default_score(X, y, weights))
+        return default_score(model, model._scores_of_checked(X), y, weights)
     with config_context(assume_finite=True, skip_parameter_validation=True):
         if weights is None:
             return scorer(model, X, y)
@@ -296,7 +336,8 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         mean squared error.
     n_jobs : int, optional
         Folds at a time, through joblib, each in a process of its own; None is one after the other. joblib sees to it
-        that the processes together use no more threads than there are cores.
+        that the processes together use no more threads than there are cores. Processes take seconds to start: they pay
+        for searches that take longer.
     tol, max_iter, method
         As in `ConstrainedElasticNet`. The fits of the search stop at 1e-4 at the latest: scores are no finer than that.
     time_limit : float, optional

@@ -9,8 +9,8 @@ problem. This is the primal-dual active-set method (a semismooth Newton method) 
 whose right-hand side names the face. Coordinates whose signs the system turns leave the face before it is solved again.
 The first model is that of F where the last two solutions point to, which need not be in the ball: K x and the gradient
 there are mixed from theirs, without a product. What the faces have in common is shared: K_A K_A' gains and loses the
-columns that enter and leave. The method converges from nearby or not at all: where it does not, `condgrad.minimize`
-goes on from its best point.
+columns that enter and leave. The method converges from nearby or not at all: where it does not, least squares go from
+one solution to the next by the events in between, and for other losses `condgrad.minimize` goes on from the start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from condgrad.newton.face_models import LEAST_CURVATURE, centred
 from condgrad.problem import Set, Simple
 from condgrad.search.steps import Exact, SearchState
 from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.composite import Composite, CompositeEvaluation
+from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
 PATIENCE = 12
 """Steps along a path that may pass without halving the gap."""
@@ -50,11 +50,15 @@ SMALL_FACE = 800
 """Coordinates of a face up to which a sparse K has a Gram matrix on it."""
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
+MOST_EXACT_MODELS = 3
+"""Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
 """The step that names the next face of a model, as a share of that which names the first. A long one takes coordinates
 off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
-ROUNDS = 30
+ROUNDS = 16
 """Faces that are tried for one model."""
+EVENTS = 200
+"""Coordinates that may enter or leave from one radius to the next, where F is quadratic."""
 ROUNDING = 1e-12
 """How far outside the set, as a share of its size, a point may be by rounding."""
 
@@ -83,6 +87,7 @@ class PathFollower:
         self._models = models_of(f)
         self._solutions: list[Solution] = []
         """The last two on the way."""
+        self._guess_failed = False
 
     @staticmethod
     def can_follow(f: Any) -> bool:
@@ -142,17 +147,20 @@ class PathFollower:
         `patience` is how many steps may pass without halving the gap.
         """
         certifier, steps = Certifier(self.f, g, Tally()), 0
-        last = self._solutions[-1].point if self._solutions else None
-        known = last.smooth if last is not None and last.x is start else None
+        last = self._solutions[-1] if self._solutions else None
+        known = last.point.smooth if last is not None and last.point.x is start else None
         point = ObjectivePoint(self.f, g, start, certifier.tally, known)
-        prediction = self._predicted(g)
+        # where the constraint was idle, the solution stays the same
+        prediction = self._predicted(g) if last is None or last.multiplier > 0.0 else None
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
         elif prediction is not None:
-            end = self._least_of_model(prediction, g, ridge)
+            end = self._next_from(point, prediction, ridge)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
         best = point
+        if isinstance(self.f, Composite) and self.f.h.quadratic:
+            patience = min(patience, MOST_EXACT_MODELS)
         proof, mark, left = Certificate(null_size=self.null_value), np.inf, patience
         while True:
             proof = proof.updated(certifier.iterate(point, 1.0), steps)
@@ -172,9 +180,26 @@ class PathFollower:
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
 
-    def _least_of_model(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+    def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
+        """F at the solution, about, from the last one and where it points to; None if none was found.
+
+        Where the face was no good guess the last time, it hardly is the next.
+        """
+        by_events = self._models.next_solution if isinstance(self._models, ColumnModels) else None
+        is_solution = by_events is not None and last.x is self._solutions[-1].point.x
+        end = by_events(last, ridge) if by_events is not None and is_solution and self._guess_failed else None
+        if end is None:
+            end = self._least_of_model(prediction, last.g, ridge, is_predicted=True)
+            self._guess_failed = end is None
+        if end is None and by_events is not None and is_solution:
+            end = by_events(last, ridge)
+        return end
+
+    def _least_of_model(
+        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
+    ) -> ObjectivePoint | None:
         """F at the least point over the set of its model at a point; None if none was found."""
-        return self._models.least(point, g, ridge)
+        return self._models.least(point, g, ridge, is_predicted=is_predicted)
 
 
 def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoint:
@@ -196,49 +221,63 @@ class ColumnModels:
     """
 
     def __init__(self, f: Composite, most_copied: int) -> None:
+        from condgrad.kernels.ball_model import no_columns
+
         self.f, self.curvature, self.most_copied = f, typical_curvature(f), most_copied
         samples, features = f.K.shape
-        self._screened = ScreenedColumns.none(samples, features, most_copied)
+        self._chosen = no_columns(samples, features, most_copied)
+        self._loss = f.h.compiled  # type: ignore[attr-defined]
 
-    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
-        """F at the least point of the model at a point; None where its columns are too many to copy."""
+    def least(
+        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
+    ) -> ObjectivePoint | None:
+        """F at the least point of the model at a point; None where its face or its columns are too many to find."""
         from condgrad.kernels import ball_model
 
-        on, slope, t = g.on, double(point.gradient), step_length(2.0 * ridge + self.curvature)
-        ahead, on_boundary, suffice = ball_model.face_ahead(
-            double(point.x), slope, t, on.scale, on.nonnegative, self._screened.is_chosen, NEEDED
-        )
-        if not suffice and not self._screen(ahead, slope, on_boundary):
+        on, t = g.on, step_length(2.0 * ridge + self.curvature)
+        # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
+        has_many = is_predicted and ridge > 0.0 and np.count_nonzero(point.x) > self.f.K.shape[0]
+        first_t = step_length(2.0 * ridge) if has_many else t
+        here, x, slope = point.smooth, double(point.x), double(point.gradient)
+        ball = ball_model.Ball(on.scale, on.nonnegative)
+        model = self._loss, ridge, x, here.z, here.intercept, here.theta, slope
+        end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
+        if not end.suffice and self._screen(end.x, slope, end.on_boundary):
+            end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
+        return self._point_of(end, g)
+
+    def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
+        """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.
+
+        The columns are those that a model had before.
+        """
+        from condgrad.kernels import ball_model
+
+        is_chosen = self._chosen.is_chosen
+        if not self.f.h.quadratic or last.x.dtype != np.float64 or not is_chosen[last.x != 0.0].all():
             return None
-        chosen, (w, pull, unit, is_centred) = self._screened, weights_and_pull(self.f, point.smooth)
-        y, image, _ = ball_model.minimise(
-            chosen.columns,
-            chosen.row_gram,
-            chosen.is_summed,
-            chosen.changes,
-            w,
-            is_centred,
-            pull,
-            ahead[chosen.features],
-            on_boundary,
-            on.nonnegative,
-            on.scale,
-            2.0 * ridge / unit,
-            SHORT * t * unit,
-            ROUNDS,
-        )
-        if not np.isfinite(y).all():
+        ball, here = ball_model.Ball(last.g.on.scale, last.g.on.nonnegative), last.smooth
+        model = self._loss, ridge, last.x, here.z, here.intercept, here.theta
+        return self._point_of(ball_model.step_by_events(self._chosen, ball, *model, EVENTS), last.g)
+
+    def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:
+        """F where a step of compiled code leads to."""
+        if not end.found:
             return None
-        x = embedded(self.f.space.full(0.0), chosen.features, y)
-        inside, factor = pulled_in(on, x)
-        if factor is None or x.dtype != y.dtype:
-            return ObjectivePoint(self.f, g, inside, Tally())
-        return ObjectivePoint(self.f, g, inside, Tally(), CompositeEvaluation(self.f, inside, factor * image))
+        dtype = self.f.space.full(0.0).dtype
+        if end.x.dtype != dtype:
+            return ObjectivePoint(self.f, g, pulled_in(g.on, end.x.astype(dtype)), Tally())
+        smooth = CompositeEvaluation(self.f, end.x, end.image)
+        smooth.at_best = AtBestIntercept(end.loss, end.theta, end.intercept)
+        return ObjectivePoint(self.f, g, end.x, Tally(), smooth)
 
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
         """Copy the columns that a model needs and, where they are not too many, those that the next ones may need."""
+        samples, features = self.f.K.shape
+        if (not on_boundary or features <= samples) and self._copy(np.ones(features, bool)):
+            return True
         if not on_boundary:
-            return self._copy(np.ones(slope.shape[0], bool))
+            return False
         sizes, is_active = np.abs(slope), ahead != 0.0
         multiplier = float(sizes[is_active].mean())
         return any(self._copy(is_active | (sizes >= share * multiplier)) for share in (WANTED, NEEDED))
@@ -248,7 +287,9 @@ class ColumnModels:
         features = np.flatnonzero(is_chosen)
         if len(features) * self.f.K.shape[0] > self.most_copied:
             return False
-        self._screened = self._screened.succeeded_by(features, self._columns(features), is_chosen)
+        from condgrad.kernels.ball_model import other_columns
+
+        self._chosen = other_columns(self._chosen, features, self._columns(features), is_chosen)
         return True
 
     def _columns(self, features: Array) -> Array:
@@ -264,47 +305,15 @@ class ColumnModels:
         return self.f.K.tocsc()
 
 
-class ScreenedColumns(NamedTuple):
-    """The columns of the coordinates that may be on the next faces, and what the models on them share."""
-
-    features: Array
-    is_chosen: Array
-    """The same as a mask over all coordinates."""
-    columns: Array
-    """A row each."""
-    row_gram: Array
-    """K_B K_B' of the columns B of the last face."""
-    is_summed: Array
-    """Which of the columns are in B."""
-    changes: Array
-    """Columns that B gained and lost since the row Gram matrix was computed afresh: one number."""
-
-    @classmethod
-    def none(cls, samples: int, features: int, most: int) -> ScreenedColumns:
-        """No columns yet, of which there will be `most` entries at most: so few that no face has more than samples,
-        unless a row Gram matrix has no more entries either.
-        """
-        side = samples if samples * samples <= most and samples < features else 0
-        nothing = np.empty(0, np.intp), np.zeros(features, bool), np.empty((0, samples))
-        return cls(*nothing, np.zeros((side, side)), np.empty(0, bool), np.zeros(1, np.int64))
-
-    def succeeded_by(self, features: Array, columns: Array, is_chosen: Array) -> ScreenedColumns:
-        """Other columns, which take over the row Gram matrix if all that are in it are among them."""
-        summed = np.zeros(len(is_chosen), bool)
-        summed[self.features[self.is_summed]] = True
-        if (summed & ~is_chosen).any():
-            summed[:] = False
-            self.row_gram[:] = 0.0
-        return ScreenedColumns(features, is_chosen, columns, self.row_gram, summed[features], self.changes)
-
-
 class ModelsOnOneFace:
     """Models that are minimised on one face, from its system of equations."""
 
     def __init__(self, f: Composite | BlockwiseLoss) -> None:
         self.f, self.curvature = f, typical_curvature(f)
 
-    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
+    def least(
+        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
+    ) -> ObjectivePoint | None:
         """F at the least point on the face that the gradient names; None where there is none, or it is too large."""
         on = g.on
         face = on.face(double(point.x) - step_length(2.0 * ridge + self.curvature) * double(point.gradient))
@@ -317,8 +326,9 @@ class ModelsOnOneFace:
             y = least_on_face(system, double(face.normal), on.scale)
         if y is None:
             return None
-        x, _ = pulled_in(on, embedded(self.f.space.full(0.0), face.active, y))
-        return ObjectivePoint(self.f, g, x, Tally())
+        x = self.f.space.full(0.0)
+        x[face.active] = y
+        return ObjectivePoint(self.f, g, pulled_in(on, x), Tally())
 
     def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem | None:
         raise NotImplementedError
@@ -346,8 +356,10 @@ class SparseModels(ModelsOnOneFace):
         super().__init__(f)
         self._few = ColumnModels(f, FEW_COPIED)
 
-    def least(self, point: ObjectivePoint, g: Simple, ridge: float) -> ObjectivePoint | None:
-        return self._few.least(point, g, ridge) or super().least(point, g, ridge)
+    def least(
+        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
+    ) -> ObjectivePoint | None:
+        return self._few.least(point, g, ridge, is_predicted=is_predicted) or super().least(point, g, ridge)
 
     def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem:
         from condgrad.kernels.sparse_gram import columns_by_row, weighted_gram
@@ -483,18 +495,9 @@ def weights_and_pull(f: Composite, here: CompositeEvaluation) -> tuple[Array, Ar
     return w, pull - here.theta / unit, unit, mass > 0.0
 
 
-def embedded(x: Array, features: Array, y: Array) -> Array:
-    """x with the entries y in some coordinates."""
-    x[features] = y
-    return x
-
-
-def pulled_in(on: Set, x: Array) -> tuple[Array, float | None]:
-    """A point of the set, and by what factor it is x: a factor is enough where rounding alone took x outside."""
+def pulled_in(on: Set, x: Array) -> Array:
+    """A point of the set near x: a factor is enough where rounding alone took x outside."""
     norm = float(np.abs(x).sum())
     if norm > on.scale * (1.0 + ROUNDING) or (on.nonnegative and x.min() < 0.0):
-        return on.project(x), None
-    if norm <= on.scale:
-        return x, 1.0
-    factor = on.scale / norm * (1.0 - 2.0 * precision(x))
-    return factor * x, factor
+        return on.project(x)
+    return x if norm <= on.scale else (on.scale / norm * (1.0 - 2.0 * precision(x))) * x

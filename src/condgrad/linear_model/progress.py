@@ -49,8 +49,9 @@ class FitsLine:
     def fitted(self, *, radius: float, ridge: float, relative_gap: float) -> None:
         """One fit more."""
         self.done += 1
-        self._text = f"radius {radius:.3g}  ridge {ridge:.3g}  gap / scale {relative_gap:.0e}"
-        self._show()
+        if self._live is not None:
+            self._text = f"radius {radius:.3g}  ridge {ridge:.3g}  gap / scale {relative_gap:.0e}"
+            self._show()
 
     def reached(self, done: int) -> None:
         """So many fits in all, as another process reports them."""

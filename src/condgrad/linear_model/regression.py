@@ -47,9 +47,9 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def _dense_coef(self) -> Any:
         return np.ravel(super()._dense_coef())
 
-    def _default_score(self, X: Any, y: Any, weights: Any) -> float:
-        """Minus the mean squared error, for data already checked."""
-        return -float(np.average((y - self._scores_of_checked(X)) ** 2, weights=weights))
+    def _default_score(self, margins: Any, y: Any, weights: Any) -> float:
+        """Minus the mean squared error."""
+        return -float(np.average((y - np.ravel(margins)) ** 2, weights=weights))
 
 
 class ConstrainedElasticNet(SingleFit, LinearRegressor):
