@@ -198,7 +198,7 @@ def test_what_a_killed_run_has_left_is_removed(tmp_path: Path, condgrad_here: Co
 @pytest.mark.parametrize(("asked", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_fit_without_a_trace(tmp_path: Path, asked: signal.Signals, code: int) -> None:
     """A solver answers an interrupt with the best it has; a cross-validation of such answers would be worth nothing."""
-    np.save(tmp_path / "large.npy", rng.normal(size=(4000, 60)))
+    np.save(tmp_path / "large.npy", rng.normal(size=(20_000, 80)))
     before = {path.name for path in tmp_path.iterdir()}
     script = Path(sys.executable).with_name("condgrad")
     with subprocess.Popen(

@@ -68,8 +68,9 @@ def test_compiled_steps_are_those_in_python(
         ridge = max(ridge, 1e-3)
     f, g = drawn(loss, on, seed, ridge, has_intercept=has_intercept, wide=wide)
     compiled, plain = (solved(f, g, steps, compiled=each) for each in (True, False))
-    start = plain.start_value
-    assert compiled.here.value == pytest.approx(plain.here.value, abs=1e-6 * start)
+    # models by rows end at a small gap, wherever that is
+    fall = plain.start_value - plain.here.value
+    assert compiled.here.value == pytest.approx(plain.here.value, abs=1e-2 * fall if wide else 1e-6 * plain.start_value)
     assert compiled.steps >= 1
     assert compiled.has_moved == plain.has_moved
     there = compiled.here

@@ -282,7 +282,7 @@ def test_torch_walks_as_numpy_does(torch: Any, loss: str, on: str, intercept: bo
         result = newton(SMOOTH[loss][0](A, y, intercept=intercept), problem.g)
         numpy_result = newton(problem.f, problem.g)
         assert result.x.dtype == torch.float64
-        assert result.iterations == numpy_result.iterations
+        assert abs(result.iterations - numpy_result.iterations) <= 1  # models end where their gap is small enough
         assert abs(result.value - problem.least) <= 1e-7 * problem.scale
         np.testing.assert_allclose(result.x.numpy(), numpy_result.x, atol=1e-3)
 

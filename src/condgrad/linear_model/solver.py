@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from condgrad import _checks, deadline
+from condgrad import _checks, deadline, kernels
 from condgrad.arrays import Array, dot, double, host, is_dense, namespace, smallest, total
 from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
@@ -341,6 +341,10 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float
     sizes: Any = on.group_norms if isinstance(on, GroupBall) else (lambda v: v) if on.nonnegative else xp.abs
     if ridge <= smallest(gradient):  # none, or less than floats of this kind can tell
         return max(0.0, float(xp.max(sizes(-gradient))))
+    if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.loaded():
+        from condgrad.kernels.working_set import least_by_threshold
+
+        return least_by_threshold(sizes(-gradient), ridge, kernels.L1_BALL, on.scale)[1]
     v = (-0.5 / ridge) * gradient
     # the largest entries have the same threshold taken off
     return 2.0 * ridge * max(0.0, float(xp.max(sizes(v))) - float(xp.max(sizes(on.project(v)))))
