@@ -264,7 +264,7 @@ class ColumnModels:
         """F where a step of compiled code leads to."""
         if not end.found:
             return None
-        dtype = self.f.space.full(0.0).dtype
+        dtype = self.f.space.dtype
         if end.x.dtype != dtype:
             return ObjectivePoint(self.f, g, pulled_in(g.on, end.x.astype(dtype)), Tally())
         smooth = CompositeEvaluation(self.f, end.x, end.image)

@@ -324,7 +324,7 @@ def checked_ridge(ridge: Any) -> float:
 
 def size_in(on: FeatureSet, x: Array) -> float:
     """The norm of x that the set bounds."""
-    return on.norm(x) if isinstance(on, GroupBall) else L1Ball(0.0).norm(x)
+    return on.norm(x) if isinstance(on, GroupBall) else total(namespace(x).abs(x))
 
 
 def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float:
