@@ -461,10 +461,11 @@ def propose(
     set_face(y, polytope, face)
     block = refactored(hessian, block, y != 0.0, ending.stop)
     if block.width > 0 and not ending.stop[0]:
+        on_sum = np.bool_(True)  # a constant is of a type of its own, for which all would be compiled once more
         room, zero = size - sum_of_free(y, block, face), np.zeros(block.width)
-        d, mu, unsolved = direction(hessian, block, face.signs, q_there, True, room, zero, ending)
+        d, mu, unsolved = direction(hessian, block, face.signs, q_there, on_sum, room, zero, ending)
         if kind == SIMPLEX or mu >= 0.0:
-            block, mu, _ = settle(hessian, block, face, True, size, y, q_there, d, mu, unsolved, ending)
+            block, mu, _ = settle(hessian, block, face, on_sum, size, y, q_there, d, mu, unsolved, ending)
             if block.width > 0:
                 return block, y, mu
     return block, x.copy(), mu
