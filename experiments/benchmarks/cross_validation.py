@@ -2,12 +2,13 @@
 
 Run: CONDGRAD_DATA=folder python -m experiments bench cross_validation [-- --data colon prostate --points 50 --folds 5]
 
-All get the same numbers of folds and of points on the path, an intercept, and the features as they are. Ours take radii
-and the others penalties of |x|_1: the penalties fall geometrically from that of x = 0, to a hundredth for more features
-than samples and else to a thousandth, and the radii are the norms of their solutions, so that on all samples both have
-the same solutions. The clock has what a user calls: `fit` of our `...CV`, of glmnet's estimators, of scikit-learn's
-`LassoCV` and `LogisticRegressionCV` (saga), and adelie's `cv_grpnet`, which makes no fit to all samples. Times are CPU
-milliseconds on one thread, the best of several runs; a ratio above 1 says how many times longer than ours.
+All get the same numbers of folds and of points on the path, an intercept, and the same features, which none
+standardises. Ours take radii and the others penalties of |x|_1: the penalties fall geometrically from that of x = 0, to
+a hundredth for more features than samples and else to a thousandth, and the radii are the norms of their solutions, so
+that on all samples both have the same solutions. The clock has what a user calls: `fit` of our `...CV`, of glmnet's
+estimators, of scikit-learn's `LassoCV` and `LogisticRegressionCV` (saga), and adelie's `cv_grpnet`, which makes no fit
+to all samples. Times are CPU milliseconds on one thread, the best of several runs; a ratio above 1 says how many times
+longer than ours.
 
 All have their own default tolerances. "Error" is what these lead to: how far the worst point of the path on all samples
 is above the minimum of its own problem, as a share of the loss of the null model; minima come from certified runs. What
@@ -18,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from typing import Annotated, Any
 
@@ -249,18 +249,16 @@ def rows_of(study: Study, cap: float) -> Iterator[dict[str, Any]]:
 
 
 def seconds_of(work: Callable[[], Any], cap: float) -> float | None:
-    """The best of several runs after a first one, which may compile; None where that takes longer than the cap."""
+    """The best of several runs after a first one, which may compile; None where that takes longer than the cap.
+
+    A first run that takes so much CPU time, in less time on the clock, is the only one.
+    """
     try:
         with capped(cap):
             first, _ = clocked(work)
     except OutOfTime:
         return None
-    return best_time(partial(returned, work), budget=min(3.0, cap)) if first < cap else first
-
-
-def returned(work: Callable[[], Any]) -> Callable[[], Any]:
-    """What needs no preparation."""
-    return work
+    return best_time(lambda: work, budget=min(3.0, cap)) if first < cap else first
 
 
 def main(

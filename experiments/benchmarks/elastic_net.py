@@ -46,10 +46,9 @@ from experiments.problems import ElasticNetProblem
 SETTINGS = {"colon": (1.0, 4.0), "lymphoma62": (1.0, 4.0), "lymphoma96": (1.0, 4.0), "prostate": (1.0, 4.0)}
 SETTINGS |= {"basehock": (0.1, 60.0), "a9a": (1.0, 10.0)}
 """Ridge and radius; drawn data have those of colon."""
-RADII: dict[str, tuple[float, ...]] = {}
-RADII |= {"colon": (1.0, 4.0, 12.0), "lymphoma62": (1.0, 4.0, 12.0), "lymphoma96": (1.0, 4.0, 12.0)}
-RADII |= {"prostate": (1.0, 4.0, 12.0), "basehock": (10.0, 60.0, 200.0, 400.0), "a9a": (2.0, 10.0, 40.0)}
-"""From nearly empty to nearly dense models."""
+RADII: dict[str, tuple[float, ...]] = {"basehock": (10.0, 60.0, 200.0, 400.0), "a9a": (2.0, 10.0, 40.0)}
+OTHER_RADII = 1.0, 4.0, 12.0
+"""From nearly empty to nearly dense models; the last are those of all other data."""
 LOADERS: dict[str, Callable[[], Any]] = {
     "colon": cg.datasets.load_colon,
     "lymphoma62": partial(cg.datasets.load_lymphoma, version="dlbcl"),
@@ -209,7 +208,7 @@ def models_report(problem: ElasticNetProblem, levels: Sequence[float], cap: floa
     """Ours against the faster rivals, for several radii: ratios of "proved" to their "reached" and "searched"."""
     rows: list[Row] = []
     rivals = [kind for kind in installed_rivals() if kind not in (AndersonCD, Saga)]
-    for radius in RADII[problem.name]:
+    for radius in RADII.get(problem.name, OTHER_RADII):
         one = replace(problem, radius=radius)
         for level in levels:
             proved = ours(one, "auto", level, cap)["proved"] or math.nan

@@ -70,7 +70,7 @@ def test_the_unit_of_the_weights_changes_nothing_else(kind: type, seed: int, dec
 
 
 def test_arrays_that_cannot_be_written_are_copied() -> None:
-    """Code compiled for them once more would take half a minute at a user's first fit."""
+    """Code compiled for them once more would take a minute at a user's first fit."""
     y, weights = np.array([1.0, -1.0]), np.ones(2)
     for each in (y, weights):
         each.flags.writeable = False

@@ -14,10 +14,16 @@ SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
 
 
 def load() -> None:
-    """Have kernels from here on, so that the first steps of a run have the digits of all others."""
+    """Load numba now, so that `loaded` holds from the first step of a run.
+
+    Kernels and their plain references differ in the last digits, and a run must not change between them.
+    """
     importlib.import_module("condgrad.kernels.compiling")
 
 
 def loaded() -> bool:
-    """Whether a kernel was used already: then others cost no import, and are worth their call for short arrays too."""
+    """Whether numba is loaded, by `load` or by a kernel that was used before.
+
+    Then other kernels cost no import, and are worth their call for short arrays too.
+    """
     return "condgrad.kernels.compiling" in sys.modules

@@ -1,7 +1,8 @@
-"""A quadratic model minimised over the l1 ball or the solid simplex from a guess of its face, in one compiled call.
+"""Steps along a path of radii of the l1 ball or the solid simplex, each in one compiled call.
 
-The model is that of F(x) = h(Kx) + c |x|^2/2 at a point where h has the weights w: with W = diag(w), or diag(w) -
-w w'/sum(w) for a loss whose intercept is minimised out,
+A quadratic model is minimised from a guess of its face (`step`), or the path is followed from event to event
+(`step_by_events`). The model is that of F(x) = h(Kx) + c |x|^2/2 at a point where h has the weights w: with
+W = diag(w), or diag(w) - w w'/sum(w) for a loss whose intercept is minimised out,
 
     min <y, K' W K y>/2 - <pull, K y> + c |y|^2/2   over   |y|_1 <= size, or y >= 0, sum y <= size.
 
@@ -272,22 +273,23 @@ def step_by_events(
     """From the solution for one size to that for a larger one, where F is quadratic: what `step` finds by guesses.
 
     The solution is a piecewise linear function of the multiplier mu (the homotopy behind LARS): on a face its rate d
-    solves (K_A' W K_A + c) d = e, up to where a coordinate comes to 0, or the slope of another comes to mu. It is found
-    where `events` of these are enough, and the coordinates that come in are among the chosen.
+    solves (K_A' W K_A + c) d = e, up to where a coordinate comes to 0, or the slope of another comes to mu. Coordinates
+    that are not chosen are kept at 0, which the certificate of the full problem judges. It is not found where more than
+    `events` come in between, or a face has more coordinates than samples.
     """
     n, m, s = x.shape[0], z.shape[0], chosen.features.shape[0]
     columns, none = chosen.columns, np.empty(0)
     w, slopes, y, signs = np.empty(m), np.empty(s), np.empty(s), np.zeros(s)
     set_curvature(loss, z, intercept, w)
+    unit = w.max() if w.max() > 0.0 else 1.0  # in units of the largest weight roots do not depend on the unit of F
+    w /= unit
     shares = w / w.sum() if loss.has_intercept else np.zeros(m)
-    root, c, mu = np.sqrt(w), 2.0 * ridge, 0.0
+    root, c, mu = np.sqrt(w), 2.0 * ridge / unit, 0.0
     for j in range(s):
         y[j] = x[chosen.features[j]]
-        slopes[j] = -inner(columns[j], theta) - c * y[j]
+        signs[j] = np.sign(y[j])
+        slopes[j] = -inner(columns[j], theta) / unit - c * y[j]
         mu = max(mu, slopes[j] if ball.nonnegative else abs(slopes[j]))
-    for j in range(s):
-        if y[j] != 0.0:
-            signs[j] = np.sign(y[j])
     room, left_last, enters = ball.size - np.abs(y).sum(), -1, -1
     if s > 0 and not signs.any():
         enters = int(np.argmax(slopes if ball.nonnegative else np.abs(slopes)))
@@ -340,7 +342,7 @@ def step_by_events(
         if is_last or (leaves < 0 and enters < 0):
             there, theta_there = np.zeros(n), np.empty(m)
             norm = np.abs(y).sum()
-            inside = min(1.0, ball.size / norm * (1.0 - 2.0 * UNIT)) if norm > ball.size else 1.0
+            inside = ball.size / norm * (1.0 - 2.0 * UNIT) if norm > ball.size else 1.0
             y *= inside
             for j in range(s):
                 there[chosen.features[j]] = y[j]

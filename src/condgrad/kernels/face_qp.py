@@ -13,12 +13,13 @@ A round has two parts.
 
 1. Walk (`walk`): to the least point of the face, and where coordinates meet their bounds on the way, of the smaller
    face on which these are fixed.
-2. Propose (`descend`, `settle`): a few sweeps of coordinate descent on the model plus mu |x|_1 find another face; its
+2. Propose (`descend`, `settle`): sweeps of coordinate descent on the model plus mu |x|_1 find another face; its
    least point is the next x if the model is less there. If it is not, the next walk sets one coordinate more free: the
    one at a bound that violates the optimality conditions most.
 
 The l1 ball has two cases more. If mu < 0 on its boundary, the model falls towards the inside, first along the free
-coordinates (`step_inside`), then along all. If a step would leave the ball, it ends on the boundary.
+coordinates (`step_inside`), then along all. If a step would leave the ball, it ends on the boundary, and a face is
+proposed there; a proposal may lead inside as well.
 
 Why this ends: all points are feasible, and the model falls from round to round, so that no face is walked to its end
 twice; there are finitely many faces. A round always finds a lower point: at the least point of a face, the step with

@@ -29,7 +29,7 @@ class Loss(NamedTuple):
     weights: Array
     has_intercept: bool
     shares: Array
-    """The weights in units near their sum, and 0 where half of one may be: what the intercept sees of them."""
+    """The weights over their sum, or over a power of two near it; 0 for one so small that half of it underflows."""
     odds: float
     """The logarithm of what the shares of the positive class are to those of the negative one; 0 for squares."""
 
@@ -129,7 +129,9 @@ def log_pulls(loss: Loss, z: Array, b: float, top_rise: float, top_fall: float) 
         margin = -loss.y[i] * (z[i] + b)
         tail = exponential(-abs(margin))
         rest = 1.0 / (1.0 + tail)
-        part = loss.shares[i] * rest * exponential(min(0.0, margin) - (rise_scale if is_rise else fall_scale))
+        # at most 0 but for samples without a share, which the scale does not know of
+        power = min(0.0, min(0.0, margin) - (rise_scale if is_rise else fall_scale))
+        part = loss.shares[i] * rest * exponential(power)
         rate = part * rest * (tail if margin > 0.0 else 1.0)
         rise += part if is_rise else 0.0
         rise_rate += rate if is_rise else 0.0

@@ -9,8 +9,9 @@ problem. This is the primal-dual active-set method (a semismooth Newton method) 
 whose right-hand side names the face. Coordinates whose signs the system turns leave the face before it is solved again.
 The first model is that of F where the last two solutions point to, which need not be in the ball: K x and the gradient
 there are mixed from theirs, without a product. What the faces have in common is shared: K_A K_A' gains and loses the
-columns that enter and leave. The method converges from nearby or not at all: where it does not, least squares go from
-one solution to the next by the events in between, and for other losses `condgrad.minimize` goes on from the start.
+columns that enter and leave. The method converges from nearby or not at all. Where it does not, least squares of dense
+data with no more samples than features go from one solution to the next by the events in between; where that fails too,
+and for all others, the caller goes on with `condgrad.minimize`.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class PathFollower:
     def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, about, from the last one and where it points to; None if none was found.
 
-        Where the face was no good guess the last time, it hardly is the next.
+        Where the last guess of a face failed, events are tried first.
         """
         by_events = self._models.next_solution if isinstance(self._models, ColumnModels) else None
         is_solution = by_events is not None and last.x is self._solutions[-1].point.x

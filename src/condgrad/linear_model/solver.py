@@ -344,7 +344,7 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float
     if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.loaded():
         from condgrad.kernels.working_set import least_by_threshold
 
-        return least_by_threshold(sizes(-gradient), ridge, kernels.L1_BALL, on.scale)[1]
+        return least_by_threshold(np.ravel(sizes(-gradient)), ridge, kernels.L1_BALL, on.scale)[1]
     v = (-0.5 / ridge) * gradient
     # the largest entries have the same threshold taken off
     return 2.0 * ridge * max(0.0, float(xp.max(sizes(v))) - float(xp.max(sizes(on.project(v)))))

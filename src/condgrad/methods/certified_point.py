@@ -77,7 +77,7 @@ class ObjectivePoint:
         return self.smooth.gradient if self.linearised is None else self.linearised.c
 
     @property
-    def knows_no_gradient(self) -> bool:
+    def needs_gradient(self) -> bool:
         """Whether grad f(x) is still to be computed."""
         return self.linearised is None and "smooth_gradient" not in self.__dict__
 
@@ -119,7 +119,7 @@ class Certifier:
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
         f, g, here = self.f, self.g, point.smooth
-        if not deadline.passed() and point.knows_no_gradient:
+        if not deadline.passed() and point.needs_gradient:
             solved = linearised_in_one_pass(f, g, here, point.x)
             point.linearised = None if solved is None else SolvedLinearisation(*solved)
         c = None if deadline.passed() else point.smooth_gradient

@@ -1,11 +1,15 @@
 """Newton's method for F(x) = h(Kx) + <tilt, x> + ridge |x|^2 on the l1 ball, the simplex and the box.
 
-One mechanism for all data, wide or tall, dense or sparse:
+A working set is solved in the same way for all data, wide or tall, dense or sparse:
 
 1. A working set W: the coordinates that are not 0, and those with the steepest gradients among the rest.
 2. A quadratic model of F in these coordinates, and its least point over the set (`face_models`).
 3. A line search on F towards it; models and searches go on until W has little left to gain.
 4. The full problem again: F from a fresh product K x, and its lower bound.
+
+Where K in W is dense and small, steps 2 and 3 are one compiled call (`kernels.working_set`). Two points to go on from
+come from duals: those of `SampleDual` for least squares and squared hinges once more coordinates than samples matter,
+and of coordinate ascent for a squared hinge of sparse data whose constraint is likely slack.
 
 The ridge may be 0: then the bound is that of the linear oracle, and the models are kept from being singular by a
 curvature that is too small to move their least points. All thresholds are ratios of numbers of one unit: F, x or the
@@ -55,7 +59,7 @@ from condgrad.smooth import SquaredHinge
 from condgrad.smooth.composite import AtBestIntercept
 
 FIRST_SIZE = 50
-"""Coordinates of the first working set."""
+"""Coordinates of the first working set, unless more are not 0 at its start or there are few in all."""
 LEAST_SIZE = 10
 """The same at least, of few coordinates in all."""
 NEAR_MULTIPLIER = 0.8

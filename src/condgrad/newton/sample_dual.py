@@ -57,13 +57,15 @@ ON_BOUNDARY = 1e-12
 def is_worth_it(composite: Composite, ridge: float) -> bool:
     """Whether there is such a dual, with fewer variables than coordinates, of data in main memory.
 
-    For sparse data and many samples it is one for small ridges only: else products with them take less time.
+    Of sparse data with many samples only for small ridges: for others Newton's method in x, by products, is faster.
     """
     K, most = composite.K, MOST_SAMPLES.get(type(composite), 0)
     if ridge == 0.0 or K.shape[0] > min(K.shape[1], most):
         return False
-    if is_dense(K) or K.shape[0] <= FEW_SAMPLES:
-        return type(K) is np.ndarray or not is_dense(K)
+    if is_dense(K):
+        return type(K) is np.ndarray
+    if K.shape[0] <= FEW_SAMPLES:
+        return True
     weights: Array = composite.h.weights  # type: ignore[attr-defined]
     return float(weights.mean() * np.mean(composite.column_norms**2)) > SMALL_RIDGE * ridge
 

@@ -46,7 +46,7 @@ class BestIntercept(Protocol):
     """argmin_b h(z + b) for one loss, to rounding; `near` may say where to look first."""
 
     shares: Array
-    """The weights in units near their sum, and 0 where half of one may be."""
+    """The weights over their sum, or over a power of two near it; 0 for one so small that half of it underflows."""
     odds: float
     """The logarithm of what the shares of the positive class are to those of the negative one; 0 for squares."""
 
@@ -133,8 +133,8 @@ class TwoClasses:
         # in units of a power of two near their sum: logarithms of sums must not depend on the unit of F
         shares = weights / 2.0 ** math.frexp(total(weights))[1]
         self.shares = xp.where(used, shares, xp.zeros_like(shares))
-        self.positive_weights, self.negative_weights = shares[self.positive], shares[self.negative]
-        self.odds = math.log(total(self.positive_weights)) - math.log(total(self.negative_weights))
+        self.positive_shares, self.negative_shares = shares[self.positive], shares[self.negative]
+        self.odds = math.log(total(self.positive_shares)) - math.log(total(self.negative_shares))
 
 
 def require_both_classes(positive: float, negative: float) -> None:
@@ -158,8 +158,8 @@ class LogisticIntercept(TwoClasses):
         top_positive, top_negative = float(positive.max()), float(negative.max())
 
         def newton(b: float) -> tuple[float, bool]:
-            rise, rise_rate = _log_pull(self.negative_weights, negative + b, top_negative + b)
-            fall, fall_rate = _log_pull(self.positive_weights, positive - b, top_positive - b)
+            rise, rise_rate = _log_pull(self.negative_shares, negative + b, top_negative + b)
+            fall, fall_rate = _log_pull(self.positive_shares, positive - b, top_positive - b)
             excess, rate = rise - fall, rise_rate + fall_rate
             # the second derivative is no larger than the first: a step below 1e-8 leaves an error below 1e-16
             settled = abs(excess) <= max(UNIT * (1.0 + abs(rise) + abs(fall)), 1e-8 * rate)
@@ -198,8 +198,8 @@ class HingeIntercept(TwoClasses):
             return 0.5 * (low + high)
 
         def newton(b: float) -> tuple[float, bool]:
-            short_positive = self.positive_weights * xp.astype(positive > b, xp.float64)
-            short_negative = self.negative_weights * xp.astype(negative < b, xp.float64)
+            short_positive = self.positive_shares * xp.astype(positive > b, xp.float64)
+            short_negative = self.negative_shares * xp.astype(negative < b, xp.float64)
             mass = total(short_positive) + total(short_negative)
             if mass == 0.0:
                 return b, True
