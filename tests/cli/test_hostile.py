@@ -199,13 +199,18 @@ def test_what_a_killed_run_has_left_is_removed(tmp_path: Path, condgrad_here: Co
 def test_a_signal_ends_a_fit_without_a_trace(tmp_path: Path, asked: signal.Signals, code: int) -> None:
     """A solver answers an interrupt with the best it has; a cross-validation of such answers would be worth nothing."""
     script = Path(sys.executable).with_name("condgrad")
-    np.save(tmp_path / "small.npy", rng.normal(size=(400, 80)))
+    first = tmp_path / "first"
+    first.mkdir()
+    np.save(first / "small.npy", rng.normal(size=(400, 80)))
     # the first fit on a machine compiles, and the compiler forgets an interrupt that comes while it calls back
-    subprocess.run([script, "fit", "small.npy", "--target", "0"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run([script, "fit", "small.npy", "--target", "0"], cwd=first, check=True, capture_output=True)
     np.save(tmp_path / "large.npy", rng.normal(size=(20_000, 80)))
     before = {path.name for path in tmp_path.iterdir()}
     with subprocess.Popen(
-        [script, "fit", "large.npy", "--target", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [script, "fit", "large.npy", "--target", "0", "--folds", "50"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as running:
         deadline = time.monotonic() + 60.0
         while not any(tmp_path.glob(".condgrad-*")) and time.monotonic() < deadline:
