@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.clock import OutOfTime
 from experiments.problems import ElasticNetProblem
 
 # for the libraries that are loaded later, with a rival; threadpoolctl minds those that are here already
@@ -134,6 +135,8 @@ class Adelie(Rival):
             "progress_bar": False,
         }
         state = self.solve(self.X, self.glm, alpha=share, lmda_path=np.array([strength]), **options)
+        if state.betas.shape[0] == 0:  # it takes an alarm for the end of its path
+            raise OutOfTime
         return state.betas[-1].toarray().ravel()
 
 
