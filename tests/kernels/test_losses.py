@@ -77,3 +77,9 @@ def test_arrays_that_cannot_be_written_are_copied() -> None:
     loss = cg.smooth.LeastSquares(np.eye(2), y, sample_weight=weights).h.compiled
     assert loss.y.flags.writeable
     assert loss.weights.flags.writeable
+
+
+@pytest.mark.parametrize("kind", LOSSES[1:])
+def test_a_class_without_a_weight_beside_the_other_is_none(kind: type) -> None:
+    with pytest.raises(ValueError, match=r"two classes, each with a positive sample_weight.*got only -1"):
+        kind(np.eye(3), [1, -1, 1], sample_weight=[1e-300, 1e300, 1e-300], intercept=True)

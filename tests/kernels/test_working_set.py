@@ -149,3 +149,20 @@ def test_a_working_set_has_all_that_are_not_zero_and_the_steepest(seed: int, siz
     if len(steep) and len(others):
         assert np.abs(slope[steep]).min() >= np.abs(slope[others]).max()
     np.testing.assert_array_equal(not_zero_or_steep(x, 2.0**60 * slope, size), chosen)
+
+
+def test_no_kind_of_input_is_compiled_for_again() -> None:
+    """A compilation takes half a minute, which no time limit cuts short."""
+    from condgrad.kernels import working_set
+
+    K = np.asfortranarray(np.random.default_rng(0).standard_normal((30, 8)))
+    y, ones = K[:, 0].copy(), np.ones(8)
+    boxes = cg.sets.Box(-ones, ones), cg.sets.Box(-ones, 1.0), cg.sets.Box(-1.0, 1.0)
+    counts = set()
+    for on in (cg.sets.L1Ball(1.0), cg.sets.Simplex(8), *boxes):
+        for A in (K, K.copy(), np.ascontiguousarray(K), K.astype(np.float32)):
+            for may_write in (True, False):
+                A.flags.writeable = may_write
+                cg.minimize(cg.smooth.LeastSquares(A, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3)
+                counts.add(len(working_set.solve.signatures))
+    assert counts == {1}

@@ -146,3 +146,13 @@ def test_warnings_and_errors() -> None:
         path(X, Y, ridge=-1.0)
     with pytest.raises(ValueError, match="y must hold at least two classes, got one class"):
         path(X, np.ones(30))
+
+
+def test_a_sparse_column_of_zeros_has_no_part_in_a_lasso() -> None:
+    """Nor does it warn of a division by 0."""
+    rng = np.random.default_rng(0)
+    K = rng.standard_normal((20, 2000))
+    K[:, 7] = 0.0
+    y = K[:, :3].sum(axis=1) + rng.standard_normal(20)
+    found = path(scipy.sparse.csr_array(K), y, loss="least-squares", ridge=0.0, n_radii=20)
+    assert not found.coefs[:, 7].any()

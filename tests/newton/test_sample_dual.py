@@ -110,3 +110,12 @@ def test_newton_takes_it_for_nearly_interpolated_squares_of_sparse_data(monkeypa
         assert len(found) == taken
         if taken:
             np.testing.assert_allclose(result.x, found[0], atol=1e-6)
+
+
+def test_a_dual_that_is_singular_to_rounding_ends_in_a_proof() -> None:
+    rng = np.random.default_rng(3)
+    K = 1e4 * rng.standard_normal((6, 300))
+    K[:, 0] *= 1e9
+    f = cg.smooth.SquaredHinge(K, [1, -1, 1, -1, 1, -1], sample_weight=10.0 ** rng.uniform(-12, 0, 6), intercept=True)
+    result = cg.minimize(f, cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1000.0)), method="newton", tol=1e-8)
+    assert result.status is cg.Status.CONVERGED

@@ -299,7 +299,7 @@ class ColumnModels:
         if not is_dense(K):
             return np.ascontiguousarray(self._by_column[:, features].T.toarray(), np.float64)
         chosen = K.T if len(features) == K.shape[1] else np.take(K.T, features, axis=0)
-        return np.ascontiguousarray(chosen, np.float64)
+        return np.require(chosen, np.float64, ("C", "W"))
 
     @cached_property
     def _by_column(self) -> Any:
@@ -416,6 +416,7 @@ class SparseSystem:
         K = self.K[:, np.flatnonzero(kept)]
         Kt = K.T
         diagonal = K.multiply(K).T @ self.w + self.curvature
+        diagonal[diagonal == 0.0] = 1.0
 
         def product(d: Array) -> Array:
             return Kt @ (self.w * centred(K @ d, self.shares)) + self.curvature * d

@@ -101,7 +101,7 @@ class Geometry(NamedTuple):
         if isinstance(on, Simplex):
             return cls(SIMPLEX, on.mass, none, none)
         lower, upper = (
-            np.ascontiguousarray(np.broadcast_to(host(double(like(bound, x))), x.shape))
+            np.array(np.broadcast_to(host(double(like(bound, x))), x.shape), order="C")
             for bound in (on.lower, on.upper)
         )
         return cls(BOX, on.scale, lower, upper)

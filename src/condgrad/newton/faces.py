@@ -31,6 +31,7 @@ from condgrad.arrays import (
     Array,
     Matrix,
     Space,
+    all_finite,
     at_least,
     copied,
     dot,
@@ -168,6 +169,8 @@ class FaceNewton:
                     continue
             if working_set is None or not suffices or whole != working_set.is_whole:
                 chosen = None if whole else not_zero_or_steep(point, size)
+                if chosen is not None and chosen.shape[0] == 0:  # the gradient is no number
+                    return
                 working_set = WorkingSet(self.loss, g, chosen, multiplier)
             working_set.begin(point)
             working_set.solve(SETTLED * gap)
@@ -378,7 +381,7 @@ class WorkingSet:
             return None
         from condgrad.kernels.working_set import LastGram
 
-        problem = compiled_problem(np.ascontiguousarray(self.K.T), loss, self.tilt, self.ridge, self.on)
+        problem = compiled_problem(np.require(self.K.T, requirements=("C", "W")), loss, self.tilt, self.ridge, self.on)
         return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))
 
     def begin(self, point: ObjectivePoint) -> None:
@@ -492,7 +495,7 @@ class WorkingSet:
         else:
             least = self.models.least(here.x, here.u, here.loss.intercept, slope, self.multiplier)
         self.constraint_is_slack = least is not None and least.constraint_is_slack
-        if least is None or deadline.passed():
+        if least is None or deadline.passed() or not all_finite(least.x):
             return False
         if least.multiplier is not None:
             self.multiplier = least.multiplier

@@ -181,7 +181,10 @@ class SampleDual:
             else:
                 high = b
             y = self.y[free]
-            b += excess / float(y @ np.linalg.solve(H[np.ix_(free, free)], y))
+            try:
+                b += excess / float(y @ np.linalg.solve(H[np.ix_(free, free)], y))
+            except np.linalg.LinAlgError:  # but for rounding it is not: what is found so far has to do
+                break
             if not low < b < high:
                 b = 0.5 * (low + high)
         return -self.y * a, b

@@ -127,11 +127,12 @@ class TwoClasses:
 
     def __init__(self, y: Array, weights: Array) -> None:
         xp = namespace(y)
-        used = weights >= sys.float_info.min  # half of anything smaller may be 0
-        self.positive, self.negative = (xp.nonzero(used & (y == sign))[0] for sign in (1.0, -1.0))
-        require_both_classes(self.positive.shape[0], self.negative.shape[0])
         # in units of a power of two near their sum: logarithms of sums must not depend on the unit of F
         shares = weights / 2.0 ** math.frexp(total(weights))[1]
+        least = sys.float_info.min  # half of anything smaller may be 0
+        used = (weights >= least) & (shares >= least)
+        self.positive, self.negative = (xp.nonzero(used & (y == sign))[0] for sign in (1.0, -1.0))
+        require_both_classes(self.positive.shape[0], self.negative.shape[0])
         self.shares = xp.where(used, shares, xp.zeros_like(shares))
         self.positive_shares, self.negative_shares = shares[self.positive], shares[self.negative]
         self.odds = math.log(total(self.positive_shares)) - math.log(total(self.negative_shares))
