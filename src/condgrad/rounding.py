@@ -20,6 +20,11 @@ LIFT = 1e-14
 SAME_POINTS = 1e-13
 """What is added to the diagonal of a Gram matrix of points that may coincide, relative to its trace."""
 
+LEAST_CURVATURE = 1e-13
+"""What is added to the curvature of each coordinate of a model, as a share of it, so that none is singular."""
+ON_BOUNDARY = 1e-12
+"""How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
+
 
 def membership_tolerance(x: Array) -> float:
     """How far outside a set, relative to its size, a point may be that its owner computed to be inside."""

@@ -42,7 +42,7 @@ class Model:
 
     def solve(self, size: float) -> tuple[Array, Array, bool]:
         rest = self.guess, True, self.c, 1.0 / np.diag(self.H).mean(), 100
-        ball = ball_model.Ball(size, self.nonnegative)
+        ball = ball_model.BallShape(size, self.nonnegative)
         found: tuple[Array, Array, bool] = ball_model.minimise(
             self.chosen, ball, self.w, self.centred, self.pull, *rest
         )
@@ -123,7 +123,7 @@ class Squares:
 
     def after(self, x: Array, size: float, ridge: float) -> Any:
         """The solution for a size, from that for a smaller one."""
-        here, ball = self.f.at(x), ball_model.Ball(size, self.nonnegative)
+        here, ball = self.f.at(x), ball_model.BallShape(size, self.nonnegative)
         model = self.f.h.compiled, ridge, x, here.z, here.intercept, here.theta
         return ball_model.step_by_events(self.chosen, ball, *model, 200)
 

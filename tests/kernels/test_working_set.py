@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.methods.certified_point import ObjectivePoint, Tally
+from condgrad.methods.one_pass import compiled_problem
 from condgrad.newton import faces
 from condgrad.newton.folding import FoldedLoss
-from condgrad.newton.one_pass import compiled_problem
 
 SETS = ("ball", "wide ball", "simplex", "box")
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)

@@ -10,7 +10,7 @@ import scipy.sparse
 
 import condgrad as cg
 from condgrad.linear_model import path, solver
-from condgrad.linear_model.follower import PathFollower
+from condgrad.linear_model.follower import ColumnModels, PathFollower
 from tests.linear_model import drawn
 
 LOSSES = {
@@ -91,7 +91,7 @@ def test_a_path_goes_on_where_it_fails(loss: str, positive: bool, monkeypatch: p
     X, y = drawn(5, samples=40, features=60)
     options: dict[str, Any] = {"loss": loss, "radii": [0.05, 0.3, 1.0, 100.0], "positive": positive, "tol": 1e-8}
     easy = path(X, y, **options)
-    monkeypatch.setattr(PathFollower, "_least_of_model", lambda *_, **__: None)
+    monkeypatch.setattr(ColumnModels, "least", lambda *_, **__: None)
     hard = path(X, y, **options)
     np.testing.assert_allclose(hard.coefs, easy.coefs, atol=1e-3)
     assert (hard.gaps <= 1e-8 * hard.values[0]).all()
@@ -100,14 +100,14 @@ def test_a_path_goes_on_where_it_fails(loss: str, positive: bool, monkeypatch: p
 def test_out_of_time_it_keeps_its_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that jumps after the first certificate: the fit ends with it, not with nothing."""
     X, y = drawn(5, samples=40, features=60)
-    taken = PathFollower._least_of_model
+    taken = ColumnModels.least
 
-    def slow(self: PathFollower, *args: Any, **options: Any) -> Any:
+    def slow(self: ColumnModels, *args: Any, **options: Any) -> Any:
         now = cg.deadline.clock()
         monkeypatch.setattr(cg.deadline, "clock", lambda: now + 1e6)
         return taken(self, *args, **options)
 
-    monkeypatch.setattr(PathFollower, "_least_of_model", slow)
+    monkeypatch.setattr(ColumnModels, "least", slow)
     with pytest.warns(UserWarning, match="the time limit was reached"):
         found = path(X, y, radii=[0.5], time_limit=1e3, tol=1e-12)
     assert np.isfinite(found.gaps[0])

@@ -26,16 +26,14 @@ from condgrad.arrays import Array
 from condgrad.kernels import SQUARES
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.keep_mass import onto_l1_ball
-from condgrad.kernels.ldl import add_multiple, factor, inner, solve
-from condgrad.kernels.losses import Loss, set_curvature, set_loss
+from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
+from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
+from condgrad.rounding import LEAST_CURVATURE
 
 MOST_OUTSIDE = 1e-6
 """How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
 TIE = 1e-5
 """How much earlier, as a share, an event must come to come first."""
-UNIT = float(np.finfo(np.float64).eps)
-LEAST_CURVATURE = 1e-13
-"""What is added to the curvature of each coordinate, as a share of it, so that no system is singular."""
 LEAST_CURVATURE_BY_ROWS = 1e-10
 """The least c of a system of more coordinates than samples, as a share of their mean curvature: it has fewer digits."""
 
@@ -104,7 +102,7 @@ def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: A
     return Columns(features, is_chosen, columns, face_gram, row_gram._replace(is_summed=summed[features]))
 
 
-class Ball(NamedTuple):
+class BallShape(NamedTuple):
     """The l1 ball, or the solid simplex."""
 
     size: float
@@ -130,8 +128,8 @@ class Step(NamedTuple):
 @compiled
 def step(
     chosen: Columns,
-    ball: Ball,
-    loss: Loss,
+    ball: BallShape,
+    loss: CompiledLoss,
     ridge: float,
     x: Array,
     z: Array,
@@ -148,7 +146,7 @@ def step(
     z = K x, theta is the gradient of h there, and `slope` that of the objective at x. The first face is named by a step
     of length first_t, the others by steps of length t; `share` is that of `face_ahead`.
     """
-    n, m = x.shape[0], z.shape[0]
+    m = z.shape[0]
     none = np.empty(0)
     ahead, on_boundary, suffice = face_ahead(x, slope, first_t, ball.size, ball.nonnegative, chosen.is_chosen, share)
     if not suffice:
@@ -176,21 +174,40 @@ def step(
     is_least = is_least and (ridge > 0.0 or loss.kind != SQUARES or np.count_nonzero(y) <= m)
     if not is_least or not norm <= ball.size * (1.0 + MOST_OUTSIDE):
         return Step(False, True, on_boundary, ahead, none, none, 0.0, 0.0)
+    return step_to(chosen, ball, loss, x.shape[0], y, image, intercept, on_boundary)
+
+
+@compiled
+def step_to(
+    chosen: Columns,
+    ball: BallShape,
+    loss: CompiledLoss,
+    features: int,
+    y: Array,
+    image: Array,
+    intercept: float,
+    on_boundary: bool,
+) -> Step:
+    """The step that ends at y in the chosen coordinates, where K y is the image; by a factor inside the ball.
+
+    The best intercept there is near the one that is given.
+    """
+    norm = np.abs(y).sum()
     if norm > ball.size:
         inside = ball.size / norm * (1.0 - 2.0 * UNIT)
         y *= inside
         image *= inside
-    there, theta_there = np.zeros(n), np.empty(m)
-    for p in range(guess.shape[0]):
+    there, theta = np.zeros(features), np.empty(image.shape[0])
+    for p in range(y.shape[0]):
         there[chosen.features[p]] = y[p]
-    value, b = set_loss(loss, image, intercept, theta_there)
-    return Step(True, True, on_boundary, there, image, theta_there, value, b)
+    value, b = set_loss(loss, image, intercept, theta)
+    return Step(True, True, on_boundary, there, image, theta, value, b)
 
 
 @compiled
 def minimise(
     chosen: Columns,
-    ball: Ball,
+    ball: BallShape,
     w: Array,
     centred: bool,
     pull: Array,
@@ -254,15 +271,15 @@ def minimise(
             point = stepped
         same_side, on_boundary = on_boundary != inside, not inside
         if not set_face(point, on_boundary or nonnegative, is_active, signs) and same_side:
-            return y, combined(columns, y), True
-    return y, combined(columns, y), False
+            return y, combination(columns, y), True
+    return y, combination(columns, y), False
 
 
 @compiled
 def step_by_events(
     chosen: Columns,
-    ball: Ball,
-    loss: Loss,
+    ball: BallShape,
+    loss: CompiledLoss,
     ridge: float,
     x: Array,
     z: Array,
@@ -277,7 +294,7 @@ def step_by_events(
     that are not chosen are kept at 0, which the certificate of the full problem judges. It is not found where more than
     `events` come in between, or a face has more coordinates than samples.
     """
-    n, m, s = x.shape[0], z.shape[0], chosen.features.shape[0]
+    m, s = z.shape[0], chosen.features.shape[0]
     columns, none = chosen.columns, np.empty(0)
     w, slopes, y, signs = np.empty(m), np.empty(s), np.empty(s), np.zeros(s)
     set_curvature(loss, z, intercept, w)
@@ -340,15 +357,7 @@ def step_by_events(
                 slopes[j] -= far * rates[j]
         room, mu, left_last = room - far * growth, mu - far, leaves
         if is_last or (leaves < 0 and enters < 0):
-            there, theta_there = np.zeros(n), np.empty(m)
-            norm = np.abs(y).sum()
-            inside = ball.size / norm * (1.0 - 2.0 * UNIT) if norm > ball.size else 1.0
-            y *= inside
-            for j in range(s):
-                there[chosen.features[j]] = y[j]
-            end = combined(columns, y)
-            value, b = set_loss(loss, end, intercept, theta_there)
-            return Step(True, True, is_last, there, end, theta_there, value, b)
+            return step_to(chosen, ball, loss, x.shape[0], y, combination(columns, y), intercept, is_last)
         if leaves >= 0:
             y[leaves], signs[leaves] = 0.0, 0.0
     return Step(False, True, True, none, none, none, 0.0, 0.0)
@@ -395,16 +404,6 @@ def set_face(point: Array, has_zeros: bool, is_active: Array, signs: Array) -> b
         changed = changed or active != is_active[j] or sign != signs[j]
         is_active[j], signs[j] = active, sign
     return changed
-
-
-@compiled
-def combined(columns: Array, y: Array) -> Array:
-    """K y."""
-    image = np.zeros(columns.shape[1])
-    for j in range(y.shape[0]):
-        if y[j] != 0.0:
-            add_multiple(image, y[j], columns[j])
-    return image
 
 
 @compiled

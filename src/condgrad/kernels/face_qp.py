@@ -56,14 +56,13 @@ from condgrad.kernels.free_block import (
     solve_face,
 )
 from condgrad.kernels.ldl import add_multiple, inner
+from condgrad.rounding import ON_BOUNDARY
 
 SWEEPS, MOST_SWEEPS, FEW = 4, 12, 0.03
 """Sweeps of coordinate descent that propose a face, at least and at most, and the share of its coordinates that may
 still meet or leave their bounds in the last."""
 VISIBLE_FALL = 1e-13
 """A fall of the model, as a share of its fall so far, that is more than the rounding of its value."""
-ON_BOUNDARY = 1e-12
-"""How far below the size the norm of a point may be, as a share of it, that is on the boundary up to rounding."""
 MULTIPLIER_STEPS = 50
 """Newton steps for a guess of the multiplier: far more than the few that they take."""
 

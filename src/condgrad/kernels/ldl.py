@@ -35,6 +35,16 @@ def add_multiple(y: Array, a: float, x: Array) -> None:
 
 
 @compiled
+def combination(rows: Array, weights: Array) -> Array:
+    """sum_j weights_j rows_j, for weights of which many are 0."""
+    found = np.zeros(rows.shape[1])
+    for j in range(rows.shape[0]):
+        if weights[j] != 0.0:
+            add_multiple(found, weights[j], rows[j])
+    return found
+
+
+@compiled
 def append(L: Array, D: Array, count: int, H: Array, A: Array) -> None:
     """Factor one more row, A[count], of H."""
     row, new = H[A[count]], L[count]

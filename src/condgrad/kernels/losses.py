@@ -21,7 +21,7 @@ PASSES = 200
 """More than bisection needs from any bracket of float64 numbers that a loss can tell apart."""
 
 
-class Loss(NamedTuple):
+class CompiledLoss(NamedTuple):
     """sum_i w_i h(z_i, y_i), or the least over b of sum_i w_i h(z_i + b, y_i)."""
 
     kind: int
@@ -35,7 +35,7 @@ class Loss(NamedTuple):
 
 
 @compiled
-def loss_at(loss: Loss, z: Array, b: float, theta: Array) -> float:
+def loss_at(loss: CompiledLoss, z: Array, b: float, theta: Array) -> float:
     """The loss at z + b; theta becomes its gradient."""
     y, weights, value = loss.y, loss.weights, 0.0
     if loss.kind == SQUARES:
@@ -59,7 +59,7 @@ def loss_at(loss: Loss, z: Array, b: float, theta: Array) -> float:
 
 
 @compiled
-def set_curvature(loss: Loss, z: Array, b: float, curvature: Array) -> None:
+def set_curvature(loss: CompiledLoss, z: Array, b: float, curvature: Array) -> None:
     """The second derivatives at z + b."""
     y, weights = loss.y, loss.weights
     if loss.kind == SQUARES:
@@ -74,7 +74,7 @@ def set_curvature(loss: Loss, z: Array, b: float, curvature: Array) -> None:
 
 
 @compiled
-def set_loss(loss: Loss, z: Array, near: float, theta: Array) -> tuple[float, float]:
+def set_loss(loss: CompiledLoss, z: Array, near: float, theta: Array) -> tuple[float, float]:
     """The loss at its best intercept, and that; theta becomes its gradient. `near` may be NaN for nothing known."""
     if not loss.has_intercept:
         return loss_at(loss, z, 0.0, theta), 0.0
@@ -85,7 +85,7 @@ def set_loss(loss: Loss, z: Array, near: float, theta: Array) -> tuple[float, fl
 
 
 @compiled
-def balance(loss: Loss, z: Array, b: float, theta: Array) -> None:
+def balance(loss: CompiledLoss, z: Array, b: float, theta: Array) -> None:
     """Take the rounding of b out of theta: only one that sums to 0 is a point of the dual."""
     excess, size, mass = 0.0, 0.0, 0.0
     for i in range(theta.shape[0]):
@@ -103,7 +103,7 @@ def balance(loss: Loss, z: Array, b: float, theta: Array) -> None:
 
 
 @compiled
-def best_intercept(loss: Loss, z: Array, near: float) -> float:
+def best_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
     """The b at which the loss is least, to rounding."""
     if loss.kind == SQUARES:
         found = 0.0
@@ -116,7 +116,9 @@ def best_intercept(loss: Loss, z: Array, near: float) -> float:
 
 
 @compiled
-def log_pulls(loss: Loss, z: Array, b: float, top_rise: float, top_fall: float) -> tuple[float, float, float, float]:
+def log_pulls(
+    loss: CompiledLoss, z: Array, b: float, top_rise: float, top_fall: float
+) -> tuple[float, float, float, float]:
     """log sum_i w_i sigma(-y_i (z_i + b)) over the negative class and its derivative by b; over the positive by -b.
 
     The tops are the largest z + b of the negative class, and -z - b of the positive one.
@@ -141,7 +143,7 @@ def log_pulls(loss: Loss, z: Array, b: float, top_rise: float, top_fall: float) 
 
 
 @compiled
-def logistic_intercept(loss: Loss, z: Array, near: float) -> float:
+def logistic_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
     """The b at which both classes pull alike; see `LogisticIntercept`."""
     lowest, highest, top_negative, top_positive = np.inf, -np.inf, -np.inf, -np.inf
     for i in range(z.shape[0]):
@@ -170,7 +172,7 @@ def logistic_intercept(loss: Loss, z: Array, near: float) -> float:
 
 
 @compiled
-def hinge_intercept(loss: Loss, z: Array, near: float) -> float:
+def hinge_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
     """The weighted mean of the y - z of the samples that it leaves short of their margin; see `HingeIntercept`."""
     low, high = np.inf, -np.inf
     for i in range(z.shape[0]):

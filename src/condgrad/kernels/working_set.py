@@ -17,11 +17,10 @@ from condgrad.kernels.column_norms import LARGEST_SQUARE, LEAST_SQUARE
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.face_qp import Polytope, minimise, on_boundary
 from condgrad.kernels.free_block import Hessian
-from condgrad.kernels.ldl import add_multiple, inner
-from condgrad.kernels.losses import UNIT, Loss, set_curvature, set_loss
+from condgrad.kernels.ldl import add_multiple, combination, inner
+from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
 from condgrad.newton.face_models import (
     ACCURACY,
-    LEAST_CURVATURE,
     LEAST_CURVATURE_BY_ROWS,
     LEAST_SLOPE_CURVATURE,
     ROUNDS,
@@ -30,7 +29,7 @@ from condgrad.newton.face_models import (
     WIDE_FROM,
 )
 from condgrad.newton.faces import FLAT, HIDDEN_FALL, NARROW, SHORTEST_STEP
-from condgrad.rounding import ROUNDING_UNITS
+from condgrad.rounding import LEAST_CURVATURE, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 
 GRAM_WIDTH = 32
@@ -41,19 +40,19 @@ NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
 """The curvature of a ridge across the set, as a share of the slope, of which no digit of F knows."""
 
 
-class Problem(NamedTuple):
+class WorkingSetProblem(NamedTuple):
     """F(x) = h(K x) + <tilt, x> + ridge |x|^2 on a polytope."""
 
     columns: Array
     """K', so that those of K lie one after the other."""
-    loss: Loss
+    loss: CompiledLoss
     tilt: Array
     """Of size 0 where there is none."""
     ridge: float
     polytope: Polytope
 
 
-class Point(NamedTuple):
+class SearchPoint(NamedTuple):
     """F at a point; see `newton.faces.LinePoint`."""
 
     x: Array
@@ -74,10 +73,10 @@ class LastGram(NamedTuple):
     """NaN where there is no matrix yet."""
 
 
-class Found(NamedTuple):
-    """Where the steps end."""
+class SolvedWorkingSet(NamedTuple):
+    """Where Newton's steps in a working set end."""
 
-    point: Point
+    point: SearchPoint
     gradient: Array
     """K'theta and the tilt there, or of size 0 where nobody asked for it."""
     multiplier: float
@@ -91,15 +90,15 @@ class Found(NamedTuple):
 
 @compiled
 def solve(
-    problem: Problem,
-    here: Point,
+    problem: WorkingSetProblem,
+    here: SearchPoint,
     slope: Array,
     multiplier: float,
     gram: LastGram,
     enough: float,
     most_steps: int,
     stop: Array,
-) -> Found:
+) -> SolvedWorkingSet:
     """Newton steps until the gap in these coordinates is at most `enough`, or no step helps.
 
     `slope` is the gradient of F at the start, up to a constant on a simplex, or of size 0 where it is not known; a
@@ -135,11 +134,11 @@ def solve(
         is_done = not there.value < here.value and gap > 0.5 * before
         here, has_moved, slope, gradient = there, True, np.empty(0), np.empty(0)
     is_slack = is_slack and kind == L1_BALL
-    return Found(here, gradient, multiplier, is_slack, steps, has_moved, is_done)
+    return SolvedWorkingSet(here, gradient, multiplier, is_slack, steps, has_moved, is_done)
 
 
 @compiled
-def gradient_of_loss(problem: Problem, theta: Array) -> Array:
+def gradient_of_loss(problem: WorkingSetProblem, theta: Array) -> Array:
     """K'theta and the tilt."""
     found = np.empty(problem.columns.shape[0])
     for j in range(found.shape[0]):
@@ -150,7 +149,7 @@ def gradient_of_loss(problem: Problem, theta: Array) -> Array:
 
 
 @compiled
-def gradient_of_objective(problem: Problem, x: Array, gradient: Array) -> Array:
+def gradient_of_objective(problem: WorkingSetProblem, x: Array, gradient: Array) -> Array:
     """The gradient of F; on a simplex less what all coordinates share, which would hide what they do not."""
     slope = gradient.copy()
     add_multiple(slope, 2.0 * problem.ridge, x)
@@ -160,13 +159,13 @@ def gradient_of_objective(problem: Problem, x: Array, gradient: Array) -> Array:
 
 
 @compiled
-def ridge_that_counts(problem: Problem, c: Array) -> float:
+def ridge_that_counts(problem: WorkingSetProblem, c: Array) -> float:
     """The ridge, or 0 where no digit of <c, s> + ridge |s|^2 would know of it."""
     return problem.ridge if problem.ridge * problem.polytope.size >= NEGLIGIBLE * np.abs(c).max() else 0.0
 
 
 @compiled
-def least_linearised(problem: Problem, c: Array) -> float:
+def least_linearised(problem: WorkingSetProblem, c: Array) -> float:
     """min <c, s> + ridge |s|^2 over the set, or less by rounding."""
     kind, size, lower, upper = problem.polytope
     ridge = ridge_that_counts(problem, c)
@@ -208,7 +207,7 @@ def least_by_threshold(pulls: Array, ridge: float, kind: int, size: float) -> tu
     return -0.25 * squares / ridge - threshold * size, threshold
 
 
-class Linearised(NamedTuple):
+class LinearisedOnBall(NamedTuple):
     """min <c, s> + ridge |s|^2 over the l1 ball, c = K'theta, and what rounding may do to it."""
 
     c: Array
@@ -223,7 +222,7 @@ class Linearised(NamedTuple):
 
 
 @compiled
-def linearise(problem: Problem, theta: Array, x: Array) -> Linearised:
+def linearise(problem: WorkingSetProblem, theta: Array, x: Array) -> LinearisedOnBall:
     """The linearised problem at x on the l1 ball, solved in one pass over the data."""
     c = gradient_of_loss(problem, theta)
     ridge, pulls = ridge_that_counts(problem, c), np.abs(c)
@@ -241,7 +240,7 @@ def linearise(problem: Problem, theta: Array, x: Array) -> Linearised:
             is_right = is_right and LEAST_SQUARE < square < LARGEST_SQUARE
             size += math.sqrt(square) * abs(x[j])
             size_there += math.sqrt(square) * abs(s[j])
-    return Linearised(c, s, bound, size, size_there, is_right)
+    return LinearisedOnBall(c, s, bound, size, size_there, is_right)
 
 
 @compiled
@@ -293,7 +292,7 @@ def not_zero_or_steep(x: Array, gradient: Array, size: int) -> Array:
 
 @compiled
 def steepest_of_others(gradient: Array, chosen: Array) -> float:
-    """The largest slope but for some coordinates, in increasing order."""
+    """The largest slope of the coordinates that are not in `chosen`, which is sorted."""
     found, next_chosen = 0.0, 0
     for j in range(gradient.shape[0]):
         if next_chosen < chosen.shape[0] and chosen[next_chosen] == j:
@@ -304,7 +303,7 @@ def steepest_of_others(gradient: Array, chosen: Array) -> float:
 
 
 @compiled
-def model_at(problem: Problem, here: Point, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
+def model_at(problem: WorkingSetProblem, here: SearchPoint, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
     """The Hessian of the model of F, in some unit, and that; see `FaceModels`."""
     k, m = problem.columns.shape
     curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / problem.polytope.size
@@ -316,7 +315,7 @@ def model_at(problem: Problem, here: Point, steepest: float, gram: LastGram) -> 
 
 
 @compiled
-def by_matrix(problem: Problem, w: Array, curvature: float, gram: LastGram) -> Hessian:
+def by_matrix(problem: WorkingSetProblem, w: Array, curvature: float, gram: LastGram) -> Hessian:
     """K' W K + 2 ridge and a little more; W less its mean where there is an intercept."""
     columns, (k, m) = problem.columns, problem.columns.shape
     is_new = False
@@ -354,7 +353,7 @@ def by_matrix(problem: Problem, w: Array, curvature: float, gram: LastGram) -> H
 
 
 @compiled
-def by_rows(problem: Problem, w: Array, curvature: float) -> tuple[Hessian, float]:
+def by_rows(problem: WorkingSetProblem, w: Array, curvature: float) -> tuple[Hessian, float]:
     """B B' + c, with B B' = K' W K and a row of B a coordinate, in units of the largest weight; this unit."""
     columns, (k, m) = problem.columns, problem.columns.shape
     unit = w.max()
@@ -374,7 +373,7 @@ def by_rows(problem: Problem, w: Array, curvature: float) -> tuple[Hessian, floa
 
 
 @compiled
-def search(problem: Problem, here: Point, end: Array, slope: Array) -> tuple[bool, Point]:
+def search(problem: WorkingSetProblem, here: SearchPoint, end: Array, slope: Array) -> tuple[bool, SearchPoint]:
     """Step towards a point of the set, to where F is about least on the way; whether it fell, up to rounding."""
     d = end - here.x
     fall = first_order_fall(here.x, end, d, slope, problem.polytope)
@@ -382,7 +381,7 @@ def search(problem: Problem, here: Point, end: Array, slope: Array) -> tuple[boo
         return False, here
     noise = noise_of(here)
     step, width, low, low_slope, high, high_slope = 1.0, np.inf, 0.0, -fall, 1.0, np.inf
-    image = image_of(problem.columns, end)
+    image = combination(problem.columns, end)
     move = image - here.u
     tilt = inner(problem.tilt, d) if problem.tilt.shape[0] > 0 else 0.0
     trial = point_at(problem, end, image, here.intercept)
@@ -406,35 +405,25 @@ def search(problem: Problem, here: Point, end: Array, slope: Array) -> tuple[boo
         step = low + min(max(fraction, 0.1), 0.9) * width if width > NARROW * high or low == 0.0 else low
         trial = point_at(problem, here.x + step * d, here.u + step * move, here.intercept)
     if step < 1.0:  # what the search added up is not K x to the last digit
-        trial = point_at(problem, trial.x, image_of(problem.columns, trial.x), trial.intercept)
+        trial = point_at(problem, trial.x, combination(problem.columns, trial.x), trial.intercept)
         if not trial.value < here.value + noise:
             return False, here
     return True, trial
 
 
 @compiled
-def image_of(columns: Array, x: Array) -> Array:
-    """K x, for an x with many zeros."""
-    found = np.zeros(columns.shape[1])
-    for j in range(columns.shape[0]):
-        if x[j] != 0.0:
-            add_multiple(found, x[j], columns[j])
-    return found
-
-
-@compiled
-def point_at(problem: Problem, x: Array, u: Array, near: float) -> Point:
+def point_at(problem: WorkingSetProblem, x: Array, u: Array, near: float) -> SearchPoint:
     """F at x, where u = K x."""
     theta = np.empty(u.shape[0])
     loss, intercept = set_loss(problem.loss, u, near, theta)
     value = loss + problem.ridge * inner(x, x)
     if problem.tilt.shape[0] > 0:
         value += inner(problem.tilt, x)
-    return Point(x, u, theta, loss, intercept, value)
+    return SearchPoint(x, u, theta, loss, intercept, value)
 
 
 @compiled
-def noise_of(here: Point) -> float:
+def noise_of(here: SearchPoint) -> float:
     """What rounding does to F."""
     size = abs(here.value)
     for i in range(here.u.shape[0]):

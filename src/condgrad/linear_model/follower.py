@@ -28,8 +28,9 @@ from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, preci
 from condgrad.certificate import Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.newton.conjugate_gradients import conjugate_gradients
-from condgrad.newton.face_models import LEAST_CURVATURE, centred
+from condgrad.newton.face_models import centred
 from condgrad.problem import Set, Simple
+from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
@@ -172,7 +173,7 @@ class PathFollower:
                 mark, left = proof.gap, patience
             if proof.relative_gap <= tol or left == 0 or deadline.passed():
                 break
-            end = self._least_of_model(point, g, ridge)
+            end = self._models.least(point, g, ridge)
             if end is None:
                 break
             point, steps = lower_on_the_way(point, end), steps + 1
@@ -190,17 +191,11 @@ class PathFollower:
         is_solution = by_events is not None and last.x is self._solutions[-1].point.x
         end = by_events(last, ridge) if by_events is not None and is_solution and self._guess_failed else None
         if end is None:
-            end = self._least_of_model(prediction, last.g, ridge, is_predicted=True)
+            end = self._models.least(prediction, last.g, ridge, is_predicted=True)
             self._guess_failed = end is None
         if end is None and by_events is not None and is_solution:
             end = by_events(last, ridge)
         return end
-
-    def _least_of_model(
-        self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
-    ) -> ObjectivePoint | None:
-        """F at the least point over the set of its model at a point; None if none was found."""
-        return self._models.least(point, g, ridge, is_predicted=is_predicted)
 
 
 def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoint:
@@ -240,7 +235,7 @@ class ColumnModels:
         has_many = is_predicted and ridge > 0.0 and np.count_nonzero(point.x) > self.f.K.shape[0]
         first_t = step_length(2.0 * ridge) if has_many else t
         here, x, slope = point.smooth, double(point.x), double(point.gradient)
-        ball = ball_model.Ball(on.scale, on.nonnegative)
+        ball = ball_model.BallShape(on.scale, on.nonnegative)
         model = self._loss, ridge, x, here.z, here.intercept, here.theta, slope
         end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
         if not end.suffice and self._screen(end.x, slope, end.on_boundary):
@@ -257,7 +252,7 @@ class ColumnModels:
         is_chosen = self._chosen.is_chosen
         if not self.f.h.quadratic or last.x.dtype != np.float64 or not is_chosen[last.x != 0.0].all():
             return None
-        ball, here = ball_model.Ball(last.g.on.scale, last.g.on.nonnegative), last.smooth
+        ball, here = ball_model.BallShape(last.g.on.scale, last.g.on.nonnegative), last.smooth
         model = self._loss, ridge, last.x, here.z, here.intercept, here.theta
         return self._point_of(ball_model.step_by_events(self._chosen, ball, *model, EVENTS), last.g)
 

@@ -12,7 +12,7 @@ import numpy as np
 from condgrad import deadline
 from condgrad.arrays import Array, dot, mixed, namespace, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
-from condgrad.newton.one_pass import linearised_in_one_pass
+from condgrad.methods.one_pass import linearised_in_one_pass
 from condgrad.problem import Answer, Simple, Smooth
 
 

@@ -24,7 +24,6 @@ from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.spg import armijo_step
 from condgrad.newton.face_models import (
     ACCURACY,
-    LEAST_CURVATURE,
     LEAST_SLOPE_CURVATURE,
     ROUNDS,
     Geometry,
@@ -32,6 +31,7 @@ from condgrad.newton.face_models import (
 )
 from condgrad.newton.faces import pulled_in
 from condgrad.problem import Simple
+from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Armijo
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.simple import Ridge, Zero

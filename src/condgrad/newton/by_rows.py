@@ -22,7 +22,7 @@ from condgrad.arrays import (
 )
 from condgrad.problem import Face, Set
 
-LEAST_CURVATURE = 1e-10
+LEAST_MEAN_CURVATURE = 1e-10
 """The least curvature added, as a share of the mean one of a coordinate: less leaves the identity too few digits."""
 ROUNDS = 100
 """Rounds of `RowModel.least` at most: a point that is not the least yet leads down too."""
@@ -41,7 +41,7 @@ class RowModel:
         # in units of the largest weight: then a square root does not depend on the unit of F
         self.unit = float(xp.max(w)) or 1.0
         self.root = xp.sqrt(w / self.unit)
-        self.curvature = max(curvature, LEAST_CURVATURE * self.unit * self._mean_square())
+        self.curvature = max(curvature, LEAST_MEAN_CURVATURE * self.unit * self._mean_square())
 
     def _mean_square(self) -> float:
         """The mean over the coordinates of sum_i w_i K_ij^2, in units of the largest weight."""

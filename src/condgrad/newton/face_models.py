@@ -44,6 +44,7 @@ from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.newton.by_rows import RowModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.folding import ScaledLoss
+from condgrad.rounding import LEAST_CURVATURE
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.smooth.composite import Separable
 
@@ -65,12 +66,10 @@ ROWS_AT_MOST = 1 << 23
 WEIGHT_CHANGE = 0.05
 """How much a weight may change, as a share of it, before the Gram matrix is computed again: the error of a Newton step
 then falls by that factor at least."""
-LEAST_CURVATURE = 1e-13
-"""What is added to the curvature of each coordinate, as a share of it, so that no model is singular."""
 LEAST_CURVATURE_BY_ROWS = 1e-10
-"""The same for a model by rows, whose solutions have fewer digits."""
+"""`LEAST_CURVATURE` for a model by rows, whose solutions have fewer digits."""
 LEAST_SLOPE_CURVATURE = 1e-12
-"""The same, as a share of the steepest slope over the size of the set, for coordinates along which F is linear."""
+"""What is added, as a share of the steepest slope over the size of the set, for coordinates along which F is linear."""
 INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
 """The residual of a step inside the ball, as a share of the slope, and the conjugate gradients it may take."""
 FACTOR_PASSES = 5000

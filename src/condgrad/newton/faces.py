@@ -49,10 +49,11 @@ from condgrad.arrays import (
 from condgrad.certificate import Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
+from condgrad.methods.one_pass import NOTHING, compiled_problem
 from condgrad.newton.face_models import LONG_MODEL, FaceModels
-from condgrad.newton.folding import FoldedLoss, ScaledLoss
-from condgrad.newton.one_pass import NOTHING, compiled_problem
+from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
+from condgrad.rounding import ON_BOUNDARY
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets import Box, L1Ball, Simplex
 from condgrad.simple import Ridge, Zero
@@ -89,8 +90,6 @@ SHORTEST_STEP = 1e-10
 """The shortest step that a line search tries."""
 HIDDEN_FALL = 1e-9
 """A fall along the boundary of the l1 ball, as a share of the multiplier's part in it, that rounding may hide."""
-ON_BOUNDARY = 1e-12
-"""How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
 GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 """The factor between the lengths of gradient steps that are tried, and the shortest of them."""
 
@@ -139,6 +138,7 @@ class FaceNewton:
             before, gap = gap, iterate.value - iterate.lower_bound
             multiplier, size, suffices = None, FIRST_SIZE, False
             if working_set is None:
+                # a start of the user's, or a point of a dual, may have many coordinates that are not 0
                 size = max(self._first_size(point), 2 * int(namespace(x).count_nonzero(point.x)))
             else:
                 spent = working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before
@@ -216,8 +216,7 @@ class FaceNewton:
         loss, g = self.loss, self.g
         if not isinstance(g, Ridge) or not isinstance(g.on, L1Ball) or g.on.shape is not None or loss.tilt is not None:
             return False
-        weight = loss.h.weight if isinstance(loss.h, ScaledLoss) else 1.0
-        return sample_dual.is_worth_it(loss.composite, g.weight / weight)
+        return sample_dual.is_worth_it(loss.composite, g.weight / loss.weight)
 
     def _dual_point(self, point: ObjectivePoint) -> ObjectivePoint:
         """The least point of all, about, by way of the dual."""
@@ -375,6 +374,7 @@ class WorkingSet:
         """The same problem for compiled code, where that is faster, and its last Gram matrix."""
 
     def _compiled(self) -> tuple[Any, Any] | None:
+        """The problem and room for its Gram matrix; None where Python is as fast, or must be interruptible."""
         m, k = self.K.shape
         loss = getattr(self.h, "compiled", None) if type(self.K) is np.ndarray else None
         if loss is None or k >= LONG_MODEL or m * k * k > COMPILED_OPERATIONS:
@@ -454,7 +454,7 @@ class WorkingSet:
 
         problem, gram = self.compiled
         x, u, (loss, theta, intercept), value = self.here
-        start = working_set.Point(x, u, theta, loss, intercept, value)
+        start = working_set.SearchPoint(x, u, theta, loss, intercept, value)
         slope = NOTHING if self.start_slope is None else self.start_slope
         guess = -1.0 if self.multiplier is None else self.multiplier
         found = working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS, np.zeros(1, np.bool_))

@@ -13,7 +13,7 @@ from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvalu
 from condgrad.smooth.linear import Linear
 
 if TYPE_CHECKING:
-    from condgrad.kernels.losses import Loss
+    from condgrad.kernels.losses import CompiledLoss
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class ScaledLoss:
         return self.h.has_intercept
 
     @cached_property
-    def compiled(self) -> Loss | None:
+    def compiled(self) -> CompiledLoss | None:
         """The same loss for compiled code, where h has one."""
         loss = getattr(self.h, "compiled", None)
-        return loss and loss._replace(weights=self.weight * loss.weights)
+        return None if loss is None else loss._replace(weights=self.weight * loss.weights)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         return self.scaled(self.h.at_best_intercept(z, near=near))
@@ -85,6 +85,11 @@ class FoldedLoss:
             if isinstance(term, Linear):
                 tilt = w * double(term.C) if tilt is None else tilt + w * double(term.C)
         return cls(loss, loss.h if weight == 1.0 else ScaledLoss(weight, loss.h), tilt, place)
+
+    @property
+    def weight(self) -> float:
+        """What h(Kx) is multiplied by."""
+        return self.h.weight if isinstance(self.h, ScaledLoss) else 1.0
 
     def loss_at(self, evaluation: Any) -> CompositeEvaluation:
         """The part of an evaluation of f that is h(Kx), not multiplied."""

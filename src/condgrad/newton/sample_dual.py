@@ -30,7 +30,8 @@ from condgrad import deadline
 from condgrad.arrays import Array, Matrix, double, is_dense, product, row_gram, solve_positive, some_columns
 from condgrad.kernels import BOX
 from condgrad.newton.face_models import sparse_row_gram
-from condgrad.newton.folding import FoldedLoss, ScaledLoss
+from condgrad.newton.folding import FoldedLoss
+from condgrad.rounding import ON_BOUNDARY
 from condgrad.sets import L1Ball
 from condgrad.smooth import LeastSquares, SquaredHinge
 from condgrad.smooth.composite import Composite
@@ -50,8 +51,6 @@ BALANCE, INTERCEPT_STEPS = 1e-13, 60
 """How far sum theta_i may be from 0, as a share of sum |theta_i|, and the intercepts that are tried for that."""
 SHORTEST_STEP, SHORT_STEP, SHORT_STEPS = 1e-6, 0.01, 3
 """The shortest step that a line search tries, and how many of what length end it: too few coordinates matter."""
-ON_BOUNDARY = 1e-12
-"""How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
 
 
 def is_worth_it(composite: Composite, ridge: float) -> bool:
@@ -70,7 +69,7 @@ def is_worth_it(composite: Composite, ridge: float) -> bool:
     return float(weights.mean() * np.mean(composite.column_norms**2)) > SMALL_RIDGE * ridge
 
 
-class DualPoint(NamedTuple):
+class SampleDualPoint(NamedTuple):
     """A point of the dual problem."""
 
     theta: Array
@@ -87,10 +86,10 @@ class SampleDual:
         self.h, self.ridge, self.on = loss.h, ridge, on
         self.is_hinge = isinstance(loss.composite, SquaredHinge)
         h: Any = loss.composite.h
-        v = h.weights * (loss.h.weight if isinstance(loss.h, ScaledLoss) else 1.0) * (2.0 if self.is_hinge else 1.0)
+        v = h.weights * loss.weight * (2.0 if self.is_hinge else 1.0)
         self.all_rows: Matrix = loss.composite.K
         self.has_weight = v > 0.0
-        self.K = by_column(self.all_rows, None if self.has_weight.all() else self.has_weight)
+        self.K = double_rows(self.all_rows, None if self.has_weight.all() else self.has_weight)
         self.y, self.v = h.y[self.has_weight], v[self.has_weight]
         self.steps = 0
         """Newton steps so far."""
@@ -118,13 +117,13 @@ class SampleDual:
                 return best
             here = there
 
-    def _at(self, theta: Array) -> DualPoint:
+    def _at(self, theta: Array) -> SampleDualPoint:
         c = self.K.T @ theta
         x = self.on.project(c / (-2.0 * self.ridge))
         value = float(c @ x + self.ridge * (x @ x) - np.sum(theta * (self.y + 0.5 * theta / self.v)))
-        return DualPoint(theta, x, value)
+        return SampleDualPoint(theta, x, value)
 
-    def _search(self, here: DualPoint, end: Array) -> tuple[DualPoint, float]:
+    def _search(self, here: SampleDualPoint, end: Array) -> tuple[SampleDualPoint, float]:
         """The first of some points on the way to an end where D is larger, or the last of them, and the step there."""
         step, there = 1.0, self._at(end)
         while there.value < here.value and step > SHORTEST_STEP and not deadline.passed():
@@ -132,7 +131,7 @@ class SampleDual:
             there = self._at(here.theta + step * (end - here.theta))
         return there, step
 
-    def _model_end(self, here: DualPoint, intercept: float) -> tuple[Array, float]:
+    def _model_end(self, here: SampleDualPoint, intercept: float) -> tuple[Array, float]:
         """Where the quadratic function <rise, theta> - <theta, H theta>/2 of this piece is largest, and the intercept.
 
         The intercept is the multiplier of sum theta_i = 0.
@@ -151,14 +150,14 @@ class SampleDual:
     def _gram(self, x: Array) -> Array:
         """K_A K_A' or, on the boundary of the ball, K_A (1 - e e'/|A|) K_A'."""
         support = np.flatnonzero(x)
-        inside = support.shape[0] == 0
+        is_null = support.shape[0] == 0
         if is_dense(self.K):
-            K = self.K if inside else some_columns(self.K, support)
+            K = self.K if is_null else some_columns(self.K, support)
             gram = row_gram(K)
         else:
-            K = self.K if inside else self.K[:, support]
+            K = self.K if is_null else self.K[:, support]
             gram = sparse_row_gram(K)
-        if not inside and self.on.norm(x) >= self.on.radius * (1.0 - ON_BOUNDARY):
+        if not is_null and self.on.norm(x) >= self.on.radius * (1.0 - ON_BOUNDARY):
             along = K @ np.sign(x[support])
             gram -= np.outer(along, along / support.shape[0])
         return gram
@@ -202,7 +201,7 @@ class SampleDual:
         return minimise(of_matrix(H), q, start, BOX, size, np.zeros_like(upper), upper, 0.0, ACCURACY, ROUNDS, stop)[0]
 
 
-def by_column(K: Matrix, rows: Array | None) -> Matrix:
+def double_rows(K: Matrix, rows: Array | None) -> Matrix:
     """Some rows of K, or all, in float64; where it is sparse, stored by columns."""
     if is_dense(K):
         return double(K if rows is None else K[rows])

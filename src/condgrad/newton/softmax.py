@@ -25,9 +25,10 @@ from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
 from condgrad.kernels import L1_BALL
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
-from condgrad.newton.face_models import ACCURACY, LEAST_CURVATURE, LEAST_SLOPE_CURVATURE, ROUNDS, interruptible
+from condgrad.newton.face_models import ACCURACY, LEAST_SLOPE_CURVATURE, ROUNDS, interruptible
 from condgrad.newton.faces import FIRST_SIZE, NEAR_MULTIPLIER, pulled_in
 from condgrad.problem import Simple, Smooth
+from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge, Zero

@@ -19,7 +19,7 @@ from condgrad.kernels import loaded
 from condgrad.smooth.composite import AtBestIntercept
 
 if TYPE_CHECKING:
-    from condgrad.kernels.losses import Loss
+    from condgrad.kernels.losses import CompiledLoss
 
 UNIT = sys.float_info.epsilon
 PASSES = 200
@@ -35,7 +35,7 @@ class LossWithoutIntercept(Protocol):
     weights: Array
 
     @property
-    def compiled(self) -> Loss | None: ...
+    def compiled(self) -> CompiledLoss | None: ...
 
     def evaluate(self, z: Array) -> tuple[float, Array]: ...
 
@@ -64,10 +64,12 @@ class WithIntercept:
         self.y, self.weights = loss.y, loss.weights
 
     @cached_property
-    def compiled(self) -> Loss | None:
+    def compiled(self) -> CompiledLoss | None:
         """The same loss for compiled code; None of arrays that are not NumPy's."""
         loss = self.loss.compiled
-        return loss and loss._replace(has_intercept=True, shares=self.best.shares, odds=self.best.odds)
+        if loss is None:
+            return None
+        return loss._replace(has_intercept=True, shares=self.best.shares, odds=self.best.odds)
 
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
         return self.at_best_intercept(z, near=near).intercept

@@ -16,7 +16,7 @@ from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, Squares
 from condgrad.smooth.row_blocks import is_dask
 
 if TYPE_CHECKING:
-    from condgrad.kernels.losses import Loss
+    from condgrad.kernels.losses import CompiledLoss
 
 
 class DataLoss(Composite):
@@ -149,15 +149,15 @@ class _Loss(ABC):
         return curvature
 
     @cached_property
-    def compiled(self) -> Loss | None:
+    def compiled(self) -> CompiledLoss | None:
         """The same loss for compiled code; None of arrays that are not NumPy's."""
         if type(self.y) is not np.ndarray:
             return None
-        from condgrad.kernels.losses import Loss
+        from condgrad.kernels.losses import CompiledLoss
 
         # compiled code has one kind of arrays: for others, such as read-only ones, it would be compiled again
         y, weights = (np.require(each, requirements=("C", "W")) for each in (self.y, self.weights))
-        return Loss(self.kind, y, weights, False, np.empty(0), 0.0)
+        return CompiledLoss(self.kind, y, weights, False, np.empty(0), 0.0)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         return AtBestIntercept(*self.evaluate(z), 0.0)

@@ -11,7 +11,6 @@ import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import loaded
-from condgrad.newton.face_models import Geometry
 from condgrad.problem import Answer, Simple, Smooth, Sum, SumEvaluation
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge, Zero
@@ -50,7 +49,8 @@ def linearised_in_one_pass(f: Smooth, g: Simple, here: Any, x: Array) -> tuple[A
 def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
     """F for compiled code, from K'."""
     from condgrad.kernels.face_qp import Polytope
-    from condgrad.kernels.working_set import Problem
+    from condgrad.kernels.working_set import WorkingSetProblem
+    from condgrad.newton.face_models import Geometry
 
     polytope = Polytope(*Geometry.of(on, np.empty(columns.shape[0])))
-    return Problem(columns, loss, NOTHING if tilt is None else np.ascontiguousarray(tilt), ridge, polytope)
+    return WorkingSetProblem(columns, loss, NOTHING if tilt is None else np.ascontiguousarray(tilt), ridge, polytope)
