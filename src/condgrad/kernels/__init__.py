@@ -7,7 +7,7 @@ needs it. Compiled code is kept on disk: only the first process that ever runs a
 import importlib
 import sys
 
-BOX, SIMPLEX, L1_BALL = 0, 1, 2
+BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX = 0, 1, 2, 3
 """Kinds of sets."""
 SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
 """Kinds of losses."""
