@@ -246,11 +246,11 @@ def linearise(problem: WorkingSetProblem, theta: Array, x: Array) -> LinearisedO
 
 @compiled
 def support_and_steep(x: Array, pulls: Array, level: float) -> tuple[int, int]:
-    """How many coordinates are not 0, and how many pulls are at least as large as a level."""
+    """How many coordinates are not 0, and how many are not 0 or have pulls at least as large as a level."""
     support, steep = 0, 0
     for j in range(x.shape[0]):
         support += x[j] != 0.0
-        steep += pulls[j] >= level
+        steep += x[j] != 0.0 or pulls[j] >= level
     return support, steep
 
 

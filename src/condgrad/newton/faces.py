@@ -216,7 +216,7 @@ class FaceNewton:
         from condgrad.newton import sample_dual
 
         loss, g = self.loss, self.g
-        if not isinstance(g, Ridge) or not isinstance(g.on, L1Ball) or g.on.shape is not None or loss.tilt is not None:
+        if not isinstance(g, Ridge) or not isinstance(g.on, NormBall) or loss.tilt is not None:
             return False
         return sample_dual.is_worth_it(loss.composite, g.weight / loss.weight)
 
@@ -589,8 +589,8 @@ class WorkingSet:
     def next_size(self, point: ObjectivePoint, *, slow: bool) -> int:
         """How many coordinates the next working set should have.
 
-        Twice as many as are not 0, and twice as many as here where these brought little; but no more than have slopes
-        near the multiplier.
+        Twice as many as are not 0, and twice as many as here where these brought little; but no more than are not 0 or
+        have pulls near the multiplier.
         """
         size, xp = self.K.shape[1], namespace(point.x)
         level = math.inf if self.multiplier is None else NEAR_MULTIPLIER * self.multiplier
@@ -600,7 +600,7 @@ class WorkingSet:
             support, near = support_and_steep(point.x, pulls(point), level)
         else:
             support = int(xp.count_nonzero(point.x))
-            near = int(xp.count_nonzero(pulls(point) >= level))
+            near = int(xp.count_nonzero((point.x != 0.0) | (pulls(point) >= level)))
         most = max(2 * size if slow else size, 2 * support)
         if self.multiplier is None or not isinstance(self.on, NormBall):
             return most
