@@ -167,7 +167,7 @@ def minimise(
             on_sum = kind == SIMPLEX or (may_be_slack and on_boundary(x, size))
             if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
                 return x, mu, not on_sum, True
-        elif proposal_due and on_sum:  # where x is not the least point of its face, nothing is known of mu
+        elif proposal_due and kind != BOX:  # where x is not the least point of its face, nothing is known of mu
             proposal_failed = False
         proposal_due = False
     return x, mu, not on_sum, False
