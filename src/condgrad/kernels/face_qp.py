@@ -144,9 +144,13 @@ def minimise(
             if stop[0]:
                 break
             q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
-            reached_boundary = inside and on_boundary(y, size) and (kind == L1_BALL or not on_boundary(x, size))
-            if value_there < value + VISIBLE_FALL * value or reached_boundary:
+            falls, from_boundary = value_there < value + VISIBLE_FALL * value, inside and on_boundary(x, size)
+            reached_boundary = inside and on_boundary(y, size) and (falls or not from_boundary)
+            if falls or reached_boundary:
                 x, q, value, proposal_failed = y, q_there, value_there, False
+            elif from_boundary and not proposal_failed:  # mu is 0 but for rounding: one coordinate more is set free
+                on_sum, proposal_failed = True, True
+                continue
             elif proposal_failed or (inside and kind == L1_BALL):
                 return x, mu, not on_sum, True
             if reached_boundary:  # where all coordinates may be free: propose a smaller face
@@ -268,14 +272,16 @@ def length_inside(x: Array, d: Array, block: FreeBlock, size: float) -> float:
     """The largest step up to 1 with |x + step d|_1 <= size: Newton's method from the right, on a convex function."""
     step = 1.0
     for _ in range(2 * block.width + 2):
-        excess, rate = -size, 0.0
+        excess, room, rate = -size, size, 0.0
         for p in range(block.width):
-            there = x[block.free[p]] + step * d[p]
+            here = x[block.free[p]]
+            there = here + step * d[p]
             excess += abs(there)
+            room -= here if there > 0.0 else -here
             rate += d[p] if there > 0.0 else -d[p]
         if excess <= 0.0 or not rate > 0.0:
             break
-        shorter = step - excess / rate
+        shorter = room / rate  # the difference step - excess / rate would leave a short step few digits
         if not shorter < step:
             break
         step = max(0.0, shorter)
