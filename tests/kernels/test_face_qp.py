@@ -109,6 +109,8 @@ class Model:
 @example(seed=881510446, kind="l1", k=51, decade=-6.505494624533848, form="rows")
 # on a face whose mu is 0 but for rounding, no way leads inside
 @example(seed=146304143, kind="l1", k=33, decade=-6.632622559505766, form="sparse rows")
+# steps through the inside that the boundary cuts short, and proposals that lead inside again
+@example(seed=2814683130, kind="solid simplex", k=37, decade=-5.202848343057306, form="matrix")
 # a wrong guess of mu, inside, and no coordinate at its bound
 @example(seed=1_935_651_347, kind="solid simplex", k=8, decade=-2.0, form="matrix")
 def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: float, form: str) -> None:

@@ -28,9 +28,11 @@ Why this ends: all points are feasible, and the model falls from round to round,
 twice; there are finitely many faces. A round always finds a lower point: at the least point of a face, the step with
 one violating coordinate more goes a positive length, as all other free coordinates are off their bounds and the new one
 moves off its own. A walk that begins where sum x = size and mu < 0, without the equation, ends at a lower point, and
-none such has a larger sum: the least value for a given sum is convex in it, and rises there. Where rounding leaves no
-lower point, the round is the last. Conjugate gradients end at points that are not quite the least ones of their faces:
-the model falls all the same, and the gap, which is computed afresh after each round, or the number of rounds ends it.
+none such has a larger sum: the least value for a given sum is convex in it, and rises there. A step through the inside
+that the boundary cuts short ends at the least point of no face: one on the boundary is found before the next such step.
+Where rounding leaves no lower point, the round is the last. Conjugate gradients end at points that are not quite the
+least ones of their faces: the model falls all the same, and the gap, which is computed afresh after each round, or the
+number of rounds ends it.
 """
 
 from __future__ import annotations
@@ -124,6 +126,7 @@ def minimise(
     proposal_failed = False
     for _ in range(rounds):
         ending = Ending(stop, 0.25 * accuracy, size, -value)
+        reached_boundary = False
         if not proposal_due:
             y, inside = x.copy(), may_be_slack and not on_sum
             if inside:
@@ -166,6 +169,8 @@ def minimise(
             break
         q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
         proposal_failed = not value_there < value + VISIBLE_FALL * value
+        # back inside, the next step might be cut again: the least point of a face on the boundary comes first
+        proposal_failed = proposal_failed or (reached_boundary and not on_boundary(y, size))
         if not proposal_failed:
             x, q, value, mu = y, q_there, value_there, mu_there
             on_sum = kind == SIMPLEX or (may_be_slack and on_boundary(x, size))
