@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad import kernels
 from condgrad.kernels import losses
-from condgrad.smooth import intercept
 
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
 seeds, decades = st.integers(0, 10_000), st.floats(-3.0, 2.9)
@@ -47,8 +47,7 @@ def test_the_best_intercept_is_that_of_the_plain_reference(
     h, z = drawn(kind, seed, decade, has_intercept=True)
     theta = np.empty(40)
     value, b = losses.set_loss(h.compiled, z, np.nan if near is None else near, theta)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intercept, "loaded", lambda: False)
+    with kernels.within_run(used=False):
         expected = h.at_best_intercept(z, near=near)
     scale = np.abs(z).max()
     assert value == pytest.approx(expected.value, rel=1e-9, abs=1e-12 * scale)

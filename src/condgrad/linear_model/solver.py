@@ -189,7 +189,7 @@ class Solver:
     ) -> tuple[Array, float, float]:
         """A point, F there and its gap."""
         if follower is not None and follower.starts_anywhere:
-            with deadline.within(self.time_left):
+            with deadline.within(self.time_left), kernels.within_run(used=True):
                 start = g.on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
                 proof = follower.follow(g, g.weight, start, tol=tol, patience=FROM_AFAR).proof
             if proof.relative_gap <= tol:
@@ -228,7 +228,7 @@ class Solver:
         tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
         x0 = None if start is None else on.project(start)
         if follower is not None:
-            with deadline.within(self.time_left):
+            with deadline.within(self.time_left), kernels.within_run(used=True):
                 first = on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
                 found = follower.follow(g, ridge, first, tol=tol, patience=patience)
                 fit = fit_of_guess(found, on, ridge, tol)
@@ -341,7 +341,7 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float
     sizes: Any = on.group_norms if isinstance(on, GroupBall) else (lambda v: v) if on.nonnegative else xp.abs
     if ridge <= smallest(gradient):  # none, or less than floats of this kind can tell
         return max(0.0, float(xp.max(sizes(-gradient))))
-    if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.loaded():
+    if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.in_use():
         from condgrad.kernels.working_set import least_by_threshold
 
         return least_by_threshold(np.ravel(sizes(-gradient)), ridge, kernels.L1_BALL, on.scale)[1]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import loaded
+from condgrad.kernels import in_use
 from condgrad.problem import Answer, Simple, Smooth, Sum, SumEvaluation
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge, Zero
@@ -25,7 +25,7 @@ def linearised_in_one_pass(f: Smooth, g: Simple, here: Any, x: Array) -> tuple[A
 
     f is an h(Kx) or a multiple of one. What |K_j| says of rounding at x is left with `here`, the evaluation of f at x.
     """
-    if not (isinstance(g, Ridge | Zero) and isinstance(g.on, L1Ball) and g.on.radius > 0.0 and loaded()):
+    if not (isinstance(g, Ridge | Zero) and isinstance(g.on, L1Ball) and g.on.radius > 0.0 and in_use()):
         return None
     weights = f.weights if isinstance(f, Sum) and len(f.terms) == 1 else None
     composite: Any = f if weights is None else f.terms[0]  # type: ignore[attr-defined]

@@ -122,7 +122,7 @@ class FaceNewton:
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, n = self.f, self.g, x.shape[0]
         if not is_torch(x):
-            kernels.load()
+            kernels.use()
         space, tally = Space.of(x), Tally()
         certifier = Certifier(f, g, tally)
         may_be_sparse = g.on.solid and g.on.shape is None

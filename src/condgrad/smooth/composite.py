@@ -29,7 +29,7 @@ from condgrad.arrays import (
     stack,
     total,
 )
-from condgrad.kernels import loaded
+from condgrad.kernels import in_use
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
@@ -121,7 +121,7 @@ class Composite(Smooth):
     @cached_property
     def column_norms(self) -> Array:
         """|K_j|_2 for each column, in float64."""
-        if loaded() and self.columns is not None:
+        if in_use() and self.columns is not None:
             from condgrad.kernels import column_norms
 
             norms, is_right = column_norms.norms_of_rows(self.columns)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from condgrad.arrays import Array, at_least, dot, gram, namespace, total
-from condgrad.kernels import loaded
+from condgrad.kernels import in_use
 from condgrad.smooth.composite import AtBestIntercept
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class WithIntercept:
         return value, theta
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
-        if type(z) is np.ndarray and loaded():
+        if type(z) is np.ndarray and in_use():
             from condgrad.kernels.losses import set_loss
 
             theta = np.empty(z.shape[0])

@@ -10,7 +10,7 @@ import numpy as np
 
 from condgrad.arrays import Array, Matrix, at_least, dot, double, double_like, gram, host, is_torch, namespace, total
 from condgrad.arrays.inputs import data_matrix, floating
-from condgrad.kernels import LOGISTIC, SQUARED_HINGE, SQUARES, loaded
+from condgrad.kernels import LOGISTIC, SQUARED_HINGE, SQUARES, in_use
 from condgrad.smooth.composite import AtBestIntercept, Composite
 from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, SquaresIntercept, WithIntercept
 from condgrad.smooth.row_blocks import is_dask
@@ -131,7 +131,7 @@ class _Loss(ABC):
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
         """h(z) and its gradient."""
-        if not (type(z) is np.ndarray and loaded()):
+        if not (type(z) is np.ndarray and in_use()):
             return self.evaluate_by_arrays(z)
         from condgrad.kernels.losses import loss_at
 
@@ -140,7 +140,7 @@ class _Loss(ABC):
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         """The diagonal of the Hessian."""
-        if not (type(z) is np.ndarray and loaded()):
+        if not (type(z) is np.ndarray and in_use()):
             return self.curvature_by_arrays(z)
         from condgrad.kernels.losses import set_curvature
 
