@@ -62,7 +62,7 @@ def solve_by_working_sets(
     or a Newton step fails: that is the caller's business.
     """
     m, has_intercept = problem.columns.shape[1], problem.loss.has_intercept
-    linearised = LinearisedOnBall(c, here.x, bound, 0.0, 0.0, True)
+    linearised = LinearisedOnBall(c, here.x, bound, 0.0, 0.0, 0.0, True)
     gap = gap_at(here, linearised)
     steps, operations, multiplier, has_moved, suffices = 0, 0, -1.0, False, False
     stop, unknown = np.zeros(1, np.bool_), np.empty(0)

@@ -105,12 +105,16 @@ class Certifier:
     def __init__(self, f: Smooth, g: Simple, tally: Tally) -> None:
         self.f, self.g, self.tally = f, g, tally
         self.accuracy, self.warm = 0.0, None
-        self.one_pass = OnePass.of(f, g)
+
+    @cached_property
+    def one_pass(self) -> OnePass | None:
+        """The oracle in compiled code, where there is one and kernels are in use."""
+        return OnePass.of(self.f, self.g)
 
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
         f, g, here = self.f, self.g, point.smooth
-        if self.one_pass is not None and point.needs_gradient and not deadline.passed():
+        if point.needs_gradient and not deadline.passed() and self.one_pass is not None:
             point.linearised = self.one_pass(here, point.x)
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
@@ -118,7 +122,7 @@ class Certifier:
         if point.linearised is None:
             answer, there = g.argmin(c, warm=self.warm, accuracy=self.accuracy), None
         else:
-            _, answer, there = point.linearised
+            _, answer, there, _ = point.linearised
         self.warm = answer.warm
         self.tally.oracle_calls += 1
         self.tally.inner_iterations += answer.inner_iterations

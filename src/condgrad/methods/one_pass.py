@@ -5,7 +5,7 @@ For data that are dense and not large, operations on arrays take less time than 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from condgrad.problem import Answer, Simple, Smooth, Sum, SumEvaluation
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import Composite, CompositeEvaluation
+
+if TYPE_CHECKING:
+    from condgrad.kernels.working_set import LinearisedOnBall
 
 NOTHING = np.empty(0)
 """What is not there or not known yet, for compiled code."""
@@ -28,6 +31,8 @@ class SolvedLinearisation(NamedTuple):
     answer: Answer
     there: Any = None
     """f at the answer's point, where that is known."""
+    threshold: float | None = None
+    """On the l1 ball what is taken off |c_j|, where that is known: at a solution on its boundary the multiplier."""
 
 
 class OnePass:
@@ -69,7 +74,7 @@ class OnePass:
 
         return self.solved(linearise(self.problem, self.theta_at(here), x), here)
 
-    def solved(self, found: Any, here: Any) -> SolvedLinearisation | None:
+    def solved(self, found: LinearisedOnBall, here: Any) -> SolvedLinearisation | None:
         """What compiled code has found; what |K_j| says of rounding at x is left with the evaluation of f."""
         if not found.is_right:
             return None
@@ -77,7 +82,8 @@ class OnePass:
         there: Any = CompositeEvaluation(self.composite, found.point, image_size=found.image_size_there)
         if self.weights is not None:
             there = SumEvaluation(self.weights, [there])
-        return SolvedLinearisation(found.c, Answer(found.point, found.bound, self.g.value(found.point)), there)
+        answer = Answer(found.point, found.bound, self.g.value(found.point))
+        return SolvedLinearisation(found.c, answer, there, found.threshold)
 
 
 def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:

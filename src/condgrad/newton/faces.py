@@ -162,7 +162,7 @@ class FaceNewton:
                 multiplier = working_set.multiplier
                 size = n if working_set.stays_whole else working_set.next_size(point, slow=slow)
                 suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
-            if dual_due and working_set is not None and working_set.outgrows_samples(point, size):
+            if dual_due and self._outgrows_samples(point, working_set, size):
                 dual_due, found = False, self._dual_point(point)
                 if found.value < point.value:
                     working_set, point = None, found
@@ -249,6 +249,12 @@ class FaceNewton:
         if not isinstance(g, Ridge) or not isinstance(g.on, L1Ball) or g.on.shape is not None or loss.tilt is not None:
             return False
         return sample_dual.is_worth_it(loss.composite, g.weight / loss.weight)
+
+    def _outgrows_samples(self, point: ObjectivePoint, working_set: WorkingSet | None, size: int) -> bool:
+        """Whether more coordinates than samples are not 0, or will be in a next working set of some size."""
+        m = self.loss.composite.K.shape[0]
+        is_slack = working_set is not None and working_set.constraint_is_slack
+        return (is_slack and size > m) or int(namespace(point.x).count_nonzero(point.x)) > m
 
     def _dual_point(self, point: ObjectivePoint) -> ObjectivePoint:
         """The least point of all, about, by way of the dual."""
@@ -641,11 +647,6 @@ class WorkingSet:
         others = copied(point.gradient)
         others[self.chosen] = 0.0
         return largest_size(others) <= self.multiplier
-
-    def outgrows_samples(self, point: ObjectivePoint, size: int) -> bool:
-        """Whether more coordinates than samples are not 0, or will be in a next working set of some size."""
-        m = self.K.shape[0]
-        return int(namespace(point.x).count_nonzero(point.x)) > m or (self.constraint_is_slack and size > m)
 
     def is_likely_slack(self, n: int) -> bool:
         """Whether the ball would hold the least point of all n coordinates too.
