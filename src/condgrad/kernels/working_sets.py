@@ -75,7 +75,7 @@ def solve_by_working_sets(
         slope = linearised.c.copy()
         add_multiple(slope, 2.0 * problem.ridge, here.x)
         if not suffices:
-            chosen = not_zero_or_steep(here.x, slope, size)
+            chosen = not_zero_or_steep(here.x, np.abs(slope), size)
             k = chosen.shape[0]
             if k == 0 or k >= LONG_MODEL or m * k * k > COMPILED_OPERATIONS:
                 break
@@ -97,12 +97,13 @@ def solve_by_working_sets(
         before, has_moved, multiplier = gap, True, found.multiplier
         here, linearised = there, linearise(problem, there.theta, there.x)
         gap = gap_at(here, linearised)
-        support, near = support_and_steep(here.x, linearised.c, NEAR_MULTIPLIER * multiplier)
+        pulls = np.abs(linearised.c)  # but for the ridge, which tells nothing of coordinates that are 0
+        support, near = support_and_steep(here.x, pulls, NEAR_MULTIPLIER * multiplier)
         is_slow = gap > SLOW * before
         is_strange = not found.is_done or found.is_slack or support > most_support or not linearised.is_right
         if gap > enough and (is_strange or operations > MOST_OPERATIONS):
             break
-        suffices = not is_slow and steepest_of_others(linearised.c, chosen) <= multiplier
+        suffices = not is_slow and steepest_of_others(pulls, chosen) <= multiplier
         size = min(max(2 * k if is_slow else k, 2 * support), max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
     return SolvedByWorkingSets(here, linearised, steps, has_moved, False)
 

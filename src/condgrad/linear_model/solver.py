@@ -14,18 +14,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline, kernels
-from condgrad.arrays import Array, dot, double, host, is_dense, namespace, smallest, total
-from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
+from condgrad.arrays import Array, double, host, is_dense, namespace, smallest, total
+from condgrad.linear_model.follower import CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import ADVICE, Status
-from condgrad.sets import Box, GroupBall, L1Ball, Simplex, SolidSimplex
+from condgrad.sets import GroupBall, L1Ball, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
-from condgrad.smooth.composite import Composite
 
 FeatureSet = L1Ball | SolidSimplex | GroupBall
 """Where the coefficients may be."""
@@ -141,10 +140,7 @@ class Solver:
 
     def solve(self, task: Task, *, radius: float, ridge: float, start: Array = None) -> Fit:
         """The solution for one radius, from the projection of the coefficients of a start onto the ball."""
-        # from far the engine of `minimize` for the l1 ball is the faster one; other sets have none
-        follower = self._follower(task.loss) if self.positive else None
-        x0 = None if start is None else task.variable(start)
-        x, fit = self._solved(task.loss, radius, ridge, x0, follower, patience=FROM_AFAR)
+        x, fit = self._solved(task.loss, radius, ridge, None if start is None else task.variable(start))
         return replace(fit, coef=task.coefficients(x))
 
     def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
@@ -245,7 +241,6 @@ class Solver:
         ridge: float,
         start: Array,
         follower: PathFollower | None = None,
-        patience: int = PATIENCE,
     ) -> tuple[Array, Fit]:
         """The solution, as a point and as a fit of its coefficients.
 
@@ -259,13 +254,11 @@ class Solver:
         if follower is not None:
             with deadline.within(self.time_left), kernels.within_run(used=True):
                 first = on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
-                found = follower.follow(g, ridge, first, tol=tol, patience=patience)
+                found = follower.follow(g, ridge, first, tol=tol)
                 fit = fit_of_guess(found, on, ridge, tol)
             if fit is not None:
                 follower.note(radius, found.point, fit.multiplier)
                 return found.point.x, fit
-            if isinstance(on, SolidSimplex) and isinstance(f, Composite) and radius > 0.0:
-                x0 = self._least_on_a_side(f, on, ridge, found.point.x, tol)
         result = minimize(
             f,
             g,
@@ -292,32 +285,6 @@ class Solver:
             tol,
             result.relative_gap,
         )
-
-    def _least_on_a_side(self, f: Composite, on: SolidSimplex, ridge: float, x: Array, tol: float) -> Array:
-        """The least point where the sum is the mass or, if that does not hold it, the one without a bound on the sum.
-
-        Newton's method knows these two sets, and not the solid simplex. What they prove is nothing about it: the point
-        is certified where the run goes on from it.
-        """
-        sides = Simplex(x.shape[0], mass=on.mass), Box(0.0, on.mass)
-        for side in sides:
-            x = (
-                minimize(
-                    f,
-                    simple_part(ridge, side),
-                    side.project(x),
-                    method=self.method,
-                    tol=0.1 * tol,
-                    max_iter=self.max_iter,
-                    time_limit=self.time_left,
-                )
-                .uninterrupted()
-                .x
-            )
-            uphill = dot(double(f.at(x).gradient), x) + 2.0 * ridge * dot(x, x)
-            if uphill <= 0.0:  # F falls where the mass grows: the bound on it is what holds x
-                break
-        return on.project(x)
 
 
 def simple_part(ridge: float, on: Set) -> Simple:

@@ -1,4 +1,4 @@
-"""Newton's method for F(x) = h(Kx) + <tilt, x> + ridge |x|^2 on the l1 ball, the simplex and the box.
+"""Newton's method for F(x) = h(Kx) + <tilt, x> + ridge |x|^2 on the l1 ball, the simplex, solid or not, and the box.
 
 A working set is solved in the same way for all data, wide or tall, dense or sparse:
 
@@ -50,7 +50,7 @@ from condgrad.certificate import NULL_SHARE, Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import NOTHING, OnePass, SolvedLinearisation, compiled_problem
-from condgrad.newton.face_models import LONG_MODEL, FaceModels
+from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry, NormBall, SetWithFaces
 from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.rounding import ON_BOUNDARY
@@ -98,7 +98,7 @@ GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 
 @dataclass(frozen=True)
 class FaceNewton:
-    """Newton's method for a smooth loss of Kx, linear terms and a ridge on the l1 ball, the simplex or the box."""
+    """Newton's method for a smooth loss of Kx, linear terms and a ridge on a set with faces."""
 
     f: Smooth
     g: Ridge | Zero
@@ -113,15 +113,15 @@ class FaceNewton:
         loss = FoldedLoss.of(f)
         if not isinstance(g, Ridge | Zero):
             raise MissingAbility(f"{g!r} is no quadratic: Ridge and Zero are")
-        if not isinstance(g.on, L1Ball | Simplex | Box):
-            raise MissingAbility(f"{g.on!r} has no faces: L1Ball, Simplex and Box do")
+        if not isinstance(g.on, SetWithFaces):
+            raise MissingAbility(f"{g.on!r} has no faces: L1Ball, Simplex, SolidSimplex and Box do")
         return cls(f, g, loss)
 
     @property
     def affordable(self) -> bool:
         """Where projected gradients are not ahead: where few coordinates matter, or samples are many."""
         m, n = self.loss.composite.K.shape
-        return isinstance(self.g.on, L1Ball) or n <= max(m, WIDE_BOX)
+        return isinstance(self.g.on, NormBall) or n <= max(m, WIDE_BOX)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, n = self.f, self.g, x.shape[0]
@@ -223,12 +223,13 @@ class FaceNewton:
         """
         on: Any = self.g.on
         m, n = self.loss.composite.K.shape
-        if not isinstance(on, L1Ball) or type(point.x) is not np.ndarray or n > SMALL:
+        if not isinstance(on, NormBall) or type(point.x) is not np.ndarray or n > SMALL:
             return FIRST_SIZE
         if m * n < TALL:
             return n
         from condgrad.kernels.face_qp import separable_multiplier
 
+        kind, size, _, _ = Geometry.of(on, point.x)
         here = self.loss.loss_at(point.smooth)
         w = self.loss.h.curvature(here.z, intercept=here.intercept)
         ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
@@ -236,8 +237,9 @@ class FaceNewton:
         curvatures = (total(w) / w.shape[0]) * self.loss.composite.column_norms**2 + 2.0 * ridge
         curvatures[curvatures == 0.0] = 1.0
         x, slope = double(point.x), double(point.gradient)
-        multiplier = separable_multiplier(curvatures, slope, x, on.radius)
-        likely = int(np.count_nonzero(np.abs(curvatures * x - slope) > multiplier))
+        multiplier = separable_multiplier(curvatures, slope, x, kind, size)
+        ends = curvatures * x - slope
+        likely = int(np.count_nonzero((ends if on.nonnegative else np.abs(ends)) > multiplier))
         return max(LEAST_SIZE, 2 * likely)
 
     @property
@@ -246,7 +248,7 @@ class FaceNewton:
         from condgrad.newton import sample_dual
 
         loss, g = self.loss, self.g
-        if not isinstance(g, Ridge) or not isinstance(g.on, L1Ball) or g.on.shape is not None or loss.tilt is not None:
+        if not isinstance(g, Ridge) or not isinstance(g.on, NormBall) or loss.tilt is not None:
             return False
         return sample_dual.is_worth_it(loss.composite, g.weight / loss.weight)
 
@@ -303,13 +305,19 @@ class FaceNewton:
         return point
 
 
+def pulls(point: ObjectivePoint) -> Array:
+    """How fast F falls as a coordinate leaves 0, to the side that it may: a pull below 0 holds it there."""
+    gradient = point.gradient
+    return -gradient if point.g.on.nonnegative else namespace(gradient).abs(gradient)
+
+
 def not_zero_or_steep(point: ObjectivePoint, size: int) -> Array:
-    """Where x is not 0 or the gradient is steepest, in increasing order: about so many."""
+    """Where x is not 0 or its pull is largest, in increasing order: about so many."""
     if type(point.x) is np.ndarray:
         from condgrad.kernels import working_set
 
-        return working_set.not_zero_or_steep(point.x, point.gradient, size)
-    return namespace(point.x).sort(steepest_indices(point.gradient, point.x, size))
+        return working_set.not_zero_or_steep(point.x, pulls(point), size)
+    return namespace(point.x).sort(steepest_indices(pulls(point), point.x, size))
 
 
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
@@ -403,7 +411,7 @@ class WorkingSet:
         self.inside = inside
         """Whether the least points of the models are looked for inside the l1 ball alone."""
         self.constraint_is_slack = inside
-        """Whether the last model had its least point inside the l1 ball."""
+        """Whether the norm of the last model's least point is below the size of a `NormBall`."""
         self.start_slope: Array | None = None
         """The gradient of F where it began, if the full problem knows it to as many digits as these columns give."""
         self.linearised: SolvedLinearisation | None = None
@@ -584,18 +592,18 @@ class WorkingSet:
     def _first_order_fall(self, end: Array, d: Array, slope: Array) -> float:
         """What F falls by along d, to first order.
 
-        Between two points of the boundary of the l1 ball the multiplier times the change of the norm, which is 0, is
+        Between two points of one norm, the largest, the multiplier times the change of the norm, which is 0, is
         taken out term by term: its rounding would hide a small fall.
         """
         x, on = self.here.x, self.on
         fall, level = -dot(slope, d), -dot(slope, x)
-        if not isinstance(on, L1Ball) or fall > HIDDEN_FALL * level:
-            return fall
-        if min(on.norm(end), on.norm(x)) < on.radius * (1.0 - ON_BOUNDARY):
+        if not isinstance(on, NormBall) or fall > HIDDEN_FALL * level:
             return fall
         xp = namespace(d)
+        if min(total(xp.abs(end)), total(xp.abs(x))) < on.scale * (1.0 - ON_BOUNDARY):
+            return fall
         growth = xp.where(end * x >= 0.0, xp.sign(end + x) * d, xp.abs(end) - xp.abs(x))
-        return -total(slope * d + (level / on.radius) * growth)
+        return -total(slope * d + (level / on.scale) * growth)
 
     @property
     def _noise(self) -> float:
@@ -619,34 +627,34 @@ class WorkingSet:
     def next_size(self, point: ObjectivePoint, *, slow: bool) -> int:
         """How many coordinates the next working set should have.
 
-        Twice as many as are not 0, and twice as many as here where these brought little; but no more than have slopes
-        near the multiplier.
+        Twice as many as are not 0, and twice as many as here where these brought little; but no more than are not 0 or
+        have pulls near the multiplier.
         """
         size, xp = self.K.shape[1], namespace(point.x)
         level = math.inf if self.multiplier is None else NEAR_MULTIPLIER * self.multiplier
         if type(point.x) is np.ndarray:
             from condgrad.kernels.working_set import support_and_steep
 
-            support, near = support_and_steep(point.x, point.gradient, level)
+            support, near = support_and_steep(point.x, pulls(point), level)
         else:
             support = int(xp.count_nonzero(point.x))
-            near = int(xp.count_nonzero(xp.abs(point.gradient) >= level))
+            near = int(xp.count_nonzero((point.x != 0.0) | (pulls(point) >= level)))
         most = max(2 * size if slow else size, 2 * support)
-        if self.multiplier is None or not isinstance(self.on, L1Ball):
+        if self.multiplier is None or not isinstance(self.on, NormBall):
             return most
         return min(most, max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
 
     def suffices_at(self, point: ObjectivePoint) -> bool:
-        """Whether no other coordinate violates the optimality conditions of the l1 ball, by the last multiplier."""
-        if self.multiplier is None or not isinstance(self.on, L1Ball):
+        """Whether no other coordinate violates the optimality conditions of a `NormBall`, by the last multiplier."""
+        if self.multiplier is None or not isinstance(self.on, NormBall):
             return False
         if type(point.x) is np.ndarray:
             from condgrad.kernels.working_set import steepest_of_others
 
-            return steepest_of_others(point.gradient, self.chosen) <= self.multiplier
-        others = copied(point.gradient)
+            return steepest_of_others(pulls(point), self.chosen) <= self.multiplier
+        others = copied(pulls(point))
         others[self.chosen] = 0.0
-        return largest_size(others) <= self.multiplier
+        return float(namespace(others).max(others)) <= self.multiplier
 
     def is_likely_slack(self, n: int) -> bool:
         """Whether the ball would hold the least point of all n coordinates too.
