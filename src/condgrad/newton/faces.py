@@ -198,7 +198,7 @@ class FaceNewton:
         from condgrad.kernels.face_qp import separable_multiplier
 
         here = self.loss.loss_at(point.smooth)
-        w = self.loss.h.curvature(here.z, intercept=here.intercept)
+        w = self.loss.h.curvature(here.z, intercept=here.at_best.intercept)
         ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
         # if all weights were their mean
         curvatures = (total(w) / w.shape[0]) * self.loss.composite.column_norms**2 + 2.0 * ridge
