@@ -298,6 +298,8 @@ def _ending_at(method: Method, tol: float) -> Method:
     """The same method, which knows the gap that ends the run if it can use that."""
     if isinstance(method, InTurn):
         return InTurn(_ending_at(method.first, tol), (_ending_at(each, tol) for each in method.others))
+    if isinstance(method, FaceNewton):
+        return replace(method, wanted=tol)
     return replace(method, wanted=tol or math.inf) if isinstance(method, Newton) else method
 
 

@@ -362,6 +362,28 @@ class ScaledSimplex:
 
 
 @dataclass(frozen=True)
+class ScaledSolidSimplex:
+    """x >= 0, sum x <= mass."""
+
+    mass: float
+
+    @property
+    def scale(self) -> float:
+        return self.mass
+
+    def violation(self, x: Array) -> float:
+        return max(0.0, -float(x.min()), float(x.sum() - self.mass))
+
+    def feasible(self, x: Array) -> Array:
+        x = np.maximum(x, 0)
+        total = x.sum()
+        return x * (self.mass / total) if total > self.mass else x
+
+    def constraints(self, x: Any) -> list[Any]:
+        return [x >= 0, cp.sum(x) <= self.mass]
+
+
+@dataclass(frozen=True)
 class Plans:
     """G >= 0, G 1 = a, G' 1 = b; b is scaled to the mass of a."""
 

@@ -398,6 +398,11 @@ def simplex(draft: Draft, n: int) -> Ground:
     return Ground("Simplex", source, judges.ScaledSimplex(mass), True, "project linear entropic")
 
 
+def solid_simplex(draft: Draft) -> Ground:
+    mass = radius_of(draft)
+    return Ground("SolidSimplex", f"cg.sets.SolidSimplex({mass!r})", judges.ScaledSolidSimplex(mass), solid=True)
+
+
 def box(draft: Draft, shape: tuple[int, ...], *, nonnegative: bool = False) -> Ground:
     abilities = "project linear entropic" if nonnegative else "project linear"
     if draft.chance(0.5):
@@ -474,6 +479,7 @@ def vector_g(draft: Draft, n: int, weight: float) -> tuple[Weighted, Ground]:
         lambda: ball(draft, "L2Ball"),
         lambda: own_box(draft),
         lambda: box(draft, (n,)),
+        lambda: solid_simplex(draft),
     ]
     if kind != "L1Norm":
         grounds += [lambda: simplex(draft, n), lambda: ball(draft, "L1Ball"), lambda: box(draft, (n,))]
@@ -507,7 +513,7 @@ def newton_knows(f: str, g: str, on: str) -> bool:
     """The pairs that the documentation promises to method="newton"."""
     if g == "Entropy":
         return on == "Transport" and f in ("Linear", "Linear+TransportLaplacian", "GroupLasso+Linear")
-    return f in COMPOSITES and g in ("Ridge", "Zero") and on in ("L1Ball", "Simplex", "Box")
+    return f in COMPOSITES and g in ("Ridge", "Zero") and on in ("L1Ball", "Simplex", "SolidSimplex", "Box")
 
 
 def may_refuse(method: str, step: str, f: Part, g: Weighted, on: Ground) -> bool:

@@ -11,12 +11,12 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, face_qp
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, face_qp
 from condgrad.kernels.free_block import Hessian, of_matrix, of_rows, of_sparse_rows
-from condgrad.sets import Box, L1Ball, Simplex
+from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 
 Array = np.ndarray
-KINDS = {"box": BOX, "simplex": SIMPLEX, "l1": L1_BALL}
+KINDS = {"box": BOX, "simplex": SIMPLEX, "l1": L1_BALL, "solid simplex": SOLID_SIMPLEX}
 FORMS = "matrix", "rows", "sparse rows"
 NONE = np.empty(0)
 GO_ON = np.zeros(1, np.bool_)
@@ -50,7 +50,8 @@ class Model:
         x = x * self.size / x.sum() if x.any() else np.eye(k)[0] * self.size
         if self.kind == SIMPLEX:
             return x
-        return x * rng.choice([-1.0, 1.0], k) * rng.choice([0.0, 0.5, 1.0])
+        signs = rng.choice([-1.0, 1.0], k) if self.kind == L1_BALL else 1.0
+        return x * signs * rng.choice([0.0, 0.5, 1.0])
 
     def hessian(self, form: str) -> Hessian:
         """The Hessian in one of the forms that it may have."""
@@ -77,13 +78,18 @@ class Model:
         q = self.q0 + self.H @ (x - self.x0)
         if self.kind == BOX:
             return float(q @ x - np.minimum(q * self.lower, q * self.upper).sum())
-        least = q.min() if self.kind == SIMPLEX else -np.abs(q).max()
+        least = {SIMPLEX: q.min(), L1_BALL: -np.abs(q).max(), SOLID_SIMPLEX: min(0.0, q.min())}[self.kind]
         return float(q @ x - self.size * least)
 
     def gap_with_ridge(self, x: Array) -> float:
         """max <q, x - s> - c |x - s|^2/2 over the set, at the projection of x - q/c: what is left to fall, at most."""
         q = self.q0 + self.H @ (x - self.x0)
-        sets = {BOX: Box(self.lower, self.upper), SIMPLEX: Simplex(len(x), mass=self.size), L1_BALL: L1Ball(self.size)}
+        sets = {
+            BOX: Box(self.lower, self.upper),
+            SIMPLEX: Simplex(len(x), mass=self.size),
+            L1_BALL: L1Ball(self.size),
+            SOLID_SIMPLEX: SolidSimplex(self.size),
+        }
         move = x - sets[self.kind].project(x - q / self.c)
         return float(q @ move - 0.5 * move @ (self.c * move))
 
@@ -93,7 +99,8 @@ class Model:
             return float(max(0.0, (self.lower - x).max(), (x - self.upper).max()))
         if self.kind == SIMPLEX:
             return float(max(abs(x.sum() - self.size), -x.min()))
-        return float(max(0.0, np.abs(x).sum() - self.size))
+        below = 0.0 if self.kind == L1_BALL else -x.min()
+        return float(max(0.0, below, np.abs(x).sum() - self.size))
 
 
 @settings(max_examples=300)
@@ -149,6 +156,7 @@ def test_it_agrees_with_clarabel(kind: str, seed: int) -> None:
         "box": [x >= model.lower, x <= model.upper],
         "simplex": [x >= 0, cp.sum(x) == model.size],
         "l1": [cp.norm1(x) <= model.size],
+        "solid simplex": [x >= 0, cp.sum(x) <= model.size],
     }
     move = x - model.x0
     objective = model.q0 @ move + 0.5 * (cp.sum_squares(model.B.T @ move) + 0.1 * cp.sum_squares(move))
@@ -175,15 +183,15 @@ def test_it_agrees_with_the_plain_reference(seed: int, kind: str, k: int, decade
 def least_of_all_faces(model: Model) -> float:
     """The least value over the set, by the equations of each of its faces."""
     k, least = len(model.x0), np.inf
-    ends = {BOX: (0.0, 1.0, np.nan), SIMPLEX: (0.0, np.nan), L1_BALL: (0.0, 1.0, -1.0)}[model.kind]
-    for signs in product(ends, repeat=k):
+    ends = {BOX: (0.0, 1.0, np.nan), L1_BALL: (0.0, 1.0, -1.0)}
+    for signs in product(ends.get(model.kind, (0.0, np.nan)), repeat=k):
         pattern = np.array(signs)
         if model.kind == BOX:
             free = np.isnan(pattern)
             x = np.where(free, 0.0, np.where(pattern == 1.0, model.upper, model.lower))
         else:
             free, x = np.isnan(pattern) | (pattern != 0.0), np.zeros(k)
-        for binding in (False, True) if model.kind == L1_BALL else (model.kind == SIMPLEX,):
+        for binding in {BOX: (False,), SIMPLEX: (True,)}.get(model.kind, (False, True)):
             A = np.flatnonzero(free)
             e = np.nan_to_num(pattern[A], nan=1.0)
             r = -(model.q0 + model.H @ (x - model.x0))[A]
@@ -250,6 +258,14 @@ def test_the_multiplier_is_that_of_the_norm() -> None:
     assert not inside
     x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), q0, *geometry, 9.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
     np.testing.assert_allclose(x, -q0, atol=1e-12)
+    assert (mu, inside) == (0.0, True)
+    geometry = (np.zeros(k), SOLID_SIMPLEX)
+    x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), -q0, *geometry, 2.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
+    np.testing.assert_allclose(x, [2.0, 0.0, 0.0, 0.0], atol=1e-12)
+    assert mu == pytest.approx(1.0)
+    assert not inside
+    x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), -q0, *geometry, 9.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
+    np.testing.assert_allclose(x, np.maximum(0.0, q0), atol=1e-12)
     assert (mu, inside) == (0.0, True)
 
 

@@ -15,13 +15,15 @@ from condgrad.methods.one_pass import compiled_problem
 from condgrad.newton import faces
 from condgrad.newton.folding import FoldedLoss
 
-SETS = ("ball", "wide ball", "simplex", "box")
+SETS = ("ball", "wide ball", "simplex", "solid simplex", "wide solid simplex", "box")
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
 
 
 def region_of(name: str, n: int) -> Any:
     if name == "simplex":
         return cg.sets.Simplex(n, mass=2.0)
+    if name.endswith("solid simplex"):
+        return cg.sets.SolidSimplex(1e3 if name.startswith("wide") else 1.5)
     return cg.sets.Box(-0.3, 0.2) if name == "box" else cg.sets.L1Ball(1e3 if name == "wide ball" else 1.5)
 
 
@@ -125,21 +127,28 @@ def test_coordinates_are_counted(seed: int) -> None:
     from condgrad.kernels.working_set import steepest_of_others, support_and_steep
 
     rng = np.random.default_rng(seed)
-    x, slope = rng.standard_normal(30) * (rng.random(30) < 0.3), rng.standard_normal(30)
+    x, pulls = rng.standard_normal(30) * (rng.random(30) < 0.3), rng.standard_normal(30)
     chosen = np.flatnonzero(rng.random(30) < 0.5)
-    assert support_and_steep(x, slope, 0.8) == (np.count_nonzero(x), np.count_nonzero(np.abs(slope) >= 0.8))
-    assert steepest_of_others(slope, chosen) == np.abs(np.delete(slope, chosen)).max(initial=0.0)
+    assert support_and_steep(x, pulls, 0.8) == (np.count_nonzero(x), np.count_nonzero((x != 0.0) | (pulls >= 0.8)))
+    assert steepest_of_others(pulls, chosen) == np.delete(pulls, chosen).max(initial=0.0)
 
 
 @settings(max_examples=100)
-@given(seed=st.integers(0, 10_000), size=st.integers(1, 60), digits=st.sampled_from([0, 1, 12]))
-def test_a_working_set_has_all_that_are_not_zero_and_the_steepest(seed: int, size: int, digits: int) -> None:
-    """With slopes of few digits there are equal ones."""
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.integers(1, 60),
+    digits=st.sampled_from([0, 1, 12]),
+    middle=st.sampled_from([-5.0, 0.0, 5.0]),
+)
+def test_a_working_set_has_all_that_are_not_zero_and_the_steepest(
+    seed: int, size: int, digits: int, middle: float
+) -> None:
+    """With pulls of few digits there are equal ones; all may be below 0."""
     from condgrad.kernels.working_set import not_zero_or_steep
 
     rng = np.random.default_rng(seed)
-    x, slope = rng.standard_normal(60) * (rng.random(60) < 0.1), np.round(rng.standard_normal(60), digits)
-    chosen = not_zero_or_steep(x, slope, size)
+    x, pulls = rng.standard_normal(60) * (rng.random(60) < 0.1), np.round(middle + rng.standard_normal(60), digits)
+    chosen = not_zero_or_steep(x, pulls, size)
     others = np.setdiff1d(np.arange(60), chosen)
     support = np.count_nonzero(x)
     assert np.all(np.diff(chosen) > 0)
@@ -147,8 +156,8 @@ def test_a_working_set_has_all_that_are_not_zero_and_the_steepest(seed: int, siz
     assert max(support, size) <= len(chosen) <= max(support, 1.1 * size)
     steep = chosen[x[chosen] == 0.0]
     if len(steep) and len(others):
-        assert np.abs(slope[steep]).min() >= np.abs(slope[others]).max()
-    np.testing.assert_array_equal(not_zero_or_steep(x, 2.0**60 * slope, size), chosen)
+        assert pulls[steep].min() >= pulls[others].max()
+    np.testing.assert_array_equal(not_zero_or_steep(x, 2.0**60 * pulls, size), chosen)
 
 
 def test_no_kind_of_input_is_compiled_for_again() -> None:
@@ -159,7 +168,7 @@ def test_no_kind_of_input_is_compiled_for_again() -> None:
     y, ones = K[:, 0].copy(), np.ones(8)
     boxes = cg.sets.Box(-ones, ones), cg.sets.Box(-ones, 1.0), cg.sets.Box(-1.0, 1.0)
     counts = set()
-    for on in (cg.sets.L1Ball(1.0), cg.sets.Simplex(8), *boxes):
+    for on in (cg.sets.L1Ball(1.0), cg.sets.Simplex(8), cg.sets.SolidSimplex(1.0), *boxes):
         for A in (K, K.copy(), np.ascontiguousarray(K), K.astype(np.float32)):
             for may_write in (True, False):
                 A.flags.writeable = may_write

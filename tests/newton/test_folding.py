@@ -14,7 +14,7 @@ from tests.methods import SMOOTH, data
 
 N = 12
 BALL = cg.sets.L1Ball(0.9)
-SETS = {"l1": BALL, "simplex": cg.sets.Simplex(N), "box": cg.sets.Box(-0.05, 0.2)}
+SETS = {"l1": BALL, "simplex": cg.sets.Simplex(N), "box": cg.sets.Box(-0.05, 0.2), "solid": cg.sets.SolidSimplex(0.9)}
 
 
 @pytest.mark.parametrize("loss", SMOOTH)

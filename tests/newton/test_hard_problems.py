@@ -51,14 +51,15 @@ def test_a_grid_of_ill_conditioned_problems(loss: str, shape: tuple[int, int], r
 
 @EVERY_LOSS
 @pytest.mark.parametrize("ridge", [1e-8, 0.0])
-@pytest.mark.parametrize("on", ["l1", "simplex", "box"])
+@pytest.mark.parametrize("on", ["l1", "simplex", "solid simplex", "box"])
 def test_collinear_columns_without_a_ridge(loss: str, ridge: float, on: str) -> None:
     rng = np.random.default_rng(8)
     base = rng.standard_normal((25, 6))
     A = np.hstack([base, base, 2.0 * base[:, :3], np.zeros((25, 2)), np.ones((25, 1))])
     y = base[:, 0] - base[:, 1] + rng.standard_normal(25)
     n = A.shape[1]
-    P = {"l1": cg.sets.L1Ball(1.0), "simplex": cg.sets.Simplex(n), "box": cg.sets.Box(-0.2, 0.3)}[on]
+    sets = {"l1": cg.sets.L1Ball(1.0), "simplex": cg.sets.Simplex(n), "box": cg.sets.Box(-0.2, 0.3)}
+    P = sets.get(on, cg.sets.SolidSimplex(1.0))
     for intercept in (False, True):
         f, g = smooth(loss, A, y, intercept=intercept), quadratic(ridge, P)
         result = cg.minimize(f, g, method="newton", tol=1e-8)
@@ -69,7 +70,7 @@ def test_collinear_columns_without_a_ridge(loss: str, ridge: float, on: str) -> 
 
 
 @EVERY_LOSS
-@pytest.mark.parametrize("on", ["l1", "simplex", "box"])
+@pytest.mark.parametrize("on", ["l1", "simplex", "solid simplex", "box"])
 @pytest.mark.parametrize("ridge", [1e-3, 0.0])
 def test_columns_of_size_ten_million(loss: str, on: str, ridge: float) -> None:
     """The value is that of a fresh K x at a point of the set, and certified where others get nowhere."""
@@ -77,7 +78,8 @@ def test_columns_of_size_ten_million(loss: str, on: str, ridge: float) -> None:
     A = rng.standard_normal((30, 4)) * np.array([1e7, 1.0, 1e-3, 1e7])
     y = A[:, 1] + rng.standard_normal(30)
     y[:2] = 1.0, -1.0
-    P = {"l1": cg.sets.L1Ball(1.0), "simplex": cg.sets.Simplex(4), "box": cg.sets.Box(-1.0, 1.0)}[on]
+    sets = {"l1": cg.sets.L1Ball(1.0), "simplex": cg.sets.Simplex(4), "box": cg.sets.Box(-1.0, 1.0)}
+    P = sets.get(on, cg.sets.SolidSimplex(1.0))
     for intercept in (False, True):
         f, g = smooth(loss, A, y, intercept=intercept), quadratic(ridge, P)
         result = cg.minimize(f, g, method="newton", tol=1e-5)
@@ -109,7 +111,10 @@ def test_a_drifted_image_reports_no_value_below_the_least() -> None:
         assert value == pytest.approx(f.at(x).value, rel=1e-14)
 
 
-@pytest.mark.parametrize("on", [cg.sets.Box(-1.0, 1.0), cg.sets.L1Ball(1.0), cg.sets.Simplex(2), cg.sets.L1Ball(0.0)])
+@pytest.mark.parametrize(
+    "on",
+    [cg.sets.Box(-1.0, 1.0), cg.sets.L1Ball(1.0), cg.sets.Simplex(2), cg.sets.SolidSimplex(1.0), cg.sets.L1Ball(0.0)],
+)
 @pytest.mark.parametrize("ridge", [0.0, 1.0])
 @pytest.mark.parametrize("tol", [0.0, 1e-6])
 def test_a_sample_of_zeros(on: Any, ridge: float, tol: float) -> None:

@@ -1,4 +1,4 @@
-"""The duals of least squares and a squared hinge on the l1 ball: against Clarabel, and as a part of Newton's method."""
+"""The duals of least squares and a squared hinge: against Clarabel, and as a part of Newton's method."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def data(seed: int, *, shape: tuple[int, int] = (30, 80)) -> tuple[Array, Array]
     return K, np.where(K[:, :5].sum(axis=1) + rng.standard_normal(shape[0]) > 0.5, 1.0, -1.0)
 
 
-def least_by_clarabel(f: Any, K: Array, y: Array, w: Array, ridge: float, radius: float) -> float:
-    x, b = cp.Variable(K.shape[1]), cp.Variable()
+def least_by_clarabel(f: Any, K: Array, y: Array, w: Array, ridge: float, on: Any) -> float:
+    x, b = cp.Variable(K.shape[1], nonneg=on.nonnegative), cp.Variable()
     z = K @ x + (b if f.h.has_intercept else 0.0)
     is_hinge = isinstance(f, cg.smooth.SquaredHinge)
     short, weights = (cp.pos(1.0 - cp.multiply(y, z)), w) if is_hinge else (z - y, 0.5 * w)
     objective = cp.sum(cp.multiply(weights, cp.square(short))) + ridge * cp.sum_squares(x)
-    return float(cp.Problem(cp.Minimize(objective), [cp.norm1(x) <= radius]).solve(solver="CLARABEL"))
+    return float(cp.Problem(cp.Minimize(objective), [cp.norm1(x) <= on.scale]).solve(solver="CLARABEL"))
 
 
 @pytest.mark.parametrize("loss", [cg.smooth.LeastSquares, cg.smooth.SquaredHinge])
@@ -37,17 +37,20 @@ def least_by_clarabel(f: Any, K: Array, y: Array, w: Array, ridge: float, radius
 @pytest.mark.parametrize(("ridge", "radius"), [(1.0, 0.3), (1.0, 1.5), (0.1, 3.0), (1e-2, 4.0), (1e-2, 50.0)])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", [cg.sets.L1Ball, cg.sets.SolidSimplex])
 def test_it_agrees_with_clarabel(
-    loss: Any, intercept: bool, ridge: float, radius: float, weighted: bool, sparse: bool
+    loss: Any, intercept: bool, ridge: float, radius: float, weighted: bool, sparse: bool, kind: Any
 ) -> None:
     """On the boundary and inside, and with samples that have no weight."""
     K, y = data(1)
+    if kind is cg.sets.SolidSimplex:  # so that as many features matter
+        K = np.hstack([K, -K])
     w = np.random.default_rng(2).choice([0.0, 0.5, 3.0], len(y)) if weighted else np.ones(len(y))
     f = loss(scipy.sparse.csr_array(K) if sparse else K, y, sample_weight=w, intercept=intercept)
-    on = cg.sets.L1Ball(radius)
+    on = kind(radius)
     x = SampleDual(FoldedLoss.of(f), ridge, on).least(np.zeros(len(y)))
     assert on.violation(x) <= 1e-15 * radius
-    least = least_by_clarabel(f, K, y, w, ridge, radius)
+    least = least_by_clarabel(f, K, y, w, ridge, on)
     assert f.at(x).value + ridge * x @ x == pytest.approx(least, rel=1e-5)
 
 
@@ -83,12 +86,13 @@ def test_it_ends_when_time_is_up() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("share", [0.8, 1.2])
-def test_newton_near_the_idle_radius_takes_few_steps(share: float, dtype: type) -> None:
+@pytest.mark.parametrize("kind", [cg.sets.L1Ball, cg.sets.SolidSimplex])
+def test_newton_near_the_idle_radius_takes_few_steps(share: float, dtype: type, kind: Any) -> None:
     """In x it takes 70 steps and more: samples whose hinge is flat end them soon."""
     K, y = data(6, shape=(100, 3000))
     f = cg.smooth.SquaredHinge(K.astype(dtype), y, intercept=True)
-    free = cg.minimize(f, cg.simple.Ridge(1e-2, on=cg.sets.L1Ball(100.0)), method="newton")
-    on = cg.sets.L1Ball(share * float(np.abs(free.x).sum()))
+    free = cg.minimize(f, cg.simple.Ridge(1e-2, on=kind(100.0)), method="newton")
+    on = kind(share * float(np.abs(free.x).sum()))
     result = cg.minimize(f, cg.simple.Ridge(1e-2, on=on), method="newton", tol=1e-4 if dtype == np.float32 else 1e-6)
     assert result.success
     assert result.trace["inner_iterations"][-1] <= 30

@@ -14,7 +14,7 @@ LOSSES = {"squares": cg.smooth.LeastSquares, "logistic": cg.smooth.Logistic, "sq
 SHAPES = {"square": (30, 12), "tall": (300, 10), "wide": (15, 400)}
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
-EVERY_SET = pytest.mark.parametrize("on", ["l1", "simplex", "box"])
+EVERY_SET = pytest.mark.parametrize("on", ["l1", "simplex", "solid simplex", "box"])
 
 
 class Walk(NamedTuple):
@@ -27,6 +27,8 @@ class Walk(NamedTuple):
 def a_set(name: str, n: int, size: float = 1.0) -> Any:
     if name == "simplex":
         return cg.sets.Simplex(n, size)
+    if name == "solid simplex":
+        return cg.sets.SolidSimplex(1.5 * size)
     return cg.sets.L1Ball(1.5 * size) if name == "l1" else cg.sets.Box(-0.1 * size, 0.2 * size)
 
 

@@ -149,11 +149,10 @@ def all_finite(x: Matrix) -> bool:
     return bool(xp.all(xp.isfinite(x)))
 
 
-def steepest_indices(g: Array, x: Array, size: int) -> Array:
-    """Where x is not 0 and where |g| is largest, `size` of them in all."""
-    if type(g) is np.ndarray:
-        score = np.abs(g)
-        score[x != 0] = np.inf
+def steepest_indices(pulls: Array, x: Array, size: int) -> Array:
+    """Where x is not 0 and where its pull is largest, `size` of them in all."""
+    if type(pulls) is np.ndarray:
+        score = np.where(x == 0, pulls, np.inf)
         return score.argpartition(-size)[-size:]
-    xp = namespace(g)
-    return xp.where(x == 0, xp.abs(g), xp.inf).topk(size).indices
+    xp = namespace(pulls)
+    return xp.where(x == 0, pulls, xp.inf).topk(size).indices

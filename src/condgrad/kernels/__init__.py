@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-BOX, SIMPLEX, L1_BALL = 0, 1, 2
+BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX = 0, 1, 2, 3
 """Kinds of sets."""
 SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
 """Kinds of losses."""

@@ -1,11 +1,13 @@
 """A quadratic model minimised over a polyhedral set by an active-set method, in one compiled call.
 
-    min <q0, x - x0> + <x - x0, H (x - x0)>/2   over   |x|_1 <= size, or x >= 0, sum x = size, or lower <= x <= upper
+    min <q0, x - x0> + <x - x0, H (x - x0)>/2   over   |x|_1 <= size, or x >= 0, sum x <= size, or x >= 0, sum x = size,
+                                                or lower <= x <= upper
 
-with a positive definite H (`free_block`). At a point x the set looks the same in all three cases: each coordinate has
+with a positive definite H (`free_block`). At a point x the set looks the same in all cases: each coordinate has
 bounds, and there may be an equation <e, x> = size with signs e. On the boundary of the l1 ball e_j is the sign of x_j,
-which is bounded by 0 on one side; in its inside nothing is bounded. The coordinates off their bounds are free: a set A.
-The least point of the face {x : <e, x> = size, the others stay at their bounds} is x + d with
+which is bounded by 0 on one side; in its inside nothing is bounded. The solid simplex, x >= 0 and sum x <= size, is a
+simplex where the sum is the size, and a box without upper bounds where it is less. The coordinates off their bounds are
+free: a set A. The least point of the face {x : <e, x> = size, the others stay at their bounds} is x + d with
 
     H_AA d + mu e_A = -q_A,   <e_A, d> = 0,   q the gradient at x.
 
@@ -19,14 +21,16 @@ A round has two parts.
 
 The l1 ball has two cases more. If mu < 0 on its boundary, the model falls towards the inside, first along the free
 coordinates (`step_inside`), then along all. If a step would leave the ball, it ends on the boundary, and a face is
-proposed there; a proposal may lead inside as well.
+proposed there; a proposal may lead inside as well. So has the solid simplex, through whose inside rounds go as in a
+box.
 
 Why this ends: all points are feasible, and the model falls from round to round, so that no face is walked to its end
 twice; there are finitely many faces. A round always finds a lower point: at the least point of a face, the step with
 one violating coordinate more goes a positive length, as all other free coordinates are off their bounds and the new one
-moves off its own. Where rounding leaves no lower point, the round is the last. Conjugate gradients end at points that
-are not quite the least ones of their faces: the model falls all the same, and the gap, which is computed afresh after
-each round, or the number of rounds ends it.
+moves off its own. A walk that begins where sum x = size and mu < 0, without the equation, ends at a lower point, and
+none such has a larger sum: the least value for a given sum is convex in it, and rises there. Where rounding leaves no
+lower point, the round is the last. Conjugate gradients end at points that are not quite the least ones of their faces:
+the model falls all the same, and the gap, which is computed afresh after each round, or the number of rounds ends it.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.free_block import (
     Ending,
@@ -68,7 +72,7 @@ MULTIPLIER_STEPS = 50
 
 
 class Polytope(NamedTuple):
-    """The l1 ball, the simplex or the box; the bounds are those of a box, and of size 0 otherwise."""
+    """The l1 ball, the simplex, solid or not, or the box; the bounds are those of a box, and of size 0 otherwise."""
 
     kind: int
     size: float
@@ -98,10 +102,10 @@ def minimise(
     rounds: int,
     stop: Array,
 ) -> tuple[Array, float, bool, bool]:
-    """The least point, its multiplier mu, whether it is inside the l1 ball, and whether it is as accurate as asked for.
+    """The least point, its multiplier mu, whether its norm is below the size, and whether it is as accurate as asked.
 
     It is so once its gap is at most `accuracy` times the fall from x0, or rounding allows no lower point. `mu` is a
-    guess of the multiplier: 0 for an l1 ball whose constraint is slack, below 0 for none. Some rounds, or the moment
+    guess of the multiplier: 0 where the norm is likely below the size, below 0 for none. Some rounds, or the moment
     when another thread sets stop[0], end it early, at a point of the set that is no worse than x0.
     """
     polytope = Polytope(kind, size, lower, upper)
@@ -109,20 +113,22 @@ def minimise(
     block, curvatures = no_free_block(hessian, k), diagonal(hessian, k)
     face = Face(np.zeros(k), np.empty(k), np.empty(k))
     x, q, value = x0.copy(), q0.copy(), 0.0
-    on_sum = kind == SIMPLEX or (kind == L1_BALL and on_boundary(x, size))
+    may_be_slack = bounds_norm(kind)
+    on_sum = kind == SIMPLEX or (may_be_slack and on_boundary(x, size))
     if kind == BOX:
         mu = 0.0
-    elif kind == L1_BALL and not on_sum and mu < 0.0:
-        mu = separable_multiplier(curvatures, q, x, size)
+    elif may_be_slack and not on_sum and mu < 0.0:
+        mu = separable_multiplier(curvatures, q, x, kind, size)
     # a start says little of the active face, and nothing inside the ball: propose one, unless the constraint is slack
-    proposal_due = kind == BOX or (kind == L1_BALL and mu > 0.0)
+    proposal_due = kind == BOX or (may_be_slack and mu > 0.0)
     proposal_failed = False
     for _ in range(rounds):
         ending = Ending(stop, 0.25 * accuracy, size, -value)
         if not proposal_due:
-            y, inside = x.copy(), kind == L1_BALL and not on_sum
+            y, inside = x.copy(), may_be_slack and not on_sum
             if inside:
                 mu = 0.0
+            if inside and kind == L1_BALL:
                 block, is_least = step_inside(hessian, block, q, y, size, ending)
                 if is_least and not stop[0]:
                     return y, mu, True, True
@@ -133,20 +139,22 @@ def minimise(
                     return x, mu, not on_sum, True
                 block = refactored(hessian, block, is_free, stop)
                 block, mu = walk(hessian, block, face, on_sum, size, y, q, ending)
+                if inside:
+                    cut_at_boundary(x, y, size)
             if stop[0]:
                 break
             q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
-            reached_boundary = inside and on_boundary(y, size)
+            reached_boundary = inside and on_boundary(y, size) and (kind == L1_BALL or not on_boundary(x, size))
             if value_there < value + VISIBLE_FALL * value or reached_boundary:
                 x, q, value, proposal_failed = y, q_there, value_there, False
-            elif proposal_failed or inside:
+            elif proposal_failed or (inside and kind == L1_BALL):
                 return x, mu, not on_sum, True
             if reached_boundary:  # where all coordinates may be free: propose a smaller face
                 on_sum, proposal_due = True, True
-                mu = separable_multiplier(curvatures, q, x, size)
+                mu = separable_multiplier(curvatures, q, x, kind, size)
         if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
             return x, mu, not on_sum, True
-        if kind == L1_BALL and mu <= 0.0 and not proposal_due:
+        if may_be_slack and mu <= 0.0 and not proposal_due and (on_sum or kind == L1_BALL):
             on_sum = False
             continue
         block, y, mu_there = propose(hessian, block, curvatures, q, x, mu, polytope, face, ending)
@@ -156,13 +164,19 @@ def minimise(
         proposal_failed = not value_there < value + VISIBLE_FALL * value
         if not proposal_failed:
             x, q, value, mu = y, q_there, value_there, mu_there
-            on_sum = kind == SIMPLEX or (kind == L1_BALL and on_boundary(x, size))
+            on_sum = kind == SIMPLEX or (may_be_slack and on_boundary(x, size))
             if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
                 return x, mu, not on_sum, True
-        elif proposal_due and on_sum:  # where x is not the least point of its face, nothing is known of mu
+        elif proposal_due and kind != BOX:  # where x is not the least point of its face, nothing is known of mu
             proposal_failed = False
         proposal_due = False
     return x, mu, not on_sum, False
+
+
+@compiled
+def bounds_norm(kind: int) -> bool:
+    """Whether the set is one of |x|_1 <= size, whose norms may be below that."""
+    return kind in (L1_BALL, SOLID_SIMPLEX)
 
 
 @compiled
@@ -266,6 +280,17 @@ def length_inside(x: Array, d: Array, block: FreeBlock, size: float) -> float:
             break
         step = max(0.0, shorter)
     return step
+
+
+@compiled
+def cut_at_boundary(x: Array, y: Array, size: float) -> None:
+    """Move y back towards x, which is in the solid simplex, to where its sum is the size, if it is more."""
+    sum_there = norm(y)
+    if sum_there > size:
+        sum_here = norm(x)
+        share = max(0.0, size - sum_here) / (sum_there - sum_here)
+        for j in range(x.shape[0]):
+            y[j] = x[j] + share * (y[j] - x[j])
 
 
 @compiled
@@ -449,14 +474,14 @@ def propose(
 ) -> tuple[FreeBlock, Array, float]:
     """A point that may be lower than x: the least one of a face that coordinate descent finds, with its multiplier.
 
-    In a box and inside the l1 ball it is where coordinate descent ends. Where there is no such point, it is x.
+    In a box, and where the norm is below the size, it is where coordinate descent ends. Where there is none, it is x.
     """
     kind, size = polytope.kind, polytope.size
     y, q_there = x.copy(), q.copy()
-    mu = descend(hessian, curvatures, y, q_there, max(0.0, mu) if kind == L1_BALL else mu, polytope)
+    mu = descend(hessian, curvatures, y, q_there, max(0.0, mu) if bounds_norm(kind) else mu, polytope)
     fall = -0.5 * (inner(q, y - x) + inner(q_there, y - x))
     ending = Ending(ending.stop, ending.share, size, ending.fall + max(0.0, fall))
-    if kind == BOX or ending.stop[0] or (kind == L1_BALL and mu == 0.0 and norm(y) < size):
+    if kind == BOX or ending.stop[0] or (bounds_norm(kind) and mu == 0.0 and norm(y) < size):
         return block, y, mu
     set_face(y, polytope, face)
     block = refactored(hessian, block, y != 0.0, ending.stop)
@@ -520,9 +545,9 @@ def one_coordinate(end: float, threshold: float, j: int, polytope: Polytope) -> 
     """The least point of (x_j - end)^2/2 plus the threshold times |x_j|, over what x_j may be on its own."""
     if polytope.kind == BOX:
         return min(max(end, polytope.lower[j]), polytope.upper[j])
-    if polytope.kind == SIMPLEX:
-        return max(0.0, end - threshold)
-    return max(0.0, end - threshold) + min(0.0, end + threshold)
+    if polytope.kind == L1_BALL:
+        return max(0.0, end - threshold) + min(0.0, end + threshold)
+    return max(0.0, end - threshold)
 
 
 @compiled
@@ -535,17 +560,18 @@ def closer_multiplier(curvatures: Array, x: Array, mu: float, polytope: Polytope
             rate += 1.0 / curvatures[j]
     if rate > 0.0:
         mu += excess / rate
-    return max(0.0, mu) if polytope.kind == L1_BALL else mu
+    return max(0.0, mu) if bounds_norm(polytope.kind) else mu
 
 
 @compiled
-def separable_multiplier(curvatures: Array, q: Array, x: Array, size: float) -> float:
-    """The multiplier of the l1 ball if H were its diagonal: Newton's method from the left, on a convex function."""
+def separable_multiplier(curvatures: Array, q: Array, x: Array, kind: int, size: float) -> float:
+    """The multiplier of |x|_1 <= size if H were its diagonal: Newton's method from the left, on a convex function."""
     mu = 0.0
     for _ in range(MULTIPLIER_STEPS):
         excess, rate = -size, 0.0
         for j in range(x.shape[0]):
-            left = abs(x[j] - q[j] / curvatures[j]) - mu / curvatures[j]
+            end = x[j] - q[j] / curvatures[j]
+            left = (abs(end) if kind == L1_BALL else end) - mu / curvatures[j]
             if left > 0.0:
                 excess += left
                 rate += 1.0 / curvatures[j]
@@ -569,9 +595,9 @@ def gap(hessian: Hessian, q: Array, x: Array, mu: float, polytope: Polytope) -> 
     kind = polytope.kind
     if kind == BOX:
         mu = 0.0
-    elif kind == L1_BALL:
+    elif bounds_norm(kind):
         mu = max(0.0, mu)
-    linear, steepest = 0.0, 0.0 if kind == L1_BALL else -np.inf
+    linear, steepest = 0.0, 0.0 if bounds_norm(kind) else -np.inf
     curved = mu * polytope.size
     for j in range(x.shape[0]):
         linear += q[j] * x[j]
@@ -595,7 +621,7 @@ def model_at(hessian: Hessian, q0: Array, x0: Array, x: Array, kind: int, size: 
     add_product(hessian, x - x0, q)
     # between two points of one norm the multiplier times what the norm changes is 0: it hides small falls if left in
     mu, value = 0.0, 0.0
-    if kind == L1_BALL and on_boundary(x, size) and on_boundary(x0, size):
+    if bounds_norm(kind) and on_boundary(x, size) and on_boundary(x0, size):
         mu = max(0.0, -inner(q0, x0) / size)
     for j in range(x.shape[0]):
         move = x[j] - x0[j]
@@ -609,7 +635,7 @@ def model_at(hessian: Hessian, q0: Array, x0: Array, x: Array, kind: int, size: 
 def minimise_by_arrays(H: Array, q0: Array, x0: Array, polytope: Polytope) -> Array:
     """The least point by SciPy: with H = R'R the model is |R x - b|^2/2 up to a constant.
 
-    A point of the l1 ball or the simplex is V w, with its corners as the columns of V and weights w >= 0 of sum 1. Then
+    A point of the other sets is V w, with its corners as the columns of V and weights w >= 0 of sum 1. Then
     R x - b = C w with C = R V - b 1', and nonnegative least squares of C w ~ 0, sum w ~ 1 finds a multiple of the w
     that is best among those of sum 1: |C w|^2 has the same minimiser on all sums, up to its length.
     """
@@ -623,6 +649,8 @@ def minimise_by_arrays(H: Array, q0: Array, x0: Array, polytope: Polytope) -> Ar
     corners = polytope.size * np.eye(x0.shape[0])
     if polytope.kind == L1_BALL:
         corners = np.hstack([corners, -corners])
+    if polytope.kind == SOLID_SIMPLEX:
+        corners = np.hstack([corners, np.zeros((x0.shape[0], 1))])
     C = R @ corners - b[:, None]
     scale = np.linalg.norm(C)
     w, _ = nnls(np.vstack([C, np.full((1, C.shape[1]), scale)]), np.append(np.zeros(len(C)), scale), maxiter=100_000)

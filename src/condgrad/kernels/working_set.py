@@ -15,7 +15,7 @@ from condgrad.arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.kernels.column_norms import LARGEST_SQUARE, LEAST_SQUARE
 from condgrad.kernels.compiling import compiled
-from condgrad.kernels.face_qp import Polytope, minimise, on_boundary
+from condgrad.kernels.face_qp import Polytope, bounds_norm, minimise, on_boundary
 from condgrad.kernels.free_block import Hessian
 from condgrad.kernels.ldl import add_multiple, combination, inner
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
@@ -81,7 +81,7 @@ class SolvedWorkingSet(NamedTuple):
     """K'theta and the tilt there, or of size 0 where nobody asked for it."""
     multiplier: float
     is_slack: bool
-    """Whether the last model had its least point inside the l1 ball."""
+    """Whether the norm of the last model's least point is below the size."""
     steps: int
     has_moved: bool
     is_done: bool
@@ -133,7 +133,7 @@ def solve(
         # where F has no digits left, the gap may still have some
         is_done = not there.value < here.value and gap > 0.5 * before
         here, has_moved, slope, gradient = there, True, np.empty(0), np.empty(0)
-    is_slack = is_slack and kind == L1_BALL
+    is_slack = is_slack and bounds_norm(kind)
     return SolvedWorkingSet(here, gradient, multiplier, is_slack, steps, has_moved, is_done)
 
 
@@ -182,15 +182,16 @@ def least_linearised(problem: WorkingSetProblem, c: Array) -> float:
 
 @compiled
 def least_by_threshold(pulls: Array, ridge: float, kind: int, size: float) -> tuple[float, float]:
-    """min -<pulls, s> + ridge |s|^2 over s >= 0 whose sum is the size, or on the l1 ball at most that; a threshold t.
+    """min -<pulls, s> + ridge |s|^2 over s >= 0 whose sum is the size, or at most that; a threshold t.
 
-    With s = max(pulls - t, 0)/(2 ridge) the dual function at t: below the minimum for each t, for the ball each t >= 0.
+    With s = max(pulls - t, 0)/(2 ridge) the dual function at t: below the minimum for each t, or for each t >= 0 where
+    the sum may be less.
     Newton's method from the left finds the t that leaves the size, on a convex function.
     """
     steepest = pulls.max()
     threshold = steepest - 2.0 * ridge * size
-    if kind == L1_BALL:
-        threshold = max(0.0, threshold)
+    if bounds_norm(kind):
+        steepest, threshold = max(0.0, steepest), max(0.0, threshold)
     if ridge == 0.0:
         return -size * steepest, threshold
     squares = 0.0
@@ -217,6 +218,8 @@ class LinearisedOnBall(NamedTuple):
     """sum_j |K_j| |x_j| at the point where it is linearised."""
     image_size_there: float
     """The same at the least point."""
+    threshold: float
+    """What is taken off |c_j|: where x is the solution on the boundary, the multiplier of the norm."""
     is_right: bool
     """Whether squares of all columns in question are neither too large nor too small."""
 
@@ -240,30 +243,33 @@ def linearise(problem: WorkingSetProblem, theta: Array, x: Array) -> LinearisedO
             is_right = is_right and LEAST_SQUARE < square < LARGEST_SQUARE
             size += math.sqrt(square) * abs(x[j])
             size_there += math.sqrt(square) * abs(s[j])
-    return LinearisedOnBall(c, s, bound, size, size_there, is_right)
+    return LinearisedOnBall(c, s, bound, size, size_there, threshold, is_right)
 
 
 @compiled
-def support_and_steep(x: Array, gradient: Array, level: float) -> tuple[int, int]:
-    """How many coordinates are not 0, and at how many the gradient is at least as steep as a level."""
+def support_and_steep(x: Array, pulls: Array, level: float) -> tuple[int, int]:
+    """How many coordinates are not 0, and how many are not 0 or have pulls at least as large as a level."""
     support, steep = 0, 0
     for j in range(x.shape[0]):
         support += x[j] != 0.0
-        steep += abs(gradient[j]) >= level
+        steep += x[j] != 0.0 or pulls[j] >= level
     return support, steep
 
 
 @compiled
-def not_zero_or_steep(x: Array, gradient: Array, size: int) -> Array:
-    """Where x is not 0 or the gradient is steepest, in increasing order: about so many, a tenth more at most.
+def not_zero_or_steep(x: Array, pulls: Array, size: int) -> Array:
+    """Where x is not 0 or its pull is largest, in increasing order: about so many, a tenth more at most.
 
-    Bisection finds the level from which on slopes are steep: a few passes, where sorting would take many.
+    Bisection finds the level from which on pulls are large: a few passes, where sorting would take many.
     """
     support, low, high = 0, 0.0, 0.0
     for j in range(x.shape[0]):
         support += x[j] != 0.0
-        high = max(high, abs(gradient[j]) if x[j] == 0.0 else 0.0)
-    high = 2.0 * high if high > 0.0 else 1.0  # steeper than all
+        if x[j] == 0.0:
+            low, high = min(low, pulls[j]), max(high, pulls[j])
+    high = 2.0 * high if high > 0.0 else -low  # larger than all
+    if high == 0.0:
+        high = 1.0
     wanted = max(0, size - support)
     steep_from_low = x.shape[0] - support
     for _ in range(MOST_BISECTIONS):
@@ -271,7 +277,7 @@ def not_zero_or_steep(x: Array, gradient: Array, size: int) -> Array:
             break
         level, steep = 0.5 * (low + high), 0
         for j in range(x.shape[0]):
-            steep += x[j] == 0.0 and abs(gradient[j]) >= level
+            steep += x[j] == 0.0 and pulls[j] >= level
         if steep >= wanted:
             low, steep_from_low = level, steep
         else:
@@ -279,11 +285,11 @@ def not_zero_or_steep(x: Array, gradient: Array, size: int) -> Array:
     found, count, spare = np.empty(x.shape[0], np.int64), 0, wanted
     if steep_from_low <= wanted + wanted // 10:
         high, spare = low, 0
-    for j in range(x.shape[0]):  # of equal slopes, which no level tells apart, the first ones
-        spare -= x[j] == 0.0 and abs(gradient[j]) >= high
+    for j in range(x.shape[0]):  # of equal pulls, which no level tells apart, the first ones
+        spare -= x[j] == 0.0 and pulls[j] >= high
     for j in range(x.shape[0]):
-        is_equal = x[j] == 0.0 and low <= abs(gradient[j]) < high
-        if x[j] != 0.0 or abs(gradient[j]) >= high or (is_equal and spare > 0):
+        is_equal = x[j] == 0.0 and low <= pulls[j] < high
+        if x[j] != 0.0 or pulls[j] >= high or (is_equal and spare > 0):
             spare -= is_equal
             found[count] = j
             count += 1
@@ -291,14 +297,14 @@ def not_zero_or_steep(x: Array, gradient: Array, size: int) -> Array:
 
 
 @compiled
-def steepest_of_others(gradient: Array, chosen: Array) -> float:
-    """The largest slope of the coordinates that are not in `chosen`, which is sorted."""
+def steepest_of_others(pulls: Array, chosen: Array) -> float:
+    """The largest pull of the coordinates that are not in `chosen`, which is sorted; 0 where none is above that."""
     found, next_chosen = 0.0, 0
-    for j in range(gradient.shape[0]):
+    for j in range(pulls.shape[0]):
         if next_chosen < chosen.shape[0] and chosen[next_chosen] == j:
             next_chosen += 1
-        elif abs(gradient[j]) > found:
-            found = abs(gradient[j])
+        elif pulls[j] > found:
+            found = pulls[j]
     return found
 
 
@@ -435,7 +441,7 @@ def noise_of(here: SearchPoint) -> float:
 def first_order_fall(x: Array, end: Array, d: Array, slope: Array, polytope: Polytope) -> float:
     """What F falls by along d, to first order; see `WorkingSet`."""
     fall, level = -inner(slope, d), -inner(slope, x)
-    if polytope.kind != L1_BALL or fall > HIDDEN_FALL * level:
+    if not bounds_norm(polytope.kind) or fall > HIDDEN_FALL * level:
         return fall
     if not (on_boundary(x, polytope.size) and on_boundary(end, polytope.size)):
         return fall

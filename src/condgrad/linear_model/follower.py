@@ -16,6 +16,7 @@ and for all others, the caller goes on with `condgrad.minimize`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -25,8 +26,9 @@ import scipy.sparse
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, precision, stack
-from condgrad.certificate import Certificate, Terms
+from condgrad.certificate import NULL_SHARE, Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.methods.one_pass import OnePass
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.face_models import centred
 from condgrad.problem import Set, Simple
@@ -141,6 +143,33 @@ class PathFollower:
         point.smooth_gradient = here.smooth_gradient + ahead * (here.smooth_gradient - before.smooth_gradient)
         return point
 
+    def several(self, gs: Sequence[Simple], ridge: float, *, tol: float) -> Iterator[CertifiedGuess]:
+        """Solutions for the first of the next radii, as far as one compiled call finds them with one model each.
+
+        That is for dense data that are not large; a radius that needs more is left to `follow`.
+        """
+        problem = OnePass.of(self.f, gs[0]) if isinstance(self._models, ColumnModels) else None
+        if problem is None or len(self._solutions) < 2:
+            return
+        from condgrad.kernels.working_set import LinearisedOnBall
+
+        rules = self._models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)  # type: ignore[union-attr]
+        solved = self._models.several(problem, self._solutions, np.array([g.on.scale for g in gs]), rules)  # type: ignore[union-attr]
+        for k, g in enumerate(gs[: solved.solved]):
+            loss, intercept, bound, image_size, image_size_there, threshold = solved.numbers[k].tolist()
+            smooth = CompositeEvaluation(problem.composite, solved.x[k], solved.u[k])
+            smooth.at_best = AtBestIntercept(loss, solved.theta[k], intercept)
+            linearised = LinearisedOnBall(
+                solved.c[k], solved.oracle_point[k], bound, image_size, image_size_there, threshold, True
+            )
+            known = problem.solved(linearised, smooth)
+            point = ObjectivePoint(self.f, g, solved.x[k], Tally(), smooth, linearised=known)
+            certifier = Certifier(self.f, g, point.tally)
+            proof = Certificate(null_size=self.null_value).updated(certifier.iterate(point, 1.0), 1)
+            if proof.relative_gap > tol:
+                return
+            yield CertifiedGuess(point, proof, 1)
+
     def follow(self, g: Simple, ridge: float, start: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
         """The best point on the way from a start in the set, until its gap is within tol or hardly falls.
 
@@ -242,6 +271,37 @@ class ColumnModels:
             end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
         return self._point_of(end, g)
 
+    def several(self, problem: OnePass, solutions: Sequence[Solution], radii: Array, rules: Any) -> Any:
+        """The solutions for the first of some radii, from the last two, by `kernels.path_steps`."""
+        from condgrad.kernels.path_steps import PathSolution, follow
+
+        older, newer = (
+            PathSolution(
+                radius,
+                point.x,
+                point.smooth.z,
+                point.smooth.theta,
+                point.smooth_gradient,
+                point.smooth.value,
+                point.smooth.intercept,
+                multiplier,
+            )
+            for radius, point, multiplier in solutions
+        )
+        solved = follow(problem.problem, self._chosen, older, newer, radii, rules)
+        end = solved.last
+        if solved.solved == 0 and not end.suffice and self._screen(end.x, solved.slope, end.on_boundary):
+            solved = follow(problem.problem, self._chosen, older, newer, radii, rules)
+        return solved
+
+    def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> Any:
+        """How to follow a path, for compiled code."""
+        from condgrad.kernels.path_steps import FollowRules
+
+        t = step_length(2.0 * ridge + self.curvature)
+        many_t = step_length(2.0 * ridge)
+        return FollowRules(t, many_t, SHORT * t, NEEDED, ROUNDS, MOST_FALL, accuracy, least_scale)
+
     def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.
 
@@ -270,7 +330,9 @@ class ColumnModels:
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
         """Copy the columns that a model needs and, where they are not too many, those that the next ones may need."""
         samples, features = self.f.K.shape
-        if (not on_boundary or features <= samples) and self._copy(np.ones(features, bool)):
+        # faces of more coordinates than samples grow soon: to choose again takes longer than the others in all models
+        grows = self.f.columns is not None and np.count_nonzero(ahead) > samples
+        if (not on_boundary or features <= samples or grows) and self._copy(np.ones(features, bool)):
             return True
         if not on_boundary:
             return False

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,18 +14,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline, kernels
-from condgrad.arrays import Array, dot, double, host, is_dense, namespace, smallest, total
-from condgrad.linear_model.follower import PATIENCE, CertifiedGuess, PathFollower
+from condgrad.arrays import Array, double, host, is_dense, namespace, smallest, total
+from condgrad.linear_model.follower import CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import ADVICE, Status
-from condgrad.sets import Box, GroupBall, L1Ball, Simplex, SolidSimplex
+from condgrad.sets import GroupBall, L1Ball, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
-from condgrad.smooth.composite import Composite
 
 FeatureSet = L1Ball | SolidSimplex | GroupBall
 """Where the coefficients may be."""
@@ -46,6 +46,9 @@ CONSTANT = 1e-12
 
 FROM_AFAR = 30
 """Steps that a follower may take without halving the gap where it starts far from the solution."""
+
+AT_ONCE = 8
+"""Radii that one compiled call, which nothing interrupts, may follow."""
 
 FEW = 100
 """Iterations so few that the user wants to see them counted."""
@@ -137,10 +140,7 @@ class Solver:
 
     def solve(self, task: Task, *, radius: float, ridge: float, start: Array = None) -> Fit:
         """The solution for one radius, from the projection of the coefficients of a start onto the ball."""
-        # from far the engine of `minimize` for the l1 ball is the faster one; other sets have none
-        follower = self._follower(task.loss) if self.positive else None
-        x0 = None if start is None else task.variable(start)
-        x, fit = self._solved(task.loss, radius, ridge, x0, follower, patience=FROM_AFAR)
+        x, fit = self._solved(task.loss, radius, ridge, None if start is None else task.variable(start))
         return replace(fit, coef=task.coefficients(x))
 
     def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
@@ -148,12 +148,18 @@ class Solver:
         follower = self._follower(task.loss)
         points: list[Array] = []
         fits: list[Fit] = []
+        known: deque[tuple[Array, Fit]] = deque()
         for k, radius in enumerate(radii):
-            start = points[-1] if points else None
-            if follower is None and k > 1:
-                ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
-                start = start + float(ahead) * (start - points[-2])
-            x, fit = self._solved(task.loss, radius, ridge, start, follower)
+            if follower is not None and not known:
+                known.extend(self._several(task.loss, radii[k : k + AT_ONCE], ridge, follower))
+            if known:
+                x, fit = known.popleft()
+            else:
+                start = points[-1] if points else None
+                if follower is None and k > 1:
+                    ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
+                    start = start + float(ahead) * (start - points[-2])
+                x, fit = self._solved(task.loss, radius, ridge, start, follower)
             points.append(x)
             fits.append(fit if task.units is None else replace(fit, coef=task.coefficients(x)))
             line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
@@ -209,6 +215,25 @@ class Solver:
         asked = self.method != "auto" or self.max_iter < FEW or self.progress or self.groups is not None
         return PathFollower(f) if not asked and PathFollower.can_follow(f) else None  # type: ignore[arg-type]
 
+    def _tol(self, f: Smooth) -> float:
+        """The tolerance, or what a proof can be held to."""
+        return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
+
+    def _several(
+        self, f: Smooth, radii: Sequence[float], ridge: float, follower: PathFollower
+    ) -> Iterator[tuple[Array, Fit]]:
+        """The solutions for the first of the next radii, as far as the follower finds them at once."""
+        ridge, tol = checked_ridge(ridge), self._tol(f)
+        balls = [self._set(radius) for radius in radii]
+        gs = [simple_part(ridge, ball) for ball in balls]
+        with deadline.within(self.time_left), kernels.within_run(used=True):
+            for ball, found in zip(balls, follower.several(gs, ridge, tol=tol), strict=False):
+                fit = fit_of_guess(found, ball, ridge, tol)
+                if fit is None:
+                    return
+                follower.note(ball.scale, found.point, fit.multiplier)
+                yield found.point.x, fit
+
     def _solved(
         self,
         f: Smooth,
@@ -216,7 +241,6 @@ class Solver:
         ridge: float,
         start: Array,
         follower: PathFollower | None = None,
-        patience: int = PATIENCE,
     ) -> tuple[Array, Fit]:
         """The solution, as a point and as a fit of its coefficients.
 
@@ -225,18 +249,16 @@ class Solver:
         """
         on, ridge = self._set(radius), checked_ridge(ridge)
         g = simple_part(ridge, on)
-        tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
+        tol = self._tol(f)
         x0 = None if start is None else on.project(start)
         if follower is not None:
             with deadline.within(self.time_left), kernels.within_run(used=True):
                 first = on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
-                found = follower.follow(g, ridge, first, tol=tol, patience=patience)
+                found = follower.follow(g, ridge, first, tol=tol)
                 fit = fit_of_guess(found, on, ridge, tol)
             if fit is not None:
                 follower.note(radius, found.point, fit.multiplier)
                 return found.point.x, fit
-            if isinstance(on, SolidSimplex) and isinstance(f, Composite) and radius > 0.0:
-                x0 = self._least_on_a_side(f, on, ridge, found.point.x, tol)
         result = minimize(
             f,
             g,
@@ -264,32 +286,6 @@ class Solver:
             result.relative_gap,
         )
 
-    def _least_on_a_side(self, f: Composite, on: SolidSimplex, ridge: float, x: Array, tol: float) -> Array:
-        """The least point where the sum is the mass or, if that does not hold it, the one without a bound on the sum.
-
-        Newton's method knows these two sets, and not the solid simplex. What they prove is nothing about it: the point
-        is certified where the run goes on from it.
-        """
-        sides = Simplex(x.shape[0], mass=on.mass), Box(0.0, on.mass)
-        for side in sides:
-            x = (
-                minimize(
-                    f,
-                    simple_part(ridge, side),
-                    side.project(x),
-                    method=self.method,
-                    tol=0.1 * tol,
-                    max_iter=self.max_iter,
-                    time_limit=self.time_left,
-                )
-                .uninterrupted()
-                .x
-            )
-            uphill = dot(double(f.at(x).gradient), x) + 2.0 * ridge * dot(x, x)
-            if uphill <= 0.0:  # F falls where the mass grows: the bound on it is what holds x
-                break
-        return on.project(x)
-
 
 def simple_part(ridge: float, on: Set) -> Simple:
     """ridge |x|_2^2 on a set."""
@@ -308,7 +304,7 @@ def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float
         point.smooth.intercept,
         proof.value,
         proof.gap,
-        multiplier(point.x, double(point.smooth_gradient), ridge, on),
+        multiplier_at(point, ridge, on),
         guess.steps,
         status,
         f"{verdict}; gap / scale is {proof.relative_gap:.3g}",
@@ -325,6 +321,14 @@ def checked_ridge(ridge: Any) -> float:
 def size_in(on: FeatureSet, x: Array) -> float:
     """The norm of x that the set bounds."""
     return on.norm(x) if isinstance(on, GroupBall) else total(namespace(x).abs(x))
+
+
+def multiplier_at(point: ObjectivePoint, ridge: float, on: FeatureSet) -> float:
+    """The multiplier of the constraint, at a solution that is certified."""
+    solved = point.linearised
+    if solved is None or solved.threshold is None:
+        return multiplier(point.x, double(point.smooth_gradient), ridge, on)
+    return solved.threshold if size_in(on, point.x) >= (1.0 - INSIDE) * on.scale else 0.0
 
 
 def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float:

@@ -27,13 +27,15 @@ from condgrad.newton.face_models import (
     LEAST_SLOPE_CURVATURE,
     ROUNDS,
     Geometry,
+    NormBall,
+    SetWithFaces,
     interruptible,
 )
-from condgrad.newton.faces import pulled_in
+from condgrad.newton.faces import pulled_in, pulls
 from condgrad.problem import Simple
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Armijo
-from condgrad.sets import Box, L1Ball, Simplex
+from condgrad.sets import Simplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
 
@@ -54,7 +56,7 @@ class LeastOfModel(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockNewton:
-    """Newton's method for a `BlockwiseLoss` and a ridge on the l1 ball, the simplex or the box."""
+    """Newton's method for a `BlockwiseLoss` and a ridge on a set with faces."""
 
     f: BlockwiseLoss
     g: Ridge | Zero
@@ -65,14 +67,14 @@ class BlockNewton:
         """The method, or a sentence that names the missing piece."""
         if not isinstance(g, Ridge | Zero):
             raise MissingAbility(f"{g!r} is no quadratic: Ridge and Zero are")
-        if not isinstance(g.on, L1Ball | Simplex | Box):
-            raise MissingAbility(f"{g.on!r} has no faces: L1Ball, Simplex and Box do")
+        if not isinstance(g.on, SetWithFaces):
+            raise MissingAbility(f"{g.on!r} has no faces: L1Ball, Simplex, SolidSimplex and Box do")
         return cls(f, g)
 
     @property
     def affordable(self) -> bool:
         """Whether a working set may be all of the coordinates that are not 0."""
-        return isinstance(self.g.on, L1Ball) or self.f.space.shape[0] <= LARGEST
+        return isinstance(self.g.on, NormBall) or self.f.space.shape[0] <= LARGEST
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         tally = Tally()
@@ -97,12 +99,12 @@ class BlockNewton:
             here = there
 
     def _working_set(self, here: ObjectivePoint) -> Array:
-        """All coordinates, or on the l1 ball those that are not 0 and as many again with the steepest gradients."""
+        """All coordinates, or in a `NormBall` those that are not 0 and as many again with the largest pulls."""
         n, used = here.x.shape[0], int(np.count_nonzero(here.x))
         size = max(SMALL, 2 * used)
-        if n <= size or not isinstance(self.g.on, L1Ball):
+        if n <= size or not isinstance(self.g.on, NormBall):
             return np.arange(n)
-        return np.sort(steepest_indices(here.gradient, here.x, size))
+        return np.sort(steepest_indices(pulls(here), here.x, size))
 
     def _least_point(self, here: ObjectivePoint, chosen: Array, multiplier: float) -> LeastOfModel | None:
         """The least point of the model of F in some coordinates, the others staying 0."""

@@ -40,12 +40,12 @@ from condgrad.arrays import (
     solve_positive,
     total,
 )
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX
 from condgrad.newton.by_rows import RowModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.folding import ScaledLoss
 from condgrad.rounding import LEAST_CURVATURE
-from condgrad.sets import Box, L1Ball, Simplex
+from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from condgrad.smooth.composite import Separable
 
 if TYPE_CHECKING:
@@ -84,6 +84,12 @@ LOOK = 0.02
 """Seconds between two looks at the clock while compiled code runs."""
 
 
+NormBall = L1Ball | SolidSimplex
+"""Sets of |x|_1 <= size, whose norms may be below that."""
+SetWithFaces = NormBall | Simplex | Box
+"""Where models are minimised."""
+
+
 class Geometry(NamedTuple):
     """A set, in the terms of `kernels.face_qp`."""
 
@@ -93,12 +99,12 @@ class Geometry(NamedTuple):
     upper: Array
 
     @classmethod
-    def of(cls, on: L1Ball | Simplex | Box, x: Array) -> Geometry:
+    def of(cls, on: SetWithFaces, x: Array) -> Geometry:
         none = np.empty(0)
         if isinstance(on, L1Ball):
             return cls(L1_BALL, on.radius, none, none)
-        if isinstance(on, Simplex):
-            return cls(SIMPLEX, on.mass, none, none)
+        if isinstance(on, Simplex | SolidSimplex):
+            return cls(SIMPLEX if isinstance(on, Simplex) else SOLID_SIMPLEX, on.mass, none, none)
         lower, upper = (
             np.array(np.broadcast_to(host(double(like(bound, x))), x.shape), order="C")
             for bound in (on.lower, on.upper)
@@ -113,7 +119,7 @@ class LeastPoint(NamedTuple):
     multiplier: float | None
     """Of the sum or the norm; None from `RowModel`, which has none."""
     constraint_is_slack: bool
-    """Whether it is inside the l1 ball."""
+    """Whether its norm is below the size of a `NormBall`."""
 
 
 class FaceModels:
@@ -144,7 +150,8 @@ class FaceModels:
         if self.fits_by_rows(k):
             return self._least_compiled(x, slope, multiplier, *self._by_rows(w, curvature))
         y = RowModel(self.K, w, curvature, centred=self.h.has_intercept).least(self.on, x, slope, ACCURACY)
-        slack = isinstance(self.on, L1Ball) and self.on.norm(y) < self.on.radius * (1.0 - LEAST_CURVATURE_BY_ROWS)
+        norm = total(namespace(y).abs(y))
+        slack = isinstance(self.on, NormBall) and norm < self.on.scale * (1.0 - LEAST_CURVATURE_BY_ROWS)
         return None if deadline.passed() else LeastPoint(y, None, slack)
 
     def least_inside(self, x: Array, u: Array, intercept: float, slope: Array) -> LeastPoint | None:
@@ -239,7 +246,7 @@ class FaceModels:
             y, mu, inside, _ = face_qp.minimise(*arguments)
         else:
             y, mu, inside, _ = interruptible(lambda: face_qp.minimise(*arguments), stop)
-        return LeastPoint(like(y, x), mu * unit, inside and isinstance(self.on, L1Ball))
+        return LeastPoint(like(y, x), mu * unit, inside and isinstance(self.on, NormBall))
 
     def _by_matrix(self, w: Array, curvature: float) -> Hessian | None:
         """K' W K + 2 ridge and a little more, on the host."""

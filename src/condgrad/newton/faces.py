@@ -1,4 +1,4 @@
-"""Newton's method for F(x) = h(Kx) + <tilt, x> + ridge |x|^2 on the l1 ball, the simplex and the box.
+"""Newton's method for F(x) = h(Kx) + <tilt, x> + ridge |x|^2 on the l1 ball, the simplex, solid or not, and the box.
 
 A working set is solved in the same way for all data, wide or tall, dense or sparse:
 
@@ -46,11 +46,11 @@ from condgrad.arrays import (
     steepest_indices,
     total,
 )
-from condgrad.certificate import Iterate, Terms, rounding_noise
+from condgrad.certificate import NULL_SHARE, Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
-from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
-from condgrad.methods.one_pass import NOTHING, compiled_problem
-from condgrad.newton.face_models import LONG_MODEL, FaceModels
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.methods.one_pass import NOTHING, OnePass, SolvedLinearisation, compiled_problem
+from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry, NormBall, SetWithFaces
 from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.rounding import ON_BOUNDARY
@@ -77,6 +77,8 @@ COMPILED_OPERATIONS = 1 << 25
 """Multiplications of a Gram matrix up to which Newton steps are one compiled call, which nothing interrupts."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
+SLOW = 0.1
+"""The share that a working set may leave of the full gap; where it leaves more, the next one is larger."""
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
 """Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks
 that may pass without halving it."""
@@ -96,11 +98,13 @@ GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 
 @dataclass(frozen=True)
 class FaceNewton:
-    """Newton's method for a smooth loss of Kx, linear terms and a ridge on the l1 ball, the simplex or the box."""
+    """Newton's method for a smooth loss of Kx, linear terms and a ridge on a set with faces."""
 
     f: Smooth
     g: Ridge | Zero
     loss: FoldedLoss = field(repr=False)
+    wanted: float = 0.0
+    """The gap that ends the run, as a share of the scale of F; 0 where that is not known."""
     name: ClassVar[str] = "newton"
 
     @classmethod
@@ -109,15 +113,15 @@ class FaceNewton:
         loss = FoldedLoss.of(f)
         if not isinstance(g, Ridge | Zero):
             raise MissingAbility(f"{g!r} is no quadratic: Ridge and Zero are")
-        if not isinstance(g.on, L1Ball | Simplex | Box):
-            raise MissingAbility(f"{g.on!r} has no faces: L1Ball, Simplex and Box do")
+        if not isinstance(g.on, SetWithFaces):
+            raise MissingAbility(f"{g.on!r} has no faces: L1Ball, Simplex, SolidSimplex and Box do")
         return cls(f, g, loss)
 
     @property
     def affordable(self) -> bool:
         """Where projected gradients are not ahead: where few coordinates matter, or samples are many."""
         m, n = self.loss.composite.K.shape
-        return isinstance(self.g.on, L1Ball) or n <= max(m, WIDE_BOX)
+        return isinstance(self.g.on, NormBall) or n <= max(m, WIDE_BOX)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, n = self.f, self.g, x.shape[0]
@@ -129,13 +133,20 @@ class FaceNewton:
         start = point = ObjectivePoint(f, g, x, tally)
         working_set: WorkingSet | None = None
         gap, may_be_slack, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
+        in_one_call = certifier.one_pass if self.wanted > 0.0 else None
         while True:
-            step = 1.0 if working_set is not None and working_set.has_fallen else 0.0
+            has_fallen = point is not start if working_set is None else working_set.has_fallen
+            step = 1.0 if has_fallen else 0.0
             iterate = certifier.iterate(point, step)
             yield iterate
             if deadline.passed() or g.on.scale == 0.0:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
+            if in_one_call is not None:
+                ahead, in_one_call = self._ahead(point, in_one_call), None
+                if ahead is not None:
+                    point = ahead
+                    continue
             multiplier, size, suffices = None, FIRST_SIZE, False
             if working_set is None:
                 # a start of the user's, or a point of a dual, may have many coordinates that are not 0
@@ -147,11 +158,11 @@ class FaceNewton:
                 if spent:  # the boundary, or a ridge too small for the digits of steps inside: models of the set go on
                     working_set = None
             if working_set is not None:
-                slow = gap > 0.1 * before
+                slow = gap > SLOW * before
                 multiplier = working_set.multiplier
                 size = n if working_set.stays_whole else working_set.next_size(point, slow=slow)
                 suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
-            if dual_due and working_set is not None and working_set.outgrows_samples(point, size):
+            if dual_due and self._outgrows_samples(point, working_set, size):
                 dual_due, found = False, self._dual_point(point)
                 if found.value < point.value:
                     working_set, point = None, found
@@ -183,6 +194,27 @@ class FaceNewton:
             elif whole and not working_set.inside:
                 return
 
+    def _ahead(self, point: ObjectivePoint, problem: OnePass) -> ObjectivePoint | None:
+        """Where working sets lead to in one compiled call, if they lead on: mostly to the solution."""
+        from condgrad.kernels.working_set import SearchPoint
+        from condgrad.kernels.working_sets import solve_by_working_sets
+
+        solved, best, on_its_own = point.linearised, self.loss.at_best(point.smooth), self.loss.loss_at(point.smooth)
+        if solved is None:
+            return None
+        size = max(self._first_size(point), 2 * int(np.count_nonzero(point.x)))
+        samples, features = self.loss.composite.K.shape
+        start = SearchPoint(point.x, on_its_own.z, best.theta, best.value, best.intercept, point.value)
+        ends = 0.5 * self.wanted, NULL_SHARE * point.value, samples if self._has_dual_of_few_samples else features
+        found = solve_by_working_sets(problem.problem, start, solved.c, solved.answer.bound, size, *ends)
+        point.tally.inner_iterations += found.steps
+        if not found.has_moved:
+            return None
+        x, u, theta, loss, intercept, _ = found.point
+        smooth = self.loss.evaluation(self.f, x, u, AtBestIntercept(loss, theta, intercept))
+        linearised = problem.solved(found.linearised, smooth)
+        return ObjectivePoint(self.f, self.g, x, point.tally, smooth, afresh=True, linearised=linearised)
+
     def _first_size(self, point: ObjectivePoint) -> int:
         """How many coordinates the first working set should have.
 
@@ -191,12 +223,13 @@ class FaceNewton:
         """
         on: Any = self.g.on
         m, n = self.loss.composite.K.shape
-        if not isinstance(on, L1Ball) or type(point.x) is not np.ndarray or n > SMALL:
+        if not isinstance(on, NormBall) or type(point.x) is not np.ndarray or n > SMALL:
             return FIRST_SIZE
         if m * n < TALL:
             return n
         from condgrad.kernels.face_qp import separable_multiplier
 
+        kind, size, _, _ = Geometry.of(on, point.x)
         here = self.loss.loss_at(point.smooth)
         w = self.loss.h.curvature(here.z, intercept=here.at_best.intercept)
         ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
@@ -204,8 +237,9 @@ class FaceNewton:
         curvatures = (total(w) / w.shape[0]) * self.loss.composite.column_norms**2 + 2.0 * ridge
         curvatures[curvatures == 0.0] = 1.0
         x, slope = double(point.x), double(point.gradient)
-        multiplier = separable_multiplier(curvatures, slope, x, on.radius)
-        likely = int(np.count_nonzero(np.abs(curvatures * x - slope) > multiplier))
+        multiplier = separable_multiplier(curvatures, slope, x, kind, size)
+        ends = curvatures * x - slope
+        likely = int(np.count_nonzero((ends if on.nonnegative else np.abs(ends)) > multiplier))
         return max(LEAST_SIZE, 2 * likely)
 
     @property
@@ -214,9 +248,15 @@ class FaceNewton:
         from condgrad.newton import sample_dual
 
         loss, g = self.loss, self.g
-        if not isinstance(g, Ridge) or not isinstance(g.on, L1Ball) or g.on.shape is not None or loss.tilt is not None:
+        if not isinstance(g, Ridge) or not isinstance(g.on, NormBall) or loss.tilt is not None:
             return False
         return sample_dual.is_worth_it(loss.composite, g.weight / loss.weight)
+
+    def _outgrows_samples(self, point: ObjectivePoint, working_set: WorkingSet | None, size: int) -> bool:
+        """Whether more coordinates than samples are not 0, or will be in a next working set of some size."""
+        m = self.loss.composite.K.shape[0]
+        is_slack = working_set is not None and working_set.constraint_is_slack
+        return (is_slack and size > m) or int(namespace(point.x).count_nonzero(point.x)) > m
 
     def _dual_point(self, point: ObjectivePoint) -> ObjectivePoint:
         """The least point of all, about, by way of the dual."""
@@ -265,13 +305,19 @@ class FaceNewton:
         return point
 
 
+def pulls(point: ObjectivePoint) -> Array:
+    """How fast F falls as a coordinate leaves 0, to the side that it may: a pull below 0 holds it there."""
+    gradient = point.gradient
+    return -gradient if point.g.on.nonnegative else namespace(gradient).abs(gradient)
+
+
 def not_zero_or_steep(point: ObjectivePoint, size: int) -> Array:
-    """Where x is not 0 or the gradient is steepest, in increasing order: about so many."""
+    """Where x is not 0 or its pull is largest, in increasing order: about so many."""
     if type(point.x) is np.ndarray:
         from condgrad.kernels import working_set
 
-        return working_set.not_zero_or_steep(point.x, point.gradient, size)
-    return namespace(point.x).sort(steepest_indices(point.gradient, point.x, size))
+        return working_set.not_zero_or_steep(point.x, pulls(point), size)
+    return namespace(point.x).sort(steepest_indices(pulls(point), point.x, size))
 
 
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
@@ -365,7 +411,7 @@ class WorkingSet:
         self.inside = inside
         """Whether the least points of the models are looked for inside the l1 ball alone."""
         self.constraint_is_slack = inside
-        """Whether the last model had its least point inside the l1 ball."""
+        """Whether the norm of the last model's least point is below the size of a `NormBall`."""
         self.start_slope: Array | None = None
         """The gradient of F where it began, if the full problem knows it to as many digits as these columns give."""
         self.linearised: SolvedLinearisation | None = None
@@ -546,18 +592,18 @@ class WorkingSet:
     def _first_order_fall(self, end: Array, d: Array, slope: Array) -> float:
         """What F falls by along d, to first order.
 
-        Between two points of the boundary of the l1 ball the multiplier times the change of the norm, which is 0, is
+        Between two points of one norm, the largest, the multiplier times the change of the norm, which is 0, is
         taken out term by term: its rounding would hide a small fall.
         """
         x, on = self.here.x, self.on
         fall, level = -dot(slope, d), -dot(slope, x)
-        if not isinstance(on, L1Ball) or fall > HIDDEN_FALL * level:
-            return fall
-        if min(on.norm(end), on.norm(x)) < on.radius * (1.0 - ON_BOUNDARY):
+        if not isinstance(on, NormBall) or fall > HIDDEN_FALL * level:
             return fall
         xp = namespace(d)
+        if min(total(xp.abs(end)), total(xp.abs(x))) < on.scale * (1.0 - ON_BOUNDARY):
+            return fall
         growth = xp.where(end * x >= 0.0, xp.sign(end + x) * d, xp.abs(end) - xp.abs(x))
-        return -total(slope * d + (level / on.radius) * growth)
+        return -total(slope * d + (level / on.scale) * growth)
 
     @property
     def _noise(self) -> float:
@@ -581,39 +627,34 @@ class WorkingSet:
     def next_size(self, point: ObjectivePoint, *, slow: bool) -> int:
         """How many coordinates the next working set should have.
 
-        Twice as many as are not 0, and twice as many as here where these brought little; but no more than have slopes
-        near the multiplier.
+        Twice as many as are not 0, and twice as many as here where these brought little; but no more than are not 0 or
+        have pulls near the multiplier.
         """
         size, xp = self.K.shape[1], namespace(point.x)
         level = math.inf if self.multiplier is None else NEAR_MULTIPLIER * self.multiplier
         if type(point.x) is np.ndarray:
             from condgrad.kernels.working_set import support_and_steep
 
-            support, near = support_and_steep(point.x, point.gradient, level)
+            support, near = support_and_steep(point.x, pulls(point), level)
         else:
             support = int(xp.count_nonzero(point.x))
-            near = int(xp.count_nonzero(xp.abs(point.gradient) >= level))
+            near = int(xp.count_nonzero((point.x != 0.0) | (pulls(point) >= level)))
         most = max(2 * size if slow else size, 2 * support)
-        if self.multiplier is None or not isinstance(self.on, L1Ball):
+        if self.multiplier is None or not isinstance(self.on, NormBall):
             return most
         return min(most, max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
 
     def suffices_at(self, point: ObjectivePoint) -> bool:
-        """Whether no other coordinate violates the optimality conditions of the l1 ball, by the last multiplier."""
-        if self.multiplier is None or not isinstance(self.on, L1Ball):
+        """Whether no other coordinate violates the optimality conditions of a `NormBall`, by the last multiplier."""
+        if self.multiplier is None or not isinstance(self.on, NormBall):
             return False
         if type(point.x) is np.ndarray:
             from condgrad.kernels.working_set import steepest_of_others
 
-            return steepest_of_others(point.gradient, self.chosen) <= self.multiplier
-        others = copied(point.gradient)
+            return steepest_of_others(pulls(point), self.chosen) <= self.multiplier
+        others = copied(pulls(point))
         others[self.chosen] = 0.0
-        return largest_size(others) <= self.multiplier
-
-    def outgrows_samples(self, point: ObjectivePoint, size: int) -> bool:
-        """Whether more coordinates than samples are not 0, or will be in a next working set of some size."""
-        m = self.K.shape[0]
-        return int(namespace(point.x).count_nonzero(point.x)) > m or (self.constraint_is_slack and size > m)
+        return float(namespace(others).max(others)) <= self.multiplier
 
     def is_likely_slack(self, n: int) -> bool:
         """Whether the ball would hold the least point of all n coordinates too.

@@ -1,6 +1,6 @@
-"""Newton's method on the dual of least squares or a squared hinge over the l1 ball, in as many variables as samples.
+"""Newton's method on the dual of least squares or a squared hinge over a `NormBall`, in as many variables as samples.
 
-    min h(Kx + b) + ridge |x|^2   over   |x|_1 <= radius
+    min h(Kx + b) + ridge |x|^2   over   |x|_1 <= radius, and x >= 0 on the solid simplex,
 
 has the dual
 
@@ -29,10 +29,9 @@ import numpy as np
 from condgrad import deadline
 from condgrad.arrays import Array, Matrix, double, is_dense, product, row_gram, solve_positive, some_columns
 from condgrad.kernels import BOX
-from condgrad.newton.face_models import sparse_row_gram
+from condgrad.newton.face_models import NormBall, sparse_row_gram
 from condgrad.newton.folding import FoldedLoss
 from condgrad.rounding import ON_BOUNDARY
-from condgrad.sets import L1Ball
 from condgrad.smooth import LeastSquares, SquaredHinge
 from condgrad.smooth.composite import Composite
 
@@ -82,7 +81,7 @@ class SampleDualPoint(NamedTuple):
 class SampleDual:
     """The dual of a loss that is quadratic where it is not flat."""
 
-    def __init__(self, loss: FoldedLoss, ridge: float, on: L1Ball) -> None:
+    def __init__(self, loss: FoldedLoss, ridge: float, on: NormBall) -> None:
         self.h, self.ridge, self.on = loss.h, ridge, on
         self.is_hinge = isinstance(loss.composite, SquaredHinge)
         h: Any = loss.composite.h
@@ -157,7 +156,7 @@ class SampleDual:
         else:
             K = self.K if is_null else self.K[:, support]
             gram = sparse_row_gram(K)
-        if not is_null and self.on.norm(x) >= self.on.radius * (1.0 - ON_BOUNDARY):
+        if not is_null and float(np.abs(x).sum()) >= self.on.scale * (1.0 - ON_BOUNDARY):
             along = K @ np.sign(x[support])
             gram -= np.outer(along, along / support.shape[0])
         return gram

@@ -72,7 +72,7 @@ class SoftmaxNewton:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
             size = self._next_size(point, size, multiplier, slow=gap > 0.5 * before)
-            chosen = np.sort(steepest_indices(point.gradient.ravel(), point.x.ravel(), min(size, x.size)))
+            chosen = np.sort(steepest_indices(np.abs(point.gradient).ravel(), point.x.ravel(), min(size, x.size)))
             if len(chosen) > MOST_COORDINATES or len(chosen) * f.K.shape[0] > MOST_COPIED:
                 return
             found = self._least_of_model(point, chosen, multiplier)
