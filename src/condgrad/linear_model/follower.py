@@ -283,7 +283,7 @@ class ColumnModels:
                 point.smooth.theta,
                 point.smooth_gradient,
                 point.smooth.value,
-                point.smooth.intercept,
+                point.smooth.at_best.intercept,
                 multiplier,
             )
             for radius, point, multiplier in solutions

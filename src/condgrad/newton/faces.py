@@ -289,7 +289,7 @@ class FaceNewton:
         rng, theta, x = np.random.default_rng(0), np.zeros(K.shape[0]), np.zeros(K.shape[1])
         point, used, gaps = start, h.weights > 0.0, [math.inf] * DUAL_PATIENCE
         while not deadline.passed():
-            intercept = point.smooth.intercept
+            intercept = point.smooth.at_best.intercept
             for turn in range(DUAL_PASSES):
                 order = rng.permutation(np.flatnonzero(used if turn == 0 else theta))
                 ascend(*rows, h.y, h.weights, 2.0 * ridge, intercept, order, theta, x)
