@@ -284,7 +284,7 @@ class ColumnModels:
         first_t = step_length(2.0 * ridge) if has_many else t
         here, x, slope = point.smooth, double(point.x), double(point.gradient)
         ball = ball_model.BallShape(on.scale, on.nonnegative)
-        model = self._loss, ridge, x, here.z, here.intercept, here.theta, slope
+        model = self._loss, ridge, x, here.z, here.at_best.intercept, here.theta, slope
         end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
         if not end.suffice and self._screen(end.x, slope, end.on_boundary):
             end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
@@ -302,7 +302,7 @@ class ColumnModels:
                 point.smooth.theta,
                 point.smooth_gradient,
                 point.smooth.value,
-                point.smooth.intercept,
+                point.smooth.at_best.intercept,
                 multiplier,
             )
             for radius, point, multiplier in solutions
@@ -333,7 +333,7 @@ class ColumnModels:
         if not self.f.h.quadratic or last.x.dtype != np.float64 or not is_chosen[last.x != 0.0].all():
             return None
         ball, here = ball_model.BallShape(last.g.on.scale, last.g.on.nonnegative), last.smooth
-        model = self._loss, ridge, last.x, here.z, here.intercept, here.theta
+        model = self._loss, ridge, last.x, here.z, here.at_best.intercept, here.theta
         return self._point_of(ball_model.step_by_events(self._chosen, ball, *model, EVENTS), last.g)
 
     def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:
@@ -447,7 +447,7 @@ class SparseModels(ModelsOnOneFace):
         if len(active) > SMALL_FACE:
             return SparseSystem(K[:, active], w, shares, curvature, pull)
         arrays = columns_by_row(K.indptr, K.indices, K.data, active, K.shape[0])
-        gram = weighted_gram(*arrays, w, len(active))
+        gram, _ = weighted_gram(*arrays, w, len(active))
         columns = K[:, active]
         if shares is not None:
             means = columns.T @ shares
@@ -564,7 +564,7 @@ def weights_and_pull(f: Composite, here: CompositeEvaluation) -> tuple[Array, Ar
 
     In these units square roots do not depend on the unit of F.
     """
-    w = f.h.curvature(here.z, intercept=here.intercept)
+    w = f.h.curvature(here.z, intercept=here.at_best.intercept)
     unit = float(w.max()) or 1.0
     w = w / unit
     pull = w * here.z

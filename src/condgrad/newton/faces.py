@@ -232,7 +232,7 @@ class FaceNewton:
 
         kind, size, _, _ = Geometry.of(on, point.x)
         here = self.loss.loss_at(point.smooth)
-        w = self.loss.h.curvature(here.z, intercept=here.intercept)
+        w = self.loss.h.curvature(here.z, intercept=here.at_best.intercept)
         ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
         # if all weights were their mean
         curvatures = (total(w) / w.shape[0]) * self.loss.composite.column_norms**2 + 2.0 * ridge
@@ -290,7 +290,7 @@ class FaceNewton:
         rng, theta, x = np.random.default_rng(0), np.zeros(K.shape[0]), np.zeros(K.shape[1])
         point, used, gaps = start, h.weights > 0.0, [math.inf] * DUAL_PATIENCE
         while not deadline.passed():
-            intercept = point.smooth.intercept
+            intercept = point.smooth.at_best.intercept
             for turn in range(DUAL_PASSES):
                 order = rng.permutation(np.flatnonzero(used if turn == 0 else theta))
                 ascend(*rows, h.y, h.weights, 2.0 * ridge, intercept, order, theta, x)

@@ -54,7 +54,11 @@ class LeastSquares(DataLoss):
 
     def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         A = data_matrix("A", A)
-        h = _Squares(_target(A, y), sample_weights(A, sample_weight))
+        y, weights = _target(A, y), sample_weights(A, sample_weight)
+        if intercept:  # targets about their mean: one that is large beside their differences would swallow the digits
+            self.target_center = dot(weights / total(weights), y)
+            y = y - self.target_center
+        h = _Squares(y, weights)
         super().__init__(A, WithIntercept(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
 
 
