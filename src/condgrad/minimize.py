@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from condgrad import _checks, deadline, resuming
+from condgrad import _checks, deadline, kernels, resuming
 from condgrad.arrays import Array, Space, copied, namespace
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
@@ -257,7 +257,7 @@ def minimize(
         raise TypeError(f"stop must be a stop rule such as stopping.FixedPoint(1e-5), got {stop!r}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
-    with _progress_line(progress) as show, deadline.within(time_limit):
+    with _progress_line(progress) as show, deadline.within(time_limit), kernels.within_run():
         if show is not None:
             callback = _both(show, callback)
         earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
@@ -298,6 +298,8 @@ def _ending_at(method: Method, tol: float) -> Method:
     """The same method, which knows the gap that ends the run if it can use that."""
     if isinstance(method, InTurn):
         return InTurn(_ending_at(method.first, tol), (_ending_at(each, tol) for each in method.others))
+    if isinstance(method, FaceNewton):
+        return replace(method, wanted=tol)
     return replace(method, wanted=tol or math.inf) if isinstance(method, Newton) else method
 
 

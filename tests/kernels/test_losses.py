@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import expit
 
 import condgrad as cg
+from condgrad import kernels
 from condgrad.kernels import losses
-from condgrad.smooth import intercept
 
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
 seeds, decades = st.integers(0, 10_000), st.floats(-3.0, 2.9)
@@ -47,8 +50,7 @@ def test_the_best_intercept_is_that_of_the_plain_reference(
     h, z = drawn(kind, seed, decade, has_intercept=True)
     theta = np.empty(40)
     value, b = losses.set_loss(h.compiled, z, np.nan if near is None else near, theta)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intercept, "loaded", lambda: False)
+    with kernels.within_run(used=False):
         expected = h.at_best_intercept(z, near=near)
     scale = np.abs(z).max()
     assert value == pytest.approx(expected.value, rel=1e-9, abs=1e-12 * scale)
@@ -62,11 +64,60 @@ def test_the_best_intercept_is_that_of_the_plain_reference(
 def test_the_unit_of_the_weights_changes_nothing_else(kind: type, seed: int, decade: float, power: int) -> None:
     h, z = drawn(kind, seed, decade, has_intercept=True)
     unit = 2.0**power
-    other = kind(np.ones((40, 1)), h.y, sample_weight=unit * h.weights, intercept=True).h
+    h, other = (kind(np.ones((40, 1)), h.y, sample_weight=s * h.weights, intercept=True).h for s in (1.0, unit))
     theta, scaled = np.empty(40), np.empty(40)
     value, b = losses.set_loss(h.compiled, z, np.nan, theta)
     assert losses.set_loss(other.compiled, z, np.nan, scaled) == (unit * value, b)
-    np.testing.assert_array_equal(scaled, unit * theta)
+    np.testing.assert_allclose(scaled, unit * theta, rtol=0.0, atol=1e-323)  # the last two digits below normal numbers
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@given(seed=seeds, power=st.sampled_from([-80, -20, 20, 80]))
+def test_the_unit_of_the_targets_changes_nothing_else(compiled: bool, seed: int, power: int) -> None:
+    """A theta that did not sum to 0 where residuals are large would be no point of the dual."""
+    rng = np.random.default_rng(seed)
+    y, z, unit = rng.standard_normal(40), 1e3 + rng.standard_normal(40), 2.0**power
+    h, other = (cg.smooth.LeastSquares(np.ones((40, 1)), s * y, intercept=True).h for s in (1.0, unit))
+    with kernels.within_run(used=compiled):
+        value, theta, b = h.at_best_intercept(z)
+        scaled = other.at_best_intercept(unit * z)
+    assert (scaled.value, scaled.intercept) == (unit * unit * value, unit * b)
+    np.testing.assert_array_equal(scaled.theta, unit * theta)
+
+
+@given(seed=seeds, decade=st.floats(-3.0, 2.0), distance=st.floats(-6.0, 1.0))
+def test_steps_from_a_near_intercept_end_at_the_best(seed: int, decade: float, distance: float) -> None:
+    """The loss and its gradient at the root that a scalar solver finds, and a theta that sums to 0."""
+    h, z = drawn(cg.smooth.Logistic, seed, decade, has_intercept=True)
+    pull = lambda b: float(h.weights @ (expit(z + b) - (h.y > 0.0)))  # noqa: E731
+    reach = np.abs(z).max() + 50.0
+    root = brentq(pull, -reach, reach, xtol=1e-14, rtol=1e-15)
+    theta = np.empty(40)
+    value, b, is_best = losses.logistic_nearby(h.compiled, z, root + 10.0**distance, theta)
+    if distance < -1.0:  # farther away it may leave the search to logarithms
+        assert is_best or np.abs(theta).sum() > 1e5 * h.loss.curvature_by_arrays(z + root).sum()
+    if is_best:
+        expected, gradient = h.loss.evaluate_by_arrays(z + root)
+        size = np.abs(gradient).sum()
+        assert value == pytest.approx(expected, rel=1e-13)
+        # rounding of the sum, which the judge has too, moves the root by this share of the curvature
+        slack = 1e-13 * size / h.loss.curvature_by_arrays(z + root).sum()
+        assert b == pytest.approx(root, rel=1e-13, abs=slack)
+        np.testing.assert_allclose(theta, gradient, rtol=1e-10, atol=slack * size)
+        assert abs(math.fsum(theta)) <= 4e-16 * 40 * size
+
+
+def test_margins_beyond_all_exponentials_are_left_to_logarithms() -> None:
+    z, y = np.array([-4000.0, -4500.0, 6000.0, 7000.0]), np.array([-1.0, -1.0, 1.0, 1.0])
+    h: Any = cg.smooth.Logistic(np.eye(4), y, intercept=True).h
+    loss, theta = h.compiled, np.empty(4)
+    for near in (np.nan, -1000.0, 0.0, 1e5):
+        value, b = losses.set_loss(loss, z, near, theta)
+        assert b == pytest.approx(-1000.0, rel=1e-12)
+        assert value == 0.0
+    value, _ = losses.set_loss(loss, -z, np.nan, theta)  # all of them far on the wrong side
+    assert value == pytest.approx(np.abs(z).sum(), rel=1e-15)
+    np.testing.assert_array_equal(theta, -y)
 
 
 def test_arrays_that_cannot_be_written_are_copied() -> None:

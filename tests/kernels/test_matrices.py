@@ -98,8 +98,10 @@ def test_columns_and_gram_of_sparse_data(seed: int, density: float, precision: A
     assert part.dtype == np.float64
     dense = K.toarray().astype(np.float64)[:, chosen]
     np.testing.assert_array_equal(part.toarray(), dense)
-    G = sparse_gram.weighted_gram(part.indptr, part.indices, part.data, w, 6)
-    np.testing.assert_allclose(G, sparse_gram.weighted_gram_by_arrays(dense, w), atol=1e-14)
+    G, pull = sparse_gram.weighted_gram(part.indptr, part.indices, part.data, w, 6)
+    expected, expected_pull = sparse_gram.weighted_gram_by_arrays(dense, w)
+    np.testing.assert_allclose(G, expected, atol=1e-14)
+    np.testing.assert_allclose(pull, expected_pull, atol=1e-14)
     np.testing.assert_array_equal(G, G.T)
 
 

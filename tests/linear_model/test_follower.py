@@ -42,6 +42,36 @@ def test_guesses_are_proved(loss: str, features: int, ridge: float) -> None:
 
 
 @every_loss
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("features", [30, 400])
+def test_several_radii_at_once_are_those_one_after_the_other(
+    loss: str, intercept: bool, features: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = drawn(11, samples=40, features=features)
+    options: dict[str, Any] = {"loss": loss, "ridge": 0.3, "fit_intercept": intercept, "tol": 1e-8}
+    counts: list[int] = []
+    several = PathFollower.several
+
+    def counted(self: PathFollower, *args: Any, **more: Any) -> Any:
+        found = list(several(self, *args, **more))
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(PathFollower, "several", counted)
+    at_once = path(X, y, n_radii=40, **options)
+    assert sum(counts) >= 15
+    monkeypatch.setattr(PathFollower, "several", lambda *_, **__: ())
+    one_by_one = path(X, y, radii=at_once.radii, **options)
+    for each in (at_once, one_by_one):
+        assert (each.gaps <= 2e-8 * one_by_one.values[0]).all()
+        assert (np.abs(each.coefs).sum(axis=1) <= at_once.radii * (1.0 + 1e-12)).all()
+    lower_bounds = np.maximum(at_once.values - at_once.gaps, one_by_one.values - one_by_one.gaps)
+    assert (lower_bounds <= np.minimum(at_once.values, one_by_one.values)).all()
+    steepest = one_by_one.multipliers.max()
+    np.testing.assert_allclose(at_once.multipliers, one_by_one.multipliers, atol=1e-3 * steepest)
+
+
+@every_loss
 @pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
 @pytest.mark.parametrize("positive", [False, True])
 def test_most_of_a_path_needs_no_other_method(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -75,7 +76,8 @@ def test_value_is_the_least_over_all_intercepts(kind: type, seed: int, scale: fl
     assert value <= best * (1.0 + 1e-14) + rounding
     # the judge stops at its own resolution, to which the value is of second order
     assert value >= best - 1e-9 * (abs(best) + rounding) - rounding
-    assert value == pytest.approx(direct(kind, z, y, weights)(h.intercept_at(z)), rel=1e-12, abs=rounding)
+    told = kind(np.eye(len(y)), y, sample_weight=weights, intercept=True).intercept_at(z)
+    assert value == pytest.approx(direct(kind, z, y, weights)(told), rel=1e-12, abs=rounding)
     assert abs(theta.sum()) <= 4e-16 * len(z) * np.abs(theta).sum()
 
 
@@ -241,7 +243,9 @@ def test_tangents_lie_below(kind: type, seed: int) -> None:
 def test_every_step_rule_brackets_the_optimum(kind: type, step: str) -> None:
     """The same problem with the intercept as one more variable, by SciPy, between the bounds."""
     f, _ = problem(kind, 8)
-    K, h, g = f.K, f.h.loss, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(100.0))  # so large that the constraint is idle
+    _, y, weights = drawn(8)
+    h = kind(f.K, y, sample_weight=weights).h
+    K, g = f.K, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(100.0))  # so large that the constraint is idle
 
     def explicit(v: Array) -> tuple[float, Array]:
         value, theta = h.evaluate(K @ v[:-1] + v[-1])
@@ -256,6 +260,65 @@ def test_every_step_rule_brackets_the_optimum(kind: type, step: str) -> None:
     if step == "exact":
         assert found.success
         assert f.intercept_at(found.x) == pytest.approx(judge.x[-1], abs=0.05)
+
+
+# --- targets far from 0 ---
+
+
+@pytest.mark.parametrize("method", ["newton", "spg"])
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_a_constant_added_to_the_targets_is_added_to_the_intercept(method: str, ridge: float) -> None:
+    """Targets whose differences are 1e-10 of their mean: F, its proof and x are those of the differences."""
+    rng = np.random.default_rng(3)
+    A, constant, unit = rng.standard_normal((30, 80)) + 2.0, 128.0, 2.0**-40
+    y = unit * rng.integers(-(2**12), 2**12, 30)  # so that nothing is lost where the constant is added
+    weights = rng.uniform(0.5, 2.0, 30)
+    g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1e-9)) if ridge else cg.simple.Zero(on=cg.sets.L1Ball(1e-9))
+    fits = []
+    for targets in (y, y + constant):
+        f = LeastSquares(A, targets, sample_weight=weights, intercept=True)
+        result = cg.minimize(f, g, method=method, tol=1e-8)
+        assert result.status is cg.Status.CONVERGED
+        fits.append((result, f.intercept_at(result.x)))
+    (plain, b), (moved, b_moved) = fits
+    assert moved.value == pytest.approx(plain.value, rel=1e-8)
+    assert moved.gap <= 1e-8 * moved.value
+    if ridge:  # |x - x*|^2 <= gap/ridge for both
+        apart = math.sqrt(plain.gap / ridge) + math.sqrt(moved.gap / ridge)
+        assert np.linalg.norm(moved.x - plain.x) <= apart + 1e-9 * np.linalg.norm(plain.x)
+    assert b_moved == pytest.approx(constant + b, rel=4e-16)
+
+
+@pytest.mark.parametrize("center", [0.0, 100.0, -1e12])
+@pytest.mark.parametrize("method", ["newton", "cgs"])
+def test_the_proof_holds_of_targets_far_from_zero(center: float, method: str) -> None:
+    """The least value without a constraint in exact arithmetic, between both bounds."""
+    rng = np.random.default_rng(int(abs(center)) % 7)
+    spread = 1e-4 * max(1.0, abs(center))
+    A, y = rng.standard_normal((6, 2)), center + spread * rng.standard_normal(6)
+    ridge = Fraction(0.25)
+    exact, targets = [[Fraction(a) for a in row] for row in A], [Fraction(each) for each in y]
+    mean = sum(targets, Fraction(0)) / 6
+    means = [sum((row[j] for row in exact), Fraction(0)) / 6 for j in range(2)]
+    columns = [[row[j] - means[j] for row in exact] for j in range(2)]
+    differences = [each - mean for each in targets]
+
+    def inner(u: list[Fraction], v: list[Fraction]) -> Fraction:
+        return sum((a * b for a, b in zip(u, v, strict=True)), Fraction(0))
+
+    (a, b), d = (inner(columns[0], column) for column in columns), inner(columns[1], columns[1])
+    right = [inner(column, differences) for column in columns]
+    a, d = a + 2 * ridge, d + 2 * ridge
+    x = [(d * right[0] - b * right[1]) / (a * d - b * b), (a * right[1] - b * right[0]) / (a * d - b * b)]
+    least = (inner(differences, differences) - inner(right, x)) / 2
+    radius = 10.0 * float(sum(map(abs, x)))
+    f = LeastSquares(A, y, intercept=True)
+    result = cg.minimize(f, cg.simple.Ridge(float(ridge), on=cg.sets.L1Ball(radius)), method=method, tol=1e-9)
+    assert result.status is cg.Status.CONVERGED
+    assert Fraction(result.lower_bound) <= least <= Fraction(result.value) * (1 + Fraction(1e-15))
+    assert result.gap <= 1e-8 * result.value
+    intercept = mean - inner(means, x)
+    assert f.intercept_at(result.x) == pytest.approx(float(intercept), rel=4e-16, abs=1e-3 * spread)
 
 
 FORMS: dict[str, Callable[[Array], Any]] = {

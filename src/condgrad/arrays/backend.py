@@ -81,7 +81,7 @@ class Space:
 
     def full(self, fill: float) -> Array:
         if self.xp is numpy_namespace:
-            return np.full(self.shape, fill, self.dtype)
+            return np.zeros(self.shape, self.dtype) if fill == 0.0 else np.full(self.shape, fill, self.dtype)
         return self.xp.full(self.shape, fill, dtype=self.dtype, device=self.device)
 
     def hold(self, x: Array) -> Array:

@@ -4,8 +4,9 @@ Importing this package loads nothing; a module of it loads numba, so that a modu
 needs it. Compiled code is kept on disk: only the first process that ever runs a kernel waits for its compilation.
 """
 
-import importlib
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX = 0, 1, 2, 3
 """Kinds of sets."""
@@ -13,17 +14,28 @@ SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
 """Kinds of losses."""
 
 
-def load() -> None:
-    """Load numba now, so that `loaded` holds from the first step of a run.
+_in_use: ContextVar[bool] = ContextVar("kernels in use", default=False)
 
-    Kernels and their plain references differ in the last digits, and a run must not change between them.
+
+@contextmanager
+def within_run(*, used: bool = False) -> Iterator[None]:
+    """Kernels that come into use inside are in use to its end, and no longer.
+
+    Kernels and their plain references differ in the last digits. So which of them a run takes must not depend on what
+    else the process has done.
     """
-    importlib.import_module("condgrad.kernels.compiling")
+    token = _in_use.set(used)
+    try:
+        yield
+    finally:
+        _in_use.reset(token)
 
 
-def loaded() -> bool:
-    """Whether numba is loaded, by `load` or by a kernel that was used before.
+def use() -> None:
+    """Take kernels from here on to the end of the run: a method says so whose steps load numba anyway."""
+    _in_use.set(True)
 
-    Then other kernels cost no import, and are worth their call for short arrays too.
-    """
-    return "condgrad.kernels.compiling" in sys.modules
+
+def in_use() -> bool:
+    """Whether this run takes kernels where plain code would do, and short arrays are not worth loading numba."""
+    return _in_use.get()

@@ -52,9 +52,9 @@ def columns_by_row(indptr: Array, indices: Array, data: Array, chosen: Array, ro
 
 
 @compiled
-def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: int) -> Array:
-    """K' diag(w) K in float64, from the arrays of K in rows."""
-    G = np.zeros((width, width))
+def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: int) -> tuple[Array, Array]:
+    """K' diag(w) K and K' w in float64, from the arrays of K in rows."""
+    G, pull = np.zeros((width, width)), np.zeros(width)
     for i in range(indptr.shape[0] - 1):
         weight = w[i]
         if weight == 0.0:
@@ -63,6 +63,7 @@ def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: i
         places, entries = indices[indptr[i] : indptr[i + 1]], data[indptr[i] : indptr[i + 1]]
         for s in range(places.shape[0]):
             scaled = weight * entries[s]
+            pull[np.uint64(places[s])] += scaled
             row = G[places[s]]
             for t in range(s + 1):
                 row[np.uint64(places[t])] += scaled * entries[t]
@@ -74,9 +75,9 @@ def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: i
                     both = G[i, j] + G[j, i]
                     G[i, j] = both
                     G[j, i] = both
-    return G
+    return G, pull
 
 
-def weighted_gram_by_arrays(K: Array, w: Array) -> Array:
+def weighted_gram_by_arrays(K: Array, w: Array) -> tuple[Array, Array]:
     """The same from a dense K, by NumPy."""
-    return K.T @ (w[:, None] * K)
+    return K.T @ (w[:, None] * K), K.T @ w

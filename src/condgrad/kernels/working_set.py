@@ -218,6 +218,8 @@ class LinearisedOnBall(NamedTuple):
     """sum_j |K_j| |x_j| at the point where it is linearised."""
     image_size_there: float
     """The same at the least point."""
+    threshold: float
+    """What is taken off |c_j|: where x is the solution on the boundary, the multiplier of the norm."""
     is_right: bool
     """Whether squares of all columns in question are neither too large nor too small."""
 
@@ -241,7 +243,7 @@ def linearise(problem: WorkingSetProblem, theta: Array, x: Array) -> LinearisedO
             is_right = is_right and LEAST_SQUARE < square < LARGEST_SQUARE
             size += math.sqrt(square) * abs(x[j])
             size_there += math.sqrt(square) * abs(s[j])
-    return LinearisedOnBall(c, s, bound, size, size_there, is_right)
+    return LinearisedOnBall(c, s, bound, size, size_there, threshold, is_right)
 
 
 @compiled

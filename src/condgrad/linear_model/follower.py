@@ -16,6 +16,7 @@ and for all others, the caller goes on with `condgrad.minimize`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -25,13 +26,16 @@ import scipy.sparse
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, precision, stack
-from condgrad.certificate import Certificate, Terms
+from condgrad.certificate import NULL_SHARE, Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.methods.one_pass import OnePass
+from condgrad.newton import sample_dual
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.face_models import centred
 from condgrad.problem import Set, Simple
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
+from condgrad.smooth import SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
@@ -52,6 +56,10 @@ SMALL_FACE = 800
 """Coordinates of a face up to which a sparse K has a Gram matrix on it."""
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
+MODELS_AT_ONCE = 4
+"""Models for one radius in the call for several of them."""
+HINGE_MODELS = 3
+"""Models of a squared hinge for one radius after which its dual is taken to be faster, where it has one."""
 MOST_EXACT_MODELS = 3
 """Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
@@ -90,6 +98,7 @@ class PathFollower:
         self._solutions: list[Solution] = []
         """The last two on the way."""
         self._guess_failed = False
+        self._dual_is_faster = False
 
     @staticmethod
     def can_follow(f: Any) -> bool:
@@ -141,6 +150,34 @@ class PathFollower:
         point.smooth_gradient = here.smooth_gradient + ahead * (here.smooth_gradient - before.smooth_gradient)
         return point
 
+    def several(self, gs: Sequence[Simple], ridge: float, *, tol: float) -> Iterator[CertifiedGuess]:
+        """Solutions for the first of the next radii, as far as one compiled call finds them with few models.
+
+        That is for dense data that are not large; a radius that needs more is left to `follow`.
+        """
+        problem = OnePass.of(self.f, gs[0]) if isinstance(self._models, ColumnModels) else None
+        if problem is None or len(self._solutions) < 2:
+            return
+        from condgrad.kernels.working_set import LinearisedOnBall
+
+        rules = self._models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)  # type: ignore[union-attr]
+        solved = self._models.several(problem, self._solutions, np.array([g.on.scale for g in gs]), rules)  # type: ignore[union-attr]
+        for k, g in enumerate(gs[: solved.solved]):
+            loss, intercept, bound, image_size, image_size_there, threshold = solved.numbers[k].tolist()
+            smooth = CompositeEvaluation(problem.composite, solved.x[k], solved.u[k])
+            smooth.at_best = AtBestIntercept(loss, solved.theta[k], intercept)
+            linearised = LinearisedOnBall(
+                solved.c[k], solved.oracle_point[k], bound, image_size, image_size_there, threshold, True
+            )
+            known = problem.solved(linearised, smooth)
+            point = ObjectivePoint(self.f, g, solved.x[k], Tally(), smooth, linearised=known)
+            certifier = Certifier(self.f, g, point.tally)
+            proof = Certificate(null_size=self.null_value).updated(certifier.iterate(point, 1.0), 1)
+            if proof.relative_gap > tol:
+                return
+            self._dual_is_faster = False
+            yield CertifiedGuess(point, proof, 1)
+
     def follow(self, g: Simple, ridge: float, start: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
         """The best point on the way from a start in the set, until its gap is within tol or hardly falls.
 
@@ -156,7 +193,7 @@ class PathFollower:
         prediction = self._predicted(g) if last is None or last.multiplier > 0.0 else None
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
-        elif prediction is not None:
+        elif prediction is not None and not self._dual_is_faster:
             end = self._next_from(point, prediction, ridge)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
@@ -171,7 +208,8 @@ class PathFollower:
             left -= 1
             if proof.gap <= 0.5 * mark:
                 mark, left = proof.gap, patience
-            if proof.relative_gap <= tol or left == 0 or deadline.passed():
+            self._dual_is_faster = self._dual_is_faster or (steps >= HINGE_MODELS and self._has_dual(point, ridge))
+            if proof.relative_gap <= tol or left == 0 or deadline.passed() or self._dual_is_faster:
                 break
             end = self._models.least(point, g, ridge)
             if end is None:
@@ -181,6 +219,16 @@ class PathFollower:
             x = double(best.x)
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
+
+    def _has_dual(self, point: ObjectivePoint, ridge: float) -> bool:
+        """Whether `condgrad.minimize` has a dual with fewer variables than coordinates that are not 0.
+
+        Models of a squared hinge follow the samples that fall short of their margins, in many steps where those with
+        few samples fit them all.
+        """
+        if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
+            return False
+        return sample_dual.is_worth_it(self.f, ridge)
 
     def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, about, from the last one and where it points to; None if none was found.
@@ -236,11 +284,43 @@ class ColumnModels:
         first_t = step_length(2.0 * ridge) if has_many else t
         here, x, slope = point.smooth, double(point.x), double(point.gradient)
         ball = ball_model.BallShape(on.scale, on.nonnegative)
-        model = self._loss, ridge, x, here.z, here.intercept, here.theta, slope
+        model = self._loss, ridge, x, here.z, here.at_best.intercept, here.theta, slope
         end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
         if not end.suffice and self._screen(end.x, slope, end.on_boundary):
             end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
         return self._point_of(end, g)
+
+    def several(self, problem: OnePass, solutions: Sequence[Solution], radii: Array, rules: Any) -> Any:
+        """The solutions for the first of some radii, from the last two, by `kernels.path_steps`."""
+        from condgrad.kernels.path_steps import PathSolution, follow
+
+        older, newer = (
+            PathSolution(
+                radius,
+                point.x,
+                point.smooth.z,
+                point.smooth.theta,
+                point.smooth_gradient,
+                point.smooth.value,
+                point.smooth.at_best.intercept,
+                multiplier,
+            )
+            for radius, point, multiplier in solutions
+        )
+        for _ in range(rules.models):
+            solved = follow(problem.problem, self._chosen, older, newer, radii, rules)
+            end = solved.last
+            if solved.solved or end.suffice or not self._screen(end.x, solved.slope, end.on_boundary):
+                break
+        return solved
+
+    def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> Any:
+        """How to follow a path, for compiled code."""
+        from condgrad.kernels.path_steps import FollowRules
+
+        t = step_length(2.0 * ridge + self.curvature)
+        many_t = step_length(2.0 * ridge)
+        return FollowRules(t, many_t, SHORT * t, NEEDED, ROUNDS, MODELS_AT_ONCE, MOST_FALL, accuracy, least_scale)
 
     def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.
@@ -253,7 +333,7 @@ class ColumnModels:
         if not self.f.h.quadratic or last.x.dtype != np.float64 or not is_chosen[last.x != 0.0].all():
             return None
         ball, here = ball_model.BallShape(last.g.on.scale, last.g.on.nonnegative), last.smooth
-        model = self._loss, ridge, last.x, here.z, here.intercept, here.theta
+        model = self._loss, ridge, last.x, here.z, here.at_best.intercept, here.theta
         return self._point_of(ball_model.step_by_events(self._chosen, ball, *model, EVENTS), last.g)
 
     def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:
@@ -270,7 +350,9 @@ class ColumnModels:
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
         """Copy the columns that a model needs and, where they are not too many, those that the next ones may need."""
         samples, features = self.f.K.shape
-        if (not on_boundary or features <= samples) and self._copy(np.ones(features, bool)):
+        # faces of more coordinates than samples grow soon: to choose again takes longer than the others in all models
+        grows = self.f.columns is not None and np.count_nonzero(ahead) > samples
+        if (not on_boundary or features <= samples or grows) and self._copy(np.ones(features, bool)):
             return True
         if not on_boundary:
             return False
@@ -365,7 +447,7 @@ class SparseModels(ModelsOnOneFace):
         if len(active) > SMALL_FACE:
             return SparseSystem(K[:, active], w, shares, curvature, pull)
         arrays = columns_by_row(K.indptr, K.indices, K.data, active, K.shape[0])
-        gram = weighted_gram(*arrays, w, len(active))
+        gram, _ = weighted_gram(*arrays, w, len(active))
         columns = K[:, active]
         if shares is not None:
             means = columns.T @ shares
@@ -482,7 +564,7 @@ def weights_and_pull(f: Composite, here: CompositeEvaluation) -> tuple[Array, Ar
 
     In these units square roots do not depend on the unit of F.
     """
-    w = f.h.curvature(here.z, intercept=here.intercept)
+    w = f.h.curvature(here.z, intercept=here.at_best.intercept)
     unit = float(w.max()) or 1.0
     w = w / unit
     pull = w * here.z

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +46,9 @@ CONSTANT = 1e-12
 
 FROM_AFAR = 30
 """Steps that a follower may take without halving the gap where it starts far from the solution."""
+
+AT_ONCE = 8
+"""Radii that one compiled call, which nothing interrupts, may follow."""
 
 FEW = 100
 """Iterations so few that the user wants to see them counted."""
@@ -144,12 +148,18 @@ class Solver:
         follower = self._follower(task.loss)
         points: list[Array] = []
         fits: list[Fit] = []
+        known: deque[tuple[Array, Fit]] = deque()
         for k, radius in enumerate(radii):
-            start = points[-1] if points else None
-            if follower is None and k > 1:
-                ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
-                start = start + float(ahead) * (start - points[-2])
-            x, fit = self._solved(task.loss, radius, ridge, start, follower)
+            if follower is not None and not known:
+                known.extend(self._several(task.loss, radii[k : k + AT_ONCE], ridge, follower))
+            if known:
+                x, fit = known.popleft()
+            else:
+                start = points[-1] if points else None
+                if follower is None and k > 1:
+                    ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
+                    start = start + float(ahead) * (start - points[-2])
+                x, fit = self._solved(task.loss, radius, ridge, start, follower)
             points.append(x)
             fits.append(fit if task.units is None else replace(fit, coef=task.coefficients(x)))
             line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
@@ -185,7 +195,7 @@ class Solver:
     ) -> tuple[Array, float, float]:
         """A point, F there and its gap."""
         if follower is not None and follower.starts_anywhere:
-            with deadline.within(self.time_left):
+            with deadline.within(self.time_left), kernels.within_run(used=True):
                 start = g.on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
                 proof = follower.follow(g, g.weight, start, tol=tol, patience=FROM_AFAR).proof
             if proof.relative_gap <= tol:
@@ -205,6 +215,25 @@ class Solver:
         asked = self.method != "auto" or self.max_iter < FEW or self.progress or self.groups is not None
         return PathFollower(f) if not asked and PathFollower.can_follow(f) else None  # type: ignore[arg-type]
 
+    def _tol(self, f: Smooth) -> float:
+        """The tolerance, or what a proof can be held to."""
+        return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
+
+    def _several(
+        self, f: Smooth, radii: Sequence[float], ridge: float, follower: PathFollower
+    ) -> Iterator[tuple[Array, Fit]]:
+        """The solutions for the first of the next radii, as far as the follower finds them at once."""
+        ridge, tol = checked_ridge(ridge), self._tol(f)
+        balls = [self._set(radius) for radius in radii]
+        gs = [simple_part(ridge, ball) for ball in balls]
+        with deadline.within(self.time_left), kernels.within_run(used=True):
+            for ball, found in zip(balls, follower.several(gs, ridge, tol=tol), strict=False):
+                fit = fit_of_guess(found, ball, ridge, tol)
+                if fit is None:
+                    return
+                follower.note(ball.scale, found.point, fit.multiplier)
+                yield found.point.x, fit
+
     def _solved(
         self,
         f: Smooth,
@@ -220,10 +249,10 @@ class Solver:
         """
         on, ridge = self._set(radius), checked_ridge(ridge)
         g = simple_part(ridge, on)
-        tol = max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
+        tol = self._tol(f)
         x0 = None if start is None else on.project(start)
         if follower is not None:
-            with deadline.within(self.time_left):
+            with deadline.within(self.time_left), kernels.within_run(used=True):
                 first = on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
                 found = follower.follow(g, ridge, first, tol=tol)
                 fit = fit_of_guess(found, on, ridge, tol)
@@ -275,7 +304,7 @@ def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float
         point.smooth.intercept,
         proof.value,
         proof.gap,
-        multiplier(point.x, double(point.smooth_gradient), ridge, on),
+        multiplier_at(point, ridge, on),
         guess.steps,
         status,
         f"{verdict}; gap / scale is {proof.relative_gap:.3g}",
@@ -294,6 +323,14 @@ def size_in(on: FeatureSet, x: Array) -> float:
     return on.norm(x) if isinstance(on, GroupBall) else total(namespace(x).abs(x))
 
 
+def multiplier_at(point: ObjectivePoint, ridge: float, on: FeatureSet) -> float:
+    """The multiplier of the constraint, at a solution that is certified."""
+    solved = point.linearised
+    if solved is None or solved.threshold is None:
+        return multiplier(point.x, double(point.smooth_gradient), ridge, on)
+    return solved.threshold if size_in(on, point.x) >= (1.0 - INSIDE) * on.scale else 0.0
+
+
 def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float:
     """mu >= 0 for which x minimises f + ridge |x|_2^2 + mu |x| too, in the norm of the set, from x and grad f(x).
 
@@ -308,7 +345,7 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float
     sizes: Any = on.group_norms if isinstance(on, GroupBall) else (lambda v: v) if on.nonnegative else xp.abs
     if ridge <= smallest(gradient):  # none, or less than floats of this kind can tell
         return max(0.0, float(xp.max(sizes(-gradient))))
-    if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.loaded():
+    if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.in_use():
         from condgrad.kernels.working_set import least_by_threshold
 
         return least_by_threshold(np.ravel(sizes(-gradient)), ridge, kernels.L1_BALL, on.scale)[1]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, mixed, namespace, precision
 from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
-from condgrad.methods.one_pass import linearised_in_one_pass
-from condgrad.problem import Answer, Simple, Smooth
+from condgrad.methods.one_pass import OnePass, SolvedLinearisation
+from condgrad.problem import Simple, Smooth
 
 
 @dataclass
@@ -27,16 +27,6 @@ class Tally:
     @property
     def effort(self) -> Effort:
         return Effort(self.evaluations, self.oracle_calls, self.inner_iterations)
-
-
-class SolvedLinearisation(NamedTuple):
-    """The partially linearised problem at a point, solved: min <c, s> + g(s)."""
-
-    c: Array
-    """grad f there."""
-    answer: Answer
-    there: Any = None
-    """f at the answer's point, where that is known."""
 
 
 class ObjectivePoint:
@@ -116,19 +106,23 @@ class Certifier:
         self.f, self.g, self.tally = f, g, tally
         self.accuracy, self.warm = 0.0, None
 
+    @cached_property
+    def one_pass(self) -> OnePass | None:
+        """The oracle in compiled code, where there is one and kernels are in use."""
+        return OnePass.of(self.f, self.g)
+
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
         f, g, here = self.f, self.g, point.smooth
-        if not deadline.passed() and point.needs_gradient:
-            solved = linearised_in_one_pass(f, g, here, point.x)
-            point.linearised = None if solved is None else SolvedLinearisation(*solved)
+        if point.needs_gradient and not deadline.passed() and self.one_pass is not None:
+            point.linearised = self.one_pass(here, point.x)
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
         if point.linearised is None:
             answer, there = g.argmin(c, warm=self.warm, accuracy=self.accuracy), None
         else:
-            _, answer, there = point.linearised
+            _, answer, there, _ = point.linearised
         self.warm = answer.warm
         self.tally.oracle_calls += 1
         self.tally.inner_iterations += answer.inner_iterations

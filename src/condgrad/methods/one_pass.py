@@ -5,45 +5,85 @@ For data that are dense and not large, operations on arrays take less time than 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import loaded
+from condgrad.kernels import in_use
 from condgrad.problem import Answer, Simple, Smooth, Sum, SumEvaluation
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import Composite, CompositeEvaluation
 
+if TYPE_CHECKING:
+    from condgrad.kernels.working_set import LinearisedOnBall
+
 NOTHING = np.empty(0)
 """What is not there or not known yet, for compiled code."""
 
 
-def linearised_in_one_pass(f: Smooth, g: Simple, here: Any, x: Array) -> tuple[Array, Answer, Any] | None:
-    """c, the answer of the oracle and f at its point; None for other problems, and before kernels are in use.
+class SolvedLinearisation(NamedTuple):
+    """The partially linearised problem at a point, solved: min <c, s> + g(s)."""
 
-    f is an h(Kx) or a multiple of one. What |K_j| says of rounding at x is left with `here`, the evaluation of f at x.
-    """
-    if not (isinstance(g, Ridge | Zero) and isinstance(g.on, L1Ball) and g.on.radius > 0.0 and loaded()):
-        return None
-    weights = f.weights if isinstance(f, Sum) and len(f.terms) == 1 else None
-    composite: Any = f if weights is None else f.terms[0]  # type: ignore[attr-defined]
-    weight, of_loss = (1.0, here) if weights is None else (weights[0], here.terms[0])
-    columns, loss = getattr(composite, "columns", None), getattr(getattr(composite, "h", None), "compiled", None)
-    if not isinstance(composite, Composite) or columns is None or loss is None:
-        return None
-    from condgrad.kernels.working_set import linearise
+    c: Array
+    """grad f there."""
+    answer: Answer
+    there: Any = None
+    """f at the answer's point, where that is known."""
+    threshold: float | None = None
+    """On the l1 ball what is taken off |c_j|, where that is known: at a solution on its boundary the multiplier."""
 
-    ridge = g.weight if isinstance(g, Ridge) else 0.0
-    theta = of_loss.theta if weight == 1.0 else weight * of_loss.theta
-    found = linearise(compiled_problem(columns, loss, None, ridge, g.on), theta, x)
-    if not found.is_right:
-        return None
-    of_loss.image_size = found.image_size
-    there = CompositeEvaluation(composite, found.point, image_size=found.image_size_there)
-    answer = Answer(found.point, found.bound, g.value(found.point))
-    return found.c, answer, there if weights is None else SumEvaluation(weights, [there])
+
+class OnePass:
+    """The oracle for an h(Kx), or a multiple of one, and a ridge on the l1 ball."""
+
+    def __init__(self, f: Smooth, g: Any, composite: Composite, problem: Any) -> None:
+        self.f, self.g, self.composite, self.problem = f, g, composite, problem
+        """`problem` is F for compiled code."""
+        self.weights = f.weights if isinstance(f, Sum) else None
+
+    @classmethod
+    def of(cls, f: Smooth, g: Simple) -> OnePass | None:
+        """None for other problems, and where kernels are not in use."""
+        if not (in_use() and isinstance(g.on, L1Ball) and isinstance(g, (Ridge, Zero)) and g.on.radius > 0.0):
+            return None
+        is_multiple = isinstance(f, Sum) and len(f.terms) == 1
+        composite: Any = f.terms[0] if is_multiple else f  # type: ignore[attr-defined]
+        if not isinstance(composite, Composite) or composite.columns is None:
+            return None
+        loss = getattr(composite.h, "compiled", None)
+        if loss is None:
+            return None
+        if is_multiple:
+            loss = loss._replace(weights=f.weights[0] * loss.weights)  # type: ignore[attr-defined]
+        ridge = g.weight if isinstance(g, Ridge) else 0.0
+        return cls(f, g, composite, compiled_problem(composite.columns, loss, None, ridge, g.on))
+
+    def loss_at(self, here: Any) -> CompositeEvaluation:
+        """The part of an evaluation of f that is h(Kx), not multiplied."""
+        return here if self.weights is None else here.terms[0]
+
+    def theta_at(self, here: Any) -> Array:
+        """The gradient of the loss, multiplied."""
+        return here.theta if self.weights is None else self.weights[0] * here.terms[0].theta
+
+    def __call__(self, here: Any, x: Array) -> SolvedLinearisation | None:
+        """The linearised problem at x, where f has an evaluation; None where squares of columns leave the floats."""
+        from condgrad.kernels.working_set import linearise
+
+        return self.solved(linearise(self.problem, self.theta_at(here), x), here)
+
+    def solved(self, found: LinearisedOnBall, here: Any) -> SolvedLinearisation | None:
+        """What compiled code has found; what |K_j| says of rounding at x is left with the evaluation of f."""
+        if not found.is_right:
+            return None
+        self.loss_at(here).image_size = found.image_size
+        there: Any = CompositeEvaluation(self.composite, found.point, image_size=found.image_size_there)
+        if self.weights is not None:
+            there = SumEvaluation(self.weights, [there])
+        answer = Answer(found.point, found.bound, self.g.value(found.point))
+        return SolvedLinearisation(found.c, answer, there, found.threshold)
 
 
 def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:

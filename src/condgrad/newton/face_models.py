@@ -306,29 +306,31 @@ class FaceModels:
 
     def _new_gram(self, w: Array) -> Array | None:
         """K' W K; None where the time is up."""
-        gram = weighted_gram(self.K, w)
+        if deadline.passed():
+            return None
         mass = total(w) if self.h.has_intercept else 0.0
+        if is_dense(self.K):
+            gram = weighted_gram(self.K, w)
+            pull = host(self.Kt @ w) if mass > 0.0 else np.empty(0)
+        else:
+            from condgrad.kernels import sparse_gram
+
+            gram, pull = sparse_gram.weighted_gram(self.K.indptr, self.K.indices, self.K.data, w, self.K.shape[1])
         if gram is not None and mass > 0.0:
-            pull = host(self.Kt @ w)
             gram -= np.outer(pull / mass, pull)
         return gram
 
 
-def weighted_gram(K: Matrix, w: Array) -> Array | None:
+def weighted_gram(K: Array, w: Array) -> Array | None:
     """K' diag(w) K on the host, from a block of rows after the other; None where the time is up in between."""
     m, k = K.shape
-    rows = max(1, GRAM_OPERATIONS // (k * k)) if is_dense(K) else m
+    rows = max(1, GRAM_OPERATIONS // (k * k))
     gram: Any = None
     for begin in range(0, m, rows):
         if deadline.passed():
             return None
-        if is_dense(K):
-            block = K[begin : begin + rows]
-            part = host(block.T @ (w[begin : begin + rows, None] * block))
-        else:
-            from condgrad.kernels import sparse_gram
-
-            part = sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, k)
+        block = K[begin : begin + rows]
+        part = host(block.T @ (w[begin : begin + rows, None] * block))
         gram = part if gram is None else gram + part
     return gram
 
@@ -337,10 +339,8 @@ def sparse_row_gram(K: Matrix) -> Array:
     """K K' for a sparse K."""
     from condgrad.kernels import sparse_gram
 
-    by_column = K.tocsc()
-    return sparse_gram.weighted_gram(
-        by_column.indptr, by_column.indices, by_column.data, np.ones(K.shape[1]), K.shape[0]
-    )
+    by_column, ones = K.tocsc(), np.ones(K.shape[1])
+    return sparse_gram.weighted_gram(by_column.indptr, by_column.indices, by_column.data, ones, K.shape[0])[0]
 
 
 def centred(u: Array, shares: Array | None) -> Array:

@@ -46,10 +46,10 @@ from condgrad.arrays import (
     steepest_indices,
     total,
 )
-from condgrad.certificate import Iterate, Terms, rounding_noise
+from condgrad.certificate import NULL_SHARE, Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
-from condgrad.methods.certified_point import Certifier, ObjectivePoint, SolvedLinearisation, Tally
-from condgrad.methods.one_pass import NOTHING, compiled_problem
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.methods.one_pass import NOTHING, OnePass, SolvedLinearisation, compiled_problem
 from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry, NormBall, SetWithFaces
 from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
@@ -77,6 +77,8 @@ COMPILED_OPERATIONS = 1 << 25
 """Multiplications of a Gram matrix up to which Newton steps are one compiled call, which nothing interrupts."""
 SETTLED = 0.1
 """A working set has done its work when its own gap is this share of the full one."""
+SLOW = 0.1
+"""The share that a working set may leave of the full gap; where it leaves more, the next one is larger."""
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
 """Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks
 that may pass without halving it."""
@@ -101,6 +103,8 @@ class FaceNewton:
     f: Smooth
     g: Ridge | Zero
     loss: FoldedLoss = field(repr=False)
+    wanted: float = 0.0
+    """The gap that ends the run, as a share of the scale of F; 0 where that is not known."""
     name: ClassVar[str] = "newton"
 
     @classmethod
@@ -122,20 +126,27 @@ class FaceNewton:
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, n = self.f, self.g, x.shape[0]
         if not is_torch(x):
-            kernels.load()
+            kernels.use()
         space, tally = Space.of(x), Tally()
         certifier = Certifier(f, g, tally)
         may_be_sparse = g.on.solid and g.on.shape is None
         start = point = ObjectivePoint(f, g, x, tally)
         working_set: WorkingSet | None = None
         gap, may_be_slack, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
+        in_one_call = certifier.one_pass if self.wanted > 0.0 else None
         while True:
-            step = 1.0 if working_set is not None and working_set.has_fallen else 0.0
+            has_fallen = point is not start if working_set is None else working_set.has_fallen
+            step = 1.0 if has_fallen else 0.0
             iterate = certifier.iterate(point, step)
             yield iterate
             if deadline.passed() or g.on.scale == 0.0:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
+            if in_one_call is not None:
+                ahead, in_one_call = self._ahead(point, in_one_call), None
+                if ahead is not None:
+                    point = ahead
+                    continue
             multiplier, size, suffices = None, FIRST_SIZE, False
             if working_set is None:
                 # a start of the user's, or a point of a dual, may have many coordinates that are not 0
@@ -147,11 +158,11 @@ class FaceNewton:
                 if spent:  # the boundary, or a ridge too small for the digits of steps inside: models of the set go on
                     working_set = None
             if working_set is not None:
-                slow = gap > 0.1 * before
+                slow = gap > SLOW * before
                 multiplier = working_set.multiplier
                 size = n if working_set.stays_whole else working_set.next_size(point, slow=slow)
                 suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
-            if dual_due and working_set is not None and working_set.outgrows_samples(point, size):
+            if dual_due and self._outgrows_samples(point, working_set, size):
                 dual_due, found = False, self._dual_point(point)
                 if found.value < point.value:
                     working_set, point = None, found
@@ -183,6 +194,28 @@ class FaceNewton:
             elif whole and not working_set.inside:
                 return
 
+    def _ahead(self, point: ObjectivePoint, problem: OnePass) -> ObjectivePoint | None:
+        """Where working sets lead to in one compiled call, if they lead on: mostly to the solution."""
+        from condgrad.kernels.working_set import SearchPoint
+        from condgrad.kernels.working_sets import solve_by_working_sets
+
+        samples, features = self.loss.composite.K.shape
+        most_support, support = samples if self._has_dual_of_few_samples else features, int(np.count_nonzero(point.x))
+        solved, best, on_its_own = point.linearised, self.loss.at_best(point.smooth), self.loss.loss_at(point.smooth)
+        if solved is None or support > most_support:
+            return None
+        size = max(self._first_size(point), 2 * support)
+        start = SearchPoint(point.x, on_its_own.z, best.theta, best.value, best.intercept, point.value)
+        ends = 0.5 * self.wanted, NULL_SHARE * point.value, most_support
+        found = solve_by_working_sets(problem.problem, start, solved.c, solved.answer.bound, size, *ends)
+        point.tally.inner_iterations += found.steps
+        if not found.has_moved:
+            return None
+        x, u, theta, loss, intercept, _ = found.point
+        smooth = self.loss.evaluation(self.f, x, u, AtBestIntercept(loss, theta, intercept))
+        linearised = problem.solved(found.linearised, smooth)
+        return ObjectivePoint(self.f, self.g, x, point.tally, smooth, afresh=True, linearised=linearised)
+
     def _first_size(self, point: ObjectivePoint) -> int:
         """How many coordinates the first working set should have.
 
@@ -199,7 +232,7 @@ class FaceNewton:
 
         kind, size, _, _ = Geometry.of(on, point.x)
         here = self.loss.loss_at(point.smooth)
-        w = self.loss.h.curvature(here.z, intercept=here.intercept)
+        w = self.loss.h.curvature(here.z, intercept=here.at_best.intercept)
         ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
         # if all weights were their mean
         curvatures = (total(w) / w.shape[0]) * self.loss.composite.column_norms**2 + 2.0 * ridge
@@ -219,6 +252,12 @@ class FaceNewton:
         if not isinstance(g, Ridge) or not isinstance(g.on, NormBall) or loss.tilt is not None:
             return False
         return sample_dual.is_worth_it(loss.composite, g.weight / loss.weight)
+
+    def _outgrows_samples(self, point: ObjectivePoint, working_set: WorkingSet | None, size: int) -> bool:
+        """Whether more coordinates than samples are not 0, or will be in a next working set of some size."""
+        m = self.loss.composite.K.shape[0]
+        is_slack = working_set is not None and working_set.constraint_is_slack
+        return (is_slack and size > m) or int(namespace(point.x).count_nonzero(point.x)) > m
 
     def _dual_point(self, point: ObjectivePoint) -> ObjectivePoint:
         """The least point of all, about, by way of the dual."""
@@ -251,7 +290,7 @@ class FaceNewton:
         rng, theta, x = np.random.default_rng(0), np.zeros(K.shape[0]), np.zeros(K.shape[1])
         point, used, gaps = start, h.weights > 0.0, [math.inf] * DUAL_PATIENCE
         while not deadline.passed():
-            intercept = point.smooth.intercept
+            intercept = point.smooth.at_best.intercept
             for turn in range(DUAL_PASSES):
                 order = rng.permutation(np.flatnonzero(used if turn == 0 else theta))
                 ascend(*rows, h.y, h.weights, 2.0 * ridge, intercept, order, theta, x)
@@ -617,11 +656,6 @@ class WorkingSet:
         others = copied(pulls(point))
         others[self.chosen] = 0.0
         return float(namespace(others).max(others)) <= self.multiplier
-
-    def outgrows_samples(self, point: ObjectivePoint, size: int) -> bool:
-        """Whether more coordinates than samples are not 0, or will be in a next working set of some size."""
-        m = self.K.shape[0]
-        return int(namespace(point.x).count_nonzero(point.x)) > m or (self.constraint_is_slack and size > m)
 
     def is_likely_slack(self, n: int) -> bool:
         """Whether the ball would hold the least point of all n coordinates too.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array, at_least, namespace, sorted_threshold, total
-from condgrad.kernels import loaded
+from condgrad.kernels import in_use
 
 FEW = 400
 """Entries that are sorted faster than they are pruned."""
@@ -17,7 +17,7 @@ MANY = 100_000
 
 def worth_compiling(v: Array) -> bool:
     """Whether v is a vector for compiled code: a long one, or any once that is in memory."""
-    if type(v) is not np.ndarray or not (v.shape[0] >= MANY or loaded()):
+    if type(v) is not np.ndarray or not (v.shape[0] >= MANY or in_use()):
         return False
     return v.ndim == 1 and v.flags.c_contiguous and v.dtype in COMPILED_TYPES
 

@@ -249,7 +249,7 @@ def weighted_products(K: Any, active: Any, w: Array, sides: Array) -> tuple[Arra
         from condgrad.kernels import sparse_gram
 
         K = K[:, active].astype(np.float64)
-        return sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, K.shape[1]), K.T @ sides
+        return sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, K.shape[1])[0], K.T @ sides
     whole, root = len(active) == K.shape[1], np.sqrt(w).astype(K.dtype)
     gram, products = np.zeros((len(active), len(active))), np.zeros((len(active), sides.shape[1]))
     for begin in range(0, K.shape[0], ROWS_AT_ONCE):

@@ -29,7 +29,7 @@ from condgrad.arrays import (
     stack,
     total,
 )
-from condgrad.kernels import loaded
+from condgrad.kernels import in_use
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
@@ -84,6 +84,9 @@ class Separable(Protocol):
 class Composite(Smooth):
     """f(x) = h(Kx)."""
 
+    target_center = 0.0
+    """What was taken off the targets in h, and belongs to the intercept that is told."""
+
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K, self.h = K, h
         self.space: Space = Space.of(K, shape=(K.shape[1],))
@@ -121,7 +124,7 @@ class Composite(Smooth):
     @cached_property
     def column_norms(self) -> Array:
         """|K_j|_2 for each column, in float64."""
-        if loaded() and self.columns is not None:
+        if in_use() and self.columns is not None:
             from condgrad.kernels import column_norms
 
             norms, is_right = column_norms.norms_of_rows(self.columns)
@@ -154,7 +157,7 @@ class Composite(Smooth):
 
     def intercept_at(self, x: Array) -> float:
         """The intercept that was minimised out at x; 0 where there is none."""
-        return self.h.intercept_at(self.image(x))
+        return self.at(x).intercept
 
     def __repr__(self) -> str:
         m, n = self.K.shape
@@ -208,7 +211,8 @@ class CompositeEvaluation:
 
     @property
     def intercept(self) -> float:
-        return self.at_best.intercept
+        """The best intercept for the targets as they were given; that of h is `at_best.intercept`."""
+        return self.at_best.intercept + self.f.target_center
 
     @property
     def gradient(self) -> Array:
@@ -225,12 +229,17 @@ class CompositeEvaluation:
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
         # by how far the best intercept at the other point is from the one here: no farther than the entries of K x are.
         share = 1.0 if self.K.dtype == self.theta.dtype else FINER
-        shifts = abs(self.intercept) + self.image_size + other.image_size
-        size += share * shifts * total(namespace(self.theta).abs(self.theta))
+        shifts = abs(self.at_best.intercept) + self.image_size + other.image_size
+        size += share * shifts * self._sum_of_sizes
         if self.value > 0.0:  # residuals that are nothing but the rounding of the intercept have squares all the same
-            slip = sys.float_info.epsilon * abs(self.intercept)
+            slip = sys.float_info.epsilon * abs(self.at_best.intercept)
             size += 0.5 * self.h.curvature_bound * self.z.shape[0] * slip * slip / self.f.space.unit
         return size
+
+    @cached_property
+    def _sum_of_sizes(self) -> float:
+        """sum_i |theta_i|."""
+        return total(namespace(self.theta).abs(self.theta))
 
     @cached_property
     def _length_before_rounding(self) -> float:
@@ -255,14 +264,15 @@ class CompositeEvaluation:
     def along(self, others: Sequence[CompositeEvaluation], directions: Array) -> Restriction:
         moves = stack([other.z - self.z for other in others])
         if not self.h.quadratic:
-            shifts = np.array([other.intercept - self.intercept for other in others])
-            return CompositeRestriction(self.h, self.z, moves, self.intercept, shifts)
-        hessian = self.h.hessian_gram(self.z, moves, intercept=self.intercept)
+            shifts = np.array([other.at_best.intercept - self.at_best.intercept for other in others])
+            return CompositeRestriction(self.h, self.z, moves, self.at_best.intercept, shifts)
+        hessian = self.h.hessian_gram(self.z, moves, intercept=self.at_best.intercept)
         return Quadratic(self.value, dots(moves, self.theta), hessian)
 
     def moved(self, x: Array, others: Sequence[CompositeEvaluation], a: Vector) -> CompositeEvaluation:
         z = mixed(self.z, [other.z for other in others], a)
-        near = self.intercept + sum(a[i] * (other.intercept - self.intercept) for i, other in enumerate(others))
+        here = self.at_best.intercept
+        near = here + sum(a[i] * (other.at_best.intercept - here) for i, other in enumerate(others))
         kept = 1.0 - float(a.sum())
         size = kept * self.image_size + sum(a[i] * other.image_size for i, other in enumerate(others))
         return CompositeEvaluation(self.f, x, z, image_size=float(size), near=float(near))

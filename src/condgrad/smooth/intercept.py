@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from condgrad.arrays import Array, at_least, dot, gram, namespace, total
-from condgrad.kernels import loaded
+from condgrad.kernels import in_use
 from condgrad.smooth.composite import AtBestIntercept
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class WithIntercept:
         return value, theta
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
-        if type(z) is np.ndarray and loaded():
+        if type(z) is np.ndarray and in_use():
             from condgrad.kernels.losses import set_loss
 
             theta = np.empty(z.shape[0])
@@ -91,7 +91,14 @@ class WithIntercept:
         return AtBestIntercept(value, self._balanced(theta, shifted), b)
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        return self.loss.curvature(z + (self.intercept_at(z) if intercept is None else intercept))
+        b = self.intercept_at(z) if intercept is None else intercept
+        if not (type(z) is np.ndarray and in_use()):
+            return self.loss.curvature(z + b)
+        from condgrad.kernels.losses import set_curvature
+
+        curvature = np.empty(z.shape[0])
+        set_curvature(self.compiled, z, b, curvature)
+        return curvature
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
         weights = self.curvature(z, intercept=intercept)
@@ -102,14 +109,18 @@ class WithIntercept:
         return gram(directions - (directions @ (weights / mass))[:, None], weights)
 
     def _balanced(self, theta: Array, z: Array) -> Array:
-        """theta with the rounding of b taken out: only a theta that sums to 0 is a point of the dual."""
+        """theta with the rounding of b taken out: only a theta that sums to 0 is a point of the dual.
+
+        In proportion to the curvature, as a last Newton step on b would do it. Margins of classes have a unit, 1: a
+        step longer than that leaves the set where the dual is finite. Residuals of squares have none, and that set no
+        end.
+        """
         excess = total(theta)
         if abs(excess) <= UNIT * total(namespace(theta).abs(theta)):
             return theta
         weights = self.loss.curvature(z)
         mass = total(weights)
-        # in proportion to the curvature, as a last Newton step on b would do it
-        return theta - (excess / mass) * weights if mass > abs(excess) else theta
+        return theta - (excess / mass) * weights if mass > abs(excess) or self.quadratic else theta
 
 
 class SquaresIntercept:

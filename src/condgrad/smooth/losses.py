@@ -10,7 +10,7 @@ import numpy as np
 
 from condgrad.arrays import Array, Matrix, at_least, dot, double, double_like, gram, host, is_torch, namespace, total
 from condgrad.arrays.inputs import data_matrix, floating
-from condgrad.kernels import LOGISTIC, SQUARED_HINGE, SQUARES, loaded
+from condgrad.kernels import LOGISTIC, SQUARED_HINGE, SQUARES, in_use
 from condgrad.smooth.composite import AtBestIntercept, Composite
 from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, SquaresIntercept, WithIntercept
 from condgrad.smooth.row_blocks import is_dask
@@ -54,7 +54,11 @@ class LeastSquares(DataLoss):
 
     def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         A = data_matrix("A", A)
-        h = _Squares(_target(A, y), sample_weights(A, sample_weight))
+        y, weights = _target(A, y), sample_weights(A, sample_weight)
+        if intercept:  # targets about their mean: one that is large beside their differences would swallow the digits
+            self.target_center = dot(weights / total(weights), y)
+            y = y - self.target_center
+        h = _Squares(y, weights)
         super().__init__(A, WithIntercept(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
 
 
@@ -131,7 +135,7 @@ class _Loss(ABC):
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
         """h(z) and its gradient."""
-        if not (type(z) is np.ndarray and loaded()):
+        if not (type(z) is np.ndarray and in_use()):
             return self.evaluate_by_arrays(z)
         from condgrad.kernels.losses import loss_at
 
@@ -140,7 +144,7 @@ class _Loss(ABC):
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         """The diagonal of the Hessian."""
-        if not (type(z) is np.ndarray and loaded()):
+        if not (type(z) is np.ndarray and in_use()):
             return self.curvature_by_arrays(z)
         from condgrad.kernels.losses import set_curvature
 

@@ -1,0 +1,167 @@
+"""From the solutions for two radii of the l1 ball to those for the next ones, in one compiled call.
+
+`linear_model.follower.PathFollower` goes the same way in Python, one radius after the other, for data and sets of every
+kind, and goes on where this ends.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from condgrad.arrays import Array
+from condgrad.kernels import L1_BALL
+from condgrad.kernels.ball_model import BallShape, Columns, Step, step
+from condgrad.kernels.compiling import compiled
+from condgrad.kernels.face_qp import Polytope
+from condgrad.kernels.ldl import add_multiple, inner
+from condgrad.kernels.working_set import LinearisedOnBall, SearchPoint, WorkingSetProblem, linearise, point_at
+
+
+class PathSolution(NamedTuple):
+    """The solution for one radius."""
+
+    radius: float
+    x: Array
+    u: Array
+    """K x."""
+    theta: Array
+    c: Array
+    """K' theta."""
+    loss: float
+    intercept: float
+    multiplier: float
+
+
+class FollowRules(NamedTuple):
+    """How to follow a path; the names are those of `linear_model.follower`."""
+
+    t: float
+    """The length of the step that names the first face of a model."""
+    many_t: float
+    """The same where more coordinates than samples are not 0."""
+    short: float
+    needed: float
+    rounds: int
+    models: int
+    """How many one radius may take; one where more coordinates than samples are not 0."""
+    most_fall: float
+    accuracy: float
+    """The gap that is small enough, as a share of F, or of `least_scale` where F is less."""
+    least_scale: float
+
+
+class SolvedRadii(NamedTuple):
+    """The solutions for the first of the radii that were asked for, a row each."""
+
+    solved: int
+    x: Array
+    u: Array
+    theta: Array
+    c: Array
+    oracle_point: Array
+    """Where the linearised problem is least."""
+    numbers: Array
+    """The loss and the intercept, and the numbers of `LinearisedOnBall` in their order."""
+    last: Step
+    """The step that led to none, if that is why there are no more."""
+    slope: Array
+    """The gradient of F where it began."""
+
+
+@compiled
+def follow(
+    problem: WorkingSetProblem,
+    chosen: Columns,
+    older: PathSolution,
+    newer: PathSolution,
+    radii: Array,
+    rules: FollowRules,
+) -> SolvedRadii:
+    """The solutions for the radii, from the last two on, as long as a few models lead to one with a small gap."""
+    (n, m), r, ridge = problem.columns.shape, radii.shape[0], problem.ridge
+    x, u, theta, c, points = np.empty((r, n)), np.empty((r, m)), np.empty((r, m)), np.empty((r, n)), np.empty((r, n))
+    numbers, none, slope = np.empty((r, 6)), np.empty(0), np.empty(0)
+    k, last = 0, Step(True, True, True, none, none, none, 0.0, 0.0)
+    while k < r and newer.multiplier > 0.0:
+        start, slope = predicted(problem, older, newer, radii[k], rules.most_fall)
+        lowest = newer.loss + ridge * inner(newer.x, newer.x)
+        polytope = Polytope(L1_BALL, radii[k], none, none)
+        at_radius = WorkingSetProblem(problem.columns, problem.loss, problem.tilt, ridge, polytope)
+        is_solved, last, linearised, slope = solve_radius(at_radius, chosen, start, slope, lowest, rules)
+        if not is_solved:
+            break
+        x[k], u[k], theta[k] = last.x, last.image, last.theta
+        c[k], points[k] = linearised.c, linearised.point
+        numbers[k, 0], numbers[k, 1], numbers[k, 2] = last.loss, last.intercept, linearised.bound
+        numbers[k, 3], numbers[k, 4] = linearised.image_size, linearised.image_size_there
+        numbers[k, 5] = linearised.threshold
+        older, newer = newer, solution_of(radii[k], last, linearised)
+        k += 1
+    return SolvedRadii(k, x, u, theta, c, points, numbers, last, slope)
+
+
+@compiled
+def solve_radius(
+    problem: WorkingSetProblem, chosen: Columns, start: SearchPoint, slope: Array, lowest: float, rules: FollowRules
+) -> tuple[bool, Step, LinearisedOnBall, Array]:
+    """Whether models, the first of them at a start with some slope, lead to a small gap, each to a lower F than before.
+
+    Behind it the last step, the linearised problem at its end, and the slope where it began.
+    """
+    m, none, ridge, loss = problem.columns.shape[1], np.empty(0), problem.ridge, problem.loss
+    ball, linearised = BallShape(problem.polytope.size, False), LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, False)
+    has_many = np.count_nonzero(start.x) > m
+    # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
+    t = rules.many_t if has_many and ridge > 0.0 else rules.t
+    x, u, theta, b = start.x, start.u, start.theta, start.intercept
+    last = Step(False, True, True, none, none, none, 0.0, 0.0)
+    for _ in range(1 if has_many else rules.models):
+        last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.short, rules.needed, rules.rounds)
+        value = last.loss + ridge * inner(last.x, last.x)
+        if not (last.found and value <= lowest):
+            break
+        linearised = linearise(problem, last.theta, last.x)
+        gap = value - last.loss + inner(last.theta, last.image) - linearised.bound
+        if gap <= rules.accuracy * max(value, rules.least_scale):
+            return linearised.is_right, last, linearised, slope
+        x, u, theta, b, lowest, t = last.x, last.image, last.theta, last.intercept, value, rules.t
+        slope = linearised.c.copy()
+        add_multiple(slope, 2.0 * ridge, x)
+    return False, last, linearised, slope
+
+
+@compiled
+def predicted(
+    problem: WorkingSetProblem, older: PathSolution, newer: PathSolution, radius: float, most_fall: float
+) -> tuple[SearchPoint, Array]:
+    """F where the last two solutions point to, which need not be in the ball, and its gradient, mixed from theirs.
+
+    The multiplier falls more and more slowly, as coordinates enter: it is taken to fall by a share of it at most.
+    """
+    ahead = (radius - newer.radius) / (newer.radius - older.radius)
+    fall = older.multiplier - newer.multiplier
+    if ahead * fall > most_fall * newer.multiplier:
+        ahead = most_fall * newer.multiplier / fall
+    near = newer.intercept + ahead * (newer.intercept - older.intercept)
+    start = point_at(problem, further(newer.x, older.x, ahead), further(newer.u, older.u, ahead), near)
+    slope = further(newer.c, older.c, ahead)
+    add_multiple(slope, 2.0 * problem.ridge, start.x)
+    return start, slope
+
+
+@compiled
+def solution_of(radius: float, end: Step, linearised: LinearisedOnBall) -> PathSolution:
+    """The end of a step as a solution; its multiplier is 0 inside the ball."""
+    multiplier = linearised.threshold if end.on_boundary else 0.0
+    return PathSolution(radius, end.x, end.image, end.theta, linearised.c, end.loss, end.intercept, multiplier)
+
+
+@compiled
+def further(newer: Array, older: Array, ahead: float) -> Array:
+    """The point that is ahead on the way from one to another."""
+    found = newer.copy()
+    for i in range(found.shape[0]):
+        found[i] += ahead * (newer[i] - older[i])
+    return found
