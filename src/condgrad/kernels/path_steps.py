@@ -1,4 +1,4 @@
-"""From the solutions for two radii of the l1 ball to those for the next ones, in one compiled call.
+"""From the solutions for two radii of the l1 ball, or the solid simplex, to those for the next, in one compiled call.
 
 `linear_model.follower.PathFollower` goes the same way in Python, one radius after the other, for data and sets of every
 kind, and goes on where this ends.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import L1_BALL
+from condgrad.kernels import SOLID_SIMPLEX
 from condgrad.kernels.ball_model import BallShape, Columns, Step, step
 from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.face_qp import Polytope
@@ -87,7 +87,7 @@ def follow(
     while k < r and newer.multiplier > 0.0:
         start, slope = predicted(problem, older, newer, radii[k], rules.most_fall)
         lowest = newer.loss + ridge * inner(newer.x, newer.x)
-        polytope = Polytope(L1_BALL, radii[k], none, none)
+        polytope = Polytope(problem.polytope.kind, radii[k], none, none)
         at_radius = WorkingSetProblem(problem.columns, problem.loss, problem.tilt, ridge, polytope)
         is_solved, last, linearised, slope = solve_radius(at_radius, chosen, start, slope, lowest, rules)
         if not is_solved:
@@ -111,7 +111,8 @@ def solve_radius(
     Behind it the last step, the linearised problem at its end, and the slope where it began.
     """
     m, none, ridge, loss = problem.columns.shape[1], np.empty(0), problem.ridge, problem.loss
-    ball, linearised = BallShape(problem.polytope.size, False), LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, False)
+    ball = BallShape(problem.polytope.size, problem.polytope.kind == SOLID_SIMPLEX)
+    linearised = LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, False)
     has_many = np.count_nonzero(start.x) > m
     # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
     t = rules.many_t if has_many and ridge > 0.0 else rules.t
