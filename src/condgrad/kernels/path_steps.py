@@ -13,7 +13,7 @@ import numpy as np
 from condgrad.arrays import Array
 from condgrad.kernels import SOLID_SIMPLEX
 from condgrad.kernels.ball_model import BallShape, Columns, Step, step
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.face_qp import Polytope
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.working_set import LinearisedOnBall, SearchPoint, WorkingSetProblem, linearise, point_at
@@ -102,7 +102,7 @@ def follow(
     return SolvedRadii(k, x, u, theta, c, points, numbers, last, slope)
 
 
-@compiled
+@compiled_in_place
 def solve_radius(
     problem: WorkingSetProblem, chosen: Columns, start: SearchPoint, slope: Array, lowest: float, rules: FollowRules
 ) -> tuple[bool, Step, LinearisedOnBall, Array]:
