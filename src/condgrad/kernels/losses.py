@@ -12,7 +12,7 @@ import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import LOGISTIC, SQUARES
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_exactly
 from condgrad.kernels.elementary import exponential, log_1_plus
 
 UNIT = float(np.finfo(np.float64).eps)
@@ -133,7 +133,7 @@ def logistic_nearby(loss: CompiledLoss, z: Array, near: float, theta: Array) -> 
         # terms that are no normal numbers, or whose rounding hides the sum, are for a search by logarithms
         if not (second >= LEAST_MASS * size and second >= SMALLEST / UNIT):
             break
-        step = -2.0 * first / (second + math.sqrt(max(0.0, second * second - 2.0 * first * third)))
+        step = step_to_root(first, second, third)
         if abs(step) <= CLOSE:
             for i in range(z.shape[0]):
                 share = abs(theta[i]) / weights[i] if weights[i] > 0.0 else 0.0
@@ -144,6 +144,13 @@ def logistic_nearby(loss: CompiledLoss, z: Array, near: float, theta: Array) -> 
             break
         b, last_step = b + step, abs(step)
     return 0.0, b, False
+
+
+@compiled_exactly
+def step_to_root(first: float, second: float, third: float) -> float:
+    """To where first + second s + third s^2/2 is 0, by ratios: products of two may leave the floats in the unit of F."""
+    ratio = first / second
+    return -2.0 * ratio / (1.0 + math.sqrt(max(0.0, 1.0 - 2.0 * ratio * (third / second))))
 
 
 @compiled
