@@ -11,7 +11,7 @@ import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, face_qp
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, face_qp, ldl
 from condgrad.kernels.free_block import Hessian, of_matrix, of_rows, of_sparse_rows
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 
@@ -254,6 +254,32 @@ def test_a_power_of_two_changes_no_bit(seed: int, kind: str, power: int, form: s
     again = model.solve(form=form)
     np.testing.assert_array_equal(again[0], x)
     assert (again[1], again[2], again[3]) == (unit * mu, inside, done)
+
+
+@pytest.mark.parametrize("power", [-700, 600])
+def test_a_cut_at_the_boundary_knows_no_unit(power: int) -> None:
+    unit, usual = 2.0**power, np.array([0.4, 1.2])
+    other = unit * usual
+    face_qp.cut_at_boundary(np.array([0.1, 0.2]), usual, 1.0)
+    face_qp.cut_at_boundary(unit * np.array([0.1, 0.2]), other, unit)
+    assert usual.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(other, unit * usual)
+
+
+@pytest.mark.parametrize("power", [-700, 600])
+def test_factors_that_lose_a_row_know_no_unit(power: int) -> None:
+    H, k = Model(1, "l1", k=6, decade=0.0).H, 6
+    found = []
+    for unit in (1.0, 2.0**power):
+        L, D, A = np.zeros((k, k)), np.zeros(k), np.arange(k)
+        ldl.factor(L, D, k, unit * H, A, np.zeros(1, np.bool_))
+        ldl.remove(L, D, k, A, 1)
+        found.append((np.tril(L[: k - 1, : k - 1]), D[: k - 1] / unit))
+    (L, D), (L_there, D_there) = found
+    kept = np.delete(np.arange(k), 1)
+    np.testing.assert_allclose(L @ np.diag(D) @ L.T, H[np.ix_(kept, kept)], rtol=1e-9)
+    np.testing.assert_array_equal(L_there, L)
+    np.testing.assert_array_equal(D_there, D)
 
 
 def test_the_multiplier_is_that_of_the_norm() -> None:

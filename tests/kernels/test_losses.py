@@ -134,3 +134,20 @@ def test_arrays_that_cannot_be_written_are_copied() -> None:
 def test_a_class_without_a_weight_beside_the_other_is_none(kind: type) -> None:
     with pytest.raises(ValueError, match=r"two classes, each with a positive sample_weight.*got only -1"):
         kind(np.eye(3), [1, -1, 1], sample_weight=[1e-300, 1e300, 1e-300], intercept=True)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("power", [-700, 600, 800])
+def test_what_an_intercept_leaves_is_balanced_in_every_unit(kind: type, power: int) -> None:
+    """To the last bit as in the usual unit, though products of two gradients are no floats."""
+    h, z = drawn(kind, 3, 0.0, has_intercept=True)
+    usual, other = np.empty(40), np.empty(40)
+    b = losses.best_intercept(h.compiled, z, np.nan) + 1e-3
+    losses.loss_at(h.compiled, z, b, usual)
+    loss = h.compiled._replace(weights=2.0**power * h.compiled.weights)
+    losses.loss_at(loss, z, b, other)
+    assert abs(usual.sum()) > 1e-6 * np.abs(usual).sum()
+    losses.balance(h.compiled, z, b, usual)
+    losses.balance(loss, z, b, other)
+    assert abs(usual.sum()) <= 1e-14 * np.abs(usual).sum()
+    np.testing.assert_array_equal(other, 2.0**power * usual)

@@ -122,3 +122,29 @@ def test_units_whose_squares_are_no_numbers_prove_the_same(loss: str, on: str, u
     assert one.status is other.status is cg.Status.CONVERGED
     assert other.lower_bound <= unit * one.value * (1.0 + 1e-12)
     assert unit * one.lower_bound <= other.value * (1.0 + 1e-12)
+
+
+@EVERY_LOSS
+def test_a_gradient_step_where_the_size_of_the_set_over_a_slope_is_no_number(loss: str) -> None:
+    """The unit of x is large and that of F small."""
+    A, y = data(loss, "square")
+    s, c = 2.0**400, 2.0**-500
+    f = LOSSES[loss](A / s, y, sample_weight=np.full(30, c), intercept=True)
+    usual = LOSSES[loss](A, y, intercept=True)
+    one = cg.minimize(usual, cg.simple.Zero(on=cg.sets.SolidSimplex(1.5)), method="newton")
+    other = cg.minimize(f, cg.simple.Zero(on=cg.sets.SolidSimplex(1.5 * s)), method="newton")
+    assert other.lower_bound <= c * one.value * (1.0 + 1e-12)
+    assert c * one.lower_bound <= other.value * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1e180, 1e250])
+def test_the_dual_of_few_samples_in_units_whose_squares_are_no_numbers(unit: float) -> None:
+    A, y = data("squared hinge", "wide")
+
+    def solved(unit: float) -> cg.Result:
+        f = cg.smooth.SquaredHinge(A, y, sample_weight=np.full(15, unit), intercept=True)
+        return cg.minimize(f, cg.simple.Ridge(0.01 * unit, on=cg.sets.L1Ball(50.0)), method="newton")
+
+    one, other = solved(1.0), solved(unit)
+    assert other.status is cg.Status.CONVERGED
+    assert other.value == pytest.approx(unit * one.value, rel=1e-6)

@@ -43,7 +43,7 @@ import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_exactly
 from condgrad.kernels.free_block import (
     Ending,
     FreeBlock,
@@ -293,9 +293,12 @@ def length_inside(x: Array, d: Array, block: FreeBlock, size: float) -> float:
     return step
 
 
-@compiled
+@compiled_exactly
 def cut_at_boundary(x: Array, y: Array, size: float) -> None:
-    """Move y back towards x, which is in the solid simplex, to where its sum is the size, if it is more."""
+    """Move y back towards x, which is in the solid simplex, to where its sum is the size, if it is more.
+
+    By a share of the way: products of two numbers in the unit of x may leave the floats.
+    """
     sum_there = norm(y)
     if sum_there > size:
         sum_here = norm(x)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_exactly
 
 LEAST_PIVOT = 1e-14
 """The least pivot, as a share of the diagonal entry: what rounding leaves of a dependent column."""
@@ -32,6 +32,12 @@ def add_multiple(y: Array, a: float, x: Array) -> None:
     """y += a x."""
     for i in range(x.shape[0]):
         y[i] += a * x[i]
+
+
+@compiled_exactly
+def product_over(a: float, b: float, c: float) -> float:
+    """a b/c, where b/c is about 1: the product of two pivots may leave the floats in the unit of F."""
+    return a * (b / c)
 
 
 @compiled
@@ -106,7 +112,7 @@ def remove(L: Array, D: Array, count: int, A: Array, p: int) -> None:
         reduced[i] = entry
         pivot = D[i] + scale * entry * entry
         gains[i] = scale * entry / pivot
-        scale = scale * D[i] / pivot
+        scale = product_over(scale, D[i], pivot)
         D[i - 1] = pivot
         A[i - 1] = A[i]
 
@@ -126,7 +132,7 @@ def add_square(L: Array, D: Array, scale: float, vector: Array) -> bool:
         if not pivot > LEAST_SHRUNK_PIVOT * D[i]:
             return False
         gains[i] = scale * entry / pivot
-        scale = scale * D[i] / pivot
+        scale = product_over(scale, D[i], pivot)
         D[i] = pivot
     return True
 

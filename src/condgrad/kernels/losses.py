@@ -171,8 +171,14 @@ def balance(loss: CompiledLoss, z: Array, b: float, theta: Array) -> None:
     for i in range(theta.shape[0]):
         mass += curvature[i]
     if mass > abs(excess) or loss.kind == SQUARES:
-        for i in range(theta.shape[0]):
-            theta[i] -= (excess / mass) * curvature[i]
+        subtract_share(theta, excess, mass, curvature)
+
+
+@compiled_exactly
+def subtract_share(theta: Array, excess: float, mass: float, curvature: Array) -> None:
+    """theta -= excess curvature/mass, by a ratio: products of two may leave the floats in the unit of F."""
+    for i in range(theta.shape[0]):
+        theta[i] -= (excess / mass) * curvature[i]
 
 
 @compiled

@@ -373,7 +373,7 @@ def typical_square(loss: Any) -> float:
     """
     squares, sums, mass = moments(loss)
     if loss.h.has_intercept:
-        centred = squares - sums**2 / mass
+        centred = squares - sums * (sums / mass)
         squares = np.where(centred > CONSTANT * squares, centred, 0.0)
     varying = squares[squares > 0.0]
     return float(varying.mean()) if len(varying) else 1.0

@@ -298,7 +298,7 @@ class FaceNewton:
                     break
             point = start.at(namespace(x).astype(x, start.x.dtype))
             dual_losses = np.abs(theta) + intercept * theta
-            dual_losses[used] -= 0.25 * theta[used] ** 2 / h.weights[used]
+            dual_losses[used] -= 0.25 * theta[used] * (theta[used] / h.weights[used])
             gaps.append(point.value - (total(dual_losses) - ridge * dot(x, x)))
             is_slow = not gaps[-1] < 0.5 * gaps[-1 - DUAL_PATIENCE]
             if is_slow or gaps[-1] <= DUAL_GAP * point.value or self.g.on.violation(x) > 0.0:
@@ -617,10 +617,11 @@ class WorkingSet:
         steepest = largest_size(slope)
         if steepest == 0.0 or not math.isfinite(steepest):
             return False
+        direction = slope / steepest  # first: the size of the set over a slope may be no float
 
         def attempt(length: float) -> bool | None:
             value = self.here.value
-            end = self.on.project(self.here.x - (length * self.on.scale / steepest) * slope)
+            end = self.on.project(self.here.x - (length * self.on.scale) * direction)
             return True if self._search(end, slope) and self.here.value < value else None
 
         return backtrack(attempt, shrink=GRADIENT_SHRINK, shortest=SHORTEST_GRADIENT_STEP) is not None

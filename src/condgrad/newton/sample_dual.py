@@ -193,7 +193,9 @@ class SampleDual:
         from condgrad.kernels.free_block import of_matrix
 
         # <a, H a>/2 <= <rise, a> there, and H is at least its diagonal part 1/v
-        upper = np.sqrt(4.0 * self.v * np.sum(self.v * rise * rise))
+        unit = self.v.max()  # the square of which may be no float
+        relative = self.v / unit
+        upper = unit * np.sqrt(4.0 * relative * np.sum(relative * rise * rise))
         size, stop = float(upper.max()), np.zeros(1, np.bool_)
         start = np.minimum(start, upper)
         q = H @ start - rise
