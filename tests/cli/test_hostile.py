@@ -199,12 +199,11 @@ def test_what_a_killed_run_has_left_is_removed(tmp_path: Path, condgrad_here: Co
 def test_a_signal_ends_a_fit_without_a_trace(tmp_path: Path, asked: signal.Signals, code: int) -> None:
     """A solver answers an interrupt with the best it has; a cross-validation of such answers would be worth nothing."""
     script = Path(sys.executable).with_name("condgrad")
-    first = tmp_path / "first"
-    first.mkdir()
-    np.save(first / "small.npy", rng.normal(size=(400, 80)))
-    # the first fit on a machine compiles, and the compiler forgets an interrupt that comes while it calls back
-    subprocess.run([script, "fit", "small.npy", "--target", "0"], cwd=first, check=True, capture_output=True)
     np.save(tmp_path / "large.npy", rng.normal(size=(20_000, 80)))
+    # the first fit on a machine compiles, and the compiler forgets an interrupt that comes while it calls back
+    first = [script, "fit", "../large.npy", "--target", "0", "--folds", "2"]
+    (tmp_path / "first").mkdir()
+    subprocess.run(first, cwd=tmp_path / "first", check=True, capture_output=True)
     before = {path.name for path in tmp_path.iterdir()}
     with subprocess.Popen(
         [script, "fit", "large.npy", "--target", "0", "--folds", "50"],

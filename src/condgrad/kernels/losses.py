@@ -148,7 +148,7 @@ def logistic_nearby(loss: CompiledLoss, z: Array, near: float, theta: Array) -> 
 
 @compiled_exactly
 def step_to_root(first: float, second: float, third: float) -> float:
-    """To where first + second s + third s^2/2 is 0, by ratios: products of two may leave the floats in the unit of F."""
+    """To where first + second s + third s^2/2 is 0, by ratios: products of two of them may leave the floats."""
     ratio = first / second
     return -2.0 * ratio / (1.0 + math.sqrt(max(0.0, 1.0 - 2.0 * ratio * (third / second))))
 

@@ -11,7 +11,8 @@ The first model is that of F where the last two solutions point to, which need n
 there are mixed from theirs, without a product. What the faces have in common is shared: K_A K_A' gains and loses the
 columns that enter and leave. The method converges from nearby or not at all. Where it does not, least squares of dense
 data with no more samples than features go from one solution to the next by the events in between; where that fails too,
-and for all others, the caller goes on with `condgrad.minimize`.
+and for all others, the caller goes on with `condgrad.minimize`. Of dense data that are not large, several radii are
+followed in one compiled call (`kernels.path_steps`).
 """
 
 from __future__ import annotations

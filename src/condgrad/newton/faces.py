@@ -7,7 +7,8 @@ A working set is solved in the same way for all data, wide or tall, dense or spa
 3. A line search on F towards it; models and searches go on until W has little left to gain.
 4. The full problem again: F from a fresh product K x, and its lower bound.
 
-Where K in W is dense and small, steps 2 and 3 are one compiled call (`kernels.working_set`). Two points to go on from
+Where K in W is dense and small, steps 2 and 3 are one compiled call (`kernels.working_set`); where all of K is, most
+runs are one (`kernels.working_sets`), and the turns here take over what that leaves. Two points to go on from
 come from duals: those of `SampleDual` for least squares and squared hinges once more coordinates than samples matter,
 and of coordinate ascent for a squared hinge of sparse data whose constraint is likely slack.
 
