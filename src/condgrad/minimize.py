@@ -194,8 +194,8 @@ def minimize(
         are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
         projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
-        or `Zero` on `L1Ball`, `Simplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear costs with
-        `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
+        or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear
+        costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
         `SharedMarginal`. The first call of it for h(Kx) on a machine compiles its kernels, about a minute, and keeps
         them on disk; a time limit does not cut that short.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not

@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, face_qp
@@ -105,6 +105,14 @@ class Model:
 
 @settings(max_examples=300)
 @given(seed=seeds, kind=kinds, k=st.integers(1, 40), decade=st.floats(-8.0, 1.0), form=forms)
+# a step that is short against the way to the least point of all ends on the boundary, not just before it
+@example(seed=881510446, kind="l1", k=51, decade=-6.505494624533848, form="rows")
+# on a face whose mu is 0 but for rounding, no way leads inside
+@example(seed=146304143, kind="l1", k=33, decade=-6.632622559505766, form="sparse rows")
+# steps through the inside that the boundary cuts short, and proposals that lead inside again
+@example(seed=2814683130, kind="solid simplex", k=37, decade=-5.202848343057306, form="matrix")
+# a wrong guess of mu, inside, and no coordinate at its bound
+@example(seed=1_935_651_347, kind="solid simplex", k=8, decade=-2.0, form="matrix")
 def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: float, form: str) -> None:
     model = Model(seed, kind, k=k, decade=decade)
     x, _, _, done = model.solve(form=form)

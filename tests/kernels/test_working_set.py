@@ -101,11 +101,14 @@ def test_the_linearised_problem_is_solved(on: str, seed: int, ridge: float) -> N
     seed=st.integers(0, 10_000),
     ridge=st.sampled_from([0.0, 1e-300, 1e-3, 1.0]),
     decade=st.sampled_from([-3.0, 0.0, 3.0]),
+    on=st.sampled_from(["ball", "solid simplex"]),
 )
-def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(seed: int, ridge: float, decade: float) -> None:
+def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(
+    seed: int, ridge: float, decade: float, on: str
+) -> None:
     from condgrad.kernels.working_set import linearise
 
-    f, g = drawn(cg.smooth.SquaredHinge, "ball", 2 * seed, ridge, has_intercept=bool(seed % 2), wide=bool(seed % 3))
+    f, g = drawn(cg.smooth.SquaredHinge, on, 2 * seed, ridge, has_intercept=bool(seed % 2), wide=bool(seed % 3))
     f = f.terms[0]
     rng = np.random.default_rng(seed)
     x = 10.0**decade * rng.standard_normal(f.K.shape[1]) * (rng.random(f.K.shape[1]) < 0.1)
@@ -120,6 +123,7 @@ def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(seed: int, r
     assert there == pytest.approx(found.bound, rel=1e-7, abs=1e-12 * scale)
     assert found.image_size == pytest.approx(here.image_size, rel=1e-12)
     assert found.image_size_there == pytest.approx(f.image_size(found.point), rel=1e-12)
+    assert g.on.contains(found.point, 1e-7)
 
 
 @given(seed=st.integers(0, 10_000))

@@ -21,14 +21,14 @@ WANTED = 1e-7
 
 
 def drawn(
-    loss: type, seed: int, ridge: float, radius: float, *, has_intercept: bool, multiple: bool
+    loss: type, seed: int, ridge: float, radius: float, *, has_intercept: bool, multiple: bool, positive: bool
 ) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((30, 400)) * 10.0 ** rng.uniform(-0.5, 0.5, 400) + rng.uniform(-1.0, 1.0, 400)
     y = np.where(X[:, 0] + rng.standard_normal(30) > 0.0, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     f = loss(X, y, sample_weight=rng.uniform(0.5, 2.0, 30), intercept=has_intercept)
-    ball = cg.sets.L1Ball(radius)
+    ball = cg.sets.SolidSimplex(radius) if positive else cg.sets.L1Ball(radius)
     return 0.3 * f if multiple else f, cg.simple.Ridge(ridge, on=ball) if ridge else cg.simple.Zero(on=ball)
 
 
@@ -38,6 +38,7 @@ problems = given(
     radius=st.sampled_from([0.01, 0.3, 2.0]),
     has_intercept=st.booleans(),
     multiple=st.booleans(),
+    positive=st.booleans(),
 )
 
 
@@ -55,7 +56,7 @@ def test_what_it_says_of_its_end_is_so(loss: type, **drawing: Any) -> None:
         assert end.linearised is not None
         iterate = certifier.iterate(end, 1.0)
     value, gradient = f.value_and_gradient(end.x)
-    assert np.abs(end.x).sum() <= g.on.radius * (1.0 + 1e-15)
+    assert g.on.violation(end.x) <= 1e-15 * g.on.scale
     assert end.smooth.value == pytest.approx(value, abs=1e-11 * start.value)
     assert end.value < start.value
     np.testing.assert_allclose(end.linearised.c, gradient, rtol=0, atol=1e-11 * np.abs(start.gradient).max())

@@ -85,7 +85,10 @@ def test_the_fit_is_that_in_memory(kind: type, data: Any, client: Client) -> Non
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("on", [cg.sets.L1Ball(0.5), cg.sets.Simplex(12, mass=0.5), cg.sets.Box(-0.1, 0.1)])
+@pytest.mark.parametrize(
+    "on",
+    [cg.sets.L1Ball(0.5), cg.sets.Simplex(12, mass=0.5), cg.sets.SolidSimplex(0.3), cg.sets.Box(-0.1, 0.1)],
+)
 @pytest.mark.usefixtures("threads")
 def test_losses_take_data_of_dask(loss: Any, on: Any) -> None:
     labels = np.where(Y > 0.0, 7.0, 3.0)
@@ -110,9 +113,10 @@ def wide() -> tuple[Array, Array]:
 
 
 @pytest.mark.usefixtures("threads")
-def test_many_columns_take_working_sets() -> None:
+@pytest.mark.parametrize("on", [cg.sets.L1Ball(2.0), cg.sets.SolidSimplex(2.0)])
+def test_many_columns_take_working_sets(on: Any) -> None:
     Z, y = wide()
-    g = cg.simple.Zero(on=cg.sets.L1Ball(2.0))
+    g = cg.simple.Zero(on=on)
     f = cg.smooth.Logistic(blocks(Z), y)
     found, judged = (
         cg.minimize(f, g, method="newton", tol=1e-8),

@@ -101,6 +101,17 @@ def test_no_negative_coefficients(kind: type, ridge: float, radius: float) -> No
     assert (np.ravel(model.multiplier_)[0] == 0.0) == (radius == 100.0)
 
 
+@every_kind
+@pytest.mark.parametrize("ridge", [1e-6, 0.0])
+@pytest.mark.parametrize("radius", [2.0, 1000.0])
+def test_many_features_of_one_sign_and_hardly_a_ridge(kind: type, ridge: float, radius: float) -> None:
+    """Where projected gradients take thousands of steps, on the boundary and where the bound on the sum is idle."""
+    X, y = drawn(10, samples=60, features=2000)
+    model = kind(radius, ridge=ridge, positive=True, max_iter=50).fit(X, y)  # a fit that falls short would warn
+    assert (model.coef_ >= 0.0).all()
+    assert model.coef_.sum() <= radius * (1.0 + 1e-9)
+
+
 def test_many_features_of_one_sign() -> None:
     X, y = drawn(9, samples=30, features=300)
     model = ConstrainedElasticNet(0.5, ridge=0.1, positive=True).fit(X, y)

@@ -221,7 +221,8 @@ def test_where_F_rises_along_every_feature_the_origin_is_the_answer(loss: str) -
     K = np.abs(data(26)[0])
     f = smooth(loss, K, -np.ones(len(K)))
     result = newton(f, cg.simple.Zero(on=cg.sets.SolidSimplex(1.0)))
-    assert (result.status, result.iterations, result.gap) == (cg.Status.CONVERGED, 0, 0.0)
+    assert (result.status, result.iterations) == (cg.Status.CONVERGED, 0)
+    assert result.gap <= 1e-13 * result.value
     assert not result.x.any()
 
 

@@ -32,9 +32,11 @@ Why this ends: all points are feasible, and the model falls from round to round,
 twice; there are finitely many faces. A round always finds a lower point: at the least point of a face, the step with
 one violating coordinate more goes a positive length, as all other free coordinates are off their bounds and the new one
 moves off its own. A walk that begins where sum x = size and mu < 0, without the equation, ends at a lower point, and
-none such has a larger sum: the least value for a given sum is convex in it, and rises there. Where rounding leaves no
-lower point, the round is the last. Conjugate gradients end at points that are not quite the least ones of their faces:
-the model falls all the same, and the gap, which is computed afresh after each round, or the number of rounds ends it.
+none such has a larger sum: the least value for a given sum is convex in it, and rises there. A step through the inside
+that the boundary cuts short ends at the least point of no face: one on the boundary is found before the next such step.
+Where rounding leaves no lower point, the round is the last. Conjugate gradients end at points that are not quite the
+least ones of their faces: the model falls all the same, and the gap, which is computed afresh after each round, or the
+number of rounds ends it.
 """
 
 from __future__ import annotations
@@ -131,6 +133,7 @@ def minimise(
     pause, rounds_to_pause, released = 0, 0, 1
     for _ in range(rounds):
         ending = Ending(stop, 0.25 * accuracy, size, -value)
+        reached_boundary = False
         if not proposal_due:
             y, inside = x.copy(), may_be_slack and not on_sum
             if inside:
@@ -151,10 +154,14 @@ def minimise(
             if stop[0]:
                 break
             q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
-            reached_boundary = inside and on_boundary(y, size) and (kind == L1_BALL or not on_boundary(x, size))
-            if value_there < value + VISIBLE_FALL * value or reached_boundary:
+            falls, from_boundary = value_there < value + VISIBLE_FALL * value, inside and on_boundary(x, size)
+            reached_boundary = inside and on_boundary(y, size) and (falls or not from_boundary)
+            if falls or reached_boundary:
                 x, q, value, proposal_failed = y, q_there, value_there, False
                 released *= 2
+            elif from_boundary and not proposal_failed:  # mu is 0 but for rounding: one coordinate more is set free
+                on_sum, proposal_failed, released = True, True, 1
+                continue
             elif proposal_failed and released > 1:
                 released = 1
             elif proposal_failed or (inside and kind == L1_BALL):
@@ -177,6 +184,8 @@ def minimise(
         proposal_failed = not value_there < value + VISIBLE_FALL * value
         pause = min(2 * pause + 1, LONGEST_PAUSE) if proposal_failed else 0
         rounds_to_pause, released = pause, 1
+        # back inside, the next step might be cut again: the least point of a face on the boundary comes first
+        proposal_failed = proposal_failed or (reached_boundary and not on_boundary(y, size))
         if not proposal_failed:
             x, q, value, mu = y, q_there, value_there, mu_there
             on_sum = kind == SIMPLEX or (may_be_slack and on_boundary(x, size))
@@ -284,14 +293,16 @@ def length_inside(x: Array, d: Array, block: FreeBlock, size: float) -> float:
     """The largest step up to 1 with |x + step d|_1 <= size: Newton's method from the right, on a convex function."""
     step = 1.0
     for _ in range(2 * block.width + 2):
-        excess, rate = -size, 0.0
+        excess, room, rate = -size, size, 0.0
         for p in range(block.width):
-            there = x[block.free[p]] + step * d[p]
+            here = x[block.free[p]]
+            there = here + step * d[p]
             excess += abs(there)
+            room -= here if there > 0.0 else -here
             rate += d[p] if there > 0.0 else -d[p]
         if excess <= 0.0 or not rate > 0.0:
             break
-        shorter = step - excess / rate
+        shorter = room / rate  # the difference step - excess / rate would leave a short step few digits
         if not shorter < step:
             break
         step = max(0.0, shorter)

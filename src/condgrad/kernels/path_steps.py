@@ -1,4 +1,4 @@
-"""From the solutions for two radii of the l1 ball to those for the next ones, in one compiled call.
+"""From the solutions for two radii of the l1 ball, or the solid simplex, to those for the next, in one compiled call.
 
 `linear_model.follower.PathFollower` goes the same way in Python, one radius after the other, for data and sets of every
 kind, and goes on where this ends.
@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import L1_BALL
+from condgrad.kernels import SOLID_SIMPLEX
 from condgrad.kernels.ball_model import BallShape, Columns, Step, step
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.face_qp import Polytope
 from condgrad.kernels.ldl import add_multiple, inner
-from condgrad.kernels.losses import set_loss
-from condgrad.kernels.working_set import LinearisedOnBall, WorkingSetProblem, linearise
+from condgrad.kernels.working_set import LinearisedOnBall, SearchPoint, WorkingSetProblem, linearise, point_at
 
 
 class PathSolution(NamedTuple):
@@ -45,6 +44,8 @@ class FollowRules(NamedTuple):
     short: float
     needed: float
     rounds: int
+    models: int
+    """How many one radius may take; one where more coordinates than samples are not 0."""
     most_fall: float
     accuracy: float
     """The gap that is small enough, as a share of F, or of `least_scale` where F is less."""
@@ -78,55 +79,65 @@ def follow(
     radii: Array,
     rules: FollowRules,
 ) -> SolvedRadii:
-    """One model for each radius, where the last two solutions point to, as long as its least point has a small gap."""
-    (n, m), r, loss, ridge = problem.columns.shape, radii.shape[0], problem.loss, problem.ridge
+    """The solutions for the radii, from the last two on, as long as a few models lead to one with a small gap."""
+    (n, m), r, ridge = problem.columns.shape, radii.shape[0], problem.ridge
     x, u, theta, c, points = np.empty((r, n)), np.empty((r, m)), np.empty((r, m)), np.empty((r, n)), np.empty((r, n))
     numbers, none, slope = np.empty((r, 6)), np.empty(0), np.empty(0)
     k, last = 0, Step(True, True, True, none, none, none, 0.0, 0.0)
     while k < r and newer.multiplier > 0.0:
-        radius = radii[k]
-        ahead = share_ahead(older, newer, radius, rules.most_fall)
-        start, image = further(newer.x, older.x, ahead), further(newer.u, older.u, ahead)
-        slope = further(newer.c, older.c, ahead)
-        add_multiple(slope, 2.0 * ridge, start)
-        there = np.empty(m)
-        _, b = set_loss(loss, image, newer.intercept + ahead * (newer.intercept - older.intercept), there)
-        # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
-        first_t = rules.many_t if ridge > 0.0 and np.count_nonzero(start) > m else rules.t
-        ball = BallShape(radius, False)
-        last = step(
-            chosen, ball, loss, ridge, start, image, b, there, slope, first_t, rules.short, rules.needed, rules.rounds
-        )
-        if not last.found:
-            break
-        polytope = Polytope(L1_BALL, radius, none, none)
-        at_radius = WorkingSetProblem(problem.columns, loss, problem.tilt, ridge, polytope)
-        linearised = linearise(at_radius, last.theta, last.x)
-        value = last.loss + ridge * inner(last.x, last.x)
-        gap = value - last.loss + inner(last.theta, last.image) - linearised.bound
-        is_lower = value <= newer.loss + ridge * inner(newer.x, newer.x)
-        if not (linearised.is_right and is_lower and gap <= rules.accuracy * max(value, rules.least_scale)):
+        start, slope = predicted(problem, older, newer, radii[k], rules.most_fall)
+        lowest = newer.loss + ridge * inner(newer.x, newer.x)
+        polytope = Polytope(problem.polytope.kind, radii[k], none, none)
+        at_radius = WorkingSetProblem(problem.columns, problem.loss, problem.tilt, ridge, polytope)
+        is_solved, last, linearised, slope = solve_radius(at_radius, chosen, start, slope, lowest, rules)
+        if not is_solved:
             break
         x[k], u[k], theta[k] = last.x, last.image, last.theta
         c[k], points[k] = linearised.c, linearised.point
         numbers[k, 0], numbers[k, 1], numbers[k, 2] = last.loss, last.intercept, linearised.bound
         numbers[k, 3], numbers[k, 4] = linearised.image_size, linearised.image_size_there
         numbers[k, 5] = linearised.threshold
-        older, newer = newer, solution_of(radius, last, linearised)
+        older, newer = newer, solution_of(radii[k], last, linearised)
         k += 1
     return SolvedRadii(k, x, u, theta, c, points, numbers, last, slope)
 
 
-@compiled
-def solution_of(radius: float, end: Step, linearised: LinearisedOnBall) -> PathSolution:
-    """The end of a step as a solution; its multiplier is 0 inside the ball."""
-    multiplier = linearised.threshold if end.on_boundary else 0.0
-    return PathSolution(radius, end.x, end.image, end.theta, linearised.c, end.loss, end.intercept, multiplier)
+@compiled_in_place
+def solve_radius(
+    problem: WorkingSetProblem, chosen: Columns, start: SearchPoint, slope: Array, lowest: float, rules: FollowRules
+) -> tuple[bool, Step, LinearisedOnBall, Array]:
+    """Whether models, the first of them at a start with some slope, lead to a small gap, each to a lower F than before.
+
+    Behind it the last step, the linearised problem at its end, and the slope where it began.
+    """
+    m, none, ridge, loss = problem.columns.shape[1], np.empty(0), problem.ridge, problem.loss
+    ball = BallShape(problem.polytope.size, problem.polytope.kind == SOLID_SIMPLEX)
+    linearised = LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, False)
+    has_many = np.count_nonzero(start.x) > m
+    # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
+    t = rules.many_t if has_many and ridge > 0.0 else rules.t
+    x, u, theta, b = start.x, start.u, start.theta, start.intercept
+    last = Step(False, True, True, none, none, none, 0.0, 0.0)
+    for _ in range(1 if has_many else rules.models):
+        last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.short, rules.needed, rules.rounds)
+        value = last.loss + ridge * inner(last.x, last.x)
+        if not (last.found and value <= lowest):
+            break
+        linearised = linearise(problem, last.theta, last.x)
+        gap = value - last.loss + inner(last.theta, last.image) - linearised.bound
+        if gap <= rules.accuracy * max(value, rules.least_scale):
+            return linearised.is_right, last, linearised, slope
+        x, u, theta, b, lowest, t = last.x, last.image, last.theta, last.intercept, value, rules.t
+        slope = linearised.c.copy()
+        add_multiple(slope, 2.0 * ridge, x)
+    return False, last, linearised, slope
 
 
 @compiled
-def share_ahead(older: PathSolution, newer: PathSolution, radius: float, most_fall: float) -> float:
-    """How far ahead the solution is, as a share of the way between the last two.
+def predicted(
+    problem: WorkingSetProblem, older: PathSolution, newer: PathSolution, radius: float, most_fall: float
+) -> tuple[SearchPoint, Array]:
+    """F where the last two solutions point to, which need not be in the ball, and its gradient, mixed from theirs.
 
     The multiplier falls more and more slowly, as coordinates enter: it is taken to fall by a share of it at most.
     """
@@ -134,7 +145,18 @@ def share_ahead(older: PathSolution, newer: PathSolution, radius: float, most_fa
     fall = older.multiplier - newer.multiplier
     if ahead * fall > most_fall * newer.multiplier:
         ahead = most_fall * newer.multiplier / fall
-    return ahead
+    near = newer.intercept + ahead * (newer.intercept - older.intercept)
+    start = point_at(problem, further(newer.x, older.x, ahead), further(newer.u, older.u, ahead), near)
+    slope = further(newer.c, older.c, ahead)
+    add_multiple(slope, 2.0 * problem.ridge, start.x)
+    return start, slope
+
+
+@compiled
+def solution_of(radius: float, end: Step, linearised: LinearisedOnBall) -> PathSolution:
+    """The end of a step as a solution; its multiplier is 0 inside the ball."""
+    multiplier = linearised.threshold if end.on_boundary else 0.0
+    return PathSolution(radius, end.x, end.image, end.theta, linearised.c, end.loss, end.intercept, multiplier)
 
 
 @compiled

@@ -170,7 +170,7 @@ def least_linearised(problem: WorkingSetProblem, c: Array) -> float:
     kind, size, lower, upper = problem.polytope
     ridge = ridge_that_counts(problem, c)
     if kind != BOX:
-        return least_by_threshold(np.abs(c) if kind == L1_BALL else -c, ridge, kind, size)[0]
+        return least_by_threshold(pulls_of(c, kind), ridge, kind, size)[0]
     found = 0.0
     for j in range(c.shape[0]):
         s = lower[j] if c[j] > 0.0 else upper[j]
@@ -178,6 +178,12 @@ def least_linearised(problem: WorkingSetProblem, c: Array) -> float:
             s = min(max(-0.5 * c[j] / ridge, lower[j]), upper[j])
         found += s * (c[j] + ridge * s)
     return found
+
+
+@compiled
+def pulls_of(slope: Array, kind: int) -> Array:
+    """How fast a function of some slope falls as a coordinate leaves 0, to the side that it may."""
+    return np.abs(slope) if kind == L1_BALL else -slope
 
 
 @compiled
@@ -209,7 +215,7 @@ def least_by_threshold(pulls: Array, ridge: float, kind: int, size: float) -> tu
 
 
 class LinearisedOnBall(NamedTuple):
-    """min <c, s> + ridge |s|^2 over the l1 ball, c = K'theta, and what rounding may do to it."""
+    """min <c, s> + ridge |s|^2 over the l1 ball or the solid simplex, c = K'theta, and what rounding may do to it."""
 
     c: Array
     point: Array
@@ -219,20 +225,20 @@ class LinearisedOnBall(NamedTuple):
     image_size_there: float
     """The same at the least point."""
     threshold: float
-    """What is taken off |c_j|: where x is the solution on the boundary, the multiplier of the norm."""
+    """What is taken off the pulls: where x is the solution on the boundary, the multiplier of the norm."""
     is_right: bool
     """Whether squares of all columns in question are neither too large nor too small."""
 
 
 @compiled
 def linearise(problem: WorkingSetProblem, theta: Array, x: Array) -> LinearisedOnBall:
-    """The linearised problem at x on the l1 ball, solved in one pass over the data."""
-    c = gradient_of_loss(problem, theta)
-    ridge, pulls = ridge_that_counts(problem, c), np.abs(c)
-    bound, threshold = least_by_threshold(pulls, ridge, L1_BALL, problem.polytope.size)
+    """The linearised problem at x on the l1 ball or the solid simplex, solved in one pass over the data."""
+    c, kind = gradient_of_loss(problem, theta), problem.polytope.kind
+    ridge, pulls = ridge_that_counts(problem, c), pulls_of(c, kind)
+    bound, threshold = least_by_threshold(pulls, ridge, kind, problem.polytope.size)
     s, size, size_there, is_right = np.zeros(c.shape[0]), 0.0, 0.0, True
-    if ridge == 0.0:
-        steepest = np.argmax(pulls)
+    steepest = np.argmax(pulls)
+    if ridge == 0.0 and pulls[steepest] > 0.0:
         s[steepest] = -math.copysign(problem.polytope.size, c[steepest])
     for j in range(c.shape[0]):
         if ridge > 0.0 and pulls[j] > threshold:

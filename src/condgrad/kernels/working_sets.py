@@ -1,16 +1,21 @@
-"""Newton's method on the l1 ball of small dense data: one working set after the other, in one compiled call.
+"""One working set after the other in one compiled call: Newton's method for small dense data, on balls of the l1 norm.
+
+These are the l1 ball and the solid simplex, whose points have no negative coordinate.
 
 `newton.faces.FaceNewton` takes the same turns in Python, for data and sets of every kind, and goes on where this ends.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from condgrad.arrays import Array
+from condgrad.kernels import L1_BALL
 from condgrad.kernels.compiling import compiled
+from condgrad.kernels.face_qp import norm
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.losses import UNIT
 from condgrad.kernels.working_set import (
@@ -21,6 +26,7 @@ from condgrad.kernels.working_set import (
     linearise,
     not_zero_or_steep,
     point_at,
+    pulls_of,
     solve,
     steepest_of_others,
     support_and_steep,
@@ -58,10 +64,11 @@ def solve_by_working_sets(
     """Newton steps until the gap is at most a share of F, or of a least scale where F is less.
 
     c and the bound are those of the linearised problem at the start. The first working set has about so many
-    coordinates. It ends early where more than `most_support` are not 0, the constraint is slack, a working set is large
-    or a Newton step fails: that is the caller's business.
+    coordinates. It ends early where more than `most_support` are not 0, the constraint is likely slack, a working
+    set is large or a Newton step fails: that is the caller's business.
     """
-    m, has_intercept = problem.columns.shape[1], problem.loss.has_intercept
+    (n, m), has_intercept, kind = problem.columns.shape, problem.loss.has_intercept, problem.polytope.kind
+    most_steps = np.int64(NEWTON_STEPS)  # a constant is of a type of its own, for which all would be compiled once more
     linearised = LinearisedOnBall(c, here.x, bound, 0.0, 0.0, 0.0, True)
     gap = gap_at(here, linearised)
     steps, operations, multiplier, has_moved, suffices = 0, 0, -1.0, False, False
@@ -75,7 +82,7 @@ def solve_by_working_sets(
         slope = linearised.c.copy()
         add_multiple(slope, 2.0 * problem.ridge, here.x)
         if not suffices:
-            chosen = not_zero_or_steep(here.x, np.abs(slope), size)
+            chosen = not_zero_or_steep(here.x, pulls_of(slope, kind), size)
             k = chosen.shape[0]
             if k == 0 or k >= LONG_MODEL or m * k * k > COMPILED_OPERATIONS:
                 break
@@ -86,25 +93,28 @@ def solve_by_working_sets(
         shift = inner(means, x) if has_intercept else 0.0
         start = SearchPoint(x, here.u - shift, here.theta, here.loss, here.intercept + shift, here.value)
         known = unknown if has_intercept else slope[chosen]
-        found = solve(part, start, known, multiplier, gram, SETTLED * gap, NEWTON_STEPS, stop)
+        found = solve(part, start, known, multiplier, gram, SETTLED * gap, most_steps, stop)
         steps += found.steps
         operations += found.steps * m * k * k
         if not found.has_moved:
             break
-        there = embedded(problem, chosen, found.point, shift)
+        there = embedded(problem, chosen, means, found.point)
         if not there.value < here.value:
             break
         before, has_moved, multiplier = gap, True, found.multiplier
         here, linearised = there, linearise(problem, there.theta, there.x)
         gap = gap_at(here, linearised)
-        pulls = np.abs(linearised.c)  # but for the ridge, which tells nothing of coordinates that are 0
+        pulls = pulls_of(linearised.c, kind)  # but for the ridge, which tells nothing of coordinates that are 0
         support, near = support_and_steep(here.x, pulls, NEAR_MULTIPLIER * multiplier)
         is_slow = gap > SLOW * before
-        is_strange = not found.is_done or found.is_slack or support > most_support or not linearised.is_right
-        if gap > enough and (is_strange or operations > MOST_OPERATIONS):
-            break
         suffices = not is_slow and steepest_of_others(pulls, chosen) <= multiplier
         size = min(max(2 * k if is_slow else k, 2 * support), max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
+        # as in `WorkingSet.is_likely_slack`: there are models of the inside of the l1 ball alone
+        is_slack = found.is_slack and kind == L1_BALL and norm(here.x) * math.sqrt(n / k) < problem.polytope.size
+        outgrows = support > most_support or (found.is_slack and size > most_support)
+        is_strange = not found.is_done or is_slack or outgrows or not linearised.is_right
+        if gap > enough and (is_strange or operations > MOST_OPERATIONS):
+            break
     return SolvedByWorkingSets(here, linearised, steps, has_moved, False)
 
 
@@ -129,13 +139,11 @@ def chosen_part(problem: WorkingSetProblem, chosen: Array) -> tuple[WorkingSetPr
 
 
 @compiled
-def embedded(problem: WorkingSetProblem, chosen: Array, found: SearchPoint, shift: float) -> SearchPoint:
+def embedded(problem: WorkingSetProblem, chosen: Array, means: Array, found: SearchPoint) -> SearchPoint:
     """A point of a working set among all coordinates, in the ball, with F from the data as they are."""
-    x, u, norm = np.zeros(problem.columns.shape[0]), np.zeros(problem.columns.shape[1]), 0.0
-    for p in range(chosen.shape[0]):
-        norm += abs(found.x[p])
-    inside = 1.0 if norm <= problem.polytope.size else problem.polytope.size / norm * (1.0 - 2.0 * UNIT)
+    x, u, size = np.zeros(problem.columns.shape[0]), np.zeros(problem.columns.shape[1]), norm(found.x)
+    inside = 1.0 if size <= problem.polytope.size else problem.polytope.size / size * (1.0 - 2.0 * UNIT)
     for p in range(chosen.shape[0]):
         x[chosen[p]] = inside * found.x[p]
         add_multiple(u, x[chosen[p]], problem.columns[chosen[p]])
-    return point_at(problem, x, u, found.intercept - shift)
+    return point_at(problem, x, u, found.intercept - inner(means, found.x))

@@ -29,11 +29,13 @@ from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, preci
 from condgrad.certificate import NULL_SHARE, Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
+from condgrad.newton import sample_dual
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.face_models import centred
 from condgrad.problem import Set, Simple
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
+from condgrad.smooth import SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
@@ -54,6 +56,10 @@ SMALL_FACE = 800
 """Coordinates of a face up to which a sparse K has a Gram matrix on it."""
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
+MODELS_AT_ONCE = 4
+"""Models for one radius in the call for several of them."""
+HINGE_MODELS = 3
+"""Models of a squared hinge for one radius after which its dual is taken to be faster, where it has one."""
 MOST_EXACT_MODELS = 3
 """Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
@@ -92,6 +98,7 @@ class PathFollower:
         self._solutions: list[Solution] = []
         """The last two on the way."""
         self._guess_failed = False
+        self._dual_is_faster = False
 
     @staticmethod
     def can_follow(f: Any) -> bool:
@@ -144,7 +151,7 @@ class PathFollower:
         return point
 
     def several(self, gs: Sequence[Simple], ridge: float, *, tol: float) -> Iterator[CertifiedGuess]:
-        """Solutions for the first of the next radii, as far as one compiled call finds them with one model each.
+        """Solutions for the first of the next radii, as far as one compiled call finds them with few models.
 
         That is for dense data that are not large; a radius that needs more is left to `follow`.
         """
@@ -168,6 +175,7 @@ class PathFollower:
             proof = Certificate(null_size=self.null_value).updated(certifier.iterate(point, 1.0), 1)
             if proof.relative_gap > tol:
                 return
+            self._dual_is_faster = False
             yield CertifiedGuess(point, proof, 1)
 
     def follow(self, g: Simple, ridge: float, start: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
@@ -185,7 +193,7 @@ class PathFollower:
         prediction = self._predicted(g) if last is None or last.multiplier > 0.0 else None
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
-        elif prediction is not None:
+        elif prediction is not None and not self._dual_is_faster:
             end = self._next_from(point, prediction, ridge)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
@@ -200,7 +208,8 @@ class PathFollower:
             left -= 1
             if proof.gap <= 0.5 * mark:
                 mark, left = proof.gap, patience
-            if proof.relative_gap <= tol or left == 0 or deadline.passed():
+            self._dual_is_faster = self._dual_is_faster or (steps >= HINGE_MODELS and self._has_dual(point, ridge))
+            if proof.relative_gap <= tol or left == 0 or deadline.passed() or self._dual_is_faster:
                 break
             end = self._models.least(point, g, ridge)
             if end is None:
@@ -210,6 +219,16 @@ class PathFollower:
             x = double(best.x)
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
+
+    def _has_dual(self, point: ObjectivePoint, ridge: float) -> bool:
+        """Whether `condgrad.minimize` has a dual with fewer variables than coordinates that are not 0.
+
+        Models of a squared hinge follow the samples that fall short of their margins, in many steps where those with
+        few samples fit them all.
+        """
+        if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
+            return False
+        return sample_dual.is_worth_it(self.f, ridge)
 
     def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, about, from the last one and where it points to; None if none was found.
@@ -288,10 +307,11 @@ class ColumnModels:
             )
             for radius, point, multiplier in solutions
         )
-        solved = follow(problem.problem, self._chosen, older, newer, radii, rules)
-        end = solved.last
-        if solved.solved == 0 and not end.suffice and self._screen(end.x, solved.slope, end.on_boundary):
+        for _ in range(rules.models):
             solved = follow(problem.problem, self._chosen, older, newer, radii, rules)
+            end = solved.last
+            if solved.solved or end.suffice or not self._screen(end.x, solved.slope, end.on_boundary):
+                break
         return solved
 
     def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> Any:
@@ -300,7 +320,7 @@ class ColumnModels:
 
         t = step_length(2.0 * ridge + self.curvature)
         many_t = step_length(2.0 * ridge)
-        return FollowRules(t, many_t, SHORT * t, NEEDED, ROUNDS, MOST_FALL, accuracy, least_scale)
+        return FollowRules(t, many_t, SHORT * t, NEEDED, ROUNDS, MODELS_AT_ONCE, MOST_FALL, accuracy, least_scale)
 
     def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.

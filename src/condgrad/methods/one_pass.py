@@ -1,6 +1,7 @@
-"""The linearised problem min <c, s> + ridge |s|^2 on the l1 ball, c = K'theta, in one compiled pass over the data.
+"""The linearised problem min <c, s> + ridge |s|^2, c = K'theta, in one compiled pass over the data.
 
-For data that are dense and not large, operations on arrays take less time than the calls of them.
+That is on the l1 ball and the solid simplex. For data that are dense and not large, operations on arrays take less time
+than the calls of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from condgrad.arrays import Array
 from condgrad.kernels import in_use
 from condgrad.problem import Answer, Simple, Smooth, Sum, SumEvaluation
-from condgrad.sets import L1Ball
+from condgrad.sets import L1Ball, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import Composite, CompositeEvaluation
 
@@ -32,11 +33,11 @@ class SolvedLinearisation(NamedTuple):
     there: Any = None
     """f at the answer's point, where that is known."""
     threshold: float | None = None
-    """On the l1 ball what is taken off |c_j|, where that is known: at a solution on its boundary the multiplier."""
+    """What is taken off |c_j|, or off -c_j, where that is known: at a solution on the boundary the multiplier."""
 
 
 class OnePass:
-    """The oracle for an h(Kx), or a multiple of one, and a ridge on the l1 ball."""
+    """The oracle for an h(Kx), or a multiple of one, and a ridge on the l1 ball or the solid simplex."""
 
     def __init__(self, f: Smooth, g: Any, composite: Composite, problem: Any) -> None:
         self.f, self.g, self.composite, self.problem = f, g, composite, problem
@@ -46,7 +47,9 @@ class OnePass:
     @classmethod
     def of(cls, f: Smooth, g: Simple) -> OnePass | None:
         """None for other problems, and where kernels are not in use."""
-        if not (in_use() and isinstance(g.on, L1Ball) and isinstance(g, (Ridge, Zero)) and g.on.radius > 0.0):
+        if not (in_use() and isinstance(g, (Ridge, Zero)) and isinstance(g.on, (L1Ball, SolidSimplex))):
+            return None
+        if g.on.scale == 0.0:
             return None
         is_multiple = isinstance(f, Sum) and len(f.terms) == 1
         composite: Any = f.terms[0] if is_multiple else f  # type: ignore[attr-defined]

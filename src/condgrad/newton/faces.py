@@ -199,13 +199,14 @@ class FaceNewton:
         from condgrad.kernels.working_set import SearchPoint
         from condgrad.kernels.working_sets import solve_by_working_sets
 
-        solved, best, on_its_own = point.linearised, self.loss.at_best(point.smooth), self.loss.loss_at(point.smooth)
-        if solved is None:
-            return None
-        size = max(self._first_size(point), 2 * int(np.count_nonzero(point.x)))
         samples, features = self.loss.composite.K.shape
+        most_support, support = samples if self._has_dual_of_few_samples else features, int(np.count_nonzero(point.x))
+        solved, best, on_its_own = point.linearised, self.loss.at_best(point.smooth), self.loss.loss_at(point.smooth)
+        if solved is None or support > most_support:
+            return None
+        size = max(self._first_size(point), 2 * support)
         start = SearchPoint(point.x, on_its_own.z, best.theta, best.value, best.intercept, point.value)
-        ends = 0.5 * self.wanted, NULL_SHARE * point.value, samples if self._has_dual_of_few_samples else features
+        ends = 0.5 * self.wanted, NULL_SHARE * point.value, most_support
         found = solve_by_working_sets(problem.problem, start, solved.c, solved.answer.bound, size, *ends)
         point.tally.inner_iterations += found.steps
         if not found.has_moved:

@@ -136,7 +136,7 @@ class Set(ABC):
 
     def face(self, v: Array) -> Face:
         """The projection of v, and the face of the set that has it inside: the derivative of a projection."""
-        raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex and Box do")
+        raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex, SolidSimplex and Box do")
 
     def linear_argmin(self, c: Array) -> Answer:
         """argmin <c, s> over the set; a set of your own may return the point alone, which is then taken to be exact."""
