@@ -158,7 +158,7 @@ def minimise(
             reached_boundary = inside and on_boundary(y, size) and (falls or not from_boundary)
             if falls or reached_boundary:
                 x, q, value, proposal_failed = y, q_there, value_there, False
-                released *= 2
+                released = min(2 * released, k)
             elif from_boundary and not proposal_failed:  # mu is 0 but for rounding: one coordinate more is set free
                 on_sum, proposal_failed, released = True, True, 1
                 continue
