@@ -88,14 +88,14 @@ def test_it_ends_when_time_is_up() -> None:
 @pytest.mark.parametrize("share", [0.8, 1.2])
 @pytest.mark.parametrize("kind", [cg.sets.L1Ball, cg.sets.SolidSimplex])
 def test_newton_near_the_idle_radius_takes_few_steps(share: float, dtype: type, kind: Any) -> None:
-    """In x it takes 70 steps and more: samples whose hinge is flat end them soon."""
+    """In x it takes 60 steps and more: samples whose hinge is flat end them soon."""
     K, y = data(6, shape=(100, 3000))
     f = cg.smooth.SquaredHinge(K.astype(dtype), y, intercept=True)
     free = cg.minimize(f, cg.simple.Ridge(1e-2, on=kind(100.0)), method="newton")
     on = kind(share * float(np.abs(free.x).sum()))
     result = cg.minimize(f, cg.simple.Ridge(1e-2, on=on), method="newton", tol=1e-4 if dtype == np.float32 else 1e-6)
     assert result.success
-    assert result.trace["inner_iterations"][-1] <= 30
+    assert result.trace["inner_iterations"][-1] <= 40
     assert on.violation(result.x) == 0.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ from condgrad.arrays.backend import (
     smallest,
 )
 
+LEAST_SQUARE = sys.float_info.min / sys.float_info.epsilon
+"""A sum of squares from which on none of its terms that count is below the normal numbers."""
+
 
 def dot(x: Array, y: Array) -> float:
     """<x, y> over all entries, accumulated in float64."""
@@ -33,6 +37,16 @@ def dot(x: Array, y: Array) -> float:
     if is_torch(x):
         return x.reshape(-1).dot(y.reshape(-1)).item()
     return float(namespace(x).vecdot(x.reshape(-1), y.reshape(-1)))
+
+
+def length_of(x: Array) -> float:
+    """|x|_2, where its squares are no numbers too."""
+    with np.errstate(over="ignore"):
+        square = dot(x, x)
+    if LEAST_SQUARE < square < math.inf:
+        return square**0.5
+    size = largest_size(x)
+    return size if size == 0.0 or not math.isfinite(size) else size * dot(x / size, x / size) ** 0.5
 
 
 def total(x: Array) -> float:

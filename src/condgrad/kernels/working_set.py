@@ -14,7 +14,7 @@ import numpy as np
 from condgrad.arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX
 from condgrad.kernels.column_norms import LARGEST_SQUARE, LEAST_SQUARE
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_exactly
 from condgrad.kernels.face_qp import Polytope, bounds_norm, minimise, on_boundary
 from condgrad.kernels.free_block import Hessian
 from condgrad.kernels.ldl import add_multiple, combination, inner
@@ -200,18 +200,27 @@ def least_by_threshold(pulls: Array, ridge: float, kind: int, size: float) -> tu
         steepest, threshold = max(0.0, steepest), max(0.0, threshold)
     if ridge == 0.0:
         return -size * steepest, threshold
-    squares = 0.0
     for _ in range(ROUNDS):
-        excess, rate, squares = -2.0 * ridge * size, 0.0, 0.0
+        excess, rate = -2.0 * ridge * size, 0.0
         for j in range(pulls.shape[0]):
             left = max(0.0, pulls[j] - threshold)
             excess += left
             rate += 1.0 if left > 0.0 else 0.0
-            squares += left * left
         if not excess > 0.0 or not threshold + excess / rate > threshold:
             break
         threshold += excess / rate
-    return -0.25 * squares / ridge - threshold * size, threshold
+    return -fall_above(pulls, threshold, ridge) - threshold * size, threshold
+
+
+@compiled_exactly
+def fall_above(pulls: Array, threshold: float, ridge: float) -> float:
+    """sum_j max(pulls_j - t, 0)^2/(4 ridge), without the squares: in the unit of F they may leave the floats."""
+    fall = 0.0
+    for j in range(pulls.shape[0]):
+        if pulls[j] > threshold:
+            left = pulls[j] - threshold
+            fall += 0.5 * left * (left / (2.0 * ridge))
+    return fall
 
 
 class LinearisedOnBall(NamedTuple):

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import L1_BALL
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.face_qp import norm
 from condgrad.kernels.ldl import add_multiple, inner
@@ -109,8 +108,8 @@ def solve_by_working_sets(
         is_slow = gap > SLOW * before
         suffices = not is_slow and steepest_of_others(pulls, chosen) <= multiplier
         size = min(max(2 * k if is_slow else k, 2 * support), max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
-        # as in `WorkingSet.is_likely_slack`: there are models of the inside of the l1 ball alone
-        is_slack = found.is_slack and kind == L1_BALL and norm(here.x) * math.sqrt(n / k) < problem.polytope.size
+        # as in `WorkingSet.is_likely_slack`
+        is_slack = found.is_slack and norm(here.x) * math.sqrt(n / k) < problem.polytope.size
         outgrows = support > most_support or (found.is_slack and size > most_support)
         is_strange = not found.is_done or is_slack or outgrows or not linearised.is_right
         if gap > enough and (is_strange or operations > MOST_OPERATIONS):

@@ -20,6 +20,7 @@ from condgrad.arrays import (
     dots,
     double,
     is_dense,
+    length_of,
     mixed,
     namespace,
     norms_of_columns,
@@ -248,7 +249,7 @@ class CompositeEvaluation:
         Where theta itself is nothing but the rounding of K x, as in interpolation, it is no larger than the curvature
         times that rounding.
         """
-        length = dot(self.theta, self.theta) ** 0.5
+        length = length_of(self.theta)
         rounding = self.f.space.unit * self.h.curvature_bound * self.image_size if length > 0.0 else 0.0
         return length + rounding + self._underflow
 

@@ -20,6 +20,7 @@ from condgrad.arrays import (
     double_like,
     host,
     is_torch,
+    length_of,
     like,
     mixed,
     namespace,
@@ -259,7 +260,7 @@ class MultinomialEvaluation:
 
     def magnitude(self, other: MultinomialEvaluation) -> float:
         xp, unit = namespace(self.theta), self.f.space.unit
-        length = dot(self.theta, self.theta) ** 0.5
+        length = length_of(self.theta)
         rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
         size = (length + rounding) * other.image_size
         if not self.f.h.has_intercept:
