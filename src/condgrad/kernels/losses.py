@@ -133,7 +133,8 @@ def logistic_nearby(loss: CompiledLoss, z: Array, near: float, theta: Array) -> 
         # terms that are no normal numbers, or whose rounding hides the sum, are for a search by logarithms
         if not (second >= LEAST_MASS * size and second >= SMALLEST / UNIT):
             break
-        step = -2.0 * first / (second + math.sqrt(max(0.0, second * second - 2.0 * first * third)))
+        ratio, bend = first / second, third / second  # squares of the sums themselves may be no numbers
+        step = -2.0 * ratio / (1.0 + math.sqrt(max(0.0, 1.0 - 2.0 * ratio * bend)))
         if abs(step) <= CLOSE:
             for i in range(z.shape[0]):
                 share = abs(theta[i]) / weights[i] if weights[i] > 0.0 else 0.0
