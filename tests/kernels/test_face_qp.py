@@ -134,6 +134,25 @@ def test_a_model_by_rows_is_as_accurate_as_asked_for(seed: int, kind: str, k: in
     assert model.gap_with_ridge(x) <= -0.1 * model.value(x) + 1e-12 * scale
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_nearly_singular_model_takes_fewer_rounds_than_coordinates(seed: int) -> None:
+    """Coordinate descent proposes nothing there; one coordinate a round would be a hundred rounds."""
+    rng = np.random.default_rng(seed)
+    k, m, size = 300, 200, 100.0
+    turned = np.linalg.qr(rng.standard_normal((m, m)))[0]
+    B = rng.standard_normal((k, m)) * np.logspace(0.0, -3.0, m) @ turned
+    H = B @ B.T
+    H[np.diag_indices(k)] *= 1.0 + 1e-10
+    x0 = np.zeros(k)
+    x0[0] = size
+    q0 = H @ x0 - B @ rng.standard_normal(m)
+    x, _, _, done = face_qp.minimise(of_matrix(H), q0, x0, L1_BALL, size, NONE, NONE, -1.0, 1e-6, 50, GO_ON)
+    assert done
+    assert np.count_nonzero(x) > 90
+    q, d = q0 + H @ (x - x0), x - x0
+    assert q @ x + size * np.abs(q).max() <= -1e-5 * (q0 @ d + 0.5 * d @ H @ d)
+
+
 def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     """Well conditioned and large, from a start near the solution: a pass or two leave little of a small fall."""
     rng = np.random.default_rng(0)

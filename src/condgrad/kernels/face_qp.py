@@ -19,6 +19,10 @@ A round has two parts.
    least point is the next x if the model is less there. If it is not, the next walk sets one coordinate more free: the
    one at a bound that violates the optimality conditions most.
 
+Where H is nearly singular, coordinate descent leads nowhere. So after proposals that failed one after the other there
+are 1, 3, 7, ... rounds without any. As long as these lower the model, each sets twice as many coordinates free as the
+one before.
+
 The l1 ball has two cases more. If mu < 0 on its boundary, the model falls towards the inside, first along the free
 coordinates (`step_inside`), then along all. If a step would leave the ball, it ends on the boundary, and a face is
 proposed there; a proposal may lead inside as well. So has the solid simplex, through whose inside rounds go as in a
@@ -67,6 +71,8 @@ from condgrad.rounding import ON_BOUNDARY
 SWEEPS, MOST_SWEEPS, FEW = 4, 12, 0.03
 """Sweeps of coordinate descent that propose a face, at least and at most, and the share of its coordinates that may
 still meet or leave their bounds in the last."""
+LONGEST_PAUSE = 63
+"""Rounds without a proposal after many that failed."""
 VISIBLE_FALL = 1e-13
 """A fall of the model, as a share of its fall so far, that is more than the rounding of its value."""
 MULTIPLIER_STEPS = 50
@@ -124,6 +130,7 @@ def minimise(
     # a start says little of the active face, and nothing inside the ball: propose one, unless the constraint is slack
     proposal_due = kind == BOX or (may_be_slack and mu > 0.0)
     proposal_failed = False
+    pause, rounds_to_pause, released = 0, 0, 1
     for _ in range(rounds):
         ending = Ending(stop, 0.25 * accuracy, size, -value)
         reached_boundary = False
@@ -138,7 +145,7 @@ def minimise(
             else:
                 set_face(x, polytope, face)
                 is_free = off_bounds(x, face)
-                if proposal_failed and not release_most_violating(q, x, kind, mu, face, is_free):
+                if proposal_failed and not release_most_violating(q, x, kind, mu, face, is_free, released):
                     return x, mu, not on_sum, True
                 block = refactored(hessian, block, is_free, stop)
                 block, mu = walk(hessian, block, face, on_sum, size, y, q, ending)
@@ -151,9 +158,12 @@ def minimise(
             reached_boundary = inside and on_boundary(y, size) and (falls or not from_boundary)
             if falls or reached_boundary:
                 x, q, value, proposal_failed = y, q_there, value_there, False
+                released = min(2 * released, k)
             elif from_boundary and not proposal_failed:  # mu is 0 but for rounding: one coordinate more is set free
-                on_sum, proposal_failed = True, True
+                on_sum, proposal_failed, released = True, True, 1
                 continue
+            elif proposal_failed and released > 1:
+                released = 1
             elif proposal_failed or (inside and kind == L1_BALL):
                 return x, mu, not on_sum, True
             if reached_boundary:  # where all coordinates may be free: propose a smaller face
@@ -164,11 +174,16 @@ def minimise(
         if may_be_slack and mu <= 0.0 and not proposal_due and (on_sum or kind == L1_BALL):
             on_sum = False
             continue
+        if rounds_to_pause > 0 and not proposal_due:
+            rounds_to_pause, proposal_failed = rounds_to_pause - 1, True
+            continue
         block, y, mu_there = propose(hessian, block, curvatures, q, x, mu, polytope, face, ending)
         if stop[0]:
             break
         q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
         proposal_failed = not value_there < value + VISIBLE_FALL * value
+        pause = min(2 * pause + 1, LONGEST_PAUSE) if proposal_failed else 0
+        rounds_to_pause, released = pause, 1
         # back inside, the next step might be cut again: the least point of a face on the boundary comes first
         proposal_failed = proposal_failed or (reached_boundary and not on_boundary(y, size))
         if not proposal_failed:
@@ -231,24 +246,25 @@ def off_bounds(x: Array, face: Face) -> Array:
 
 
 @compiled
-def release_most_violating(q: Array, x: Array, kind: int, mu: float, face: Face, is_free: Array) -> bool:
-    """Free the coordinate at a bound whose move off it lowers the model fastest; False where none lowers it."""
-    best, most, best_sign = -1, 0.0, 1.0
+def release_most_violating(q: Array, x: Array, kind: int, mu: float, face: Face, is_free: Array, count: int) -> bool:
+    """Free the coordinates at bounds whose moves off them lower the model fastest, so many; False where none does."""
+    falls = np.zeros(x.shape[0])
     for j in range(x.shape[0]):
         if is_free[j] or face.lower[j] == face.upper[j]:
             continue
         sign = 1.0 if x[j] == face.lower[j] else -1.0
         if kind == L1_BALL:  # from 0 it may move to either side
             sign = -1.0 if q[j] > 0.0 else 1.0
-        fall = -sign * q[j] - mu
-        if fall > most:
-            best, most, best_sign = j, fall, sign
-    if best < 0:
-        return False
-    is_free[best] = True
-    if kind == L1_BALL:
-        set_sign(face, best, best_sign)
-    return True
+        falls[j] = max(0.0, -sign * q[j] - mu)
+    level = falls.max() if count == 1 else np.sort(falls)[max(0, x.shape[0] - count)]
+    found = 0
+    for j in range(x.shape[0]):
+        if falls[j] > 0.0 and falls[j] >= level and found < count:
+            is_free[j] = True
+            found += 1
+            if kind == L1_BALL:
+                set_sign(face, j, -1.0 if q[j] > 0.0 else 1.0)
+    return found > 0
 
 
 @compiled

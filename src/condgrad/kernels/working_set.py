@@ -370,7 +370,7 @@ def by_matrix(problem: WorkingSetProblem, w: Array, curvature: float, gram: Last
         gram.matrix[j, j] = gram.diagonal[j] + curvature
     none = np.empty(0)
     nowhere = np.empty(0, np.uint32)
-    return Hessian(gram.matrix, np.empty((0, 0)), none, nowhere, nowhere, none, none, 0)
+    return Hessian(gram.matrix, np.empty((0, 0)), none, nowhere, nowhere, none, none, 0, none)
 
 
 @compiled
@@ -390,7 +390,7 @@ def by_rows(problem: WorkingSetProblem, w: Array, curvature: float) -> tuple[Hes
         c[j] = curvature / unit + LEAST_CURVATURE_BY_ROWS * inner(B[j], B[j])
     none = np.empty(0)
     nowhere = np.empty(0, np.uint32)
-    return Hessian(np.empty((0, 0)), B, c, nowhere, nowhere, none, none, m), unit
+    return Hessian(np.empty((0, 0)), B, c, nowhere, nowhere, none, none, m, none), unit
 
 
 @compiled

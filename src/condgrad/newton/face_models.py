@@ -63,6 +63,8 @@ PASSES = 1500
 take less time than factors."""
 ROWS_AT_MOST = 1 << 23
 """Entries of a model by rows that are worth a copy."""
+MATRIX_AT_MOST = 1 << 25
+"""Entries of the matrix of a sparse model that may step in where conjugate gradients give up."""
 WEIGHT_CHANGE = 0.05
 """How much a weight may change, as a share of it, before the Gram matrix is computed again: the error of a Newton step
 then falls by that factor at least."""
@@ -130,6 +132,8 @@ class FaceModels:
         self._geometry: Geometry | None = None
         self._gram: Any = None
         """K' W K with what is added to its diagonal; its own diagonal and the weights are kept beside it."""
+        self._is_hard = False
+        """Whether conjugate gradients gave up on a model."""
         self._gram_diagonal: Array = None
         self._gram_weights: Array = None
 
@@ -143,8 +147,7 @@ class FaceModels:
         m, k = self.K.shape
         is_wide = k > max(WIDE * m, WIDE_FROM)
         if not is_dense(self.K) and (is_wide or k**3 > PASSES * self.K.nnz):
-            hessian, unit = self._by_sparse_rows(w, curvature)
-            return self._least_compiled(x, slope, multiplier, hessian, unit, ACCURACY_BY_PRODUCTS)
+            return self._least_by_products(x, slope, multiplier, w, curvature)
         if not is_wide:
             return self._least_compiled(x, slope, multiplier, self._by_matrix(w, curvature), 1.0)
         if self.fits_by_rows(k):
@@ -225,6 +228,20 @@ class FaceModels:
         wide = coordinates > max(WIDE * m, WIDE_FROM) and coordinates * m <= ROWS_AT_MOST
         return wide and is_dense(self.K) and not on_device(self.K)
 
+    def _least_by_products(
+        self, x: Array, slope: Array, multiplier: float | None, w: Array, curvature: float
+    ) -> LeastPoint | None:
+        """`least` for a sparse K: by conjugate gradients or, where these take longer, by factors of the matrix."""
+        m, k = self.K.shape
+        may_give_up = k <= m and k * k <= MATRIX_AT_MOST  # a matrix of more coordinates than samples is singular
+        if not self._is_hard:
+            hessian, unit = self._by_sparse_rows(w, curvature, may_give_up=may_give_up)
+            found = self._least_compiled(x, slope, multiplier, hessian, unit, ACCURACY_BY_PRODUCTS)
+            self._is_hard = bool(np.isinf(hessian.spent).any())
+            if not self._is_hard:
+                return found
+        return self._least_compiled(x, slope, multiplier, self._by_matrix(w, curvature), 1.0, ACCURACY_BY_PRODUCTS)
+
     def _least_compiled(
         self,
         x: Array,
@@ -274,7 +291,7 @@ class FaceModels:
         c = curvature / unit + LEAST_CURVATURE_BY_ROWS * np.einsum("ji,ji->j", B, B)
         return of_rows(B, c), unit
 
-    def _by_sparse_rows(self, w: Array, curvature: float) -> tuple[Hessian, float]:
+    def _by_sparse_rows(self, w: Array, curvature: float, *, may_give_up: bool) -> tuple[Hessian, float]:
         """The same for a sparse K, whose columns are not centred: a pull does it."""
         from condgrad.kernels.free_block import of_sparse_rows
 
@@ -285,7 +302,8 @@ class FaceModels:
         entries = K.data * root[K.indices]
         pull = self.Kt @ (relative / math.sqrt(mass)) if mass > 0.0 else np.zeros(k)
         ridge = np.full(k, curvature / unit)
-        return of_sparse_rows(K.indptr, K.indices, entries, len(w), pull=pull, ridge=ridge), unit
+        spent = np.zeros(1 if may_give_up else 0)
+        return of_sparse_rows(K.indptr, K.indices, entries, len(w), pull=pull, ridge=ridge, spent=spent), unit
 
     @cached_property
     def _by_column(self) -> Matrix:
