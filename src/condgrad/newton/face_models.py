@@ -40,7 +40,7 @@ from condgrad.arrays import (
     solve_positive,
     total,
 )
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
 from condgrad.newton.by_rows import RowModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.folding import ScaledLoss
@@ -92,26 +92,17 @@ SetWithFaces = NormBall | Simplex | Box
 """Where models are minimised."""
 
 
-class Geometry(NamedTuple):
-    """A set, in the terms of `kernels.face_qp`."""
-
-    kind: int
-    size: float
-    lower: Array
-    upper: Array
-
-    @classmethod
-    def of(cls, on: SetWithFaces, x: Array) -> Geometry:
-        none = np.empty(0)
-        if isinstance(on, L1Ball):
-            return cls(L1_BALL, on.radius, none, none)
-        if isinstance(on, Simplex | SolidSimplex):
-            return cls(SIMPLEX if isinstance(on, Simplex) else SOLID_SIMPLEX, on.mass, none, none)
-        lower, upper = (
-            np.array(np.broadcast_to(host(double(like(bound, x))), x.shape), order="C")
-            for bound in (on.lower, on.upper)
-        )
-        return cls(BOX, on.scale, lower, upper)
+def polytope_of(on: SetWithFaces, x: Array) -> Polytope:
+    """A set of points such as x, for compiled code."""
+    none = np.empty(0)
+    if isinstance(on, L1Ball):
+        return Polytope(L1_BALL, on.radius, none, none)
+    if isinstance(on, Simplex | SolidSimplex):
+        return Polytope(SIMPLEX if isinstance(on, Simplex) else SOLID_SIMPLEX, on.mass, none, none)
+    lower, upper = (
+        np.array(np.broadcast_to(host(double(like(bound, x))), x.shape), order="C") for bound in (on.lower, on.upper)
+    )
+    return Polytope(BOX, on.scale, lower, upper)
 
 
 class LeastPoint(NamedTuple):
@@ -129,7 +120,7 @@ class FaceModels:
 
     def __init__(self, h: Separable | ScaledLoss, K: Matrix, on: Any, ridge: float) -> None:
         self.h, self.K, self.Kt, self.on, self.ridge = h, K, K.T, on, ridge
-        self._geometry: Geometry | None = None
+        self._polytope: Polytope | None = None
         self._gram: Any = None
         """K' W K with what is added to its diagonal; its own diagonal and the weights are kept beside it."""
         self._is_hard = False
@@ -255,15 +246,15 @@ class FaceModels:
 
         if hessian is None or deadline.passed():
             return None
-        if self._geometry is None:
-            self._geometry = Geometry.of(self.on, x)
+        if self._polytope is None:
+            self._polytope = polytope_of(self.on, x)
         guess, stop = -1.0 if multiplier is None else multiplier / unit, np.zeros(1, np.bool_)
-        arguments = (hessian, host(slope) / unit, host(x), *self._geometry, guess, accuracy, ROUNDS, stop)
+        arguments = (hessian, host(slope) / unit, host(x), self._polytope, guess, accuracy, ROUNDS, stop)
         if x.shape[0] < LONG_MODEL:
             y, mu, inside, _ = face_qp.minimise(*arguments)
         else:
             y, mu, inside, _ = interruptible(lambda: face_qp.minimise(*arguments), stop)
-        return LeastPoint(like(y, x), mu * unit, inside and isinstance(self.on, NormBall))
+        return LeastPoint(like(y, x), mu * unit, inside)
 
     def _by_matrix(self, w: Array, curvature: float) -> Hessian | None:
         """K' W K + 2 ridge and a little more, on the host."""
