@@ -199,7 +199,7 @@ def minimize(
         `SharedMarginal`. The first call of it for h(Kx) on a machine compiles its kernels, about a minute, and keeps
         them on disk; a time limit does not cut that short.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
-        small, on boxes and simplices of more coordinates than samples, in hundreds of dimensions); else "spg" where it
+        small, on a `Box` or `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
         can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point; `method`
         of the result says what ran.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule

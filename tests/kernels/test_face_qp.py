@@ -11,7 +11,7 @@ import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, face_qp, ldl
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope, face_qp, ldl
 from condgrad.kernels.free_block import Hessian, of_matrix, of_rows, of_sparse_rows
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 
@@ -23,6 +23,10 @@ GO_ON = np.zeros(1, np.bool_)
 seeds = st.integers(0, 2**32 - 1)
 kinds = st.sampled_from(sorted(KINDS))
 forms = st.sampled_from(FORMS)
+
+
+def l1_ball(size: float) -> Polytope:
+    return Polytope(L1_BALL, size, NONE, NONE)
 
 
 class Model:
@@ -53,6 +57,10 @@ class Model:
         signs = rng.choice([-1.0, 1.0], k) if self.kind == L1_BALL else 1.0
         return x * signs * rng.choice([0.0, 0.5, 1.0])
 
+    @property
+    def polytope(self) -> Polytope:
+        return Polytope(self.kind, self.size, self.lower, self.upper)
+
     def hessian(self, form: str) -> Hessian:
         """The Hessian in one of the forms that it may have."""
         if form == "matrix":
@@ -66,7 +74,7 @@ class Model:
     def solve(
         self, *, form: str = "matrix", rounds: int = 1000, accuracy: float = 1e-8
     ) -> tuple[Array, float, bool, bool]:
-        rest = (self.q0, self.x0, self.kind, self.size, self.lower, self.upper, self.guess, accuracy, rounds, GO_ON)
+        rest = (self.q0, self.x0, self.polytope, self.guess, accuracy, rounds, GO_ON)
         return face_qp.minimise(self.hessian(form), *rest)
 
     def value(self, x: Array) -> float:
@@ -134,6 +142,25 @@ def test_a_model_by_rows_is_as_accurate_as_asked_for(seed: int, kind: str, k: in
     assert model.gap_with_ridge(x) <= -0.1 * model.value(x) + 1e-12 * scale
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_nearly_singular_model_takes_fewer_rounds_than_coordinates(seed: int) -> None:
+    """Coordinate descent proposes nothing there; one coordinate a round would be a hundred rounds."""
+    rng = np.random.default_rng(seed)
+    k, m, size = 300, 200, 100.0
+    turned = np.linalg.qr(rng.standard_normal((m, m)))[0]
+    B = rng.standard_normal((k, m)) * np.logspace(0.0, -3.0, m) @ turned
+    H = B @ B.T
+    H[np.diag_indices(k)] *= 1.0 + 1e-10
+    x0 = np.zeros(k)
+    x0[0] = size
+    q0 = H @ x0 - B @ rng.standard_normal(m)
+    x, _, _, done = face_qp.minimise(of_matrix(H), q0, x0, l1_ball(size), -1.0, 1e-6, 50, GO_ON)
+    assert done
+    assert np.count_nonzero(x) > 90
+    q, d = q0 + H @ (x - x0), x - x0
+    assert q @ x + size * np.abs(q).max() <= -1e-5 * (q0 @ d + 0.5 * d @ H @ d)
+
+
 def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     """Well conditioned and large, from a start near the solution: a pass or two leave little of a small fall."""
     rng = np.random.default_rng(0)
@@ -141,13 +168,12 @@ def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     B = scipy.sparse.csr_array(rng.standard_normal((k, m)) * (rng.random((k, m)) < 0.05))
     hessian = of_sparse_rows(B.indptr, B.indices, B.data, m, pull=np.zeros(k), ridge=np.ones(k))
     q0 = rng.standard_normal(k)
-    rest = (L1_BALL, 5.0, NONE, NONE, -1.0)
-    solution, mu, _, _ = face_qp.minimise(hessian, q0, np.zeros(k), *rest, 1e-12, 1000, GO_ON)
+    solution, mu, _, _ = face_qp.minimise(hessian, q0, np.zeros(k), l1_ball(5.0), -1.0, 1e-12, 1000, GO_ON)
     x0 = solution * (1.0 + 1e-3 * rng.standard_normal(k))
     x0 *= 5.0 / np.abs(x0).sum()
     H = B @ B.T + scipy.sparse.eye_array(k)
     q = q0 + H @ x0
-    x, _, _, done = face_qp.minimise(hessian, q, x0, L1_BALL, 5.0, NONE, NONE, mu, 0.1, 1, GO_ON)
+    x, _, _, done = face_qp.minimise(hessian, q, x0, l1_ball(5.0), mu, 0.1, 1, GO_ON)
     assert done
     fall, most = (-(q @ d + 0.5 * d @ (H @ d)) for d in (x - x0, solution - x0))
     assert 0.9 * most <= fall <= most * (1.0 + 1e-6)
@@ -179,7 +205,7 @@ def test_it_agrees_with_clarabel(kind: str, seed: int) -> None:
 def test_it_agrees_with_the_plain_reference(seed: int, kind: str, k: int, decade: float, form: str) -> None:
     """Random, ill-conditioned and degenerate models: duplicated coordinates, curvatures down to 1e-8."""
     model = Model(seed, kind, k=k, decade=decade)
-    polytope = face_qp.Polytope(model.kind, model.size, model.lower, model.upper)
+    polytope = model.polytope
     plain = face_qp.minimise_by_arrays(model.H, model.q0, model.x0, polytope)
     assert model.excess(plain) <= 1e-9 * model.size
     found, reference = model.value(model.solve(form=form)[0]), model.value(plain)
@@ -285,20 +311,19 @@ def test_factors_that_lose_a_row_know_no_unit(power: int) -> None:
 def test_the_multiplier_is_that_of_the_norm() -> None:
     """A diagonal model: x_j = soft(-q_j, mu) with mu such that |x|_1 = size, and 0 where the ball is idle."""
     q0, k = np.array([3.0, -2.0, 0.5, 0.1]), 4
-    geometry = (np.zeros(k), L1_BALL)
-    x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), q0, *geometry, 2.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
+    eye, start, ending = of_matrix(np.eye(k)), np.zeros(k), (-1.0, 1e-10, 50, GO_ON)
+    x, mu, inside, _ = face_qp.minimise(eye, q0, start, l1_ball(2.0), *ending)
     np.testing.assert_allclose(x, [-1.5, 0.5, 0.0, 0.0], atol=1e-12)
     assert mu == pytest.approx(1.5)
     assert not inside
-    x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), q0, *geometry, 9.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
+    x, mu, inside, _ = face_qp.minimise(eye, q0, start, l1_ball(9.0), *ending)
     np.testing.assert_allclose(x, -q0, atol=1e-12)
     assert (mu, inside) == (0.0, True)
-    geometry = (np.zeros(k), SOLID_SIMPLEX)
-    x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), -q0, *geometry, 2.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
+    x, mu, inside, _ = face_qp.minimise(eye, -q0, start, Polytope(SOLID_SIMPLEX, 2.0, NONE, NONE), *ending)
     np.testing.assert_allclose(x, [2.0, 0.0, 0.0, 0.0], atol=1e-12)
     assert mu == pytest.approx(1.0)
     assert not inside
-    x, mu, inside, _ = face_qp.minimise(of_matrix(np.eye(k)), -q0, *geometry, 9.0, NONE, NONE, -1.0, 1e-10, 50, GO_ON)
+    x, mu, inside, _ = face_qp.minimise(eye, -q0, start, Polytope(SOLID_SIMPLEX, 9.0, NONE, NONE), *ending)
     np.testing.assert_allclose(x, np.maximum(0.0, q0), atol=1e-12)
     assert (mu, inside) == (0.0, True)
 
@@ -308,7 +333,7 @@ def test_the_multiplier_is_that_of_the_norm() -> None:
 def test_a_flag_that_is_set_stops_it_where_it_is(kind: str, form: str) -> None:
     """It returns a point of the set that is no worse than the start, and does not call it the least."""
     model = Model(3, kind, k=200, decade=-4.0)
-    rest = (model.q0, model.x0, model.kind, model.size, model.lower, model.upper, -1.0, 1e-8, 1000)
+    rest = (model.q0, model.x0, model.polytope, -1.0, 1e-8, 1000)
     x, _, _, done = face_qp.minimise(model.hessian(form), *rest, np.ones(1, np.bool_))
     assert not done
     assert model.excess(x) <= 1e-12 * model.size
@@ -323,7 +348,7 @@ def test_a_proposal_of_two_thousand_coordinates_is_not_walked_one_by_one() -> No
     x0 = np.where(np.arange(k) < 100, 0.04, 0.0)
     q0 = B @ rng.standard_normal(m)
     x, mu, inside, done = face_qp.minimise(
-        of_rows(B, np.full(k, 1e-2)), q0, x0, L1_BALL, 0.2 * 40.0, NONE, NONE, 0.0, 1e-8, 30, GO_ON
+        of_rows(B, np.full(k, 1e-2)), q0, x0, l1_ball(0.2 * 40.0), 0.0, 1e-8, 30, GO_ON
     )
     assert done
     q = q0 + B @ (B.T @ (x - x0)) + 1e-2 * (x - x0)

@@ -79,4 +79,4 @@ def test_it_ends_where_the_turns_of_python_end(loss: type, **drawing: Any) -> No
     assert by_turns.success
     assert max(in_one_call.lower_bound, by_turns.lower_bound) <= min(in_one_call.value, by_turns.value)
     if loss is cg.smooth.Logistic:  # others may be handed on, to the dual or to models of the inside
-        assert in_one_call.iterations <= by_turns.iterations
+        assert in_one_call.iterations < max(2, by_turns.iterations)

@@ -44,23 +44,25 @@ def test_guesses_are_proved(loss: str, features: int, ridge: float) -> None:
 @every_loss
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("features", [30, 400])
+@pytest.mark.parametrize("positive", [False, True])
 def test_several_radii_at_once_are_those_one_after_the_other(
-    loss: str, intercept: bool, features: int, monkeypatch: pytest.MonkeyPatch
+    loss: str, intercept: bool, features: int, positive: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = drawn(11, samples=40, features=features)
     options: dict[str, Any] = {"loss": loss, "ridge": 0.3, "fit_intercept": intercept, "tol": 1e-8}
+    options["positive"] = positive
     counts: list[int] = []
-    several = PathFollower.several
+    solve_radii = PathFollower.solve_radii
 
     def counted(self: PathFollower, *args: Any, **more: Any) -> Any:
-        found = list(several(self, *args, **more))
+        found = list(solve_radii(self, *args, **more))
         counts.append(len(found))
         return found
 
-    monkeypatch.setattr(PathFollower, "several", counted)
+    monkeypatch.setattr(PathFollower, "solve_radii", counted)
     at_once = path(X, y, n_radii=40, **options)
     assert sum(counts) >= 15
-    monkeypatch.setattr(PathFollower, "several", lambda *_, **__: ())
+    monkeypatch.setattr(PathFollower, "solve_radii", lambda *_, **__: ())
     one_by_one = path(X, y, radii=at_once.radii, **options)
     for each in (at_once, one_by_one):
         assert (each.gaps <= 2e-8 * one_by_one.values[0]).all()

@@ -85,6 +85,30 @@ def test_a_slack_squared_hinge_agrees_with_scikit_learn(sparse: bool) -> None:
     assert result.trace["inner_iterations"][-1] <= 30
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_factors_step_in_where_conjugate_gradients_take_longer(
+    monkeypatch: pytest.MonkeyPatch, intercept: bool
+) -> None:
+    """Of data whose singular values are from 1 to 1e-3, the squares of which are what conjugate gradients see."""
+    monkeypatch.setattr(face_models, "PASSES", 0)
+    rng = np.random.default_rng(5)
+    m, k, radius = 300, 200, 100.0
+    turned = np.linalg.qr(rng.standard_normal((m, k)))[0]
+    dense = turned * np.logspace(0.0, -3.0, k) @ rng.standard_normal((k, k))
+    K = scipy.sparse.csr_array(dense)
+    f = cg.smooth.LeastSquares(K, rng.standard_normal(m), intercept=intercept)
+    models = FaceModels(f.h, K, cg.sets.L1Ball(radius), 0.0)
+    x = np.zeros(k)
+    slope = f.at(x).gradient
+    found = models.least(x, np.zeros(m), 0.0, slope, None)
+    assert found is not None
+    assert models._gram is not None
+    centred = dense - dense.mean(axis=0) if intercept else dense
+    least = cg.minimize(f, cg.simple.Zero(on=cg.sets.L1Ball(radius)), method="newton", tol=1e-8)
+    fall = -(slope @ found.x) - 0.5 * float(np.sum((centred @ found.x) ** 2))
+    assert fall >= 0.9 * (f.at(x).value - least.value)
+
+
 def test_a_gram_matrix_of_many_rows_is_added_up_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     K, w = rng.standard_normal((50, 7)), rng.random(50)

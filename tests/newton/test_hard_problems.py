@@ -59,7 +59,7 @@ def test_collinear_columns_without_a_ridge(loss: str, ridge: float, on: str) -> 
     y = base[:, 0] - base[:, 1] + rng.standard_normal(25)
     n = A.shape[1]
     sets = {"l1": cg.sets.L1Ball(1.0), "simplex": cg.sets.Simplex(n), "box": cg.sets.Box(-0.2, 0.3)}
-    P = sets.get(on, cg.sets.SolidSimplex(1.0))
+    P = {**sets, "solid simplex": cg.sets.SolidSimplex(1.0)}[on]
     for intercept in (False, True):
         f, g = smooth(loss, A, y, intercept=intercept), quadratic(ridge, P)
         result = cg.minimize(f, g, method="newton", tol=1e-8)
@@ -79,7 +79,7 @@ def test_columns_of_size_ten_million(loss: str, on: str, ridge: float) -> None:
     y = A[:, 1] + rng.standard_normal(30)
     y[:2] = 1.0, -1.0
     sets = {"l1": cg.sets.L1Ball(1.0), "simplex": cg.sets.Simplex(4), "box": cg.sets.Box(-1.0, 1.0)}
-    P = sets.get(on, cg.sets.SolidSimplex(1.0))
+    P = {**sets, "solid simplex": cg.sets.SolidSimplex(1.0)}[on]
     for intercept in (False, True):
         f, g = smooth(loss, A, y, intercept=intercept), quadratic(ridge, P)
         result = cg.minimize(f, g, method="newton", tol=1e-5)

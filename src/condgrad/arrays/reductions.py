@@ -25,7 +25,7 @@ from condgrad.arrays.backend import (
     smallest,
 )
 
-LEAST_SQUARE = sys.float_info.min / sys.float_info.epsilon
+LEAST_SUM_OF_SQUARES = sys.float_info.min / sys.float_info.epsilon
 """A sum of squares from which on none of its terms that count is below the normal numbers."""
 
 
@@ -40,10 +40,10 @@ def dot(x: Array, y: Array) -> float:
 
 
 def length_of(x: Array) -> float:
-    """|x|_2, where its squares are no numbers too."""
+    """|x|_2, also where the squares of its entries overflow or underflow."""
     with np.errstate(over="ignore"):
         square = dot(x, x)
-    if LEAST_SQUARE < square < math.inf:
+    if LEAST_SUM_OF_SQUARES < square < math.inf:
         return square**0.5
     size = largest_size(x)
     return size if size == 0.0 or not math.isfinite(size) else size * dot(x / size, x / size) ** 0.5

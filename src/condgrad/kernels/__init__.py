@@ -7,11 +7,21 @@ needs it. Compiled code is kept on disk: only the first process that ever runs a
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX = 0, 1, 2, 3
 """Kinds of sets."""
 SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
 """Kinds of losses."""
+
+
+class Polytope(NamedTuple):
+    """The l1 ball, the simplex, solid or not, or the box; the bounds are those of a box, and of size 0 otherwise."""
+
+    kind: int
+    size: float
+    lower: Any
+    upper: Any
 
 
 _in_use: ContextVar[bool] = ContextVar("kernels in use", default=False)
@@ -22,7 +32,7 @@ def within_run(*, used: bool = False) -> Iterator[None]:
     """Kernels that come into use inside are in use to its end, and no longer.
 
     Kernels and their plain references differ in the last digits. So which of them a run takes must not depend on what
-    else the process has done.
+    else the process has done. `used` says whether they are in use from the beginning.
     """
     token = _in_use.set(used)
     try:
@@ -37,5 +47,5 @@ def use() -> None:
 
 
 def in_use() -> bool:
-    """Whether this run takes kernels where plain code would do, and short arrays are not worth loading numba."""
+    """Whether this run takes kernels for short arrays too, for which alone numba would not be loaded."""
     return _in_use.get()

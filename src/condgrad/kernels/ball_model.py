@@ -248,19 +248,18 @@ def minimise(
                 columns, active, signs, row_gram.matrix, root, shares, pull, on_boundary, size, c
             )
         # on the face K' left = c y + mu e; elsewhere it is minus the gradient of the model
-        slopes = np.dot(columns, left)
         turned = False
-        for j in range(n):
-            if not is_active[j]:
-                stepped[j] = t * slopes[j]
-                continue
+        for j in active:
             if k > m:
-                y[j] = (slopes[j] - mu * signs[j]) / c_by_rows
+                y[j] = (inner(columns[j], left) - mu * signs[j]) / c_by_rows
             stepped[j] = y[j] + t * mu * signs[j]
             if y[j] * signs[j] < 0.0:
                 turned, is_active[j], signs[j] = True, False, 0.0
         if turned:
             continue
+        for j in range(n):
+            if not is_active[j]:
+                stepped[j] = t * inner(columns[j], left)
         if nonnegative:
             for j in range(n):
                 stepped[j] = max(0.0, stepped[j])

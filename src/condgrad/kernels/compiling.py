@@ -23,7 +23,7 @@ def compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `compiled`, in the place of each call: for a few operations on arguments that take longer to hand over."""
+    """As `compiled`, in the place of each call: for a few operations, or a function with one caller."""
     return _machine_code(function, REORDERED, inline="always")
 
 

@@ -19,20 +19,24 @@ A round has two parts.
    least point is the next x if the model is less there. If it is not, the next walk sets one coordinate more free: the
    one at a bound that violates the optimality conditions most.
 
+Where H is nearly singular, coordinate descent leads nowhere. So after proposals that failed one after the other there
+are 1, 3, 7, ... rounds without any. As long as these lower the model, each sets twice as many coordinates free as the
+one before.
+
 The l1 ball has two cases more. If mu < 0 on its boundary, the model falls towards the inside, first along the free
 coordinates (`step_inside`), then along all. If a step would leave the ball, it ends on the boundary, and a face is
-proposed there; a proposal may lead inside as well. So has the solid simplex, through whose inside rounds go as in a
-box.
+proposed there; a proposal may lead inside as well. The solid simplex has the same two cases. In its inside a round is
+that of a box: a walk, which is cut where the sum reaches the size, and a proposal.
 
 Why this ends: all points are feasible, and the model falls from round to round, so that no face is walked to its end
 twice; there are finitely many faces. A round always finds a lower point: at the least point of a face, the step with
 one violating coordinate more goes a positive length, as all other free coordinates are off their bounds and the new one
-moves off its own. A walk that begins where sum x = size and mu < 0, without the equation, ends at a lower point, and
-none such has a larger sum: the least value for a given sum is convex in it, and rises there. A step through the inside
-that the boundary cuts short ends at the least point of no face: one on the boundary is found before the next such step.
-Where rounding leaves no lower point, the round is the last. Conjugate gradients end at points that are not quite the
-least ones of their faces: the model falls all the same, and the gap, which is computed afresh after each round, or the
-number of rounds ends it.
+moves off its own. A walk that leaves the boundary, from sum x = size and mu < 0, ends at a lower point, whose sum is
+less: the least value of the model for a given sum is a convex function of it, and rises with it there. A step through
+the inside that the boundary cuts short ends at the least point of no face: one on the boundary is found before the next
+such step. Where rounding leaves no lower point, the round is the last. Conjugate gradients end at points that are not
+quite the least ones of their faces: the model falls all the same, and the gap, which is computed afresh after each
+round, or the number of rounds ends it.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
 from condgrad.kernels.compiling import compiled, compiled_exactly
 from condgrad.kernels.free_block import (
     Ending,
@@ -67,19 +71,12 @@ from condgrad.rounding import ON_BOUNDARY
 SWEEPS, MOST_SWEEPS, FEW = 4, 12, 0.03
 """Sweeps of coordinate descent that propose a face, at least and at most, and the share of its coordinates that may
 still meet or leave their bounds in the last."""
+LONGEST_PAUSE = 63
+"""Rounds without a proposal after many that failed."""
 VISIBLE_FALL = 1e-13
 """A fall of the model, as a share of its fall so far, that is more than the rounding of its value."""
 MULTIPLIER_STEPS = 50
 """Newton steps for a guess of the multiplier: far more than the few that they take."""
-
-
-class Polytope(NamedTuple):
-    """The l1 ball, the simplex, solid or not, or the box; the bounds are those of a box, and of size 0 otherwise."""
-
-    kind: int
-    size: float
-    lower: Array
-    upper: Array
 
 
 class Face(NamedTuple):
@@ -95,23 +92,20 @@ def minimise(
     hessian: Hessian,
     q0: Array,
     x0: Array,
-    kind: int,
-    size: float,
-    lower: Array,
-    upper: Array,
+    polytope: Polytope,
     mu: float,
     accuracy: float,
     rounds: int,
     stop: Array,
 ) -> tuple[Array, float, bool, bool]:
-    """The least point, its multiplier mu, whether its norm is below the size, and whether it is as accurate as asked.
+    """The least point, its multiplier mu, whether a norm is below the size, and whether it is as accurate as asked.
 
     It is so once its gap is at most `accuracy` times the fall from x0, or rounding allows no lower point. `mu` is a
-    guess of the multiplier: 0 where the norm is likely below the size, below 0 for none. Some rounds, or the moment
-    when another thread sets stop[0], end it early, at a point of the set that is no worse than x0.
+    guess of the multiplier: 0 where the norm is likely below the size, below 0 for none. Some rounds, or a stop[0] that
+    another thread or conjugate gradients that give up have set, end it early, at a point of the set that is no worse
+    than x0.
     """
-    polytope = Polytope(kind, size, lower, upper)
-    k = x0.shape[0]
+    kind, size, k = polytope.kind, polytope.size, x0.shape[0]
     block, curvatures = no_free_block(hessian, k), diagonal(hessian, k)
     face = Face(np.zeros(k), np.empty(k), np.empty(k))
     x, q, value = x0.copy(), q0.copy(), 0.0
@@ -123,7 +117,8 @@ def minimise(
         mu = separable_multiplier(curvatures, q, x, kind, size)
     # a start says little of the active face, and nothing inside the ball: propose one, unless the constraint is slack
     proposal_due = kind == BOX or (may_be_slack and mu > 0.0)
-    proposal_failed = False
+    release_due = False
+    pause, rounds_left_of_pause, released = 0, 0, 1
     for _ in range(rounds):
         ending = Ending(stop, 0.25 * accuracy, size, -value)
         reached_boundary = False
@@ -138,8 +133,8 @@ def minimise(
             else:
                 set_face(x, polytope, face)
                 is_free = off_bounds(x, face)
-                if proposal_failed and not release_most_violating(q, x, kind, mu, face, is_free):
-                    return x, mu, not on_sum, True
+                if release_due and not release_most_violating(q, x, kind, mu, face, is_free, released):
+                    return x, mu, may_be_slack and not on_sum, True
                 block = refactored(hessian, block, is_free, stop)
                 block, mu = walk(hessian, block, face, on_sum, size, y, q, ending)
                 if inside:
@@ -150,36 +145,44 @@ def minimise(
             falls, from_boundary = value_there < value + VISIBLE_FALL * value, inside and on_boundary(x, size)
             reached_boundary = inside and on_boundary(y, size) and (falls or not from_boundary)
             if falls or reached_boundary:
-                x, q, value, proposal_failed = y, q_there, value_there, False
-            elif from_boundary and not proposal_failed:  # mu is 0 but for rounding: one coordinate more is set free
-                on_sum, proposal_failed = True, True
+                x, q, value, release_due = y, q_there, value_there, False
+                released = min(2 * released, k)
+            elif from_boundary and not release_due:  # mu is 0 but for rounding: one coordinate more is set free
+                on_sum, release_due, released = True, True, 1
                 continue
-            elif proposal_failed or (inside and kind == L1_BALL):
-                return x, mu, not on_sum, True
+            elif release_due and released > 1:
+                released = 1
+            elif release_due or (inside and kind == L1_BALL):
+                return x, mu, may_be_slack and not on_sum, True
             if reached_boundary:  # where all coordinates may be free: propose a smaller face
                 on_sum, proposal_due = True, True
                 mu = separable_multiplier(curvatures, q, x, kind, size)
         if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
-            return x, mu, not on_sum, True
+            return x, mu, may_be_slack and not on_sum, True
         if may_be_slack and mu <= 0.0 and not proposal_due and (on_sum or kind == L1_BALL):
             on_sum = False
+            continue
+        if rounds_left_of_pause > 0 and not proposal_due:
+            rounds_left_of_pause, release_due = rounds_left_of_pause - 1, True
             continue
         block, y, mu_there = propose(hessian, block, curvatures, q, x, mu, polytope, face, ending)
         if stop[0]:
             break
         q_there, value_there = model_at(hessian, q0, x0, y, kind, size)
-        proposal_failed = not value_there < value + VISIBLE_FALL * value
+        release_due = not value_there < value + VISIBLE_FALL * value
+        pause = min(2 * pause + 1, LONGEST_PAUSE) if release_due else 0
+        rounds_left_of_pause, released = pause, 1
         # back inside, the next step might be cut again: the least point of a face on the boundary comes first
-        proposal_failed = proposal_failed or (reached_boundary and not on_boundary(y, size))
-        if not proposal_failed:
+        release_due = release_due or (reached_boundary and not on_boundary(y, size))
+        if not release_due:
             x, q, value, mu = y, q_there, value_there, mu_there
             on_sum = kind == SIMPLEX or (may_be_slack and on_boundary(x, size))
             if gap(hessian, q, x, mu, polytope) <= -accuracy * value:
-                return x, mu, not on_sum, True
+                return x, mu, may_be_slack and not on_sum, True
         elif proposal_due and kind != BOX:  # where x is not the least point of its face, nothing is known of mu
-            proposal_failed = False
+            release_due = False
         proposal_due = False
-    return x, mu, not on_sum, False
+    return x, mu, may_be_slack and not on_sum, False
 
 
 @compiled
@@ -231,24 +234,25 @@ def off_bounds(x: Array, face: Face) -> Array:
 
 
 @compiled
-def release_most_violating(q: Array, x: Array, kind: int, mu: float, face: Face, is_free: Array) -> bool:
-    """Free the coordinate at a bound whose move off it lowers the model fastest; False where none lowers it."""
-    best, most, best_sign = -1, 0.0, 1.0
+def release_most_violating(q: Array, x: Array, kind: int, mu: float, face: Face, is_free: Array, count: int) -> bool:
+    """Free the coordinates at bounds whose moves off them lower the model fastest, so many; False where none does."""
+    falls = np.zeros(x.shape[0])
     for j in range(x.shape[0]):
         if is_free[j] or face.lower[j] == face.upper[j]:
             continue
         sign = 1.0 if x[j] == face.lower[j] else -1.0
         if kind == L1_BALL:  # from 0 it may move to either side
             sign = -1.0 if q[j] > 0.0 else 1.0
-        fall = -sign * q[j] - mu
-        if fall > most:
-            best, most, best_sign = j, fall, sign
-    if best < 0:
-        return False
-    is_free[best] = True
-    if kind == L1_BALL:
-        set_sign(face, best, best_sign)
-    return True
+        falls[j] = max(0.0, -sign * q[j] - mu)
+    level = falls.max() if count == 1 else np.sort(falls)[max(0, x.shape[0] - count)]
+    found = 0
+    for j in range(x.shape[0]):
+        if falls[j] > 0.0 and falls[j] >= level and found < count:
+            is_free[j] = True
+            found += 1
+            if kind == L1_BALL:
+                set_sign(face, j, -1.0 if q[j] > 0.0 else 1.0)
+    return found > 0
 
 
 @compiled

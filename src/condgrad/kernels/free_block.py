@@ -6,7 +6,8 @@ ways to solve with H_AA:
 - where H is a matrix, by its own factors, which follow A as it gains and loses coordinates;
 - where the rows of B are dense and many more than the samples, by the factors of 1 + sum_A B_j B_j'/ridge_j, which has
   a row a sample and follows A too;
-- where the rows of B are sparse, by conjugate gradients, which take two passes over the rows of A a step.
+- where the rows of B are sparse, by conjugate gradients, which take two passes over the rows of A a step, and give up
+  where they take too many.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ REMOVAL, ADDITION, UPDATE_BY_ROWS = 12, 2, 8
 """What a row removed, a row added, or by rows a coordinate changed, costs against a row of factors computed afresh."""
 CONJUGATE_STEPS = 1000
 """Conjugate gradients at most: what they end at lowers the model too."""
+MATRIX_SHARE = 1.0
+"""Multiplications of conjugate gradients after which they give up, as a share of |A|^2 times the coordinates in all: a
+model by factors was seen to take as long."""
 REFINEMENTS = 2
 """Solutions by dense rows: a second one, of what the first left over, wins back the digits that a difference loses."""
 
@@ -42,27 +46,39 @@ class Hessian(NamedTuple):
     pull: Array
     """One for each coordinate, if B is sparse."""
     samples: int
+    spent: Array
+    """Multiplications of conjugate gradients so far; infinite once they gave up, of size 0 where they never do."""
 
 
 NO_VECTOR, NO_MATRIX = np.empty(0), np.empty((0, 0))
 NO_STARTS, NO_PLACES = np.empty(0, np.uint32), np.empty(0, np.uint32)
+WITHOUT_END = np.empty(0)
 
 
 def of_matrix(H: Array) -> Hessian:
     """A Hessian that is a matrix."""
-    return Hessian(H, NO_MATRIX, NO_VECTOR, NO_STARTS, NO_PLACES, NO_VECTOR, NO_VECTOR, 0)
+    return Hessian(H, NO_MATRIX, NO_VECTOR, NO_STARTS, NO_PLACES, NO_VECTOR, NO_VECTOR, 0, WITHOUT_END)
 
 
 def of_rows(B: Array, ridge: Array) -> Hessian:
     """B B' + diag(ridge) for a dense B."""
-    return Hessian(NO_MATRIX, B, ridge, NO_STARTS, NO_PLACES, NO_VECTOR, NO_VECTOR, B.shape[1])
+    return Hessian(NO_MATRIX, B, ridge, NO_STARTS, NO_PLACES, NO_VECTOR, NO_VECTOR, B.shape[1], WITHOUT_END)
 
 
-def of_sparse_rows(starts: Array, places: Array, entries: Array, samples: int, *, pull: Array, ridge: Array) -> Hessian:
+def of_sparse_rows(
+    starts: Array,
+    places: Array,
+    entries: Array,
+    samples: int,
+    *,
+    pull: Array,
+    ridge: Array,
+    spent: Array = WITHOUT_END,
+) -> Hessian:
     """B B' - pull pull' + diag(ridge) for a sparse B, from the arrays of its rows."""
     # unsigned, so that no loop asks whether an index counts from the end
     starts, places = starts.astype(np.uint32), places.astype(np.int32, copy=False).view(np.uint32)
-    return Hessian(NO_MATRIX, NO_MATRIX, ridge, starts, places, entries, pull, samples)
+    return Hessian(NO_MATRIX, NO_MATRIX, ridge, starts, places, entries, pull, samples, spent)
 
 
 class FreeBlock(NamedTuple):
@@ -249,7 +265,7 @@ def solve_face(
         inverse[p] = 1.0 / block.D[block.free[p]]
         steady[p] = normal[p] * inverse[p]
         flexibility += inverse[p]
-    d, left, towards = guess.copy(), minus_q.copy(), np.zeros(width)
+    d, left, towards, steps = guess.copy(), minus_q.copy(), np.zeros(width), 0
     if on_sum:
         add_multiple(d, (room - inner(normal, d)) / flexibility, steady)
     if np.any(d != 0.0):
@@ -274,13 +290,30 @@ def solve_face(
         curvature = inner(towards, image)
         if not curvature > 0.0:
             break
+        steps += 1
         step, before = size / curvature, size
         add_multiple(d, step, towards)
         add_multiple(left, -step, image)
         fall += 0.5 * step * size
+    if gives_up(hessian, block, steps):
+        ending.stop[0] = True
     if on_sum:  # rounding adds up to another sum than the room
         add_multiple(d, (room - inner(normal, d)) / flexibility, steady)
     return d, mu, inner(d, left)
+
+
+@compiled
+def gives_up(hessian: Hessian, block: FreeBlock, steps: int) -> bool:
+    """Whether conjugate gradients, with these steps more, have taken as long as a matrix would have."""
+    if hessian.spent.shape[0] == 0:
+        return False
+    for p in range(block.width):
+        j = block.free[p]
+        hessian.spent[0] += 2.0 * steps * (hessian.starts[j + 1] - hessian.starts[j])
+    if hessian.spent[0] < MATRIX_SHARE * block.width**2 * hessian.ridge.shape[0]:
+        return False
+    hessian.spent[0] = np.inf
+    return True
 
 
 @compiled

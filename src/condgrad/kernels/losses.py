@@ -88,9 +88,10 @@ def set_loss(loss: CompiledLoss, z: Array, near: float, theta: Array) -> tuple[f
         return loss_at(loss, z, 0.0, theta), 0.0
     if loss.kind == LOGISTIC:
         near = likely_intercept(loss, z) if math.isnan(near) else near
-        value, near, is_best = logistic_nearby(loss, z, near, theta)
+        value, b, is_best = logistic_nearby(loss, z, near, theta)
         if is_best:
-            return value, near
+            return value, b
+        near = b
     b = best_intercept(loss, z, near)
     value = loss_at(loss, z, b, theta)
     balance(loss, z, b, theta)
@@ -111,8 +112,8 @@ def likely_intercept(loss: CompiledLoss, z: Array) -> float:
 def logistic_nearby(loss: CompiledLoss, z: Array, near: float, theta: Array) -> tuple[float, float, bool]:
     """A logistic loss at its best intercept, that, and whether steps from a near one led there; theta as in `set_loss`.
 
-    A pass gives the loss with three derivatives by b. A step goes to where the second-order model of the first one is
-    0. The last step is taken by the model alone, sample by sample, so that theta sums to 0 up to rounding.
+    A pass gives the loss with three derivatives by b. A step goes to the root of the second-order model of the first
+    one. The last step is taken by the model alone, sample by sample, so that theta sums to 0 up to rounding.
     """
     y, weights, b, last_step = loss.y, loss.weights, near, np.inf
     for _ in range(NEAR_PASSES):
@@ -148,7 +149,7 @@ def logistic_nearby(loss: CompiledLoss, z: Array, near: float, theta: Array) -> 
 
 @compiled_exactly
 def step_to_root(first: float, second: float, third: float) -> float:
-    """To where first + second s + third s^2/2 is 0, by ratios: products may leave the floats in the unit of F."""
+    """To where first + second s + third s^2/2 is 0, by ratios: products of two of them may leave the floats."""
     ratio = first / second
     return -2.0 * ratio / (1.0 + math.sqrt(max(0.0, 1.0 - 2.0 * ratio * (third / second))))
 
@@ -157,8 +158,8 @@ def step_to_root(first: float, second: float, third: float) -> float:
 def balance(loss: CompiledLoss, z: Array, b: float, theta: Array) -> None:
     """Take the rounding of b out of theta: only one that sums to 0 is a point of the dual.
 
-    In proportion to the curvature, as a last Newton step on b would do it. Margins of classes have a unit, 1: a step
-    longer than that leaves the set where the dual is finite. Residuals of squares have none, and that set no end.
+    In proportion to the curvature, as a last Newton step on b would do it. A theta of classes is bounded, and a step of
+    b by 1 or more may take it beyond its bounds: then it stays as it is. A theta of squares may be anything.
     """
     excess, size, mass = 0.0, 0.0, 0.0
     for i in range(theta.shape[0]):
@@ -233,8 +234,7 @@ def logistic_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
             else:
                 top_positive = max(top_positive, -z[i])
     low, high = loss.odds - highest, loss.odds - lowest
-    b = loss.odds - 0.5 * (lowest + highest) if math.isnan(near) else near
-    b, last_step = min(max(b, low), high), np.inf
+    b, last_step = min(max(near, low), high), np.inf
     for _ in range(PASSES):
         rise, rise_rate, fall, fall_rate = log_pulls(loss, z, b, top_negative + b, top_positive - b)
         excess, rate = rise - fall, rise_rate + fall_rate

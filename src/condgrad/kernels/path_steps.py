@@ -11,12 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import SOLID_SIMPLEX
+from condgrad.kernels import SOLID_SIMPLEX, Polytope
 from condgrad.kernels.ball_model import BallShape, Columns, Step, step
 from condgrad.kernels.compiling import compiled, compiled_in_place
-from condgrad.kernels.face_qp import Polytope
 from condgrad.kernels.ldl import add_multiple, inner
-from condgrad.kernels.working_set import LinearisedOnBall, SearchPoint, WorkingSetProblem, linearise, point_at
+from condgrad.kernels.working_set import (
+    CompiledProblem,
+    LinearisedOnBall,
+    SearchPoint,
+    gap_between,
+    linearise,
+    point_at,
+)
 
 
 class PathSolution(NamedTuple):
@@ -35,44 +41,51 @@ class PathSolution(NamedTuple):
 
 
 class FollowRules(NamedTuple):
-    """How to follow a path; the names are those of `linear_model.follower`."""
+    """How to follow a path: lengths of steps and a share as in `ball_model.step`, and when a radius is solved."""
 
-    t: float
-    """The length of the step that names the first face of a model."""
-    many_t: float
+    first_t: float
+    first_t_of_many: float
     """The same where more coordinates than samples are not 0."""
-    short: float
-    needed: float
+    t: float
+    share: float
     rounds: int
     models: int
     """How many one radius may take; one where more coordinates than samples are not 0."""
     most_fall: float
+    """What the multiplier is taken to fall by from one radius to the next, at most, as a share of it."""
     accuracy: float
     """The gap that is small enough, as a share of F, or of `least_scale` where F is less."""
     least_scale: float
 
 
 class SolvedRadii(NamedTuple):
-    """The solutions for the first of the radii that were asked for, a row each."""
+    """The solutions for the first of the radii that were asked for, an entry or a row each."""
 
-    solved: int
+    filled: int
+    """How many there are."""
     x: Array
     u: Array
     theta: Array
+    loss: Array
+    intercept: Array
     c: Array
     oracle_point: Array
-    """Where the linearised problem is least."""
-    numbers: Array
-    """The loss and the intercept, and the numbers of `LinearisedOnBall` in their order."""
+    """Where the linearised problem is least; what follows is as in `LinearisedOnBall`."""
+    bound: Array
+    image_size: Array
+    image_size_there: Array
+    threshold: Array
+    models: Array
+    """How many it took."""
     last: Step
-    """The step that led to none, if that is why there are no more."""
+    """The last step that was tried; where its columns do not suffice, the caller chooses others."""
     slope: Array
-    """The gradient of F where it began."""
+    """The gradient of F where the last step began."""
 
 
 @compiled
-def follow(
-    problem: WorkingSetProblem,
+def follow_radii(
+    problem: CompiledProblem,
     chosen: Columns,
     older: PathSolution,
     newer: PathSolution,
@@ -80,62 +93,64 @@ def follow(
     rules: FollowRules,
 ) -> SolvedRadii:
     """The solutions for the radii, from the last two on, as long as a few models lead to one with a small gap."""
-    (n, m), r, ridge = problem.columns.shape, radii.shape[0], problem.ridge
+    (n, m), r, none = problem.columns.shape, radii.shape[0], np.empty(0)
     x, u, theta, c, points = np.empty((r, n)), np.empty((r, m)), np.empty((r, m)), np.empty((r, n)), np.empty((r, n))
-    numbers, none, slope = np.empty((r, 6)), np.empty(0), np.empty(0)
-    k, last = 0, Step(True, True, True, none, none, none, 0.0, 0.0)
+    loss, intercept, bound, threshold = np.empty(r), np.empty(r), np.empty(r), np.empty(r)
+    image_size, image_size_there, models = np.empty(r), np.empty(r), np.zeros(r, np.int64)
+    k, last, slope = 0, Step(False, True, True, none, none, none, 0.0, 0.0), none
     while k < r and newer.multiplier > 0.0:
         start, slope = predicted(problem, older, newer, radii[k], rules.most_fall)
-        lowest = newer.loss + ridge * inner(newer.x, newer.x)
+        lowest = newer.loss + problem.ridge * inner(newer.x, newer.x)
         polytope = Polytope(problem.polytope.kind, radii[k], none, none)
-        at_radius = WorkingSetProblem(problem.columns, problem.loss, problem.tilt, ridge, polytope)
-        is_solved, last, linearised, slope = solve_radius(at_radius, chosen, start, slope, lowest, rules)
+        at_radius = CompiledProblem(problem.columns, problem.loss, problem.tilt, problem.ridge, polytope)
+        is_solved, last, linearised, slope, models[k] = solve_radius(at_radius, chosen, start, slope, lowest, rules)
         if not is_solved:
             break
-        x[k], u[k], theta[k] = last.x, last.image, last.theta
-        c[k], points[k] = linearised.c, linearised.point
-        numbers[k, 0], numbers[k, 1], numbers[k, 2] = last.loss, last.intercept, linearised.bound
-        numbers[k, 3], numbers[k, 4] = linearised.image_size, linearised.image_size_there
-        numbers[k, 5] = linearised.threshold
+        x[k], u[k], theta[k], loss[k], intercept[k] = last.x, last.image, last.theta, last.loss, last.intercept
+        c[k], points[k], bound[k] = linearised.c, linearised.point, linearised.bound
+        image_size[k], image_size_there[k] = linearised.image_size, linearised.image_size_there
+        threshold[k] = linearised.threshold
         older, newer = newer, solution_of(radii[k], last, linearised)
         k += 1
-    return SolvedRadii(k, x, u, theta, c, points, numbers, last, slope)
+    proof = bound, image_size, image_size_there, threshold
+    return SolvedRadii(k, x, u, theta, loss, intercept, c, points, *proof, models, last, slope)
 
 
 @compiled_in_place
 def solve_radius(
-    problem: WorkingSetProblem, chosen: Columns, start: SearchPoint, slope: Array, lowest: float, rules: FollowRules
-) -> tuple[bool, Step, LinearisedOnBall, Array]:
+    problem: CompiledProblem, chosen: Columns, start: SearchPoint, slope: Array, lowest: float, rules: FollowRules
+) -> tuple[bool, Step, LinearisedOnBall, Array, int]:
     """Whether models, the first of them at a start with some slope, lead to a small gap, each to a lower F than before.
 
-    Behind it the last step, the linearised problem at its end, and the slope where it began.
+    Behind it the last step, the linearised problem at its end, the slope where it began, and how many there were.
     """
     m, none, ridge, loss = problem.columns.shape[1], np.empty(0), problem.ridge, problem.loss
     ball = BallShape(problem.polytope.size, problem.polytope.kind == SOLID_SIMPLEX)
     linearised = LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, False)
     has_many = np.count_nonzero(start.x) > m
     # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
-    t = rules.many_t if has_many and ridge > 0.0 else rules.t
+    t = rules.first_t_of_many if has_many and ridge > 0.0 else rules.first_t
     x, u, theta, b = start.x, start.u, start.theta, start.intercept
-    last = Step(False, True, True, none, none, none, 0.0, 0.0)
-    for _ in range(1 if has_many else rules.models):
-        last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.short, rules.needed, rules.rounds)
+    last, models = Step(False, True, True, none, none, none, 0.0, 0.0), 0
+    while models < (1 if has_many else rules.models):
+        last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.t, rules.share, rules.rounds)
+        models += 1
         value = last.loss + ridge * inner(last.x, last.x)
         if not (last.found and value <= lowest):
             break
         linearised = linearise(problem, last.theta, last.x)
-        gap = value - last.loss + inner(last.theta, last.image) - linearised.bound
+        gap = gap_between(value, last.loss, last.theta, last.image, linearised.bound)
         if gap <= rules.accuracy * max(value, rules.least_scale):
-            return linearised.is_right, last, linearised, slope
-        x, u, theta, b, lowest, t = last.x, last.image, last.theta, last.intercept, value, rules.t
+            return linearised.is_right, last, linearised, slope, models
+        x, u, theta, b, lowest, t = last.x, last.image, last.theta, last.intercept, value, rules.first_t
         slope = linearised.c.copy()
         add_multiple(slope, 2.0 * ridge, x)
-    return False, last, linearised, slope
+    return False, last, linearised, slope, models
 
 
 @compiled
 def predicted(
-    problem: WorkingSetProblem, older: PathSolution, newer: PathSolution, radius: float, most_fall: float
+    problem: CompiledProblem, older: PathSolution, newer: PathSolution, radius: float, most_fall: float
 ) -> tuple[SearchPoint, Array]:
     """F where the last two solutions point to, which need not be in the ball, and its gradient, mixed from theirs.
 
@@ -161,7 +176,7 @@ def solution_of(radius: float, end: Step, linearised: LinearisedOnBall) -> PathS
 
 @compiled
 def further(newer: Array, older: Array, ahead: float) -> Array:
-    """The point that is ahead on the way from one to another."""
+    """newer + ahead (newer - older)."""
     found = newer.copy()
     for i in range(found.shape[0]):
         found[i] += ahead * (newer[i] - older[i])

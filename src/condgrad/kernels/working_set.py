@@ -1,7 +1,7 @@
 """Newton's method in a working set of dense columns, in one compiled call.
 
 `newton.faces.WorkingSet` takes the same steps in Python, for data of every kind, and is the plain reference. Where the
-columns are few and short, its operations on arrays take less time than the calls of them.
+columns are few and short, it spends more time on calls of NumPy than on arithmetic.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, Polytope
 from condgrad.kernels.column_norms import LARGEST_SQUARE, LEAST_SQUARE
 from condgrad.kernels.compiling import compiled, compiled_exactly
-from condgrad.kernels.face_qp import Polytope, bounds_norm, minimise, on_boundary
+from condgrad.kernels.face_qp import bounds_norm, minimise, on_boundary
 from condgrad.kernels.free_block import Hessian
 from condgrad.kernels.ldl import add_multiple, combination, inner
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
@@ -23,12 +23,13 @@ from condgrad.newton.face_models import (
     ACCURACY,
     LEAST_CURVATURE_BY_ROWS,
     LEAST_SLOPE_CURVATURE,
+    LONG_MODEL,
     ROUNDS,
     WEIGHT_CHANGE,
     WIDE,
     WIDE_FROM,
 )
-from condgrad.newton.faces import FLAT, HIDDEN_FALL, NARROW, SHORTEST_STEP
+from condgrad.newton.faces import COMPILED_OPERATIONS, FIRST_SIZE, FLAT, HIDDEN_FALL, NARROW, SHORTEST_STEP
 from condgrad.rounding import LEAST_CURVATURE, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 
@@ -40,7 +41,7 @@ NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
 """The curvature of a ridge across the set, as a share of the slope, of which no digit of F knows."""
 
 
-class WorkingSetProblem(NamedTuple):
+class CompiledProblem(NamedTuple):
     """F(x) = h(K x) + <tilt, x> + ridge |x|^2 on a polytope."""
 
     columns: Array
@@ -90,14 +91,13 @@ class SolvedWorkingSet(NamedTuple):
 
 @compiled
 def solve(
-    problem: WorkingSetProblem,
+    problem: CompiledProblem,
     here: SearchPoint,
     slope: Array,
     multiplier: float,
     gram: LastGram,
     enough: float,
     most_steps: int,
-    stop: Array,
 ) -> SolvedWorkingSet:
     """Newton steps until the gap in these coordinates is at most `enough`, or no step helps.
 
@@ -105,14 +105,14 @@ def solve(
     multiplier that is not known is below 0.
     """
     gradient, gap = np.empty(0), np.inf
-    kind, size, lower, upper = problem.polytope
+    stop = np.zeros(1, np.bool_)  # which nobody sets
     rounds = np.int64(ROUNDS)  # a constant is of a type of its own, for which all would be compiled once more
     steps, has_moved, is_slack, is_done = 0, False, False, False
-    while not (is_done or stop[0]):
+    while not is_done:
         before = gap
         if slope.shape[0] == 0:
             gradient = gradient_of_loss(problem, here.theta)
-            gap = here.value - here.loss + inner(here.theta, here.u) - least_linearised(problem, gradient)
+            gap = gap_between(here.value, here.loss, here.theta, here.u, least_linearised(problem, gradient))
             is_done = gap <= enough or steps >= most_steps
             if is_done:
                 break
@@ -124,7 +124,7 @@ def solve(
         hessian, unit = model_at(problem, here, steepest, gram)
         # called from here alone: code that is called is compiled again with each function on the way to it
         end, multiplier, is_slack, _ = minimise(
-            hessian, slope / unit, here.x, kind, size, lower, upper, multiplier / unit, ACCURACY, rounds, stop
+            hessian, slope / unit, here.x, problem.polytope, multiplier / unit, ACCURACY, rounds, stop
         )
         multiplier *= unit
         falls, there = search(problem, here, end, slope)
@@ -133,12 +133,17 @@ def solve(
         # where F has no digits left, the gap may still have some
         is_done = not there.value < here.value and gap > 0.5 * before
         here, has_moved, slope, gradient = there, True, np.empty(0), np.empty(0)
-    is_slack = is_slack and bounds_norm(kind)
     return SolvedWorkingSet(here, gradient, multiplier, is_slack, steps, has_moved, is_done)
 
 
 @compiled
-def gradient_of_loss(problem: WorkingSetProblem, theta: Array) -> Array:
+def gap_between(value: float, loss: float, theta: Array, u: Array, bound: float) -> float:
+    """F less its lower bound, up to rounding, from the bound of the linearised problem."""
+    return value - loss + inner(theta, u) - bound
+
+
+@compiled
+def gradient_of_loss(problem: CompiledProblem, theta: Array) -> Array:
     """K'theta and the tilt."""
     found = np.empty(problem.columns.shape[0])
     for j in range(found.shape[0]):
@@ -149,7 +154,7 @@ def gradient_of_loss(problem: WorkingSetProblem, theta: Array) -> Array:
 
 
 @compiled
-def gradient_of_objective(problem: WorkingSetProblem, x: Array, gradient: Array) -> Array:
+def gradient_of_objective(problem: CompiledProblem, x: Array, gradient: Array) -> Array:
     """The gradient of F; on a simplex less what all coordinates share, which would hide what they do not."""
     slope = gradient.copy()
     add_multiple(slope, 2.0 * problem.ridge, x)
@@ -159,13 +164,13 @@ def gradient_of_objective(problem: WorkingSetProblem, x: Array, gradient: Array)
 
 
 @compiled
-def ridge_that_counts(problem: WorkingSetProblem, c: Array) -> float:
+def ridge_that_counts(problem: CompiledProblem, c: Array) -> float:
     """The ridge, or 0 where no digit of <c, s> + ridge |s|^2 would know of it."""
     return problem.ridge if problem.ridge * problem.polytope.size >= NEGLIGIBLE * np.abs(c).max() else 0.0
 
 
 @compiled
-def least_linearised(problem: WorkingSetProblem, c: Array) -> float:
+def least_linearised(problem: CompiledProblem, c: Array) -> float:
     """min <c, s> + ridge |s|^2 over the set, or less by rounding."""
     kind, size, lower, upper = problem.polytope
     ridge = ridge_that_counts(problem, c)
@@ -240,15 +245,15 @@ class LinearisedOnBall(NamedTuple):
 
 
 @compiled
-def linearise(problem: WorkingSetProblem, theta: Array, x: Array) -> LinearisedOnBall:
+def linearise(problem: CompiledProblem, theta: Array, x: Array) -> LinearisedOnBall:
     """The linearised problem at x on the l1 ball or the solid simplex, solved in one pass over the data."""
     c, kind = gradient_of_loss(problem, theta), problem.polytope.kind
     ridge, pulls = ridge_that_counts(problem, c), pulls_of(c, kind)
     bound, threshold = least_by_threshold(pulls, ridge, kind, problem.polytope.size)
-    s, size, size_there, is_right = np.zeros(c.shape[0]), 0.0, 0.0, True
-    steepest = np.argmax(pulls)
-    if ridge == 0.0 and pulls[steepest] > 0.0:
-        s[steepest] = -math.copysign(problem.polytope.size, c[steepest])
+    s, image_size, image_size_there, is_right = np.zeros(c.shape[0]), 0.0, 0.0, True
+    place = np.argmax(pulls)
+    if ridge == 0.0 and pulls[place] > 0.0:
+        s[place] = -math.copysign(problem.polytope.size, c[place])
     for j in range(c.shape[0]):
         if ridge > 0.0 and pulls[j] > threshold:
             s[j] = -math.copysign(0.5 * (pulls[j] - threshold) / ridge, c[j])
@@ -256,9 +261,9 @@ def linearise(problem: WorkingSetProblem, theta: Array, x: Array) -> LinearisedO
             column = problem.columns[j]
             square = inner(column, column)
             is_right = is_right and LEAST_SQUARE < square < LARGEST_SQUARE
-            size += math.sqrt(square) * abs(x[j])
-            size_there += math.sqrt(square) * abs(s[j])
-    return LinearisedOnBall(c, s, bound, size, size_there, threshold, is_right)
+            image_size += math.sqrt(square) * abs(x[j])
+            image_size_there += math.sqrt(square) * abs(s[j])
+    return LinearisedOnBall(c, s, bound, image_size, image_size_there, threshold, is_right)
 
 
 @compiled
@@ -269,6 +274,18 @@ def support_and_steep(x: Array, pulls: Array, level: float) -> tuple[int, int]:
         support += x[j] != 0.0
         steep += x[j] != 0.0 or pulls[j] >= level
     return support, steep
+
+
+@compiled
+def next_size(width: int, support: int, near: int, is_slow: bool) -> int:
+    """How many coordinates the working set after one of some width should have; see `WorkingSet.next_size`."""
+    return min(max(2 * width if is_slow else width, 2 * support), max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
+
+
+@compiled
+def is_long(samples: int, width: int) -> bool:
+    """Whether a Newton step in so many coordinates may take longer than what nothing interrupts should."""
+    return width >= LONG_MODEL or samples * width * width > COMPILED_OPERATIONS
 
 
 @compiled
@@ -324,7 +341,7 @@ def steepest_of_others(pulls: Array, chosen: Array) -> float:
 
 
 @compiled
-def model_at(problem: WorkingSetProblem, here: SearchPoint, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
+def model_at(problem: CompiledProblem, here: SearchPoint, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
     """The Hessian of the model of F, in some unit, and that; see `FaceModels`."""
     k, m = problem.columns.shape
     curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / problem.polytope.size
@@ -336,7 +353,7 @@ def model_at(problem: WorkingSetProblem, here: SearchPoint, steepest: float, gra
 
 
 @compiled
-def by_matrix(problem: WorkingSetProblem, w: Array, curvature: float, gram: LastGram) -> Hessian:
+def by_matrix(problem: CompiledProblem, w: Array, curvature: float, gram: LastGram) -> Hessian:
     """K' W K + 2 ridge and a little more; W less its mean where there is an intercept."""
     columns, (k, m) = problem.columns, problem.columns.shape
     is_new = False
@@ -370,11 +387,11 @@ def by_matrix(problem: WorkingSetProblem, w: Array, curvature: float, gram: Last
         gram.matrix[j, j] = gram.diagonal[j] + curvature
     none = np.empty(0)
     nowhere = np.empty(0, np.uint32)
-    return Hessian(gram.matrix, np.empty((0, 0)), none, nowhere, nowhere, none, none, 0)
+    return Hessian(gram.matrix, np.empty((0, 0)), none, nowhere, nowhere, none, none, 0, none)
 
 
 @compiled
-def by_rows(problem: WorkingSetProblem, w: Array, curvature: float) -> tuple[Hessian, float]:
+def by_rows(problem: CompiledProblem, w: Array, curvature: float) -> tuple[Hessian, float]:
     """B B' + c, with B B' = K' W K and a row of B a coordinate, in units of the largest weight; this unit."""
     columns, (k, m) = problem.columns, problem.columns.shape
     unit = w.max()
@@ -390,11 +407,11 @@ def by_rows(problem: WorkingSetProblem, w: Array, curvature: float) -> tuple[Hes
         c[j] = curvature / unit + LEAST_CURVATURE_BY_ROWS * inner(B[j], B[j])
     none = np.empty(0)
     nowhere = np.empty(0, np.uint32)
-    return Hessian(np.empty((0, 0)), B, c, nowhere, nowhere, none, none, m), unit
+    return Hessian(np.empty((0, 0)), B, c, nowhere, nowhere, none, none, m, none), unit
 
 
 @compiled
-def search(problem: WorkingSetProblem, here: SearchPoint, end: Array, slope: Array) -> tuple[bool, SearchPoint]:
+def search(problem: CompiledProblem, here: SearchPoint, end: Array, slope: Array) -> tuple[bool, SearchPoint]:
     """Step towards a point of the set, to where F is about least on the way; whether it fell, up to rounding."""
     d = end - here.x
     fall = first_order_fall(here.x, end, d, slope, problem.polytope)
@@ -433,7 +450,7 @@ def search(problem: WorkingSetProblem, here: SearchPoint, end: Array, slope: Arr
 
 
 @compiled
-def point_at(problem: WorkingSetProblem, x: Array, u: Array, near: float) -> SearchPoint:
+def point_at(problem: CompiledProblem, x: Array, u: Array, near: float) -> SearchPoint:
     """F at x, where u = K x."""
     theta = np.empty(u.shape[0])
     loss, intercept = set_loss(problem.loss, u, near, theta)

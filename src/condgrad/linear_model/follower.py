@@ -11,14 +11,15 @@ The first model is that of F where the last two solutions point to, which need n
 there are mixed from theirs, without a product. What the faces have in common is shared: K_A K_A' gains and loses the
 columns that enter and leave. The method converges from nearby or not at all. Where it does not, least squares of dense
 data with no more samples than features go from one solution to the next by the events in between; where that fails too,
-and for all others, the caller goes on with `condgrad.minimize`.
+and for all others, the caller goes on with `condgrad.minimize`. Of dense data that are not large, several radii are
+followed in one compiled call (`kernels.path_steps`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -39,6 +40,9 @@ from condgrad.smooth import SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
+if TYPE_CHECKING:
+    from condgrad.kernels.path_steps import FollowRules, SolvedRadii
+
 PATIENCE = 12
 """Steps along a path that may pass without halving the gap."""
 MOST_FALL = 0.5
@@ -56,8 +60,10 @@ SMALL_FACE = 800
 """Coordinates of a face up to which a sparse K has a Gram matrix on it."""
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
-MODELS_AT_ONCE = 4
-"""Models for one radius in the call for several of them."""
+MODELS_PER_RADIUS = 4
+"""Models that one radius may take where several radii are followed in one call."""
+SCREENINGS = 4
+"""Choices of columns for that call."""
 HINGE_MODELS = 3
 """Models of a squared hinge for one radius after which its dual is taken to be faster, where it has one."""
 MOST_EXACT_MODELS = 3
@@ -135,7 +141,7 @@ class PathFollower:
         """Where the last two solutions point to for the next radius, in the set or not; None before there are two.
 
         f and its gradient there are mixed from theirs: K x is so exactly, the gradient to second order. The multiplier
-        falls more and more slowly, as coordinates enter: it is taken to fall by half at most.
+        falls more and more slowly, as coordinates enter: it is taken to fall by a share of it at most.
         """
         if len(self._solutions) < 2:
             return None
@@ -150,33 +156,43 @@ class PathFollower:
         point.smooth_gradient = here.smooth_gradient + ahead * (here.smooth_gradient - before.smooth_gradient)
         return point
 
-    def several(self, gs: Sequence[Simple], ridge: float, *, tol: float) -> Iterator[CertifiedGuess]:
+    def solve_radii(self, gs: Sequence[Simple], ridge: float, *, tol: float) -> Iterator[CertifiedGuess]:
         """Solutions for the first of the next radii, as far as one compiled call finds them with few models.
 
         That is for dense data that are not large; a radius that needs more is left to `follow`.
         """
-        problem = OnePass.of(self.f, gs[0]) if isinstance(self._models, ColumnModels) else None
-        if problem is None or len(self._solutions) < 2:
+        models = self._models
+        if not isinstance(models, ColumnModels) or len(self._solutions) < 2:
+            return
+        oracle = OnePass.of(self.f, gs[0])
+        if oracle is None:
             return
         from condgrad.kernels.working_set import LinearisedOnBall
 
-        rules = self._models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)  # type: ignore[union-attr]
-        solved = self._models.several(problem, self._solutions, np.array([g.on.scale for g in gs]), rules)  # type: ignore[union-attr]
-        for k, g in enumerate(gs[: solved.solved]):
-            loss, intercept, bound, image_size, image_size_there, threshold = solved.numbers[k].tolist()
-            smooth = CompositeEvaluation(problem.composite, solved.x[k], solved.u[k])
-            smooth.at_best = AtBestIntercept(loss, solved.theta[k], intercept)
+        rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
+        solved = models.solve_radii(oracle, self._solutions, np.array([g.on.scale for g in gs]), rules)
+        for k, g in enumerate(gs[: solved.filled]):
+            best = AtBestIntercept(float(solved.loss[k]), solved.theta[k], float(solved.intercept[k]))
+            smooth = CompositeEvaluation.known(oracle.composite, solved.x[k], solved.u[k], best)
             linearised = LinearisedOnBall(
-                solved.c[k], solved.oracle_point[k], bound, image_size, image_size_there, threshold, True
+                c=solved.c[k],
+                point=solved.oracle_point[k],
+                bound=float(solved.bound[k]),
+                image_size=float(solved.image_size[k]),
+                image_size_there=float(solved.image_size_there[k]),
+                threshold=float(solved.threshold[k]),
+                is_right=True,
             )
-            known = problem.solved(linearised, smooth)
+            known = oracle.solved(linearised, smooth)
             point = ObjectivePoint(self.f, g, solved.x[k], Tally(), smooth, linearised=known)
-            certifier = Certifier(self.f, g, point.tally)
-            proof = Certificate(null_size=self.null_value).updated(certifier.iterate(point, 1.0), 1)
-            if proof.relative_gap > tol:
-                return
+            steps, certifier = int(solved.models[k]), Certifier(self.f, g, point.tally)
             self._dual_is_faster = False
-            yield CertifiedGuess(point, proof, 1)
+            yield CertifiedGuess(point, self._no_proof.updated(certifier.iterate(point, 1.0), steps), steps)
+
+    @property
+    def _no_proof(self) -> Certificate:
+        """What is known before the first point."""
+        return Certificate(null_size=self.null_value)
 
     def follow(self, g: Simple, ridge: float, start: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
         """The best point on the way from a start in the set, until its gap is within tol or hardly falls.
@@ -200,7 +216,7 @@ class PathFollower:
         best = point
         if isinstance(self.f, Composite) and self.f.h.quadratic:
             patience = min(patience, MOST_EXACT_MODELS)
-        proof, mark, left = Certificate(null_size=self.null_value), np.inf, patience
+        proof, mark, left = self._no_proof, np.inf, patience
         while True:
             proof = proof.updated(certifier.iterate(point, 1.0), steps)
             if proof.x is point.x:
@@ -223,8 +239,8 @@ class PathFollower:
     def _has_dual(self, point: ObjectivePoint, ridge: float) -> bool:
         """Whether `condgrad.minimize` has a dual with fewer variables than coordinates that are not 0.
 
-        Models of a squared hinge follow the samples that fall short of their margins, in many steps where those with
-        few samples fit them all.
+        A model of a squared hinge with so many coordinates fits all samples that fall short of their margins, whereupon
+        others fall short: it takes many models.
         """
         if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
             return False
@@ -290,9 +306,11 @@ class ColumnModels:
             end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
         return self._point_of(end, g)
 
-    def several(self, problem: OnePass, solutions: Sequence[Solution], radii: Array, rules: Any) -> Any:
+    def solve_radii(
+        self, oracle: OnePass, solutions: Sequence[Solution], radii: Array, rules: FollowRules
+    ) -> SolvedRadii:
         """The solutions for the first of some radii, from the last two, by `kernels.path_steps`."""
-        from condgrad.kernels.path_steps import PathSolution, follow
+        from condgrad.kernels.path_steps import PathSolution, follow_radii
 
         older, newer = (
             PathSolution(
@@ -307,20 +325,19 @@ class ColumnModels:
             )
             for radius, point, multiplier in solutions
         )
-        for _ in range(rules.models):
-            solved = follow(problem.problem, self._chosen, older, newer, radii, rules)
+        for _ in range(SCREENINGS):
+            solved: SolvedRadii = follow_radii(oracle.compiled, self._chosen, older, newer, radii, rules)
             end = solved.last
-            if solved.solved or end.suffice or not self._screen(end.x, solved.slope, end.on_boundary):
+            if solved.filled or end.suffice or not self._screen(end.x, solved.slope, end.on_boundary):
                 break
         return solved
 
-    def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> Any:
+    def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> FollowRules:
         """How to follow a path, for compiled code."""
         from condgrad.kernels.path_steps import FollowRules
 
-        t = step_length(2.0 * ridge + self.curvature)
-        many_t = step_length(2.0 * ridge)
-        return FollowRules(t, many_t, SHORT * t, NEEDED, ROUNDS, MODELS_AT_ONCE, MOST_FALL, accuracy, least_scale)
+        t, of_many = step_length(2.0 * ridge + self.curvature), step_length(2.0 * ridge)
+        return FollowRules(t, of_many, SHORT * t, NEEDED, ROUNDS, MODELS_PER_RADIUS, MOST_FALL, accuracy, least_scale)
 
     def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.
@@ -343,8 +360,8 @@ class ColumnModels:
         dtype = self.f.space.dtype
         if end.x.dtype != dtype:
             return ObjectivePoint(self.f, g, pulled_in(g.on, end.x.astype(dtype)), Tally())
-        smooth = CompositeEvaluation(self.f, end.x, end.image)
-        smooth.at_best = AtBestIntercept(end.loss, end.theta, end.intercept)
+        best = AtBestIntercept(end.loss, end.theta, end.intercept)
+        smooth = CompositeEvaluation.known(self.f, end.x, end.image, best)
         return ObjectivePoint(self.f, g, end.x, Tally(), smooth)
 
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:

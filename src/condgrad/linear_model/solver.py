@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +47,7 @@ CONSTANT = 1e-12
 FROM_AFAR = 30
 """Steps that a follower may take without halving the gap where it starts far from the solution."""
 
-AT_ONCE = 8
+RADII_AT_ONCE = 8
 """Radii that one compiled call, which nothing interrupts, may follow."""
 
 FEW = 100
@@ -151,7 +151,7 @@ class Solver:
         known: deque[tuple[Array, Fit]] = deque()
         for k, radius in enumerate(radii):
             if follower is not None and not known:
-                known.extend(self._several(task.loss, radii[k : k + AT_ONCE], ridge, follower))
+                known.extend(self._next_fits(task.loss, radii[k : k + RADII_AT_ONCE], ridge, follower))
             if known:
                 x, fit = known.popleft()
             else:
@@ -219,20 +219,21 @@ class Solver:
         """The tolerance, or what a proof can be held to."""
         return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
 
-    def _several(
+    def _next_fits(
         self, f: Smooth, radii: Sequence[float], ridge: float, follower: PathFollower
-    ) -> Iterator[tuple[Array, Fit]]:
+    ) -> list[tuple[Array, Fit]]:
         """The solutions for the first of the next radii, as far as the follower finds them at once."""
-        ridge, tol = checked_ridge(ridge), self._tol(f)
+        ridge, tol, fits = checked_ridge(ridge), self._tol(f), []
         balls = [self._set(radius) for radius in radii]
         gs = [simple_part(ridge, ball) for ball in balls]
         with deadline.within(self.time_left), kernels.within_run(used=True):
-            for ball, found in zip(balls, follower.several(gs, ridge, tol=tol), strict=False):
+            for ball, found in zip(balls, follower.solve_radii(gs, ridge, tol=tol), strict=False):
                 fit = fit_of_guess(found, ball, ridge, tol)
                 if fit is None:
-                    return
+                    break
                 follower.note(ball.scale, found.point, fit.multiplier)
-                yield found.point.x, fit
+                fits.append((found.point.x, fit))
+        return fits
 
     def _solved(
         self,
@@ -270,7 +271,7 @@ class Solver:
             progress=self.progress,
         ).uninterrupted()
         point = ObjectivePoint(f, g, result.x, Tally())
-        mu = multiplier(result.x, double(point.smooth_gradient), ridge, on)
+        mu = multiplier_at(point, ridge, on)
         if follower is not None:
             follower.note(radius, point, mu)
         return result.x, Fit(
@@ -348,7 +349,8 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float
     if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.in_use():
         from condgrad.kernels.working_set import least_by_threshold
 
-        return least_by_threshold(np.ravel(sizes(-gradient)), ridge, kernels.L1_BALL, on.scale)[1]
+        kind = kernels.SOLID_SIMPLEX if on.nonnegative else kernels.L1_BALL
+        return least_by_threshold(np.ravel(sizes(-gradient)), ridge, kind, on.scale)[1]
     v = (-0.5 / ridge) * gradient
     # the largest entries have the same threshold taken off
     return 2.0 * ridge * max(0.0, float(xp.max(sizes(v))) - float(xp.max(sizes(on.project(v)))))

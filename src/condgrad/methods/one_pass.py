@@ -1,7 +1,7 @@
 """The linearised problem min <c, s> + ridge |s|^2, c = K'theta, in one compiled pass over the data.
 
-That is on the l1 ball and the solid simplex. For data that are dense and not large, operations on arrays take less time
-than the calls of them.
+That is on the l1 ball and the solid simplex, for small dense data, where NumPy spends more time on its calls than on
+arithmetic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import Composite, CompositeEvaluation
 
 if TYPE_CHECKING:
-    from condgrad.kernels.working_set import LinearisedOnBall
+    from condgrad.kernels.working_set import CompiledProblem, LinearisedOnBall
 
 NOTHING = np.empty(0)
 """What is not there or not known yet, for compiled code."""
@@ -39,9 +39,10 @@ class SolvedLinearisation(NamedTuple):
 class OnePass:
     """The oracle for an h(Kx), or a multiple of one, and a ridge on the l1 ball or the solid simplex."""
 
-    def __init__(self, f: Smooth, g: Any, composite: Composite, problem: Any) -> None:
-        self.f, self.g, self.composite, self.problem = f, g, composite, problem
-        """`problem` is F for compiled code."""
+    def __init__(self, f: Smooth, g: Any, composite: Composite, problem: CompiledProblem) -> None:
+        self.g, self.composite = g, composite
+        self.compiled = problem
+        """F for compiled code."""
         self.weights = f.weights if isinstance(f, Sum) else None
 
     @classmethod
@@ -75,7 +76,7 @@ class OnePass:
         """The linearised problem at x, where f has an evaluation; None where squares of columns leave the floats."""
         from condgrad.kernels.working_set import linearise
 
-        return self.solved(linearise(self.problem, self.theta_at(here), x), here)
+        return self.solved(linearise(self.compiled, self.theta_at(here), x), here)
 
     def solved(self, found: LinearisedOnBall, here: Any) -> SolvedLinearisation | None:
         """What compiled code has found; what |K_j| says of rounding at x is left with the evaluation of f."""
@@ -91,9 +92,8 @@ class OnePass:
 
 def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
     """F for compiled code, from K'."""
-    from condgrad.kernels.face_qp import Polytope
-    from condgrad.kernels.working_set import WorkingSetProblem
-    from condgrad.newton.face_models import Geometry
+    from condgrad.kernels.working_set import CompiledProblem
+    from condgrad.newton.face_models import polytope_of
 
-    polytope = Polytope(*Geometry.of(on, np.empty(columns.shape[0])))
-    return WorkingSetProblem(columns, loss, NOTHING if tilt is None else np.ascontiguousarray(tilt), ridge, polytope)
+    tilt = NOTHING if tilt is None else np.ascontiguousarray(tilt)
+    return CompiledProblem(columns, loss, tilt, ridge, polytope_of(on, np.empty(columns.shape[0])))

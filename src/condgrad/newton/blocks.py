@@ -26,10 +26,10 @@ from condgrad.newton.face_models import (
     ACCURACY,
     LEAST_SLOPE_CURVATURE,
     ROUNDS,
-    Geometry,
     NormBall,
     SetWithFaces,
     interruptible,
+    polytope_of,
 )
 from condgrad.newton.faces import pulled_in, pulls
 from condgrad.problem import Simple
@@ -125,7 +125,7 @@ class BlockNewton:
         diagonal[:] = (1.0 + LEAST_CURVATURE) * np.maximum(diagonal, 0.0)
         diagonal += 2.0 * ridge + LEAST_SLOPE_CURVATURE * steepest / on.scale
         stop = np.zeros(1, np.bool_)
-        arguments = (of_matrix(H), slope, x, *Geometry.of(on, x))
+        arguments = (of_matrix(H), slope, x, polytope_of(on, x))
         y, multiplier, _, _ = interruptible(
             lambda: face_qp.minimise(*arguments, multiplier, ACCURACY, ROUNDS, stop), stop
         )

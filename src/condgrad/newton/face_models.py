@@ -40,7 +40,7 @@ from condgrad.arrays import (
     solve_positive,
     total,
 )
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX
+from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
 from condgrad.newton.by_rows import RowModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.folding import ScaledLoss
@@ -63,6 +63,8 @@ PASSES = 1500
 take less time than factors."""
 ROWS_AT_MOST = 1 << 23
 """Entries of a model by rows that are worth a copy."""
+MATRIX_AT_MOST = 1 << 25
+"""Entries of the matrix of a sparse model that may step in where conjugate gradients give up."""
 WEIGHT_CHANGE = 0.05
 """How much a weight may change, as a share of it, before the Gram matrix is computed again: the error of a Newton step
 then falls by that factor at least."""
@@ -90,26 +92,17 @@ SetWithFaces = NormBall | Simplex | Box
 """Where models are minimised."""
 
 
-class Geometry(NamedTuple):
-    """A set, in the terms of `kernels.face_qp`."""
-
-    kind: int
-    size: float
-    lower: Array
-    upper: Array
-
-    @classmethod
-    def of(cls, on: SetWithFaces, x: Array) -> Geometry:
-        none = np.empty(0)
-        if isinstance(on, L1Ball):
-            return cls(L1_BALL, on.radius, none, none)
-        if isinstance(on, Simplex | SolidSimplex):
-            return cls(SIMPLEX if isinstance(on, Simplex) else SOLID_SIMPLEX, on.mass, none, none)
-        lower, upper = (
-            np.array(np.broadcast_to(host(double(like(bound, x))), x.shape), order="C")
-            for bound in (on.lower, on.upper)
-        )
-        return cls(BOX, on.scale, lower, upper)
+def polytope_of(on: SetWithFaces, x: Array) -> Polytope:
+    """A set of points such as x, for compiled code."""
+    none = np.empty(0)
+    if isinstance(on, L1Ball):
+        return Polytope(L1_BALL, on.radius, none, none)
+    if isinstance(on, Simplex | SolidSimplex):
+        return Polytope(SIMPLEX if isinstance(on, Simplex) else SOLID_SIMPLEX, on.mass, none, none)
+    lower, upper = (
+        np.array(np.broadcast_to(host(double(like(bound, x))), x.shape), order="C") for bound in (on.lower, on.upper)
+    )
+    return Polytope(BOX, on.scale, lower, upper)
 
 
 class LeastPoint(NamedTuple):
@@ -127,9 +120,11 @@ class FaceModels:
 
     def __init__(self, h: Separable | ScaledLoss, K: Matrix, on: Any, ridge: float) -> None:
         self.h, self.K, self.Kt, self.on, self.ridge = h, K, K.T, on, ridge
-        self._geometry: Geometry | None = None
+        self._polytope: Polytope | None = None
         self._gram: Any = None
         """K' W K with what is added to its diagonal; its own diagonal and the weights are kept beside it."""
+        self._is_hard = False
+        """Whether conjugate gradients gave up on a model."""
         self._gram_diagonal: Array = None
         self._gram_weights: Array = None
 
@@ -143,8 +138,7 @@ class FaceModels:
         m, k = self.K.shape
         is_wide = k > max(WIDE * m, WIDE_FROM)
         if not is_dense(self.K) and (is_wide or k**3 > PASSES * self.K.nnz):
-            hessian, unit = self._by_sparse_rows(w, curvature)
-            return self._least_compiled(x, slope, multiplier, hessian, unit, ACCURACY_BY_PRODUCTS)
+            return self._least_by_products(x, slope, multiplier, w, curvature)
         if not is_wide:
             return self._least_compiled(x, slope, multiplier, self._by_matrix(w, curvature), 1.0)
         if self.fits_by_rows(k):
@@ -225,6 +219,20 @@ class FaceModels:
         wide = coordinates > max(WIDE * m, WIDE_FROM) and coordinates * m <= ROWS_AT_MOST
         return wide and is_dense(self.K) and not on_device(self.K)
 
+    def _least_by_products(
+        self, x: Array, slope: Array, multiplier: float | None, w: Array, curvature: float
+    ) -> LeastPoint | None:
+        """`least` for a sparse K: by conjugate gradients or, where these take longer, by factors of the matrix."""
+        m, k = self.K.shape
+        may_give_up = k <= m and k * k <= MATRIX_AT_MOST  # a matrix of more coordinates than samples is singular
+        if not self._is_hard:
+            hessian, unit = self._by_sparse_rows(w, curvature, may_give_up=may_give_up)
+            found = self._least_compiled(x, slope, multiplier, hessian, unit, ACCURACY_BY_PRODUCTS)
+            self._is_hard = bool(np.isinf(hessian.spent).any())
+            if not self._is_hard:
+                return found
+        return self._least_compiled(x, slope, multiplier, self._by_matrix(w, curvature), 1.0, ACCURACY_BY_PRODUCTS)
+
     def _least_compiled(
         self,
         x: Array,
@@ -238,15 +246,15 @@ class FaceModels:
 
         if hessian is None or deadline.passed():
             return None
-        if self._geometry is None:
-            self._geometry = Geometry.of(self.on, x)
+        if self._polytope is None:
+            self._polytope = polytope_of(self.on, x)
         guess, stop = -1.0 if multiplier is None else multiplier / unit, np.zeros(1, np.bool_)
-        arguments = (hessian, host(slope) / unit, host(x), *self._geometry, guess, accuracy, ROUNDS, stop)
+        arguments = (hessian, host(slope) / unit, host(x), self._polytope, guess, accuracy, ROUNDS, stop)
         if x.shape[0] < LONG_MODEL:
             y, mu, inside, _ = face_qp.minimise(*arguments)
         else:
             y, mu, inside, _ = interruptible(lambda: face_qp.minimise(*arguments), stop)
-        return LeastPoint(like(y, x), mu * unit, inside and isinstance(self.on, NormBall))
+        return LeastPoint(like(y, x), mu * unit, inside)
 
     def _by_matrix(self, w: Array, curvature: float) -> Hessian | None:
         """K' W K + 2 ridge and a little more, on the host."""
@@ -274,7 +282,7 @@ class FaceModels:
         c = curvature / unit + LEAST_CURVATURE_BY_ROWS * np.einsum("ji,ji->j", B, B)
         return of_rows(B, c), unit
 
-    def _by_sparse_rows(self, w: Array, curvature: float) -> tuple[Hessian, float]:
+    def _by_sparse_rows(self, w: Array, curvature: float, *, may_give_up: bool) -> tuple[Hessian, float]:
         """The same for a sparse K, whose columns are not centred: a pull does it."""
         from condgrad.kernels.free_block import of_sparse_rows
 
@@ -285,7 +293,8 @@ class FaceModels:
         entries = K.data * root[K.indices]
         pull = self.Kt @ (relative / math.sqrt(mass)) if mass > 0.0 else np.zeros(k)
         ridge = np.full(k, curvature / unit)
-        return of_sparse_rows(K.indptr, K.indices, entries, len(w), pull=pull, ridge=ridge), unit
+        spent = np.zeros(1 if may_give_up else 0)
+        return of_sparse_rows(K.indptr, K.indices, entries, len(w), pull=pull, ridge=ridge, spent=spent), unit
 
     @cached_property
     def _by_column(self) -> Matrix:

@@ -2,12 +2,13 @@
 
 A working set is solved in the same way for all data, wide or tall, dense or sparse:
 
-1. A working set W: the coordinates that are not 0, and those with the steepest gradients among the rest.
+1. A working set W: the coordinates that are not 0 and, of the rest, those with the largest pulls (`pulls`).
 2. A quadratic model of F in these coordinates, and its least point over the set (`face_models`).
 3. A line search on F towards it; models and searches go on until W has little left to gain.
 4. The full problem again: F from a fresh product K x, and its lower bound.
 
-Where K in W is dense and small, steps 2 and 3 are one compiled call (`kernels.working_set`). Two points to go on from
+Where K in W is dense and small, steps 2 and 3 are one compiled call (`kernels.working_set`); where all of K is, most
+runs are one (`kernels.working_sets`), and the turns here take over what that leaves. Two points to go on from
 come from duals: those of `SampleDual` for least squares and squared hinges once more coordinates than samples matter,
 and of coordinate ascent for a squared hinge of sparse data whose constraint is likely slack.
 
@@ -50,7 +51,7 @@ from condgrad.certificate import NULL_SHARE, Iterate, Terms, rounding_noise
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import NOTHING, OnePass, SolvedLinearisation, compiled_problem
-from condgrad.newton.face_models import LONG_MODEL, FaceModels, Geometry, NormBall, SetWithFaces
+from condgrad.newton.face_models import FaceModels, NormBall, SetWithFaces, polytope_of
 from condgrad.newton.folding import FoldedLoss
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.rounding import ON_BOUNDARY
@@ -65,7 +66,7 @@ FIRST_SIZE = 50
 LEAST_SIZE = 10
 """The same at least, of few coordinates in all."""
 NEAR_MULTIPLIER = 0.8
-"""The slope, as a share of the multiplier, from which on a coordinate belongs into the next working set."""
+"""The pull, as a share of the multiplier, from which on a coordinate belongs into the next working set."""
 SMALL, TALL = 200, 50_000
 """Coordinates up to which the first working set is all of them, or, from so many entries of K on, of a size that is
 chosen with care: there its Gram matrix takes longer than all else."""
@@ -91,7 +92,7 @@ NARROW = 1e-6
 SHORTEST_STEP = 1e-10
 """The shortest step that a line search tries."""
 HIDDEN_FALL = 1e-9
-"""A fall along the boundary of the l1 ball, as a share of the multiplier's part in it, that rounding may hide."""
+"""A fall along the boundary of a `NormBall`, as a share of the multiplier's part in it, that rounding may hide."""
 GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 """The factor between the lengths of gradient steps that are tried, and the shortest of them."""
 
@@ -132,7 +133,7 @@ class FaceNewton:
         may_be_sparse = g.on.solid and g.on.shape is None
         start = point = ObjectivePoint(f, g, x, tally)
         working_set: WorkingSet | None = None
-        gap, may_be_slack, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
+        gap, may_try_inside, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
         in_one_call = certifier.one_pass if self.wanted > 0.0 else None
         while True:
             has_fallen = point is not start if working_set is None else working_set.has_fallen
@@ -168,15 +169,11 @@ class FaceNewton:
                     working_set, point = None, found
                     continue
             whole = not may_be_sparse or n <= MOST_OF_ALL * size or (working_set is not None and working_set.inside)
-            if may_be_slack and working_set is not None and not whole and working_set.is_likely_slack(n):
-                # from the start: what fits the samples in a few coordinates hides their curvature from the others
-                attempt = WorkingSet(self.loss, g, None, 0.0, inside=True)
-                attempt.begin(self._dual_start(start))
-                attempt.solve(SETTLED * gap)
-                tally.inner_iterations += attempt.steps
-                may_be_slack = attempt.constraint_is_slack and g.on.violation(attempt.here.x) == 0.0
-                if may_be_slack and not deadline.passed():
-                    working_set, point = attempt, attempt.point(f, space, tally)
+            if may_try_inside and working_set is not None and not whole and working_set.is_likely_slack(n):
+                inside = self._solved_inside(start, gap)
+                may_try_inside = inside is not None
+                if inside is not None and not deadline.passed():
+                    working_set, point = inside, inside.point(f, space, tally)
                     continue
             if working_set is None or not suffices or whole != working_set.is_whole:
                 chosen = None if whole else not_zero_or_steep(point, size)
@@ -194,7 +191,18 @@ class FaceNewton:
             elif whole and not working_set.inside:
                 return
 
-    def _ahead(self, point: ObjectivePoint, problem: OnePass) -> ObjectivePoint | None:
+    def _solved_inside(self, start: ObjectivePoint, gap: float) -> WorkingSet | None:
+        """All coordinates inside the l1 ball; None where the constraint is not slack after all.
+
+        From the start: what fits the samples in a few coordinates hides their curvature from the others.
+        """
+        found = WorkingSet(self.loss, self.g, None, 0.0, inside=True)
+        found.begin(self._dual_start(start))
+        found.solve(SETTLED * gap)
+        start.tally.inner_iterations += found.steps
+        return found if found.constraint_is_slack and self.g.on.violation(found.here.x) == 0.0 else None
+
+    def _ahead(self, point: ObjectivePoint, oracle: OnePass) -> ObjectivePoint | None:
         """Where working sets lead to in one compiled call, if they lead on: mostly to the solution."""
         from condgrad.kernels.working_set import SearchPoint
         from condgrad.kernels.working_sets import solve_by_working_sets
@@ -207,13 +215,13 @@ class FaceNewton:
         size = max(self._first_size(point), 2 * support)
         start = SearchPoint(point.x, on_its_own.z, best.theta, best.value, best.intercept, point.value)
         ends = 0.5 * self.wanted, NULL_SHARE * point.value, most_support
-        found = solve_by_working_sets(problem.problem, start, solved.c, solved.answer.bound, size, *ends)
+        found = solve_by_working_sets(oracle.compiled, start, solved.c, solved.answer.bound, size, *ends)
         point.tally.inner_iterations += found.steps
         if not found.has_moved:
             return None
         x, u, theta, loss, intercept, _ = found.point
         smooth = self.loss.evaluation(self.f, x, u, AtBestIntercept(loss, theta, intercept))
-        linearised = problem.solved(found.linearised, smooth)
+        linearised = oracle.solved(found.linearised, smooth)
         return ObjectivePoint(self.f, self.g, x, point.tally, smooth, afresh=True, linearised=linearised)
 
     def _first_size(self, point: ObjectivePoint) -> int:
@@ -230,7 +238,7 @@ class FaceNewton:
             return n
         from condgrad.kernels.face_qp import separable_multiplier
 
-        kind, size, _, _ = Geometry.of(on, point.x)
+        kind, size, _, _ = polytope_of(on, point.x)
         here = self.loss.loss_at(point.smooth)
         w = self.loss.h.curvature(here.z, intercept=here.at_best.intercept)
         ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
@@ -424,10 +432,12 @@ class WorkingSet:
         """The problem and room for its Gram matrix; None where Python is as fast, or must be interruptible."""
         m, k = self.K.shape
         loss = getattr(self.h, "compiled", None) if type(self.K) is np.ndarray else None
-        if loss is None or k >= LONG_MODEL or m * k * k > COMPILED_OPERATIONS:
+        if loss is None:
             return None
-        from condgrad.kernels.working_set import LastGram
+        from condgrad.kernels.working_set import LastGram, is_long
 
+        if is_long(m, k):
+            return None
         problem = compiled_problem(np.require(self.K.T, requirements=("C", "W")), loss, self.tilt, self.ridge, self.on)
         return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))
 
@@ -504,7 +514,7 @@ class WorkingSet:
         start = working_set.SearchPoint(x, u, theta, loss, intercept, value)
         slope = NOTHING if self.start_slope is None else self.start_slope
         guess = -1.0 if self.multiplier is None else self.multiplier
-        found = working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS, np.zeros(1, np.bool_))
+        found = working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS)
         self.steps += found.steps
         if found.steps:
             self.multiplier, self.constraint_is_slack = found.multiplier, found.is_slack

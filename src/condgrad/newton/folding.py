@@ -102,8 +102,8 @@ class FoldedLoss:
 
     def evaluation(self, f: Smooth, x: Array, u: Array, best: AtBestIntercept) -> Any:
         """f at x from u = K x and h there."""
-        here = CompositeEvaluation(self.composite, x, u, near=best.intercept)
-        here.at_best = self.h.unscaled(best) if isinstance(self.h, ScaledLoss) else best
+        best = self.h.unscaled(best) if isinstance(self.h, ScaledLoss) else best
+        here = CompositeEvaluation.known(self.composite, x, u, best)
         if not isinstance(f, Sum):
             return here
         return SumEvaluation(f.weights, [here if i == self.place else term.at(x) for i, term in enumerate(f.terms)])

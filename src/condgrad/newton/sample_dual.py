@@ -28,7 +28,7 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, Matrix, double, is_dense, product, row_gram, solve_positive, some_columns
-from condgrad.kernels import BOX
+from condgrad.kernels import BOX, Polytope
 from condgrad.newton.face_models import NormBall, sparse_row_gram
 from condgrad.newton.folding import FoldedLoss
 from condgrad.rounding import ON_BOUNDARY
@@ -199,7 +199,8 @@ class SampleDual:
         size, stop = float(upper.max()), np.zeros(1, np.bool_)
         start = np.minimum(start, upper)
         q = H @ start - rise
-        return minimise(of_matrix(H), q, start, BOX, size, np.zeros_like(upper), upper, 0.0, ACCURACY, ROUNDS, stop)[0]
+        box = Polytope(BOX, size, np.zeros_like(upper), upper)
+        return minimise(of_matrix(H), q, start, box, 0.0, ACCURACY, ROUNDS, stop)[0]
 
 
 def double_rows(K: Matrix, rows: Array | None) -> Matrix:

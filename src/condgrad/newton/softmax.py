@@ -23,7 +23,7 @@ from condgrad import deadline
 from condgrad.arrays import Array, double, is_dense, is_torch, precision, steepest_indices
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
-from condgrad.kernels import L1_BALL
+from condgrad.kernels import L1_BALL, Polytope
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.newton.face_models import ACCURACY, LEAST_SLOPE_CURVATURE, ROUNDS, interruptible
 from condgrad.newton.faces import FIRST_SIZE, NEAR_MULTIPLIER, pulled_in
@@ -111,8 +111,9 @@ class SoftmaxNewton:
         diagonal = np.einsum("jj->j", H)
         curvature = 2.0 * ridge + LEAST_SLOPE_CURVATURE * steepest / on.scale
         diagonal += curvature + LEAST_CURVATURE * np.abs(diagonal)
-        guess, nothing, stop = -1.0 if multiplier is None else multiplier, np.empty(0), np.zeros(1, np.bool_)
-        rest = slope, x, L1_BALL, on.scale, nothing, nothing, guess, ACCURACY, ROUNDS, stop
+        guess, stop = -1.0 if multiplier is None else multiplier, np.zeros(1, np.bool_)
+        ball = Polytope(L1_BALL, on.scale, np.empty(0), np.empty(0))
+        rest = slope, x, ball, guess, ACCURACY, ROUNDS, stop
         y, mu, _, _ = interruptible(lambda: face_qp.minimise(of_matrix(H), *rest), stop)
         if deadline.passed():
             return None

@@ -16,7 +16,7 @@ MANY = 100_000
 
 
 def worth_compiling(v: Array) -> bool:
-    """Whether v is a vector for compiled code: a long one, or any once that is in memory."""
+    """Whether v is a vector for compiled code: a long one, or any in a run that takes kernels."""
     if type(v) is not np.ndarray or not (v.shape[0] >= MANY or in_use()):
         return False
     return v.ndim == 1 and v.flags.c_contiguous and v.dtype in COMPILED_TYPES

@@ -70,7 +70,7 @@ class Separable(Protocol):
         """h(z), its gradient and the best intercept."""
 
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
-        """The best intercept; 0 where there is none."""
+        """The best intercept, for the targets as h has them; 0 where there is none."""
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of the Hessian.
@@ -86,7 +86,7 @@ class Composite(Smooth):
     """f(x) = h(Kx)."""
 
     target_center = 0.0
-    """What was taken off the targets in h, and belongs to the intercept that is told."""
+    """What was taken off the targets in h; it is added to the intercept that the user sees."""
 
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K, self.h = K, h
@@ -186,6 +186,13 @@ class CompositeEvaluation:
             self.z = z
         if image_size is not None:
             self.image_size = image_size
+
+    @classmethod
+    def known(cls, f: Composite, x: Array, z: Array, best: AtBestIntercept) -> CompositeEvaluation:
+        """From z = K x and h there."""
+        here = cls(f, x, z, near=best.intercept)
+        here.at_best = best
+        return here
 
     @cached_property
     def z(self) -> Array:

@@ -111,9 +111,9 @@ class WithIntercept:
     def _balanced(self, theta: Array, z: Array) -> Array:
         """theta with the rounding of b taken out: only a theta that sums to 0 is a point of the dual.
 
-        In proportion to the curvature, as a last Newton step on b would do it. Margins of classes have a unit, 1: a
-        step longer than that leaves the set where the dual is finite. Residuals of squares have none, and that set no
-        end.
+        In proportion to the curvature, as a last Newton step on b would do it. A theta of classes is bounded, and a
+        step of b by 1 or more may take it beyond its bounds: then it stays as it is. A theta of squares may be
+        anything.
         """
         excess = total(theta)
         if abs(excess) <= UNIT * total(namespace(theta).abs(theta)):

@@ -55,7 +55,7 @@ class LeastSquares(DataLoss):
     def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         A = data_matrix("A", A)
         y, weights = _target(A, y), sample_weights(A, sample_weight)
-        if intercept:  # targets about their mean: one that is large beside their differences would swallow the digits
+        if intercept:  # a mean that is large against the differences of the targets would cost these their digits
             self.target_center = dot(weights / total(weights), y)
             y = y - self.target_center
         h = _Squares(y, weights)
