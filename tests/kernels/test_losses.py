@@ -142,7 +142,7 @@ def test_what_an_intercept_leaves_is_balanced_in_every_unit(kind: type, power: i
     """To the last bit as in the usual unit, though products of two gradients are no floats."""
     h, z = drawn(kind, 3, 0.0, has_intercept=True)
     usual, other = np.empty(40), np.empty(40)
-    b = losses.best_intercept(h.compiled, z, np.nan) + 1e-3
+    b = losses.best_intercept(h.compiled, z, 0.0) + 1e-3
     losses.loss_at(h.compiled, z, b, usual)
     loss = h.compiled._replace(weights=2.0**power * h.compiled.weights)
     losses.loss_at(loss, z, b, other)
