@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -151,3 +152,23 @@ def test_what_an_intercept_leaves_is_balanced_in_every_unit(kind: type, power: i
     losses.balance(loss, z, b, other)
     assert abs(usual.sum()) <= 1e-14 * np.abs(usual).sum()
     np.testing.assert_array_equal(other, 2.0**power * usual)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("has_intercept", [False, True])
+@pytest.mark.parametrize("samples", [24, 26, 30])
+def test_no_digit_depends_on_where_arrays_lie(kind: type, has_intercept: bool, samples: int) -> None:
+    """Neighbours in memory, within a few vectors, take other code where a loop writes one and sums another."""
+    rng = np.random.default_rng(samples)
+    for _ in range(10):
+        y = np.where(rng.permutation(samples) < 9, 1.0, -1.0)
+        h: Any = kind(np.ones((samples, 1)), y, intercept=has_intercept).h
+        z, weights, room = rng.standard_normal(samples), rng.uniform(0.5, 2.0, samples), np.empty(8 * samples)
+        seen = set()
+        for gap, order in itertools.product((0, 2, 8), itertools.permutations(range(4))):
+            places = [room[k * (samples + gap) :][:samples] for k in order]
+            for place, array in zip(places, (z, y, weights), strict=False):
+                place[:] = array
+            loss = h.compiled._replace(y=places[1], weights=places[2])
+            seen.add(losses.set_loss(loss, places[0], 0.1, places[3]))
+        assert len(seen) == 1

@@ -157,6 +157,7 @@ def step(
     mass, mean = 0.0, 0.0
     for i in range(m):
         w[i] /= unit
+    for i in range(m):  # sums have a loop of their own, as in `losses.loss_at`
         mass += w[i]
         mean += w[i] * z[i]
     is_centred = loss.has_intercept and mass > 0.0
@@ -249,7 +250,8 @@ def minimise(
             )
         # on the face K' left = c y + mu e; elsewhere it is minus the gradient of the model
         turned = False
-        for j in active:
+        for p in range(k):
+            j = active[p]
             if k > m:
                 y[j] = (inner(columns[j], left) - mu * signs[j]) / c_by_rows
             stepped[j] = y[j] + t * mu * signs[j]

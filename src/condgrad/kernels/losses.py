@@ -17,6 +17,8 @@ from condgrad.kernels.elementary import exponential, log_1_plus
 
 UNIT = float(np.finfo(np.float64).eps)
 SMALLEST = float(np.finfo(np.float64).tiny)
+BLOCK = 512
+"""Samples whose losses are kept until they are summed."""
 PASSES = 200
 """More than bisection needs from any bracket of float64 numbers that a loss can tell apart."""
 NEAR_PASSES = 5
@@ -44,25 +46,42 @@ class CompiledLoss(NamedTuple):
 
 @compiled
 def loss_at(loss: CompiledLoss, z: Array, b: float, theta: Array) -> float:
-    """The loss at z + b; theta becomes its gradient."""
+    """The loss at z + b; theta becomes its gradient.
+
+    No loop both writes and sums: the compiler would order the terms by where the arrays lie in memory.
+    """
     y, weights, value = loss.y, loss.weights, 0.0
     if loss.kind == SQUARES:
         for i in range(z.shape[0]):
-            residual = z[i] + b - y[i]
-            theta[i] = weights[i] * residual
-            value += 0.5 * theta[i] * residual
-    elif loss.kind == LOGISTIC:
+            theta[i] = weights[i] * (z[i] + b - y[i])
         for i in range(z.shape[0]):
-            shortfall = -y[i] * (z[i] + b)  # the margin with the other sign
-            fall = exponential(-abs(shortfall))
-            share = 1.0 if shortfall > 0.0 else fall
-            value += weights[i] * ((shortfall if shortfall > 0.0 else 0.0) + log_1_plus(fall))
-            theta[i] = -y[i] * weights[i] * (share / (1.0 + fall))
+            value += 0.5 * theta[i] * (z[i] + b - y[i])
+    elif loss.kind == LOGISTIC:
+        losses = np.empty(min(z.shape[0], BLOCK))
+        for begin in range(0, z.shape[0], BLOCK):
+            some = slice(begin, begin + BLOCK)
+            value += set_logistic(y[some], weights[some], z[some], b, theta[some], losses)
     else:
         for i in range(z.shape[0]):
+            theta[i] = -2.0 * y[i] * weights[i] * max(0.0, 1.0 - y[i] * (z[i] + b))
+        for i in range(z.shape[0]):
             short = max(0.0, 1.0 - y[i] * (z[i] + b))
-            theta[i] = -2.0 * y[i] * weights[i] * short
             value += weights[i] * short * short
+    return value
+
+
+@compiled
+def set_logistic(y: Array, weights: Array, z: Array, b: float, theta: Array, losses: Array) -> float:
+    """A logistic loss at z + b; theta becomes its gradient, and `losses` those of the samples."""
+    value = 0.0
+    for i in range(z.shape[0]):
+        shortfall = -y[i] * (z[i] + b)  # the margin with the other sign
+        fall = exponential(-abs(shortfall))
+        share = 1.0 if shortfall > 0.0 else fall
+        losses[i] = weights[i] * ((shortfall if shortfall > 0.0 else 0.0) + log_1_plus(fall))
+        theta[i] = -y[i] * weights[i] * (share / (1.0 + fall))
+    for i in range(z.shape[0]):
+        value += losses[i]
     return value
 
 
@@ -116,21 +135,19 @@ def logistic_nearby(loss: CompiledLoss, z: Array, near: float, theta: Array) -> 
     one. The last step is taken by the model alone, sample by sample, so that theta sums to 0 up to rounding.
     """
     y, weights, b, last_step = loss.y, loss.weights, near, np.inf
+    losses = np.empty(min(z.shape[0], BLOCK))
     for _ in range(NEAR_PASSES):
         value, first, size, second, third = 0.0, 0.0, 0.0, 0.0, 0.0
-        for i in range(z.shape[0]):
-            shortfall = -y[i] * (z[i] + b)
-            fall = exponential(-abs(shortfall))
-            rest = 1.0 / (1.0 + fall)
-            larger, smaller = rest, fall * rest
-            p, q = (larger, smaller) if shortfall > 0.0 else (smaller, larger)
-            value += weights[i] * ((shortfall if shortfall > 0.0 else 0.0) + log_1_plus(fall))
-            slope = -y[i] * weights[i] * p
-            theta[i] = slope
-            first += slope
-            size += abs(slope)
-            second += weights[i] * (p * q)
-            third += slope * q * (q - p)
+        for begin in range(0, z.shape[0], BLOCK):
+            some = slice(begin, begin + BLOCK)
+            value += set_logistic(y[some], weights[some], z[some], b, theta[some], losses)
+            part, sizes = theta[some], weights[some]
+            for k in range(part.shape[0]):
+                rate = 1.0 - abs(part[k]) / sizes[k] if sizes[k] > 0.0 else 0.0
+                first += part[k]
+                size += abs(part[k])
+                second += abs(part[k]) * rate
+                third += part[k] * rate * (2.0 * rate - 1.0)
         # terms that are no normal numbers, or whose rounding hides the sum, are for a search by logarithms
         if not (second >= LEAST_MASS * size and second >= SMALLEST / UNIT):
             break
