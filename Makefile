@@ -11,6 +11,7 @@ run: $(STAMP)
 
 # a file stays with one worker: its clusters are started, and what it compares with is computed, once
 test: $(STAMP)
+	$(BIN)/python -m tests.compile_kernels
 	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)

@@ -222,7 +222,7 @@ def test_a_working_set_cut_short_keeps_what_it_found(monkeypatch: pytest.MonkeyP
         out_of_time[0] = True
         return fell
 
-    monkeypatch.setattr(faces, "COMPILED_OPERATIONS", 0)  # one step after the other, as of larger problems
+    monkeypatch.setattr(faces.WorkingSet, "_compiled", lambda _: None)  # one step after the other, as if it were large
     monkeypatch.setattr(faces.WorkingSet, "_newton_step", last_step)
     monkeypatch.setattr(deadline, "passed", lambda: out_of_time[0])
     monkeypatch.setattr(Certifier, "iterate", once(Certifier.iterate))
