@@ -80,7 +80,7 @@ class Space:
         return "torch" if "torch" in self.xp.__name__ else "NumPy"
 
     def full(self, fill: float) -> Array:
-        if self.xp is numpy_namespace:
+        if self.xp is numpy_namespace:  # zeros come without a pass over them
             return np.zeros(self.shape, self.dtype) if fill == 0.0 else np.full(self.shape, fill, self.dtype)
         return self.xp.full(self.shape, fill, dtype=self.dtype, device=self.device)
 

@@ -28,14 +28,12 @@ from condgrad.kernels.compiling import compiled
 from condgrad.kernels.keep_mass import onto_l1_ball
 from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
-from condgrad.rounding import LEAST_CURVATURE
+from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS
 
 MOST_OUTSIDE = 1e-6
 """How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
 TIE = 1e-5
 """How much earlier, as a share, an event must come to come first."""
-LEAST_CURVATURE_BY_ROWS = 1e-10
-"""The least c of a system of more coordinates than samples, as a share of their mean curvature: it has fewer digits."""
 
 
 class FaceGram(NamedTuple):

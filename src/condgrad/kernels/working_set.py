@@ -21,7 +21,6 @@ from condgrad.kernels.ldl import add_multiple, combination, inner
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
 from condgrad.newton.face_models import (
     ACCURACY,
-    LEAST_CURVATURE_BY_ROWS,
     LEAST_SLOPE_CURVATURE,
     LONG_MODEL,
     ROUNDS,
@@ -30,7 +29,7 @@ from condgrad.newton.face_models import (
     WIDE_FROM,
 )
 from condgrad.newton.faces import COMPILED_OPERATIONS, FIRST_SIZE, FLAT, HIDDEN_FALL, NARROW, SHORTEST_STEP
-from condgrad.rounding import LEAST_CURVATURE, ROUNDING_UNITS
+from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 
 GRAM_WIDTH = 32

@@ -44,7 +44,7 @@ from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
 from condgrad.newton.by_rows import RowModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.folding import ScaledLoss
-from condgrad.rounding import LEAST_CURVATURE
+from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from condgrad.smooth.composite import Separable
 
@@ -68,8 +68,6 @@ MATRIX_AT_MOST = 1 << 25
 WEIGHT_CHANGE = 0.05
 """How much a weight may change, as a share of it, before the Gram matrix is computed again: the error of a Newton step
 then falls by that factor at least."""
-LEAST_CURVATURE_BY_ROWS = 1e-10
-"""`LEAST_CURVATURE` for a model by rows, whose solutions have fewer digits."""
 LEAST_SLOPE_CURVATURE = 1e-12
 """What is added, as a share of the steepest slope over the size of the set, for coordinates along which F is linear."""
 INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
