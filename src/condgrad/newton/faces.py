@@ -37,6 +37,7 @@ from condgrad.arrays import (
     copied,
     dot,
     double,
+    for_kernels,
     is_dense,
     is_torch,
     largest_size,
@@ -447,7 +448,7 @@ class WorkingSet:
         if is_dense(K):
             if m * k * k > COMPILED_OPERATIONS:  # before a copy of what may be large
                 return None
-            compiled = matrix.of_dense(np.require(K.T, requirements=("C", "W")))
+            compiled = matrix.of_dense(for_kernels(K.T))
         elif K.indices.dtype == np.int32:
             compiled = matrix.of_sparse(K)
         else:

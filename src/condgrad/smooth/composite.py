@@ -19,6 +19,7 @@ from condgrad.arrays import (
     dot,
     dots,
     double,
+    for_kernels,
     is_dense,
     length_of,
     mixed,
@@ -113,8 +114,7 @@ class Composite(Smooth):
         K = self.K
         if not (type(K) is np.ndarray and K.dtype == np.float64 and K.size <= SMALL):
             return None
-        # compiled code has one kind of arrays: for others, such as read-only ones, it would be compiled again
-        return np.require(K.T, requirements=("C", "W"))
+        return for_kernels(K.T)
 
     @cached_property
     def compiled(self) -> CompiledMatrix | None:
