@@ -162,7 +162,8 @@ class Composite(Smooth):
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
         if theta.dtype != self.K.dtype:
-            theta = namespace(theta).astype(theta, self.K.dtype)
+            with np.errstate(over="ignore", invalid="ignore"):  # the loop says what to do about F so large
+                return self.transposed @ namespace(theta).astype(theta, self.K.dtype)
         return self.transposed @ theta
 
     def intercept_at(self, x: Array) -> float:
