@@ -241,7 +241,7 @@ def test_an_inside_that_leads_no_further_is_tried_once(monkeypatch: pytest.Monke
         found.begin(start)
         return found
 
-    A, y = correlated(3, 20, 300)
+    A, y = microarray(3, m=20, n=300)
     f, g = cg.smooth.Logistic(scipy.sparse.csr_array(A), y), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e3))
     monkeypatch.setattr(FaceNewton, "_solved_inside", no_further)
     assert cg.minimize(f, g, method="newton", tol=1e-8).success
