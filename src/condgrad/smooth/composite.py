@@ -123,7 +123,9 @@ class Composite(Smooth):
             return None if self.columns is None else matrix.of_dense(self.columns)
         if self.K.dtype != np.float64 or self.K.nnz > SMALL:
             return None
-        K = self.K if self.K.format == "csc" else self.K.tocsc()
+        if self.K.format == "csr" and self.K.shape[0] > self.K.shape[1]:
+            return None  # few columns need few working sets: another form would take longer than it saves
+        K = self.K.tocsc()
         return matrix.of_sparse(K) if K.indices.dtype == np.int32 else None
 
     @cached_property
