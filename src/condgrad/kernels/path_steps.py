@@ -93,7 +93,7 @@ def follow_radii(
     rules: FollowRules,
 ) -> SolvedRadii:
     """The solutions for the radii, from the last two on, as long as a few models lead to one with a small gap."""
-    (n, m), r, none = problem.columns.shape, radii.shape[0], np.empty(0)
+    n, m, r, none = problem.K.width, problem.K.samples, radii.shape[0], np.empty(0)
     x, u, theta, c, points = np.empty((r, n)), np.empty((r, m)), np.empty((r, m)), np.empty((r, n)), np.empty((r, n))
     loss, intercept, bound, threshold = np.empty(r), np.empty(r), np.empty(r), np.empty(r)
     image_size, image_size_there, models = np.empty(r), np.empty(r), np.zeros(r, np.int64)
@@ -102,7 +102,7 @@ def follow_radii(
         start, slope = predicted(problem, older, newer, radii[k], rules.most_fall)
         lowest = newer.loss + problem.ridge * inner(newer.x, newer.x)
         polytope = Polytope(problem.polytope.kind, radii[k], none, none)
-        at_radius = CompiledProblem(problem.columns, problem.loss, problem.tilt, problem.ridge, polytope)
+        at_radius = CompiledProblem(problem.K, problem.loss, problem.tilt, problem.ridge, polytope)
         is_solved, last, linearised, slope, models[k] = solve_radius(at_radius, chosen, start, slope, lowest, rules)
         if not is_solved:
             break
@@ -124,7 +124,7 @@ def solve_radius(
 
     Behind it the last step, the linearised problem at its end, the slope where it began, and how many there were.
     """
-    m, none, ridge, loss = problem.columns.shape[1], np.empty(0), problem.ridge, problem.loss
+    m, none, ridge, loss = problem.K.samples, np.empty(0), problem.ridge, problem.loss
     ball = BallShape(problem.polytope.size, problem.polytope.kind == SOLID_SIMPLEX)
     linearised = LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, False)
     has_many = np.count_nonzero(start.x) > m
