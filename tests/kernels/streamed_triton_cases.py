@@ -25,9 +25,7 @@ ACCURACY = {"float64": 0.0, "mixed": 1e-6}
 SHAPES = [(1, 1), (0, 3), (5, 0), (67, 300), (130, 70)]
 RANKS = [0, 1, 4, 7, 40]
 # the interpreter takes a second for what the GPU does at once: there, every shape with one rank and every rank with one
-SHAPES_AND_RANKS = [
-    (shape, rank) for shape in SHAPES for rank in RANKS if ON_GPU or rank == 4 or shape == (130, 70)
-]
+SHAPES_AND_RANKS = [(shape, rank) for shape in SHAPES for rank in RANKS if ON_GPU or rank == 4 or shape == (130, 70)]
 COLUMNS = [1, 16, 17, 33, 64, 100] if ON_GPU else [1, 16, 33]
 RANKS_OF_COLUMNS = [4, 7, 12] if ON_GPU else [4, 12]
 
