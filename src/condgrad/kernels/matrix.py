@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from condgrad.arrays import Array, Matrix
+from condgrad.arrays import Array, Matrix, for_kernels
 from condgrad.kernels import Compressed
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.ldl import combination, inner
@@ -51,8 +51,7 @@ def of_dense(columns: Array) -> CompiledMatrix:
 
 def of_sparse(K: Matrix) -> CompiledMatrix:
     """K from SciPy's arrays of columns or of rows, each entry once, in float64 and with indices of 32 bits."""
-    # compiled code has one kind of arrays: for others, such as read-only ones, it would be compiled again
-    lines = Compressed(*(np.require(part, requirements=("C", "W")) for part in (K.indptr, K.indices, K.data)))
+    lines = Compressed(for_kernels(K.indptr), for_kernels(K.indices), for_kernels(K.data))
     by_column, by_row = (lines, NO_LINES) if K.format == "csc" else (NO_LINES, lines)
     return CompiledMatrix(K.shape[0], K.shape[1], NO_COLUMNS, by_column, by_row)
 

@@ -39,6 +39,12 @@ MOST_OPERATIONS = 1 << 27
 interrupts, ends in any case."""
 
 
+ROOMY, CHEAP_STEP, SOLVED = 4, 2, 0.9
+"""A working set is likely the last one where so many times the coordinates that are not 0 fit into it. Then, where a
+Newton step takes less time than a pass over all data, up to so many multiplications of a Gram matrix to an entry of K,
+it is solved to this share of the gap that is asked."""
+
+
 class SolvedByWorkingSets(NamedTuple):
     """Where Newton's steps in working sets end."""
 
@@ -69,6 +75,7 @@ def solve_by_working_sets(
     set is large or a Newton step fails: that is the caller's business.
     """
     n, m = problem.K.width, problem.K.samples
+    entries = max(problem.K.columns.size, problem.K.by_column.entries.shape[0])
     has_intercept, kind = problem.loss.has_intercept, problem.polytope.kind
     most_steps = np.int64(NEWTON_STEPS)  # a constant is of a type of its own, for which all would be compiled once more
     # its c and bound alone are read: a point that has not moved is not handed on
@@ -96,10 +103,18 @@ def solve_by_working_sets(
         if not has_intercept:  # else that of centred columns has more digits
             slope = linearised.c[chosen]
             add_multiple(slope, 2.0 * problem.ridge, x)
-        found = solve(part, start, slope, multiplier, gram, SETTLED * gap, most_steps)
-        steps += found.steps
-        operations += found.steps * operations_of_gram(part.K)
-        if not found.has_moved:
+        enough, cost, has_moved_here = SETTLED * gap, operations_of_gram(part.K), False
+        while True:
+            found = solve(part, start, slope, multiplier, gram, enough, most_steps)
+            steps += found.steps
+            operations += found.steps * cost
+            has_moved_here = has_moved_here or found.has_moved
+            asked = SOLVED * accuracy * max(found.point.value, least_scale)
+            has_room = ROOMY * np.count_nonzero(found.point.x) <= k and cost < CHEAP_STEP * entries
+            if not (found.has_moved and found.is_done and has_room and asked < enough):
+                break
+            start, slope, multiplier, enough = found.point, np.empty(0), found.multiplier, asked
+        if not has_moved_here:
             break
         there = embedded(problem, chosen, means, found.point)
         if not there.value < here.value:

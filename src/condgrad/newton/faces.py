@@ -37,6 +37,7 @@ from condgrad.arrays import (
     copied,
     dot,
     double,
+    for_kernels,
     is_dense,
     is_torch,
     largest_size,
@@ -358,7 +359,7 @@ def sparse_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
         return loss.composite.by_row.astype(np.float64, copy=False)
     from condgrad.kernels import sparse_gram
 
-    if K.format == "csc" and K.has_canonical_format:
+    if K.format == "csc":
         arrays = sparse_gram.columns_by_row(K.indptr, K.indices, K.data, chosen, K.shape[0])
     else:
         K = loss.composite.by_row
@@ -447,7 +448,7 @@ class WorkingSet:
         if is_dense(K):
             if m * k * k > COMPILED_OPERATIONS:  # before a copy of what may be large
                 return None
-            compiled = matrix.of_dense(np.require(K.T, requirements=("C", "W")))
+            compiled = matrix.of_dense(for_kernels(K.T))
         elif K.indices.dtype == np.int32:
             compiled = matrix.of_sparse(K)
         else:

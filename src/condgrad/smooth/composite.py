@@ -19,6 +19,7 @@ from condgrad.arrays import (
     dot,
     dots,
     double,
+    for_kernels,
     is_dense,
     length_of,
     mixed,
@@ -102,10 +103,8 @@ class Composite(Smooth):
 
     @cached_property
     def by_row(self) -> Matrix:
-        """K, where it is sparse in a form that has one row after the other and each entry once."""
-        if is_dense(self.K):
-            return self.K
-        return each_entry_once(scipy.sparse.csr_array(self.K))
+        """K, where it is sparse in a form that has one row after the other."""
+        return self.K if is_dense(self.K) else scipy.sparse.csr_array(self.K)
 
     @cached_property
     def columns(self) -> Array | None:
@@ -113,8 +112,7 @@ class Composite(Smooth):
         K = self.K
         if not (type(K) is np.ndarray and K.dtype == np.float64 and K.size <= SMALL):
             return None
-        # compiled code has one kind of arrays: for others, such as read-only ones, it would be compiled again
-        return np.require(K.T, requirements=("C", "W"))
+        return for_kernels(K.T)
 
     @cached_property
     def compiled(self) -> CompiledMatrix | None:
@@ -125,7 +123,7 @@ class Composite(Smooth):
             return None if self.columns is None else matrix.of_dense(self.columns)
         if self.K.dtype != np.float64 or self.K.nnz > SMALL:
             return None
-        K = each_entry_once(self.K if self.K.format == "csc" else self.K.tocsc())
+        K = self.K if self.K.format == "csc" else self.K.tocsc()
         return matrix.of_sparse(K) if K.indices.dtype == np.int32 else None
 
     @cached_property
@@ -164,7 +162,8 @@ class Composite(Smooth):
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
         if theta.dtype != self.K.dtype:
-            theta = namespace(theta).astype(theta, self.K.dtype)
+            with np.errstate(over="ignore", invalid="ignore"):  # the loop says what to do about F so large
+                return self.transposed @ namespace(theta).astype(theta, self.K.dtype)
         return self.transposed @ theta
 
     def intercept_at(self, x: Array) -> float:
@@ -174,14 +173,6 @@ class Composite(Smooth):
     def __repr__(self) -> str:
         m, n = self.K.shape
         return f"{type(self).__name__}({m} samples, {n} features{', intercept' if self.h.has_intercept else ''})"
-
-
-def each_entry_once(K: Matrix) -> Matrix:
-    """A sparse K with sorted indices, none of them twice."""
-    if not K.has_canonical_format:
-        K = K.copy()
-        K.sum_duplicates()
-    return K
 
 
 class CompositeEvaluation:
