@@ -11,6 +11,8 @@ import scipy.optimize
 import scipy.sparse
 
 import condgrad as cg
+from condgrad.methods.certified_point import ObjectivePoint
+from condgrad.newton.faces import FaceNewton, WorkingSet
 from tests.methods import SMOOTH, microarray
 
 Array = np.ndarray
@@ -227,3 +229,20 @@ def test_a_start_of_many_coordinates_keeps_them_all() -> None:
     assert np.count_nonzero(solution) > 200
     values = cg.minimize(f, g, x0=0.99 * solution, method="newton", tol=1e-9).trace["value"]
     assert values[1] < values[0]
+
+
+def test_an_inside_that_leads_no_further_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it is found again after each working set, and the run goes back to it each time."""
+    tried = []
+
+    def no_further(newton: FaceNewton, start: ObjectivePoint, gap: float) -> WorkingSet:
+        tried.append(gap)
+        found = WorkingSet(newton.loss, newton.g, None, 0.0, inside=True)
+        found.begin(start)
+        return found
+
+    A, y = microarray(3, m=20, n=300)
+    f, g = cg.smooth.Logistic(scipy.sparse.csr_array(A), y), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e3))
+    monkeypatch.setattr(FaceNewton, "_solved_inside", no_further)
+    assert cg.minimize(f, g, method="newton", tol=1e-8).success
+    assert len(tried) == 1

@@ -175,8 +175,9 @@ class FaceNewton:
             if tries_inside and (ends_slack if working_set is None else working_set.is_likely_slack(n)):
                 ends_slack = False
                 inside = self._solved_inside(start, gap)
-                may_try_inside = inside is not None
-                if inside is not None and not deadline.passed():
+                # one that leads no further would be found again
+                may_try_inside = inside is not None and inside.here.value < point.value
+                if inside is not None and may_try_inside and not deadline.passed():
                     working_set, point = inside, inside.point(f, space, tally)
                     continue
             if working_set is None or not suffices or whole != working_set.is_whole:
