@@ -9,7 +9,9 @@ STAMP := .venv/.installed
 run: $(STAMP)
 	$(BIN)/python -m experiments paper --out out
 
-# a file stays with one worker: its clusters are started, and what it compares with is computed, once
+# a file stays with one worker: its clusters are started, and what it compares with is computed, once; many processes
+# load the same modules, so that they are kept as bytecode whatever the environment says
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)
 	$(BIN)/python -m tests.compile_kernels
 	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder

@@ -30,5 +30,11 @@ def optional(module: str) -> ModuleType:
 
 
 @pytest.fixture
+def coarse_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small table of new colours, where nothing asks how precise it is: most of a recolouring is to fill it."""
+    monkeypatch.setattr("condgrad.transport.color.CUBE", 17)
+
+
+@pytest.fixture
 def torch() -> ModuleType:
     return optional("torch")

@@ -109,7 +109,7 @@ CASES = [(name, method) for name, (_, _, methods) in PROBLEMS.items() for method
 MEMORY = [(name, "memory") for name in ("squares, ridge, l1", "squares, entropy, simplex", "own, ridge, l1")]
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def in_unit_one(name: str, method: str, dtype: Any, tol: float) -> cg.Result:
     """What all other units are compared with."""
     return solved(name, method, 1.0, dtype, tol)

@@ -48,6 +48,12 @@ def condgrad(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are files without content, where nothing looks at them: to draw one takes longer than a fit."""
+    monkeypatch.setattr("condgrad.pictures.save_figure", lambda _, file: file.touch())
+
+
+@pytest.fixture
 def condgrad_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Runs the same entry point in this process, in `tmp_path`: what starts in a second there starts at once here."""
     monkeypatch.chdir(tmp_path)

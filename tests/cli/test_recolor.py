@@ -17,6 +17,7 @@ from condgrad.cli.report import BadInput
 from condgrad.transport import recolor
 from tests.cli.conftest import Command
 
+pytestmark = pytest.mark.usefixtures("coarse_table")
 rng = np.random.default_rng(0)
 DARK = rng.integers(0, 90, (24, 30, 3), dtype=np.uint8)
 BRIGHT = rng.integers((160, 100, 40), (250, 190, 130), (20, 20, 3), dtype=np.uint8)
@@ -35,8 +36,8 @@ def pixels(path: Path) -> Any:
 
 
 @pytest.mark.usefixtures("pictures")
-def test_colours_become_those_of_the_palette(condgrad: Command, tmp_path: Path) -> None:
-    done = condgrad("recolor", "dark.png", "bright.png", "--compare")
+def test_colours_become_those_of_the_palette(condgrad_here: Command, tmp_path: Path) -> None:
+    done = condgrad_here("recolor", "dark.png", "bright.png", "--compare")
     assert done.code == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.startswith("Certified: the plan between the colours is within ")

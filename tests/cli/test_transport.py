@@ -44,9 +44,9 @@ def negative_entropy(plan: Any) -> float:
     return float(np.sum(np.where(plan > 0, plan * np.log(np.maximum(plan, 1e-300)), 0.0)))
 
 
-def test_two_clouds(condgrad: Command, clouds: tuple[Path, Path], tmp_path: Path) -> None:
+def test_two_clouds(condgrad_here: Command, clouds: tuple[Path, Path], tmp_path: Path) -> None:
     """Marginals, value and certificate against POT's Sinkhorn; every file as promised."""
-    done = condgrad("transport", "source.csv", "target.tsv", "--entropy", "0.1")
+    done = condgrad_here("transport", "source.csv", "target.tsv", "--entropy", "0.1")
     assert done.code == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.startswith("Certified: this plan is within ")
@@ -334,9 +334,9 @@ def test_mistakes(condgrad_here: Command, tmp_path: Path, arguments: str, said: 
 
 
 @pytest.mark.usefixtures("clouds")
-def test_mistakes_by_the_script(condgrad: Command, tmp_path: Path) -> None:
+def test_binary_data_are_one_line(condgrad_here: Command, tmp_path: Path) -> None:
     (tmp_path / "garbage.csv").write_bytes(bytes(range(256)))
-    done = condgrad("transport", "source.csv", "garbage.csv", "--json")
+    done = condgrad_here("transport", "source.csv", "garbage.csv", "--json")
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("condgrad: garbage.csv holds binary data")

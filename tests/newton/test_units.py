@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,18 +108,19 @@ def test_the_unit_of_the_targets(shape: str, on: str) -> None:
             assert_same_bits(other, usual, unit)
 
 
+@functools.cache
+def solved_in(unit: float, loss: str, on: str, method: str) -> cg.Result:
+    A, y = data(loss, "square")
+    f = LOSSES[loss](A, y, sample_weight=np.full(30, unit), intercept=True)
+    return cg.minimize(f, a_quadratic(0.3 * unit, a_set(on, 12)), method=method)
+
+
 @EVERY_LOSS
 @EVERY_SET
 @pytest.mark.parametrize("unit", [1e-250, 1e-170, 1e170, 1e250])
 @pytest.mark.parametrize("method", ["newton", "cgs"])
 def test_units_whose_squares_are_no_numbers_prove_the_same(loss: str, on: str, unit: float, method: str) -> None:
-    A, y = data(loss, "square")
-
-    def solved(unit: float) -> cg.Result:
-        f = LOSSES[loss](A, y, sample_weight=np.full(30, unit), intercept=True)
-        return cg.minimize(f, a_quadratic(0.3 * unit, a_set(on, 12)), method=method)
-
-    one, other = solved(1.0), solved(unit)
+    one, other = (solved_in(each, loss, on, method) for each in (1.0, unit))
     assert one.status is other.status is cg.Status.CONVERGED
     assert other.lower_bound <= unit * one.value * (1.0 + 1e-12)
     assert unit * one.lower_bound <= other.value * (1.0 + 1e-12)

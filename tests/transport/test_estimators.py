@@ -408,6 +408,7 @@ def test_an_interrupt_ends_a_recolouring(monkeypatch: pytest.MonkeyPatch) -> Non
         recolor(picture(5, 5), picture(5, 5, seed=1), samples=10)
 
 
+@pytest.mark.usefixtures("coarse_table")
 @pytest.mark.parametrize("weight", [0.0, 1e-2])
 def test_a_recolouring_has_limits_and_a_line(weight: float, capsys: pytest.CaptureFixture[str]) -> None:
     image, palette = picture(6, 6), picture(6, 6, seed=1)
@@ -419,6 +420,7 @@ def test_a_recolouring_has_limits_and_a_line(weight: float, capsys: pytest.Captu
     assert "gap" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("coarse_table")
 @pytest.mark.parametrize("channels", [3, 4])
 @pytest.mark.parametrize("weight", [0.0, 1e-2])
 def test_recoloured_images_look_like_images(channels: int, weight: float) -> None:
@@ -434,6 +436,7 @@ def test_recoloured_images_look_like_images(channels: int, weight: float) -> Non
     assert not np.shares_memory(result, image)
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_the_seed_decides() -> None:
     image, palette = picture(15, 15), picture(15, 15, seed=1)
     once, again, other = (recolor(image, palette, samples=40, seed=seed) for seed in (3, 3, 4))
@@ -474,11 +477,13 @@ def test_lab_colours() -> None:
     np.testing.assert_allclose(srgb_of(lab_of(some)), some, atol=1e-6)
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_a_flat_palette_gives_a_flat_image() -> None:
     flat = np.full((5, 5, 3), (200, 40, 90), dtype=np.uint8)
     assert (recolor(picture(9, 9, seed=6), flat) == flat[0, 0]).all()
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_noise_in_a_sepia_image_is_not_magnified() -> None:
     """Colours along a line but for a little noise: across the line the map has no wild slopes."""
     brown = np.linspace(0.1, 0.9, 50)[:, None, None] * np.array([1.0, 0.8, 0.6])
@@ -487,6 +492,7 @@ def test_noise_in_a_sepia_image_is_not_magnified() -> None:
     assert result.std(axis=1).mean() < 12.0 * noise.std()  # 16 where slopes are free
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_strength_goes_from_nothing_to_all() -> None:
     image, palette = picture(12, 12, high=120), picture(12, 12, low=120, seed=1)
     none, half, whole = (recolor(image, palette, strength=s).astype(float) for s in (0.0, 0.5, 1.0))
@@ -514,6 +520,7 @@ def test_other_types_have_the_colours_of_bytes(kind: Any) -> None:
     np.testing.assert_allclose(result / full, of_bytes / 255.0, atol=0.02)
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_grey_images_stay_grey() -> None:
     image, palette = picture(12, 12, high=120)[..., 0], picture(12, 12, low=150, seed=1)
     result = recolor(image, palette)
@@ -550,6 +557,7 @@ def test_photographs(smooth: float) -> None:
     assert sky_seam(warm) <= 6.0  # 26 where every colour moves by itself, 1.6 in the photograph
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_smoothing_keeps_edges() -> None:
     """A field of noise beside another: after smoothing in space the noise is that of the input, and the edge stays."""
     noise = 0.02 * RNG.standard_normal((40, 60, 3))
@@ -562,6 +570,7 @@ def test_smoothing_keeps_edges() -> None:
     assert smoothed[:, 31:].mean() - smoothed[:, :29].mean() > 0.6
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_equal_colours_stay_equal() -> None:
     image = picture(10, 10, seed=3) // 64 * 64
     result = recolor(image, picture(10, 10, seed=4), samples=30)
@@ -570,6 +579,7 @@ def test_equal_colours_stay_equal() -> None:
         assert colors.setdefault(tuple(before), tuple(after)) == tuple(after)
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_images_of_one_colour() -> None:
     """Nothing to match but a shift."""
     image, palette = np.full((4, 5, 3), 10, dtype=np.uint8), np.full((3, 2, 3), 200, dtype=np.uint8)
@@ -578,6 +588,7 @@ def test_images_of_one_colour() -> None:
         np.testing.assert_array_equal(recolor(image, palette, weight=0.1), np.full((4, 5, 3), 200))
 
 
+@pytest.mark.usefixtures("coarse_table")
 def test_one_pixel() -> None:
     with within(10):
         result = recolor(picture(1, 1), picture(3, 3, seed=1))
