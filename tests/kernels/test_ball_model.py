@@ -39,12 +39,13 @@ class Model:
             self.guess = np.abs(self.guess)
         everything = np.arange(self.n), self.columns, np.ones(self.n, bool)
         self.chosen = ball_model.other_columns(ball_model.no_columns(self.m, self.n, 10**6), *everything)
+        self.kinks = ball_model.Kinks(np.empty(0), np.empty(0))
 
     def solve(self, size: float) -> tuple[Array, Array, bool]:
         rest = self.guess, True, self.c, 1.0 / np.diag(self.H).mean(), 100
         ball = ball_model.BallShape(size, self.nonnegative)
         found: tuple[Array, Array, bool] = ball_model.minimise(
-            self.chosen, ball, self.w, self.centred, self.pull, *rest
+            self.chosen, ball, self.kinks, self.w, self.centred, self.pull, *rest
         )
         return found
 

@@ -14,6 +14,9 @@ point and the multiplier mu of the equation solve
 from K_A' W K_A or, for more coordinates than samples, from K_A K_A', which gains and loses the columns that enter and
 leave A. With t > 0 and the gradient q of the model, the face that has P(y - t q) in its inside is the next (the
 primal-dual active-set method, a semismooth Newton method for y = P(y - t q)). Where it is the same face, y is least.
+
+A squared hinge is quadratic between kinks: the samples that fall short of their margins have weights, the others none.
+They are guessed along with the face, and named anew by each y: where they are the same too, y is least for F itself.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import SQUARES
+from condgrad.kernels import SQUARED_HINGE, SQUARES
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.keep_mass import onto_l1_ball
 from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
@@ -123,6 +126,14 @@ class Step(NamedTuple):
     intercept: float
 
 
+class Kinks(NamedTuple):
+    """The samples of a squared hinge, in the unit of a model; of size 0 for losses without kinks."""
+
+    y: Array
+    weights: Array
+    """Those that a sample has in the model while it falls short of its margin."""
+
+
 @compiled
 def step(
     chosen: Columns,
@@ -152,21 +163,22 @@ def step(
     w, pull = np.empty(m), np.empty(m)
     set_curvature(loss, z, intercept, w)
     unit = w.max() if w.max() > 0.0 else 1.0  # in units of the largest weight roots do not depend on the unit of F
-    mass, mean = 0.0, 0.0
+    mass, mean, kinks = 0.0, 0.0, Kinks(none, none)
     for i in range(m):
         w[i] /= unit
     for i in range(m):  # sums have a loop of their own, as in `losses.loss_at`
         mass += w[i]
         mean += w[i] * z[i]
-    is_centred = loss.has_intercept and mass > 0.0
-    mean = mean / mass if is_centred else 0.0
+    mean = mean / mass if loss.has_intercept and mass > 0.0 else 0.0
     for i in range(m):
         pull[i] = w[i] * (z[i] - mean) - theta[i] / unit
+    if loss.kind == SQUARED_HINGE:
+        kinks = Kinks(loss.y, 2.0 / unit * loss.weights)
     guess = np.empty(chosen.features.shape[0])
     for p in range(guess.shape[0]):
         guess[p] = ahead[chosen.features[p]]
     y, image, is_least = minimise(
-        chosen, ball, w, is_centred, pull, guess, on_boundary, 2.0 * ridge / unit, t * unit, rounds
+        chosen, ball, kinks, w, loss.has_intercept, pull, guess, on_boundary, 2.0 * ridge / unit, t * unit, rounds
     )
     norm = np.abs(y).sum()
     # without a ridge, a face of more coordinates than samples holds no solution by itself
@@ -207,6 +219,7 @@ def step_to(
 def minimise(
     chosen: Columns,
     ball: BallShape,
+    kinks: Kinks,
     w: Array,
     centred: bool,
     pull: Array,
@@ -219,47 +232,59 @@ def minimise(
     """The least point y, K y, and whether it is one: else y is that of the last face, and may be outside the set.
 
     `guess` is a point on the face to begin with; for the inside of the l1 ball all coordinates are on it. What the
-    columns share is worked on in place, for the next call.
+    columns share is worked on in place, for the next call, and so are w and the pull of a squared hinge.
+
+    On a face of more coordinates than samples all directions but a few have the curvature c alone, and t = 1/c names
+    the next face: that is Newton's method on the dual, in as many variables as samples. It takes few rounds or may
+    never end, and so may those of a hinge, whose samples change: half of the rounds are for a short t and one model.
     """
     columns, size, nonnegative = chosen.columns, ball.size, ball.nonnegative
     n, m = columns.shape
-    root, shares = np.sqrt(w), w / w.sum() if centred else np.zeros(m)
+    root, shares = roots_and_shares(w, centred)
     y, stepped = np.zeros(n), guess.copy()
     is_active, signs = np.empty(n, np.bool_), np.empty(n)
     set_face(stepped, on_boundary or nonnegative, is_active, signs)
-    c_by_rows = c
-    for _ in range(rounds):
+    for r in range(rounds):
+        is_early = 2 * r < rounds
         active = np.flatnonzero(is_active)
         k = active.shape[0]
         if k == 0:
             break
         y[:] = 0.0
+        c_by_rows, image = c, np.empty(0)
         if k <= m:
             on_face, left, mu = by_matrix(
                 columns, chosen.face_gram, active, signs, w, root, shares, pull, on_boundary, size, c
             )
             for p in range(k):
                 y[active[p]] = on_face[p]
+            if kinks.y.shape[0] > 0:
+                image = combination(columns, y)
         else:
             row_gram = chosen.row_gram
             update_row_gram(columns, is_active, row_gram)
-            left, mu, c_by_rows = by_rows(
+            left, mu, c_by_rows, image = by_rows(
                 columns, active, signs, row_gram.matrix, root, shares, pull, on_boundary, size, c
             )
+        is_same_model = True
+        if is_early and kinks.y.shape[0] > 0 and cross_kinks(kinks, image, centred, w, pull):
+            is_same_model = False
+            root, shares = roots_and_shares(w, centred)
+        is_dual = is_early and k > m and c_by_rows == c
+        length, turned = 1.0 / c if is_dual else t, False
         # on the face K' left = c y + mu e; elsewhere it is minus the gradient of the model
-        turned = False
         for p in range(k):
             j = active[p]
             if k > m:
                 y[j] = (inner(columns[j], left) - mu * signs[j]) / c_by_rows
-            stepped[j] = y[j] + t * mu * signs[j]
-            if y[j] * signs[j] < 0.0:
+            stepped[j] = y[j] + length * mu * signs[j]
+            if y[j] * signs[j] < 0.0 and not is_dual:
                 turned, is_active[j], signs[j] = True, False, 0.0
         if turned:
             continue
         for j in range(n):
             if not is_active[j]:
-                stepped[j] = t * inner(columns[j], left)
+                stepped[j] = length * inner(columns[j], left)
         if nonnegative:
             for j in range(n):
                 stepped[j] = max(0.0, stepped[j])
@@ -269,9 +294,43 @@ def minimise(
         if inside:
             point = stepped
         same_side, on_boundary = on_boundary != inside, not inside
-        if not set_face(point, on_boundary or nonnegative, is_active, signs) and same_side:
+        if not set_face(point, on_boundary or nonnegative, is_active, signs) and same_side and is_same_model:
             return y, combination(columns, y), True
     return y, combination(columns, y), False
+
+
+@compiled
+def roots_and_shares(w: Array, centred: bool) -> tuple[Array, Array]:
+    """The roots of the weights of a model, and their shares in the sum, or zeros where there are no means."""
+    mass = w.sum()
+    return np.sqrt(w), w / mass if centred and mass > 0.0 else np.zeros(w.shape[0])
+
+
+@compiled
+def cross_kinks(kinks: Kinks, image: Array, centred: bool, w: Array, pull: Array) -> bool:
+    """Let w and the pull be those of the samples that fall short of their margins at K y; whether others did before.
+
+    Between kinks a squared hinge is a sum of squares, whose targets are the labels.
+    """
+    y, b, is_changed = kinks.y, 0.0, False
+    if centred:
+        b = mean_of(w, y) - mean_of(w, image)
+    for i in range(y.shape[0]):
+        weight = kinks.weights[i] if y[i] * (image[i] + b) < 1.0 else 0.0
+        is_changed = is_changed or weight != w[i]
+        w[i] = weight
+    if is_changed:
+        mean = mean_of(w, y) if centred else 0.0
+        for i in range(y.shape[0]):
+            pull[i] = w[i] * (y[i] - mean)
+    return is_changed
+
+
+@compiled
+def mean_of(w: Array, values: Array) -> float:
+    """The mean by weights, or 0 where all are 0."""
+    mass = w.sum()
+    return inner(w, values) / mass if mass > 0.0 else 0.0
 
 
 @compiled
@@ -490,8 +549,8 @@ def by_rows(
     on_boundary: bool,
     size: float,
     c: float,
-) -> tuple[Array, float, float]:
-    """pull - W K_A y for the y on a face, mu, and the c of the system, from K_A K_A'.
+) -> tuple[Array, float, float, Array]:
+    """pull - W K_A y for the y on a face, mu, the c of the system, and K_A y, from K_A K_A'.
 
     With R R' = W and b = K_A (K_A' pull - mu e), K_A y = b/c - K_A K_A' R (R' K_A K_A' R + c)^-1 R' b/c, so that
     pull - W K_A y = pull - R (R' K_A K_A' R + c)^-1 R' b.
@@ -509,13 +568,14 @@ def by_rows(
     factor(L, D, m, M, np.arange(m), np.zeros(1, np.bool_))
     left = pull - in_samples(L, D, root, shares, np.dot(row_gram, pull))
     if not on_boundary:
-        return left, 0.0, c
+        return left, 0.0, c, np.dot(row_gram, left) / c
     normal = np.zeros(m)
     for j in active:
         add_multiple(normal, signs[j], columns[j])
     response = in_samples(L, D, root, shares, normal)
     mu = (inner(normal, left) - c * size) / (active.shape[0] - inner(normal, response))
-    return left + mu * response, mu, c
+    left += mu * response
+    return left, mu, c, (np.dot(row_gram, left) - mu * normal) / c
 
 
 @compiled

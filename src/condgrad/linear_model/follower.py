@@ -71,7 +71,7 @@ MOST_EXACT_MODELS = 3
 SHORT = 0.01
 """The step that names the next face of a model, as a share of that which names the first. A long one takes coordinates
 off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
-ROUNDS = 16
+ROUNDS = 24
 """Faces that are tried for one model."""
 EVENTS = 200
 """Coordinates that may enter or leave from one radius to the next, where F is quadratic."""
