@@ -39,6 +39,15 @@ TIE = 1e-5
 """How much earlier, as a share, an event must come to come first."""
 
 
+class ScreenRules(NamedTuple):
+    """Slopes, as shares of the multiplier, from which on columns are chosen."""
+
+    needed: float
+    """No model is made without those."""
+    wanted: float
+    """Those are chosen along with them, for the next models."""
+
+
 class FaceGram(NamedTuple):
     """K_B' W K_B + c for the columns B of the last faces, kept as long as W and c are the same."""
 
@@ -80,11 +89,12 @@ def no_columns(samples: int, features: int, most: int) -> Columns:
     a row Gram matrix has no more entries either.
     """
     side = samples if samples * samples <= most and samples < features else 0
-    row_gram = RowGram(np.zeros((side, side)), np.empty(0, bool), np.zeros(1, np.int64))
-    nothing = np.empty(0, np.intp), np.zeros(features, bool), np.empty((0, samples))
+    row_gram = RowGram(np.zeros((side, side)), np.empty(0, np.bool_), np.zeros(1, np.int64))
+    nothing = np.empty(0, np.intp), np.zeros(features, np.bool_), np.empty((0, samples))
     return Columns(*nothing, empty_face_gram(0, samples), row_gram)
 
 
+@compiled
 def empty_face_gram(columns: int, samples: int) -> FaceGram:
     """A Gram matrix of none of the columns yet, with room for a face of them and half as many again."""
     most = min(columns, samples + samples // 2)
@@ -92,15 +102,47 @@ def empty_face_gram(columns: int, samples: int) -> FaceGram:
     return FaceGram(np.empty((most, samples)), np.empty((most, most)), place, np.zeros(1, np.int64), weights)
 
 
+@compiled
 def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: Array) -> Columns:
     """Other columns, which take over the row Gram matrix if all that are in it are among them."""
-    row_gram, summed = chosen.row_gram, np.zeros(len(is_chosen), bool)
-    summed[chosen.features[row_gram.is_summed]] = True
-    if (summed & ~is_chosen).any():
-        summed[:] = False
+    row_gram, was_summed, keeps = chosen.row_gram, np.zeros(is_chosen.shape[0], np.bool_), True
+    for p in range(row_gram.is_summed.shape[0]):
+        j = chosen.features[p]
+        was_summed[j] = row_gram.is_summed[p]
+        keeps = keeps and (is_chosen[j] or not was_summed[j])
+    if not keeps:
+        was_summed[:] = False
         row_gram.matrix[:] = 0.0
-    face_gram = empty_face_gram(*columns.shape)
-    return Columns(features, is_chosen, columns, face_gram, row_gram._replace(is_summed=summed[features]))
+    row_gram = RowGram(row_gram.matrix, was_summed[features], row_gram.changes)
+    return Columns(features, is_chosen, columns, empty_face_gram(*columns.shape), row_gram)
+
+
+@compiled
+def columns_for(
+    ahead: Array, slope: Array, on_boundary: bool, samples: int, most: int, grows: bool, rules: ScreenRules
+) -> Array:
+    """The columns for a model whose face has a point ahead inside, as a mask; none where they are too many to copy.
+
+    They are those that it needs and, where these are not too many, those that the next ones may need. All are chosen
+    where they are few, inside the l1 ball, and, where `grows` says so, for faces of more coordinates than samples:
+    these grow soon, and to choose again takes longer than the others in all models.
+    """
+    n = ahead.shape[0]
+    is_active, total, count = ahead != 0.0, 0.0, 0
+    for j in range(n):
+        if is_active[j]:
+            total += abs(slope[j])
+            count += 1
+    if (not on_boundary or n <= samples or (grows and count > samples)) and n * samples <= most:
+        return np.ones(n, np.bool_)
+    for share in (rules.wanted, rules.needed):
+        found = is_active.copy()
+        for j in range(n):
+            if abs(slope[j]) * count >= share * total:
+                found[j] = True
+        if on_boundary and np.count_nonzero(found) * samples <= most:
+            return found
+    return np.zeros(n, np.bool_)
 
 
 class BallShape(NamedTuple):

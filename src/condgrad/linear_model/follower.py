@@ -30,17 +30,16 @@ from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, preci
 from condgrad.certificate import NULL_SHARE, Certificate, Terms
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
-from condgrad.newton import sample_dual
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.face_models import centred
 from condgrad.problem import Set, Simple
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
-from condgrad.smooth import SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
 if TYPE_CHECKING:
+    from condgrad.kernels.ball_model import ScreenRules
     from condgrad.kernels.path_steps import FollowRules, SolvedRadii
 
 PATIENCE = 12
@@ -62,10 +61,8 @@ SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
 MODELS_PER_RADIUS = 4
 """Models that one radius may take where several radii are followed in one call."""
-SCREENINGS = 4
-"""Choices of columns for that call."""
-HINGE_MODELS = 3
-"""Models of a squared hinge for one radius after which its dual is taken to be faster, where it has one."""
+BRIDGES = 3
+"""Radii in between that one radius may take there."""
 MOST_EXACT_MODELS = 3
 """Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
@@ -104,7 +101,6 @@ class PathFollower:
         self._solutions: list[Solution] = []
         """The last two on the way."""
         self._guess_failed = False
-        self._dual_is_faster = False
 
     @staticmethod
     def can_follow(f: Any) -> bool:
@@ -129,9 +125,20 @@ class PathFollower:
         return isinstance(self.f, BlockwiseLoss) or self.f.K.shape[0] > self.f.K.shape[1]
 
     @cached_property
-    def null_value(self) -> float:
+    def _null(self) -> Any:
         """f where all coefficients are 0."""
-        return float(self.f.at(self.f.space.full(0.0)).value)
+        return self.f.at(self.f.space.full(0.0))
+
+    @cached_property
+    def null_value(self) -> float:
+        """Its value."""
+        return float(self._null.value)
+
+    def _null_solution(self, g: Simple) -> Solution:
+        """The solution for a radius of 0, in a set of the kind of that of g."""
+        point = ObjectivePoint(self.f, g, self.f.space.full(0.0), Tally(), self._null)
+        slopes = -point.smooth_gradient
+        return Solution(0.0, point, float((slopes if g.on.nonnegative else np.abs(slopes)).max()))
 
     def note(self, radius: float, point: ObjectivePoint, multiplier: float) -> None:
         """Remember the solution for a radius; the next ones are larger."""
@@ -162,15 +169,14 @@ class PathFollower:
         That is for dense data that are not large; a radius that needs more is left to `follow`.
         """
         models = self._models
-        if not isinstance(models, ColumnModels) or len(self._solutions) < 2:
-            return
-        oracle = OnePass.of(self.f, gs[0])
+        oracle = OnePass.of(self.f, gs[0]) if isinstance(models, ColumnModels) else None
         if oracle is None:
             return
         from condgrad.kernels.working_set import LinearisedOnBall
 
         rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
-        solved = models.solve_radii(oracle, self._solutions, np.array([g.on.scale for g in gs]), rules)
+        known = self._solutions or [self._null_solution(gs[0])]
+        solved = models.solve_radii(oracle, known, np.array([g.on.scale for g in gs]), rules)
         for k, g in enumerate(gs[: solved.filled]):
             best = AtBestIntercept(float(solved.loss[k]), solved.theta[k], float(solved.intercept[k]))
             smooth = CompositeEvaluation.known(oracle.composite, solved.x[k], solved.u[k], best)
@@ -186,7 +192,6 @@ class PathFollower:
             known = oracle.solved(linearised, smooth)
             point = ObjectivePoint(self.f, g, solved.x[k], Tally(), smooth, linearised=known)
             steps, certifier = int(solved.models[k]), Certifier(self.f, g, point.tally)
-            self._dual_is_faster = False
             yield CertifiedGuess(point, self._no_proof.updated(certifier.iterate(point, 1.0), steps), steps)
 
     @property
@@ -209,7 +214,7 @@ class PathFollower:
         prediction = self._predicted(g) if last is None or last.multiplier > 0.0 else None
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
-        elif prediction is not None and not self._dual_is_faster:
+        elif prediction is not None:
             end = self._next_from(point, prediction, ridge)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
@@ -224,8 +229,7 @@ class PathFollower:
             left -= 1
             if proof.gap <= 0.5 * mark:
                 mark, left = proof.gap, patience
-            self._dual_is_faster = self._dual_is_faster or (steps >= HINGE_MODELS and self._has_dual(point, ridge))
-            if proof.relative_gap <= tol or left == 0 or deadline.passed() or self._dual_is_faster:
+            if proof.relative_gap <= tol or left == 0 or deadline.passed():
                 break
             end = self._models.least(point, g, ridge)
             if end is None:
@@ -235,16 +239,6 @@ class PathFollower:
             x = double(best.x)
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
-
-    def _has_dual(self, point: ObjectivePoint, ridge: float) -> bool:
-        """Whether `condgrad.minimize` has a dual with fewer variables than coordinates that are not 0.
-
-        A model of a squared hinge with so many coordinates fits all samples that fall short of their margins, whereupon
-        others fall short: it takes many models.
-        """
-        if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
-            return False
-        return sample_dual.is_worth_it(self.f, ridge)
 
     def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, about, from the last one and where it points to; None if none was found.
@@ -309,10 +303,10 @@ class ColumnModels:
     def solve_radii(
         self, oracle: OnePass, solutions: Sequence[Solution], radii: Array, rules: FollowRules
     ) -> SolvedRadii:
-        """The solutions for the first of some radii, from the last two, by `kernels.path_steps`."""
+        """The solutions for the first of some radii, from the last ones, by `kernels.path_steps`."""
         from condgrad.kernels.path_steps import PathSolution, follow_radii
 
-        older, newer = (
+        known = [
             PathSolution(
                 radius,
                 point.x,
@@ -324,12 +318,9 @@ class ColumnModels:
                 multiplier,
             )
             for radius, point, multiplier in solutions
-        )
-        for _ in range(SCREENINGS):
-            solved: SolvedRadii = follow_radii(oracle.compiled, self._chosen, older, newer, radii, rules)
-            end = solved.last
-            if solved.filled or end.suffice or not self._screen(end.x, solved.slope, end.on_boundary):
-                break
+        ]
+        solved: SolvedRadii = follow_radii(oracle.compiled, self._chosen, known[0], known[-1], radii, rules)
+        self._chosen = solved.chosen
         return solved
 
     def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> FollowRules:
@@ -337,7 +328,8 @@ class ColumnModels:
         from condgrad.kernels.path_steps import FollowRules
 
         t, of_many = step_length(2.0 * ridge + self.curvature), step_length(2.0 * ridge)
-        return FollowRules(t, of_many, SHORT * t, NEEDED, ROUNDS, MODELS_PER_RADIUS, MOST_FALL, accuracy, least_scale)
+        columns, limits = (screen_rules(), self.most_copied), (ROUNDS, MODELS_PER_RADIUS, BRIDGES)
+        return FollowRules(t, of_many, SHORT * t, *columns, *limits, MOST_FALL, accuracy, least_scale)
 
     def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.
@@ -365,26 +357,15 @@ class ColumnModels:
         return ObjectivePoint(self.f, g, end.x, Tally(), smooth)
 
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
-        """Copy the columns that a model needs and, where they are not too many, those that the next ones may need."""
-        samples, features = self.f.K.shape
-        # faces of more coordinates than samples grow soon: to choose again takes longer than the others in all models
-        grows = self.f.columns is not None and np.count_nonzero(ahead) > samples
-        if (not on_boundary or features <= samples or grows) and self._copy(np.ones(features, bool)):
-            return True
-        if not on_boundary:
-            return False
-        sizes, is_active = np.abs(slope), ahead != 0.0
-        multiplier = float(sizes[is_active].mean())
-        return any(self._copy(is_active | (sizes >= share * multiplier)) for share in (WANTED, NEEDED))
+        """Copy the columns for a model; whether they are few enough."""
+        from condgrad.kernels import ball_model
 
-    def _copy(self, is_chosen: Array) -> bool:
-        """Whether they are few enough."""
+        samples, grows = self.f.K.shape[0], self.f.columns is not None
+        is_chosen = ball_model.columns_for(ahead, slope, on_boundary, samples, self.most_copied, grows, screen_rules())
         features = np.flatnonzero(is_chosen)
-        if len(features) * self.f.K.shape[0] > self.most_copied:
+        if len(features) == 0:
             return False
-        from condgrad.kernels.ball_model import other_columns
-
-        self._chosen = other_columns(self._chosen, features, self._columns(features), is_chosen)
+        self._chosen = ball_model.other_columns(self._chosen, features, self._columns(features), is_chosen)
         return True
 
     def _columns(self, features: Array) -> Array:
@@ -398,6 +379,13 @@ class ColumnModels:
     @cached_property
     def _by_column(self) -> Any:
         return self.f.K.tocsc()
+
+
+def screen_rules() -> ScreenRules:
+    """Which columns are chosen, for compiled code."""
+    from condgrad.kernels.ball_model import ScreenRules
+
+    return ScreenRules(NEEDED, WANTED)
 
 
 class ModelsOnOneFace:
