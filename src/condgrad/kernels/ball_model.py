@@ -35,6 +35,8 @@ from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS
 
 MOST_OUTSIDE = 1e-6
 """How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
+MOST_RISES = 2
+"""Rounds that may change more coordinates of a face than the one before, until steps are short and samples stay."""
 TIE = 1e-5
 """How much earlier, as a share, an event must come to come first."""
 
@@ -278,7 +280,8 @@ def minimise(
 
     On a face of more coordinates than samples all directions but a few have the curvature c alone, and t = 1/c names
     the next face: that is Newton's method on the dual, in as many variables as samples. It takes few rounds or may
-    never end, and so may those of a hinge, whose samples change: half of the rounds are for a short t and one model.
+    never end, and so may those of a hinge, whose samples change. Where the changes of the face do not fall, what is left
+    of the rounds has the shorter t that is given, and one model.
     """
     columns, size, nonnegative = chosen.columns, ball.size, ball.nonnegative
     n, m = columns.shape
@@ -286,8 +289,9 @@ def minimise(
     y, stepped = np.zeros(n), guess.copy()
     is_active, signs = np.empty(n, np.bool_), np.empty(n)
     set_face(stepped, on_boundary or nonnegative, is_active, signs)
-    for r in range(rounds):
-        is_early = 2 * r < rounds
+    last_changed, rises = n, 0
+    for _ in range(rounds):
+        is_early = rises < MOST_RISES
         active = np.flatnonzero(is_active)
         k = active.shape[0]
         if k == 0:
@@ -336,8 +340,11 @@ def minimise(
         if inside:
             point = stepped
         same_side, on_boundary = on_boundary != inside, not inside
-        if not set_face(point, on_boundary or nonnegative, is_active, signs) and same_side and is_same_model:
+        changed = set_face(point, on_boundary or nonnegative, is_active, signs)
+        if changed == 0 and same_side and is_same_model:
             return y, combination(columns, y), True
+        rises += changed > last_changed
+        last_changed = changed
     return y, combination(columns, y), False
 
 
@@ -493,15 +500,16 @@ def face_ahead(
 
 
 @compiled
-def set_face(point: Array, has_zeros: bool, is_active: Array, signs: Array) -> bool:
-    """Set the coordinates and the signs of the face that has a point inside; whether any of them changed."""
-    changed = False
+def set_face(point: Array, has_zeros: bool, is_active: Array, signs: Array) -> int:
+    """Set the coordinates and the signs of the face that has a point inside; how many of them changed."""
+    changed = 0
     for j in range(point.shape[0]):
         active = point[j] != 0.0 or not has_zeros
         sign = 0.0
         if has_zeros:
             sign = np.sign(point[j])
-        changed = changed or active != is_active[j] or sign != signs[j]
+        if active != is_active[j] or sign != signs[j]:
+            changed += 1
         is_active[j], signs[j] = active, sign
     return changed
 
