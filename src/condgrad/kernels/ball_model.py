@@ -280,8 +280,8 @@ def minimise(
 
     On a face of more coordinates than samples all directions but a few have the curvature c alone, and t = 1/c names
     the next face: that is Newton's method on the dual, in as many variables as samples. It takes few rounds or may
-    never end, and so may those of a hinge, whose samples change. Where the changes of the face do not fall, what is left
-    of the rounds has the shorter t that is given, and one model.
+    never end, and so may those of a hinge, whose samples change. Where the changes of the face grow, what is left of
+    the rounds has the shorter t that is given, and one model.
     """
     columns, size, nonnegative = chosen.columns, ball.size, ball.nonnegative
     n, m = columns.shape

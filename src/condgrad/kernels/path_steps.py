@@ -52,7 +52,7 @@ class FollowRules(NamedTuple):
     """Entries of columns that are worth a copy."""
     rounds: int
     models: int
-    """How many one radius may take; one where more coordinates than samples are not 0."""
+    """How many one radius may take."""
     bridges: int
     """How many radii in between one radius may take, where it is too far from the last."""
     most_fall: float
@@ -62,27 +62,48 @@ class FollowRules(NamedTuple):
     least_scale: float
 
 
+class Proof(NamedTuple):
+    """What the lower bound of Lemma 2 at a solution is made of, and its rounding."""
+
+    loss: float
+    intercept: float
+    square: float
+    """|x|^2."""
+    norm: float
+    """|x|_1."""
+    theta_image: float
+    """<theta, K x>."""
+    theta_length: float
+    """|theta|_2."""
+    theta_sum: float
+    """|theta|_1."""
+    image_size: float
+    """This and what follows is as in `LinearisedOnBall`."""
+    bound: float
+    threshold: float
+    square_there: float
+    """|s|^2 at the least point s of the linearised problem."""
+    image_size_there: float
+
+
 class SolvedRadii(NamedTuple):
     """The solutions for the first of the radii that were asked for, an entry or a row each."""
 
     filled: int
     """How many there are."""
     x: Array
-    u: Array
-    theta: Array
-    loss: Array
-    intercept: Array
-    c: Array
-    oracle_point: Array
-    """Where the linearised problem is least; what follows is as in `LinearisedOnBall`."""
-    bound: Array
-    image_size: Array
-    image_size_there: Array
-    threshold: Array
+    proofs: Array
+    """The numbers of a `Proof` each."""
     models: Array
     """How many it took."""
+    older: PathSolution
+    newer: PathSolution
+    """The last two solutions, to go on from."""
     chosen: Columns
     """What the next models may share."""
+
+
+NUMBERS = len(Proof._fields)
 
 
 @compiled
@@ -98,10 +119,8 @@ def follow_radii(
 
     Where they do not, the radius half-way is solved first. Columns for the models are chosen as they are needed.
     """
-    (n, m), r, none = problem.columns.shape, radii.shape[0], np.empty(0)
-    x, u, theta, c, points = np.empty((r, n)), np.empty((r, m)), np.empty((r, m)), np.empty((r, n)), np.empty((r, n))
-    loss, intercept, bound, threshold = np.empty(r), np.empty(r), np.empty(r), np.empty(r)
-    image_size, image_size_there, models = np.empty(r), np.empty(r), np.zeros(r, np.int64)
+    r, none = radii.shape[0], np.empty(0)
+    x, proofs, models = np.empty((r, problem.columns.shape[0])), np.empty((r, NUMBERS)), np.zeros(r, np.int64)
     k, radius, bridges = 0, radii[0], 0
     while k < r and newer.multiplier > 0.0:
         start, slope = predicted(problem, older, newer, radius, rules.most_fall)
@@ -118,15 +137,36 @@ def follow_radii(
             continue
         older, newer = newer, solution_of(radius, last, linearised)
         if radius == radii[k]:
-            x[k], u[k], theta[k], loss[k], intercept[k] = last.x, last.image, last.theta, last.loss, last.intercept
-            c[k], points[k], bound[k] = linearised.c, linearised.point, linearised.bound
-            image_size[k], image_size_there[k] = linearised.image_size, linearised.image_size_there
-            threshold[k] = linearised.threshold
+            x[k] = last.x
+            set_proof(proofs[k], last, linearised)
             k, bridges = k + 1, 0
         if k < r:
             radius = radii[k]
-    proof = bound, image_size, image_size_there, threshold
-    return SolvedRadii(k, x, u, theta, loss, intercept, c, points, *proof, models, chosen)
+    return SolvedRadii(k, x, proofs, models, older, newer, chosen)
+
+
+@compiled
+def set_proof(numbers: Array, end: Step, linearised: LinearisedOnBall) -> None:
+    """The numbers of the proof at the end of a step."""
+    theta, s = end.theta, linearised.point
+    theta_sum, largest = np.abs(theta).sum(), np.abs(theta).max()
+    scaled = theta / largest if largest > 0.0 else theta  # squares may leave the floats in the unit of F
+    proof = Proof(
+        end.loss,
+        end.intercept,
+        inner(end.x, end.x),
+        np.abs(end.x).sum(),
+        inner(theta, end.image),
+        largest * np.sqrt(inner(scaled, scaled)),
+        theta_sum,
+        linearised.image_size,
+        linearised.bound,
+        linearised.threshold,
+        inner(s, s),
+        linearised.image_size_there,
+    )
+    for i in range(NUMBERS):
+        numbers[i] = proof[i]
 
 
 @compiled_in_place
@@ -145,12 +185,10 @@ def solve_radius(
     t = rules.first_t_of_many if has_many and ridge > 0.0 else rules.first_t
     x, u, theta, b = start.x, start.u, start.theta, start.intercept
     last, models = Step(False, True, True, none, none, none, 0.0, 0.0), 0
-    while models < (1 if has_many else rules.models):
+    while models < rules.models:
         is_new = False
         while True:
-            last = step(
-                chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.t, rules.screen.needed, rules.rounds
-            )
+            last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.t, rules.screen.needed, rules.rounds)
             if last.suffice or is_new:
                 break
             is_chosen = columns_for(last.x, slope, last.on_boundary, m, rules.most_copied, True, rules.screen)

@@ -17,7 +17,7 @@ followed in one compiled call (`kernels.path_steps`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -27,7 +27,7 @@ import scipy.sparse
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, precision, stack
-from condgrad.certificate import NULL_SHARE, Certificate, Terms
+from condgrad.certificate import NULL_SHARE, Certificate, Terms, rounding_noise, tangent_bound
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
 from condgrad.newton.conjugate_gradients import conjugate_gradients
@@ -40,7 +40,7 @@ from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvalu
 
 if TYPE_CHECKING:
     from condgrad.kernels.ball_model import ScreenRules
-    from condgrad.kernels.path_steps import FollowRules, SolvedRadii
+    from condgrad.kernels.path_steps import FollowRules, PathSolution, SolvedRadii
 
 PATIENCE = 12
 """Steps along a path that may pass without halving the gap."""
@@ -72,6 +72,8 @@ ROUNDS = 24
 """Faces that are tried for one model."""
 EVENTS = 200
 """Coordinates that may enter or leave from one radius to the next, where F is quadratic."""
+INSIDE = 1e-3
+"""How far inside the ball, as a share of its radius, a solution shows by itself that the constraint is idle."""
 ROUNDING = 1e-12
 """How far outside the set, as a share of its size, a point may be by rounding."""
 
@@ -84,8 +86,21 @@ class CertifiedGuess(NamedTuple):
     steps: int
 
 
+class CertifiedSolution(NamedTuple):
+    """The solution for one radius, with its proof."""
+
+    x: Array
+    intercept: float
+    """For the targets as they were given."""
+    value: float
+    gap: float
+    relative_gap: float
+    multiplier: float
+    models: int
+
+
 class Solution(NamedTuple):
-    """The solution for one radius."""
+    """The solution for one radius, to go on from."""
 
     radius: float
     point: ObjectivePoint
@@ -163,36 +178,61 @@ class PathFollower:
         point.smooth_gradient = here.smooth_gradient + ahead * (here.smooth_gradient - before.smooth_gradient)
         return point
 
-    def solve_radii(self, gs: Sequence[Simple], ridge: float, *, tol: float) -> Iterator[CertifiedGuess]:
+    def solve_radii(self, g: Simple, radii: Array, ridge: float, *, tol: float) -> list[CertifiedSolution]:
         """Solutions for the first of the next radii, as far as one compiled call finds them with few models.
 
-        That is for dense data that are not large; a radius that needs more is left to `follow`.
+        That is for dense data that are not large; a radius that needs more is left to `follow`. `g` is that of the
+        first radius.
         """
         models = self._models
-        oracle = OnePass.of(self.f, gs[0]) if isinstance(models, ColumnModels) else None
-        if oracle is None:
-            return
-        from condgrad.kernels.working_set import LinearisedOnBall
-
+        oracle = OnePass.of(self.f, g) if isinstance(models, ColumnModels) else None
+        if oracle is None or deadline.passed():
+            return []
         rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
-        known = self._solutions or [self._null_solution(gs[0])]
-        solved = models.solve_radii(oracle, known, np.array([g.on.scale for g in gs]), rules)
-        for k, g in enumerate(gs[: solved.filled]):
-            best = AtBestIntercept(float(solved.loss[k]), solved.theta[k], float(solved.intercept[k]))
-            smooth = CompositeEvaluation.known(oracle.composite, solved.x[k], solved.u[k], best)
-            linearised = LinearisedOnBall(
-                c=solved.c[k],
-                point=solved.oracle_point[k],
-                bound=float(solved.bound[k]),
-                image_size=float(solved.image_size[k]),
-                image_size_there=float(solved.image_size_there[k]),
-                threshold=float(solved.threshold[k]),
-                is_right=True,
-            )
-            known = oracle.solved(linearised, smooth)
-            point = ObjectivePoint(self.f, g, solved.x[k], Tally(), smooth, linearised=known)
-            steps, certifier = int(solved.models[k]), Certifier(self.f, g, point.tally)
-            yield CertifiedGuess(point, self._no_proof.updated(certifier.iterate(point, 1.0), steps), steps)
+        known = self._solutions or [self._null_solution(g)]
+        solved = models.solve_radii(oracle, known, radii, rules)
+        found = self._certified(oracle.composite, solved, radii, ridge, tol)
+        if len(found) == solved.filled > 0:
+            self._solutions = [self._solution(oracle.composite, g, end) for end in (solved.older, solved.newer)]
+        else:
+            for radius, end in zip(radii, found, strict=False):
+                self.note(radius, ObjectivePoint(self.f, g, end.x, Tally()), end.multiplier)
+        return found
+
+    def _certified(
+        self, f: Composite, solved: SolvedRadii, radii: Array, ridge: float, tol: float
+    ) -> list[CertifiedSolution]:
+        """The first solutions with their proofs, as far as their gaps are within tol: `Certifier` for all at once."""
+        from condgrad.kernels.path_steps import Proof
+
+        x, models, radii = solved.x[: solved.filled], solved.models[: solved.filled], radii[: solved.filled]
+        proof = Proof(*solved.proofs[: solved.filled].T)
+        at_x = proof.loss, proof.intercept, proof.theta_length, proof.theta_sum, proof.image_size
+        simple = ridge * proof.square
+        noise = rounding_noise(
+            f.unit,
+            proof.loss,
+            f.magnitude(*at_x, proof.image_size),
+            f.magnitude(*at_x, proof.image_size_there),
+            2.0 * simple,
+            2.0 * ridge * proof.square_there,
+            proof.bound,
+        )
+        values, lower = proof.loss + simple, tangent_bound(proof.loss - proof.theta_image, proof.bound, noise)
+        gaps, scales = values - lower, np.maximum(values, NULL_SHARE * self.null_value)
+        is_proved = (gaps >= 0.0) & (gaps <= tol * scales)
+        count = solved.filled if is_proved.all() else int(np.argmin(is_proved))
+        multipliers = np.where(proof.norm >= (1.0 - INSIDE) * radii, proof.threshold, 0.0)
+        numbers = proof.intercept + f.target_center, values, gaps, gaps / scales, multipliers, models
+        rows = zip(x[:count], *(column[:count].tolist() for column in numbers), strict=True)
+        return [CertifiedSolution(*row) for row in rows]
+
+    def _solution(self, f: Composite, g: Simple, end: PathSolution) -> Solution:
+        """A solution that compiled code has found."""
+        best = AtBestIntercept(end.loss, end.theta, end.intercept)
+        point = ObjectivePoint(self.f, g, end.x, Tally(), CompositeEvaluation.known(f, end.x, end.u, best))
+        point.smooth_gradient = end.c
+        return Solution(end.radius, point, end.multiplier)
 
     @property
     def _no_proof(self) -> Certificate:
