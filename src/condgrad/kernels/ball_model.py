@@ -65,13 +65,17 @@ class FaceGram(NamedTuple):
 
 
 class RowGram(NamedTuple):
-    """K_B K_B' of the columns B of the last face."""
+    """K_B K_B' and K_B e of the columns B and the signs e of the last face."""
 
     matrix: Array
+    normal: Array
+    """K_B e."""
     is_summed: Array
     """Which of the columns are in B."""
+    signs: Array
+    """e, by column."""
     changes: Array
-    """Columns that B gained and lost since the matrix was computed afresh: one number."""
+    """Columns that B gained and lost since both were computed afresh: one number."""
 
 
 class Columns(NamedTuple):
@@ -91,7 +95,8 @@ def no_columns(samples: int, features: int, most: int) -> Columns:
     a row Gram matrix has no more entries either.
     """
     side = samples if samples * samples <= most and samples < features else 0
-    row_gram = RowGram(np.zeros((side, side)), np.empty(0, np.bool_), np.zeros(1, np.int64))
+    sums = np.zeros((side, side)), np.zeros(side)
+    row_gram = RowGram(*sums, np.empty(0, np.bool_), np.empty(0), np.zeros(1, np.int64))
     nothing = np.empty(0, np.intp), np.zeros(features, np.bool_), np.empty((0, samples))
     return Columns(*nothing, empty_face_gram(0, samples), row_gram)
 
@@ -107,15 +112,16 @@ def empty_face_gram(columns: int, samples: int) -> FaceGram:
 @compiled
 def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: Array) -> Columns:
     """Other columns, which take over the row Gram matrix if all that are in it are among them."""
-    row_gram, was_summed, keeps = chosen.row_gram, np.zeros(is_chosen.shape[0], np.bool_), True
+    row_gram, is_summed, signs = chosen.row_gram, np.zeros(is_chosen.shape[0], np.bool_), np.zeros(is_chosen.shape[0])
+    keeps = True
     for p in range(row_gram.is_summed.shape[0]):
         j = chosen.features[p]
-        was_summed[j] = row_gram.is_summed[p]
-        keeps = keeps and (is_chosen[j] or not was_summed[j])
+        is_summed[j], signs[j] = row_gram.is_summed[p], row_gram.signs[p]
+        keeps = keeps and (is_chosen[j] or not is_summed[j])
     if not keeps:
-        was_summed[:] = False
-        row_gram.matrix[:] = 0.0
-    row_gram = RowGram(row_gram.matrix, was_summed[features], row_gram.changes)
+        is_summed[:], signs[:] = False, 0.0
+        row_gram.matrix[:], row_gram.normal[:] = 0.0, 0.0
+    row_gram = RowGram(row_gram.matrix, row_gram.normal, is_summed[features], signs[features], row_gram.changes)
     return Columns(features, is_chosen, columns, empty_face_gram(*columns.shape), row_gram)
 
 
@@ -308,10 +314,8 @@ def minimise(
                 image = combination(columns, y)
         else:
             row_gram = chosen.row_gram
-            update_row_gram(columns, is_active, row_gram)
-            left, mu, c_by_rows, image = by_rows(
-                columns, active, signs, row_gram.matrix, root, shares, pull, on_boundary, size, c
-            )
+            update_row_gram(columns, is_active, signs, row_gram)
+            left, mu, c_by_rows, image = by_rows(row_gram, k, root, shares, pull, on_boundary, size, c)
         is_same_model = True
         if is_early and kinks.y.shape[0] > 0 and cross_kinks(kinks, image, centred, w, pull):
             is_same_model = False
@@ -589,41 +593,29 @@ def add_to_face_gram(
 
 @compiled
 def by_rows(
-    columns: Array,
-    active: Array,
-    signs: Array,
-    row_gram: Array,
-    root: Array,
-    shares: Array,
-    pull: Array,
-    on_boundary: bool,
-    size: float,
-    c: float,
+    face: RowGram, width: int, root: Array, shares: Array, pull: Array, on_boundary: bool, size: float, c: float
 ) -> tuple[Array, float, float, Array]:
-    """pull - W K_A y for the y on a face, mu, the c of the system, and K_A y, from K_A K_A'.
+    """pull - W K_A y for the y on a face of some width, mu, the c of the system, and K_A y, from K_A K_A' and K_A e.
 
     With R R' = W and b = K_A (K_A' pull - mu e), K_A y = b/c - K_A K_A' R (R' K_A K_A' R + c)^-1 R' b/c, so that
     pull - W K_A y = pull - R (R' K_A K_A' R + c)^-1 R' b.
     """
-    m = root.shape[0]
+    m, row_gram, normal = root.shape[0], face.matrix, face.normal
     means = np.dot(row_gram, shares)
     mean = inner(shares, means)
     M, L, D = np.empty((m, m)), np.empty((m, m)), np.empty(m)
     for i in range(m):
         for j in range(m):
             M[i, j] = root[i] * (row_gram[i, j] - means[i] - means[j] + mean) * root[j]
-    c = max(c, LEAST_CURVATURE_BY_ROWS * np.trace(M) / active.shape[0])
+    c = max(c, LEAST_CURVATURE_BY_ROWS * np.trace(M) / width)
     for i in range(m):
         M[i, i] += c
     factor(L, D, m, M, np.arange(m), np.zeros(1, np.bool_))
     left = pull - in_samples(L, D, root, shares, np.dot(row_gram, pull))
     if not on_boundary:
         return left, 0.0, c, np.dot(row_gram, left) / c
-    normal = np.zeros(m)
-    for j in active:
-        add_multiple(normal, signs[j], columns[j])
     response = in_samples(L, D, root, shares, normal)
-    mu = (inner(normal, left) - c * size) / (active.shape[0] - inner(normal, response))
+    mu = (inner(normal, left) - c * size) / (width - inner(normal, response))
     left += mu * response
     return left, mu, c, (np.dot(row_gram, left) - mu * normal) / c
 
@@ -638,24 +630,32 @@ def in_samples(L: Array, D: Array, root: Array, shares: Array, b: Array) -> Arra
 
 
 @compiled
-def update_row_gram(columns: Array, is_active: Array, row_gram: RowGram) -> None:
-    """Let K_B K_B' become K_A K_A', afresh where that costs less or after many changes, whose rounding adds up."""
-    matrix, is_summed, changes = row_gram
+def update_row_gram(columns: Array, is_active: Array, signs: Array, row_gram: RowGram) -> None:
+    """Let K_B K_B' and K_B e become those of a face, afresh where that costs less or after many changes, whose rounding
+    adds up.
+    """
     n, m = columns.shape
     k, changed = 0, 0
     for j in range(n):
-        k += is_active[j]
-        changed += is_active[j] != is_summed[j]
-    changes[0] += changed
-    if changed >= k or changes[0] > n:
-        changes[0] = 0
-        matrix[:] = 0.0
-        is_summed[:] = False
+        if is_active[j]:
+            k += 1
+        if is_active[j] != row_gram.is_summed[j]:
+            changed += 1
+    row_gram.changes[0] += changed
+    if changed >= k or row_gram.changes[0] > n:
+        row_gram.changes[0], changed = 0, k
+        row_gram.matrix[:], row_gram.normal[:] = 0.0, 0.0
+        row_gram.is_summed[:], row_gram.signs[:] = False, 0.0
+    for j in range(n):
+        if signs[j] != row_gram.signs[j]:
+            add_multiple(row_gram.normal, signs[j] - row_gram.signs[j], columns[j])
+            row_gram.signs[j] = signs[j]
     for sign, adds in ((1.0, True), (-1.0, False)):
-        chosen = np.flatnonzero(is_active & ~is_summed if adds else is_summed & ~is_active)
-        if chosen.shape[0] > 0:
-            part = np.empty((chosen.shape[0], m))
-            for p in range(chosen.shape[0]):
-                part[p] = columns[chosen[p]]
-            matrix += sign * np.dot(part.T, part)
-    is_summed[:] = is_active
+        part, width = np.empty((changed, m)), 0
+        for j in range(n):
+            if is_active[j] != row_gram.is_summed[j] and is_active[j] == adds:
+                part[width] = columns[j]
+                width += 1
+        if width > 0:
+            row_gram.matrix[:] += sign * np.dot(part[:width].T, part[:width])
+    row_gram.is_summed[:] = is_active

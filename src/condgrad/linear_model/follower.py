@@ -59,6 +59,9 @@ SMALL_FACE = 800
 """Coordinates of a face up to which a sparse K has a Gram matrix on it."""
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
+RADII_AT_ONCE, ENTRIES_AT_ONCE = 8, 1 << 23
+"""Radii that one compiled call, which nothing interrupts, may follow, and the entries of the data times the radii up to
+which there may be more."""
 MODELS_PER_RADIUS = 4
 """Models that one radius may take where several radii are followed in one call."""
 BRIDGES = 3
@@ -184,10 +187,10 @@ class PathFollower:
         That is for dense data that are not large; a radius that needs more is left to `follow`. `g` is that of the
         first radius.
         """
-        models = self._models
-        oracle = OnePass.of(self.f, g) if isinstance(models, ColumnModels) else None
-        if oracle is None or deadline.passed():
+        models, oracle = self._models, OnePass.of(self.f, g)
+        if not isinstance(models, ColumnModels) or oracle is None or deadline.passed():
             return []
+        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // oracle.compiled.columns.size)]
         rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
         known = self._solutions or [self._null_solution(g)]
         solved = models.solve_radii(oracle, known, radii, rules)
@@ -206,7 +209,7 @@ class PathFollower:
         from condgrad.kernels.path_steps import Proof
 
         x, models, radii = solved.x[: solved.filled], solved.models[: solved.filled], radii[: solved.filled]
-        proof = Proof(*solved.proofs[: solved.filled].T)
+        proof: Any = Proof(*solved.proofs[: solved.filled].T)
         at_x = proof.loss, proof.intercept, proof.theta_length, proof.theta_sum, proof.image_size
         simple = ridge * proof.square
         noise = rounding_noise(
@@ -223,7 +226,7 @@ class PathFollower:
         is_proved = (gaps >= 0.0) & (gaps <= tol * scales)
         count = solved.filled if is_proved.all() else int(np.argmin(is_proved))
         multipliers = np.where(proof.norm >= (1.0 - INSIDE) * radii, proof.threshold, 0.0)
-        numbers = proof.intercept + f.target_center, values, gaps, gaps / scales, multipliers, models
+        numbers: Any = proof.intercept + f.target_center, values, gaps, gaps / scales, multipliers, models
         rows = zip(x[:count], *(column[:count].tolist() for column in numbers), strict=True)
         return [CertifiedSolution(*row) for row in rows]
 

@@ -44,10 +44,6 @@ CONSTANT = 1e-12
 FROM_AFAR = 30
 """Steps that a follower may take without halving the gap where it starts far from the solution."""
 
-RADII_AT_ONCE, ENTRIES_AT_ONCE = 8, 1 << 23
-"""Radii that one compiled call, which nothing interrupts, may follow, and the entries of the data times the radii up to
-which there may be more."""
-
 FEW = 100
 """Iterations so few that the user wants to see them counted."""
 
@@ -147,10 +143,9 @@ class Solver:
         points: list[Array] = []
         fits: list[Fit] = []
         known: deque[tuple[Array, Fit]] = deque()
-        radii = np.array(radii, np.float64)
-        for k, radius in enumerate(radii.tolist()):
+        for k, radius in enumerate(radii):
             if follower is not None and not known:
-                known.extend(self._next_fits(task.loss, radii[k:], ridge, follower))
+                known.extend(self._next_fits(task.loss, np.array(radii[k:], np.float64), ridge, follower))
             if known:
                 x, fit = known.popleft()
             else:
@@ -221,10 +216,9 @@ class Solver:
     def _next_fits(self, f: Smooth, radii: Array, ridge: float, follower: PathFollower) -> list[tuple[Array, Fit]]:
         """The solutions for the first of the next radii, as far as the follower finds them at once."""
         ridge, tol = checked_ridge(ridge), self._tol(f)
-        some = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // math.prod(f.K.shape))]  # type: ignore[attr-defined]
         g = simple_part(ridge, self._set(float(radii[0])))
         with deadline.within(self.time_left), kernels.within_run(used=True):
-            solutions = follower.solve_radii(g, some, ridge, tol=tol)
+            solutions = follower.solve_radii(g, radii, ridge, tol=tol)
         return [
             (
                 end.x,
