@@ -64,14 +64,14 @@ RADII_AT_ONCE, ENTRIES_AT_ONCE = 8, 1 << 23
 which there may be more."""
 MODELS_PER_RADIUS = 4
 """Models that one radius may take where several radii are followed in one call."""
-BRIDGES = 3
+BRIDGES = 2
 """Radii in between that one radius may take there."""
 MOST_EXACT_MODELS = 3
 """Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
 """The step that names the next face of a model, as a share of that which names the first. A long one takes coordinates
 off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
-ROUNDS = 24
+ROUNDS = 12
 """Faces that are tried for one model."""
 EVENTS = 200
 """Coordinates that may enter or leave from one radius to the next, where F is quadratic."""
@@ -196,7 +196,10 @@ class PathFollower:
         solved = models.solve_radii(oracle, known, radii, rules)
         found = self._certified(oracle.composite, solved, radii, ridge, tol)
         if len(found) == solved.filled > 0:
-            self._solutions = [self._solution(oracle.composite, g, end) for end in (solved.older, solved.newer)]
+            newer = solved.newer  # that for a radius beyond the last, where that led nearer to the next
+            if newer.radius == radii[solved.filled - 1]:
+                newer = newer._replace(x=found[-1].x)  # by which `follow` knows that it starts there
+            self._solutions = [self._solution(oracle.composite, g, end) for end in (solved.older, newer)]
         else:
             for radius, end in zip(radii, found, strict=False):
                 self.note(radius, ObjectivePoint(self.f, g, end.x, Tally()), end.multiplier)
