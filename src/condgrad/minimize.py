@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from condgrad import _checks, deadline, kernels, resuming
-from condgrad.arrays import Array, Space, copied, namespace
+from condgrad.arrays import Array, Space, copied
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility
@@ -366,8 +366,10 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
     """
     if isinstance(g.on, Unknown):
         return 0.0
+    if not isinstance(start, StreamedPlan) and not bool(start.any()):  # no point is nearer to the origin
+        return 0.0
     null = g.on.null_point(Space.of(start))
-    if not isinstance(null, StreamedPlan) and bool(namespace(null).all(null == start)):
+    if not isinstance(null, StreamedPlan) and bool((null == start).all()):
         return 0.0
     try:
         size = Terms(f.at(null).value, g.value(null)).size

@@ -12,7 +12,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condgrad.kernels import compiling, ldl, sparse_gram
+from condgrad.kernels import compiling, ldl, matrix, sparse_gram
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -103,6 +103,36 @@ def test_columns_and_gram_of_sparse_data(seed: int, density: float, precision: A
     np.testing.assert_allclose(G, expected, atol=1e-14)
     np.testing.assert_allclose(pull, expected_pull, atol=1e-14)
     np.testing.assert_array_equal(G, G.T)
+
+
+@given(seed=seeds, density=st.floats(0.0, 1.0), form=st.sampled_from(["dense", "csc"]), centred=st.booleans())
+def test_products_columns_and_gram_of_a_compiled_matrix(seed: int, density: float, form: str, centred: bool) -> None:
+    rng = np.random.default_rng(seed)
+    K = scipy.sparse.random(17, 11, density=density, random_state=rng, format="csc")
+    dense, x, theta = K.toarray(), rng.standard_normal(11) * (rng.random(11) < 0.5), rng.standard_normal(17)
+    stored = matrix.of_sparse(K) if form == "csc" else matrix.of_dense(np.ascontiguousarray(dense.T))
+    np.testing.assert_allclose(matrix.image(stored, x), dense @ x, atol=1e-13)
+    np.testing.assert_allclose(matrix.pulled_back(stored, theta), dense.T @ theta, atol=1e-13)
+    assert matrix.square_of_column(stored, 3) == pytest.approx(dense[:, 3] @ dense[:, 3], rel=1e-13)
+    chosen, w = np.sort(rng.permutation(11)[:6]), rng.random(17) * (rng.random(17) < 0.8)
+    part, means = matrix.some_columns(stored, chosen, centred)
+    expected = dense[:, chosen] - means
+    if form == "dense" and centred:
+        np.testing.assert_allclose(expected.sum(axis=0), 0.0, atol=1e-13)
+    else:
+        assert not means.any()
+    np.testing.assert_allclose(matrix.image(part, x[:6]), expected @ x[:6], atol=1e-13)
+    np.testing.assert_allclose(matrix.pulled_back(part, theta), expected.T @ theta, atol=1e-13)
+    gram = np.empty((6, 6))
+    pull = matrix.set_weighted_gram(part, w, gram)
+    np.testing.assert_allclose(gram, expected.T @ (w[:, None] * expected), atol=1e-13)
+    np.testing.assert_allclose(pull, expected.T @ w, atol=1e-13)
+    per_row = np.count_nonzero(expected, axis=1) if form == "csc" else np.full(17, 6)
+    assert matrix.operations_of_gram(part) == (per_row**2).sum()
+    # as columns are handed over that Python has chosen
+    by_row = matrix.of_sparse(scipy.sparse.csr_array(dense[:, chosen]))
+    np.testing.assert_allclose(matrix.image(by_row, x[:6]), dense[:, chosen] @ x[:6], atol=1e-13)
+    np.testing.assert_allclose(matrix.pulled_back(by_row, theta), dense[:, chosen].T @ theta, atol=1e-13)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no locator available"), PermissionError("read-only")])

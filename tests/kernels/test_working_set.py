@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,13 +28,17 @@ def region_of(name: str, n: int) -> Any:
     return cg.sets.Box(-0.3, 0.2) if name == "box" else cg.sets.L1Ball(1e3 if name == "wide ball" else 1.5)
 
 
-def drawn(loss: type, on: str, seed: int, ridge: float, *, has_intercept: bool, wide: bool) -> tuple[Any, Any]:
+def drawn(
+    loss: type, on: str, seed: int, ridge: float, *, has_intercept: bool, wide: bool, sparse: bool = False
+) -> tuple[Any, Any]:
     """A multiple of a loss and a linear term, and the simple part."""
     rng = np.random.default_rng(seed)
     m, n = (12, 260) if wide else (40, 15)
-    X = rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-0.5, 0.5, n)
+    X: Any = rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-0.5, 0.5, n)
     y = np.where(X[:, 0] + rng.standard_normal(m) > 0.0, 1.0, -1.0)
     y[:2] = 1.0, -1.0
+    if sparse:
+        X = scipy.sparse.csr_array(X * (rng.random((m, n)) < 0.5))
     f = 0.7 * loss(X, y, sample_weight=rng.uniform(0.5, 2.0, m), intercept=has_intercept)
     f = f + cg.smooth.Linear(0.1 * rng.standard_normal(n)) if seed % 2 else f
     region = region_of(on, n)
@@ -60,15 +65,16 @@ def solved(f: Any, g: Any, steps: int, *, compiled: bool) -> faces.WorkingSet:
     seed=st.integers(0, 10_000),
     ridge=st.sampled_from([0.0, 1e-3, 1.0]),
     has_intercept=st.booleans(),
-    wide=st.booleans(),
+    kind=st.sampled_from(["tall", "wide", "sparse"]),
     steps=st.sampled_from([1, 2, 20]),
 )
 def test_compiled_steps_are_those_in_python(
-    loss: type, on: str, seed: int, ridge: float, has_intercept: bool, wide: bool, steps: int
+    loss: type, on: str, seed: int, ridge: float, has_intercept: bool, kind: str, steps: int
 ) -> None:
+    wide = kind == "wide"
     if wide:  # without a ridge the models are singular but for rounding, which decides where they lead
         ridge = max(ridge, 1e-3)
-    f, g = drawn(loss, on, seed, ridge, has_intercept=has_intercept, wide=wide)
+    f, g = drawn(loss, on, seed, ridge, has_intercept=has_intercept, wide=wide, sparse=kind == "sparse")
     compiled, plain = (solved(f, g, steps, compiled=each) for each in (True, False))
     # models by rows end at a small gap, wherever that is
     fall = plain.start_value - plain.here.value
@@ -112,7 +118,7 @@ def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(
     f = f.terms[0]
     rng = np.random.default_rng(seed)
     x = 10.0**decade * rng.standard_normal(f.K.shape[1]) * (rng.random(f.K.shape[1]) < 0.1)
-    problem = compiled_problem(np.ascontiguousarray(f.K.T), f.h.compiled, None, ridge, g.on)
+    problem = compiled_problem(f.compiled, f.h.compiled, None, ridge, g.on)
     here = f.at(x)
     found, expected = linearise(problem, here.theta, x), g.argmin(here.gradient)
     scale = np.abs(here.gradient).max()
@@ -178,4 +184,9 @@ def test_no_kind_of_input_is_compiled_for_again() -> None:
                 A.flags.writeable = may_write
                 cg.minimize(cg.smooth.LeastSquares(A, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3)
                 counts.add(len(working_set.solve.signatures))
+        for S in (scipy.sparse.csr_array(K), scipy.sparse.csc_array(K), scipy.sparse.csc_matrix(K.astype(np.float32))):
+            for part in (S.data, S.indices, S.indptr):
+                part.flags.writeable = False
+            cg.minimize(cg.smooth.LeastSquares(S, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3)
+            counts.add(len(working_set.solve.signatures))
     assert counts == {1}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,12 +22,22 @@ WANTED = 1e-7
 
 
 def drawn(
-    loss: type, seed: int, ridge: float, radius: float, *, has_intercept: bool, multiple: bool, positive: bool
+    loss: type,
+    seed: int,
+    ridge: float,
+    radius: float,
+    *,
+    has_intercept: bool,
+    multiple: bool,
+    positive: bool,
+    sparse: bool,
 ) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((30, 400)) * 10.0 ** rng.uniform(-0.5, 0.5, 400) + rng.uniform(-1.0, 1.0, 400)
+    X: Any = rng.standard_normal((30, 400)) * 10.0 ** rng.uniform(-0.5, 0.5, 400) + rng.uniform(-1.0, 1.0, 400)
     y = np.where(X[:, 0] + rng.standard_normal(30) > 0.0, 1.0, -1.0)
     y[:2] = 1.0, -1.0
+    if sparse:
+        X = (scipy.sparse.csc_array, scipy.sparse.csr_array)[seed % 2](X * (rng.random(X.shape) < 0.3))
     f = loss(X, y, sample_weight=rng.uniform(0.5, 2.0, 30), intercept=has_intercept)
     ball = cg.sets.SolidSimplex(radius) if positive else cg.sets.L1Ball(radius)
     return 0.3 * f if multiple else f, cg.simple.Ridge(ridge, on=ball) if ridge else cg.simple.Zero(on=ball)
@@ -39,6 +50,7 @@ problems = given(
     has_intercept=st.booleans(),
     multiple=st.booleans(),
     positive=st.booleans(),
+    sparse=st.booleans(),
 )
 
 
@@ -51,7 +63,7 @@ def test_what_it_says_of_its_end_is_so(loss: type, **drawing: Any) -> None:
         certifier = Certifier(f, g, Tally())
         start = ObjectivePoint(f, g, np.zeros(400), certifier.tally)
         certifier.iterate(start, 0.0)
-        end = replace(FaceNewton.of(f, g), wanted=WANTED)._ahead(start, certifier.one_pass)
+        end, _ = replace(FaceNewton.of(f, g), wanted=WANTED)._ahead(start, certifier.one_pass)
         assert end is not None
         assert end.linearised is not None
         iterate = certifier.iterate(end, 1.0)

@@ -107,6 +107,11 @@ def double(x: Array) -> Array:
     return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)
 
 
+def for_kernels(x: Array) -> Array:
+    """x with its rows one after the other and writable: for arrays of another kind, kernels would be compiled again."""
+    return x if x.flags.carray else np.require(x, requirements=("C", "W"))
+
+
 def host(x: Array) -> Any:
     """x as a float64 NumPy array."""
     if type(x) is np.ndarray:

@@ -24,6 +24,16 @@ class Polytope(NamedTuple):
     upper: Any
 
 
+class Compressed(NamedTuple):
+    """A sparse matrix of which the entries of one line, a column or a row, lie behind those of the line before."""
+
+    starts: Any
+    """Where the entries of each line begin, and where those of the last one end."""
+    places: Any
+    """Where in its line an entry is; none twice."""
+    entries: Any
+
+
 _in_use: ContextVar[bool] = ContextVar("kernels in use", default=False)
 
 

@@ -120,13 +120,13 @@ def follow_radii(
     Where they do not, the radius half-way is solved first. Columns for the models are chosen as they are needed.
     """
     r, none = radii.shape[0], np.empty(0)
-    x, proofs, models = np.empty((r, problem.columns.shape[0])), np.empty((r, NUMBERS)), np.zeros(r, np.int64)
+    x, proofs, models = np.empty((r, problem.K.width)), np.empty((r, NUMBERS)), np.zeros(r, np.int64)
     k, radius, bridges = 0, radii[0], 0
     while k < r and newer.multiplier > 0.0:
         start, slope = predicted(problem, older, newer, radius, rules.most_fall)
         lowest = newer.loss + problem.ridge * inner(newer.x, newer.x)
         polytope = Polytope(problem.polytope.kind, radius, none, none)
-        at_radius = CompiledProblem(problem.columns, problem.loss, problem.tilt, problem.ridge, polytope)
+        at_radius = CompiledProblem(problem.K, problem.loss, problem.tilt, problem.ridge, polytope)
         is_solved, last, linearised, chosen, taken = solve_radius(at_radius, chosen, start, slope, lowest, rules)
         models[k] += taken
         if not is_solved and (not last.suffice or bridges == rules.bridges):
@@ -177,7 +177,7 @@ def solve_radius(
 
     Behind it the last step, the linearised problem at its end, the columns of the last model, and how many there were.
     """
-    m, none, ridge, loss = problem.columns.shape[1], np.empty(0), problem.ridge, problem.loss
+    m, none, ridge, loss = problem.K.samples, np.empty(0), problem.ridge, problem.loss
     ball = BallShape(problem.polytope.size, problem.polytope.kind == SOLID_SIMPLEX)
     linearised = LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, False)
     has_many = np.count_nonzero(start.x) > m
@@ -193,7 +193,7 @@ def solve_radius(
                 break
             is_chosen = columns_for(last.x, slope, last.on_boundary, m, rules.most_copied, True, rules.screen)
             features, is_new = np.flatnonzero(is_chosen), True
-            chosen = other_columns(chosen, features, rows_of(problem.columns, features), is_chosen)
+            chosen = other_columns(chosen, features, rows_of(problem.K.columns, features), is_chosen)
         models += 1
         value = last.loss + ridge * inner(last.x, last.x)
         if not (last.found and value <= lowest):

@@ -1,4 +1,4 @@
-"""Newton's method in a working set of dense columns, in one compiled call.
+"""Newton's method in a working set, in one compiled call.
 
 `newton.faces.WorkingSet` takes the same steps in Python, for data of every kind, and is the plain reference. Where the
 columns are few and short, it spends more time on calls of NumPy than on arithmetic.
@@ -17,12 +17,21 @@ from condgrad.kernels.column_norms import LARGEST_SQUARE, LEAST_SQUARE
 from condgrad.kernels.compiling import compiled, compiled_exactly
 from condgrad.kernels.face_qp import bounds_norm, minimise, on_boundary
 from condgrad.kernels.free_block import Hessian
-from condgrad.kernels.ldl import add_multiple, combination, inner
+from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
+from condgrad.kernels.matrix import (
+    CompiledMatrix,
+    image,
+    operations_of_gram,
+    pulled_back,
+    set_weighted_gram,
+    square_of_column,
+)
 from condgrad.newton.face_models import (
     ACCURACY,
     LEAST_SLOPE_CURVATURE,
     LONG_MODEL,
+    PASSES,
     ROUNDS,
     WEIGHT_CHANGE,
     WIDE,
@@ -32,8 +41,6 @@ from condgrad.newton.faces import COMPILED_OPERATIONS, FIRST_SIZE, FLAT, HIDDEN_
 from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 
-GRAM_WIDTH = 32
-"""Rows of a Gram matrix that are computed together, at least."""
 MOST_BISECTIONS = 60
 """Halvings after which two levels are the same number but for rounding."""
 NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
@@ -43,8 +50,7 @@ NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
 class CompiledProblem(NamedTuple):
     """F(x) = h(K x) + <tilt, x> + ridge |x|^2 on a polytope."""
 
-    columns: Array
-    """K', so that those of K lie one after the other."""
+    K: CompiledMatrix
     loss: CompiledLoss
     tilt: Array
     """Of size 0 where there is none."""
@@ -144,11 +150,9 @@ def gap_between(value: float, loss: float, theta: Array, u: Array, bound: float)
 @compiled
 def gradient_of_loss(problem: CompiledProblem, theta: Array) -> Array:
     """K'theta and the tilt."""
-    found = np.empty(problem.columns.shape[0])
-    for j in range(found.shape[0]):
-        found[j] = inner(problem.columns[j], theta)
-        if problem.tilt.shape[0] > 0:
-            found[j] += problem.tilt[j]
+    found = pulled_back(problem.K, theta)
+    if problem.tilt.shape[0] > 0:
+        found += problem.tilt
     return found
 
 
@@ -257,8 +261,7 @@ def linearise(problem: CompiledProblem, theta: Array, x: Array) -> LinearisedOnB
         if ridge > 0.0 and pulls[j] > threshold:
             s[j] = -math.copysign(0.5 * (pulls[j] - threshold) / ridge, c[j])
         if s[j] != 0.0 or x[j] != 0.0:
-            column = problem.columns[j]
-            square = inner(column, column)
+            square = square_of_column(problem.K, j)
             is_right = is_right and LEAST_SQUARE < square < LARGEST_SQUARE
             image_size += math.sqrt(square) * abs(x[j])
             image_size_there += math.sqrt(square) * abs(s[j])
@@ -282,9 +285,18 @@ def next_size(width: int, support: int, near: int, is_slow: bool) -> int:
 
 
 @compiled
-def is_long(samples: int, width: int) -> bool:
-    """Whether a Newton step in so many coordinates may take longer than what nothing interrupts should."""
-    return width >= LONG_MODEL or samples * width * width > COMPILED_OPERATIONS
+def has_long_steps(K: CompiledMatrix) -> bool:
+    """Whether a Newton step may take longer than what nothing interrupts should, or is faster without a matrix."""
+    k = K.width
+    if k >= LONG_MODEL or operations_of_gram(K) > COMPILED_OPERATIONS:
+        return True
+    return K.by_row.starts.shape[0] > 0 and (is_wide(k, K.samples) or k**3 > PASSES * K.by_row.entries.shape[0])
+
+
+@compiled
+def is_wide(coordinates: int, samples: int) -> bool:
+    """Whether a model is kept by its rows."""
+    return coordinates > max(WIDE * samples, WIDE_FROM)
 
 
 @compiled
@@ -342,11 +354,11 @@ def steepest_of_others(pulls: Array, chosen: Array) -> float:
 @compiled
 def model_at(problem: CompiledProblem, here: SearchPoint, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
     """The Hessian of the model of F, in some unit, and that; see `FaceModels`."""
-    k, m = problem.columns.shape
+    k, m = problem.K.width, problem.K.samples
     curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / problem.polytope.size
     w = np.empty(m)
     set_curvature(problem.loss, here.u, here.intercept, w)
-    if k > max(WIDE * m, WIDE_FROM):
+    if is_wide(k, m):
         return by_rows(problem, w, curvature)
     return by_matrix(problem, w, curvature, gram), 1.0
 
@@ -354,29 +366,15 @@ def model_at(problem: CompiledProblem, here: SearchPoint, steepest: float, gram:
 @compiled
 def by_matrix(problem: CompiledProblem, w: Array, curvature: float, gram: LastGram) -> Hessian:
     """K' W K + 2 ridge and a little more; W less its mean where there is an intercept."""
-    columns, (k, m) = problem.columns, problem.columns.shape
-    is_new = False
-    for i in range(m):
+    k, is_new = problem.K.width, False
+    for i in range(w.shape[0]):
         if not abs(w[i] - gram.weights[i]) <= WEIGHT_CHANGE * gram.weights[i]:
             is_new = True
             break
     if is_new:
-        scaled = np.empty((k, m))
-        for j in range(k):
-            for i in range(m):
-                scaled[j, i] = w[i] * columns[j, i]
-        width = max(GRAM_WIDTH, k // 8)
-        for begin in range(0, k, width):  # what is below the blocks on the diagonal is known from above them
-            end = min(begin + width, k)
-            gram.matrix[begin:end, begin:] = np.dot(scaled[begin:end], columns[begin:].T)
-            for j in range(end, k):
-                for i in range(begin, end):
-                    gram.matrix[j, i] = gram.matrix[i, j]
+        pull = set_weighted_gram(problem.K, w, gram.matrix)
         mass = w.sum() if problem.loss.has_intercept else 0.0
         if mass > 0.0:
-            pull = np.empty(k)
-            for j in range(k):
-                pull[j] = scaled[j].sum()
             for j in range(k):
                 add_multiple(gram.matrix[j], -pull[j] / mass, pull)
         gram.weights[:] = w
@@ -392,7 +390,7 @@ def by_matrix(problem: CompiledProblem, w: Array, curvature: float, gram: LastGr
 @compiled
 def by_rows(problem: CompiledProblem, w: Array, curvature: float) -> tuple[Hessian, float]:
     """B B' + c, with B B' = K' W K and a row of B a coordinate, in units of the largest weight; this unit."""
-    columns, (k, m) = problem.columns, problem.columns.shape
+    columns, k, m = problem.K.columns, problem.K.width, problem.K.samples
     unit = w.max()
     if unit == 0.0:
         unit = 1.0
@@ -418,10 +416,10 @@ def search(problem: CompiledProblem, here: SearchPoint, end: Array, slope: Array
         return False, here
     noise = noise_of(here)
     step, width, low, low_slope, high, high_slope = 1.0, np.inf, 0.0, -fall, 1.0, np.inf
-    image = combination(problem.columns, end)
-    move = image - here.u
+    there = image(problem.K, end)
+    move = there - here.u
     tilt = inner(problem.tilt, d) if problem.tilt.shape[0] > 0 else 0.0
-    trial = point_at(problem, end, image, here.intercept)
+    trial = point_at(problem, end, there, here.intercept)
     while True:
         trial_slope = inner(trial.theta, move) + tilt + 2.0 * problem.ridge * inner(trial.x, d)
         falls = trial.value <= here.value - ARMIJO_FRACTION * step * fall + noise
@@ -442,7 +440,7 @@ def search(problem: CompiledProblem, here: SearchPoint, end: Array, slope: Array
         step = low + min(max(fraction, 0.1), 0.9) * width if width > NARROW * high or low == 0.0 else low
         trial = point_at(problem, here.x + step * d, here.u + step * move, here.intercept)
     if step < 1.0:  # what the search added up is not K x to the last digit
-        trial = point_at(problem, trial.x, combination(problem.columns, trial.x), trial.intercept)
+        trial = point_at(problem, trial.x, image(problem.K, trial.x), trial.intercept)
         if not trial.value < here.value + noise:
             return False, here
     return True, trial

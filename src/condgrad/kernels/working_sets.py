@@ -1,4 +1,4 @@
-"""Newton's method for small dense data on the l1 ball or the solid simplex: all working sets in one compiled call.
+"""Newton's method for small data on the l1 ball or the solid simplex: all working sets in one compiled call.
 
 `newton.faces.FaceNewton` takes the same turns in Python, for data and sets of every kind, and goes on where this ends.
 """
@@ -15,13 +15,14 @@ from condgrad.kernels.compiling import compiled
 from condgrad.kernels.face_qp import norm
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.losses import UNIT
+from condgrad.kernels.matrix import image, operations_of_gram, some_columns
 from condgrad.kernels.working_set import (
     CompiledProblem,
     LastGram,
     LinearisedOnBall,
     SearchPoint,
     gap_between,
-    is_long,
+    has_long_steps,
     linearise,
     next_size,
     not_zero_or_steep,
@@ -38,6 +39,12 @@ MOST_OPERATIONS = 1 << 27
 interrupts, ends in any case."""
 
 
+ROOMY, CHEAP_STEP, SOLVED = 4, 2, 0.9
+"""A working set is likely the last one where so many times the coordinates that are not 0 fit into it. Then, where a
+Newton step takes less time than a pass over all data, up to so many multiplications of a Gram matrix to an entry of K,
+it is solved to this share of the gap that is asked."""
+
+
 class SolvedByWorkingSets(NamedTuple):
     """Where Newton's steps in working sets end."""
 
@@ -46,6 +53,8 @@ class SolvedByWorkingSets(NamedTuple):
     """The linearised problem there."""
     steps: int
     has_moved: bool
+    is_likely_slack: bool
+    """Whether the constraint is, as in `WorkingSet.is_likely_slack`."""
 
 
 @compiled
@@ -65,12 +74,14 @@ def solve_by_working_sets(
     coordinates. It ends early where more than `most_support` are not 0, the constraint is likely slack, a working
     set is large or a Newton step fails: that is the caller's business.
     """
-    (n, m), has_intercept, kind = problem.columns.shape, problem.loss.has_intercept, problem.polytope.kind
+    n, m = problem.K.width, problem.K.samples
+    entries = max(problem.K.columns.size, problem.K.by_column.entries.shape[0])
+    has_intercept, kind = problem.loss.has_intercept, problem.polytope.kind
     most_steps = np.int64(NEWTON_STEPS)  # a constant is of a type of its own, for which all would be compiled once more
     # its c and bound alone are read: a point that has not moved is not handed on
     linearised = LinearisedOnBall(c, here.x, bound, 0.0, 0.0, 0.0, True)
     gap = gap_between(here.value, here.loss, here.theta, here.u, bound)
-    steps, operations, multiplier, has_moved, suffices = 0, 0, -1.0, False, False
+    steps, operations, multiplier, has_moved, suffices, is_likely_slack = 0, 0, -1.0, False, False, False
     chosen, means = np.empty(0, np.int64), np.empty(0)
     part, gram = problem, LastGram(np.empty((0, 0)), np.empty(0), np.empty(0))
     pulls = pulls_of(c, kind)  # without the slope of the ridge, which is 0 where x is 0
@@ -78,9 +89,11 @@ def solve_by_working_sets(
         if not suffices:
             chosen = not_zero_or_steep(here.x, pulls, size)
             k = chosen.shape[0]
-            if k == 0 or is_long(m, k):
+            if k == 0:
                 break
             part, means = chosen_part(problem, chosen)
+            if has_long_steps(part.K):
+                break
             gram = LastGram(np.empty((k, k)), np.empty(k), np.full(m, np.nan))
         k = chosen.shape[0]
         x = here.x[chosen]
@@ -90,10 +103,18 @@ def solve_by_working_sets(
         if not has_intercept:  # else that of centred columns has more digits
             slope = linearised.c[chosen]
             add_multiple(slope, 2.0 * problem.ridge, x)
-        found = solve(part, start, slope, multiplier, gram, SETTLED * gap, most_steps)
-        steps += found.steps
-        operations += found.steps * m * k * k
-        if not found.has_moved:
+        enough, cost, has_moved_here = SETTLED * gap, operations_of_gram(part.K), False
+        while True:
+            found = solve(part, start, slope, multiplier, gram, enough, most_steps)
+            steps += found.steps
+            operations += found.steps * cost
+            has_moved_here = has_moved_here or found.has_moved
+            asked = SOLVED * accuracy * max(found.point.value, least_scale)
+            has_room = ROOMY * np.count_nonzero(found.point.x) <= k and cost < CHEAP_STEP * entries
+            if not (found.has_moved and found.is_done and has_room and asked < enough):
+                break
+            start, slope, multiplier, enough = found.point, np.empty(0), found.multiplier, asked
+        if not has_moved_here:
             break
         there = embedded(problem, chosen, means, found.point)
         if not there.value < here.value:
@@ -106,34 +127,26 @@ def solve_by_working_sets(
         is_slow = gap > SLOW * before
         suffices = not is_slow and steepest_of_others(pulls, chosen) <= multiplier
         size = next_size(k, support, near, is_slow)
-        # as in `WorkingSet.is_likely_slack`: then the caller tries the inside of the ball, or all coordinates
+        # then the caller tries the inside of the ball, or all coordinates
         is_likely_slack = found.is_slack and norm(here.x) * math.sqrt(n / k) < problem.polytope.size
         outgrows = support > most_support or (found.is_slack and size > most_support)
         if not found.is_done or is_likely_slack or outgrows or not linearised.is_right or operations > MOST_OPERATIONS:
             break
-    return SolvedByWorkingSets(here, linearised, steps, has_moved)
+    return SolvedByWorkingSets(here, linearised, steps, has_moved, is_likely_slack)
 
 
 @compiled
 def chosen_part(problem: CompiledProblem, chosen: Array) -> tuple[CompiledProblem, Array]:
     """The problem in some of the coordinates, and the means of its columns, which are taken off for an intercept."""
-    k, m = chosen.shape[0], problem.columns.shape[1]
-    columns, means = np.empty((k, m)), np.zeros(k)
-    for p in range(k):
-        column = problem.columns[chosen[p]]
-        if problem.loss.has_intercept:
-            means[p] = column.sum() / m
-        for i in range(m):
-            columns[p, i] = column[i] - means[p]
-    return CompiledProblem(columns, problem.loss, problem.tilt, problem.ridge, problem.polytope), means
+    K, means = some_columns(problem.K, chosen, problem.loss.has_intercept)
+    return CompiledProblem(K, problem.loss, problem.tilt, problem.ridge, problem.polytope), means
 
 
 @compiled
 def embedded(problem: CompiledProblem, chosen: Array, means: Array, found: SearchPoint) -> SearchPoint:
     """A point of a working set among all coordinates, in the ball, with F from the data as they are."""
-    x, u, length = np.zeros(problem.columns.shape[0]), np.zeros(problem.columns.shape[1]), norm(found.x)
+    x, length = np.zeros(problem.K.width), norm(found.x)
     inside = 1.0 if length <= problem.polytope.size else problem.polytope.size / length * (1.0 - 2.0 * UNIT)
     for p in range(chosen.shape[0]):
         x[chosen[p]] = inside * found.x[p]
-        add_multiple(u, x[chosen[p]], problem.columns[chosen[p]])
-    return point_at(problem, x, u, found.intercept - inner(means, found.x))
+    return point_at(problem, x, image(problem.K, x), found.intercept - inner(means, found.x))

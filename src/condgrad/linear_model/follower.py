@@ -64,8 +64,9 @@ RADII_AT_ONCE, ENTRIES_AT_ONCE = 8, 1 << 23
 which there may be more."""
 MODELS_PER_RADIUS = 4
 """Models that one radius may take where several radii are followed in one call."""
-BRIDGES = 2
-"""Radii in between that one radius may take there."""
+BRIDGES, LEAST_BRIDGED = 2, 1e-5
+"""Radii in between that one radius may take there, and the curvature of a ridge, as a share of that of the loss, from
+which on: for less the faces of near radii have too little in common."""
 MOST_EXACT_MODELS = 3
 """Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
@@ -187,10 +188,13 @@ class PathFollower:
         That is for dense data that are not large; a radius that needs more is left to `follow`. `g` is that of the
         first radius.
         """
-        models, oracle = self._models, OnePass.of(self.f, g)
-        if not isinstance(models, ColumnModels) or oracle is None or deadline.passed():
+        models = self._models
+        if not isinstance(models, ColumnModels) or deadline.passed():
             return []
-        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // oracle.compiled.columns.size)]
+        oracle = OnePass.of(self.f, g)
+        if oracle is None:
+            return []
+        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // oracle.composite.K.size)]
         rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
         known = self._solutions or [self._null_solution(g)]
         solved = models.solve_radii(oracle, known, radii, rules)
@@ -374,7 +378,8 @@ class ColumnModels:
         from condgrad.kernels.path_steps import FollowRules
 
         t, of_many = step_length(2.0 * ridge + self.curvature), step_length(2.0 * ridge)
-        columns, limits = (screen_rules(), self.most_copied), (ROUNDS, MODELS_PER_RADIUS, BRIDGES)
+        bridges = BRIDGES if 2.0 * ridge >= LEAST_BRIDGED * self.curvature else 0
+        columns, limits = (screen_rules(), self.most_copied), (ROUNDS, MODELS_PER_RADIUS, bridges)
         return FollowRules(t, of_many, SHORT * t, *columns, *limits, MOST_FALL, accuracy, least_scale)
 
     def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:

@@ -1,6 +1,6 @@
 """The linearised problem min <c, s> + ridge |s|^2, c = K'theta, in one compiled pass over the data.
 
-That is on the l1 ball and the solid simplex, for small dense data, where NumPy spends more time on its calls than on
+That is on the l1 ball and the solid simplex, for small data, where NumPy spends more time on its calls than on
 arithmetic.
 """
 
@@ -18,6 +18,7 @@ from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import Composite, CompositeEvaluation
 
 if TYPE_CHECKING:
+    from condgrad.kernels.matrix import CompiledMatrix
     from condgrad.kernels.working_set import CompiledProblem, LinearisedOnBall
 
 NOTHING = np.empty(0)
@@ -54,15 +55,13 @@ class OnePass:
             return None
         is_multiple = isinstance(f, Sum) and len(f.terms) == 1
         composite: Any = f.terms[0] if is_multiple else f  # type: ignore[attr-defined]
-        if not isinstance(composite, Composite) or composite.columns is None:
-            return None
-        loss = getattr(composite.h, "compiled", None)
-        if loss is None:
+        loss = getattr(composite.h, "compiled", None) if isinstance(composite, Composite) else None
+        if loss is None or composite.compiled is None:
             return None
         if is_multiple:
             loss = loss._replace(weights=f.weights[0] * loss.weights)  # type: ignore[attr-defined]
         ridge = g.weight if isinstance(g, Ridge) else 0.0
-        return cls(f, g, composite, compiled_problem(composite.columns, loss, None, ridge, g.on))
+        return cls(f, g, composite, compiled_problem(composite.compiled, loss, None, ridge, g.on))
 
     def loss_at(self, here: Any) -> CompositeEvaluation:
         """The part of an evaluation of f that is h(Kx), not multiplied."""
@@ -90,10 +89,10 @@ class OnePass:
         return SolvedLinearisation(found.c, answer, there, found.threshold)
 
 
-def compiled_problem(columns: Array, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
-    """F for compiled code, from K'."""
+def compiled_problem(K: CompiledMatrix, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
+    """F for compiled code."""
     from condgrad.kernels.working_set import CompiledProblem
     from condgrad.newton.face_models import polytope_of
 
     tilt = NOTHING if tilt is None else np.ascontiguousarray(tilt)
-    return CompiledProblem(columns, loss, tilt, ridge, polytope_of(on, np.empty(columns.shape[0])))
+    return CompiledProblem(K, loss, tilt, ridge, polytope_of(on, np.empty(K.width)))

@@ -7,10 +7,10 @@ A working set is solved in the same way for all data, wide or tall, dense or spa
 3. A line search on F towards it; models and searches go on until W has little left to gain.
 4. The full problem again: F from a fresh product K x, and its lower bound.
 
-Where K in W is dense and small, steps 2 and 3 are one compiled call (`kernels.working_set`); where all of K is, most
-runs are one (`kernels.working_sets`), and the turns here take over what that leaves. Two points to go on from
-come from duals: those of `SampleDual` for least squares and squared hinges once more coordinates than samples matter,
-and of coordinate ascent for a squared hinge of sparse data whose constraint is likely slack.
+Where K in W is small, steps 2 and 3 are one compiled call (`kernels.working_set`); where all of K is, most runs are one
+(`kernels.working_sets`), and the turns here take over what that leaves. Two points to go on from come from duals: those
+of `SampleDual` for least squares and squared hinges once more coordinates than samples matter, and of coordinate ascent
+for a squared hinge of sparse data whose constraint is likely slack.
 
 The ridge may be 0: then the bound is that of the linear oracle, and the models are kept from being singular by a
 curvature that is too small to move their least points. All thresholds are ratios of numbers of one unit: F, x or the
@@ -37,6 +37,7 @@ from condgrad.arrays import (
     copied,
     dot,
     double,
+    for_kernels,
     is_dense,
     is_torch,
     largest_size,
@@ -135,6 +136,7 @@ class FaceNewton:
         working_set: WorkingSet | None = None
         gap, may_try_inside, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
         in_one_call = certifier.one_pass if self.wanted > 0.0 else None
+        ends_slack = False
         while True:
             has_fallen = point is not start if working_set is None else working_set.has_fallen
             step = 1.0 if has_fallen else 0.0
@@ -144,7 +146,7 @@ class FaceNewton:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
             if in_one_call is not None:
-                ahead, in_one_call = self._ahead(point, in_one_call), None
+                (ahead, ends_slack), in_one_call = self._ahead(point, in_one_call), None
                 if ahead is not None:
                     point = ahead
                     continue
@@ -169,7 +171,9 @@ class FaceNewton:
                     working_set, point = None, found
                     continue
             whole = not may_be_sparse or n <= MOST_OF_ALL * size or (working_set is not None and working_set.inside)
-            if may_try_inside and working_set is not None and not whole and working_set.is_likely_slack(n):
+            tries_inside = may_try_inside and not whole
+            if tries_inside and (ends_slack if working_set is None else working_set.is_likely_slack(n)):
+                ends_slack = False
                 inside = self._solved_inside(start, gap)
                 may_try_inside = inside is not None
                 if inside is not None and not deadline.passed():
@@ -202,8 +206,11 @@ class FaceNewton:
         start.tally.inner_iterations += found.steps
         return found if found.constraint_is_slack and self.g.on.violation(found.here.x) == 0.0 else None
 
-    def _ahead(self, point: ObjectivePoint, oracle: OnePass) -> ObjectivePoint | None:
-        """Where working sets lead to in one compiled call, if they lead on: mostly to the solution."""
+    def _ahead(self, point: ObjectivePoint, oracle: OnePass) -> tuple[ObjectivePoint | None, bool]:
+        """Where working sets lead to in one compiled call, if they lead on: mostly to the solution.
+
+        Behind it, whether the constraint is likely slack.
+        """
         from condgrad.kernels.working_set import SearchPoint
         from condgrad.kernels.working_sets import solve_by_working_sets
 
@@ -211,18 +218,19 @@ class FaceNewton:
         most_support, support = samples if self._has_dual_of_few_samples else features, int(np.count_nonzero(point.x))
         solved, best, on_its_own = point.linearised, self.loss.at_best(point.smooth), self.loss.loss_at(point.smooth)
         if solved is None or support > most_support:
-            return None
+            return None, False
         size = max(self._first_size(point), 2 * support)
         start = SearchPoint(point.x, on_its_own.z, best.theta, best.value, best.intercept, point.value)
         ends = 0.5 * self.wanted, NULL_SHARE * point.value, most_support
         found = solve_by_working_sets(oracle.compiled, start, solved.c, solved.answer.bound, size, *ends)
         point.tally.inner_iterations += found.steps
         if not found.has_moved:
-            return None
+            return None, False
         x, u, theta, loss, intercept, _ = found.point
         smooth = self.loss.evaluation(self.f, x, u, AtBestIntercept(loss, theta, intercept))
         linearised = oracle.solved(found.linearised, smooth)
-        return ObjectivePoint(self.f, self.g, x, point.tally, smooth, afresh=True, linearised=linearised)
+        there = ObjectivePoint(self.f, self.g, x, point.tally, smooth, afresh=True, linearised=linearised)
+        return there, found.is_likely_slack
 
     def _first_size(self, point: ObjectivePoint) -> int:
         """How many coordinates the first working set should have.
@@ -430,15 +438,24 @@ class WorkingSet:
 
     def _compiled(self) -> tuple[Any, Any] | None:
         """The problem and room for its Gram matrix; None where Python is as fast, or must be interruptible."""
-        m, k = self.K.shape
-        loss = getattr(self.h, "compiled", None) if type(self.K) is np.ndarray else None
-        if loss is None:
+        K, (m, k) = self.K, self.K.shape
+        loss = getattr(self.h, "compiled", None)
+        if loss is None or is_torch(K):
             return None
-        from condgrad.kernels.working_set import LastGram, is_long
+        from condgrad.kernels import matrix
+        from condgrad.kernels.working_set import LastGram, has_long_steps
 
-        if is_long(m, k):
+        if is_dense(K):
+            if m * k * k > COMPILED_OPERATIONS:  # before a copy of what may be large
+                return None
+            compiled = matrix.of_dense(for_kernels(K.T))
+        elif K.indices.dtype == np.int32:
+            compiled = matrix.of_sparse(K)
+        else:
             return None
-        problem = compiled_problem(np.require(self.K.T, requirements=("C", "W")), loss, self.tilt, self.ridge, self.on)
+        if has_long_steps(compiled):
+            return None
+        problem = compiled_problem(compiled, loss, self.tilt, self.ridge, self.on)
         return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))
 
     def begin(self, point: ObjectivePoint) -> None:

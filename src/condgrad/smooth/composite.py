@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -19,6 +19,7 @@ from condgrad.arrays import (
     dot,
     dots,
     double,
+    for_kernels,
     is_dense,
     length_of,
     mixed,
@@ -33,6 +34,9 @@ from condgrad.arrays import (
 from condgrad.kernels import in_use
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
+
+if TYPE_CHECKING:
+    from condgrad.kernels.matrix import CompiledMatrix
 
 FINER = 2.0**-29
 """The rounding unit of float64 in those of float32."""
@@ -102,11 +106,7 @@ class Composite(Smooth):
         """K, where it is sparse in a form that has one row after the other and each entry once."""
         if is_dense(self.K):
             return self.K
-        K = scipy.sparse.csr_array(self.K)
-        if not K.has_canonical_format:
-            K = K.copy()
-            K.sum_duplicates()
-        return K
+        return each_entry_once(scipy.sparse.csr_array(self.K))
 
     @cached_property
     def columns(self) -> Array | None:
@@ -114,8 +114,19 @@ class Composite(Smooth):
         K = self.K
         if not (type(K) is np.ndarray and K.dtype == np.float64 and K.size <= SMALL):
             return None
-        # compiled code has one kind of arrays: for others, such as read-only ones, it would be compiled again
-        return np.require(K.T, requirements=("C", "W"))
+        return for_kernels(K.T)
+
+    @cached_property
+    def compiled(self) -> CompiledMatrix | None:
+        """K for compiled code; None where that is in another precision or large."""
+        from condgrad.kernels import matrix
+
+        if is_dense(self.K):
+            return None if self.columns is None else matrix.of_dense(self.columns)
+        if self.K.dtype != np.float64 or self.K.nnz > SMALL:
+            return None
+        K = each_entry_once(self.K if self.K.format == "csc" else self.K.tocsc())
+        return matrix.of_sparse(K) if K.indices.dtype == np.int32 else None
 
     @cached_property
     def transposed(self) -> Matrix:
@@ -183,6 +194,14 @@ class Composite(Smooth):
     def __repr__(self) -> str:
         m, n = self.K.shape
         return f"{type(self).__name__}({m} samples, {n} features{', intercept' if self.h.has_intercept else ''})"
+
+
+def each_entry_once(K: Matrix) -> Matrix:
+    """A sparse K with sorted indices, none of them twice."""
+    if not K.has_canonical_format:
+        K = K.copy()
+        K.sum_duplicates()
+    return K
 
 
 class CompositeEvaluation:

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from condgrad.arrays import Array, Matrix, at_least, dot, double, double_like, gram, host, is_torch, namespace, total
+from condgrad.arrays import (
+    Array,
+    Matrix,
+    at_least,
+    dot,
+    double,
+    double_like,
+    for_kernels,
+    gram,
+    host,
+    is_torch,
+    namespace,
+    total,
+)
 from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.kernels import LOGISTIC, SQUARED_HINGE, SQUARES, in_use
 from condgrad.smooth.composite import AtBestIntercept, Composite
@@ -159,9 +172,7 @@ class _Loss(ABC):
             return None
         from condgrad.kernels.losses import CompiledLoss
 
-        # compiled code has one kind of arrays: for others, such as read-only ones, it would be compiled again
-        y, weights = (np.require(each, requirements=("C", "W")) for each in (self.y, self.weights))
-        return CompiledLoss(self.kind, y, weights, False, np.empty(0), 0.0)
+        return CompiledLoss(self.kind, for_kernels(self.y), for_kernels(self.weights), False, np.empty(0), 0.0)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         return AtBestIntercept(*self.evaluate(z), 0.0)

@@ -1,0 +1,186 @@
+"""What compiled Newton steps need of K, dense or sparse: products, some of the columns, a weighted Gram matrix."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from condgrad.arrays import Array, Matrix, for_kernels
+from condgrad.kernels import Compressed
+from condgrad.kernels.compiling import compiled
+from condgrad.kernels.ldl import combination, inner
+from condgrad.kernels.sparse_gram import columns_by_row
+from condgrad.kernels.sparse_gram import weighted_gram as sparse_weighted_gram
+
+GRAM_WIDTH = 32
+"""Rows of a Gram matrix that are computed together, at least."""
+
+
+class CompiledMatrix(NamedTuple):
+    """K, dense or sparse; the arrays of the forms that it does not have are of size 0.
+
+    One type for all of them: for each other type, all that takes a matrix would be compiled again.
+    """
+
+    samples: int
+    width: int
+    """Columns."""
+    columns: Array
+    """K', so that columns of K lie one after the other."""
+    by_column: Compressed
+    by_row: Compressed
+    """Of some columns alone: their Gram matrix adds up row by row."""
+
+
+@compiled
+def no_lines() -> Compressed:
+    return Compressed(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+
+
+NO_LINES = Compressed(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+"""The same for Python, which would wait longer for a compiled one."""
+NO_COLUMNS = np.empty((0, 0))
+
+
+def of_dense(columns: Array) -> CompiledMatrix:
+    """K from K'."""
+    n, m = columns.shape
+    return CompiledMatrix(m, n, columns, NO_LINES, NO_LINES)
+
+
+def of_sparse(K: Matrix) -> CompiledMatrix:
+    """K from SciPy's arrays of columns or of rows, each entry once, in float64 and with indices of 32 bits."""
+    lines = Compressed(for_kernels(K.indptr), for_kernels(K.indices), for_kernels(K.data))
+    by_column, by_row = (lines, NO_LINES) if K.format == "csc" else (NO_LINES, lines)
+    return CompiledMatrix(K.shape[0], K.shape[1], NO_COLUMNS, by_column, by_row)
+
+
+@compiled
+def gathered(stored: Compressed, v: Array) -> Array:
+    """The product of a vector with each compressed line."""
+    found = np.empty(stored.starts.shape[0] - 1)
+    for line in range(found.shape[0]):
+        places = stored.places[stored.starts[line] : stored.starts[line + 1]]
+        entries = stored.entries[stored.starts[line] : stored.starts[line + 1]]
+        sum_of_line = 0.0
+        for t in range(places.shape[0]):
+            sum_of_line += entries[t] * v[np.uint64(places[t])]
+        found[line] = sum_of_line
+    return found
+
+
+@compiled
+def scattered(stored: Compressed, v: Array, size: int) -> Array:
+    """The sum of the compressed lines, each multiplied by an entry of a vector of which many are 0."""
+    found = np.zeros(size)
+    for line in range(v.shape[0]):
+        if v[line] != 0.0:
+            places = stored.places[stored.starts[line] : stored.starts[line + 1]]
+            entries = stored.entries[stored.starts[line] : stored.starts[line + 1]]
+            for t in range(places.shape[0]):
+                found[np.uint64(places[t])] += v[line] * entries[t]
+    return found
+
+
+@compiled
+def some_lines(stored: Compressed, chosen: Array) -> Compressed:
+    """Some of the compressed lines."""
+    starts = np.zeros(chosen.shape[0] + 1, np.int32)
+    for p in range(chosen.shape[0]):
+        starts[p + 1] = starts[p] + stored.starts[chosen[p] + 1] - stored.starts[chosen[p]]
+    places, entries = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+    for p in range(chosen.shape[0]):
+        begin, end = stored.starts[chosen[p]], stored.starts[chosen[p] + 1]
+        places[starts[p] : starts[p + 1]] = stored.places[begin:end]
+        entries[starts[p] : starts[p + 1]] = stored.entries[begin:end]
+    return Compressed(starts, places, entries)
+
+
+@compiled
+def image(K: CompiledMatrix, x: Array) -> Array:
+    """K x."""
+    if K.by_row.starts.shape[0] > 0:
+        return gathered(K.by_row, x)
+    if K.by_column.starts.shape[0] > 0:
+        return scattered(K.by_column, x, K.samples)
+    return combination(K.columns, x)
+
+
+@compiled
+def pulled_back(K: CompiledMatrix, theta: Array) -> Array:
+    """K'theta."""
+    if K.by_column.starts.shape[0] > 0:
+        return gathered(K.by_column, theta)
+    if K.by_row.starts.shape[0] > 0:
+        return scattered(K.by_row, theta, K.width)
+    found = np.empty(K.width)
+    for j in range(K.width):
+        found[j] = inner(K.columns[j], theta)
+    return found
+
+
+@compiled
+def square_of_column(K: CompiledMatrix, j: int) -> float:
+    """|K_j|^2, of a dense K or one stored by columns."""
+    if K.by_column.starts.shape[0] > 0:
+        column = K.by_column.entries[K.by_column.starts[j] : K.by_column.starts[j + 1]]
+        return inner(column, column)
+    return inner(K.columns[j], K.columns[j])
+
+
+@compiled
+def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[CompiledMatrix, Array]:
+    """Some columns of a K that is dense or stored by columns, and what was taken off each entry of them.
+
+    Those of a dense K are centred if asked; those of a sparse one never are.
+    """
+    k, m, means = chosen.shape[0], K.samples, np.zeros(chosen.shape[0])
+    none = no_lines()
+    if K.by_column.starts.shape[0] > 0:
+        starts, places, entries = K.by_column
+        rows = Compressed(*columns_by_row(starts, places, entries, chosen, m))
+        return CompiledMatrix(m, k, np.empty((0, 0)), some_lines(K.by_column, chosen), rows), means
+    columns = np.empty((k, m))
+    for p in range(k):
+        column = K.columns[chosen[p]]
+        if centred:
+            means[p] = column.sum() / m
+        for i in range(m):
+            columns[p, i] = column[i] - means[p]
+    return CompiledMatrix(m, k, columns, none, none), means
+
+
+@compiled
+def operations_of_gram(K: CompiledMatrix) -> int:
+    """Multiplications of a Gram matrix of a K that is dense or stored by rows."""
+    if K.by_row.starts.shape[0] == 0:
+        return K.samples * K.width * K.width
+    found = 0
+    for i in range(K.samples):
+        found += (K.by_row.starts[i + 1] - K.by_row.starts[i]) ** 2
+    return found
+
+
+@compiled
+def set_weighted_gram(K: CompiledMatrix, w: Array, gram: Array) -> Array:
+    """Set `gram` to K' diag(w) K and return K'w, for a K that is dense or stored by rows."""
+    if K.by_row.starts.shape[0] > 0:
+        starts, places, entries = K.by_row
+        found, pull = sparse_weighted_gram(starts, places, entries, w, K.width)
+        gram[:] = found
+        return pull
+    columns, k, m = K.columns, K.width, K.samples
+    scaled, pull = np.empty((k, m)), np.empty(k)
+    for j in range(k):
+        for i in range(m):
+            scaled[j, i] = w[i] * columns[j, i]
+        pull[j] = scaled[j].sum()
+    width = max(GRAM_WIDTH, k // 8)
+    for begin in range(0, k, width):  # what is below the blocks on the diagonal is known from above them
+        end = min(begin + width, k)
+        gram[begin:end, begin:] = np.dot(scaled[begin:end], columns[begin:].T)
+        for j in range(end, k):
+            for i in range(begin, end):
+                gram[j, i] = gram[i, j]
+    return pull
