@@ -35,6 +35,8 @@ from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS
 
 MOST_OUTSIDE = 1e-6
 """How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
+TOUCHING = 1e-9
+"""How far inside the ball, as a share of its size, a point is still taken to be on the boundary that it comes from."""
 MOST_RISES = 2
 """Rounds that may change more coordinates of a face than the one before, until steps are short and samples stay."""
 TIE = 1e-5
@@ -343,6 +345,8 @@ def minimise(
             break
         if inside:
             point = stepped
+            # where the multiplier is 0 up to rounding, the inside has the same least point, and names the boundary
+            inside = not (on_boundary and np.abs(stepped).sum() >= size * (1.0 - TOUCHING))
         same_side, on_boundary = on_boundary != inside, not inside
         changed = set_face(point, on_boundary or nonnegative, is_active, signs)
         if changed == 0 and same_side and is_same_model:
