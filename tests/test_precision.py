@@ -219,6 +219,19 @@ def test_torch_float64_agrees_with_numpy(name: str, torch: ModuleType, step: str
     assert theirs.trace["value"][:head] == pytest.approx(ours.trace["value"][:head], rel=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e-45, 1e100])
+@pytest.mark.parametrize("method", ["cgs", "spg", "newton"])
+def test_an_objective_beyond_float32_is_told_and_not_certified(unit: float, method: str) -> None:
+    """Its gradient would be 0 or infinite there: a bound from it is F itself, or no number."""
+    A, y = (part.astype(np.float32) for part in data(5))
+    f, g = unit * cg.smooth.LeastSquares(A, y), cg.simple.Ridge(unit, on=cg.sets.L1Ball(1.0))
+    weighted = cg.smooth.LeastSquares(A, y, sample_weight=np.full(len(y), unit))
+    for loss in (f, weighted):
+        # overflow is NumPy's to tell, of a multiple of f
+        with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="give float64 data"):
+            cg.minimize(loss, g, method=method)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tensor_in_tensor_out(torch: ModuleType, dtype: str) -> None:
     """x0 decides where f is a plain callable: library, precision and device of x0 are those of the answer."""

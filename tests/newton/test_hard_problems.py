@@ -167,16 +167,23 @@ def test_an_idle_squared_hinge_takes_a_few_steps(intercept: bool) -> None:
     assert result.value <= judge.fun + 1e-8
 
 
-def test_entries_given_twice_add_up() -> None:
-    """A sparse matrix may hold an entry in parts."""
-    rows, columns = np.array([0, 0, 1, 1, 2]), np.array([0, 0, 1, 0, 1])
-    K = scipy.sparse.csr_array((np.ones(5), columns, np.array([0, 2, 4, 5])), shape=(3, 2))
-    K.has_canonical_format = False
-    dense = np.zeros((3, 2))
-    np.add.at(dense, (rows, columns), 1.0)
-    y, g = np.array([1.0, 2.0, -1.0]), cg.simple.Ridge(1e-2, on=cg.sets.L1Ball(1.0))
-    results = [cg.minimize(cg.smooth.LeastSquares(A, y), g, method="newton", tol=1e-10) for A in (K, dense)]
-    np.testing.assert_allclose(results[0].x, results[1].x, atol=1e-8)
+@EVERY_LOSS
+@pytest.mark.parametrize("ridge", [1.0, 1e-3])
+@pytest.mark.parametrize("stored", [scipy.sparse.csr_array, scipy.sparse.csc_array])
+def test_entries_given_twice_add_up(stored: Any, ridge: float, loss: str) -> None:
+    """A sparse matrix may hold an entry in parts; the parts stay as they are."""
+    rng = np.random.default_rng(0)
+    once = stored(rng.standard_normal((15, 60)) * (rng.random((15, 60)) < 0.3))
+    shares = rng.random(once.nnz)
+    parts = np.stack([shares * once.data, (1.0 - shares) * once.data], axis=1).reshape(-1)
+    twice = stored((parts.copy(), np.repeat(once.indices, 2), 2 * once.indptr), shape=once.shape)
+    y, g = np.where(rng.random(15) < 0.5, 1.0, -1.0), cg.simple.Ridge(ridge, on=cg.sets.L1Ball(20.0))
+    f = smooth(loss, twice, y, intercept=True)
+    np.testing.assert_allclose(f.column_norms, np.linalg.norm(once.toarray(), axis=0), rtol=1e-12)
+    ends = [cg.minimize(h, g, method="newton", tol=1e-10) for h in (f, smooth(loss, once.toarray(), y, intercept=True))]
+    assert max(end.lower_bound for end in ends) <= min(end.value for end in ends) + 1e-12
+    np.testing.assert_allclose(ends[0].x, ends[1].x, atol=1e-4)
+    np.testing.assert_array_equal(twice.data, parts)
 
 
 @EVERY_LOSS

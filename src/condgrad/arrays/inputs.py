@@ -96,7 +96,7 @@ def call_with_autograd(call: Callable[[Array], Any], x: Array) -> Any:
 
 
 def data_matrix(name: str, value: Any) -> Matrix:
-    """A finite two-dimensional data matrix, dense or SciPy sparse."""
+    """A finite two-dimensional data matrix, dense, or SciPy sparse with each entry once."""
     if not scipy.sparse.issparse(value):
         return floating(name, value, ndim=2)
     if value.dtype.kind not in "biuf":
@@ -106,6 +106,11 @@ def data_matrix(name: str, value: Any) -> Matrix:
     if value.format not in ("csr", "csc"):
         value = value.tocsr()
     _check(name, value, 2)
+    if (
+        not value.has_canonical_format
+    ):  # else squares of entries, as in norms, would miss what the sum of two of them is
+        value = value.copy()
+        value.sum_duplicates()
     return value
 
 

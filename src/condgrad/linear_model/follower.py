@@ -513,9 +513,7 @@ class SparseModels(ModelsOnOneFace):
     @cached_property
     def _by_column(self) -> Any:
         """K in float64, stored by columns."""
-        K = scipy.sparse.csc_array(self.f.K, dtype=np.float64)
-        K.sum_duplicates()
-        return K
+        return scipy.sparse.csc_array(self.f.K, dtype=np.float64)
 
 
 class FaceSystem(Protocol):

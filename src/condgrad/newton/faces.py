@@ -359,7 +359,7 @@ def sparse_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
         return loss.composite.by_row.astype(np.float64, copy=False)
     from condgrad.kernels import sparse_gram
 
-    if K.format == "csc" and K.has_canonical_format:
+    if K.format == "csc":
         arrays = sparse_gram.columns_by_row(K.indptr, K.indices, K.data, chosen, K.shape[0])
     else:
         K = loss.composite.by_row

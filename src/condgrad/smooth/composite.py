@@ -103,10 +103,8 @@ class Composite(Smooth):
 
     @cached_property
     def by_row(self) -> Matrix:
-        """K, where it is sparse in a form that has one row after the other and each entry once."""
-        if is_dense(self.K):
-            return self.K
-        return each_entry_once(scipy.sparse.csr_array(self.K))
+        """K, where it is sparse in a form that has one row after the other."""
+        return self.K if is_dense(self.K) else scipy.sparse.csr_array(self.K)
 
     @cached_property
     def columns(self) -> Array | None:
@@ -125,7 +123,7 @@ class Composite(Smooth):
             return None if self.columns is None else matrix.of_dense(self.columns)
         if self.K.dtype != np.float64 or self.K.nnz > SMALL:
             return None
-        K = each_entry_once(self.K if self.K.format == "csc" else self.K.tocsc())
+        K = self.K if self.K.format == "csc" else self.K.tocsc()
         return matrix.of_sparse(K) if K.indices.dtype == np.int32 else None
 
     @cached_property
@@ -184,7 +182,8 @@ class Composite(Smooth):
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
         if theta.dtype != self.K.dtype:
-            theta = namespace(theta).astype(theta, self.K.dtype)
+            with np.errstate(over="ignore", invalid="ignore"):  # the loop says what to do about F so large
+                return self.transposed @ namespace(theta).astype(theta, self.K.dtype)
         return self.transposed @ theta
 
     def intercept_at(self, x: Array) -> float:
@@ -194,14 +193,6 @@ class Composite(Smooth):
     def __repr__(self) -> str:
         m, n = self.K.shape
         return f"{type(self).__name__}({m} samples, {n} features{', intercept' if self.h.has_intercept else ''})"
-
-
-def each_entry_once(K: Matrix) -> Matrix:
-    """A sparse K with sorted indices, none of them twice."""
-    if not K.has_canonical_format:
-        K = K.copy()
-        K.sum_duplicates()
-    return K
 
 
 class CompositeEvaluation:

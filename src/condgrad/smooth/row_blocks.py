@@ -217,6 +217,7 @@ def _checked(K: Any, names: Any, number: int, start: int) -> list[Any]:
         except (TypeError, ValueError) as error:
             raise ValueError(f"X must hold numbers, and {place} does not: {error}") from None
     if scipy.sparse.issparse(K) and not K.has_canonical_format:
+        K = K.copy()  # the arrays are the user's
         K.sum_duplicates()
     if np.isfinite(K.data if scipy.sparse.issparse(K) else K).all():
         return [K]
