@@ -39,12 +39,13 @@ class Model:
             self.guess = np.abs(self.guess)
         everything = np.arange(self.n), self.columns, np.ones(self.n, bool)
         self.chosen = ball_model.other_columns(ball_model.no_columns(self.m, self.n, 10**6), *everything)
+        self.kinks = ball_model.Kinks(np.empty(0), np.empty(0))
 
     def solve(self, size: float) -> tuple[Array, Array, bool]:
         rest = self.guess, True, self.c, 1.0 / np.diag(self.H).mean(), 100
         ball = ball_model.BallShape(size, self.nonnegative)
         found: tuple[Array, Array, bool] = ball_model.minimise(
-            self.chosen, ball, self.w, self.centred, self.pull, *rest
+            self.chosen, ball, self.kinks, self.w, self.centred, self.pull, *rest
         )
         return found
 
@@ -73,6 +74,7 @@ def test_least_points_satisfy_the_optimality_conditions(
         summed = model.columns[row_gram.is_summed]
         if model.n > model.m:
             np.testing.assert_allclose(row_gram.matrix, summed.T @ summed, atol=1e-9)
+            np.testing.assert_allclose(row_gram.normal, row_gram.signs @ model.columns, atol=1e-9)
         known = np.flatnonzero(face_gram.place >= 0)
         places = np.ix_(face_gram.place[known], face_gram.place[known])
         np.testing.assert_allclose(face_gram.matrix[places], model.H[np.ix_(known, known)], atol=1e-9)
@@ -95,6 +97,46 @@ def test_it_finds_what_cvxpy_finds(centred: bool, nonnegative: bool) -> None:
         cp.Problem(cp.Minimize(objective), limits).solve(solver=cp.CLARABEL)
         np.testing.assert_allclose(y, x.value, atol=1e-3 * max(1.0, model.size))
     assert found >= 10
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_one_step_crosses_the_kinks_of_a_squared_hinge(intercept: bool, nonnegative: bool) -> None:
+    """From 0, where all samples fall short, to the solution, where some do not; each is proved by the full problem."""
+    found = crossed = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        m, n, ridge, size = 20, int(rng.integers(2, 60)), 0.3, 3.0
+        X = rng.standard_normal((m, n))
+        y = np.where(X[:, 0] + rng.standard_normal(m) > 0.0, 1.0, -1.0)
+        f: Any = cg.smooth.SquaredHinge(X, y, sample_weight=rng.random(m) + 0.5, intercept=intercept)
+        everything = np.arange(n), np.ascontiguousarray(X.T), np.ones(n, bool)
+        chosen = ball_model.other_columns(ball_model.no_columns(m, n, 10**6), *everything)
+        x, here, ball = np.zeros(n), f.at(np.zeros(n)), ball_model.BallShape(size, nonnegative)
+        model = f.h.compiled, ridge, x, here.z, here.intercept, here.theta, here.gradient
+        end = ball_model.step(chosen, ball, *model, 0.01, 1e-4, 0.9, 24)
+        if not end.found:
+            continue
+        there = f.at(end.x)
+        g = cg.simple.Ridge(ridge, on=cg.sets.SolidSimplex(size) if nonnegative else cg.sets.L1Ball(size))
+        gap = there.gradient @ end.x + g.value(end.x) - g.argmin(there.gradient).bound
+        assert end.loss == pytest.approx(there.value)
+        found += gap <= 1e-9 * here.value
+        crossed += bool((y * (there.z + there.intercept) > 1.0).any())
+    assert found >= 25
+    assert crossed >= 25
+
+
+def test_columns_for_a_model() -> None:
+    """Those of the point ahead and those with large slopes; fewer where they would be too many, or all of few."""
+    rules = ball_model.ScreenRules(0.9, 0.5)
+    ahead, slope = np.array([0.0, 1.0, 0.0, 0.0]), np.array([1.9, -2.0, 1.2, 0.0])
+    for most, wanted in ((100, [True, True, True, False]), (4, [True, True, False, False]), (2, [False] * 4)):
+        found = ball_model.columns_for(ahead, slope, True, 2, most, False, rules)
+        np.testing.assert_array_equal(found, wanted)
+    assert ball_model.columns_for(ahead, slope, False, 2, 100, False, rules).all()
+    assert not ball_model.columns_for(ahead, slope, False, 2, 4, False, rules).any()
+    assert ball_model.columns_for(np.ones(4), slope, True, 2, 100, True, rules).all()
 
 
 def test_columns_that_suffice() -> None:

@@ -9,8 +9,10 @@ import pytest
 import scipy.sparse
 
 import condgrad as cg
-from condgrad.linear_model import path, solver
+from condgrad import kernels
+from condgrad.linear_model import follower, path, solver
 from condgrad.linear_model.follower import ColumnModels, PathFollower
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from tests.linear_model import drawn
 
 LOSSES = {
@@ -18,6 +20,12 @@ LOSSES = {
     "least-squares": cg.smooth.LeastSquares,
     "squared-hinge": cg.smooth.SquaredHinge,
 }
+
+
+def simple_part(ridge: float, radius: float) -> Any:
+    return solver.simple_part(ridge, cg.sets.L1Ball(radius))
+
+
 every_loss = pytest.mark.parametrize("loss", LOSSES)
 
 
@@ -55,14 +63,14 @@ def test_several_radii_at_once_are_those_one_after_the_other(
     solve_radii = PathFollower.solve_radii
 
     def counted(self: PathFollower, *args: Any, **more: Any) -> Any:
-        found = list(solve_radii(self, *args, **more))
+        found = solve_radii(self, *args, **more)
         counts.append(len(found))
         return found
 
     monkeypatch.setattr(PathFollower, "solve_radii", counted)
     at_once = path(X, y, n_radii=40, **options)
     assert sum(counts) >= 15
-    monkeypatch.setattr(PathFollower, "solve_radii", lambda *_, **__: ())
+    monkeypatch.setattr(PathFollower, "solve_radii", lambda *_, **__: [])
     one_by_one = path(X, y, radii=at_once.radii, **options)
     for each in (at_once, one_by_one):
         assert (each.gaps <= 2e-8 * one_by_one.values[0]).all()
@@ -71,6 +79,41 @@ def test_several_radii_at_once_are_those_one_after_the_other(
     assert (lower_bounds <= np.minimum(at_once.values, one_by_one.values)).all()
     steepest = one_by_one.multipliers.max()
     np.testing.assert_allclose(at_once.multipliers, one_by_one.multipliers, atol=1e-3 * steepest)
+
+
+@every_loss
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_several_radii_are_proved_as_each_of_them_is(loss: str, intercept: bool, ridge: float) -> None:
+    """The bounds of one compiled call are those of a certifier, which takes one point after the other."""
+    X, y = drawn(11, samples=40, features=30)
+    f = LOSSES[loss](X, y, sample_weight=np.linspace(0.5, 2.0, 40), intercept=intercept)
+    radii = np.geomspace(0.01, 1.0, 10)
+    with kernels.within_run(used=True):
+        solutions = PathFollower(f).solve_radii(simple_part(ridge, radii[0]), radii, ridge, tol=1e-8)
+        assert len(solutions) == len(radii)
+        for radius, found in zip(radii, solutions, strict=True):
+            g = simple_part(ridge, radius)
+            point = ObjectivePoint(f, g, found.x, Tally())
+            proved = Certifier(f, g, Tally()).iterate(point, 1.0)
+            assert found.value == pytest.approx(proved.value, rel=1e-12)
+            assert found.gap == pytest.approx(proved.value - proved.lower_bound, abs=proved.noise)
+            assert found.gap >= 0.5 * proved.noise
+            assert found.intercept == pytest.approx(point.smooth.intercept, abs=1e-9)
+            assert found.multiplier == pytest.approx(solver.multiplier_at(point, ridge, g.on), rel=1e-6)
+
+
+@every_loss
+def test_radii_that_are_far_apart_are_bridged(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From few coefficients to more than samples: the compiled call goes by radii in between."""
+    X, y = drawn(11, samples=40, features=100)
+    f, radii = LOSSES[loss](X, y, intercept=True), np.array([0.3, 0.4, 3.0, 20.0])
+    g, counts = simple_part(0.1, radii[0]), []
+    for bridges in (0, 3):
+        monkeypatch.setattr(follower, "BRIDGES", bridges)
+        with kernels.within_run(used=True):
+            counts.append(len(PathFollower(f).solve_radii(g, radii, 0.1, tol=1e-6)))
+    assert counts[0] < counts[1] == len(radii)
 
 
 @every_loss
@@ -123,6 +166,7 @@ def test_a_path_goes_on_where_it_fails(loss: str, positive: bool, monkeypatch: p
     X, y = drawn(5, samples=40, features=60)
     options: dict[str, Any] = {"loss": loss, "radii": [0.05, 0.3, 1.0, 100.0], "positive": positive, "tol": 1e-8}
     easy = path(X, y, **options)
+    monkeypatch.setattr(PathFollower, "solve_radii", lambda *_, **__: [])
     monkeypatch.setattr(ColumnModels, "least", lambda *_, **__: None)
     hard = path(X, y, **options)
     np.testing.assert_allclose(hard.coefs, easy.coefs, atol=1e-3)
@@ -139,6 +183,7 @@ def test_out_of_time_it_keeps_its_proof(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(cg.deadline, "clock", lambda: now + 1e6)
         return taken(self, *args, **options)
 
+    monkeypatch.setattr(PathFollower, "solve_radii", lambda *_, **__: [])
     monkeypatch.setattr(ColumnModels, "least", slow)
     with pytest.warns(UserWarning, match="the time limit was reached"):
         found = path(X, y, radii=[0.5], time_limit=1e3, tol=1e-12)

@@ -14,6 +14,9 @@ point and the multiplier mu of the equation solve
 from K_A' W K_A or, for more coordinates than samples, from K_A K_A', which gains and loses the columns that enter and
 leave A. With t > 0 and the gradient q of the model, the face that has P(y - t q) in its inside is the next (the
 primal-dual active-set method, a semismooth Newton method for y = P(y - t q)). Where it is the same face, y is least.
+
+A squared hinge is quadratic between kinks: the samples that fall short of their margins have weights, the others none.
+They are guessed along with the face, and named anew by each y: where they are the same too, y is least for F itself.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import SQUARES
+from condgrad.kernels import SQUARED_HINGE, SQUARES
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.keep_mass import onto_l1_ball
 from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
@@ -32,8 +35,21 @@ from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS
 
 MOST_OUTSIDE = 1e-6
 """How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
+TOUCHING = 1e-9
+"""How far inside the ball, as a share of its size, a point is still taken to be on the boundary that it comes from."""
+MOST_RISES = 2
+"""Rounds that may change more coordinates of a face than the one before, until steps are short and samples stay."""
 TIE = 1e-5
 """How much earlier, as a share, an event must come to come first."""
+
+
+class ScreenRules(NamedTuple):
+    """Slopes, as shares of the multiplier, from which on columns are chosen."""
+
+    needed: float
+    """No model is made without those."""
+    wanted: float
+    """Those are chosen along with them, for the next models."""
 
 
 class FaceGram(NamedTuple):
@@ -51,13 +67,17 @@ class FaceGram(NamedTuple):
 
 
 class RowGram(NamedTuple):
-    """K_B K_B' of the columns B of the last face."""
+    """K_B K_B' and K_B e of the columns B and the signs e of the last face."""
 
     matrix: Array
+    normal: Array
+    """K_B e."""
     is_summed: Array
     """Which of the columns are in B."""
+    signs: Array
+    """e, by column."""
     changes: Array
-    """Columns that B gained and lost since the matrix was computed afresh: one number."""
+    """Columns that B gained and lost since both were computed afresh: one number."""
 
 
 class Columns(NamedTuple):
@@ -77,11 +97,13 @@ def no_columns(samples: int, features: int, most: int) -> Columns:
     a row Gram matrix has no more entries either.
     """
     side = samples if samples * samples <= most and samples < features else 0
-    row_gram = RowGram(np.zeros((side, side)), np.empty(0, bool), np.zeros(1, np.int64))
-    nothing = np.empty(0, np.intp), np.zeros(features, bool), np.empty((0, samples))
+    sums = np.zeros((side, side)), np.zeros(side)
+    row_gram = RowGram(*sums, np.empty(0, np.bool_), np.empty(0), np.zeros(1, np.int64))
+    nothing = np.empty(0, np.intp), np.zeros(features, np.bool_), np.empty((0, samples))
     return Columns(*nothing, empty_face_gram(0, samples), row_gram)
 
 
+@compiled
 def empty_face_gram(columns: int, samples: int) -> FaceGram:
     """A Gram matrix of none of the columns yet, with room for a face of them and half as many again."""
     most = min(columns, samples + samples // 2)
@@ -89,15 +111,48 @@ def empty_face_gram(columns: int, samples: int) -> FaceGram:
     return FaceGram(np.empty((most, samples)), np.empty((most, most)), place, np.zeros(1, np.int64), weights)
 
 
+@compiled
 def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: Array) -> Columns:
     """Other columns, which take over the row Gram matrix if all that are in it are among them."""
-    row_gram, summed = chosen.row_gram, np.zeros(len(is_chosen), bool)
-    summed[chosen.features[row_gram.is_summed]] = True
-    if (summed & ~is_chosen).any():
-        summed[:] = False
-        row_gram.matrix[:] = 0.0
-    face_gram = empty_face_gram(*columns.shape)
-    return Columns(features, is_chosen, columns, face_gram, row_gram._replace(is_summed=summed[features]))
+    row_gram, is_summed, signs = chosen.row_gram, np.zeros(is_chosen.shape[0], np.bool_), np.zeros(is_chosen.shape[0])
+    keeps = True
+    for p in range(row_gram.is_summed.shape[0]):
+        j = chosen.features[p]
+        is_summed[j], signs[j] = row_gram.is_summed[p], row_gram.signs[p]
+        keeps = keeps and (is_chosen[j] or not is_summed[j])
+    if not keeps:
+        is_summed[:], signs[:] = False, 0.0
+        row_gram.matrix[:], row_gram.normal[:] = 0.0, 0.0
+    row_gram = RowGram(row_gram.matrix, row_gram.normal, is_summed[features], signs[features], row_gram.changes)
+    return Columns(features, is_chosen, columns, empty_face_gram(*columns.shape), row_gram)
+
+
+@compiled
+def columns_for(
+    ahead: Array, slope: Array, on_boundary: bool, samples: int, most: int, grows: bool, rules: ScreenRules
+) -> Array:
+    """The columns for a model whose face has a point ahead inside, as a mask; none where they are too many to copy.
+
+    They are those that it needs and, where these are not too many, those that the next ones may need. All are chosen
+    where they are few, inside the l1 ball, and, where `grows` says so, for faces of more coordinates than samples:
+    these grow soon, and to choose again takes longer than the others in all models.
+    """
+    n = ahead.shape[0]
+    is_active, total, count = ahead != 0.0, 0.0, 0
+    for j in range(n):
+        if is_active[j]:
+            total += abs(slope[j])
+            count += 1
+    if (not on_boundary or n <= samples or (grows and count > samples)) and n * samples <= most:
+        return np.ones(n, np.bool_)
+    for share in (rules.wanted, rules.needed):
+        found = is_active.copy()
+        for j in range(n):
+            if abs(slope[j]) * count >= share * total:
+                found[j] = True
+        if on_boundary and np.count_nonzero(found) * samples <= most:
+            return found
+    return np.zeros(n, np.bool_)
 
 
 class BallShape(NamedTuple):
@@ -121,6 +176,14 @@ class Step(NamedTuple):
     theta: Array
     loss: float
     intercept: float
+
+
+class Kinks(NamedTuple):
+    """The samples of a squared hinge, in the unit of a model; of size 0 for losses without kinks."""
+
+    y: Array
+    weights: Array
+    """Those that a sample has in the model while it falls short of its margin."""
 
 
 @compiled
@@ -152,21 +215,22 @@ def step(
     w, pull = np.empty(m), np.empty(m)
     set_curvature(loss, z, intercept, w)
     unit = w.max() if w.max() > 0.0 else 1.0  # in units of the largest weight roots do not depend on the unit of F
-    mass, mean = 0.0, 0.0
+    mass, mean, kinks = 0.0, 0.0, Kinks(none, none)
     for i in range(m):
         w[i] /= unit
     for i in range(m):  # sums have a loop of their own, as in `losses.loss_at`
         mass += w[i]
         mean += w[i] * z[i]
-    is_centred = loss.has_intercept and mass > 0.0
-    mean = mean / mass if is_centred else 0.0
+    mean = mean / mass if loss.has_intercept and mass > 0.0 else 0.0
     for i in range(m):
         pull[i] = w[i] * (z[i] - mean) - theta[i] / unit
+    if loss.kind == SQUARED_HINGE:
+        kinks = Kinks(loss.y, 2.0 / unit * loss.weights)
     guess = np.empty(chosen.features.shape[0])
     for p in range(guess.shape[0]):
         guess[p] = ahead[chosen.features[p]]
     y, image, is_least = minimise(
-        chosen, ball, w, is_centred, pull, guess, on_boundary, 2.0 * ridge / unit, t * unit, rounds
+        chosen, ball, kinks, w, loss.has_intercept, pull, guess, on_boundary, 2.0 * ridge / unit, t * unit, rounds
     )
     norm = np.abs(y).sum()
     # without a ridge, a face of more coordinates than samples holds no solution by itself
@@ -207,6 +271,7 @@ def step_to(
 def minimise(
     chosen: Columns,
     ball: BallShape,
+    kinks: Kinks,
     w: Array,
     centred: bool,
     pull: Array,
@@ -219,47 +284,59 @@ def minimise(
     """The least point y, K y, and whether it is one: else y is that of the last face, and may be outside the set.
 
     `guess` is a point on the face to begin with; for the inside of the l1 ball all coordinates are on it. What the
-    columns share is worked on in place, for the next call.
+    columns share is worked on in place, for the next call, and so are w and the pull of a squared hinge.
+
+    On a face of more coordinates than samples all directions but a few have the curvature c alone, and t = 1/c names
+    the next face: that is Newton's method on the dual, in as many variables as samples. It takes few rounds or may
+    never end, and so may those of a hinge, whose samples change. Where the changes of the face grow, what is left of
+    the rounds has the shorter t that is given, and one model.
     """
     columns, size, nonnegative = chosen.columns, ball.size, ball.nonnegative
     n, m = columns.shape
-    root, shares = np.sqrt(w), w / w.sum() if centred else np.zeros(m)
+    root, shares = roots_and_shares(w, centred)
     y, stepped = np.zeros(n), guess.copy()
     is_active, signs = np.empty(n, np.bool_), np.empty(n)
     set_face(stepped, on_boundary or nonnegative, is_active, signs)
-    c_by_rows = c
+    last_changed, rises = n, 0
     for _ in range(rounds):
+        is_early = rises < MOST_RISES
         active = np.flatnonzero(is_active)
         k = active.shape[0]
         if k == 0:
             break
         y[:] = 0.0
+        c_by_rows, image = c, np.empty(0)
         if k <= m:
             on_face, left, mu = by_matrix(
                 columns, chosen.face_gram, active, signs, w, root, shares, pull, on_boundary, size, c
             )
             for p in range(k):
                 y[active[p]] = on_face[p]
+            if kinks.y.shape[0] > 0:
+                image = combination(columns, y)
         else:
             row_gram = chosen.row_gram
-            update_row_gram(columns, is_active, row_gram)
-            left, mu, c_by_rows = by_rows(
-                columns, active, signs, row_gram.matrix, root, shares, pull, on_boundary, size, c
-            )
+            update_row_gram(columns, is_active, signs, row_gram)
+            left, mu, c_by_rows, image = by_rows(row_gram, k, root, shares, pull, on_boundary, size, c)
+        is_same_model = True
+        if is_early and kinks.y.shape[0] > 0 and cross_kinks(kinks, image, centred, w, pull):
+            is_same_model = False
+            root, shares = roots_and_shares(w, centred)
+        is_dual = is_early and k > m and c_by_rows == c
+        length, turned = 1.0 / c if is_dual else t, False
         # on the face K' left = c y + mu e; elsewhere it is minus the gradient of the model
-        turned = False
         for p in range(k):
             j = active[p]
             if k > m:
                 y[j] = (inner(columns[j], left) - mu * signs[j]) / c_by_rows
-            stepped[j] = y[j] + t * mu * signs[j]
-            if y[j] * signs[j] < 0.0:
+            stepped[j] = y[j] + length * mu * signs[j]
+            if y[j] * signs[j] < 0.0 and not is_dual:
                 turned, is_active[j], signs[j] = True, False, 0.0
         if turned:
             continue
         for j in range(n):
             if not is_active[j]:
-                stepped[j] = t * inner(columns[j], left)
+                stepped[j] = length * inner(columns[j], left)
         if nonnegative:
             for j in range(n):
                 stepped[j] = max(0.0, stepped[j])
@@ -268,10 +345,49 @@ def minimise(
             break
         if inside:
             point = stepped
+            # where the multiplier is 0 up to rounding, the inside has the same least point, and names the boundary
+            inside = not (on_boundary and np.abs(stepped).sum() >= size * (1.0 - TOUCHING))
         same_side, on_boundary = on_boundary != inside, not inside
-        if not set_face(point, on_boundary or nonnegative, is_active, signs) and same_side:
+        changed = set_face(point, on_boundary or nonnegative, is_active, signs)
+        if changed == 0 and same_side and is_same_model:
             return y, combination(columns, y), True
+        rises += changed > last_changed
+        last_changed = changed
     return y, combination(columns, y), False
+
+
+@compiled
+def roots_and_shares(w: Array, centred: bool) -> tuple[Array, Array]:
+    """The roots of the weights of a model, and their shares in the sum, or zeros where there are no means."""
+    mass = w.sum()
+    return np.sqrt(w), w / mass if centred and mass > 0.0 else np.zeros(w.shape[0])
+
+
+@compiled
+def cross_kinks(kinks: Kinks, image: Array, centred: bool, w: Array, pull: Array) -> bool:
+    """Let w and the pull be those of the samples that fall short of their margins at K y; whether others did before.
+
+    Between kinks a squared hinge is a sum of squares, whose targets are the labels.
+    """
+    y, b, is_changed = kinks.y, 0.0, False
+    if centred:
+        b = mean_of(w, y) - mean_of(w, image)
+    for i in range(y.shape[0]):
+        weight = kinks.weights[i] if y[i] * (image[i] + b) < 1.0 else 0.0
+        is_changed = is_changed or weight != w[i]
+        w[i] = weight
+    if is_changed:
+        mean = mean_of(w, y) if centred else 0.0
+        for i in range(y.shape[0]):
+            pull[i] = w[i] * (y[i] - mean)
+    return is_changed
+
+
+@compiled
+def mean_of(w: Array, values: Array) -> float:
+    """The mean by weights, or 0 where all are 0."""
+    mass = w.sum()
+    return inner(w, values) / mass if mass > 0.0 else 0.0
 
 
 @compiled
@@ -392,15 +508,16 @@ def face_ahead(
 
 
 @compiled
-def set_face(point: Array, has_zeros: bool, is_active: Array, signs: Array) -> bool:
-    """Set the coordinates and the signs of the face that has a point inside; whether any of them changed."""
-    changed = False
+def set_face(point: Array, has_zeros: bool, is_active: Array, signs: Array) -> int:
+    """Set the coordinates and the signs of the face that has a point inside; how many of them changed."""
+    changed = 0
     for j in range(point.shape[0]):
         active = point[j] != 0.0 or not has_zeros
         sign = 0.0
         if has_zeros:
             sign = np.sign(point[j])
-        changed = changed or active != is_active[j] or sign != signs[j]
+        if active != is_active[j] or sign != signs[j]:
+            changed += 1
         is_active[j], signs[j] = active, sign
     return changed
 
@@ -480,42 +597,31 @@ def add_to_face_gram(
 
 @compiled
 def by_rows(
-    columns: Array,
-    active: Array,
-    signs: Array,
-    row_gram: Array,
-    root: Array,
-    shares: Array,
-    pull: Array,
-    on_boundary: bool,
-    size: float,
-    c: float,
-) -> tuple[Array, float, float]:
-    """pull - W K_A y for the y on a face, mu, and the c of the system, from K_A K_A'.
+    face: RowGram, width: int, root: Array, shares: Array, pull: Array, on_boundary: bool, size: float, c: float
+) -> tuple[Array, float, float, Array]:
+    """pull - W K_A y for the y on a face of some width, mu, the c of the system, and K_A y, from K_A K_A' and K_A e.
 
     With R R' = W and b = K_A (K_A' pull - mu e), K_A y = b/c - K_A K_A' R (R' K_A K_A' R + c)^-1 R' b/c, so that
     pull - W K_A y = pull - R (R' K_A K_A' R + c)^-1 R' b.
     """
-    m = root.shape[0]
+    m, row_gram, normal = root.shape[0], face.matrix, face.normal
     means = np.dot(row_gram, shares)
     mean = inner(shares, means)
     M, L, D = np.empty((m, m)), np.empty((m, m)), np.empty(m)
     for i in range(m):
         for j in range(m):
             M[i, j] = root[i] * (row_gram[i, j] - means[i] - means[j] + mean) * root[j]
-    c = max(c, LEAST_CURVATURE_BY_ROWS * np.trace(M) / active.shape[0])
+    c = max(c, LEAST_CURVATURE_BY_ROWS * np.trace(M) / width)
     for i in range(m):
         M[i, i] += c
     factor(L, D, m, M, np.arange(m), np.zeros(1, np.bool_))
     left = pull - in_samples(L, D, root, shares, np.dot(row_gram, pull))
     if not on_boundary:
-        return left, 0.0, c
-    normal = np.zeros(m)
-    for j in active:
-        add_multiple(normal, signs[j], columns[j])
+        return left, 0.0, c, np.dot(row_gram, left) / c
     response = in_samples(L, D, root, shares, normal)
-    mu = (inner(normal, left) - c * size) / (active.shape[0] - inner(normal, response))
-    return left + mu * response, mu, c
+    mu = (inner(normal, left) - c * size) / (width - inner(normal, response))
+    left += mu * response
+    return left, mu, c, (np.dot(row_gram, left) - mu * normal) / c
 
 
 @compiled
@@ -528,24 +634,32 @@ def in_samples(L: Array, D: Array, root: Array, shares: Array, b: Array) -> Arra
 
 
 @compiled
-def update_row_gram(columns: Array, is_active: Array, row_gram: RowGram) -> None:
-    """Let K_B K_B' become K_A K_A', afresh where that costs less or after many changes, whose rounding adds up."""
-    matrix, is_summed, changes = row_gram
+def update_row_gram(columns: Array, is_active: Array, signs: Array, row_gram: RowGram) -> None:
+    """Let K_B K_B' and K_B e become those of a face, afresh where that costs less or after many changes, whose rounding
+    adds up.
+    """
     n, m = columns.shape
     k, changed = 0, 0
     for j in range(n):
-        k += is_active[j]
-        changed += is_active[j] != is_summed[j]
-    changes[0] += changed
-    if changed >= k or changes[0] > n:
-        changes[0] = 0
-        matrix[:] = 0.0
-        is_summed[:] = False
+        if is_active[j]:
+            k += 1
+        if is_active[j] != row_gram.is_summed[j]:
+            changed += 1
+    row_gram.changes[0] += changed
+    if changed >= k or row_gram.changes[0] > n:
+        row_gram.changes[0], changed = 0, k
+        row_gram.matrix[:], row_gram.normal[:] = 0.0, 0.0
+        row_gram.is_summed[:], row_gram.signs[:] = False, 0.0
+    for j in range(n):
+        if signs[j] != row_gram.signs[j]:
+            add_multiple(row_gram.normal, signs[j] - row_gram.signs[j], columns[j])
+            row_gram.signs[j] = signs[j]
     for sign, adds in ((1.0, True), (-1.0, False)):
-        chosen = np.flatnonzero(is_active & ~is_summed if adds else is_summed & ~is_active)
-        if chosen.shape[0] > 0:
-            part = np.empty((chosen.shape[0], m))
-            for p in range(chosen.shape[0]):
-                part[p] = columns[chosen[p]]
-            matrix += sign * np.dot(part.T, part)
-    is_summed[:] = is_active
+        part, width = np.empty((changed, m)), 0
+        for j in range(n):
+            if is_active[j] != row_gram.is_summed[j] and is_active[j] == adds:
+                part[width] = columns[j]
+                width += 1
+        if width > 0:
+            row_gram.matrix[:] += sign * np.dot(part[:width].T, part[:width])
+    row_gram.is_summed[:] = is_active

@@ -12,7 +12,7 @@ import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import SOLID_SIMPLEX, Polytope
-from condgrad.kernels.ball_model import BallShape, Columns, Step, step
+from condgrad.kernels.ball_model import BallShape, Columns, ScreenRules, Step, columns_for, other_columns, step
 from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.working_set import (
@@ -47,15 +47,43 @@ class FollowRules(NamedTuple):
     first_t_of_many: float
     """The same where more coordinates than samples are not 0."""
     t: float
-    share: float
+    screen: ScreenRules
+    most_copied: int
+    """Entries of columns that are worth a copy."""
     rounds: int
     models: int
-    """How many one radius may take; one where more coordinates than samples are not 0."""
+    """How many one radius may take."""
+    bridges: int
+    """How many radii in between one radius may take, where it is too far from the last."""
     most_fall: float
     """What the multiplier is taken to fall by from one radius to the next, at most, as a share of it."""
     accuracy: float
     """The gap that is small enough, as a share of F, or of `least_scale` where F is less."""
     least_scale: float
+
+
+class Proof(NamedTuple):
+    """What the lower bound of Lemma 2 at a solution is made of, and its rounding."""
+
+    loss: float
+    intercept: float
+    square: float
+    """|x|^2."""
+    norm: float
+    """|x|_1."""
+    theta_image: float
+    """<theta, K x>."""
+    theta_length: float
+    """|theta|_2."""
+    theta_sum: float
+    """|theta|_1."""
+    image_size: float
+    """This and what follows is as in `LinearisedOnBall`."""
+    bound: float
+    threshold: float
+    square_there: float
+    """|s|^2 at the least point s of the linearised problem."""
+    image_size_there: float
 
 
 class SolvedRadii(NamedTuple):
@@ -64,23 +92,18 @@ class SolvedRadii(NamedTuple):
     filled: int
     """How many there are."""
     x: Array
-    u: Array
-    theta: Array
-    loss: Array
-    intercept: Array
-    c: Array
-    oracle_point: Array
-    """Where the linearised problem is least; what follows is as in `LinearisedOnBall`."""
-    bound: Array
-    image_size: Array
-    image_size_there: Array
-    threshold: Array
+    proofs: Array
+    """The numbers of a `Proof` each."""
     models: Array
     """How many it took."""
-    last: Step
-    """The last step that was tried; where its columns do not suffice, the caller chooses others."""
-    slope: Array
-    """The gradient of F where the last step began."""
+    older: PathSolution
+    newer: PathSolution
+    """The last two solutions, to go on from."""
+    chosen: Columns
+    """What the next models may share."""
+
+
+NUMBERS = len(Proof._fields)
 
 
 @compiled
@@ -92,37 +115,67 @@ def follow_radii(
     radii: Array,
     rules: FollowRules,
 ) -> SolvedRadii:
-    """The solutions for the radii, from the last two on, as long as a few models lead to one with a small gap."""
-    n, m, r, none = problem.K.width, problem.K.samples, radii.shape[0], np.empty(0)
-    x, u, theta, c, points = np.empty((r, n)), np.empty((r, m)), np.empty((r, m)), np.empty((r, n)), np.empty((r, n))
-    loss, intercept, bound, threshold = np.empty(r), np.empty(r), np.empty(r), np.empty(r)
-    image_size, image_size_there, models = np.empty(r), np.empty(r), np.zeros(r, np.int64)
-    k, last, slope = 0, Step(False, True, True, none, none, none, 0.0, 0.0), none
+    """The solutions for the radii, from the last two on, as long as a few models lead to one with a small gap.
+
+    Where they do not, the radius half-way is solved first. Columns for the models are chosen as they are needed.
+    """
+    r, none = radii.shape[0], np.empty(0)
+    x, proofs, models = np.empty((r, problem.K.width)), np.empty((r, NUMBERS)), np.zeros(r, np.int64)
+    k, radius, bridges = 0, radii[0], 0
     while k < r and newer.multiplier > 0.0:
-        start, slope = predicted(problem, older, newer, radii[k], rules.most_fall)
+        start, slope = predicted(problem, older, newer, radius, rules.most_fall)
         lowest = newer.loss + problem.ridge * inner(newer.x, newer.x)
-        polytope = Polytope(problem.polytope.kind, radii[k], none, none)
+        polytope = Polytope(problem.polytope.kind, radius, none, none)
         at_radius = CompiledProblem(problem.K, problem.loss, problem.tilt, problem.ridge, polytope)
-        is_solved, last, linearised, slope, models[k] = solve_radius(at_radius, chosen, start, slope, lowest, rules)
-        if not is_solved:
+        is_solved, last, linearised, chosen, taken = solve_radius(at_radius, chosen, start, slope, lowest, rules)
+        models[k] += taken
+        if not is_solved and (not last.suffice or bridges == rules.bridges):
             break
-        x[k], u[k], theta[k], loss[k], intercept[k] = last.x, last.image, last.theta, last.loss, last.intercept
-        c[k], points[k], bound[k] = linearised.c, linearised.point, linearised.bound
-        image_size[k], image_size_there[k] = linearised.image_size, linearised.image_size_there
-        threshold[k] = linearised.threshold
-        older, newer = newer, solution_of(radii[k], last, linearised)
-        k += 1
-    proof = bound, image_size, image_size_there, threshold
-    return SolvedRadii(k, x, u, theta, loss, intercept, c, points, *proof, models, last, slope)
+        if not is_solved:
+            radius = newer.radius + 0.5 * (radius - newer.radius)
+            bridges += 1
+            continue
+        older, newer = newer, solution_of(radius, last, linearised)
+        if radius == radii[k]:
+            x[k] = last.x
+            set_proof(proofs[k], last, linearised)
+            k, bridges = k + 1, 0
+        if k < r:
+            radius = radii[k]
+    return SolvedRadii(k, x, proofs, models, older, newer, chosen)
+
+
+@compiled
+def set_proof(numbers: Array, end: Step, linearised: LinearisedOnBall) -> None:
+    """The numbers of the proof at the end of a step."""
+    theta, s = end.theta, linearised.point
+    theta_sum, largest = np.abs(theta).sum(), np.abs(theta).max()
+    scaled = theta / largest if largest > 0.0 else theta  # squares may leave the floats in the unit of F
+    proof = Proof(
+        end.loss,
+        end.intercept,
+        inner(end.x, end.x),
+        np.abs(end.x).sum(),
+        inner(theta, end.image),
+        largest * np.sqrt(inner(scaled, scaled)),
+        theta_sum,
+        linearised.image_size,
+        linearised.bound,
+        linearised.threshold,
+        inner(s, s),
+        linearised.image_size_there,
+    )
+    for i in range(NUMBERS):
+        numbers[i] = proof[i]
 
 
 @compiled_in_place
 def solve_radius(
     problem: CompiledProblem, chosen: Columns, start: SearchPoint, slope: Array, lowest: float, rules: FollowRules
-) -> tuple[bool, Step, LinearisedOnBall, Array, int]:
+) -> tuple[bool, Step, LinearisedOnBall, Columns, int]:
     """Whether models, the first of them at a start with some slope, lead to a small gap, each to a lower F than before.
 
-    Behind it the last step, the linearised problem at its end, the slope where it began, and how many there were.
+    Behind it the last step, the linearised problem at its end, the columns of the last model, and how many there were.
     """
     m, none, ridge, loss = problem.K.samples, np.empty(0), problem.ridge, problem.loss
     ball = BallShape(problem.polytope.size, problem.polytope.kind == SOLID_SIMPLEX)
@@ -132,8 +185,15 @@ def solve_radius(
     t = rules.first_t_of_many if has_many and ridge > 0.0 else rules.first_t
     x, u, theta, b = start.x, start.u, start.theta, start.intercept
     last, models = Step(False, True, True, none, none, none, 0.0, 0.0), 0
-    while models < (1 if has_many else rules.models):
-        last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.t, rules.share, rules.rounds)
+    while models < rules.models:
+        is_new = False
+        while True:
+            last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.t, rules.screen.needed, rules.rounds)
+            if last.suffice or is_new:
+                break
+            is_chosen = columns_for(last.x, slope, last.on_boundary, m, rules.most_copied, True, rules.screen)
+            features, is_new = np.flatnonzero(is_chosen), True
+            chosen = other_columns(chosen, features, rows_of(problem.K.columns, features), is_chosen)
         models += 1
         value = last.loss + ridge * inner(last.x, last.x)
         if not (last.found and value <= lowest):
@@ -141,11 +201,22 @@ def solve_radius(
         linearised = linearise(problem, last.theta, last.x)
         gap = gap_between(value, last.loss, last.theta, last.image, linearised.bound)
         if gap <= rules.accuracy * max(value, rules.least_scale):
-            return linearised.is_right, last, linearised, slope, models
+            return linearised.is_right, last, linearised, chosen, models
         x, u, theta, b, lowest, t = last.x, last.image, last.theta, last.intercept, value, rules.first_t
         slope = linearised.c.copy()
         add_multiple(slope, 2.0 * ridge, x)
-    return False, last, linearised, slope, models
+    return False, last, linearised, chosen, models
+
+
+@compiled
+def rows_of(matrix: Array, rows: Array) -> Array:
+    """Some rows of a matrix, or the matrix itself."""
+    if rows.shape[0] == matrix.shape[0]:
+        return matrix
+    found = np.empty((rows.shape[0], matrix.shape[1]))
+    for p in range(rows.shape[0]):
+        found[p] = matrix[rows[p]]
+    return found
 
 
 @compiled
@@ -155,8 +226,11 @@ def predicted(
     """F where the last two solutions point to, which need not be in the ball, and its gradient, mixed from theirs.
 
     The multiplier falls more and more slowly, as coordinates enter: it is taken to fall by a share of it at most.
+    Where both are the same solution, it is the prediction.
     """
-    ahead = (radius - newer.radius) / (newer.radius - older.radius)
+    ahead = 0.0
+    if newer.radius > older.radius:
+        ahead = (radius - newer.radius) / (newer.radius - older.radius)
     fall = older.multiplier - newer.multiplier
     if ahead * fall > most_fall * newer.multiplier:
         ahead = most_fall * newer.multiplier / fall

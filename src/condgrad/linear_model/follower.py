@@ -17,7 +17,7 @@ followed in one compiled call (`kernels.path_steps`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -27,21 +27,20 @@ import scipy.sparse
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, precision, stack
-from condgrad.certificate import NULL_SHARE, Certificate, Terms
+from condgrad.certificate import NULL_SHARE, Certificate, Terms, rounding_noise, tangent_bound
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
-from condgrad.newton import sample_dual
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.face_models import centred
 from condgrad.problem import Set, Simple
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
-from condgrad.smooth import SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
 if TYPE_CHECKING:
-    from condgrad.kernels.path_steps import FollowRules, SolvedRadii
+    from condgrad.kernels.ball_model import ScreenRules
+    from condgrad.kernels.path_steps import FollowRules, PathSolution, SolvedRadii
 
 PATIENCE = 12
 """Steps along a path that may pass without halving the gap."""
@@ -60,21 +59,25 @@ SMALL_FACE = 800
 """Coordinates of a face up to which a sparse K has a Gram matrix on it."""
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
+RADII_AT_ONCE, ENTRIES_AT_ONCE = 8, 1 << 23
+"""Radii that one compiled call, which nothing interrupts, may follow, and the entries of the data times the radii up to
+which there may be more."""
 MODELS_PER_RADIUS = 4
 """Models that one radius may take where several radii are followed in one call."""
-SCREENINGS = 4
-"""Choices of columns for that call."""
-HINGE_MODELS = 3
-"""Models of a squared hinge for one radius after which its dual is taken to be faster, where it has one."""
+BRIDGES, LEAST_BRIDGED = 2, 1e-5
+"""Radii in between that one radius may take there, and the curvature of a ridge, as a share of that of the loss, from
+which on: for less the faces of near radii have too little in common."""
 MOST_EXACT_MODELS = 3
 """Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
 """The step that names the next face of a model, as a share of that which names the first. A long one takes coordinates
 off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
-ROUNDS = 16
+ROUNDS = 12
 """Faces that are tried for one model."""
 EVENTS = 200
 """Coordinates that may enter or leave from one radius to the next, where F is quadratic."""
+INSIDE = 1e-3
+"""How far inside the ball, as a share of its radius, a solution shows by itself that the constraint is idle."""
 ROUNDING = 1e-12
 """How far outside the set, as a share of its size, a point may be by rounding."""
 
@@ -87,8 +90,21 @@ class CertifiedGuess(NamedTuple):
     steps: int
 
 
+class CertifiedSolution(NamedTuple):
+    """The solution for one radius, with its proof."""
+
+    x: Array
+    intercept: float
+    """For the targets as they were given."""
+    value: float
+    gap: float
+    relative_gap: float
+    multiplier: float
+    models: int
+
+
 class Solution(NamedTuple):
-    """The solution for one radius."""
+    """The solution for one radius, to go on from."""
 
     radius: float
     point: ObjectivePoint
@@ -104,7 +120,6 @@ class PathFollower:
         self._solutions: list[Solution] = []
         """The last two on the way."""
         self._guess_failed = False
-        self._dual_is_faster = False
 
     @staticmethod
     def can_follow(f: Any) -> bool:
@@ -129,9 +144,20 @@ class PathFollower:
         return isinstance(self.f, BlockwiseLoss) or self.f.K.shape[0] > self.f.K.shape[1]
 
     @cached_property
-    def null_value(self) -> float:
+    def _null(self) -> Any:
         """f where all coefficients are 0."""
-        return float(self.f.at(self.f.space.full(0.0)).value)
+        return self.f.at(self.f.space.full(0.0))
+
+    @cached_property
+    def null_value(self) -> float:
+        """Its value."""
+        return float(self._null.value)
+
+    def _null_solution(self, g: Simple) -> Solution:
+        """The solution for a radius of 0, in a set of the kind of that of g."""
+        point = ObjectivePoint(self.f, g, self.f.space.full(0.0), Tally(), self._null)
+        slopes = -point.smooth_gradient
+        return Solution(0.0, point, float((slopes if g.on.nonnegative else np.abs(slopes)).max()))
 
     def note(self, radius: float, point: ObjectivePoint, multiplier: float) -> None:
         """Remember the solution for a radius; the next ones are larger."""
@@ -156,38 +182,67 @@ class PathFollower:
         point.smooth_gradient = here.smooth_gradient + ahead * (here.smooth_gradient - before.smooth_gradient)
         return point
 
-    def solve_radii(self, gs: Sequence[Simple], ridge: float, *, tol: float) -> Iterator[CertifiedGuess]:
+    def solve_radii(self, g: Simple, radii: Array, ridge: float, *, tol: float) -> list[CertifiedSolution]:
         """Solutions for the first of the next radii, as far as one compiled call finds them with few models.
 
-        That is for dense data that are not large; a radius that needs more is left to `follow`.
+        That is for dense data that are not large; a radius that needs more is left to `follow`. `g` is that of the
+        first radius.
         """
         models = self._models
-        if not isinstance(models, ColumnModels) or len(self._solutions) < 2:
-            return
-        oracle = OnePass.of(self.f, gs[0])
+        if not isinstance(models, ColumnModels) or deadline.passed():
+            return []
+        oracle = OnePass.of(self.f, g)
         if oracle is None:
-            return
-        from condgrad.kernels.working_set import LinearisedOnBall
-
+            return []
+        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // oracle.composite.K.size)]
         rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
-        solved = models.solve_radii(oracle, self._solutions, np.array([g.on.scale for g in gs]), rules)
-        for k, g in enumerate(gs[: solved.filled]):
-            best = AtBestIntercept(float(solved.loss[k]), solved.theta[k], float(solved.intercept[k]))
-            smooth = CompositeEvaluation.known(oracle.composite, solved.x[k], solved.u[k], best)
-            linearised = LinearisedOnBall(
-                c=solved.c[k],
-                point=solved.oracle_point[k],
-                bound=float(solved.bound[k]),
-                image_size=float(solved.image_size[k]),
-                image_size_there=float(solved.image_size_there[k]),
-                threshold=float(solved.threshold[k]),
-                is_right=True,
-            )
-            known = oracle.solved(linearised, smooth)
-            point = ObjectivePoint(self.f, g, solved.x[k], Tally(), smooth, linearised=known)
-            steps, certifier = int(solved.models[k]), Certifier(self.f, g, point.tally)
-            self._dual_is_faster = False
-            yield CertifiedGuess(point, self._no_proof.updated(certifier.iterate(point, 1.0), steps), steps)
+        known = self._solutions or [self._null_solution(g)]
+        solved = models.solve_radii(oracle, known, radii, rules)
+        found = self._certified(oracle.composite, solved, radii, ridge, tol)
+        if len(found) == solved.filled > 0:
+            newer = solved.newer  # that for a radius beyond the last, where that led nearer to the next
+            if newer.radius == radii[solved.filled - 1]:
+                newer = newer._replace(x=found[-1].x)  # by which `follow` knows that it starts there
+            self._solutions = [self._solution(oracle.composite, g, end) for end in (solved.older, newer)]
+        else:
+            for radius, end in zip(radii, found, strict=False):
+                self.note(radius, ObjectivePoint(self.f, g, end.x, Tally()), end.multiplier)
+        return found
+
+    def _certified(
+        self, f: Composite, solved: SolvedRadii, radii: Array, ridge: float, tol: float
+    ) -> list[CertifiedSolution]:
+        """The first solutions with their proofs, as far as their gaps are within tol: `Certifier` for all at once."""
+        from condgrad.kernels.path_steps import Proof
+
+        x, models, radii = solved.x[: solved.filled], solved.models[: solved.filled], radii[: solved.filled]
+        proof: Any = Proof(*solved.proofs[: solved.filled].T)
+        at_x = proof.loss, proof.intercept, proof.theta_length, proof.theta_sum, proof.image_size
+        simple = ridge * proof.square
+        noise = rounding_noise(
+            f.unit,
+            proof.loss,
+            f.magnitude(*at_x, proof.image_size),
+            f.magnitude(*at_x, proof.image_size_there),
+            2.0 * simple,
+            2.0 * ridge * proof.square_there,
+            proof.bound,
+        )
+        values, lower = proof.loss + simple, tangent_bound(proof.loss - proof.theta_image, proof.bound, noise)
+        gaps, scales = values - lower, np.maximum(values, NULL_SHARE * self.null_value)
+        is_proved = (gaps >= 0.0) & (gaps <= tol * scales)
+        count = solved.filled if is_proved.all() else int(np.argmin(is_proved))
+        multipliers = np.where(proof.norm >= (1.0 - INSIDE) * radii, proof.threshold, 0.0)
+        numbers: Any = proof.intercept + f.target_center, values, gaps, gaps / scales, multipliers, models
+        rows = zip(x[:count], *(column[:count].tolist() for column in numbers), strict=True)
+        return [CertifiedSolution(*row) for row in rows]
+
+    def _solution(self, f: Composite, g: Simple, end: PathSolution) -> Solution:
+        """A solution that compiled code has found."""
+        best = AtBestIntercept(end.loss, end.theta, end.intercept)
+        point = ObjectivePoint(self.f, g, end.x, Tally(), CompositeEvaluation.known(f, end.x, end.u, best))
+        point.smooth_gradient = end.c
+        return Solution(end.radius, point, end.multiplier)
 
     @property
     def _no_proof(self) -> Certificate:
@@ -209,7 +264,7 @@ class PathFollower:
         prediction = self._predicted(g) if last is None or last.multiplier > 0.0 else None
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
-        elif prediction is not None and not self._dual_is_faster:
+        elif prediction is not None:
             end = self._next_from(point, prediction, ridge)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
@@ -224,8 +279,7 @@ class PathFollower:
             left -= 1
             if proof.gap <= 0.5 * mark:
                 mark, left = proof.gap, patience
-            self._dual_is_faster = self._dual_is_faster or (steps >= HINGE_MODELS and self._has_dual(point, ridge))
-            if proof.relative_gap <= tol or left == 0 or deadline.passed() or self._dual_is_faster:
+            if proof.relative_gap <= tol or left == 0 or deadline.passed():
                 break
             end = self._models.least(point, g, ridge)
             if end is None:
@@ -235,16 +289,6 @@ class PathFollower:
             x = double(best.x)
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
-
-    def _has_dual(self, point: ObjectivePoint, ridge: float) -> bool:
-        """Whether `condgrad.minimize` has a dual with fewer variables than coordinates that are not 0.
-
-        A model of a squared hinge with so many coordinates fits all samples that fall short of their margins, whereupon
-        others fall short: it takes many models.
-        """
-        if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
-            return False
-        return sample_dual.is_worth_it(self.f, ridge)
 
     def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, about, from the last one and where it points to; None if none was found.
@@ -309,10 +353,10 @@ class ColumnModels:
     def solve_radii(
         self, oracle: OnePass, solutions: Sequence[Solution], radii: Array, rules: FollowRules
     ) -> SolvedRadii:
-        """The solutions for the first of some radii, from the last two, by `kernels.path_steps`."""
+        """The solutions for the first of some radii, from the last ones, by `kernels.path_steps`."""
         from condgrad.kernels.path_steps import PathSolution, follow_radii
 
-        older, newer = (
+        known = [
             PathSolution(
                 radius,
                 point.x,
@@ -324,12 +368,9 @@ class ColumnModels:
                 multiplier,
             )
             for radius, point, multiplier in solutions
-        )
-        for _ in range(SCREENINGS):
-            solved: SolvedRadii = follow_radii(oracle.compiled, self._chosen, older, newer, radii, rules)
-            end = solved.last
-            if solved.filled or end.suffice or not self._screen(end.x, solved.slope, end.on_boundary):
-                break
+        ]
+        solved: SolvedRadii = follow_radii(oracle.compiled, self._chosen, known[0], known[-1], radii, rules)
+        self._chosen = solved.chosen
         return solved
 
     def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> FollowRules:
@@ -337,7 +378,9 @@ class ColumnModels:
         from condgrad.kernels.path_steps import FollowRules
 
         t, of_many = step_length(2.0 * ridge + self.curvature), step_length(2.0 * ridge)
-        return FollowRules(t, of_many, SHORT * t, NEEDED, ROUNDS, MODELS_PER_RADIUS, MOST_FALL, accuracy, least_scale)
+        bridges = BRIDGES if 2.0 * ridge >= LEAST_BRIDGED * self.curvature else 0
+        columns, limits = (screen_rules(), self.most_copied), (ROUNDS, MODELS_PER_RADIUS, bridges)
+        return FollowRules(t, of_many, SHORT * t, *columns, *limits, MOST_FALL, accuracy, least_scale)
 
     def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.
@@ -365,26 +408,15 @@ class ColumnModels:
         return ObjectivePoint(self.f, g, end.x, Tally(), smooth)
 
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
-        """Copy the columns that a model needs and, where they are not too many, those that the next ones may need."""
-        samples, features = self.f.K.shape
-        # faces of more coordinates than samples grow soon: to choose again takes longer than the others in all models
-        grows = self.f.columns is not None and np.count_nonzero(ahead) > samples
-        if (not on_boundary or features <= samples or grows) and self._copy(np.ones(features, bool)):
-            return True
-        if not on_boundary:
-            return False
-        sizes, is_active = np.abs(slope), ahead != 0.0
-        multiplier = float(sizes[is_active].mean())
-        return any(self._copy(is_active | (sizes >= share * multiplier)) for share in (WANTED, NEEDED))
+        """Copy the columns for a model; whether they are few enough."""
+        from condgrad.kernels import ball_model
 
-    def _copy(self, is_chosen: Array) -> bool:
-        """Whether they are few enough."""
+        samples, grows = self.f.K.shape[0], self.f.columns is not None
+        is_chosen = ball_model.columns_for(ahead, slope, on_boundary, samples, self.most_copied, grows, screen_rules())
         features = np.flatnonzero(is_chosen)
-        if len(features) * self.f.K.shape[0] > self.most_copied:
+        if len(features) == 0:
             return False
-        from condgrad.kernels.ball_model import other_columns
-
-        self._chosen = other_columns(self._chosen, features, self._columns(features), is_chosen)
+        self._chosen = ball_model.other_columns(self._chosen, features, self._columns(features), is_chosen)
         return True
 
     def _columns(self, features: Array) -> Array:
@@ -398,6 +430,13 @@ class ColumnModels:
     @cached_property
     def _by_column(self) -> Any:
         return self.f.K.tocsc()
+
+
+def screen_rules() -> ScreenRules:
+    """Which columns are chosen, for compiled code."""
+    from condgrad.kernels.ball_model import ScreenRules
+
+    return ScreenRules(NEEDED, WANTED)
 
 
 class ModelsOnOneFace:

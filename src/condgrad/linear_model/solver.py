@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline, kernels
 from condgrad.arrays import Array, double, host, is_dense, namespace, smallest, total
-from condgrad.linear_model.follower import CertifiedGuess, PathFollower
+from condgrad.linear_model.follower import INSIDE, CertifiedGuess, PathFollower
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize
@@ -38,17 +38,11 @@ RIDGE_SHARES = (1e-3, 1e-2, 1e-1)
 ROUGH = 0.03
 """The gap of the solution without a constraint, as a share of what it gains over x = 0, at which its norm is known."""
 
-INSIDE = 1e-3
-"""How far inside the ball, as a share of its radius, a solution shows by itself that the constraint is idle."""
-
 CONSTANT = 1e-12
 """A feature whose squares about its mean are below this share of its squares differs by rounding alone."""
 
 FROM_AFAR = 30
 """Steps that a follower may take without halving the gap where it starts far from the solution."""
-
-RADII_AT_ONCE = 8
-"""Radii that one compiled call, which nothing interrupts, may follow."""
 
 FEW = 100
 """Iterations so few that the user wants to see them counted."""
@@ -151,7 +145,7 @@ class Solver:
         known: deque[tuple[Array, Fit]] = deque()
         for k, radius in enumerate(radii):
             if follower is not None and not known:
-                known.extend(self._next_fits(task.loss, radii[k : k + RADII_AT_ONCE], ridge, follower))
+                known.extend(self._next_fits(task.loss, np.array(radii[k:], np.float64), ridge, follower))
             if known:
                 x, fit = known.popleft()
             else:
@@ -219,21 +213,30 @@ class Solver:
         """The tolerance, or what a proof can be held to."""
         return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
 
-    def _next_fits(
-        self, f: Smooth, radii: Sequence[float], ridge: float, follower: PathFollower
-    ) -> list[tuple[Array, Fit]]:
+    def _next_fits(self, f: Smooth, radii: Array, ridge: float, follower: PathFollower) -> list[tuple[Array, Fit]]:
         """The solutions for the first of the next radii, as far as the follower finds them at once."""
-        ridge, tol, fits = checked_ridge(ridge), self._tol(f), []
-        balls = [self._set(radius) for radius in radii]
-        gs = [simple_part(ridge, ball) for ball in balls]
+        ridge, tol = checked_ridge(ridge), self._tol(f)
+        g = simple_part(ridge, self._set(float(radii[0])))
         with deadline.within(self.time_left), kernels.within_run(used=True):
-            for ball, found in zip(balls, follower.solve_radii(gs, ridge, tol=tol), strict=False):
-                fit = fit_of_guess(found, ball, ridge, tol)
-                if fit is None:
-                    break
-                follower.note(ball.scale, found.point, fit.multiplier)
-                fits.append((found.point.x, fit))
-        return fits
+            solutions = follower.solve_radii(g, radii, ridge, tol=tol)
+        return [
+            (
+                end.x,
+                Fit(
+                    end.x,
+                    end.intercept,
+                    end.value,
+                    end.gap,
+                    end.multiplier,
+                    end.models,
+                    Status.CONVERGED,
+                    message_of(Status.CONVERGED, tol, end.relative_gap),
+                    tol,
+                    end.relative_gap,
+                ),
+            )
+            for end in solutions
+        ]
 
     def _solved(
         self,
@@ -299,7 +302,6 @@ def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float
     status = Status.CONVERGED if proof.relative_gap <= tol else Status.TIME_LIMIT
     if status is Status.TIME_LIMIT and not (deadline.passed() and math.isfinite(proof.gap)):
         return None
-    verdict = f"within the tolerance {tol:.3g}" if status is Status.CONVERGED else str(status.value)
     return Fit(
         point.x,
         point.smooth.intercept,
@@ -308,10 +310,16 @@ def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float
         multiplier_at(point, ridge, on),
         guess.steps,
         status,
-        f"{verdict}; gap / scale is {proof.relative_gap:.3g}",
+        message_of(status, tol, proof.relative_gap),
         tol,
         proof.relative_gap,
     )
+
+
+def message_of(status: Status, tol: float, relative_gap: float) -> str:
+    """Why a follower ended, and with which gap."""
+    verdict = f"within the tolerance {tol:.3g}" if status is Status.CONVERGED else str(status.value)
+    return f"{verdict}; gap / scale is {relative_gap:.3g}"
 
 
 def checked_ridge(ridge: Any) -> float:

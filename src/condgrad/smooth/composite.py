@@ -154,6 +154,26 @@ class Composite(Smooth):
                 return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
 
+    def magnitude(
+        self, value: Any, intercept: Any, theta_length: Any, theta_sum: Any, image_size: Any, other_image_size: Any
+    ) -> Any:
+        """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y, or arrays of them.
+
+        A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the rounding of K x, as
+        in interpolation, it is no larger than the curvature times that rounding.
+        """
+        rounding = (theta_length > 0.0) * (self.space.unit * self.h.curvature_bound) * image_size
+        size = (theta_length + rounding) * other_image_size
+        if not self.h.has_intercept:
+            return size
+        # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
+        # by how far the best intercept at the other point is from the one here: no farther than the entries of K x are.
+        share = 1.0 if self.space.unit <= sys.float_info.epsilon else FINER
+        size = size + share * (abs(intercept) + image_size + other_image_size) * theta_sum
+        # residuals that are nothing but the rounding of the intercept have squares all the same
+        slip = (value > 0.0) * sys.float_info.epsilon * abs(intercept)
+        return size + 0.5 * self.h.curvature_bound * self.K.shape[0] * slip * slip / self.space.unit
+
     def at(self, x: Array) -> CompositeEvaluation:
         return CompositeEvaluation(self, x)
 
@@ -243,18 +263,10 @@ class CompositeEvaluation:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: CompositeEvaluation) -> float:
-        size = self._length_before_rounding * other.image_size
-        if not self.h.has_intercept:
-            return size
-        # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
-        # by how far the best intercept at the other point is from the one here: no farther than the entries of K x are.
-        share = 1.0 if self.K.dtype == self.theta.dtype else FINER
-        shifts = abs(self.at_best.intercept) + self.image_size + other.image_size
-        size += share * shifts * self._sum_of_sizes
-        if self.value > 0.0:  # residuals that are nothing but the rounding of the intercept have squares all the same
-            slip = sys.float_info.epsilon * abs(self.at_best.intercept)
-            size += 0.5 * self.h.curvature_bound * self.z.shape[0] * slip * slip / self.f.space.unit
-        return size
+        theta_sum = self._sum_of_sizes if self.h.has_intercept else 0.0
+        here = self.value, self.at_best.intercept, self._length, theta_sum, self.image_size
+        size: float = self.f.magnitude(*here, other.image_size)
+        return size + self._underflow * other.image_size
 
     @cached_property
     def _sum_of_sizes(self) -> float:
@@ -262,15 +274,9 @@ class CompositeEvaluation:
         return total(namespace(self.theta).abs(self.theta))
 
     @cached_property
-    def _length_before_rounding(self) -> float:
-        """|theta|, at most: a unit in an entry of K'theta is one of |K_j| times that.
-
-        Where theta itself is nothing but the rounding of K x, as in interpolation, it is no larger than the curvature
-        times that rounding.
-        """
-        length = length_of(self.theta)
-        rounding = self.f.space.unit * self.h.curvature_bound * self.image_size if length > 0.0 else 0.0
-        return length + rounding + self._underflow
+    def _length(self) -> float:
+        """|theta|."""
+        return length_of(self.theta)
 
     @property
     def _underflow(self) -> float:
