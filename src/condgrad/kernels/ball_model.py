@@ -374,7 +374,8 @@ def cross_kinks(kinks: Kinks, image: Array, centred: bool, w: Array, pull: Array
         b = mean_of(w, y) - mean_of(w, image)
     for i in range(y.shape[0]):
         weight = kinks.weights[i] if y[i] * (image[i] + b) < 1.0 else 0.0
-        is_changed = is_changed or weight != w[i]
+        if weight != w[i]:
+            is_changed = True
         w[i] = weight
     if is_changed:
         mean = mean_of(w, y) if centred else 0.0
