@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import condgrad as cg
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.methods.one_pass import compiled_problem
-from condgrad.newton import faces
-from condgrad.newton.folding import FoldedLoss
+from condgrad.newton import working_set as newton
+from condgrad.smooth.folding import FoldedLoss
 
 SETS = ("ball", "wide ball", "simplex", "solid simplex", "wide solid simplex", "box")
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
@@ -45,14 +45,14 @@ def drawn(
     return f, cg.simple.Ridge(ridge, on=region) if ridge else cg.simple.Zero(on=region)
 
 
-def solved(f: Any, g: Any, steps: int, *, compiled: bool) -> faces.WorkingSet:
+def solved(f: Any, g: Any, steps: int, *, compiled: bool) -> newton.WorkingSet:
     """Some Newton steps in the working set of all coordinates."""
-    working_set = faces.WorkingSet(FoldedLoss.of(f), g, None, None)
+    working_set = newton.WorkingSet(FoldedLoss.of(f), g, None, None)
     assert working_set.compiled is not None
     if not compiled:
         working_set.compiled = None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(faces, "NEWTON_STEPS", steps)
+        patch.setattr(newton, "NEWTON_STEPS", steps)
         working_set.begin(ObjectivePoint(f, g, g.on.start(f.space), Tally()))
         working_set.solve(0.0)
     return working_set
@@ -97,7 +97,7 @@ def test_the_linearised_problem_is_solved(on: str, seed: int, ridge: float) -> N
     from condgrad.kernels.working_set import least_linearised
 
     f, g = drawn(cg.smooth.Logistic, on, seed, ridge, has_intercept=False, wide=False)
-    problem, _ = faces.WorkingSet(FoldedLoss.of(f), g, None, None).compiled  # type: ignore[misc]
+    problem, _ = newton.WorkingSet(FoldedLoss.of(f), g, None, None).compiled  # type: ignore[misc]
     c = np.random.default_rng(seed).standard_normal(15) * 10.0 ** (seed % 7 - 3)
     assert least_linearised(problem, c) == pytest.approx(g.argmin(c).bound, rel=1e-9, abs=1e-12 * np.abs(c).max())
 

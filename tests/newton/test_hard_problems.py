@@ -12,7 +12,8 @@ import scipy.sparse
 
 import condgrad as cg
 from condgrad.methods.certified_point import ObjectivePoint
-from condgrad.newton.faces import FaceNewton, WorkingSet
+from condgrad.newton.faces import FaceNewton
+from condgrad.newton.working_set import WorkingSet
 from tests.methods import SMOOTH, microarray
 
 Array = np.ndarray

@@ -11,8 +11,8 @@ import scipy.sparse
 
 import condgrad as cg
 from condgrad import deadline
-from condgrad.newton.folding import FoldedLoss
 from condgrad.newton.sample_dual import SampleDual
+from condgrad.smooth.folding import FoldedLoss
 
 Array = np.ndarray
 

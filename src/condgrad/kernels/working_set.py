@@ -1,7 +1,7 @@
 """Newton's method in a working set, in one compiled call.
 
-`newton.faces.WorkingSet` takes the same steps in Python, for data of every kind, and is the plain reference. Where the
-columns are few and short, it spends more time on calls of NumPy than on arithmetic.
+`newton.working_set.WorkingSet` takes the same steps in Python, for data of every kind, and is the plain reference.
+Where the columns are few and short, it spends more time on calls of NumPy than on arithmetic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from condgrad.newton.face_models import (
     WIDE,
     WIDE_FROM,
 )
-from condgrad.newton.faces import COMPILED_OPERATIONS, FIRST_SIZE, FLAT, HIDDEN_FALL, NARROW, SHORTEST_STEP
+from condgrad.newton.working_set import COMPILED_OPERATIONS, FIRST_SIZE, FLAT, HIDDEN_FALL, NARROW, SHORTEST_STEP
 from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 
@@ -59,7 +59,7 @@ class CompiledProblem(NamedTuple):
 
 
 class SearchPoint(NamedTuple):
-    """F at a point; see `newton.faces.LinePoint`."""
+    """F at a point; see `newton.working_set.LinePoint`."""
 
     x: Array
     u: Array

@@ -32,7 +32,8 @@ from condgrad.kernels.working_set import (
     steepest_of_others,
     support_and_steep,
 )
-from condgrad.newton.faces import NEAR_MULTIPLIER, NEWTON_STEPS, SETTLED, SLOW
+from condgrad.newton.faces import SETTLED, SLOW
+from condgrad.newton.working_set import NEAR_MULTIPLIER, NEWTON_STEPS
 
 MOST_OPERATIONS = 1 << 27
 """Multiplications of Newton steps, as if each had a Gram matrix of its own, after which compiled code, which nothing

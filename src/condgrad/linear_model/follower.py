@@ -194,16 +194,16 @@ class PathFollower:
         oracle = OnePass.of(self.f, g)
         if oracle is None:
             return []
-        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // oracle.composite.K.size)]
+        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // oracle.loss.composite.K.size)]
         rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
         known = self._solutions or [self._null_solution(g)]
         solved = models.solve_radii(oracle, known, radii, rules)
-        found = self._certified(oracle.composite, solved, radii, ridge, tol)
+        found = self._certified(oracle.loss.composite, solved, radii, ridge, tol)
         if len(found) == solved.filled > 0:
             newer = solved.newer  # that for a radius beyond the last, where that led nearer to the next
             if newer.radius == radii[solved.filled - 1]:
                 newer = newer._replace(x=found[-1].x)  # by which `follow` knows that it starts there
-            self._solutions = [self._solution(oracle.composite, g, end) for end in (solved.older, newer)]
+            self._solutions = [self._solution(oracle.loss.composite, g, end) for end in (solved.older, newer)]
         else:
             for radius, end in zip(radii, found, strict=False):
                 self.note(radius, ObjectivePoint(self.f, g, end.x, Tally()), end.multiplier)

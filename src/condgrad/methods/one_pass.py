@@ -16,6 +16,7 @@ from condgrad.problem import Answer, Simple, Smooth, Sum, SumEvaluation
 from condgrad.sets import L1Ball, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import Composite, CompositeEvaluation
+from condgrad.smooth.folding import FoldedLoss
 
 if TYPE_CHECKING:
     from condgrad.kernels.matrix import CompiledMatrix
@@ -40,51 +41,39 @@ class SolvedLinearisation(NamedTuple):
 class OnePass:
     """The oracle for an h(Kx), or a multiple of one, and a ridge on the l1 ball or the solid simplex."""
 
-    def __init__(self, f: Smooth, g: Any, composite: Composite, problem: CompiledProblem) -> None:
-        self.g, self.composite = g, composite
+    def __init__(self, f: Smooth, g: Any, loss: FoldedLoss, problem: CompiledProblem) -> None:
+        self.f, self.g, self.loss = f, g, loss
         self.compiled = problem
         """F for compiled code."""
-        self.weights = f.weights if isinstance(f, Sum) else None
 
     @classmethod
     def of(cls, f: Smooth, g: Simple) -> OnePass | None:
         """None for other problems, and where kernels are not in use."""
         if not (in_use() and isinstance(g, (Ridge, Zero)) and isinstance(g.on, (L1Ball, SolidSimplex))):
             return None
-        if g.on.scale == 0.0:
+        h: Any = f.terms[0] if isinstance(f, Sum) and len(f.terms) == 1 else f
+        if g.on.scale == 0.0 or not isinstance(h, Composite):
             return None
-        is_multiple = isinstance(f, Sum) and len(f.terms) == 1
-        composite: Any = f.terms[0] if is_multiple else f  # type: ignore[attr-defined]
-        loss = getattr(composite.h, "compiled", None) if isinstance(composite, Composite) else None
-        if loss is None or composite.compiled is None:
+        loss = FoldedLoss.of(f)
+        compiled = getattr(loss.h, "compiled", None)
+        if compiled is None or h.compiled is None:
             return None
-        if is_multiple:
-            loss = loss._replace(weights=f.weights[0] * loss.weights)  # type: ignore[attr-defined]
-        ridge = g.weight if isinstance(g, Ridge) else 0.0
-        return cls(f, g, composite, compiled_problem(composite.compiled, loss, None, ridge, g.on))
-
-    def loss_at(self, here: Any) -> CompositeEvaluation:
-        """The part of an evaluation of f that is h(Kx), not multiplied."""
-        return here if self.weights is None else here.terms[0]
-
-    def theta_at(self, here: Any) -> Array:
-        """The gradient of the loss, multiplied."""
-        return here.theta if self.weights is None else self.weights[0] * here.terms[0].theta
+        return cls(f, g, loss, compiled_problem(h.compiled, compiled, None, g.weight, g.on))
 
     def __call__(self, here: Any, x: Array) -> SolvedLinearisation | None:
         """The linearised problem at x, where f has an evaluation; None where squares of columns leave the floats."""
         from condgrad.kernels.working_set import linearise
 
-        return self.solved(linearise(self.compiled, self.theta_at(here), x), here)
+        return self.solved(linearise(self.compiled, self.loss.at_best(here).theta, x), here)
 
     def solved(self, found: LinearisedOnBall, here: Any) -> SolvedLinearisation | None:
         """What compiled code has found; what |K_j| says of rounding at x is left with the evaluation of f."""
         if not found.is_right:
             return None
-        self.loss_at(here).image_size = found.image_size
-        there: Any = CompositeEvaluation(self.composite, found.point, image_size=found.image_size_there)
-        if self.weights is not None:
-            there = SumEvaluation(self.weights, [there])
+        self.loss.loss_at(here).image_size = found.image_size
+        there: Any = CompositeEvaluation(self.loss.composite, found.point, image_size=found.image_size_there)
+        if isinstance(self.f, Sum):
+            there = SumEvaluation(self.f.weights, [there])
         answer = Answer(found.point, found.bound, self.g.value(found.point))
         return SolvedLinearisation(found.c, answer, there, found.threshold)
 

@@ -31,7 +31,7 @@ from condgrad.newton.face_models import (
     interruptible,
     polytope_of,
 )
-from condgrad.newton.faces import pulled_in, pulls
+from condgrad.newton.working_set import pulled_in, pulls
 from condgrad.problem import Simple
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Armijo
@@ -120,7 +120,7 @@ class BlockNewton:
             slope = slope - dot(slope, x) / on.mass
         H = np.ascontiguousarray(here.smooth.newton_system(chosen).gram)
         diagonal = np.einsum("jj->j", H)
-        ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
+        ridge = self.g.weight
         # where means cancel, rounding may leave less than 0
         diagonal[:] = (1.0 + LEAST_CURVATURE) * np.maximum(diagonal, 0.0)
         diagonal += 2.0 * ridge + LEAST_SLOPE_CURVATURE * steepest / on.scale

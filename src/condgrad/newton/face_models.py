@@ -43,10 +43,10 @@ from condgrad.arrays import (
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
 from condgrad.newton.by_rows import RowModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
-from condgrad.newton.folding import ScaledLoss
 from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from condgrad.smooth.composite import Separable
+from condgrad.smooth.folding import ScaledLoss
 
 if TYPE_CHECKING:
     from condgrad.kernels.free_block import Hessian

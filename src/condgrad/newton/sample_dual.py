@@ -30,10 +30,10 @@ from condgrad import deadline
 from condgrad.arrays import Array, Matrix, double, is_dense, product, row_gram, solve_positive, some_columns
 from condgrad.kernels import BOX, Polytope
 from condgrad.newton.face_models import NormBall, sparse_row_gram
-from condgrad.newton.folding import FoldedLoss
 from condgrad.rounding import ON_BOUNDARY
 from condgrad.smooth import LeastSquares, SquaredHinge
 from condgrad.smooth.composite import Composite
+from condgrad.smooth.folding import FoldedLoss
 
 STEPS = 30
 """Newton steps at most; five are usual."""

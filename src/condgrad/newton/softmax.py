@@ -26,7 +26,7 @@ from condgrad.errors import MissingAbility
 from condgrad.kernels import L1_BALL, Polytope
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.newton.face_models import ACCURACY, LEAST_SLOPE_CURVATURE, ROUNDS, interruptible
-from condgrad.newton.faces import FIRST_SIZE, NEAR_MULTIPLIER, pulled_in
+from condgrad.newton.working_set import FIRST_SIZE, NEAR_MULTIPLIER, pulled_in
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
@@ -106,7 +106,7 @@ class SoftmaxNewton:
         steepest = float(np.abs(slope).max())
         if steepest == 0.0 or not math.isfinite(steepest):
             return None
-        ridge = self.g.weight if isinstance(self.g, Ridge) else 0.0
+        ridge = self.g.weight
         H = hessian(f, point.smooth, chosen)
         diagonal = np.einsum("jj->j", H)
         curvature = 2.0 * ridge + LEAST_SLOPE_CURVATURE * steepest / on.scale

@@ -31,6 +31,8 @@ class Zero(Simple):
 
     on: Set
     smoothness = 0.0
+    weight = 0.0
+    """That of a `Ridge` which it is as good as."""
 
     def __post_init__(self) -> None:
         checked_set(self.on).require("linear_argmin", by="Zero")
