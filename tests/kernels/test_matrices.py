@@ -115,6 +115,8 @@ def test_products_columns_and_gram_of_a_compiled_matrix(seed: int, density: floa
     np.testing.assert_allclose(matrix.pulled_back(stored, theta), dense.T @ theta, atol=1e-13)
     assert matrix.square_of_column(stored, 3) == pytest.approx(dense[:, 3] @ dense[:, 3], rel=1e-13)
     chosen, w = np.sort(rng.permutation(11)[:6]), rng.random(17) * (rng.random(17) < 0.8)
+    np.testing.assert_array_equal(matrix.dense_columns(stored, chosen), dense[:, chosen].T)
+    np.testing.assert_array_equal(matrix.dense_columns(stored, np.arange(11)), dense.T)
     part, means = matrix.some_columns(stored, chosen, centred)
     expected = dense[:, chosen] - means
     if form == "dense" and centred:

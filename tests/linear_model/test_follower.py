@@ -51,12 +51,14 @@ def test_guesses_are_proved(loss: str, features: int, ridge: float) -> None:
 
 @every_loss
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("features", [30, 400])
+@pytest.mark.parametrize(("features", "is_sparse"), [(30, False), (400, False), (400, True)])
 @pytest.mark.parametrize("positive", [False, True])
 def test_several_radii_at_once_are_those_one_after_the_other(
-    loss: str, intercept: bool, features: int, positive: bool, monkeypatch: pytest.MonkeyPatch
+    loss: str, intercept: bool, features: int, is_sparse: bool, positive: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = drawn(11, samples=40, features=features)
+    if is_sparse:
+        X = scipy.sparse.csr_array(X * (np.abs(X) > 1.0))
     options: dict[str, Any] = {"loss": loss, "ridge": 0.3, "fit_intercept": intercept, "tol": 1e-8}
     options["positive"] = positive
     counts: list[int] = []

@@ -152,6 +152,23 @@ def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[Compi
 
 
 @compiled
+def dense_columns(K: CompiledMatrix, chosen: Array) -> Array:
+    """Some columns of a K that is dense or stored by columns, a row each; of a dense K all are K' itself."""
+    is_sparse = K.by_column.starts.shape[0] > 0
+    if chosen.shape[0] == K.width and not is_sparse:
+        return K.columns
+    found = np.zeros((chosen.shape[0], K.samples))
+    for p in range(chosen.shape[0]):
+        if is_sparse:
+            begin, end = K.by_column.starts[chosen[p]], K.by_column.starts[chosen[p] + 1]
+            for t in range(begin, end):
+                found[p, K.by_column.places[t]] = K.by_column.entries[t]
+        else:
+            found[p] = K.columns[chosen[p]]
+    return found
+
+
+@compiled
 def operations_of_gram(K: CompiledMatrix) -> int:
     """Multiplications of a Gram matrix of a K that is dense or stored by rows."""
     if K.by_row.starts.shape[0] == 0:

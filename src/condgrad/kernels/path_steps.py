@@ -15,6 +15,7 @@ from condgrad.kernels import SOLID_SIMPLEX, Polytope
 from condgrad.kernels.ball_model import BallShape, Columns, ScreenRules, Step, columns_for, other_columns, step
 from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.ldl import add_multiple, inner
+from condgrad.kernels.matrix import dense_columns
 from condgrad.kernels.working_set import (
     CompiledProblem,
     LinearisedOnBall,
@@ -193,7 +194,7 @@ def solve_radius(
                 break
             is_chosen = columns_for(last.x, slope, last.on_boundary, m, rules.most_copied, True, rules.screen)
             features, is_new = np.flatnonzero(is_chosen), True
-            chosen = other_columns(chosen, features, rows_of(problem.K.columns, features), is_chosen)
+            chosen = other_columns(chosen, features, dense_columns(problem.K, features), is_chosen)
         models += 1
         value = last.loss + ridge * inner(last.x, last.x)
         if not (last.found and value <= lowest):
@@ -206,17 +207,6 @@ def solve_radius(
         slope = linearised.c.copy()
         add_multiple(slope, 2.0 * ridge, x)
     return False, last, linearised, chosen, models
-
-
-@compiled
-def rows_of(matrix: Array, rows: Array) -> Array:
-    """Some rows of a matrix, or the matrix itself."""
-    if rows.shape[0] == matrix.shape[0]:
-        return matrix
-    found = np.empty((rows.shape[0], matrix.shape[1]))
-    for p in range(rows.shape[0]):
-        found[p] = matrix[rows[p]]
-    return found
 
 
 @compiled

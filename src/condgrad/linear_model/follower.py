@@ -185,10 +185,10 @@ class PathFollower:
     def solve_radii(self, g: Simple, radii: Array, ridge: float, *, tol: float) -> list[CertifiedSolution]:
         """Solutions for the first of the next radii, as far as one compiled call finds them with few models.
 
-        That is for dense data that are not large; a radius that needs more is left to `follow`. `g` is that of the
+        That is for data that are not large; a radius that needs more is left to `follow`. `g` is that of the
         first radius.
         """
-        models = self._models
+        models = self._models.few if isinstance(self._models, SparseModels) else self._models
         if not isinstance(models, ColumnModels) or deadline.passed():
             return []
         oracle = OnePass.of(self.f, g)
@@ -488,12 +488,13 @@ class SparseModels(ModelsOnOneFace):
 
     def __init__(self, f: Composite) -> None:
         super().__init__(f)
-        self._few = ColumnModels(f, FEW_COPIED)
+        self.few = ColumnModels(f, FEW_COPIED)
+        """The models while few columns suffice."""
 
     def least(
         self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
     ) -> ObjectivePoint | None:
-        return self._few.least(point, g, ridge, is_predicted=is_predicted) or super().least(point, g, ridge)
+        return self.few.least(point, g, ridge, is_predicted=is_predicted) or super().least(point, g, ridge)
 
     def _system(self, point: ObjectivePoint, active: Array, ridge: float) -> FaceSystem:
         from condgrad.kernels.sparse_gram import columns_by_row, weighted_gram
