@@ -224,12 +224,28 @@ def test_torch_float64_agrees_with_numpy(name: str, torch: ModuleType, step: str
 def test_an_objective_beyond_float32_is_told_and_not_certified(unit: float, method: str) -> None:
     """Its gradient would be 0 or infinite there: a bound from it is F itself, or no number."""
     A, y = (part.astype(np.float32) for part in data(5))
-    f, g = unit * cg.smooth.LeastSquares(A, y), cg.simple.Ridge(unit, on=cg.sets.L1Ball(1.0))
-    weighted = cg.smooth.LeastSquares(A, y, sample_weight=np.full(len(y), unit))
-    for loss in (f, weighted):
-        # overflow is NumPy's to tell, of a multiple of f
-        with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="give float64 data"):
-            cg.minimize(loss, g, method=method)
+    f, g = (
+        cg.smooth.LeastSquares(A, y, sample_weight=np.full(len(y), unit)),
+        cg.simple.Ridge(unit, on=cg.sets.L1Ball(1.0)),
+    )
+    with pytest.raises(ValueError, match="give float64 data"):
+        cg.minimize(f, g, method=method)
+    with pytest.raises(ValueError, match="give float64 data"):
+        unit * cg.smooth.LeastSquares(A, y)
+    with pytest.raises(ValueError, match="give float64 data"):
+        cg.linear_model.path(A, y, loss="least-squares", ridge=unit, sample_weight=np.full(len(y), unit))
+
+
+@pytest.mark.parametrize("unit", [1e-16, 1e16])
+def test_small_and_large_targets_have_digits_in_float32(unit: float) -> None:
+    """F is 1e-32 or 1e32 here, but its gradient has all its digits."""
+    A, y = (part.astype(np.float32) for part in data(5))
+    f, g = cg.smooth.LeastSquares(A, unit * y), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(unit))
+    judge = cg.minimize(cg.smooth.LeastSquares(A.astype(np.float64), unit * y.astype(np.float64)), g, method="newton")
+    result = cg.minimize(f, g, method="newton", tol=1e-4)
+    assert result.success
+    assert result.lower_bound <= judge.value
+    assert judge.lower_bound <= result.value * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -42,6 +42,17 @@ def rounding_noise(unit: float, *terms: float) -> float:
     return ROUNDING_UNITS * unit * sum(map(abs, terms))
 
 
+def noise_of_bound(
+    unit: float, *, f: Any, slopes: tuple[Any, Any], g: tuple[Any, Any] = (0.0, 0.0), oracle: tuple[Any, Any]
+) -> Any:
+    """The rounding of `tangent_bound`, and of F at x, for numbers or for arrays of them.
+
+    `f` is f(x); `slopes` are the sizes of <c, x> and <c, s> before their terms cancel, `g` those of g(x) and g(s), and
+    `oracle` is its bound and the size of what that is made of.
+    """
+    return rounding_noise(unit, f, *slopes, *g, *oracle)
+
+
 class Terms(NamedTuple):
     """f(x) and g(x), whose sum is F(x)."""
 

@@ -28,6 +28,7 @@ from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
+from condgrad.sets.balls import Ball
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple.oracle import Unknown
 from condgrad.smooth import Multinomial
@@ -366,7 +367,7 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
     """
     if isinstance(g.on, Unknown):
         return 0.0
-    if not isinstance(start, StreamedPlan) and not bool(start.any()):  # no point is nearer to the origin
+    if isinstance(g.on, Ball) and not bool(start.any()):
         return 0.0
     null = g.on.null_point(Space.of(start))
     if not isinstance(null, StreamedPlan) and bool((null == start).all()):

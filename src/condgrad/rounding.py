@@ -7,11 +7,6 @@ from __future__ import annotations
 
 from condgrad.arrays import Array, precision
 
-FINE = 1e-10
-"""A rounding unit between those of float64 and float32."""
-REACH_OF_FLOAT32 = 1e-30, 1e30
-"""Sizes of F whose gradients have all their digits in float32, for entries of x and of the data that are far from
-neither 1 nor one another's inverse."""
 ROUNDING_UNITS = 4.0
 """How many rounding units of its terms, taken before they cancel, a computed sum may be off."""
 CONTRADICTION = 1e4

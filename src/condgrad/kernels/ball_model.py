@@ -373,10 +373,10 @@ def cross_kinks(kinks: Kinks, image: Array, centred: bool, w: Array, pull: Array
     if centred:
         b = mean_of(w, y) - mean_of(w, image)
     for i in range(y.shape[0]):
-        weight = kinks.weights[i] if y[i] * (image[i] + b) < 1.0 else 0.0
-        if weight != w[i]:
+        falls_short = y[i] * (image[i] + b) < 1.0 and kinks.weights[i] > 0.0
+        if falls_short != (w[i] > 0.0):  # weights themselves may differ by their rounding
             is_changed = True
-        w[i] = weight
+            w[i] = kinks.weights[i] if falls_short else 0.0
     if is_changed:
         mean = mean_of(w, y) if centred else 0.0
         for i in range(y.shape[0]):
@@ -646,6 +646,8 @@ def update_row_gram(columns: Array, is_active: Array, signs: Array, row_gram: Ro
             k += 1
         if is_active[j] != row_gram.is_summed[j]:
             changed += 1
+        if signs[j] != row_gram.signs[j]:
+            row_gram.changes[0] += 1
     row_gram.changes[0] += changed
     if changed >= k or row_gram.changes[0] > n:
         row_gram.changes[0], changed = 0, k

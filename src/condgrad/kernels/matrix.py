@@ -39,7 +39,7 @@ def no_lines() -> Compressed:
 
 
 NO_LINES = Compressed(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
-"""The same for Python, which would wait longer for a compiled one."""
+"""The same for Python: to call a compiled function takes longer than to name a constant."""
 NO_COLUMNS = np.empty((0, 0))
 
 

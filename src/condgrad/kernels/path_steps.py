@@ -58,20 +58,20 @@ class FollowRules(NamedTuple):
     """How many radii in between one radius may take, where it is too far from the last."""
     most_fall: float
     """What the multiplier is taken to fall by from one radius to the next, at most, as a share of it."""
+    inside: float
+    """How far inside the ball, as a share of its radius, a solution shows by itself that the constraint is idle."""
     accuracy: float
     """The gap that is small enough, as a share of F, or of `least_scale` where F is less."""
     least_scale: float
 
 
-class Proof(NamedTuple):
+class BoundTerms(NamedTuple):
     """What the lower bound of Lemma 2 at a solution is made of, and its rounding."""
 
     loss: float
     intercept: float
     square: float
     """|x|^2."""
-    norm: float
-    """|x|_1."""
     theta_image: float
     """<theta, K x>."""
     theta_length: float
@@ -81,7 +81,8 @@ class Proof(NamedTuple):
     image_size: float
     """This and what follows is as in `LinearisedOnBall`."""
     bound: float
-    threshold: float
+    multiplier: float
+    """That of the constraint, 0 where it is slack."""
     square_there: float
     """|s|^2 at the least point s of the linearised problem."""
     image_size_there: float
@@ -93,8 +94,8 @@ class SolvedRadii(NamedTuple):
     filled: int
     """How many there are."""
     x: Array
-    proofs: Array
-    """The numbers of a `Proof` each."""
+    bound_terms: Array
+    """Those of `BoundTerms`."""
     models: Array
     """How many it took."""
     older: PathSolution
@@ -104,7 +105,7 @@ class SolvedRadii(NamedTuple):
     """What the next models may share."""
 
 
-NUMBERS = len(Proof._fields)
+TERMS = len(BoundTerms._fields)
 
 
 @compiled
@@ -121,7 +122,7 @@ def follow_radii(
     Where they do not, the radius half-way is solved first. Columns for the models are chosen as they are needed.
     """
     r, none = radii.shape[0], np.empty(0)
-    x, proofs, models = np.empty((r, problem.K.width)), np.empty((r, NUMBERS)), np.zeros(r, np.int64)
+    x, bound_terms, models = np.empty((r, problem.K.width)), np.empty((r, TERMS)), np.zeros(r, np.int64)
     k, radius, bridges = 0, radii[0], 0
     while k < r and newer.multiplier > 0.0:
         start, slope = predicted(problem, older, newer, radius, rules.most_fall)
@@ -136,38 +137,37 @@ def follow_radii(
             radius = newer.radius + 0.5 * (radius - newer.radius)
             bridges += 1
             continue
-        older, newer = newer, solution_of(radius, last, linearised)
+        older, newer = newer, solution_of(radius, last, linearised, rules.inside)
         if radius == radii[k]:
-            x[k] = last.x
-            set_proof(proofs[k], last, linearised)
+            x[k] = newer.x
+            set_bound_terms(bound_terms[k], newer, linearised)
             k, bridges = k + 1, 0
         if k < r:
             radius = radii[k]
-    return SolvedRadii(k, x, proofs, models, older, newer, chosen)
+    return SolvedRadii(k, x, bound_terms, models, older, newer, chosen)
 
 
 @compiled
-def set_proof(numbers: Array, end: Step, linearised: LinearisedOnBall) -> None:
-    """The numbers of the proof at the end of a step."""
-    theta, s = end.theta, linearised.point
+def set_bound_terms(row: Array, at: PathSolution, linearised: LinearisedOnBall) -> None:
+    """What the bound at a solution is made of."""
+    theta, s = at.theta, linearised.point
     theta_sum, largest = np.abs(theta).sum(), np.abs(theta).max()
     scaled = theta / largest if largest > 0.0 else theta  # squares may leave the floats in the unit of F
-    proof = Proof(
-        end.loss,
-        end.intercept,
-        inner(end.x, end.x),
-        np.abs(end.x).sum(),
-        inner(theta, end.image),
+    terms = BoundTerms(
+        at.loss,
+        at.intercept,
+        inner(at.x, at.x),
+        inner(theta, at.u),
         largest * np.sqrt(inner(scaled, scaled)),
         theta_sum,
         linearised.image_size,
         linearised.bound,
-        linearised.threshold,
+        at.multiplier,
         inner(s, s),
         linearised.image_size_there,
     )
-    for i in range(NUMBERS):
-        numbers[i] = proof[i]
+    for i in range(TERMS):
+        row[i] = terms[i]
 
 
 @compiled_in_place
@@ -192,8 +192,11 @@ def solve_radius(
             last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.t, rules.screen.needed, rules.rounds)
             if last.suffice or is_new:
                 break
-            is_chosen = columns_for(last.x, slope, last.on_boundary, m, rules.most_copied, True, rules.screen)
+            grows = problem.K.columns.shape[0] > 0
+            is_chosen = columns_for(last.x, slope, last.on_boundary, m, rules.most_copied, grows, rules.screen)
             features, is_new = np.flatnonzero(is_chosen), True
+            if features.shape[0] == 0:
+                break
             chosen = other_columns(chosen, features, dense_columns(problem.K, features), is_chosen)
         models += 1
         value = last.loss + ridge * inner(last.x, last.x)
@@ -232,9 +235,9 @@ def predicted(
 
 
 @compiled
-def solution_of(radius: float, end: Step, linearised: LinearisedOnBall) -> PathSolution:
-    """The end of a step as a solution; its multiplier is 0 inside the ball."""
-    multiplier = linearised.threshold if end.on_boundary else 0.0
+def solution_of(radius: float, end: Step, linearised: LinearisedOnBall, inside: float) -> PathSolution:
+    """The end of a step as a solution; its multiplier is 0 where it is inside the ball by a share of the radius."""
+    multiplier = linearised.threshold if np.abs(end.x).sum() >= (1.0 - inside) * radius else 0.0
     return PathSolution(radius, end.x, end.image, end.theta, linearised.c, end.loss, end.intercept, multiplier)
 
 

@@ -358,7 +358,7 @@ def model_at(problem: CompiledProblem, here: SearchPoint, steepest: float, gram:
     curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / problem.polytope.size
     w = np.empty(m)
     set_curvature(problem.loss, here.u, here.intercept, w)
-    if is_wide(k, m):
+    if problem.K.columns.shape[0] > 0 and is_wide(k, m):
         return by_rows(problem, w, curvature)
     return by_matrix(problem, w, curvature, gram), 1.0
 

@@ -21,6 +21,7 @@ from condgrad.kernels.working_set import (
     LastGram,
     LinearisedOnBall,
     SearchPoint,
+    SolvedWorkingSet,
     gap_between,
     has_long_steps,
     linearise,
@@ -40,10 +41,12 @@ MOST_OPERATIONS = 1 << 27
 interrupts, ends in any case."""
 
 
-ROOMY, CHEAP_STEP, SOLVED = 4, 2, 0.9
-"""A working set is likely the last one where so many times the coordinates that are not 0 fit into it. Then, where a
-Newton step takes less time than a pass over all data, up to so many multiplications of a Gram matrix to an entry of K,
-it is solved to this share of the gap that is asked."""
+ROOMY = 4
+"""A working set is likely the last one where so many times the coordinates that are not 0 fit into it."""
+CHEAP_STEP = 2
+"""Multiplications of a Gram matrix to an entry of K, up to which a Newton step takes less time than a pass over K."""
+SOLVED = 0.9
+"""The gap of a working set at which the full problem is likely solved, as a share of the gap that is asked for."""
 
 
 class SolvedByWorkingSets(NamedTuple):
@@ -78,7 +81,6 @@ def solve_by_working_sets(
     n, m = problem.K.width, problem.K.samples
     entries = max(problem.K.columns.size, problem.K.by_column.entries.shape[0])
     has_intercept, kind = problem.loss.has_intercept, problem.polytope.kind
-    most_steps = np.int64(NEWTON_STEPS)  # a constant is of a type of its own, for which all would be compiled once more
     # its c and bound alone are read: a point that has not moved is not handed on
     linearised = LinearisedOnBall(c, here.x, bound, 0.0, 0.0, 0.0, True)
     gap = gap_between(here.value, here.loss, here.theta, here.u, bound)
@@ -104,18 +106,10 @@ def solve_by_working_sets(
         if not has_intercept:  # else that of centred columns has more digits
             slope = linearised.c[chosen]
             add_multiple(slope, 2.0 * problem.ridge, x)
-        enough, cost, has_moved_here = SETTLED * gap, operations_of_gram(part.K), False
-        while True:
-            found = solve(part, start, slope, multiplier, gram, enough, most_steps)
-            steps += found.steps
-            operations += found.steps * cost
-            has_moved_here = has_moved_here or found.has_moved
-            asked = SOLVED * accuracy * max(found.point.value, least_scale)
-            has_room = ROOMY * np.count_nonzero(found.point.x) <= k and cost < CHEAP_STEP * entries
-            if not (found.has_moved and found.is_done and has_room and asked < enough):
-                break
-            start, slope, multiplier, enough = found.point, np.empty(0), found.multiplier, asked
-        if not has_moved_here:
+        found = solve_part(part, start, slope, multiplier, gram, SETTLED * gap, accuracy, least_scale, entries)
+        steps += found.steps
+        operations += found.steps * operations_of_gram(part.K)
+        if not found.has_moved:
             break
         there = embedded(problem, chosen, means, found.point)
         if not there.value < here.value:
@@ -134,6 +128,36 @@ def solve_by_working_sets(
         if not found.is_done or is_likely_slack or outgrows or not linearised.is_right or operations > MOST_OPERATIONS:
             break
     return SolvedByWorkingSets(here, linearised, steps, has_moved, is_likely_slack)
+
+
+@compiled
+def solve_part(
+    part: CompiledProblem,
+    start: SearchPoint,
+    slope: Array,
+    multiplier: float,
+    gram: LastGram,
+    enough: float,
+    accuracy: float,
+    least_scale: float,
+    entries: int,
+) -> SolvedWorkingSet:
+    """Newton steps in a working set of data with so many entries in all.
+
+    They end where its gap is small enough, or at once where all of the problem is likely to be solved: if the set is
+    likely the last one, and a step in it takes less time than a pass over all data, which would follow.
+    """
+    most_steps = np.int64(NEWTON_STEPS)  # a constant is of a type of its own, for which all would be compiled once more
+    found = solve(part, start, slope, multiplier, gram, enough, most_steps)
+    asked = SOLVED * accuracy * max(found.point.value, least_scale)
+    has_room = ROOMY * np.count_nonzero(found.point.x) <= part.K.width
+    is_cheap = operations_of_gram(part.K) < CHEAP_STEP * entries
+    if not (found.has_moved and found.is_done and has_room and is_cheap and asked < enough):
+        return found
+    nearer = solve(part, found.point, np.empty(0), found.multiplier, gram, asked, most_steps)
+    is_slack = nearer.is_slack if nearer.steps > 0 else found.is_slack
+    steps = found.steps + nearer.steps
+    return SolvedWorkingSet(nearer.point, nearer.gradient, nearer.multiplier, is_slack, steps, True, True)
 
 
 @compiled

@@ -27,7 +27,7 @@ import scipy.sparse
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, precision, stack
-from condgrad.certificate import NULL_SHARE, Certificate, Terms, rounding_noise, tangent_bound
+from condgrad.certificate import NULL_SHARE, Certificate, Terms, noise_of_bound, tangent_bound
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
 from condgrad.newton.conjugate_gradients import conjugate_gradients
@@ -150,7 +150,7 @@ class PathFollower:
 
     @cached_property
     def null_value(self) -> float:
-        """Its value."""
+        """f(0)."""
         return float(self._null.value)
 
     def _null_solution(self, g: Simple) -> Solution:
@@ -194,51 +194,48 @@ class PathFollower:
         oracle = OnePass.of(self.f, g)
         if oracle is None:
             return []
-        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // oracle.loss.composite.K.size)]
+        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // max(1, oracle.loss.composite.K.size))]
         rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
         known = self._solutions or [self._null_solution(g)]
         solved = models.solve_radii(oracle, known, radii, rules)
-        found = self._certified(oracle.loss.composite, solved, radii, ridge, tol)
+        found = self._certified(g, solved, ridge, tol)
         if len(found) == solved.filled > 0:
             newer = solved.newer  # that for a radius beyond the last, where that led nearer to the next
             if newer.radius == radii[solved.filled - 1]:
                 newer = newer._replace(x=found[-1].x)  # by which `follow` knows that it starts there
-            self._solutions = [self._solution(oracle.loss.composite, g, end) for end in (solved.older, newer)]
+            self._solutions = [self._solution(g, end) for end in (solved.older, newer)]
         else:
             for radius, end in zip(radii, found, strict=False):
                 self.note(radius, ObjectivePoint(self.f, g, end.x, Tally()), end.multiplier)
         return found
 
-    def _certified(
-        self, f: Composite, solved: SolvedRadii, radii: Array, ridge: float, tol: float
-    ) -> list[CertifiedSolution]:
+    def _certified(self, g: Simple, solved: SolvedRadii, ridge: float, tol: float) -> list[CertifiedSolution]:
         """The first solutions with their proofs, as far as their gaps are within tol: `Certifier` for all at once."""
-        from condgrad.kernels.path_steps import Proof
+        from condgrad.kernels.path_steps import BoundTerms
 
-        x, models, radii = solved.x[: solved.filled], solved.models[: solved.filled], radii[: solved.filled]
-        proof: Any = Proof(*solved.proofs[: solved.filled].T)
-        at_x = proof.loss, proof.intercept, proof.theta_length, proof.theta_sum, proof.image_size
-        simple = ridge * proof.square
-        noise = rounding_noise(
+        f: Any = self.f
+        x, models = solved.x[: solved.filled], solved.models[: solved.filled]
+        terms: Any = BoundTerms(*solved.bound_terms[: solved.filled].T)
+        at_x = terms.loss, terms.intercept, terms.theta_length, terms.theta_sum, terms.image_size
+        simple = ridge * terms.square
+        noise = noise_of_bound(
             f.unit,
-            proof.loss,
-            f.magnitude(*at_x, proof.image_size),
-            f.magnitude(*at_x, proof.image_size_there),
-            2.0 * simple,
-            2.0 * ridge * proof.square_there,
-            proof.bound,
+            f=terms.loss,
+            slopes=(f.magnitude(*at_x, terms.image_size), f.magnitude(*at_x, terms.image_size_there)),
+            g=(g.magnitude(x, simple), g.magnitude(x, ridge * terms.square_there)),
+            oracle=(terms.bound, 0.0),
         )
-        values, lower = proof.loss + simple, tangent_bound(proof.loss - proof.theta_image, proof.bound, noise)
+        values, lower = terms.loss + simple, tangent_bound(terms.loss - terms.theta_image, terms.bound, noise)
         gaps, scales = values - lower, np.maximum(values, NULL_SHARE * self.null_value)
         is_proved = (gaps >= 0.0) & (gaps <= tol * scales)
         count = solved.filled if is_proved.all() else int(np.argmin(is_proved))
-        multipliers = np.where(proof.norm >= (1.0 - INSIDE) * radii, proof.threshold, 0.0)
-        numbers: Any = proof.intercept + f.target_center, values, gaps, gaps / scales, multipliers, models
-        rows = zip(x[:count], *(column[:count].tolist() for column in numbers), strict=True)
+        columns: Any = terms.intercept + f.target_center, values, gaps, gaps / scales, terms.multiplier, models
+        rows = zip(x[:count], *(column[:count].tolist() for column in columns), strict=True)
         return [CertifiedSolution(*row) for row in rows]
 
-    def _solution(self, f: Composite, g: Simple, end: PathSolution) -> Solution:
+    def _solution(self, g: Simple, end: PathSolution) -> Solution:
         """A solution that compiled code has found."""
+        f: Any = self.f
         best = AtBestIntercept(end.loss, end.theta, end.intercept)
         point = ObjectivePoint(self.f, g, end.x, Tally(), CompositeEvaluation.known(f, end.x, end.u, best))
         point.smooth_gradient = end.c
@@ -380,7 +377,7 @@ class ColumnModels:
         t, of_many = step_length(2.0 * ridge + self.curvature), step_length(2.0 * ridge)
         bridges = BRIDGES if 2.0 * ridge >= LEAST_BRIDGED * self.curvature else 0
         columns, limits = (screen_rules(), self.most_copied), (ROUNDS, MODELS_PER_RADIUS, bridges)
-        return FollowRules(t, of_many, SHORT * t, *columns, *limits, MOST_FALL, accuracy, least_scale)
+        return FollowRules(t, of_many, SHORT * t, *columns, *limits, MOST_FALL, INSIDE, accuracy, least_scale)
 
     def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.

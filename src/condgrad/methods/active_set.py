@@ -20,7 +20,7 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, Vector, dot, mixed, namespace, precision
-from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, tangent_bound
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
 from condgrad.search.steps import OpenLoop, SearchState, StepRule, checked_fractions
@@ -120,8 +120,12 @@ class ActiveSetCG:
                 answer = g.argmin(c)
                 calls += 1
                 there = f.at(answer.point)
-                sizes = here.magnitude(here), here.magnitude(there), answer.bound, answer.magnitude
-                noise = rounding_noise(unit, here.value, *sizes)
+                noise = noise_of_bound(
+                    unit,
+                    f=here.value,
+                    slopes=(here.magnitude(here), here.magnitude(there)),
+                    oracle=(answer.bound, answer.magnitude),
+                )
                 bound = tangent_bound(here.offset, answer.bound, noise)
                 promised = here.value - bound
                 to = active.index(answer.point)

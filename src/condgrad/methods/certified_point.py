@@ -11,7 +11,7 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, mixed, namespace, precision
-from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, tangent_bound
 from condgrad.methods.one_pass import OnePass, SolvedLinearisation
 from condgrad.problem import Simple, Smooth
 
@@ -127,15 +127,12 @@ class Certifier:
         self.tally.oracle_calls += 1
         self.tally.inner_iterations += answer.inner_iterations
         s, g_there = answer.point, g.value(answer.point) if answer.value is None else answer.value
-        noise = rounding_noise(
+        noise = noise_of_bound(
             max(precision(point.x), f.unit),
-            here.value,
-            here.magnitude(here),
-            here.magnitude(f.at(s) if there is None else there),
-            g.magnitude(point.x, point.terms.g),
-            g.magnitude(s, g_there),
-            answer.bound,
-            answer.magnitude,
+            f=here.value,
+            slopes=(here.magnitude(here), here.magnitude(f.at(s) if there is None else there)),
+            g=(g.magnitude(point.x, point.terms.g), g.magnitude(s, g_there)),
+            oracle=(answer.bound, answer.magnitude),
         )
         bound = tangent_bound(here.offset, answer.bound, noise)
         self.accuracy = max(0.1 * (point.value - bound), noise)

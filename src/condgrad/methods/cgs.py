@@ -11,7 +11,7 @@ from typing import Any
 
 from condgrad import deadline
 from condgrad.arrays import Array, differences, dot, mixed, precision
-from condgrad.certificate import Candidate, Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.certificate import Candidate, Effort, Iterate, Terms, noise_of_bound, tangent_bound
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.steps import SearchState, StepRule, checked_fractions
@@ -47,15 +47,12 @@ class CGS:
             s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
             there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
             value = here.value + g_here
-            noise = rounding_noise(
+            noise = noise_of_bound(
                 unit,
-                here.value,
-                here.magnitude(here),
-                here.magnitude(there),
-                g.magnitude(x, g_here),
-                g.magnitude(s, g_there),
-                answer.bound,
-                answer.magnitude,
+                f=here.value,
+                slopes=(here.magnitude(here), here.magnitude(there)),
+                g=(g.magnitude(x, g_here), g.magnitude(s, g_there)),
+                oracle=(answer.bound, answer.magnitude),
             )
             bound = tangent_bound(here.offset, answer.bound, noise)
             known = f.mixes and not deadline.passed()  # whether f at s is worth its price

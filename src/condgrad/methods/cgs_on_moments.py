@@ -16,7 +16,7 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import precision
-from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, tangent_bound
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.restriction import Quadratic
@@ -58,15 +58,12 @@ class CGSOnMoments:
             s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
             there = f.at(s)
             g_there = g.value(s) if answer.value is None else answer.value
-            noise = rounding_noise(
+            noise = noise_of_bound(
                 unit,
-                here.value,
-                here.magnitude(here),
-                here.magnitude(there),
-                g_size,
-                g.magnitude(s, g_there),
-                answer.bound,
-                answer.magnitude,
+                f=here.value,
+                slopes=(here.magnitude(here), here.magnitude(there)),
+                g=(g_size, g.magnitude(s, g_there)),
+                oracle=(answer.bound, answer.magnitude),
             )
             bound = tangent_bound(here.offset, answer.bound, noise)
             terms = Terms.at(s, there, g, g_there)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from typing import Any, Protocol
 from condgrad import _checks
 from condgrad.arrays import Array, Space, Vector
 from condgrad.search.restriction import Restriction, combined
+
+LARGEST_MULTIPLE = 1e30
+"""Of a function of float32 data; its inverse is the least one. Others would leave no digits of the gradient."""
 
 
 class Evaluation(Protocol):
@@ -116,6 +120,12 @@ class Sum(Smooth):
             raise ValueError(f"only functions of one variable add up, got variables of shapes {shapes}")
         if len({space.library for space in spaces}) > 1:
             raise TypeError("only functions of one library add up, got NumPy and torch data")
+        for weight, term in flat:
+            if term.unit > sys.float_info.epsilon and not 1.0 / LARGEST_MULTIPLE <= weight <= LARGEST_MULTIPLE:
+                raise ValueError(
+                    f"a multiple of a function of float32 data must be between {1.0 / LARGEST_MULTIPLE:g} and "
+                    f"{LARGEST_MULTIPLE:g}, got {weight:g} * {term!r}: give float64 data for others"
+                )
         return cls(tuple(w for w, _ in flat), tuple(t for _, t in flat))
 
     def __repr__(self) -> str:

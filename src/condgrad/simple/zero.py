@@ -32,7 +32,7 @@ class Zero(Simple):
     on: Set
     smoothness = 0.0
     weight = 0.0
-    """That of a `Ridge` which it is as good as."""
+    """That of the `Ridge` which is 0 everywhere, so that callers need not ask which of the two they have."""
 
     def __post_init__(self) -> None:
         checked_set(self.on).require("linear_argmin", by="Zero")

@@ -21,6 +21,7 @@ from condgrad.arrays import (
     double,
     for_kernels,
     is_dense,
+    largest_size,
     length_of,
     mixed,
     namespace,
@@ -31,6 +32,7 @@ from condgrad.arrays import (
     stack,
     total,
 )
+from condgrad.arrays.inputs import each_entry_once
 from condgrad.kernels import in_use
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
@@ -93,7 +95,9 @@ class Composite(Smooth):
     """What was taken off the targets in h; it is added to the intercept that the user sees."""
 
     def __init__(self, K: Matrix, h: Separable) -> None:
-        self.K, self.h = K, h
+        self.K, self.h = K if is_dense(K) else each_entry_once(K), h
+        self._has_digits = False
+        """Whether a gradient of h was seen that has digits in the precision of K."""
         self.space: Space = Space.of(K, shape=(K.shape[1],))
 
     @cached_property
@@ -184,9 +188,25 @@ class Composite(Smooth):
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
         if theta.dtype != self.K.dtype:
-            with np.errstate(over="ignore", invalid="ignore"):  # the loop says what to do about F so large
-                return self.transposed @ namespace(theta).astype(theta, self.K.dtype)
+            if not self._has_digits:
+                self._has_digits = self._check_digits(theta)
+            theta = namespace(theta).astype(theta, self.K.dtype)
         return self.transposed @ theta
+
+    def _check_digits(self, theta: Array) -> bool:
+        """Whether theta is not 0; an error where its entries have too few digits in the precision of K, or none.
+
+        Then K'theta may be 0, and the lower bound that it gives F itself. Where most runs start, theta is of the size
+        of the weights; it may be as small as it likes later on, where F is near 0.
+        """
+        size, space = largest_size(theta), self.space
+        low, high = space.smallest / space.unit, space.unit * float(space.xp.finfo(space.dtype).max)
+        if size != 0.0 and not low <= size <= high:
+            raise ValueError(
+                f"the loss has slopes of {size:.2g}, and {self.K.dtype} data have digits for {low:.0e} to {high:.0e}: "
+                "give float64 data, or multiply sample_weight and what else F has by the same number"
+            )
+        return size != 0.0
 
     def intercept_at(self, x: Array) -> float:
         """The intercept that was minimised out at x; 0 where there is none."""
