@@ -13,7 +13,7 @@ from condgrad.certificate import NO_EFFORT, Certificate, Effort, Iterate, Terms
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
-from condgrad.rounding import FINE, NO_GAIN, REACH_OF_FLOAT32
+from condgrad.rounding import FINE, NO_GAIN, check_reach
 from condgrad.stopping import RelativeGap, StopRule
 from condgrad.streamed_plan import StreamedPlan
 
@@ -126,8 +126,8 @@ def run(
         for iterate in iterates:
             if k < 0 and proof.null_size == 0.0:
                 proof = proof.against(iterate.terms.size)
-            if k < 0 and max(unit, method.f.unit) > FINE:
-                _check_reach(proof.null_size)
+            if k < 0:
+                check_reach(proof.null_size, max(unit, method.f.unit))
             proof = proof.updated(iterate, before.iterations + k + 1)
             seconds = time.perf_counter() - begin
             measure = stop.measure(iterate, proof, method.g)
@@ -169,16 +169,6 @@ def run(
     if status is Status.STALLED and unit > FINE:
         message += "; float32 data prove little below 1e-5: take float64 for more"
     return answer(status, message)
-
-
-def _check_reach(size: float) -> None:
-    """An error where the gradient of an F of this size may have no digits in float32, so that no bound would hold."""
-    low, high = REACH_OF_FLOAT32
-    if size > 0.0 and not low <= size <= high:
-        raise ValueError(
-            f"F is about {size:.3g} at its null point, where float32 data have digits for {low:g} to {high:g}: give "
-            "float64 data, or multiply all weights of F by the same number"
-        )
 
 
 def is_interrupt(error: BaseException) -> bool:

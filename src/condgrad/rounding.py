@@ -36,3 +36,15 @@ ON_BOUNDARY = 1e-12
 def membership_tolerance(x: Array) -> float:
     """How far outside a set, relative to its size, a point may be that its owner computed to be inside."""
     return max(1e-9, 100.0 * precision(x))
+
+
+def check_reach(size: float, unit: float) -> None:
+    """An error where an F has this size at its null point, and its gradient may have no digits in float32: no bound
+    would hold. The unit is that of its data.
+    """
+    low, high = REACH_OF_FLOAT32
+    if unit > FINE and size > 0.0 and not low <= size <= high:
+        raise ValueError(
+            f"F is about {size:.3g} at its null point, where float32 data have digits for {low:g} to {high:g}: give "
+            "float64 data, or multiply all weights of F by the same number"
+        )

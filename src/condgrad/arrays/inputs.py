@@ -105,13 +105,21 @@ def data_matrix(name: str, value: Any) -> Matrix:
         value = value.astype(np.float64)
     if value.format not in ("csr", "csc"):
         value = value.tocsr()
+    value = each_entry_once(value)
     _check(name, value, 2)
-    if (
-        not value.has_canonical_format
-    ):  # else squares of entries, as in norms, would miss what the sum of two of them is
-        value = value.copy()
-        value.sum_duplicates()
     return value
+
+
+def each_entry_once(K: Matrix) -> Matrix:
+    """K, where it is sparse by rows or columns with entries that stand for the same place summed, in a copy.
+
+    Else squares of entries, as in norms, would miss what the sum of two of them is.
+    """
+    if not scipy.sparse.issparse(K) or K.has_canonical_format:
+        return K
+    K = K.copy()
+    K.sum_duplicates()
+    return K
 
 
 def _check(name: str, value: Matrix, ndim: int | None) -> None:

@@ -33,7 +33,7 @@ from condgrad.methods.one_pass import OnePass
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.face_models import centred
 from condgrad.problem import Set, Simple
-from condgrad.rounding import LEAST_CURVATURE
+from condgrad.rounding import LEAST_CURVATURE, check_reach
 from condgrad.search.steps import Exact, SearchState
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
@@ -194,7 +194,8 @@ class PathFollower:
         oracle = OnePass.of(self.f, g)
         if oracle is None:
             return []
-        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // oracle.loss.composite.K.size)]
+        entries = max(1, oracle.loss.composite.K.size)  # a sparse K may have none
+        radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // entries)]
         rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
         known = self._solutions or [self._null_solution(g)]
         solved = models.solve_radii(oracle, known, radii, rules)
@@ -256,6 +257,7 @@ class PathFollower:
         that point itself, in the set, is tried first, where models are dear.
         `patience` is how many steps may pass without halving the gap.
         """
+        check_reach(self.null_value, max(precision(start), self.f.unit))
         certifier, steps = Certifier(self.f, g, Tally()), 0
         last = self._solutions[-1] if self._solutions else None
         known = last.point.smooth if last is not None and last.point.x is start else None

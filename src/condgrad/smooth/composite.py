@@ -125,8 +125,7 @@ class Composite(Smooth):
             return None
         if self.K.format == "csr" and self.K.shape[0] > self.K.shape[1]:
             return None  # few columns need few working sets: another form would take longer than it saves
-        K = self.K.tocsc()
-        return matrix.of_sparse(K) if K.indices.dtype == np.int32 else None
+        return matrix.of_sparse(self.K.tocsc())
 
     @cached_property
     def transposed(self) -> Matrix:
