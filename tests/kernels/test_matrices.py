@@ -12,6 +12,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import condgrad as cg
 from condgrad.kernels import compiling, ldl, matrix, sparse_gram
 
 seeds = st.integers(0, 2**32 - 1)
@@ -135,6 +136,15 @@ def test_products_columns_and_gram_of_a_compiled_matrix(seed: int, density: floa
     by_row = matrix.of_sparse(scipy.sparse.csr_array(dense[:, chosen]))
     np.testing.assert_allclose(matrix.image(by_row, x[:6]), dense[:, chosen] @ x[:6], atol=1e-13)
     np.testing.assert_allclose(matrix.pulled_back(by_row, theta), dense[:, chosen].T @ theta, atol=1e-13)
+
+
+def test_sparse_data_with_indices_of_two_sizes() -> None:
+    rng = np.random.default_rng(0)
+    K, y, g = rng.standard_normal((4, 9)), rng.standard_normal(4), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(0.3))
+    mixed = scipy.sparse.csc_array(K)
+    mixed.indptr = mixed.indptr.astype(np.int64)
+    found, expected = (cg.minimize(cg.smooth.LeastSquares(each, y), g, method="newton") for each in (mixed, K))
+    assert found.value == pytest.approx(expected.value, rel=1e-6)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no locator available"), PermissionError("read-only")])

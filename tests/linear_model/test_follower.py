@@ -99,8 +99,9 @@ def test_several_radii_are_proved_as_each_of_them_is(loss: str, intercept: bool,
             point = ObjectivePoint(f, g, found.x, Tally())
             proved = Certifier(f, g, Tally()).iterate(point, 1.0)
             assert found.value == pytest.approx(proved.value, rel=1e-12)
-            assert found.gap == pytest.approx(proved.value - proved.lower_bound, abs=proved.noise)
-            assert found.gap >= 0.5 * proved.noise
+            # what is given away for rounding is in both: the difference is rounding itself, a small part of it
+            assert found.gap == pytest.approx(proved.value - proved.lower_bound, abs=0.3 * proved.noise)
+            assert found.gap >= 0.7 * proved.noise
             assert found.intercept == pytest.approx(point.smooth.intercept, abs=1e-9)
             assert found.multiplier == pytest.approx(solver.multiplier_at(point, ridge, g.on), rel=1e-6)
 

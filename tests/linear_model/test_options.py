@@ -140,6 +140,28 @@ def test_standardized_is_a_fit_of_standardized_features(kind: type, layout: Any)
     np.testing.assert_allclose(model.predict(layout(X, **columns)), judged.predict(scaler.transform(X)), atol=2e-3)
 
 
+def test_entries_of_the_same_place_are_standardized_as_their_sum() -> None:
+    X, y = drawn(4, samples=30, features=6)
+    once = scipy.sparse.csr_array(X)
+    starts = 2 * once.indptr
+    twice = scipy.sparse.csr_array(
+        (np.repeat(once.data, 2) * np.tile([0.75, 0.25], once.nnz), np.repeat(once.indices, 2), starts), once.shape
+    )
+    assert twice.nnz == 2 * once.nnz
+    found, expected = (ConstrainedElasticNet(1.0, standardize=True, tol=TOL).fit(each, y) for each in (twice, once))
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
+def test_a_constant_feature_is_constant_in_every_unit_of_the_weights(unit: float) -> None:
+    X, y = drawn(5, samples=40, features=6)
+    X[:, 2] = 0.1 + 1e3
+    weights = np.linspace(0.1, 2.0, 40)
+    found = ConstrainedElasticNet(1.0, ridge=unit, standardize=True, tol=TOL).fit(X, y, sample_weight=unit * weights)
+    expected = ConstrainedElasticNet(1.0, ridge=1.0, standardize=True, tol=TOL).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+
+
 @every_kind
 def test_penalty_factors(kind: type) -> None:
     X, y = drawn(4)

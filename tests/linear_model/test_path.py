@@ -157,3 +157,18 @@ def test_a_sparse_column_of_zeros_has_no_part_in_a_lasso() -> None:
     y = K[:, :3].sum(axis=1) + rng.standard_normal(20)
     found = path(scipy.sparse.csr_array(K), y, loss="least-squares", ridge=0.0, n_radii=20)
     assert not found.coefs[:, 7].any()
+
+
+@every_loss
+@pytest.mark.parametrize("form", [scipy.sparse.csr_array, scipy.sparse.csc_array])
+def test_a_sparse_matrix_without_entries_has_a_path(loss: str, form: type) -> None:
+    found = path(form((30, 50)), Y, loss=loss, radii=[0.5, 1.0, 2.0])
+    assert not found.coefs.any()
+    assert (found.gaps <= 1e-6 * found.values).all()
+
+
+@pytest.mark.parametrize("unit", [1e-35, 1e35])
+@pytest.mark.parametrize("radii", [None, [0.1, 1.0]])
+def test_a_path_beyond_float32_is_told_and_not_certified(unit: float, radii: list[float] | None) -> None:
+    with pytest.raises(ValueError, match="float32 data have digits"):
+        path(X.astype(np.float32), unit * X[:, 0], loss="least-squares", radii=radii)

@@ -111,11 +111,11 @@ def data_matrix(name: str, value: Any) -> Matrix:
 
 
 def each_entry_once(K: Matrix) -> Matrix:
-    """A sparse matrix whose entries that were given in parts are added up.
+    """K, with the parts of each entry added up where it is sparse and has entries in parts.
 
     Squares of the parts, as in norms, would miss what the square of their sum is.
     """
-    if not K.has_canonical_format:
+    if scipy.sparse.issparse(K) and not K.has_canonical_format:
         K = K.copy()
         K.sum_duplicates()
     return K

@@ -49,8 +49,13 @@ def of_dense(columns: Array) -> CompiledMatrix:
     return CompiledMatrix(m, n, columns, NO_LINES, NO_LINES)
 
 
-def of_sparse(K: Matrix) -> CompiledMatrix:
-    """K from SciPy's arrays of columns or of rows, each entry once, in float64 and with indices of 32 bits."""
+def of_sparse(K: Matrix) -> CompiledMatrix | None:
+    """K from SciPy's arrays of columns or of rows, each entry once and in float64.
+
+    None unless all indices have 32 bits: for others all would be compiled again.
+    """
+    if not K.indices.dtype == K.indptr.dtype == np.int32:
+        return None
     lines = Compressed(for_kernels(K.indptr), for_kernels(K.indices), for_kernels(K.data))
     by_column, by_row = (lines, NO_LINES) if K.format == "csc" else (NO_LINES, lines)
     return CompiledMatrix(K.shape[0], K.shape[1], NO_COLUMNS, by_column, by_row)

@@ -17,6 +17,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import inplace_column_scale
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from condgrad.arrays.inputs import each_entry_once
 from condgrad.linear_model.solver import Fit, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
 from condgrad.sets.group_ball import checked_groups
@@ -64,6 +65,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if is_dask(X) or isinstance(X, RowBlocks):
             return self._blocks(X), as_array(y), as_array(sample_weight)
         X, y = self._read(X, y)
+        X = each_entry_once(X)
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, X.shape[0])
         return X, y, sample_weight
@@ -89,10 +91,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.penalty_factors is not None:
             units = checked_factors(self.penalty_factors, X.shape[1])
         if self.standardize:
-            if isinstance(X, RowBlocks):
-                scale = X.deviations(weights)
-            else:
-                scale = StandardScaler(with_mean=not scipy.sparse.issparse(X)).fit(X, sample_weight=weights).scale_
+            scale = X.deviations(weights) if isinstance(X, RowBlocks) else deviations(X, weights)
             units = scale if units is None else units * scale
         return units
 
@@ -175,6 +174,16 @@ def checked_labels(groups: Any, features: int) -> Any:
     if len(labels) != features:
         raise ValueError(f"groups must have one label for each of the {features} features, got {len(labels)}")
     return labels
+
+
+def deviations(X: Any, weights: Any) -> Any:
+    """The weighted standard deviations of the columns; 1 where a column does not vary."""
+    mean = 1.0 if weights is None else float(weights.mean())
+    if mean > 0.0 and mean != 1.0:  # scikit-learn takes the sum of the weights for how many samples may add to rounding
+        weights = weights / mean
+    scaler = StandardScaler(with_mean=not scipy.sparse.issparse(X))
+    with np.errstate(invalid="ignore"):  # rounding may leave a constant column a variance below 0
+        return scaler.fit(X, sample_weight=weights).scale_
 
 
 def in_units(X: Any, units: Any) -> Any:

@@ -191,12 +191,10 @@ class WorkingSet:
         if is_dense(K):
             if m * k * k > COMPILED_OPERATIONS:  # before a copy of what may be large
                 return None
-            compiled = matrix.of_dense(for_kernels(K.T))
-        elif K.indices.dtype == np.int32:
-            compiled = matrix.of_sparse(K)
+            compiled: Any = matrix.of_dense(for_kernels(K.T))
         else:
-            return None
-        if has_long_steps(compiled):
+            compiled = matrix.of_sparse(K)
+        if compiled is None or has_long_steps(compiled):
             return None
         problem = compiled_problem(compiled, loss, self.tilt, self.ridge, self.on)
         return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))

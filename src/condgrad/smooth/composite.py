@@ -95,7 +95,7 @@ class Composite(Smooth):
     """What was taken off the targets in h; it is added to the intercept that the user sees."""
 
     def __init__(self, K: Matrix, h: Separable) -> None:
-        self.K, self.h = K if is_dense(K) else each_entry_once(K), h
+        self.K, self.h = each_entry_once(K), h
         self._has_digits = False
         """Whether a gradient of h was seen that has digits in the precision of K."""
         self.space: Space = Space.of(K, shape=(K.shape[1],))
@@ -129,8 +129,7 @@ class Composite(Smooth):
             return None
         if self.K.format == "csr" and self.K.shape[0] > self.K.shape[1]:
             return None  # few columns need few working sets: another form would take longer than it saves
-        K = self.K.tocsc()
-        return matrix.of_sparse(K) if K.indices.dtype == np.int32 else None
+        return matrix.of_sparse(self.K.tocsc())
 
     @cached_property
     def transposed(self) -> Matrix:

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from condgrad.arrays import Array
+from condgrad.arrays.inputs import each_entry_once
 from condgrad.errors import require_extra
 from condgrad.memory import free_memory
 
@@ -216,9 +217,7 @@ def _checked(K: Any, names: Any, number: int, start: int) -> list[Any]:
             K = K.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(f"X must hold numbers, and {place} does not: {error}") from None
-    if scipy.sparse.issparse(K) and not K.has_canonical_format:
-        K = K.copy()  # the arrays are the user's
-        K.sum_duplicates()
+    K = each_entry_once(K)
     if np.isfinite(K.data if scipy.sparse.issparse(K) else K).all():
         return [K]
     stored = scipy.sparse.coo_array(K)
