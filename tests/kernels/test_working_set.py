@@ -118,7 +118,7 @@ def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(
     f = f.terms[0]
     rng = np.random.default_rng(seed)
     x = 10.0**decade * rng.standard_normal(f.K.shape[1]) * (rng.random(f.K.shape[1]) < 0.1)
-    problem = compiled_problem(f.compiled, f.h.compiled, None, ridge, g.on)
+    problem = compiled_problem(f.compiled_matrix, f.h.compiled, None, ridge, g.on)
     here = f.at(x)
     found, expected = linearise(problem, here.theta, x), g.argmin(here.gradient)
     scale = np.abs(here.gradient).max()

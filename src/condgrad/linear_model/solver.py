@@ -142,12 +142,13 @@ class Solver:
         follower = self._follower(task.loss)
         points: list[Array] = []
         fits: list[Fit] = []
-        known: deque[tuple[Array, Fit]] = deque()
+        ahead_of_turn: deque[Fit] = deque()
         for k, radius in enumerate(radii):
-            if follower is not None and not known:
-                known.extend(self._next_fits(task.loss, np.array(radii[k:], np.float64), ridge, follower))
-            if known:
-                x, fit = known.popleft()
+            if follower is not None and not ahead_of_turn:
+                ahead_of_turn.extend(self._next_fits(task.loss, np.array(radii[k:], np.float64), ridge, follower))
+            if ahead_of_turn:
+                fit = ahead_of_turn.popleft()
+                x = fit.coef
             else:
                 start = points[-1] if points else None
                 if follower is None and k > 1:
@@ -213,27 +214,24 @@ class Solver:
         """The tolerance, or what a proof can be held to."""
         return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
 
-    def _next_fits(self, f: Smooth, radii: Array, ridge: float, follower: PathFollower) -> list[tuple[Array, Fit]]:
+    def _next_fits(self, f: Smooth, radii: Array, ridge: float, follower: PathFollower) -> list[Fit]:
         """The solutions for the first of the next radii, as far as the follower finds them at once."""
         ridge, tol = checked_ridge(ridge), self._tol(f)
         g = simple_part(ridge, self._set(float(radii[0])))
         with deadline.within(self.time_left), kernels.within_run(used=True):
             solutions = follower.solve_radii(g, radii, ridge, tol=tol)
         return [
-            (
-                end.x,
-                Fit(
-                    end.x,
-                    end.intercept,
-                    end.value,
-                    end.gap,
-                    end.multiplier,
-                    end.models,
-                    Status.CONVERGED,
-                    message_of(Status.CONVERGED, tol, end.relative_gap),
-                    tol,
-                    end.relative_gap,
-                ),
+            Fit(
+                coef=end.x,
+                intercept=end.intercept,
+                value=end.value,
+                gap=end.gap,
+                multiplier=end.multiplier,
+                iterations=end.models,
+                status=Status.CONVERGED,
+                message=message_of(Status.CONVERGED, tol, end.relative_gap),
+                tol=tol,
+                relative_gap=end.relative_gap,
             )
             for end in solutions
         ]

@@ -51,14 +51,14 @@ class OnePass:
         """None for other problems, and where kernels are not in use."""
         if not (in_use() and isinstance(g, (Ridge, Zero)) and isinstance(g.on, (L1Ball, SolidSimplex))):
             return None
-        h: Any = f.terms[0] if isinstance(f, Sum) and len(f.terms) == 1 else f
-        if g.on.scale == 0.0 or not isinstance(h, Composite):
+        composite: Any = f.terms[0] if isinstance(f, Sum) and len(f.terms) == 1 else f
+        if g.on.scale == 0.0 or not isinstance(composite, Composite):
             return None
         loss = FoldedLoss.of(f)
-        compiled = getattr(loss.h, "compiled", None)
-        if compiled is None or h.compiled is None:
+        compiled_loss = getattr(loss.h, "compiled", None)
+        if compiled_loss is None or composite.compiled_matrix is None:
             return None
-        return cls(f, g, loss, compiled_problem(h.compiled, compiled, None, g.weight, g.on))
+        return cls(f, g, loss, compiled_problem(composite.compiled_matrix, compiled_loss, None, g.weight, g.on))
 
     def __call__(self, here: Any, x: Array) -> SolvedLinearisation | None:
         """The linearised problem at x, where f has an evaluation; None where squares of columns leave the floats."""

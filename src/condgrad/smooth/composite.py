@@ -119,7 +119,7 @@ class Composite(Smooth):
         return for_kernels(K.T)
 
     @cached_property
-    def compiled(self) -> CompiledMatrix | None:
+    def compiled_matrix(self) -> CompiledMatrix | None:
         """K for compiled code; None where that is in another precision or large."""
         from condgrad.kernels import matrix
 
