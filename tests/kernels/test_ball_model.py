@@ -194,3 +194,21 @@ def test_events_lead_from_one_solution_to_the_next(ridge: float, nonnegative: bo
             gap = c @ x + g.value(x) - g.argmin(c).bound
             assert gap <= 1e-4 * squares.f.at(np.zeros(squares.n)).value
     assert found >= 80
+
+
+@given(seed=st.integers(0, 10_000))
+def test_samples_that_fall_short_as_before_cross_no_kink(seed: int) -> None:
+    """Whatever the rounding of their weights, which are multiplied and divided in another order."""
+    rng = np.random.default_rng(seed)
+    weights, y = rng.uniform(0.1, 2.0, 30), np.where(rng.random(30) < 0.5, 1.0, -1.0)
+    w = 2.0 * weights * (rng.random(30) < 0.5)
+    w[0] = 2.0 * weights[0]
+    unit = w.max()
+    w, kinks = w / unit, ball_model.Kinks(y, 2.0 / unit * weights)
+    image, before, pull = np.where(w > 0.0, 0.5, 1.5) * y, w.copy(), np.full(30, np.nan)
+    assert not ball_model.cross_kinks(kinks, image, False, w, pull)
+    np.testing.assert_array_equal(w, before)
+    image[0] = 2.0 * y[0]  # it fell short before
+    assert ball_model.cross_kinks(kinks, image, False, w, pull)
+    assert np.count_nonzero(w) == np.count_nonzero(before) - 1
+    np.testing.assert_allclose(pull, w * y, rtol=1e-15)
