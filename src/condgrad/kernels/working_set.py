@@ -41,6 +41,8 @@ from condgrad.newton.working_set import COMPILED_OPERATIONS, FIRST_SIZE, FLAT, H
 from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 
+OPERATIONS_OF_LOSS = 32
+"""What a loss and its derivatives cost a sample, in multiplications."""
 MOST_BISECTIONS = 60
 """Halvings after which two levels are the same number but for rounding."""
 NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
@@ -288,7 +290,7 @@ def next_size(width: int, support: int, near: int, is_slow: bool) -> int:
 def has_long_steps(K: CompiledMatrix) -> bool:
     """Whether a Newton step may take longer than what nothing interrupts should, or is faster without a matrix."""
     k = K.width
-    if k >= LONG_MODEL or operations_of_gram(K) > COMPILED_OPERATIONS:
+    if k >= LONG_MODEL or operations_of_gram(K) + OPERATIONS_OF_LOSS * K.samples > COMPILED_OPERATIONS:
         return True
     return K.by_row.starts.shape[0] > 0 and (is_wide(k, K.samples) or k**3 > PASSES * K.by_row.entries.shape[0])
 
