@@ -107,6 +107,30 @@ def test_several_radii_are_proved_as_each_of_them_is(loss: str, intercept: bool,
 
 
 @every_loss
+def test_solutions_that_are_not_proved_are_solved_again(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a compiled call takes for solved is an answer only with its certificate."""
+    X, y = drawn(11, samples=40, features=100)
+    options: dict[str, Any] = {"loss": loss, "ridge": 0.3, "n_radii": 12, "tol": 1e-8}
+    expected, certified = path(X, y, **options), PathFollower._certified
+
+    def half(self: PathFollower, *args: Any) -> Any:
+        found = certified(self, *args)
+        return found[: len(found) // 2]
+
+    monkeypatch.setattr(PathFollower, "_certified", half)
+    found = path(X, y, **options)
+    assert (found.gaps <= 2e-8 * expected.values[0]).all()
+    np.testing.assert_allclose(found.values, expected.values, atol=2e-8 * expected.values[0])
+
+
+def test_out_of_time_no_radii_are_followed_at_once() -> None:
+    X, y = drawn(11, samples=40, features=30)
+    with kernels.within_run(used=True), cg.deadline.within(0.0):
+        follower = PathFollower(cg.smooth.Logistic(X, y))
+        assert follower.solve_radii(simple_part(0.1, 0.1), np.array([0.1, 0.2]), 0.1, tol=1e-6) == []
+
+
+@every_loss
 def test_radii_that_are_far_apart_are_bridged(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From few coefficients to more than samples: the compiled call goes by radii in between."""
     X, y = drawn(11, samples=40, features=100)

@@ -31,12 +31,10 @@ from condgrad.kernels.compiling import compiled
 from condgrad.kernels.keep_mass import onto_l1_ball
 from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
-from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS
+from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS, TOUCHING
 
 MOST_OUTSIDE = 1e-6
 """How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
-TOUCHING = 1e-9
-"""How far inside the ball, as a share of its size, a point is still taken to be on the boundary that it comes from."""
 MOST_RISES = 2
 """Rounds that may change more coordinates of a face than the one before, until steps are short and samples stay."""
 TIE = 1e-5
