@@ -225,3 +225,20 @@ def test_single_precision_is_valued_in_double(loss: str) -> None:
     for k in range(6):
         x = found.coefs[k].astype(np.float64)
         assert found.values[k] == pytest.approx(exact.at(x).value + 0.5 * x @ x, rel=1e-9)
+
+
+def test_a_sparse_hinge_of_many_coordinates_is_left_to_its_dual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hardly a ridge: models of more coordinates than samples take dozens of products of conjugate gradients each."""
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.csc_array(rng.standard_normal((60, 500)) * (rng.random((60, 500)) < 0.5))
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    models, least = [], follower.SparseModels.least
+
+    def counted(self: follower.SparseModels, *args: Any, **more: Any) -> Any:
+        models.append(1)
+        return least(self, *args, **more)
+
+    monkeypatch.setattr(follower.SparseModels, "least", counted)
+    found = path(X, y, loss="squared-hinge", ridge=1e-8, fit_intercept=False, radii=[5.0, 10.0, 20.0, 40.0, 80.0])
+    assert (found.gaps <= 1e-6 * found.values[0] + 1e-6 * 60.0).all()
+    assert len(models) <= 5 * (follower.HINGE_MODELS + 1)

@@ -30,11 +30,13 @@ from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, preci
 from condgrad.certificate import NULL_SHARE, Certificate, Terms, noise_of_bound, tangent_bound
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
+from condgrad.newton import sample_dual
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.face_models import centred
 from condgrad.problem import Set, Simple
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
+from condgrad.smooth import SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
@@ -67,6 +69,8 @@ MODELS_PER_RADIUS = 4
 BRIDGES, LEAST_BRIDGED = 2, 1e-5
 """Radii in between that one radius may take there, and the curvature of a ridge, as a share of that of the loss, from
 which on: for less the faces of near radii have too little in common."""
+HINGE_MODELS = 3
+"""Models of a squared hinge for one radius after which its dual is taken to be faster, where it has one."""
 MOST_EXACT_MODELS = 3
 """Steps that may pass without halving the gap where F is its own model: only rounding asks for more than one."""
 SHORT = 0.01
@@ -278,6 +282,8 @@ class PathFollower:
                 mark, left = proof.gap, patience
             if proof.relative_gap <= tol or left == 0 or deadline.passed():
                 break
+            if steps >= HINGE_MODELS and self._has_dual(point, ridge):
+                break
             end = self._models.least(point, g, ridge)
             if end is None:
                 break
@@ -286,6 +292,16 @@ class PathFollower:
             x = double(best.x)
             proof = proof.revalued(Terms(self.f.at(x).value, g.value(x)))
         return CertifiedGuess(best, proof, steps)
+
+    def _has_dual(self, point: ObjectivePoint, ridge: float) -> bool:
+        """Whether `condgrad.minimize` has a dual with fewer variables than coordinates that are not 0.
+
+        A model of a squared hinge with so many coordinates fits all samples that fall short of their margins, whereupon
+        others fall short: it may take many models.
+        """
+        if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
+            return False
+        return sample_dual.is_worth_it(self.f, ridge)
 
     def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
         """F at the solution, about, from the last one and where it points to; None if none was found.
