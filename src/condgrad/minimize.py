@@ -197,8 +197,8 @@ def minimize(
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
         or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear
         costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
-        `SharedMarginal`. The first call of it for h(Kx) on a machine compiles its kernels, about a minute, and keeps
-        them on disk; a time limit does not cut that short.
+        `SharedMarginal`. The first call of it for h(Kx) on a machine compiles its kernels, in a minute to a minute
+        and a half, and keeps them on disk; a time limit does not cut that short.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
         small, on a `Box` or `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
         can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point; `method`

@@ -205,7 +205,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
 
     Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the coefficients are
     within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. The first fit on a machine compiles
-    its kernels, about a minute, and keeps them on disk.
+    its kernels, in a minute to a minute and a half, and keeps them on disk.
 
     Parameters
     ----------
