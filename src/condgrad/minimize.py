@@ -367,7 +367,7 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
     """
     if isinstance(g.on, Unknown):
         return 0.0
-    if isinstance(g.on, Ball) and not bool(start.any()):
+    if isinstance(g.on, Ball) and not bool(start.any()):  # its null point, which need not be made to see that
         return 0.0
     null = g.on.null_point(Space.of(start))
     if not isinstance(null, StreamedPlan) and bool((null == start).all()):

@@ -114,13 +114,10 @@ def some_columns(K: Array, chosen: Array) -> Array:
 
 def product(K: Matrix, x: Array) -> Array:
     """K @ x in the wider of the two precisions."""
-    is_long = type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > SHORT
-    if not is_long and type(x) is np.ndarray and x.ndim == 1 and not x.any():
+    if type(x) is np.ndarray and x.ndim == 1 and not x.any():  # where most runs start
         return np.zeros(K.shape[0], np.result_type(K.dtype, x.dtype))
-    if is_long:
+    if type(K) is np.ndarray and x.ndim == 1 and x.shape[0] > SHORT:
         support = np.flatnonzero(x != 0.0)  # faster than of the numbers themselves
-        if support.shape[0] == 0:  # where most runs start
-            return np.zeros(K.shape[0], np.result_type(K.dtype, x.dtype))
         if 8 * support.shape[0] < x.shape[0]:  # a sparse x needs a few columns only
             return some_columns(K, support) @ x[support]
     if K.dtype != x.dtype and is_torch(x):

@@ -29,8 +29,9 @@ class CompiledMatrix(NamedTuple):
     columns: Array
     """K', so that columns of K lie one after the other."""
     by_column: Compressed
+    """A sparse K, a line a column."""
     by_row: Compressed
-    """Of some columns alone: their Gram matrix adds up row by row."""
+    """The same a line a row, of some columns alone: their Gram matrix adds up row by row."""
 
 
 @compiled

@@ -287,8 +287,8 @@ def next_size(width: int, support: int, near: int, is_slow: bool) -> int:
 
 
 @compiled
-def has_long_steps(K: CompiledMatrix) -> bool:
-    """Whether a Newton step may take longer than what nothing interrupts should, or is faster without a matrix."""
+def is_left_to_python(K: CompiledMatrix) -> bool:
+    """Whether Newton steps may take longer than what nothing interrupts should, or are faster without a matrix."""
     k = K.width
     if k >= LONG_MODEL or operations_of_gram(K) + OPERATIONS_OF_LOSS * K.samples > COMPILED_OPERATIONS:
         return True

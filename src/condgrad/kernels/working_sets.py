@@ -23,7 +23,7 @@ from condgrad.kernels.working_set import (
     SearchPoint,
     SolvedWorkingSet,
     gap_between,
-    has_long_steps,
+    is_left_to_python,
     linearise,
     next_size,
     not_zero_or_steep,
@@ -95,7 +95,7 @@ def solve_by_working_sets(
             if k == 0:
                 break
             part, means = chosen_part(problem, chosen)
-            if has_long_steps(part.K):
+            if is_left_to_python(part.K):
                 break
             gram = LastGram(np.empty((k, k)), np.empty(k), np.full(m, np.nan))
         k = chosen.shape[0]

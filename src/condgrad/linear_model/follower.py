@@ -26,7 +26,7 @@ import scipy.linalg
 import scipy.sparse
 
 from condgrad import deadline
-from condgrad.arrays import Array, dot, double, is_dense, is_torch, mixed, precision, stack
+from condgrad.arrays import Array, dot, double, for_kernels, is_dense, is_torch, mixed, precision, stack
 from condgrad.certificate import NULL_SHARE, Certificate, Terms, noise_of_bound, tangent_bound
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
@@ -438,7 +438,7 @@ class ColumnModels:
         if not is_dense(K):
             return np.ascontiguousarray(self._by_column[:, features].T.toarray(), np.float64)
         chosen = K.T if len(features) == K.shape[1] else np.take(K.T, features, axis=0)
-        return np.require(chosen, np.float64, ("C", "W"))
+        return for_kernels(double(chosen))
 
     @cached_property
     def _by_column(self) -> Any:

@@ -186,7 +186,7 @@ class WorkingSet:
         if loss is None or is_torch(K):
             return None
         from condgrad.kernels import matrix
-        from condgrad.kernels.working_set import LastGram, has_long_steps
+        from condgrad.kernels.working_set import LastGram, is_left_to_python
 
         if is_dense(K):
             if m * k * k > COMPILED_OPERATIONS:  # before a copy of what may be large
@@ -194,7 +194,7 @@ class WorkingSet:
             compiled: Any = matrix.of_dense(for_kernels(K.T))
         else:
             compiled = matrix.of_sparse(K)
-        if compiled is None or has_long_steps(compiled):
+        if compiled is None or is_left_to_python(compiled):
             return None
         problem = compiled_problem(compiled, loss, self.tilt, self.ridge, self.on)
         return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))

@@ -14,7 +14,7 @@ from condgrad.arrays import Array, Space, Vector
 from condgrad.search.restriction import Restriction, combined
 
 LARGEST_MULTIPLE = 1e30
-"""Of a function of float32 data; its inverse is the least one. Others would leave no digits of the gradient."""
+"""The largest multiple of a function of float32 data, and the inverse of the least; others leave slopes no digits."""
 
 
 class Evaluation(Protocol):
