@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
 from types import ModuleType
 
 # Tests run side by side, one process a core: with more threads of BLAS than that, small solves wait for each other and
@@ -27,6 +28,15 @@ def optional(module: str) -> ModuleType:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"{module} is not installed")
+
+
+@pytest.fixture(autouse=True)
+def kernels_of_its_own() -> Iterator[None]:
+    """What a method takes into use outside a run, when a test calls it by hand, is not in use in the next test."""
+    from condgrad import kernels
+
+    with kernels.within_run():
+        yield
 
 
 @pytest.fixture
