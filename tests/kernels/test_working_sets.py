@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad import kernels
+from condgrad.kernels.working_set import linearise
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.methods.one_pass import OnePass
 from condgrad.newton.faces import FaceNewton
 from condgrad.stopping import RelativeGap
 
@@ -63,7 +65,7 @@ def test_what_it_says_of_its_end_is_so(loss: type, **drawing: Any) -> None:
         certifier = Certifier(f, g, Tally())
         start = ObjectivePoint(f, g, np.zeros(400), certifier.tally)
         certifier.iterate(start, 0.0)
-        end, _ = replace(FaceNewton.of(f, g), wanted=WANTED)._ahead(start, certifier.one_pass)
+        end, _ = replace(FaceNewton.of(f, g), wanted=WANTED)._ahead(start, certifier.one_pass, 400)
         assert end is not None
         assert end.linearised is not None
         iterate = certifier.iterate(end, 1.0)
@@ -77,6 +79,9 @@ def test_what_it_says_of_its_end_is_so(loss: type, **drawing: Any) -> None:
     bound = value - gradient @ end.x + oracle.bound
     assert iterate.lower_bound <= bound + 1e-11 * start.value
     assert iterate.lower_bound == pytest.approx(bound, abs=1e-9 * start.value)
+    # what it gives away for rounding, by the certificate of points that no kernel has seen
+    plain = Certifier(f, g, Tally()).iterate(ObjectivePoint(f, g, end.x, Tally()), 1.0)
+    assert iterate.noise == pytest.approx(plain.noise, rel=1e-3, abs=1e-17 * start.value)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -92,3 +97,26 @@ def test_it_ends_where_the_turns_of_python_end(loss: type, **drawing: Any) -> No
     assert max(in_one_call.lower_bound, by_turns.lower_bound) <= min(in_one_call.value, by_turns.value)
     if loss is cg.smooth.Logistic:  # others may be handed on, to the dual or to models of the inside
         assert in_one_call.iterations < max(2, by_turns.iterations)
+
+
+def test_a_wide_model_of_many_coordinates_is_solved_in_one_call() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 3000))
+    f, g = cg.smooth.Logistic(X, np.sign(X[:, 0])), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(13.0))
+    in_one_call = cg.minimize(f, g, method="newton", tol=WANTED)
+    judge = cg.minimize(f, g, method="spg", tol=WANTED)
+    assert np.count_nonzero(in_one_call.x) > 1000
+    assert in_one_call.success
+    assert in_one_call.iterations == 1
+    assert max(in_one_call.lower_bound, judge.lower_bound) <= min(in_one_call.value, judge.value)
+
+
+def test_slopes_that_are_not_finite_prove_nothing() -> None:
+    f, g = drawn(LOSSES[1], 0, 1.0, 0.3, has_intercept=False, multiple=False, positive=True, sparse=False)
+    with kernels.within_run(used=True):
+        oracle: Any = OnePass.of(f, g)
+    x, theta = np.zeros(400), f.at(np.zeros(400)).theta
+    assert linearise(oracle.compiled, theta, x).is_right
+    for entry in (np.nan, np.inf):
+        theta[3] = entry
+        assert not linearise(oracle.compiled, theta, x).is_right

@@ -150,16 +150,14 @@ def follow_radii(
 @compiled
 def set_bound_terms(row: Array, at: PathSolution, linearised: LinearisedOnBall) -> None:
     """What the bound at a solution is made of."""
-    theta, s = at.theta, linearised.point
-    theta_sum, largest = np.abs(theta).sum(), np.abs(theta).max()
-    scaled = theta / largest if largest > 0.0 else theta  # squares may leave the floats in the unit of F
+    s = linearised.point
     terms = BoundTerms(
         at.loss,
         at.intercept,
         inner(at.x, at.x),
-        inner(theta, at.u),
-        largest * np.sqrt(inner(scaled, scaled)),
-        theta_sum,
+        inner(at.theta, at.u),
+        linearised.theta_length,
+        np.abs(at.theta).sum(),
         linearised.image_size,
         linearised.bound,
         at.multiplier,
@@ -180,7 +178,7 @@ def solve_radius(
     """
     m, none, ridge, loss = problem.K.samples, np.empty(0), problem.ridge, problem.loss
     ball = BallShape(problem.polytope.size, problem.polytope.kind == SOLID_SIMPLEX)
-    linearised = LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, False)
+    linearised = LinearisedOnBall(none, none, 0.0, 0.0, 0.0, 0.0, 0.0, False)
     has_many = np.count_nonzero(start.x) > m
     # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
     t = rules.first_t_of_many if has_many and ridge > 0.0 else rules.first_t

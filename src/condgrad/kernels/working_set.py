@@ -169,18 +169,19 @@ def gradient_of_objective(problem: CompiledProblem, x: Array, gradient: Array) -
 
 
 @compiled
-def ridge_that_counts(problem: CompiledProblem, c: Array) -> float:
-    """The ridge, or 0 where no digit of <c, s> + ridge |s|^2 would know of it."""
-    return problem.ridge if problem.ridge * problem.polytope.size >= NEGLIGIBLE * np.abs(c).max() else 0.0
+def ridge_that_counts(problem: CompiledProblem, steepest: float) -> float:
+    """The ridge, or 0 where no digit of <c, s> + ridge |s|^2 would know of it, by the largest |c_j| that pulls."""
+    return problem.ridge if problem.ridge * problem.polytope.size >= NEGLIGIBLE * steepest else 0.0
 
 
 @compiled
 def least_linearised(problem: CompiledProblem, c: Array) -> float:
     """min <c, s> + ridge |s|^2 over the set, or less by rounding."""
     kind, size, lower, upper = problem.polytope
-    ridge = ridge_that_counts(problem, c)
+    ridge = ridge_that_counts(problem, np.abs(c).max())
     if kind != BOX:
-        return least_by_threshold(pulls_of(c, kind), ridge, kind, size)[0]
+        pulls = pulls_of(c, kind)
+        return least_by_threshold(pulls, pulls.max(), ridge, kind, size)[0]
     found = 0.0
     for j in range(c.shape[0]):
         s = lower[j] if c[j] > 0.0 else upper[j]
@@ -197,14 +198,15 @@ def pulls_of(slope: Array, kind: int) -> Array:
 
 
 @compiled
-def least_by_threshold(pulls: Array, ridge: float, kind: int, size: float) -> tuple[float, float]:
+def least_by_threshold(pulls: Array, steepest: float, ridge: float, kind: int, size: float) -> tuple[float, float]:
     """min -<pulls, s> + ridge |s|^2 over s >= 0 whose sum is the size, or at most that; a threshold t.
+
+    `steepest` is the largest of the pulls.
 
     With s = max(pulls - t, 0)/(2 ridge) the dual function at t: below the minimum for each t, or for each t >= 0 where
     the sum may be less.
     Newton's method from the left finds the t that leaves the size, on a convex function.
     """
-    steepest = pulls.max()
     threshold = steepest - 2.0 * ridge * size
     if bounds_norm(kind):
         steepest, threshold = max(0.0, steepest), max(0.0, threshold)
@@ -243,21 +245,25 @@ class LinearisedOnBall(NamedTuple):
     """sum_j |K_j| |x_j| at the point where it is linearised."""
     image_size_there: float
     """The same at the least point."""
+    theta_length: float
+    """|theta|_2."""
     threshold: float
     """What is taken off the pulls: where x is the solution on the boundary, the multiplier of the norm."""
     is_right: bool
-    """Whether squares of all columns in question are neither too large nor too small."""
+    """Whether c is finite, and squares of all columns in question are neither too large nor too small."""
 
 
 @compiled
 def linearise(problem: CompiledProblem, theta: Array, x: Array) -> LinearisedOnBall:
     """The linearised problem at x on the l1 ball or the solid simplex, solved in one pass over the data."""
     c, kind = gradient_of_loss(problem, theta), problem.polytope.kind
-    ridge, pulls = ridge_that_counts(problem, c), pulls_of(c, kind)
-    bound, threshold = least_by_threshold(pulls, ridge, kind, problem.polytope.size)
-    s, image_size, image_size_there, is_right = np.zeros(c.shape[0]), 0.0, 0.0, True
-    place = np.argmax(pulls)
-    if ridge == 0.0 and pulls[place] > 0.0:
+    pulls = pulls_of(c, kind)
+    steepest = pulls.max()
+    ridge = ridge_that_counts(problem, max(0.0, steepest))
+    bound, threshold = least_by_threshold(pulls, steepest, ridge, kind, problem.polytope.size)
+    s, image_size, image_size_there, is_right = np.zeros(c.shape[0]), 0.0, 0.0, math.isfinite(steepest)
+    if ridge == 0.0 and steepest > 0.0:
+        place = np.argmax(pulls)
         s[place] = -math.copysign(problem.polytope.size, c[place])
     for j in range(c.shape[0]):
         if ridge > 0.0 and pulls[j] > threshold:
@@ -267,7 +273,19 @@ def linearise(problem: CompiledProblem, theta: Array, x: Array) -> LinearisedOnB
             is_right = is_right and LEAST_SQUARE < square < LARGEST_SQUARE
             image_size += math.sqrt(square) * abs(x[j])
             image_size_there += math.sqrt(square) * abs(s[j])
-    return LinearisedOnBall(c, s, bound, image_size, image_size_there, threshold, is_right)
+    return LinearisedOnBall(c, s, bound, image_size, image_size_there, length_of(theta), threshold, is_right)
+
+
+@compiled
+def length_of(theta: Array) -> float:
+    """|theta|_2, also where squares leave the floats in the unit of F."""
+    largest = np.abs(theta).max()
+    if largest == 0.0:
+        return 0.0
+    square = 0.0
+    for i in range(theta.shape[0]):
+        square += (theta[i] / largest) ** 2
+    return largest * math.sqrt(square)
 
 
 @compiled
@@ -289,10 +307,25 @@ def next_size(width: int, support: int, near: int, is_slow: bool) -> int:
 @compiled
 def is_left_to_python(K: CompiledMatrix) -> bool:
     """Whether Newton steps may take longer than what nothing interrupts should, or are faster without a matrix."""
-    k = K.width
-    if k >= LONG_MODEL or operations_of_gram(K) + OPERATIONS_OF_LOSS * K.samples > COMPILED_OPERATIONS:
+    k, m = K.width, K.samples
+    if operations_of_model(K) + OPERATIONS_OF_LOSS * m > COMPILED_OPERATIONS:
         return True
-    return K.by_row.starts.shape[0] > 0 and (is_wide(k, K.samples) or k**3 > PASSES * K.by_row.entries.shape[0])
+    if is_kept_by_rows(K):
+        return k * m >= LONG_MODEL * WIDE_FROM
+    is_sparse = K.by_row.starts.shape[0] > 0
+    return k >= LONG_MODEL or (is_sparse and (is_wide(k, m) or k**3 > PASSES * K.by_row.entries.shape[0]))
+
+
+@compiled
+def operations_of_model(K: CompiledMatrix) -> int:
+    """Multiplications of the matrix to be factored: the Gram matrix of the columns or, by rows, one of the samples."""
+    return K.width * K.samples**2 if is_kept_by_rows(K) else operations_of_gram(K)
+
+
+@compiled
+def is_kept_by_rows(K: CompiledMatrix) -> bool:
+    """Whether models are: where K is dense and wide."""
+    return K.columns.shape[0] > 0 and is_wide(K.width, K.samples)
 
 
 @compiled
@@ -356,11 +389,10 @@ def steepest_of_others(pulls: Array, chosen: Array) -> float:
 @compiled
 def model_at(problem: CompiledProblem, here: SearchPoint, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
     """The Hessian of the model of F, in some unit, and that; see `FaceModels`."""
-    k, m = problem.K.width, problem.K.samples
     curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / problem.polytope.size
-    w = np.empty(m)
+    w = np.empty(problem.K.samples)
     set_curvature(problem.loss, here.u, here.intercept, w)
-    if problem.K.columns.shape[0] > 0 and is_wide(k, m):
+    if is_kept_by_rows(problem.K):
         return by_rows(problem, w, curvature)
     return by_matrix(problem, w, curvature, gram), 1.0
 

@@ -15,7 +15,7 @@ from condgrad.kernels.compiling import compiled
 from condgrad.kernels.face_qp import norm
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.losses import UNIT
-from condgrad.kernels.matrix import image, operations_of_gram, some_columns
+from condgrad.kernels.matrix import image, some_columns
 from condgrad.kernels.working_set import (
     CompiledProblem,
     LastGram,
@@ -27,6 +27,7 @@ from condgrad.kernels.working_set import (
     linearise,
     next_size,
     not_zero_or_steep,
+    operations_of_model,
     point_at,
     pulls_of,
     solve,
@@ -82,7 +83,7 @@ def solve_by_working_sets(
     entries = max(problem.K.columns.size, problem.K.by_column.entries.shape[0])
     has_intercept, kind = problem.loss.has_intercept, problem.polytope.kind
     # its c and bound alone are read: a point that has not moved is not handed on
-    linearised = LinearisedOnBall(c, here.x, bound, 0.0, 0.0, 0.0, True)
+    linearised = LinearisedOnBall(c, here.x, bound, 0.0, 0.0, 0.0, 0.0, True)
     gap = gap_between(here.value, here.loss, here.theta, here.u, bound)
     steps, operations, multiplier, has_moved, suffices, is_likely_slack = 0, 0, -1.0, False, False, False
     chosen, means = np.empty(0, np.int64), np.empty(0)
@@ -108,7 +109,7 @@ def solve_by_working_sets(
             add_multiple(slope, 2.0 * problem.ridge, x)
         found = solve_part(part, start, slope, multiplier, gram, SETTLED * gap, accuracy, least_scale, entries)
         steps += found.steps
-        operations += found.steps * operations_of_gram(part.K)
+        operations += found.steps * operations_of_model(part.K)
         if not found.has_moved:
             break
         there = embedded(problem, chosen, means, found.point)
@@ -151,7 +152,7 @@ def solve_part(
     found = solve(part, start, slope, multiplier, gram, enough, most_steps)
     asked = SOLVED * accuracy * max(found.point.value, least_scale)
     has_room = ROOMY * np.count_nonzero(found.point.x) <= part.K.width
-    is_cheap = operations_of_gram(part.K) < CHEAP_STEP * entries
+    is_cheap = operations_of_model(part.K) < CHEAP_STEP * entries
     if not (found.has_moved and found.is_done and has_room and is_cheap and asked < enough):
         return found
     nearer = solve(part, found.point, np.empty(0), found.multiplier, gram, asked, most_steps)

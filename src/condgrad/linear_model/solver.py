@@ -356,7 +356,8 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float
         from condgrad.kernels.working_set import least_by_threshold
 
         kind = kernels.SOLID_SIMPLEX if on.nonnegative else kernels.L1_BALL
-        return least_by_threshold(np.ravel(sizes(-gradient)), ridge, kind, on.scale)[1]
+        pulls = np.ravel(sizes(-gradient))
+        return least_by_threshold(pulls, float(pulls.max()), ridge, kind, on.scale)[1]
     v = (-0.5 / ridge) * gradient
     # the largest entries have the same threshold taken off
     return 2.0 * ridge * max(0.0, float(xp.max(sizes(v))) - float(xp.max(sizes(on.project(v)))))

@@ -67,10 +67,11 @@ class OnePass:
         return self.solved(linearise(self.compiled, self.loss.at_best(here).theta, x), here)
 
     def solved(self, found: LinearisedOnBall, here: Any) -> SolvedLinearisation | None:
-        """What compiled code has found; what |K_j| says of rounding at x is left with the evaluation of f."""
+        """What compiled code has found; what it knows of rounding at x is left with the evaluation of f."""
         if not found.is_right:
             return None
-        self.loss.loss_at(here).image_size = found.image_size
+        loss = self.loss.loss_at(here)
+        loss.image_size, loss.theta_length = found.image_size, found.theta_length / self.loss.weight
         there: Any = CompositeEvaluation(self.loss.composite, found.point, image_size=found.image_size_there)
         if isinstance(self.f, Sum):
             there = SumEvaluation(self.f.weights, [there])

@@ -104,6 +104,7 @@ class FaceNewton:
         start = point = ObjectivePoint(f, g, x, tally)
         working_set: WorkingSet | None = None
         gap, may_try_inside, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
+        most_support = self.loss.composite.K.shape[0] if dual_due else n
         in_one_call = certifier.one_pass if self.wanted > 0.0 else None
         ends_slack = False
         while True:
@@ -115,7 +116,7 @@ class FaceNewton:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
             if in_one_call is not None:
-                (ahead, ends_slack), in_one_call = self._ahead(point, in_one_call), None
+                (ahead, ends_slack), in_one_call = self._ahead(point, in_one_call, most_support), None
                 if ahead is not None:
                     point = ahead
                     continue
@@ -176,16 +177,16 @@ class FaceNewton:
         start.tally.inner_iterations += found.steps
         return found if found.constraint_is_slack and self.g.on.violation(found.here.x) == 0.0 else None
 
-    def _ahead(self, point: ObjectivePoint, oracle: OnePass) -> tuple[ObjectivePoint | None, bool]:
+    def _ahead(self, point: ObjectivePoint, oracle: OnePass, most_support: int) -> tuple[ObjectivePoint | None, bool]:
         """Where working sets lead to in one compiled call, if they lead on: mostly to the solution.
 
-        Behind it, whether the constraint is likely slack.
+        It ends early where more than `most_support` coordinates are not 0. Behind it, whether the constraint is likely
+        slack.
         """
         from condgrad.kernels.working_set import SearchPoint
         from condgrad.kernels.working_sets import solve_by_working_sets
 
-        samples, features = self.loss.composite.K.shape
-        most_support, support = samples if self._has_dual_of_few_samples else features, int(np.count_nonzero(point.x))
+        support = int(np.count_nonzero(point.x))
         solved, best, on_its_own = point.linearised, self.loss.at_best(point.smooth), self.loss.loss_at(point.smooth)
         if solved is None or support > most_support:
             return None, False

@@ -189,7 +189,7 @@ class WorkingSet:
         from condgrad.kernels.working_set import LastGram, is_left_to_python
 
         if is_dense(K):
-            if m * k * k > COMPILED_OPERATIONS:  # before a copy of what may be large
+            if m * k * min(m, k) > COMPILED_OPERATIONS:  # before a copy of what may be large
                 return None
             compiled: Any = matrix.of_dense(for_kernels(K.T))
         else:

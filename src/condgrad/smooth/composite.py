@@ -283,7 +283,7 @@ class CompositeEvaluation:
 
     def magnitude(self, other: CompositeEvaluation) -> float:
         theta_sum = self._sum_of_sizes if self.h.has_intercept else 0.0
-        here = self.value, self.at_best.intercept, self._length, theta_sum, self.image_size
+        here = self.value, self.at_best.intercept, self.theta_length, theta_sum, self.image_size
         size: float = self.f.magnitude(*here, other.image_size)
         return size + self._underflow * other.image_size
 
@@ -293,8 +293,8 @@ class CompositeEvaluation:
         return total(namespace(self.theta).abs(self.theta))
 
     @cached_property
-    def _length(self) -> float:
-        """|theta|."""
+    def theta_length(self) -> float:
+        """|theta|_2."""
         return length_of(self.theta)
 
     @property
