@@ -15,6 +15,9 @@ from condgrad.kernels.sparse_gram import weighted_gram as sparse_weighted_gram
 
 GRAM_WIDTH = 32
 """Rows of a Gram matrix that are computed together, at least."""
+MOSTLY_STORED = 0.4
+"""The share of entries that are stored from which on columns of a sparse K are taken as dense ones: then their Gram
+matrix takes less time, and they can be centred, without which large offsets hide all else in them."""
 
 
 class CompiledMatrix(NamedTuple):
@@ -139,22 +142,32 @@ def square_of_column(K: CompiledMatrix, j: int) -> float:
 def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[CompiledMatrix, Array]:
     """Some columns of a K that is dense or stored by columns, and what was taken off each entry of them.
 
-    Those of a dense K are centred if asked; those of a sparse one never are.
+    Dense columns, and those of a sparse K that are `MOSTLY_STORED`, are centred if asked; sparse ones never are.
     """
     k, m, means = chosen.shape[0], K.samples, np.zeros(chosen.shape[0])
     none = no_lines()
-    if K.by_column.starts.shape[0] > 0:
+    if K.by_column.starts.shape[0] > 0 and count_stored(K, chosen) <= MOSTLY_STORED * k * m:
         starts, places, entries = K.by_column
         rows = Compressed(*columns_by_row(starts, places, entries, chosen, m))
         return CompiledMatrix(m, k, np.empty((0, 0)), some_lines(K.by_column, chosen), rows), means
-    columns = np.empty((k, m))
+    columns = dense_columns(K, chosen)
+    if not centred:
+        return CompiledMatrix(m, k, columns, none, none), means
+    deviations = np.empty((k, m))
     for p in range(k):
-        column = K.columns[chosen[p]]
-        if centred:
-            means[p] = column.sum() / m
+        means[p] = columns[p].sum() / m
         for i in range(m):
-            columns[p, i] = column[i] - means[p]
-    return CompiledMatrix(m, k, columns, none, none), means
+            deviations[p, i] = columns[p, i] - means[p]
+    return CompiledMatrix(m, k, deviations, none, none), means
+
+
+@compiled
+def count_stored(K: CompiledMatrix, chosen: Array) -> int:
+    """The entries of some columns of a K that is stored by columns."""
+    found = 0
+    for j in chosen:
+        found += K.by_column.starts[j + 1] - K.by_column.starts[j]
+    return found
 
 
 @compiled

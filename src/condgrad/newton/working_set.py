@@ -81,11 +81,19 @@ def not_zero_or_steep(point: ObjectivePoint, size: int) -> Array:
 
 
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
-    """Some columns of K, or all, in float64; about their means, which are told, where an intercept allows it."""
+    """Some columns of K, or all, in float64; about their means, which are told, where an intercept allows it.
+
+    Those of a sparse K stay sparse and are not centred, unless most of their entries are stored.
+    """
     K = loss.composite.K
     if not is_dense(K):
-        return sparse_columns(loss, chosen), None
-    if chosen is not None:
+        from condgrad.kernels.matrix import MOSTLY_STORED
+
+        K = sparse_columns(loss, chosen)
+        if K.nnz <= MOSTLY_STORED * K.shape[0] * K.shape[1]:
+            return K, None
+        K = K.toarray()
+    elif chosen is not None:
         columns = loss.composite.columns
         K = some_columns(K if columns is None else columns.T, chosen)
     K = double(K)
