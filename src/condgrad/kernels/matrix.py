@@ -16,8 +16,8 @@ from condgrad.kernels.sparse_gram import weighted_gram as sparse_weighted_gram
 GRAM_WIDTH = 32
 """Rows of a Gram matrix that are computed together, at least."""
 MOSTLY_STORED = 0.4
-"""The share of entries that are stored from which on columns of a sparse K are taken as dense ones: then their Gram
-matrix takes less time, and they can be centred, without which large offsets hide all else in them."""
+"""The share of their entries that is stored, from which on columns of a sparse K are taken as dense ones: their Gram
+matrix takes less time then, and they can be centred."""
 
 
 class CompiledMatrix(NamedTuple):
@@ -142,14 +142,17 @@ def square_of_column(K: CompiledMatrix, j: int) -> float:
 def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[CompiledMatrix, Array]:
     """Some columns of a K that is dense or stored by columns, and what was taken off each entry of them.
 
-    Dense columns, and those of a sparse K that are `MOSTLY_STORED`, are centred if asked; sparse ones never are.
+    They are centred if asked, so that large offsets do not hide all else in them: of a sparse K those alone that are
+    `MOSTLY_STORED`, since few zeros among large numbers are as good as none, and others have no offset.
     """
     k, m, means = chosen.shape[0], K.samples, np.zeros(chosen.shape[0])
     none = no_lines()
     if K.by_column.starts.shape[0] > 0 and count_stored(K, chosen) <= MOSTLY_STORED * k * m:
-        starts, places, entries = K.by_column
-        rows = Compressed(*columns_by_row(starts, places, entries, chosen, m))
-        return CompiledMatrix(m, k, np.empty((0, 0)), some_lines(K.by_column, chosen), rows), means
+        lines = some_lines(K.by_column, chosen)
+        if centred:
+            lines = centred_where_stored(lines, m, means)
+        rows = Compressed(*columns_by_row(lines.starts, lines.places, lines.entries, np.arange(k), m))
+        return CompiledMatrix(m, k, np.empty((0, 0)), lines, rows), means
     columns = dense_columns(K, chosen)
     if not centred:
         return CompiledMatrix(m, k, columns, none, none), means
@@ -159,6 +162,32 @@ def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[Compi
         for i in range(m):
             deviations[p, i] = columns[p, i] - means[p]
     return CompiledMatrix(m, k, deviations, none, none), means
+
+
+@compiled
+def centred_where_stored(stored: Compressed, size: int, means: Array) -> Compressed:
+    """Compressed lines of some size, those that are `MOSTLY_STORED` less their means, which are set; others as is."""
+    lengths = np.diff(stored.starts)
+    is_centred = lengths > MOSTLY_STORED * size
+    if not is_centred.any():
+        return stored
+    starts = np.zeros_like(stored.starts)
+    starts[1:] = np.cumsum(np.where(is_centred, size, lengths))
+    places, entries = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+    for line in range(lengths.shape[0]):
+        line_places = stored.places[stored.starts[line] : stored.starts[line + 1]]
+        line_entries = stored.entries[stored.starts[line] : stored.starts[line + 1]]
+        found = entries[starts[line] : starts[line + 1]]
+        if is_centred[line]:
+            means[line] = line_entries.sum() / size
+            places[starts[line] : starts[line + 1]] = np.arange(size)
+            found[:] = -means[line]
+            for t in range(line_places.shape[0]):
+                found[line_places[t]] = line_entries[t] - means[line]
+        else:
+            places[starts[line] : starts[line + 1]] = line_places
+            found[:] = line_entries
+    return Compressed(starts, places, entries)
 
 
 @compiled

@@ -83,7 +83,7 @@ def not_zero_or_steep(point: ObjectivePoint, size: int) -> Array:
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
     """Some columns of K, or all, in float64; about their means, which are told, where an intercept allows it.
 
-    Those of a sparse K stay sparse and are not centred, unless most of their entries are stored.
+    Those of a sparse K stay so unless most of their entries are stored, and are centred where most of a column's are.
     """
     K = loss.composite.K
     if not is_dense(K):
@@ -91,7 +91,7 @@ def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Arra
 
         K = sparse_columns(loss, chosen)
         if K.nnz <= MOSTLY_STORED * K.shape[0] * K.shape[1]:
-            return K, None
+            return centred_where_stored(K) if loss.h.has_intercept else (K, None)
         K = K.toarray()
     elif chosen is not None:
         columns = loss.composite.columns
@@ -119,6 +119,19 @@ def sparse_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
         arrays = sparse_gram.columns(K.indptr, K.indices, K.data, place)
     indptr, indices, data = arrays
     return scipy.sparse.csr_array((data, indices, indptr), shape=(K.shape[0], len(chosen)))
+
+
+def centred_where_stored(K: Matrix) -> tuple[Matrix, Array | None]:
+    """A sparse K stored by rows, its columns that are `MOSTLY_STORED` less their means; these, unless all are 0."""
+    from condgrad.kernels.matrix import MOSTLY_STORED
+
+    m, k = K.shape
+    is_centred = np.bincount(K.indices, minlength=k) > MOSTLY_STORED * m
+    if not is_centred.any():
+        return K, None
+    means = np.where(is_centred, np.bincount(K.indices, weights=K.data, minlength=k) / m, 0.0)
+    row = scipy.sparse.csr_array(means[None, :])
+    return K - scipy.sparse.csr_array(np.ones((m, 1))) @ row, means
 
 
 def pulled_in(on: Set, x: Array) -> Array:
