@@ -17,7 +17,10 @@ GRAM_WIDTH = 32
 """Rows of a Gram matrix that are computed together, at least."""
 MOSTLY_STORED = 0.4
 """The share of their entries that is stored, from which on columns of a sparse K are taken as dense ones: their Gram
-matrix takes less time then, and they can be centred."""
+matrix takes less time then."""
+NEARLY_FULL = 0.9
+"""The share of a column of a sparse K that is stored, from which on it is centred. Of one with more zeros, whatever its
+offset, centring leaves a tenth of the sum of squares or more: it would save one digit at most."""
 
 
 class CompiledMatrix(NamedTuple):
@@ -142,8 +145,8 @@ def square_of_column(K: CompiledMatrix, j: int) -> float:
 def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[CompiledMatrix, Array]:
     """Some columns of a K that is dense or stored by columns, and what was taken off each entry of them.
 
-    They are centred if asked, so that large offsets do not hide all else in them: of a sparse K those alone that are
-    `MOSTLY_STORED`, since few zeros among large numbers are as good as none, and others have no offset.
+    They are centred if asked, so that large offsets do not hide all else in them; of sparse ones those alone that are
+    `NEARLY_FULL`.
     """
     k, m, means = chosen.shape[0], K.samples, np.zeros(chosen.shape[0])
     none = no_lines()
@@ -166,9 +169,9 @@ def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[Compi
 
 @compiled
 def centred_where_stored(stored: Compressed, size: int, means: Array) -> Compressed:
-    """Compressed lines of some size, those that are `MOSTLY_STORED` less their means, which are set; others as is."""
+    """Compressed lines of some size, those that are `NEARLY_FULL` less their means, which are set; others as is."""
     lengths = np.diff(stored.starts)
-    is_centred = lengths > MOSTLY_STORED * size
+    is_centred = lengths > NEARLY_FULL * size
     if not is_centred.any():
         return stored
     starts = np.zeros_like(stored.starts)

@@ -122,11 +122,11 @@ def sparse_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
 
 
 def centred_where_stored(K: Matrix) -> tuple[Matrix, Array | None]:
-    """A sparse K stored by rows, its columns that are `MOSTLY_STORED` less their means; these, unless all are 0."""
-    from condgrad.kernels.matrix import MOSTLY_STORED
+    """A sparse K stored by rows, its columns that are `NEARLY_FULL` less their means; these, unless all are 0."""
+    from condgrad.kernels.matrix import NEARLY_FULL
 
     m, k = K.shape
-    is_centred = np.bincount(K.indices, minlength=k) > MOSTLY_STORED * m
+    is_centred = np.bincount(K.indices, minlength=k) > NEARLY_FULL * m
     if not is_centred.any():
         return K, None
     means = np.where(is_centred, np.bincount(K.indices, weights=K.data, minlength=k) / m, 0.0)
@@ -223,9 +223,10 @@ class WorkingSet:
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
         x, best = double(point.x if self.chosen is None else point.x[self.chosen]), self.loss.at_best(point.smooth)
-        shift = self._shift(x)
-        u = self.loss.loss_at(point.smooth).z
-        self.here = self._with_value(x, u if shift == 0.0 else u - shift, shifted(best, shift))
+        if self.means is None:
+            self.here = self._with_value(x, self.loss.loss_at(point.smooth).z, best)
+        else:  # K x of large columns has fewer digits than centred ones give, and no step from it would seem to fall
+            self.here = self._at(x, self.K @ x, near=best.intercept + self._shift(x))
         self.start_value = self.here.value
         self.start_slope = None
         if self.has_columns_of_data:
