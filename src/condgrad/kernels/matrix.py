@@ -9,7 +9,7 @@ import numpy as np
 from condgrad.arrays import Array, Matrix, for_kernels
 from condgrad.kernels import Compressed
 from condgrad.kernels.compiling import compiled
-from condgrad.kernels.ldl import combination, inner
+from condgrad.kernels.ldl import add_multiple, combination, inner
 from condgrad.kernels.sparse_gram import columns_by_row
 from condgrad.kernels.sparse_gram import weighted_gram as sparse_weighted_gram
 
@@ -21,6 +21,9 @@ matrix takes less time then."""
 NEARLY_FULL = 0.9
 """The share of a column of a sparse K that is stored, from which on it is centred. Of one with more zeros, whatever its
 offset, centring leaves a tenth of the sum of squares or more: it would save one digit at most."""
+ALL_MEAN = 0.9
+"""The share of a weighted sum of squares that is the square of the mean, from which on that is taken off the column
+rather than off the Gram matrix, which would lose more than a digit."""
 
 
 class CompiledMatrix(NamedTuple):
@@ -252,3 +255,25 @@ def set_weighted_gram(K: CompiledMatrix, w: Array, gram: Array) -> Array:
             for i in range(begin, end):
                 gram[j, i] = gram[i, j]
     return pull
+
+
+@compiled
+def set_centred_gram(K: CompiledMatrix, w: Array, gram: Array) -> None:
+    """Set `gram` to K' W K, W = diag(w) - w w'/sum(w), for a K that is dense or stored by rows."""
+    pull, mass = set_weighted_gram(K, w, gram), w.sum()
+    if mass == 0.0:
+        return
+    is_dense, is_all_mean = K.columns.shape[0] > 0, False
+    for j in range(K.width):
+        is_all_mean = is_all_mean or pull[j] * (pull[j] / mass) > ALL_MEAN * gram[j, j]
+    if is_dense and is_all_mean:
+        deviations = np.empty_like(K.columns)
+        for j in range(K.width):
+            mean = pull[j] / mass
+            for i in range(K.samples):
+                deviations[j, i] = K.columns[j, i] - mean
+        none = no_lines()
+        set_weighted_gram(CompiledMatrix(K.samples, K.width, deviations, none, none), w, gram)
+        return
+    for j in range(K.width):
+        add_multiple(gram[j], -pull[j] / mass, pull)

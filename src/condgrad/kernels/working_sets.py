@@ -102,8 +102,9 @@ def solve_by_working_sets(
         k = chosen.shape[0]
         x = here.x[chosen]
         start = SearchPoint(x, here.u, here.theta, here.loss, here.intercept, here.value)
-        if means.any():  # K x of large columns has fewer digits than centred ones give, and no step would seem to fall
-            start = point_at(part, x, image(part.K, x), here.intercept + inner(means, x))
+        shift = inner(means, x)
+        if shift != 0.0:  # K x of large columns has fewer digits than centred ones give, and no step would seem to fall
+            start = point_at(part, x, image(part.K, x), here.intercept + shift)
         slope = np.empty(0)
         if not has_intercept:  # else that of centred columns has more digits
             slope = linearised.c[chosen]

@@ -223,10 +223,11 @@ class WorkingSet:
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
         x, best = double(point.x if self.chosen is None else point.x[self.chosen]), self.loss.at_best(point.smooth)
-        if self.means is None:
+        shift = self._shift(x)
+        if shift == 0.0:
             self.here = self._with_value(x, self.loss.loss_at(point.smooth).z, best)
         else:  # K x of large columns has fewer digits than centred ones give, and no step from it would seem to fall
-            self.here = self._at(x, self.K @ x, near=best.intercept + self._shift(x))
+            self.here = self._at(x, self.K @ x, near=best.intercept + shift)
         self.start_value = self.here.value
         self.start_slope = None
         if self.has_columns_of_data:
