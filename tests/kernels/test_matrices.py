@@ -159,6 +159,7 @@ def test_a_full_column_among_sparse_ones_is_centred(kind: str) -> None:
     compiled, expected_means = matrix.some_columns(matrix.of_sparse(scipy.sparse.csc_array(dense)), chosen, True)
     part, means = chosen_columns(FoldedLoss.of(loss), chosen)
     np.testing.assert_allclose(expected_means, [0.0, 0.0, dense[:, 4].mean(), 0.0], rtol=1e-14)
+    assert means is not None
     np.testing.assert_allclose(means, expected_means, rtol=1e-14)
     np.testing.assert_allclose(part.toarray(), dense[:, chosen] - means, atol=1e-11)
     assert matrix.of_sparse(part) is not None
