@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline, kernels
 from condgrad.arrays import Array, double, host, is_dense, namespace, smallest, total
-from condgrad.linear_model.follower import INSIDE, CertifiedGuess, PathFollower
+from condgrad.linear_model.follower import CertifiedGuess, PathFollower
+from condgrad.linear_model.path_models import INSIDE
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize
