@@ -12,7 +12,8 @@ import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import SOLID_SIMPLEX, Polytope
-from condgrad.kernels.ball_model import BallShape, Columns, ScreenRules, Step, columns_for, other_columns, step
+from condgrad.kernels.ball_model import BallShape, Step, step
+from condgrad.kernels.chosen_columns import Columns, ScreenRules, columns_for, other_columns
 from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.matrix import dense_columns

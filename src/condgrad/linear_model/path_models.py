@@ -23,7 +23,7 @@ from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
 
 if TYPE_CHECKING:
-    from condgrad.kernels.ball_model import ScreenRules
+    from condgrad.kernels.chosen_columns import ScreenRules
     from condgrad.kernels.path_steps import FollowRules, SolvedRadii
 
 MOST_COPIED = 1 << 24
@@ -73,7 +73,7 @@ class ColumnModels:
     """
 
     def __init__(self, f: Composite, most_copied: int) -> None:
-        from condgrad.kernels.ball_model import no_columns
+        from condgrad.kernels.chosen_columns import no_columns
 
         self.f, self.curvature, self.most_copied = f, typical_curvature(f), most_copied
         samples, features = f.K.shape
@@ -135,14 +135,15 @@ class ColumnModels:
 
         The columns are those that a model had before.
         """
-        from condgrad.kernels import ball_model
+        from condgrad.kernels.ball_model import BallShape
+        from condgrad.kernels.homotopy import step_by_events
 
         is_chosen = self._chosen.is_chosen
         if not self.f.h.quadratic or last.x.dtype != np.float64 or not is_chosen[last.x != 0.0].all():
             return None
-        ball, here = ball_model.BallShape(last.g.on.scale, last.g.on.nonnegative), last.smooth
+        ball, here = BallShape(last.g.on.scale, last.g.on.nonnegative), last.smooth
         model = self._loss, ridge, last.x, here.z, here.at_best.intercept, here.theta
-        return self._point_of(ball_model.step_by_events(self._chosen, ball, *model, EVENTS), last.g)
+        return self._point_of(step_by_events(self._chosen, ball, *model, EVENTS), last.g)
 
     def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:
         """F where a step of compiled code leads to."""
@@ -157,14 +158,14 @@ class ColumnModels:
 
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
         """Copy the columns for a model; whether they are few enough."""
-        from condgrad.kernels import ball_model
+        from condgrad.kernels.chosen_columns import columns_for, other_columns
 
         samples, grows = self.f.K.shape[0], self.f.columns is not None
-        is_chosen = ball_model.columns_for(ahead, slope, on_boundary, samples, self.most_copied, grows, screen_rules())
+        is_chosen = columns_for(ahead, slope, on_boundary, samples, self.most_copied, grows, screen_rules())
         features = np.flatnonzero(is_chosen)
         if len(features) == 0:
             return False
-        self._chosen = ball_model.other_columns(self._chosen, features, self._columns(features), is_chosen)
+        self._chosen = other_columns(self._chosen, features, self._columns(features), is_chosen)
         return True
 
     def _columns(self, features: Array) -> Array:
@@ -182,7 +183,7 @@ class ColumnModels:
 
 def screen_rules() -> ScreenRules:
     """Which columns are chosen, for compiled code."""
-    from condgrad.kernels.ball_model import ScreenRules
+    from condgrad.kernels.chosen_columns import ScreenRules
 
     return ScreenRules(NEEDED, WANTED)
 
