@@ -21,7 +21,7 @@ They are guessed along with the face, and named anew by each y: where they are t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,8 +86,8 @@ def step(
     t: float,
     share: float,
     rounds: int,
-) -> Step:
-    """The least point of the model of h(Kx) + ridge |x|^2 at x over the ball, and the loss there.
+) -> tuple[Any, ...]:
+    """The least point of the model of h(Kx) + ridge |x|^2 at x over the ball, and the loss there: a `Step`.
 
     z = K x, theta is the gradient of h there, and `slope` that of the objective at x. The first face is named by a step
     of length first_t, the others by steps of length t; `share` is that of `face_ahead`.
@@ -96,7 +96,7 @@ def step(
     none = np.empty(0)
     ahead, on_boundary, suffice = face_ahead(x, slope, first_t, ball.size, ball.nonnegative, chosen.is_chosen, share)
     if not suffice:
-        return Step(False, False, on_boundary, ahead, none, none, 0.0, 0.0)
+        return False, False, on_boundary, ahead, none, none, 0.0, 0.0
     w, pull = np.empty(m), np.empty(m)
     set_curvature(loss, z, intercept, w)
     unit = w.max() if w.max() > 0.0 else 1.0  # in units of the largest weight roots do not depend on the unit of F
@@ -121,7 +121,7 @@ def step(
     # without a ridge, a face of more coordinates than samples holds no solution by itself
     is_least = is_least and (ridge > 0.0 or loss.kind != SQUARES or np.count_nonzero(y) <= m)
     if not is_least or not norm <= ball.size * (1.0 + MOST_OUTSIDE):
-        return Step(False, True, on_boundary, ahead, none, none, 0.0, 0.0)
+        return False, True, on_boundary, ahead, none, none, 0.0, 0.0
     return step_to(chosen, ball, loss, x.shape[0], y, image, intercept, on_boundary)
 
 
@@ -135,8 +135,8 @@ def step_to(
     image: Array,
     intercept: float,
     on_boundary: bool,
-) -> Step:
-    """The step that ends at y in the chosen coordinates, where K y is the image; by a factor inside the ball.
+) -> tuple[Any, ...]:
+    """The `Step` that ends at y in the chosen coordinates, where K y is the image; by a factor inside the ball.
 
     The best intercept there is near the one that is given.
     """
@@ -149,7 +149,7 @@ def step_to(
     for p in range(y.shape[0]):
         there[chosen.features[p]] = y[p]
     value, b = set_loss(loss, image, intercept, theta)
-    return Step(True, True, on_boundary, there, image, theta, value, b)
+    return True, True, on_boundary, there, image, theta, value, b
 
 
 @compiled

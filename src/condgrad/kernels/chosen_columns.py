@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,20 +67,26 @@ def no_columns(samples: int, features: int, most: int) -> Columns:
     sums = np.zeros((side, side)), np.zeros(side)
     row_gram = RowGram(*sums, np.empty(0, np.bool_), np.empty(0), np.zeros(1, np.int64))
     nothing = np.empty(0, np.intp), np.zeros(features, np.bool_), np.empty((0, samples))
-    return Columns(*nothing, empty_face_gram(0, samples), row_gram)
+    return Columns(*nothing, FaceGram(*empty_face_gram(0, samples)), row_gram)
+
+
+def named(found: tuple[Any, ...]) -> Columns:
+    """Columns that compiled code has returned, by their names."""
+    features, is_chosen, columns, face_gram, row_gram = found
+    return Columns(features, is_chosen, columns, FaceGram(*face_gram), RowGram(*row_gram))
 
 
 @compiled
-def empty_face_gram(columns: int, samples: int) -> FaceGram:
-    """A Gram matrix of none of the columns yet, with room for a face of them and half as many again."""
+def empty_face_gram(columns: int, samples: int) -> tuple[Any, ...]:
+    """A `FaceGram` of none of the columns yet, with room for a face of them and half as many again."""
     most = min(columns, samples + samples // 2)
     place, weights = np.full(columns, -1, np.intp), np.full(samples + 1, np.nan)
-    return FaceGram(np.empty((most, samples)), np.empty((most, most)), place, np.zeros(1, np.int64), weights)
+    return np.empty((most, samples)), np.empty((most, most)), place, np.zeros(1, np.int64), weights
 
 
 @compiled
-def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: Array) -> Columns:
-    """Other columns, which take over the row Gram matrix if all that are in it are among them."""
+def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: Array) -> tuple[Any, ...]:
+    """Other `Columns`, which take over the row Gram matrix if all that are in it are among them."""
     row_gram, is_summed, signs = chosen.row_gram, np.zeros(is_chosen.shape[0], np.bool_), np.zeros(is_chosen.shape[0])
     keeps = True
     for p in range(row_gram.is_summed.shape[0]):
@@ -90,8 +96,8 @@ def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: A
     if not keeps:
         is_summed[:], signs[:] = False, 0.0
         row_gram.matrix[:], row_gram.normal[:] = 0.0, 0.0
-    row_gram = RowGram(row_gram.matrix, row_gram.normal, is_summed[features], signs[features], row_gram.changes)
-    return Columns(features, is_chosen, columns, empty_face_gram(*columns.shape), row_gram)
+    sums = row_gram.matrix, row_gram.normal, is_summed[features], signs[features], row_gram.changes
+    return features, is_chosen, columns, empty_face_gram(*columns.shape), sums
 
 
 @compiled

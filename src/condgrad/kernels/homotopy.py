@@ -10,10 +10,12 @@ up to an event: a coordinate comes to 0, or the slope of another comes to mu. Th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.ball_model import BallShape, Step, add_to_face_gram, step_to
+from condgrad.kernels.ball_model import BallShape, add_to_face_gram, step_to
 from condgrad.kernels.chosen_columns import Columns
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
@@ -34,8 +36,8 @@ def step_by_events(
     intercept: float,
     theta: Array,
     events: int,
-) -> Step:
-    """From the solution for one size to that for a larger one, where F is quadratic: what a model finds by guesses.
+) -> tuple[Any, ...]:
+    """The `Step` from the solution for one size to that for a larger one, where F is quadratic.
 
     Coordinates that are not chosen are kept at 0, which the certificate of the full problem judges. It is not found
     where more than `events` come in between, or a face has more coordinates than samples.
@@ -79,7 +81,7 @@ def step_by_events(
             return step_to(chosen, ball, loss, x.shape[0], y, combination(columns, y), intercept, is_last)
         if leaves >= 0:
             y[leaves], signs[leaves] = 0.0, 0.0
-    return Step(False, True, True, none, none, none, 0.0, 0.0)
+    return False, True, True, none, none, none, 0.0, 0.0
 
 
 @compiled

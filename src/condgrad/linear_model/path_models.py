@@ -84,25 +84,26 @@ class ColumnModels:
         self, point: ObjectivePoint, g: Simple, ridge: float, *, is_predicted: bool = False
     ) -> ObjectivePoint | None:
         """F at the least point of the model at a point; None where its face or its columns are too many to find."""
-        from condgrad.kernels import ball_model
+        from condgrad.kernels.ball_model import BallShape, Step, step
 
         on, t = g.on, step_length(2.0 * ridge + self.curvature)
         # on a face of more coordinates than samples, most directions have no curvature but that of the ridge
         has_many = is_predicted and ridge > 0.0 and np.count_nonzero(point.x) > self.f.K.shape[0]
         first_t = step_length(2.0 * ridge) if has_many else t
         here, x, slope = point.smooth, double(point.x), double(point.gradient)
-        ball = ball_model.BallShape(on.scale, on.nonnegative)
+        ball = BallShape(on.scale, on.nonnegative)
         model = self._loss, ridge, x, here.z, here.at_best.intercept, here.theta, slope
-        end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
+        end = Step(*step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS))
         if not end.suffice and self._screen(end.x, slope, end.on_boundary):
-            end = ball_model.step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS)
+            end = Step(*step(self._chosen, ball, *model, first_t, SHORT * t, NEEDED, ROUNDS))
         return self._point_of(end, g)
 
     def solve_radii(
         self, oracle: OnePass, solutions: Sequence[Solution], radii: Array, rules: FollowRules
     ) -> SolvedRadii:
         """The solutions for the first of some radii, from the last ones, by `kernels.path_steps`."""
-        from condgrad.kernels.path_steps import PathSolution, follow_radii
+        from condgrad.kernels.chosen_columns import named
+        from condgrad.kernels.path_steps import PathSolution, SolvedRadii, follow_radii
 
         known = [
             PathSolution(
@@ -117,9 +118,10 @@ class ColumnModels:
             )
             for radius, point, multiplier in solutions
         ]
-        solved: SolvedRadii = follow_radii(oracle.compiled, self._chosen, known[0], known[-1], radii, rules)
-        self._chosen = solved.chosen
-        return solved
+        found = follow_radii(oracle.compiled, self._chosen, known[0], known[-1], radii, rules)
+        filled, x, bound_terms, models, older, newer, chosen = found
+        self._chosen = named(chosen)
+        return SolvedRadii(filled, x, bound_terms, models, PathSolution(*older), PathSolution(*newer))
 
     def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> FollowRules:
         """How to follow a path, for compiled code."""
@@ -135,7 +137,7 @@ class ColumnModels:
 
         The columns are those that a model had before.
         """
-        from condgrad.kernels.ball_model import BallShape
+        from condgrad.kernels.ball_model import BallShape, Step
         from condgrad.kernels.homotopy import step_by_events
 
         is_chosen = self._chosen.is_chosen
@@ -143,7 +145,7 @@ class ColumnModels:
             return None
         ball, here = BallShape(last.g.on.scale, last.g.on.nonnegative), last.smooth
         model = self._loss, ridge, last.x, here.z, here.at_best.intercept, here.theta
-        return self._point_of(step_by_events(self._chosen, ball, *model, EVENTS), last.g)
+        return self._point_of(Step(*step_by_events(self._chosen, ball, *model, EVENTS)), last.g)
 
     def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:
         """F where a step of compiled code leads to."""
@@ -158,14 +160,14 @@ class ColumnModels:
 
     def _screen(self, ahead: Array, slope: Array, on_boundary: bool) -> bool:
         """Copy the columns for a model; whether they are few enough."""
-        from condgrad.kernels.chosen_columns import columns_for, other_columns
+        from condgrad.kernels.chosen_columns import columns_for, named, other_columns
 
         samples, grows = self.f.K.shape[0], self.f.columns is not None
         is_chosen = columns_for(ahead, slope, on_boundary, samples, self.most_copied, grows, screen_rules())
         features = np.flatnonzero(is_chosen)
         if len(features) == 0:
             return False
-        self._chosen = other_columns(self._chosen, features, self._columns(features), is_chosen)
+        self._chosen = named(other_columns(self._chosen, features, self._columns(features), is_chosen))
         return True
 
     def _columns(self, features: Array) -> Array:
