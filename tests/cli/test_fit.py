@@ -198,6 +198,24 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_the_auc_of_three_classes_is_that_of_the_probabilities(tmp_path: Path, condgrad_here: Command) -> None:
+    X, _, y = data(3, rows=90)
+    ended = condgrad_here("fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--folds", 5)
+    assert ended.code == 0, ended.stderr
+    splits, scaled = StratifiedKFold(5, shuffle=True, random_state=0), StandardScaler().fit_transform(X)
+    shares, values = (
+        cross_val_predict(ESTIMATORS["logistic"](1.2, 0.7), scaled, y, cv=splits, method=method)
+        for method in ("predict_proba", "decision_function")
+    )
+    expected, other = (
+        np.mean([roc_auc_score(y == label, found[:, k]) for k, label in enumerate(np.unique(y))])
+        for found in (shares, values)
+    )
+    assert abs(expected - other) > 2e-3
+    assert certificate(tmp_path / "condgrad-fit")["cross_validated_auc"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_the_scores_are_scikit_learns(tmp_path: Path, condgrad_here: Command) -> None:
     """Held-out AUC and the majority's share, and the curve of the cross-validation as a table."""
     X, _, labels = data(3, rows=60)

@@ -63,7 +63,10 @@ def compilation_of(dispatcher: Any) -> Event:
 
 def test_who_waits_for_a_compilation_is_told_once_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
     announcement, lines = Announcement(), terminal(monkeypatch)
-    announcement.on_start(compilation_of(numba.njit(lambda x: x)))  # the user's own
+    made, homeless = numba.njit(lambda x: x), numba.njit(eval("lambda x: x", {}))
+    assert homeless.py_func.__module__ is None
+    for own in (made, homeless):  # the user's, or those of other packages
+        announcement.on_start(compilation_of(own))
     assert lines == []
     for _ in range(2):
         announcement.on_start(compilation_of(inner))

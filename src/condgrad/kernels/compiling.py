@@ -45,7 +45,7 @@ class Announcement(event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         dispatcher = event.data["dispatcher"]
-        if not (self.is_due and dispatcher.py_func.__module__.startswith("condgrad.")):
+        if not (self.is_due and str(dispatcher.py_func.__module__).startswith("condgrad.")):
             return
         self.is_due = False
         if sys.stderr is None or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
