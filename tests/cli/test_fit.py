@@ -335,7 +335,13 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "one class": (TABLE.replace("yes", "no"), (), "the target 'y' is no in all rows"),
     "one number": ("a,y\n1,0.5\n2,0.5\n3,0.5\n", (), "the target 'y' is 0.5 in all rows"),
     "all distinct": ("a,y\n1,p\n2,q\n3,r\n", (), "class 'p' has 1 row, too few for 2 folds"),
-    "a rare class": (TABLE + "7,7,maybe\n", (), "class 'maybe' has 1 row, too few for 2 folds: leave it out"),
+    "a rare class": (TABLE + "7,7,maybe\n", (), "class 'maybe' has 1 row, too few for 2 folds: leave its rows out"),
+    "amounts": (
+        "a,n\n" + "".join(f"{i},{i % 4}\n" for i in range(40)) + "41,6\n",
+        ("--target", "n"),
+        "class 6 has 1 row, too few for 2 folds: leave its rows out, or give --radius and --ridge; if 'n' holds "
+        "amounts rather than labels, say --loss least-squares",
+    ),
     "folds": (TABLE, ("--folds", 4), "class 'no' has 3 rows, too few for 4 folds: take at most 3"),
     "no such target": (TABLE.replace("b,y", "b,why"), ("--target", "wyh"), "did you mean 'why'"),
     "no such drop": (TABLE, ("--drop", "zz"), "--drop zz: .* has no column 'zz'; it has 'a', 'b', 'y'"),

@@ -349,7 +349,9 @@ def _folds(problem: TrainingData) -> list[tuple[Any, Any]]:
     unasked = isinstance(problem.X, RowBlocks) and settings.folds is None  # each fold takes passes over all files
     if (number < 2 or unasked) and not settings.chosen:
         return []
-    remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
+    remedy = f"take at most {smallest} folds" if smallest > 1 else "leave its rows out, or give --radius and --ridge"
+    if classifies(problem.loss) and labels.dtype.kind in "iuf" and len(labels) > 2:
+        remedy += f"; if {problem.target!r} holds amounts rather than labels, say --loss {NUMBERS}"
     too_few = f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}"
     require(2 <= number <= smallest, too_few)
     return list(splitter(number, shuffle=True, random_state=settings.seed).split(np.zeros(len(problem.y)), problem.y))
