@@ -22,7 +22,8 @@ def number(name: str, value: Any, *, above: float | None = None, at_least: float
         raise TypeError(f"{name} must be a number, got {value!r}") from error
     inside = (above is None or result > above) and (at_least is None or result >= at_least)
     if not math.isfinite(result) or not inside:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        shown = value.item() if hasattr(value, "item") else value  # not np.float64(...)
+        raise ValueError(f"{name} must be {allowed}, got {shown!r}")
     return result
 
 

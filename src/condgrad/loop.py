@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from condgrad import deadline
+from condgrad import deadline, kernels
 from condgrad.arrays import Array, double, precision
 from condgrad.certificate import NO_EFFORT, Certificate, Effort, Iterate, Terms
 from condgrad.errors import NotFiniteError
@@ -156,7 +156,7 @@ def run(
             proof = _revalued(problem, proof)
             measure = proof.relative_gap if isinstance(stop, RelativeGap) else measure
     except (KeyboardInterrupt, SystemError) as stopped:
-        if not is_interrupt(stopped):
+        if not isinstance(kernels.first_cause(stopped), KeyboardInterrupt):
             raise
         status = Status.INTERRUPTED
         proof = _revalued(problem, proof)
@@ -166,11 +166,6 @@ def run(
     if status is Status.STALLED and stalled.unit > 1e-10:
         message += "; float32 data prove little below 1e-5: take float64 for more"
     return answer(status, message)
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Whether it is Ctrl-C, as itself or as what compiled code makes of it: a SystemError that it caused."""
-    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
 
 
 def _message(status: Status, stop: StopRule, measure: float) -> str:

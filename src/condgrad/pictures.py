@@ -113,10 +113,12 @@ def draw_matrix(axes: Any, plan: Any) -> None:
 
 
 def draw_path(axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, radius: float, chosen: Any) -> None:
-    """Coefficients (radii x features) against the radius; those that are largest in `chosen` have a name."""
+    """Coefficients (radii x features) against the radius; those largest in `chosen` have names, and colors by rank."""
     peak = np.abs(coefs).max(axis=0)
     by_size = np.argsort(-(np.abs(chosen) if np.any(chosen) else peak), kind="stable")
-    for place, j in enumerate(j for j in by_size[:MOST_LINES] if peak[j] > 0.0):
+    for place, j in enumerate(by_size[:MOST_LINES]):
+        if peak[j] == 0.0:
+            continue
         named = {"color": "#B8B8B8", "lw": 0.7, "zorder": 1}
         if place < len(COLORS):
             named = {"color": COLORS[place], "lw": 1.8, "zorder": 3, "label": names[j]}

@@ -460,3 +460,14 @@ BAD_COLUMNS: Sequence[tuple[bytes | str, str, str]] = [
 @pytest.mark.parametrize(("content", "name", "said"), BAD_COLUMNS)
 def test_bad_columns(tmp_path: Path, content: bytes | str, name: str, said: str) -> None:
     assert said in sentence(lambda: read_column(written(tmp_path, content, name), 3, "sources"))
+
+
+def test_what_is_true_or_false_is_a_number_among_features(tmp_path: Path) -> None:
+    text = read_table(written(tmp_path, "a,b,c\nTrue,false,1\nFalse,true,2\nTRUE,true,3\n"))
+    stored = tmp_path / "t.parquet"
+    pandas.DataFrame({"a": [True, False, True], "b": [False, True, True], "c": [1, 2, 3]}).to_parquet(stored)
+    for table in (text, read_table(stored)):
+        np.testing.assert_array_equal(table.features(("a", "b", "c")), [[1, 0, 1], [0, 1, 2], [1, 1, 3]])
+    assert text.column("a") == ["True", "False", "TRUE"]  # as a target it has the names that it came with
+    mixed = read_table(written(tmp_path, "a\nTrue\nmaybe\n"))
+    assert "'True' is not a number" in sentence(lambda: mixed.features(("a",)))

@@ -198,6 +198,24 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_the_auc_of_three_classes_is_that_of_the_probabilities(tmp_path: Path, condgrad_here: Command) -> None:
+    X, _, y = data(3, rows=90)
+    ended = condgrad_here("fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--folds", 5)
+    assert ended.code == 0, ended.stderr
+    splits, scaled = StratifiedKFold(5, shuffle=True, random_state=0), StandardScaler().fit_transform(X)
+    shares, values = (
+        cross_val_predict(ESTIMATORS["logistic"](1.2, 0.7), scaled, y, cv=splits, method=method)
+        for method in ("predict_proba", "decision_function")
+    )
+    expected, other = (
+        np.mean([roc_auc_score(y == label, found[:, k]) for k, label in enumerate(np.unique(y))])
+        for found in (shares, values)
+    )
+    assert abs(expected - other) > 2e-3
+    assert certificate(tmp_path / "condgrad-fit")["cross_validated_auc"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_the_scores_are_scikit_learns(tmp_path: Path, condgrad_here: Command) -> None:
     """Held-out AUC and the majority's share, and the curve of the cross-validation as a table."""
     X, _, labels = data(3, rows=60)
@@ -317,7 +335,13 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "one class": (TABLE.replace("yes", "no"), (), "the target 'y' is no in all rows"),
     "one number": ("a,y\n1,0.5\n2,0.5\n3,0.5\n", (), "the target 'y' is 0.5 in all rows"),
     "all distinct": ("a,y\n1,p\n2,q\n3,r\n", (), "class 'p' has 1 row, too few for 2 folds"),
-    "a rare class": (TABLE + "7,7,maybe\n", (), "class 'maybe' has 1 row, too few for 2 folds: leave it out"),
+    "a rare class": (TABLE + "7,7,maybe\n", (), "class 'maybe' has 1 row, too few for 2 folds: leave its rows out"),
+    "amounts": (
+        "a,n\n" + "".join(f"{i},{i % 4}\n" for i in range(40)) + "41,6\n",
+        ("--target", "n"),
+        "class 6 has 1 row, too few for 2 folds: leave its rows out, or give --radius and --ridge; if 'n' holds "
+        "amounts rather than labels, say --loss least-squares",
+    ),
     "folds": (TABLE, ("--folds", 4), "class 'no' has 3 rows, too few for 4 folds: take at most 3"),
     "no such target": (TABLE.replace("b,y", "b,why"), ("--target", "wyh"), "did you mean 'why'"),
     "no such drop": (TABLE, ("--drop", "zz"), "--drop zz: .* has no column 'zz'; it has 'a', 'b', 'y'"),

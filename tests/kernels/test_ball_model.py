@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.kernels import ball_model
+from condgrad.kernels import ball_model, chosen_columns, homotopy
 
 Array = np.ndarray
 seeds = st.integers(0, 2**32 - 1)
@@ -38,7 +38,9 @@ class Model:
         if nonnegative:
             self.guess = np.abs(self.guess)
         everything = np.arange(self.n), self.columns, np.ones(self.n, bool)
-        self.chosen = ball_model.other_columns(ball_model.no_columns(self.m, self.n, 10**6), *everything)
+        self.chosen = chosen_columns.named(
+            chosen_columns.other_columns(chosen_columns.no_columns(self.m, self.n, 10**6), *everything)
+        )
         self.kinks = ball_model.Kinks(np.empty(0), np.empty(0))
 
     def solve(self, size: float) -> tuple[Array, Array, bool]:
@@ -111,10 +113,10 @@ def test_one_step_crosses_the_kinks_of_a_squared_hinge(intercept: bool, nonnegat
         y = np.where(X[:, 0] + rng.standard_normal(m) > 0.0, 1.0, -1.0)
         f: Any = cg.smooth.SquaredHinge(X, y, sample_weight=rng.random(m) + 0.5, intercept=intercept)
         everything = np.arange(n), np.ascontiguousarray(X.T), np.ones(n, bool)
-        chosen = ball_model.other_columns(ball_model.no_columns(m, n, 10**6), *everything)
+        chosen = chosen_columns.named(chosen_columns.other_columns(chosen_columns.no_columns(m, n, 10**6), *everything))
         x, here, ball = np.zeros(n), f.at(np.zeros(n)), ball_model.BallShape(size, nonnegative)
         model = f.h.compiled, ridge, x, here.z, here.intercept, here.theta, here.gradient
-        end = ball_model.step(chosen, ball, *model, 0.01, 1e-4, 0.9, 24)
+        end = ball_model.Step(*ball_model.step(chosen, ball, *model, 0.01, 1e-4, 0.9, 24))
         if not end.found:
             continue
         there = f.at(end.x)
@@ -129,14 +131,14 @@ def test_one_step_crosses_the_kinks_of_a_squared_hinge(intercept: bool, nonnegat
 
 def test_columns_for_a_model() -> None:
     """Those of the point ahead and those with large slopes; fewer where they would be too many, or all of few."""
-    rules = ball_model.ScreenRules(0.9, 0.5)
+    rules = chosen_columns.ScreenRules(0.9, 0.5)
     ahead, slope = np.array([0.0, 1.0, 0.0, 0.0]), np.array([1.9, -2.0, 1.2, 0.0])
     for most, wanted in ((100, [True, True, True, False]), (4, [True, True, False, False]), (2, [False] * 4)):
-        found = ball_model.columns_for(ahead, slope, True, 2, most, False, rules)
+        found = chosen_columns.columns_for(ahead, slope, True, 2, most, False, rules)
         np.testing.assert_array_equal(found, wanted)
-    assert ball_model.columns_for(ahead, slope, False, 2, 100, False, rules).all()
-    assert not ball_model.columns_for(ahead, slope, False, 2, 4, False, rules).any()
-    assert ball_model.columns_for(np.ones(4), slope, True, 2, 100, True, rules).all()
+    assert chosen_columns.columns_for(ahead, slope, False, 2, 100, False, rules).all()
+    assert not chosen_columns.columns_for(ahead, slope, False, 2, 4, False, rules).any()
+    assert chosen_columns.columns_for(np.ones(4), slope, True, 2, 100, True, rules).all()
 
 
 def test_columns_that_suffice() -> None:
@@ -161,13 +163,15 @@ class Squares:
         self.f: Any = cg.smooth.LeastSquares(self.X, rng.standard_normal(self.m), intercept=intercept)
         self.nonnegative = nonnegative
         everything = np.arange(self.n), np.ascontiguousarray(self.X.T), np.ones(self.n, bool)
-        self.chosen = ball_model.other_columns(ball_model.no_columns(self.m, self.n, 10**6), *everything)
+        self.chosen = chosen_columns.named(
+            chosen_columns.other_columns(chosen_columns.no_columns(self.m, self.n, 10**6), *everything)
+        )
 
     def after(self, x: Array, size: float, ridge: float) -> Any:
         """The solution for a size, from that for a smaller one."""
         here, ball = self.f.at(x), ball_model.BallShape(size, self.nonnegative)
         model = self.f.h.compiled, ridge, x, here.z, here.intercept, here.theta
-        return ball_model.step_by_events(self.chosen, ball, *model, 200)
+        return ball_model.Step(*homotopy.step_by_events(self.chosen, ball, *model, 200))
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])

@@ -114,7 +114,7 @@ def test_the_linearised_problem_is_solved(on: str, seed: int, ridge: float) -> N
 def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(
     seed: int, ridge: float, decade: float, on: str
 ) -> None:
-    from condgrad.kernels.working_set import linearise
+    from condgrad.kernels.working_set import LinearisedOnBall, linearise
 
     f, g = drawn(cg.smooth.SquaredHinge, on, 2 * seed, ridge, has_intercept=bool(seed % 2), wide=bool(seed % 3))
     f = f.terms[0]
@@ -122,7 +122,7 @@ def test_one_pass_gives_what_the_oracle_and_the_norms_of_columns_do(
     x = 10.0**decade * rng.standard_normal(f.K.shape[1]) * (rng.random(f.K.shape[1]) < 0.1)
     problem = compiled_problem(f.compiled_matrix, f.h.compiled, None, ridge, g.on)
     here = f.at(x)
-    found, expected = linearise(problem, here.theta, x), g.argmin(here.gradient)
+    found, expected = LinearisedOnBall(*linearise(problem, here.theta, x)), g.argmin(here.gradient)
     scale = np.abs(here.gradient).max()
     assert found.is_right
     np.testing.assert_allclose(found.c, here.gradient, rtol=0, atol=1e-13 * scale * f.K.shape[0])

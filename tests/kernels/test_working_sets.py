@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad import kernels
-from condgrad.kernels.working_set import linearise
+from condgrad.kernels.working_set import LinearisedOnBall, linearise
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
 from condgrad.newton.faces import FaceNewton
@@ -116,7 +116,7 @@ def test_slopes_that_are_not_finite_prove_nothing() -> None:
     with kernels.within_run(used=True):
         oracle: Any = OnePass.of(f, g)
     x, theta = np.zeros(400), f.at(np.zeros(400)).theta
-    assert linearise(oracle.compiled, theta, x).is_right
+    assert LinearisedOnBall(*linearise(oracle.compiled, theta, x)).is_right
     for entry in (np.nan, np.inf):
         theta[3] = entry
-        assert not linearise(oracle.compiled, theta, x).is_right
+        assert not LinearisedOnBall(*linearise(oracle.compiled, theta, x)).is_right

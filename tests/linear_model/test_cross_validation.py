@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import scipy.stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer, mean_squared_error
@@ -272,10 +273,24 @@ def test_default_ridges_follow_the_units() -> None:
     weights = np.full(45, 4.0)
     scaled = ConstrainedElasticNetCV(n_radii=3, cv=3).fit(10.0 * X + 5.0, Y, sample_weight=weights)
     np.testing.assert_allclose(scaled.ridges_, 400.0 * once.ridges_)
-    np.testing.assert_allclose(once.ridges_, np.array([1e-3, 1e-2, 1e-1]) * 45 * X.var(axis=0).mean())
+    np.testing.assert_allclose(once.ridges_, np.array([1e-3, 1e-2, 1e-1]) * 45 * np.median(X.var(axis=0)))
     np.testing.assert_allclose(scaled.radii_, once.radii_ / 10.0, rtol=0.05)
     sparse = ConstrainedElasticNetCV(n_radii=3, cv=3).fit(scipy.sparse.csr_array(X), Y)
     np.testing.assert_allclose(sparse.ridges_, once.ridges_)
+
+
+def test_one_feature_in_a_unit_of_its_own_leaves_the_ridges_of_the_others() -> None:
+    other = np.column_stack([X[:, :-1], 1e3 * X[:, -1]])
+    once, mixed = (ConstrainedElasticNetCV(n_radii=3, cv=3).fit(data, Y).ridges_ for data in (X, other))
+    assert mixed.max() < 3.0 * once.max()
+
+
+def test_equal_scores_have_equal_ranks() -> None:
+    model = ConstrainedElasticNetCV(radii=[0.1, 1e3, 2e3], ridges=[0.5], cv=3).fit(X, Y)
+    scores, ranks = model.cv_results_["mean_test_score"], model.cv_results_["rank_test_score"]
+    assert scores[1] == scores[2]  # the constraint is slack
+    assert ranks.tolist() == scipy.stats.rankdata(-scores, method="min").tolist()
+    assert model.cv_table()["rank_test_score"][model.cv_table()["selected"]].tolist() == [1]
 
 
 def test_a_class_that_a_fold_did_not_see_scores_nothing() -> None:

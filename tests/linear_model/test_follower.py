@@ -10,8 +10,9 @@ import scipy.sparse
 
 import condgrad as cg
 from condgrad import kernels
-from condgrad.linear_model import follower, path, solver
-from condgrad.linear_model.follower import ColumnModels, PathFollower
+from condgrad.linear_model import path, path_models, solver
+from condgrad.linear_model.follower import HINGE_MODELS, PathFollower
+from condgrad.linear_model.path_models import ColumnModels, SparseModels
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from tests.linear_model import drawn
 
@@ -137,7 +138,7 @@ def test_radii_that_are_far_apart_are_bridged(loss: str, monkeypatch: pytest.Mon
     f, radii = LOSSES[loss](X, y, intercept=True), np.array([0.3, 0.4, 3.0, 20.0])
     g, counts = simple_part(0.1, radii[0]), []
     for bridges in (0, 3):
-        monkeypatch.setattr(follower, "BRIDGES", bridges)
+        monkeypatch.setattr(path_models, "BRIDGES", bridges)
         with kernels.within_run(used=True):
             counts.append(len(PathFollower(f).solve_radii(g, radii, 0.1, tol=1e-6)))
     assert counts[0] < counts[1] == len(radii)
@@ -232,13 +233,13 @@ def test_a_sparse_hinge_of_many_coordinates_is_left_to_its_dual(monkeypatch: pyt
     rng = np.random.default_rng(0)
     X = scipy.sparse.csc_array(rng.standard_normal((60, 500)) * (rng.random((60, 500)) < 0.5))
     y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
-    models, least = [], follower.SparseModels.least
+    models, least = [], SparseModels.least
 
-    def counted(self: follower.SparseModels, *args: Any, **more: Any) -> Any:
+    def counted(self: SparseModels, *args: Any, **more: Any) -> Any:
         models.append(1)
         return least(self, *args, **more)
 
-    monkeypatch.setattr(follower.SparseModels, "least", counted)
+    monkeypatch.setattr(SparseModels, "least", counted)
     found = path(X, y, loss="squared-hinge", ridge=1e-8, fit_intercept=False, radii=[5.0, 10.0, 20.0, 40.0, 80.0])
     assert (found.gaps <= 1e-6 * found.values[0] + 1e-6 * 60.0).all()
-    assert len(models) <= 5 * (follower.HINGE_MODELS + 1)
+    assert len(models) <= 5 * (HINGE_MODELS + 1)

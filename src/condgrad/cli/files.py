@@ -53,6 +53,7 @@ DropColumns = Annotated[
 ResultFolder = Annotated[Path, option("FOLDER", "Where to write, a folder.")]
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})  # cells that stand for no value, in lower case
+TRUTHS = {"true": 1.0, "false": 0.0}
 DELIMITERS = ",;\t|"
 UNNAMED = "Unnamed: "  # how pandas calls a column without a name, followed by its number
 YEARS = range(1900, 2101)
@@ -155,7 +156,7 @@ class Table:
         elif all(dtype == np.float64 for dtype in self.frame.dtypes):
             found = self.frame[list(names)].to_numpy()
         else:
-            columns = {name: self.column(name) for name in names}
+            columns = {name: truths_as_numbers(self.column(name)) for name in names}
             texts = {name: cells for name, cells in columns.items() if isinstance(cells, list)}
             if texts:
                 raise BadInput(self._text_sentence(texts, droppable=droppable))
@@ -198,6 +199,14 @@ def number(cell: str) -> float | None:
         return None if "_" in cell else float(cell)
     except ValueError:
         return None
+
+
+def truths_as_numbers(cells: Any) -> Any:
+    """1 and 0 for text that says true and false in all cells that say something; all else as it is."""
+    if not isinstance(cells, list):
+        return cells
+    values = [np.nan if is_missing(cell) else TRUTHS.get(cell.lower()) for cell in cells]
+    return cells if None in values else np.array(values, dtype=np.float64)
 
 
 def _numbers_or_text(series: Any) -> Any:

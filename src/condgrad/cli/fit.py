@@ -349,7 +349,9 @@ def _folds(problem: TrainingData) -> list[tuple[Any, Any]]:
     unasked = isinstance(problem.X, RowBlocks) and settings.folds is None  # each fold takes passes over all files
     if (number < 2 or unasked) and not settings.chosen:
         return []
-    remedy = f"take at most {smallest} folds" if smallest > 1 else "leave it out, or give --radius and --ridge"
+    remedy = f"take at most {smallest} folds" if smallest > 1 else "leave its rows out, or give --radius and --ridge"
+    if classifies(problem.loss) and labels.dtype.kind in "iuf" and len(labels) > 2:
+        remedy += f"; if {problem.target!r} holds amounts rather than labels, say --loss {NUMBERS}"
     too_few = f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}"
     require(2 <= number <= smallest, too_few)
     return list(splitter(number, shuffle=True, random_state=settings.seed).split(np.zeros(len(problem.y)), problem.y))
@@ -385,6 +387,8 @@ def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[A
     if folds:
         params = {} if weights is None else {"sample_weight": weights}
         method = "decision_function" if labels else "predict"
+        if labels and len(estimator.classes_) > 2 and hasattr(estimator, "predict_proba"):
+            method = "predict_proba"  # which rank rows across classes, as `predict` writes them
         with _sentences():
             if isinstance(X, RowBlocks):
                 held_out = cross_val_answers(trial, X, y, weights, folds, method)
@@ -461,9 +465,10 @@ def draw_path(file: Path, problem: TrainingData, model: FittedModel, chooser: An
         pictures.draw_scores(grid[0], chooser)
         grid[0].set(ylabel=f"{CRITERIA[chooser.default_scoring]} on held-out rows")
     names = [shortened(name, 26) for name in problem.features]
+    largest = np.abs(np.array(model.coef)).max(axis=0)  # of all classes: a feature has one color in all panels
     for k, axes in zip(range(panels), grid[scored:], strict=False):
         radii, coefs = _coefficient_path(problem, model, k)
-        pictures.draw_path(axes, radii, coefs, names, radius=model.radius, chosen=np.array(model.coef[k]))
+        pictures.draw_path(axes, radii, coefs, names, radius=model.radius, chosen=largest)
         axes.set(ylabel="standardised coefficient" if problem.settings.standardize else "coefficient")
         rest = f"{shortened(str(model.classes[k]))} against the rest" if len(model.coef) > 1 else "coefficients"
         axes.set_title(rest, fontsize=11, loc="left", parse_math=False)

@@ -2,6 +2,9 @@
 
 Importing this package loads nothing; a module of it loads numba, so that a module is imported at the first solve that
 needs it. Compiled code is kept on disk: only the first process that ever runs a kernel waits for its compilation.
+
+What Python calls returns plain tuples, never named ones: numba makes a named one by calling its class. Where Ctrl-C was
+pressed meanwhile, Python raises KeyboardInterrupt in that call; numba does not look, and the process dies.
 """
 
 from collections.abc import Iterator
@@ -42,13 +45,26 @@ def within_run(*, used: bool = False) -> Iterator[None]:
     """Kernels that come into use inside are in use to its end, and no longer.
 
     Kernels and their plain references differ in the last digits. So which of them a run takes must not depend on what
-    else the process has done. `used` says whether they are in use from the beginning.
+    else the process has done. `used` says whether they are in use from the beginning. What the handler of a signal
+    raises inside comes out as it is.
     """
     token = _in_use.set(used)
     try:
         yield
+    except SystemError as error:
+        cause = first_cause(error)
+        if cause is error:
+            raise
+        raise cause from None
     finally:
         _in_use.reset(token)
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """Of a SystemError what the handler of a signal has raised, where that was while numba made arrays of an answer."""
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def use() -> None:

@@ -1,8 +1,8 @@
 """Steps along a path of radii of the l1 ball or the solid simplex, each in one compiled call.
 
-A quadratic model is minimised from a guess of its face (`step`), or the path is followed from event to event
-(`step_by_events`). The model is that of F(x) = h(Kx) + c |x|^2/2 at a point where h has the weights w: with
-W = diag(w), or diag(w) - w w'/sum(w) for a loss whose intercept is minimised out,
+A quadratic model is minimised from a guess of its face; `homotopy` goes from event to event instead. The model is that
+of F(x) = h(Kx) + c |x|^2/2 at a point where h has the weights w: with W = diag(w), or diag(w) - w w'/sum(w) for a loss
+whose intercept is minimised out,
 
     min <y, K' W K y>/2 - <pull, K y> + c |y|^2/2   over   |y|_1 <= size, or y >= 0, sum y <= size.
 
@@ -21,12 +21,13 @@ They are guessed along with the face, and named anew by each y: where they are t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import SQUARED_HINGE, SQUARES
+from condgrad.kernels.chosen_columns import Columns, FaceGram, RowGram
 from condgrad.kernels.compiling import compiled
 from condgrad.kernels.keep_mass import onto_l1_ball
 from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
@@ -37,120 +38,6 @@ MOST_OUTSIDE = 1e-6
 """How far outside the ball, as a share of its size, rounding may leave the least point of an ill-conditioned model."""
 MOST_RISES = 2
 """Rounds that may change more coordinates of a face than the one before, until steps are short and samples stay."""
-TIE = 1e-5
-"""How much earlier, as a share, an event must come to come first."""
-
-
-class ScreenRules(NamedTuple):
-    """Slopes, as shares of the multiplier, from which on columns are chosen."""
-
-    needed: float
-    """No model is made without those."""
-    wanted: float
-    """Those are chosen along with them, for the next models."""
-
-
-class FaceGram(NamedTuple):
-    """K_B' W K_B + c for the columns B of the last faces, kept as long as W and c are the same."""
-
-    scaled: Array
-    """The columns of B about their weighted means, times the roots of the weights, a row each."""
-    matrix: Array
-    place: Array
-    """By column, its row in both; -1 for one that is not in B."""
-    count: Array
-    """How many there are: one number."""
-    weights: Array
-    """Those of W, and c behind them."""
-
-
-class RowGram(NamedTuple):
-    """K_B K_B' and K_B e of the columns B and the signs e of the last face."""
-
-    matrix: Array
-    normal: Array
-    """K_B e."""
-    is_summed: Array
-    """Which of the columns are in B."""
-    signs: Array
-    """e, by column."""
-    changes: Array
-    """Columns that B gained and lost since both were computed afresh: one number."""
-
-
-class Columns(NamedTuple):
-    """The columns of the coordinates that a model may have, and what the models on them share."""
-
-    features: Array
-    is_chosen: Array
-    """The same as a mask over all coordinates."""
-    columns: Array
-    """A row each."""
-    face_gram: FaceGram
-    row_gram: RowGram
-
-
-def no_columns(samples: int, features: int, most: int) -> Columns:
-    """No columns yet, of which there will be `most` entries at most: so few that no face has more than samples, unless
-    a row Gram matrix has no more entries either.
-    """
-    side = samples if samples * samples <= most and samples < features else 0
-    sums = np.zeros((side, side)), np.zeros(side)
-    row_gram = RowGram(*sums, np.empty(0, np.bool_), np.empty(0), np.zeros(1, np.int64))
-    nothing = np.empty(0, np.intp), np.zeros(features, np.bool_), np.empty((0, samples))
-    return Columns(*nothing, empty_face_gram(0, samples), row_gram)
-
-
-@compiled
-def empty_face_gram(columns: int, samples: int) -> FaceGram:
-    """A Gram matrix of none of the columns yet, with room for a face of them and half as many again."""
-    most = min(columns, samples + samples // 2)
-    place, weights = np.full(columns, -1, np.intp), np.full(samples + 1, np.nan)
-    return FaceGram(np.empty((most, samples)), np.empty((most, most)), place, np.zeros(1, np.int64), weights)
-
-
-@compiled
-def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: Array) -> Columns:
-    """Other columns, which take over the row Gram matrix if all that are in it are among them."""
-    row_gram, is_summed, signs = chosen.row_gram, np.zeros(is_chosen.shape[0], np.bool_), np.zeros(is_chosen.shape[0])
-    keeps = True
-    for p in range(row_gram.is_summed.shape[0]):
-        j = chosen.features[p]
-        is_summed[j], signs[j] = row_gram.is_summed[p], row_gram.signs[p]
-        keeps = keeps and (is_chosen[j] or not is_summed[j])
-    if not keeps:
-        is_summed[:], signs[:] = False, 0.0
-        row_gram.matrix[:], row_gram.normal[:] = 0.0, 0.0
-    row_gram = RowGram(row_gram.matrix, row_gram.normal, is_summed[features], signs[features], row_gram.changes)
-    return Columns(features, is_chosen, columns, empty_face_gram(*columns.shape), row_gram)
-
-
-@compiled
-def columns_for(
-    ahead: Array, slope: Array, on_boundary: bool, samples: int, most: int, grows: bool, rules: ScreenRules
-) -> Array:
-    """The columns for a model whose face has a point ahead inside, as a mask; none where they are too many to copy.
-
-    They are those that it needs and, where these are not too many, those that the next ones may need. All are chosen
-    where they are few, inside the l1 ball, and, where `grows` says so, for faces of more coordinates than samples:
-    these grow soon, and to choose again takes longer than the others in all models.
-    """
-    n = ahead.shape[0]
-    is_active, total, count = ahead != 0.0, 0.0, 0
-    for j in range(n):
-        if is_active[j]:
-            total += abs(slope[j])
-            count += 1
-    if (not on_boundary or n <= samples or (grows and count > samples)) and n * samples <= most:
-        return np.ones(n, np.bool_)
-    for share in (rules.wanted, rules.needed):
-        found = is_active.copy()
-        for j in range(n):
-            if abs(slope[j]) * count >= share * total:
-                found[j] = True
-        if on_boundary and np.count_nonzero(found) * samples <= most:
-            return found
-    return np.zeros(n, np.bool_)
 
 
 class BallShape(NamedTuple):
@@ -199,8 +86,8 @@ def step(
     t: float,
     share: float,
     rounds: int,
-) -> Step:
-    """The least point of the model of h(Kx) + ridge |x|^2 at x over the ball, and the loss there.
+) -> tuple[Any, ...]:
+    """The least point of the model of h(Kx) + ridge |x|^2 at x over the ball, and the loss there: a `Step`.
 
     z = K x, theta is the gradient of h there, and `slope` that of the objective at x. The first face is named by a step
     of length first_t, the others by steps of length t; `share` is that of `face_ahead`.
@@ -209,7 +96,7 @@ def step(
     none = np.empty(0)
     ahead, on_boundary, suffice = face_ahead(x, slope, first_t, ball.size, ball.nonnegative, chosen.is_chosen, share)
     if not suffice:
-        return Step(False, False, on_boundary, ahead, none, none, 0.0, 0.0)
+        return False, False, on_boundary, ahead, none, none, 0.0, 0.0
     w, pull = np.empty(m), np.empty(m)
     set_curvature(loss, z, intercept, w)
     unit = w.max() if w.max() > 0.0 else 1.0  # in units of the largest weight roots do not depend on the unit of F
@@ -234,7 +121,7 @@ def step(
     # without a ridge, a face of more coordinates than samples holds no solution by itself
     is_least = is_least and (ridge > 0.0 or loss.kind != SQUARES or np.count_nonzero(y) <= m)
     if not is_least or not norm <= ball.size * (1.0 + MOST_OUTSIDE):
-        return Step(False, True, on_boundary, ahead, none, none, 0.0, 0.0)
+        return False, True, on_boundary, ahead, none, none, 0.0, 0.0
     return step_to(chosen, ball, loss, x.shape[0], y, image, intercept, on_boundary)
 
 
@@ -248,8 +135,8 @@ def step_to(
     image: Array,
     intercept: float,
     on_boundary: bool,
-) -> Step:
-    """The step that ends at y in the chosen coordinates, where K y is the image; by a factor inside the ball.
+) -> tuple[Any, ...]:
+    """The `Step` that ends at y in the chosen coordinates, where K y is the image; by a factor inside the ball.
 
     The best intercept there is near the one that is given.
     """
@@ -262,7 +149,7 @@ def step_to(
     for p in range(y.shape[0]):
         there[chosen.features[p]] = y[p]
     value, b = set_loss(loss, image, intercept, theta)
-    return Step(True, True, on_boundary, there, image, theta, value, b)
+    return True, True, on_boundary, there, image, theta, value, b
 
 
 @compiled
@@ -387,94 +274,6 @@ def mean_of(w: Array, values: Array) -> float:
     """The mean by weights, or 0 where all are 0."""
     mass = w.sum()
     return inner(w, values) / mass if mass > 0.0 else 0.0
-
-
-@compiled
-def step_by_events(
-    chosen: Columns,
-    ball: BallShape,
-    loss: CompiledLoss,
-    ridge: float,
-    x: Array,
-    z: Array,
-    intercept: float,
-    theta: Array,
-    events: int,
-) -> Step:
-    """From the solution for one size to that for a larger one, where F is quadratic: what `step` finds by guesses.
-
-    The solution is a piecewise linear function of the multiplier mu (the homotopy behind LARS): on a face its rate d
-    solves (K_A' W K_A + c) d = e, up to where a coordinate comes to 0, or the slope of another comes to mu. Coordinates
-    that are not chosen are kept at 0, which the certificate of the full problem judges. It is not found where more than
-    `events` come in between, or a face has more coordinates than samples.
-    """
-    m, s = z.shape[0], chosen.features.shape[0]
-    columns, none = chosen.columns, np.empty(0)
-    w, slopes, y, signs = np.empty(m), np.empty(s), np.empty(s), np.zeros(s)
-    set_curvature(loss, z, intercept, w)
-    unit = w.max() if w.max() > 0.0 else 1.0  # in units of the largest weight roots do not depend on the unit of F
-    w /= unit
-    shares = w / w.sum() if loss.has_intercept else np.zeros(m)
-    root, c, mu = np.sqrt(w), 2.0 * ridge / unit, 0.0
-    for j in range(s):
-        y[j] = x[chosen.features[j]]
-        signs[j] = np.sign(y[j])
-        slopes[j] = -inner(columns[j], theta) / unit - c * y[j]
-        mu = max(mu, slopes[j] if ball.nonnegative else abs(slopes[j]))
-    room, left_last, enters = ball.size - np.abs(y).sum(), -1, -1
-    if s > 0 and not signs.any():
-        enters = int(np.argmax(slopes if ball.nonnegative else np.abs(slopes)))
-    for _ in range(events):
-        if enters >= 0:
-            signs[enters] = np.sign(slopes[enters])
-        active = np.flatnonzero(signs)
-        k = active.shape[0]
-        if k == 0 or k > m or not mu > 0.0:
-            break
-        add_to_face_gram(columns, chosen.face_gram, active, w, root, shares, c)
-        d, places = np.empty(k), np.empty(k, np.intp)
-        for p in range(k):
-            d[p], places[p] = signs[active[p]], chosen.face_gram.place[active[p]]
-        L, D = np.empty((k, k)), np.empty(k)
-        factor(L, D, k, chosen.face_gram.matrix, places, np.zeros(1, np.bool_))
-        solve(L, D, k, d)
-        image, growth, far, leaves, enters = np.zeros(m), 0.0, mu, -1, -1
-        for p in range(k):
-            add_multiple(image, d[p], chosen.face_gram.scaled[places[p]])
-            growth += signs[active[p]] * d[p]
-            back = -signs[active[p]] * d[p]
-            if back > 0.0 and abs(y[active[p]]) < far * back:
-                far, leaves = abs(y[active[p]]) / back, active[p]
-        image *= root
-        if loss.has_intercept:
-            image -= shares * image.sum()
-        rates = np.dot(columns, image)
-        for j in range(s):
-            if signs[j] != 0.0:
-                continue
-            for sign in (1.0, -1.0):
-                has_just_left = j == left_last and sign * slopes[j] > 0.0
-                if has_just_left or (sign < 0.0 and ball.nonnegative):
-                    continue
-                closing, distance = 1.0 - sign * rates[j], mu - sign * slopes[j]
-                # where all slopes vanish together, at interpolation, rounding alone would tell which comes first
-                if closing > 0.0 and distance < (1.0 - TIE) * far * closing:
-                    far, leaves, enters = max(0.0, distance / closing), -1, j
-        is_last = room <= far * growth
-        if is_last:
-            far = room / growth
-        for p in range(k):
-            y[active[p]] += far * d[p]
-            slopes[active[p]] -= far * signs[active[p]]
-        for j in range(s):
-            if signs[j] == 0.0:
-                slopes[j] -= far * rates[j]
-        room, mu, left_last = room - far * growth, mu - far, leaves
-        if is_last or (leaves < 0 and enters < 0):
-            return step_to(chosen, ball, loss, x.shape[0], y, combination(columns, y), intercept, is_last)
-        if leaves >= 0:
-            y[leaves], signs[leaves] = 0.0, 0.0
-    return Step(False, True, True, none, none, none, 0.0, 0.0)
 
 
 @compiled

@@ -29,6 +29,8 @@ MATRIX_SHARE = 1.0
 model by factors was seen to take as long."""
 REFINEMENTS = 2
 """Solutions by dense rows: a second one, of what the first left over, wins back the digits that a difference loses."""
+NOTHING_LEFT = 1e-12
+"""What a solution may leave over, as a share of the right-hand side, that is not worth a second one."""
 
 
 class Hessian(NamedTuple):
@@ -224,11 +226,12 @@ def solve_block(hessian: Hessian, block: FreeBlock, b: Array) -> None:
         solve(block.L, block.D, block.width, b)
         return
     B, c, samples = hessian.rows, hessian.ridge, hessian.rows.shape[1]
-    left = np.empty(block.width)
+    left, least = np.empty(block.width), 0.0
     for p in range(block.width):
         left[p], b[p] = b[p], 0.0
-    for _ in range(REFINEMENTS):
-        shared, image = np.zeros(samples), np.zeros(samples)
+        least = max(least, NOTHING_LEFT * abs(left[p]))
+    for refinement in range(REFINEMENTS):
+        shared, image, largest = np.zeros(samples), np.zeros(samples), 0.0
         for p in range(block.width):
             j = block.free[p]
             add_multiple(shared, left[p] / c[j], B[j])
@@ -239,8 +242,13 @@ def solve_block(hessian: Hessian, block: FreeBlock, b: Array) -> None:
             b[p] += more
             left[p] -= c[j] * more
             add_multiple(image, more, B[j])
+        if refinement + 1 == REFINEMENTS:
+            break
         for p in range(block.width):
             left[p] -= inner(B[block.free[p]], image)
+            largest = max(largest, abs(left[p]))
+        if largest <= least:
+            break
 
 
 @compiled

@@ -6,13 +6,14 @@ kind, and goes on where this ends.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import SOLID_SIMPLEX, Polytope
-from condgrad.kernels.ball_model import BallShape, Columns, ScreenRules, Step, columns_for, other_columns, step
+from condgrad.kernels.ball_model import BallShape, Step, step
+from condgrad.kernels.chosen_columns import Columns, FaceGram, RowGram, ScreenRules, columns_for, other_columns
 from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.matrix import dense_columns
@@ -101,8 +102,6 @@ class SolvedRadii(NamedTuple):
     older: PathSolution
     newer: PathSolution
     """The last two solutions, to go on from."""
-    chosen: Columns
-    """What the next models may share."""
 
 
 TERMS = len(BoundTerms._fields)
@@ -116,10 +115,11 @@ def follow_radii(
     newer: PathSolution,
     radii: Array,
     rules: FollowRules,
-) -> SolvedRadii:
+) -> tuple[Any, ...]:
     """The solutions for the radii, from the last two on, as long as a few models lead to one with a small gap.
 
-    Where they do not, the radius half-way is solved first. Columns for the models are chosen as they are needed.
+    Where they do not, the radius half-way is solved first. Columns for the models are chosen as they are needed. What
+    is returned makes a `SolvedRadii` and, behind it, the `Columns` for the next models.
     """
     r, none = radii.shape[0], np.empty(0)
     x, bound_terms, models = np.empty((r, problem.K.width)), np.empty((r, TERMS)), np.zeros(r, np.int64)
@@ -144,7 +144,8 @@ def follow_radii(
             k, bridges = k + 1, 0
         if k < r:
             radius = radii[k]
-    return SolvedRadii(k, x, bound_terms, models, older, newer, chosen)
+    features, is_chosen, columns, face_gram, row_gram = chosen
+    return k, x, bound_terms, models, older[:], newer[:], (features, is_chosen, columns, face_gram[:], row_gram[:])
 
 
 @compiled
@@ -187,7 +188,8 @@ def solve_radius(
     while models < rules.models:
         is_new = False
         while True:
-            last = step(chosen, ball, loss, ridge, x, u, b, theta, slope, t, rules.t, rules.screen.needed, rules.rounds)
+            lengths = t, rules.t, rules.screen.needed, rules.rounds
+            last = Step(*step(chosen, ball, loss, ridge, x, u, b, theta, slope, *lengths))
             if last.suffice or is_new:
                 break
             grows = problem.K.columns.shape[0] > 0
@@ -195,12 +197,13 @@ def solve_radius(
             features, is_new = np.flatnonzero(is_chosen), True
             if features.shape[0] == 0:
                 break
-            chosen = other_columns(chosen, features, dense_columns(problem.K, features), is_chosen)
+            others = other_columns(chosen, features, dense_columns(problem.K, features), is_chosen)
+            chosen = Columns(others[0], others[1], others[2], FaceGram(*others[3]), RowGram(*others[4]))
         models += 1
         value = last.loss + ridge * inner(last.x, last.x)
         if not (last.found and value <= lowest):
             break
-        linearised = linearise(problem, last.theta, last.x)
+        linearised = LinearisedOnBall(*linearise(problem, last.theta, last.x))
         gap = gap_between(value, last.loss, last.theta, last.image, linearised.bound)
         if gap <= rules.accuracy * max(value, rules.least_scale):
             return linearised.is_right, last, linearised, chosen, models

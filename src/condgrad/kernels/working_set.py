@@ -7,7 +7,7 @@ Where the columns are few and short, it spends more time on calls of NumPy than 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,8 +106,8 @@ def solve(
     gram: LastGram,
     enough: float,
     most_steps: int,
-) -> SolvedWorkingSet:
-    """Newton steps until the gap in these coordinates is at most `enough`, or no step helps.
+) -> tuple[Any, ...]:
+    """Newton steps until the gap in these coordinates is at most `enough`, or no step helps: a `SolvedWorkingSet`.
 
     `slope` is the gradient of F at the start, up to a constant on a simplex, or of size 0 where it is not known; a
     multiplier that is not known is below 0.
@@ -141,7 +141,7 @@ def solve(
         # where F has no digits left, the gap may still have some
         is_done = not there.value < here.value and gap > 0.5 * before
         here, has_moved, slope, gradient = there, True, np.empty(0), np.empty(0)
-    return SolvedWorkingSet(here, gradient, multiplier, is_slack, steps, has_moved, is_done)
+    return here[:], gradient, multiplier, is_slack, steps, has_moved, is_done
 
 
 @compiled
@@ -255,8 +255,8 @@ class LinearisedOnBall(NamedTuple):
 
 
 @compiled
-def linearise(problem: CompiledProblem, theta: Array, x: Array) -> LinearisedOnBall:
-    """The linearised problem at x on the l1 ball or the solid simplex, solved in one pass over the data."""
+def linearise(problem: CompiledProblem, theta: Array, x: Array) -> tuple[Any, ...]:
+    """The linearised problem at x, solved in one pass over the data: a `LinearisedOnBall`."""
     c, kind = gradient_of_loss(problem, theta), problem.polytope.kind
     pulls = pulls_of(c, kind)
     steepest = pulls.max()
@@ -274,7 +274,7 @@ def linearise(problem: CompiledProblem, theta: Array, x: Array) -> LinearisedOnB
             is_right = is_right and LEAST_SQUARE < square < LARGEST_SQUARE
             image_size += math.sqrt(square) * abs(x[j])
             image_size_there += math.sqrt(square) * abs(s[j])
-    return LinearisedOnBall(c, s, bound, image_size, image_size_there, length_of(theta), threshold, is_right)
+    return c, s, bound, image_size, image_size_there, length_of(theta), threshold, is_right
 
 
 @compiled

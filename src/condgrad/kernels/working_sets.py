@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.face_qp import norm
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.losses import UNIT
@@ -72,8 +72,8 @@ def solve_by_working_sets(
     accuracy: float,
     least_scale: float,
     most_support: int,
-) -> SolvedByWorkingSets:
-    """Newton steps until the gap is at most a share of F, or of a least scale where F is less.
+) -> tuple[Any, ...]:
+    """Newton steps until the gap is at most a share of F, or of a least scale: a `SolvedByWorkingSets`.
 
     c and the bound are those of the linearised problem at the start. The first working set has about so many
     coordinates. It ends early where more than `most_support` are not 0, the constraint is likely slack, a working
@@ -118,7 +118,7 @@ def solve_by_working_sets(
         if not there.value < here.value:
             break
         before, has_moved, multiplier = gap, True, found.multiplier
-        here, linearised = there, linearise(problem, there.theta, there.x)
+        here, linearised = there, LinearisedOnBall(*linearise(problem, there.theta, there.x))
         gap = gap_between(here.value, here.loss, here.theta, here.u, linearised.bound)
         pulls = pulls_of(linearised.c, kind)
         support, near = support_and_steep(here.x, pulls, NEAR_MULTIPLIER * multiplier)
@@ -130,7 +130,7 @@ def solve_by_working_sets(
         outgrows = support > most_support or (found.is_slack and size > most_support)
         if not found.is_done or is_likely_slack or outgrows or not linearised.is_right or operations > MOST_OPERATIONS:
             break
-    return SolvedByWorkingSets(here, linearised, steps, has_moved, is_likely_slack)
+    return here[:], linearised[:], steps, has_moved, is_likely_slack
 
 
 @compiled
@@ -151,16 +151,22 @@ def solve_part(
     likely the last one, and a step in it takes less time than a pass over all data, which would follow.
     """
     most_steps = np.int64(NEWTON_STEPS)  # a constant is of a type of its own, for which all would be compiled once more
-    found = solve(part, start, slope, multiplier, gram, enough, most_steps)
+    found = named(solve(part, start, slope, multiplier, gram, enough, most_steps))
     asked = SOLVED * accuracy * max(found.point.value, least_scale)
     has_room = ROOMY * np.count_nonzero(found.point.x) <= part.K.width
     is_cheap = operations_of_model(part.K) < CHEAP_STEP * entries
     if not (found.has_moved and found.is_done and has_room and is_cheap and asked < enough):
         return found
-    nearer = solve(part, found.point, np.empty(0), found.multiplier, gram, asked, most_steps)
+    nearer = named(solve(part, found.point, np.empty(0), found.multiplier, gram, asked, most_steps))
     is_slack = nearer.is_slack if nearer.steps > 0 else found.is_slack
     steps = found.steps + nearer.steps
     return SolvedWorkingSet(nearer.point, nearer.gradient, nearer.multiplier, is_slack, steps, True, True)
+
+
+@compiled_in_place
+def named(found: tuple[Any, ...]) -> SolvedWorkingSet:
+    """What `solve` has found, by its names."""
+    return SolvedWorkingSet(SearchPoint(*found[0]), *found[1:])
 
 
 @compiled

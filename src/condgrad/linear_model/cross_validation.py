@@ -112,8 +112,7 @@ class CrossValidated(LinearEstimator):
         enough = means[row] >= means[row, best] - errors[row, best]
         self.radius_1se_ = float(self.radii_[np.flatnonzero(enough)[0]])
         self.radius_ = self.radius_best_ if self.selection == "best" else self.radius_1se_
-        ranks = np.empty(means.size, dtype=int)
-        ranks[np.argsort(-means, axis=None, kind="stable")] = np.arange(1, means.size + 1)
+        ranks = 1 + np.searchsorted(np.sort(-means.ravel()), -means.ravel())  # equal scores share the first rank
         ridges, radii = np.meshgrid(self.ridges_, self.radii_, indexing="ij")
         self.cv_results_ = {
             "param_ridge": ridges.ravel(),
@@ -319,7 +318,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     n_radii : int
     ridges : array, optional
         The ridges to try; each is one warm-started path over the radii in each fold. By default a thousandth, a
-        hundredth and a tenth of the sum of squares of a typical feature (about its mean where there is an intercept),
+        hundredth and a tenth of the sum of squares of the median feature (about its mean where there is an intercept),
         which follows the units of the data.
     selection : {"best", "1se"}
         Which radius to fit at the ridge of the best mean score: that of the best mean score, or the smallest whose mean
@@ -383,7 +382,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         self,
         *,
         radii: Any = None,
-        n_radii: int = 20,
+        n_radii: int = 50,
         ridges: Any = None,
         selection: str = "best",
         fit_intercept: bool = True,
@@ -426,7 +425,7 @@ class CrossValidatedClassifier(CrossValidated):
         self,
         *,
         radii: Any = None,
-        n_radii: int = 20,
+        n_radii: int = 50,
         ridges: Any = None,
         selection: str = "best",
         fit_intercept: bool = True,
@@ -505,7 +504,7 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
         self,
         *,
         radii: Any = None,
-        n_radii: int = 20,
+        n_radii: int = 50,
         ridges: Any = None,
         selection: str = "best",
         fit_intercept: bool = True,

@@ -114,10 +114,10 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
     Notes
     -----
     With n samples and no weights, `sklearn.linear_model.ElasticNet(alpha, l1_ratio)` has the same solution where
-    `alpha * l1_ratio = multiplier_ / n` and `alpha * (1 - l1_ratio) = 2 * ridge / n`. So has glmnet with
-    `standardize=FALSE`, whose `lambda` is that alpha and whose `alpha` is that l1_ratio; with `standardize=TRUE` so has
-    this class with `standardize=True`. (glmnet scales its penalty factors to a mean of 1, and its ridge has the
-    factor where ours has the square of it.)
+    `alpha * l1_ratio = multiplier_ / n` and `alpha * (1 - l1_ratio) = 2 * ridge / n`. So has glmnet where
+    `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2 * ridge * s / n`: it divides y by its standard
+    deviation s (that with 1/n). `standardize=FALSE` there is `standardize=False` here, and TRUE is True. (glmnet scales
+    its penalty factors to a mean of 1, and its ridge has the factor where ours has the square of it.)
 
     Examples
     --------

@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline, kernels
 from condgrad.arrays import Array, double, host, is_dense, namespace, smallest, total
-from condgrad.linear_model.follower import INSIDE, CertifiedGuess, PathFollower
+from condgrad.linear_model.follower import CertifiedGuess, PathFollower
+from condgrad.linear_model.path_models import INSIDE
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
 from condgrad.minimize import minimize
@@ -376,16 +377,17 @@ def default_ridges(tasks: Sequence[Task]) -> Any:
 
 
 def typical_square(loss: Any) -> float:
-    """sum_i w_i K_ij^2 for a column j that varies, on average; about the column's mean where there is an intercept.
+    """The median of sum_i w_i K_ij^2 over the columns j that vary; about the column's mean where there is an intercept.
 
-    It follows the units of the features, the weights and the number of samples as a ridge should.
+    It follows the units of the features, the weights and the number of samples as a ridge should. A mean would follow a
+    single feature in a unit of its own, and so would the ridges for all others.
     """
     squares, sums, mass = moments(loss)
     if loss.h.has_intercept:
         centred = squares - sums * (sums / mass)
         squares = np.where(centred > CONSTANT * squares, centred, 0.0)
     varying = squares[squares > 0.0]
-    return float(varying.mean()) if len(varying) else 1.0
+    return float(np.median(varying)) if len(varying) else 1.0
 
 
 def moments(loss: Any) -> tuple[Any, Any, float]:

@@ -62,9 +62,9 @@ class OnePass:
 
     def __call__(self, here: Any, x: Array) -> SolvedLinearisation | None:
         """The linearised problem at x, where f has an evaluation; None where squares of columns leave the floats."""
-        from condgrad.kernels.working_set import linearise
+        from condgrad.kernels.working_set import LinearisedOnBall, linearise
 
-        return self.solved(linearise(self.compiled, self.loss.at_best(here).theta, x), here)
+        return self.solved(LinearisedOnBall(*linearise(self.compiled, self.loss.at_best(here).theta, x)), here)
 
     def solved(self, found: LinearisedOnBall, here: Any) -> SolvedLinearisation | None:
         """What compiled code has found; what it knows of rounding at x is left with the evaluation of f."""

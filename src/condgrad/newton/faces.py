@@ -183,8 +183,8 @@ class FaceNewton:
         It ends early where more than `most_support` coordinates are not 0. Behind it, whether the constraint is likely
         slack.
         """
-        from condgrad.kernels.working_set import SearchPoint
-        from condgrad.kernels.working_sets import solve_by_working_sets
+        from condgrad.kernels.working_set import LinearisedOnBall, SearchPoint
+        from condgrad.kernels.working_sets import SolvedByWorkingSets, solve_by_working_sets
 
         support = int(np.count_nonzero(point.x))
         solved, best, on_its_own = point.linearised, self.loss.at_best(point.smooth), self.loss.loss_at(point.smooth)
@@ -193,13 +193,14 @@ class FaceNewton:
         size = max(self._first_size(point), 2 * support)
         start = SearchPoint(point.x, on_its_own.z, best.theta, best.value, best.intercept, point.value)
         ends = 0.5 * self.wanted, NULL_SHARE * point.value, most_support
-        found = solve_by_working_sets(oracle.compiled, start, solved.c, solved.answer.bound, size, *ends)
+        arguments = oracle.compiled, start, solved.c, solved.answer.bound, size, *ends
+        found = SolvedByWorkingSets(*solve_by_working_sets(*arguments))
         point.tally.inner_iterations += found.steps
         if not found.has_moved:
             return None, False
         x, u, theta, loss, intercept, _ = found.point
         smooth = self.loss.evaluation(self.f, x, u, AtBestIntercept(loss, theta, intercept))
-        linearised = oracle.solved(found.linearised, smooth)
+        linearised = oracle.solved(LinearisedOnBall(*found.linearised), smooth)
         there = ObjectivePoint(self.f, self.g, x, point.tally, smooth, afresh=True, linearised=linearised)
         return there, found.is_likely_slack
 

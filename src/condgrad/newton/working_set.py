@@ -295,12 +295,14 @@ class WorkingSet:
         start = working_set.SearchPoint(x, u, theta, loss, intercept, value)
         slope = NOTHING if self.start_slope is None else self.start_slope
         guess = -1.0 if self.multiplier is None else self.multiplier
-        found = working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS)
+        found = working_set.SolvedWorkingSet(
+            *working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS)
+        )
         self.steps += found.steps
         if found.steps:
             self.multiplier, self.constraint_is_slack = found.multiplier, found.is_slack
         if found.has_moved:
-            there, self.has_moved = found.point, True
+            there, self.has_moved = working_set.SearchPoint(*found.point), True
             self.here = LinePoint(
                 there.x, there.u, AtBestIntercept(there.loss, there.theta, there.intercept), there.value
             )
