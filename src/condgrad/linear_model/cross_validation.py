@@ -334,7 +334,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         As everywhere in scikit-learn; None stands for 5 folds.
     scoring : str or callable, optional
         A name that scikit-learn knows, or a callable `scoring(model, X, y)`; greater is better. By default minus the
-        mean squared error.
+        mean squared error. It chooses; `score` is R2 all the same, and the accuracy for classes.
     n_jobs : int, optional
         Folds at a time, through joblib, each in a process of its own; None is one after the other. joblib sees to it
         that the processes together use no more threads than there are cores. Processes take seconds to start: they pay
