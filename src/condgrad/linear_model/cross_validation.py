@@ -87,6 +87,7 @@ class CrossValidated(LinearEstimator):
         elif not scipy.sparse.issparse(X) and X.shape[0] < X.shape[1]:
             X = np.asfortranarray(X)  # paths copy columns of the folds
         tasks, solver = self._tasks(X, y, weights), self._solver()
+        kept = 0.0 if solver.time_left is None else (1.0 - SHARE_OF_SEARCH) * solver.time_left
         search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y))
         self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
@@ -95,6 +96,7 @@ class CrossValidated(LinearEstimator):
             line.total = len(tasks) * (len(folds) * len(self.ridges_) * len(self.radii_) + 1)
             self.scores_, tried = self._cross_validate(X, y, weights, folds, search, line)
             self._choose()
+            solver = solver.with_at_least(kept)  # however long the last fit of the search took
             fits = [solver.solve(task, radius=self.radius_, ridge=self.ridge_) for task in tasks]
             for fit in fits:
                 line.fitted(radius=self.radius_, ridge=self.ridge_, relative_gap=fit.relative_gap)
@@ -332,7 +334,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         As everywhere in scikit-learn; None stands for 5 folds.
     scoring : str or callable, optional
         A name that scikit-learn knows, or a callable `scoring(model, X, y)`; greater is better. By default minus the
-        mean squared error.
+        mean squared error. It chooses; `score` is R2 all the same, and the accuracy for classes.
     n_jobs : int, optional
         Folds at a time, through joblib, each in a process of its own; None is one after the other. joblib sees to it
         that the processes together use no more threads than there are cores. Processes take seconds to start: they pay

@@ -70,6 +70,13 @@ class Fit:
     relative_gap: float
     """The gap / scale that was reached."""
 
+    @property
+    def unproved(self) -> Fit:
+        """The same point for a problem that there was no time for."""
+        status, nothing = Status.TIME_LIMIT, math.inf
+        message = message_of(status, self.tol, nothing)
+        return replace(self, gap=nothing, iterations=0, status=status, message=message, relative_gap=nothing)
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -133,6 +140,10 @@ class Solver:
         left = self.time_left
         return self if left is None else replace(self, ends=self.ends - (1.0 - share) * left)
 
+    def with_at_least(self, seconds: float) -> Solver:
+        """A solver that has so many seconds from now on, or more."""
+        return replace(self, ends=max(self.ends, time.perf_counter() + seconds))
+
     def solve(self, task: Task, *, radius: float, ridge: float, start: Array = None) -> Fit:
         """The solution for one radius, from the projection of the coefficients of a start onto the ball."""
         x, fit = self._solved(task.loss, radius, ridge, None if start is None else task.variable(start))
@@ -145,6 +156,10 @@ class Solver:
         fits: list[Fit] = []
         ahead_of_turn: deque[Fit] = deque()
         for k, radius in enumerate(radii):
+            if fits and not ahead_of_turn and self.time_left == 0.0:  # radii increase: the last point is in the ball
+                fits.append(fits[-1].unproved)
+                line.fitted(radius=radius, ridge=ridge, relative_gap=math.inf)
+                continue
             if follower is not None and not ahead_of_turn:
                 ahead_of_turn.extend(self._next_fits(task.loss, np.array(radii[k:], np.float64), ridge, follower))
             if ahead_of_turn:
