@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from condgrad import _checks, deadline, kernels, resuming
 from condgrad.arrays import Array, Space, copied
 from condgrad.arrays.inputs import floating
@@ -258,7 +260,9 @@ def minimize(
         raise TypeError(f"stop must be a stop rule such as stopping.FixedPoint(1e-5), got {stop!r}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
-    with _progress_line(progress) as show, deadline.within(time_limit), kernels.within_run():
+    # what leaves the floats is infinite: the certificate proves nothing with that, or ends the run with an error
+    overflows = np.errstate(over="ignore")
+    with _progress_line(progress) as show, deadline.within(time_limit), kernels.within_run(), overflows:
         if show is not None:
             callback = _both(show, callback)
         earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)

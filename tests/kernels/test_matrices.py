@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.kernels import compiling, ldl, matrix, sparse_gram
+from condgrad.newton.working_set import chosen_columns
+from condgrad.smooth.folding import FoldedLoss
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -120,22 +122,62 @@ def test_products_columns_and_gram_of_a_compiled_matrix(seed: int, density: floa
     np.testing.assert_array_equal(matrix.dense_columns(stored, np.arange(11)), dense.T)
     part, means = matrix.some_columns(stored, chosen, centred)
     expected = dense[:, chosen] - means
-    if form == "dense" and centred:
-        np.testing.assert_allclose(expected.sum(axis=0), 0.0, atol=1e-13)
-    else:
-        assert not means.any()
+    stored_share = np.count_nonzero(dense[:, chosen], axis=0) / 17
+    is_dense = form == "dense" or stored_share.mean() > matrix.MOSTLY_STORED
+    assert part.columns.size == (6 * 17 if is_dense else 0)
+    is_centred = centred & (is_dense | (stored_share > matrix.NEARLY_FULL))
+    np.testing.assert_allclose(expected[:, is_centred].sum(axis=0), 0.0, atol=1e-13)
+    assert not means[~is_centred].any()
     np.testing.assert_allclose(matrix.image(part, x[:6]), expected @ x[:6], atol=1e-13)
     np.testing.assert_allclose(matrix.pulled_back(part, theta), expected.T @ theta, atol=1e-13)
     gram = np.empty((6, 6))
     pull = matrix.set_weighted_gram(part, w, gram)
     np.testing.assert_allclose(gram, expected.T @ (w[:, None] * expected), atol=1e-13)
     np.testing.assert_allclose(pull, expected.T @ w, atol=1e-13)
-    per_row = np.count_nonzero(expected, axis=1) if form == "csc" else np.full(17, 6)
+    matrix.set_centred_gram(part, w, gram)
+    deviations = expected - (w @ expected) / (w.sum() or 1.0)
+    np.testing.assert_allclose(gram, deviations.T @ (w[:, None] * deviations), atol=1e-13)
+    per_row = np.full(17, 6) if is_dense else np.count_nonzero(expected, axis=1)
     assert matrix.operations_of_gram(part) == (per_row**2).sum()
     # as columns are handed over that Python has chosen
     by_row = matrix.of_sparse(scipy.sparse.csr_array(dense[:, chosen]))
     np.testing.assert_allclose(matrix.image(by_row, x[:6]), dense[:, chosen] @ x[:6], atol=1e-13)
     np.testing.assert_allclose(matrix.pulled_back(by_row, theta), dense[:, chosen].T @ theta, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_a_full_column_among_sparse_ones_is_centred(kind: str) -> None:
+    """Compiled code and Python take off the same, and leave the others as they are."""
+    rng = np.random.default_rng(3)
+    dense = np.where(rng.random((30, 9)) < 0.1, rng.standard_normal((30, 9)), 0.0)
+    dense[:, 4] = 1e3 + rng.standard_normal(30)
+    dense[5, 4] = 0.0
+    chosen, loss = (
+        np.array([0, 2, 4, 7]),
+        cg.smooth.LeastSquares(scipy.sparse.csr_array(dense).asformat(kind), dense[:, 0], intercept=True),
+    )
+    compiled, expected_means = matrix.some_columns(matrix.of_sparse(scipy.sparse.csc_array(dense)), chosen, True)
+    part, means = chosen_columns(FoldedLoss.of(loss), chosen)
+    np.testing.assert_allclose(expected_means, [0.0, 0.0, dense[:, 4].mean(), 0.0], rtol=1e-14)
+    assert means is not None
+    np.testing.assert_allclose(means, expected_means, rtol=1e-14)
+    np.testing.assert_allclose(part.toarray(), dense[:, chosen] - means, atol=1e-11)
+    assert matrix.of_sparse(part) is not None
+    x = rng.standard_normal(4)
+    np.testing.assert_allclose(matrix.image(compiled, x), part @ x, atol=1e-11)
+    np.testing.assert_allclose(matrix.image(compiled._replace(by_row=matrix.NO_LINES), x), part @ x, atol=1e-11)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+def test_a_centred_gram_matrix_of_large_columns_has_its_digits(offset: float) -> None:
+    """The samples that count all have the offset, which the mean of all samples does not show."""
+    rng = np.random.default_rng(4)
+    columns, w = rng.standard_normal((5, 20)), rng.random(20) * (np.arange(20) < 12)
+    shifted = columns + offset * (np.arange(20) < 12)
+    gram = np.empty((5, 5))
+    matrix.set_centred_gram(matrix.of_dense(shifted), w, gram)
+    deviations = columns - (columns @ w / w.sum())[:, None]
+    np.testing.assert_allclose(gram, (deviations * w) @ deviations.T, atol=1e-14 * offset)
 
 
 def test_sparse_data_with_indices_of_two_sizes() -> None:

@@ -38,7 +38,7 @@ def drawn(
     y = np.where(X[:, 0] + rng.standard_normal(m) > 0.0, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     if sparse:
-        X = scipy.sparse.csr_array(X * (rng.random((m, n)) < 0.5))
+        X = scipy.sparse.csr_array(X * (rng.random((m, n)) < 0.25))
     f = 0.7 * loss(X, y, sample_weight=rng.uniform(0.5, 2.0, m), intercept=has_intercept)
     f = f + cg.smooth.Linear(0.1 * rng.standard_normal(n)) if seed % 2 else f
     region = region_of(on, n)
@@ -85,7 +85,9 @@ def test_compiled_steps_are_those_in_python(
     np.testing.assert_allclose(there.u, compiled.K @ there.x, rtol=0, atol=1e-10 * (1.0 + np.abs(there.u).max()))
     again = compiled._at(there.x, there.u, near=there.loss.intercept)
     assert there.value == pytest.approx(again.value, rel=1e-11)
-    np.testing.assert_allclose(there.loss.theta, again.loss.theta, rtol=0, atol=1e-9 * np.abs(again.loss.theta).max())
+    # where all margins are met, theta is nothing but the rounding of u
+    rounding = 1e-9 * np.abs(again.loss.theta).max() + 1e-15 * (1.0 + np.abs(there.u).max())
+    np.testing.assert_allclose(there.loss.theta, again.loss.theta, rtol=0, atol=rounding)
     assert g.on.violation(there.x) <= 1e-9 * g.on.scale
 
 

@@ -95,6 +95,34 @@ def test_columns_of_size_ten_million(loss: str, on: str, ridge: float) -> None:
             assert f.at(x).value + g.value(x) >= result.lower_bound
 
 
+def with_offsets(seed: int, m: int, n: int, *, full: int, zeros: float) -> tuple[Array, Array]:
+    """Columns about 1000, as prices or years are, but for some zeros; all but the first ones hold a few numbers."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((m, n))
+    y = A[:, :5] @ rng.standard_normal(5) + rng.standard_normal(m)
+    A += 1e3
+    A[:, full:] = np.where(rng.random((m, n - full)) < 0.05, A[:, full:] - 1e3, 0.0)
+    A[rng.random((m, n)) < zeros] = 0.0
+    return A, y
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("on", [cg.sets.L1Ball, cg.sets.SolidSimplex])
+@pytest.mark.parametrize("zeros", [0.0, 0.02])
+@pytest.mark.parametrize("full", [190, 40], ids=["offsets in all columns", "in some"])
+def test_columns_with_large_offsets(loss: str, on: Any, zeros: float, full: int) -> None:
+    """However they are stored, an intercept takes the offsets: all are certified, and no bound contradicts another."""
+    A, y = with_offsets(0, 90, 190, full=full, zeros=zeros)
+    for radius in (0.1, 1.0, 10.0):
+        g = cg.simple.Zero(on=on(radius))
+        results = [
+            cg.minimize(smooth(loss, K, y, intercept=True), g, method="newton", tol=1e-8, max_iter=50)
+            for K in (A, scipy.sparse.csr_array(A), scipy.sparse.csc_array(A))
+        ]
+        assert all(result.status is cg.Status.CONVERGED for result in results), (radius, results)
+        assert max(result.lower_bound for result in results) <= min(result.value for result in results)
+
+
 def test_a_drifted_image_reports_no_value_below_the_least() -> None:
     """Every value of the trace is F at a point of the set, so none is below what SciPy finds."""
     rng = np.random.default_rng(10)

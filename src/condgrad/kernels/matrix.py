@@ -9,12 +9,21 @@ import numpy as np
 from condgrad.arrays import Array, Matrix, for_kernels
 from condgrad.kernels import Compressed
 from condgrad.kernels.compiling import compiled
-from condgrad.kernels.ldl import combination, inner
+from condgrad.kernels.ldl import add_multiple, combination, inner
 from condgrad.kernels.sparse_gram import columns_by_row
 from condgrad.kernels.sparse_gram import weighted_gram as sparse_weighted_gram
 
 GRAM_WIDTH = 32
 """Rows of a Gram matrix that are computed together, at least."""
+MOSTLY_STORED = 0.4
+"""The share of their entries that is stored, from which on columns of a sparse K are taken as dense ones: their Gram
+matrix takes less time then."""
+NEARLY_FULL = 0.9
+"""The share of a column of a sparse K that is stored, from which on it is centred. Of one with more zeros, whatever its
+offset, centring leaves a tenth of the sum of squares or more: it would save one digit at most."""
+ALL_MEAN = 0.9
+"""The share of a weighted sum of squares that is the square of the mean, from which on that is taken off the column
+rather than off the Gram matrix, which would lose more than a digit."""
 
 
 class CompiledMatrix(NamedTuple):
@@ -139,22 +148,61 @@ def square_of_column(K: CompiledMatrix, j: int) -> float:
 def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[CompiledMatrix, Array]:
     """Some columns of a K that is dense or stored by columns, and what was taken off each entry of them.
 
-    Those of a dense K are centred if asked; those of a sparse one never are.
+    They are centred if asked, so that large offsets do not hide all else in them; of sparse ones those alone that are
+    `NEARLY_FULL`.
     """
     k, m, means = chosen.shape[0], K.samples, np.zeros(chosen.shape[0])
     none = no_lines()
-    if K.by_column.starts.shape[0] > 0:
-        starts, places, entries = K.by_column
-        rows = Compressed(*columns_by_row(starts, places, entries, chosen, m))
-        return CompiledMatrix(m, k, np.empty((0, 0)), some_lines(K.by_column, chosen), rows), means
-    columns = np.empty((k, m))
-    for p in range(k):
-        column = K.columns[chosen[p]]
+    if K.by_column.starts.shape[0] > 0 and count_stored(K, chosen) <= MOSTLY_STORED * k * m:
+        lines = some_lines(K.by_column, chosen)
         if centred:
-            means[p] = column.sum() / m
+            lines = centred_where_stored(lines, m, means)
+        rows = Compressed(*columns_by_row(lines.starts, lines.places, lines.entries, np.arange(k), m))
+        return CompiledMatrix(m, k, np.empty((0, 0)), lines, rows), means
+    columns = dense_columns(K, chosen)
+    if not centred:
+        return CompiledMatrix(m, k, columns, none, none), means
+    deviations = np.empty((k, m))
+    for p in range(k):
+        means[p] = columns[p].sum() / m
         for i in range(m):
-            columns[p, i] = column[i] - means[p]
-    return CompiledMatrix(m, k, columns, none, none), means
+            deviations[p, i] = columns[p, i] - means[p]
+    return CompiledMatrix(m, k, deviations, none, none), means
+
+
+@compiled
+def centred_where_stored(stored: Compressed, size: int, means: Array) -> Compressed:
+    """Compressed lines of some size, those that are `NEARLY_FULL` less their means, which are set; others as is."""
+    lengths = np.diff(stored.starts)
+    is_centred = lengths > NEARLY_FULL * size
+    if not is_centred.any():
+        return stored
+    starts = np.zeros_like(stored.starts)
+    starts[1:] = np.cumsum(np.where(is_centred, size, lengths))
+    places, entries = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+    for line in range(lengths.shape[0]):
+        line_places = stored.places[stored.starts[line] : stored.starts[line + 1]]
+        line_entries = stored.entries[stored.starts[line] : stored.starts[line + 1]]
+        found = entries[starts[line] : starts[line + 1]]
+        if is_centred[line]:
+            means[line] = line_entries.sum() / size
+            places[starts[line] : starts[line + 1]] = np.arange(size)
+            found[:] = -means[line]
+            for t in range(line_places.shape[0]):
+                found[line_places[t]] = line_entries[t] - means[line]
+        else:
+            places[starts[line] : starts[line + 1]] = line_places
+            found[:] = line_entries
+    return Compressed(starts, places, entries)
+
+
+@compiled
+def count_stored(K: CompiledMatrix, chosen: Array) -> int:
+    """The entries of some columns of a K that is stored by columns."""
+    found = 0
+    for j in chosen:
+        found += K.by_column.starts[j + 1] - K.by_column.starts[j]
+    return found
 
 
 @compiled
@@ -207,3 +255,25 @@ def set_weighted_gram(K: CompiledMatrix, w: Array, gram: Array) -> Array:
             for i in range(begin, end):
                 gram[j, i] = gram[i, j]
     return pull
+
+
+@compiled
+def set_centred_gram(K: CompiledMatrix, w: Array, gram: Array) -> None:
+    """Set `gram` to K' W K, W = diag(w) - w w'/sum(w), for a K that is dense or stored by rows."""
+    pull, mass = set_weighted_gram(K, w, gram), w.sum()
+    if mass == 0.0:
+        return
+    is_dense, is_all_mean = K.columns.shape[0] > 0, False
+    for j in range(K.width):
+        is_all_mean = is_all_mean or pull[j] * (pull[j] / mass) > ALL_MEAN * gram[j, j]
+    if is_dense and is_all_mean:
+        deviations = np.empty_like(K.columns)
+        for j in range(K.width):
+            mean = pull[j] / mass
+            for i in range(K.samples):
+                deviations[j, i] = K.columns[j, i] - mean
+        none = no_lines()
+        set_weighted_gram(CompiledMatrix(K.samples, K.width, deviations, none, none), w, gram)
+        return
+    for j in range(K.width):
+        add_multiple(gram[j], -pull[j] / mass, pull)

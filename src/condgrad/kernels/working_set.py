@@ -24,6 +24,7 @@ from condgrad.kernels.matrix import (
     image,
     operations_of_gram,
     pulled_back,
+    set_centred_gram,
     set_weighted_gram,
     square_of_column,
 )
@@ -406,11 +407,10 @@ def by_matrix(problem: CompiledProblem, w: Array, curvature: float, gram: LastGr
             is_new = True
             break
     if is_new:
-        pull = set_weighted_gram(problem.K, w, gram.matrix)
-        mass = w.sum() if problem.loss.has_intercept else 0.0
-        if mass > 0.0:
-            for j in range(k):
-                add_multiple(gram.matrix[j], -pull[j] / mass, pull)
+        if problem.loss.has_intercept:
+            set_centred_gram(problem.K, w, gram.matrix)
+        else:
+            set_weighted_gram(problem.K, w, gram.matrix)
         gram.weights[:] = w
         for j in range(k):  # where means cancel, rounding may leave less than 0
             gram.diagonal[j] = (1.0 + LEAST_CURVATURE) * max(0.0, gram.matrix[j, j])

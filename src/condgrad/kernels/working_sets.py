@@ -101,8 +101,10 @@ def solve_by_working_sets(
             gram = LastGram(np.empty((k, k)), np.empty(k), np.full(m, np.nan))
         k = chosen.shape[0]
         x = here.x[chosen]
-        shift = inner(means, x) if has_intercept else 0.0
-        start = SearchPoint(x, here.u - shift, here.theta, here.loss, here.intercept + shift, here.value)
+        start = SearchPoint(x, here.u, here.theta, here.loss, here.intercept, here.value)
+        shift = inner(means, x)
+        if shift != 0.0:  # K x of large columns has fewer digits than centred ones give, and no step would seem to fall
+            start = point_at(part, x, image(part.K, x), here.intercept + shift)
         slope = np.empty(0)
         if not has_intercept:  # else that of centred columns has more digits
             slope = linearised.c[chosen]

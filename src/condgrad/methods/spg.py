@@ -112,6 +112,8 @@ def spectral_moves(
     recent: deque[float] = deque(maxlen=window)
     while True:
         yield SpectralMove(here, step, promise)
+        if length == 0.0:  # the gradient leaves the floats, or what it is multiplied by does
+            return
         recent.append(here.value)
         target = project(here.x - length * here.gradient)
         if deadline.passed():

@@ -317,19 +317,20 @@ class FaceModels:
             return None
         mass = total(w) if self.h.has_intercept else 0.0
         if is_dense(self.K):
-            gram = weighted_gram(self.K, w)
-            pull = host(self.Kt @ w) if mass > 0.0 else np.empty(0)
-        else:
-            from condgrad.kernels import sparse_gram
+            return weighted_gram(self.K, w, means=self.Kt @ (w / mass) if mass > 0.0 else None)
+        from condgrad.kernels import sparse_gram
 
-            gram, pull = sparse_gram.weighted_gram(self.K.indptr, self.K.indices, self.K.data, w, self.K.shape[1])
-        if gram is not None and mass > 0.0:
+        gram, pull = sparse_gram.weighted_gram(self.K.indptr, self.K.indices, self.K.data, w, self.K.shape[1])
+        if mass > 0.0:
             gram -= np.outer(pull / mass, pull)
         return gram
 
 
-def weighted_gram(K: Array, w: Array) -> Array | None:
-    """K' diag(w) K on the host, from a block of rows after the other; None where the time is up in between."""
+def weighted_gram(K: Array, w: Array, *, means: Array | None = None) -> Array | None:
+    """K' diag(w) K on the host, from a block of rows after the other; None where the time is up in between.
+
+    Means are taken off the columns first: large ones would leave no digits of the rest.
+    """
     m, k = K.shape
     rows = max(1, GRAM_OPERATIONS // (k * k))
     gram: Any = None
@@ -337,6 +338,8 @@ def weighted_gram(K: Array, w: Array) -> Array | None:
         if deadline.passed():
             return None
         block = K[begin : begin + rows]
+        if means is not None:
+            block = block - means[None, :]
         part = host(block.T @ (w[begin : begin + rows, None] * block))
         gram = part if gram is None else gram + part
     return gram

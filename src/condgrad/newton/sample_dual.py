@@ -27,7 +27,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import Array, Matrix, double, is_dense, product, row_gram, solve_positive, some_columns
+from condgrad.arrays import (
+    Array,
+    Matrix,
+    all_finite,
+    dot,
+    double,
+    is_dense,
+    product,
+    row_gram,
+    solve_positive,
+    some_columns,
+    total,
+)
 from condgrad.kernels import BOX, Polytope
 from condgrad.newton.face_models import NormBall, sparse_row_gram
 from condgrad.rounding import ON_BOUNDARY
@@ -96,7 +108,8 @@ class SampleDual:
     def least(self, theta: Array) -> Array:
         """The x at which F is least, up to a small gap, or the best one when time is up or nothing is gained.
 
-        It starts from the gradient theta of the loss at some point, or from 0 where D is larger.
+        It starts from the gradient theta of the loss at some point, or from 0 where D is larger. Where K K' or x(theta)
+        leave the floats, what is found so far has to do.
         """
         here, start = self._at(np.zeros(self.y.shape[0])), self._at(theta[self.has_weight])
         if start.value > here.value:
@@ -108,8 +121,11 @@ class SampleDual:
                 best, least = here.x, value
             if least - here.value <= GAP * least or self.steps == STEPS or deadline.passed():
                 return best
+            H = self._hessian(here.x)
+            if not all_finite(H):
+                return best
             self.steps += 1
-            end, intercept = self._model_end(here, intercept)
+            end, intercept = self._model_end(here, H, intercept)
             there, step = self._search(here, end)
             short += step < SHORT_STEP
             if not there.value > here.value or short == SHORT_STEPS:
@@ -118,9 +134,12 @@ class SampleDual:
 
     def _at(self, theta: Array) -> SampleDualPoint:
         c = self.K.T @ theta
-        x = self.on.project(c / (-2.0 * self.ridge))
-        value = float(c @ x + self.ridge * (x @ x) - np.sum(theta * (self.y + 0.5 * theta / self.v)))
-        return SampleDualPoint(theta, x, value)
+        least = c / (-2.0 * self.ridge)
+        if not all_finite(least):
+            return SampleDualPoint(theta, np.zeros_like(c), -np.inf)
+        x = self.on.project(least)
+        loss = total(theta * (self.y + 0.5 * theta / self.v))
+        return SampleDualPoint(theta, x, dot(c, x) + self.ridge * dot(x, x) - loss)
 
     def _search(self, here: SampleDualPoint, end: Array) -> tuple[SampleDualPoint, float]:
         """The first of some points on the way to an end where D is larger, or the last of them, and the step there."""
@@ -130,13 +149,17 @@ class SampleDual:
             there = self._at(here.theta + step * (end - here.theta))
         return there, step
 
-    def _model_end(self, here: SampleDualPoint, intercept: float) -> tuple[Array, float]:
+    def _hessian(self, x: Array) -> Array:
+        """Less the second derivative of D on the piece of x = x(theta)."""
+        H = self._gram(x) / (2.0 * self.ridge)
+        H[np.diag_indices_from(H)] += 1.0 / self.v
+        return H
+
+    def _model_end(self, here: SampleDualPoint, H: Array, intercept: float) -> tuple[Array, float]:
         """Where the quadratic function <rise, theta> - <theta, H theta>/2 of this piece is largest, and the intercept.
 
         The intercept is the multiplier of sum theta_i = 0.
         """
-        H = self._gram(here.x) / (2.0 * self.ridge)
-        H[np.diag_indices_from(H)] += 1.0 / self.v
         rise = self.K @ here.x - self.y - here.theta / self.v + H @ here.theta
         if self.is_hinge:
             return self._hinge_end(H, rise, here.theta, intercept)
@@ -156,7 +179,7 @@ class SampleDual:
         else:
             K = self.K if is_null else self.K[:, support]
             gram = sparse_row_gram(K)
-        if not is_null and float(np.abs(x).sum()) >= self.on.scale * (1.0 - ON_BOUNDARY):
+        if not is_null and all_finite(gram) and float(np.abs(x).sum()) >= self.on.scale * (1.0 - ON_BOUNDARY):
             along = K @ np.sign(x[support])
             gram -= np.outer(along, along / support.shape[0])
         return gram

@@ -81,11 +81,19 @@ def not_zero_or_steep(point: ObjectivePoint, size: int) -> Array:
 
 
 def chosen_columns(loss: FoldedLoss, chosen: Array | None) -> tuple[Matrix, Array | None]:
-    """Some columns of K, or all, in float64; about their means, which are told, where an intercept allows it."""
+    """Some columns of K, or all, in float64; about their means, which are told, where an intercept allows it.
+
+    Those of a sparse K stay so unless most of their entries are stored, and are centred where most of a column's are.
+    """
     K = loss.composite.K
     if not is_dense(K):
-        return sparse_columns(loss, chosen), None
-    if chosen is not None:
+        from condgrad.kernels.matrix import MOSTLY_STORED
+
+        K = sparse_columns(loss, chosen)
+        if K.nnz <= MOSTLY_STORED * K.shape[0] * K.shape[1]:
+            return centred_where_stored(K) if loss.h.has_intercept else (K, None)
+        K = K.toarray()
+    elif chosen is not None:
         columns = loss.composite.columns
         K = some_columns(K if columns is None else columns.T, chosen)
     K = double(K)
@@ -111,6 +119,19 @@ def sparse_columns(loss: FoldedLoss, chosen: Array | None) -> Matrix:
         arrays = sparse_gram.columns(K.indptr, K.indices, K.data, place)
     indptr, indices, data = arrays
     return scipy.sparse.csr_array((data, indices, indptr), shape=(K.shape[0], len(chosen)))
+
+
+def centred_where_stored(K: Matrix) -> tuple[Matrix, Array | None]:
+    """A sparse K stored by rows, its columns that are `NEARLY_FULL` less their means; these, unless all are 0."""
+    from condgrad.kernels.matrix import NEARLY_FULL
+
+    m, k = K.shape
+    is_centred = np.bincount(K.indices, minlength=k) > NEARLY_FULL * m
+    if not is_centred.any():
+        return K, None
+    means = np.where(is_centred, np.bincount(K.indices, weights=K.data, minlength=k) / m, 0.0)
+    row = scipy.sparse.csr_array(means[None, :])
+    return K - scipy.sparse.csr_array(np.ones((m, 1))) @ row, means
 
 
 def pulled_in(on: Set, x: Array) -> Array:
@@ -203,8 +224,10 @@ class WorkingSet:
         """Be at a point of the full problem."""
         x, best = double(point.x if self.chosen is None else point.x[self.chosen]), self.loss.at_best(point.smooth)
         shift = self._shift(x)
-        u = self.loss.loss_at(point.smooth).z
-        self.here = self._with_value(x, u if shift == 0.0 else u - shift, shifted(best, shift))
+        if shift == 0.0:
+            self.here = self._with_value(x, self.loss.loss_at(point.smooth).z, best)
+        else:  # K x of large columns has fewer digits than centred ones give, and no step from it would seem to fall
+            self.here = self._at(x, self.K @ x, near=best.intercept + shift)
         self.start_value = self.here.value
         self.start_slope = None
         if self.has_columns_of_data:

@@ -76,7 +76,8 @@ def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
     unit = float(np.abs(curvature).max()) or float(np.abs(slope).max()) or 1.0
     H = np.zeros((k + 1, k + 1))
     # remembered points may coincide; a trace of ridge keeps their system regular
-    H[1:, 1:] = curvature / unit + SAME_POINTS * (np.trace(curvature) / unit or 1.0) * np.eye(k)
+    curvature = curvature / unit
+    H[1:, 1:] = curvature + SAME_POINTS * (np.trace(curvature) or 1.0) * np.eye(k)
     c = np.concatenate([[0.0], slope / unit - H[1:, 1:] @ a])
     w = np.concatenate([[max(0.0, 1.0 - a.sum())], a])
     free = w > 0.0

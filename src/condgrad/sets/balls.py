@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from condgrad import _checks
-from condgrad.arrays import Array, Space, dot, double, namespace, signs, total
+from condgrad.arrays import Array, Space, double, length_of, namespace, signs, total
 from condgrad.problem import Answer, Face, Set
 from condgrad.sets.threshold import keep_mass, worth_compiling
 
@@ -126,7 +126,7 @@ class L2Ball(Ball):
     spectrally_solid = True
 
     def norm(self, x: Array) -> float:
-        return float(dot(x, x) ** 0.5)
+        return length_of(x)
 
     def project(self, x: Array) -> Array:
         length = self.norm(x)

@@ -1,0 +1,69 @@
+"""Numbers whose squares are no floats: a run ends with a proof or a clear error, and never with a warning."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import condgrad as cg
+from condgrad.search.hull import quadratic_argmin
+
+
+@pytest.mark.parametrize("loss", [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge])
+@pytest.mark.parametrize("on", [cg.sets.L1Ball, cg.sets.SolidSimplex, cg.sets.L2Ball])
+@pytest.mark.parametrize("radius", [1e150, 1e300])
+@pytest.mark.parametrize("ridge", [0.1, 1e-300])
+def test_radii_whose_squares_are_no_floats(loss: Any, on: Any, radius: float, ridge: float) -> None:
+    """Each method says so or proves what the others do not contradict; no warning is given, which would be an error."""
+    rng = np.random.default_rng(12)
+    K = rng.standard_normal((15, 40))
+    f, g = loss(K, np.where(K[:, 0] + rng.standard_normal(15) > 0.0, 1.0, -1.0)), cg.simple.Ridge(ridge, on=on(radius))
+    found = []
+    for method in ("auto", "cg", "cgs", "pqn", "spg"):
+        with contextlib.suppress(cg.NotFiniteError):
+            found.append(cg.minimize(f, g, method=method, max_iter=100))
+    if ridge == 0.1:
+        slack = cg.minimize(f, cg.simple.Ridge(ridge, on=on(1e3)), method="auto")
+        assert found[0].value == pytest.approx(slack.value, rel=1e-2)
+    for one, other in product(found, repeat=2):
+        assert one.lower_bound <= other.value
+
+
+@pytest.mark.parametrize("loss", [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge])
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("ridge", [1e-200, 1e-20])
+def test_data_whose_squares_are_no_floats(loss: Any, kind: Any, intercept: bool, ridge: float) -> None:
+    """The problem is that of data of usual size, in other units: the bounds of one hold for the other."""
+    rng, unit = np.random.default_rng(13), 1e160
+    K = rng.standard_normal((15, 40))
+    y = np.where(K[:, 0] + rng.standard_normal(15) > 0.0, 1.0, -1.0)
+    usual = cg.minimize(loss(K, y, intercept=intercept), cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1.0)), tol=1e-9)
+    f = loss(kind(unit * K), y, intercept=intercept)
+    for method in ("auto", "newton", "spg"):
+        g = cg.simple.Ridge(ridge * unit * unit, on=cg.sets.L1Ball(1.0 / unit))
+        with contextlib.suppress(cg.NotFiniteError):
+            result = cg.minimize(f, g, method=method, max_iter=30)
+            assert result.lower_bound <= usual.value * (1.0 + 1e-9)
+            assert result.value >= usual.lower_bound * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_the_l2_ball_in_every_unit(unit: float) -> None:
+    ball, x = cg.sets.L2Ball(2.0 * unit), unit * np.array([3.0, 4.0])
+    assert ball.norm(x) == pytest.approx(5.0 * unit, rel=1e-15)
+    np.testing.assert_allclose(ball.project(x), unit * np.array([1.2, 1.6]), rtol=1e-15)
+    assert cg.sets.L2Ball(2.0).linear_argmin(x).bound == pytest.approx(-10.0 * unit, rel=1e-15)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e307])
+def test_a_quadratic_function_in_every_unit(unit: float) -> None:
+    """Along two coordinates it is least at (1/4, 1/2), inside the simplex."""
+    curvature = unit * np.array([[4.0, 0.0], [0.0, 8.0]])
+    found = quadratic_argmin(unit * np.array([-1.0, -4.0]), curvature, np.zeros(2))
+    np.testing.assert_allclose(found, [0.25, 0.5], rtol=1e-9)
