@@ -43,7 +43,8 @@ def test_data_whose_squares_are_no_floats(loss: Any, kind: Any, intercept: bool,
     rng, unit = np.random.default_rng(13), 1e160
     K = rng.standard_normal((15, 40))
     y = np.where(K[:, 0] + rng.standard_normal(15) > 0.0, 1.0, -1.0)
-    usual = cg.minimize(loss(K, y, intercept=intercept), cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1.0)), tol=1e-9)
+    g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1.0))
+    usual = cg.minimize(loss(K, y, intercept=intercept), g, method="auto", tol=1e-9)
     f = loss(kind(unit * K), y, intercept=intercept)
     for method in ("auto", "newton", "spg"):
         g = cg.simple.Ridge(ridge * unit * unit, on=cg.sets.L1Ball(1.0 / unit))
