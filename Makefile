@@ -1,5 +1,5 @@
 # `make run` and `make test` are all a newcomer needs; each makes .venv by itself and is fast the second time.
-.PHONY: run test lint docs bench fuzz clean
+.PHONY: run test test-rest lint docs bench fuzz clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -11,10 +11,16 @@ run: $(STAMP)
 
 # a file stays with one worker: its clusters are started, and what it compares with is computed, once; many processes
 # load the same modules, so that they are kept as bytecode whatever the environment says
-test: export PYTHONDONTWRITEBYTECODE :=
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+BESIDE := torch or browser or slow
+test test-rest: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)
 	$(BIN)/python -m tests.compile_kernels
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m 'not ($(BESIDE))'
+
+# what needs torch, Triton or Chromium, which are installed beside, and what is slow by nature
+test-rest: $(STAMP)
+	$(PYTEST) -m '$(BESIDE)'
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check

@@ -1,8 +1,7 @@
-"""Shared by all tests: threads, hypothesis settings, and optional libraries that CI must have."""
+"""Shared by all tests: threads, hypothesis settings, and which tests `make test` leaves to `make test-rest`."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator
 from types import ModuleType
@@ -12,6 +11,7 @@ from types import ModuleType
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import matplotlib
+import numpy
 import pytest
 from hypothesis import settings
 
@@ -20,14 +20,22 @@ settings.register_profile("repeatable", deadline=None, derandomize=True, print_b
 settings.load_profile("repeatable")
 
 
-def optional(module: str) -> ModuleType:
-    """An optional library, or a skip; where CI is set a missing one is a failure."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"{module} is not installed")
+MARK_OF_FIXTURE = {"torch": "torch", "browser": "browser", "client": "slow"}
+"""What a test is marked with that uses a fixture: `client` is a cluster of processes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they use, so that none can be forgotten: by fixtures, or by torch among its parameters.
+
+    Nothing is skipped where a library is missing: a marked test is selected or it is not.
+    """
+    for item in items:
+        for fixture, mark in MARK_OF_FIXTURE.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(mark)
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if any(str(value).startswith("torch") for value in parameters):
+            item.add_marker("torch")
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +53,14 @@ def coarse_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("condgrad.transport.color.CUBE", 17)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def torch() -> ModuleType:
-    return optional("torch")
+    import torch
+
+    return torch
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def library(request: pytest.FixtureRequest) -> ModuleType:
+    """NumPy, and in tests of their own torch."""
+    return numpy if request.param == "numpy" else request.getfixturevalue("torch")

@@ -54,19 +54,17 @@ def test_naive_sums_are_off(long_vector: np.ndarray) -> None:
     assert abs(naive / _exact_square(long_vector) - 1.0) > 1e-4
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_sums_accumulate_in_double(library: str, long_vector: np.ndarray, torch: Any) -> None:
+def test_sums_accumulate_in_double(library: Any, long_vector: np.ndarray) -> None:
     """dot and total of float32 data carry float64 rounding only."""
-    x = torch.asarray(long_vector) if library == "torch" else long_vector
+    x = library.asarray(long_vector)
     exact = _exact_square(long_vector)
     assert arrays.total(x) == pytest.approx(1e6 * float(long_vector[0]), rel=1e-10)
     assert arrays.dot(x, x) == pytest.approx(exact, rel=1e-10)
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_slopes_and_curvatures_accumulate_in_double(library: str, long_vector: np.ndarray, torch: Any) -> None:
+def test_slopes_and_curvatures_accumulate_in_double(library: Any, long_vector: np.ndarray) -> None:
     """`dots` and `gram` are slopes and curvatures of a restriction: they decide the step."""
-    x = torch.asarray(long_vector) if library == "torch" else long_vector
+    x = library.asarray(long_vector)
     exact = _exact_square(long_vector)
     assert arrays.dots(x[None], x) == pytest.approx([exact], rel=1e-9)
     assert arrays.gram(x[None]) == pytest.approx(np.array([[exact]]), rel=1e-9)
@@ -195,17 +193,13 @@ def test_all_finite(kind: Kind) -> None:
 
 @pytest.mark.parametrize("matrix", ["numpy", "torch", "csr", "csc"])
 @pytest.mark.parametrize("narrow", ["matrix", "vector", "neither"])
-def test_product_is_in_the_wider_precision(matrix: str, narrow: str, torch: Any) -> None:
+def test_product_is_in_the_wider_precision(matrix: str, narrow: str, request: pytest.FixtureRequest) -> None:
     """K @ x and its dtype, for every pair of precisions."""
     K = _numbers(4, 3).astype(np.float32 if narrow == "matrix" else np.float64)
     x = _numbers(3).astype(np.float32 if narrow == "vector" else np.float64)
-    convert = {
-        "numpy": np.asarray,
-        "torch": torch.asarray,
-        "csr": scipy.sparse.csr_array,
-        "csc": scipy.sparse.csc_array,
-    }
-    found = arrays.product(convert[matrix](K), torch.asarray(x) if matrix == "torch" else x)
+    library = request.getfixturevalue("torch") if matrix == "torch" else np
+    sparse = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
+    found = arrays.product(sparse.get(matrix, library.asarray)(K), library.asarray(x))
     np.testing.assert_array_equal(arrays.host(found), _numbers(4, 3) @ _numbers(3))
     assert str(found.dtype).endswith("float64")
 

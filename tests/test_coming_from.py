@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import ot
+import ot.partial
 import pytest
+import skglm
 from scipy.spatial.distance import cdist
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
@@ -17,7 +20,6 @@ from sklearn.svm import LinearSVC
 import condgrad as cg
 import condgrad.compat.pot as cg_pot
 from condgrad import linear_model
-from tests.conftest import optional
 
 PAGE = (Path(__file__).parents[1] / "docs" / "coming_from.md").read_text()
 
@@ -36,8 +38,6 @@ def names_for_pot() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     Xs, Xt = rng.random((20, 2)), rng.random((25, 2)) + 0.2
     A, b = rng.random((25, 2)), rng.random(25)
-    ot = optional("ot")
-    optional("ot.partial")
     return {
         **{"ot": ot, "cg": cg, "cg_pot": cg_pot, "Xs": Xs, "Xt": Xt, "ys": np.arange(20) % 3},
         **{"a": np.full(20, 1 / 20), "b": b / b.sum(), "M": cdist(Xs, Xt, "sqeuclidean"), "reg": 0.05, "eta": 0.1},
@@ -118,9 +118,10 @@ def test_row_of_scikit_learn(theirs: str, ours: str) -> None:
     same_solution(theirs, ours, **own)
 
 
+@pytest.mark.slow  # skglm compiles for each of its models
 @pytest.mark.parametrize(("theirs", "ours"), SKGLM, ids=[ours for _, ours in SKGLM])
 def test_row_of_skglm(theirs: str, ours: str) -> None:
-    same_solution(theirs, ours, skglm=optional("skglm"))
+    same_solution(theirs, ours, skglm=skglm)
 
 
 def test_there_are_rows() -> None:

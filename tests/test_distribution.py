@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import optional
-
+pytestmark = pytest.mark.slow  # they build, and make an environment
 ROOT = Path(__file__).parents[1]
 LARGEST_WHEEL = 1_000_000
 
@@ -22,8 +21,6 @@ LARGEST_WHEEL = 1_000_000
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with both, built by the backend that is installed: no network is needed."""
-    optional("build")
-    optional("hatchling")
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True)

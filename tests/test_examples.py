@@ -1,6 +1,6 @@
 """Examples run from their command line and save a picture; each program on extending the library runs.
 
-Examples that take long run when the site is built (`make docs`, which `.ci/run` does): an error there ends the build.
+Those that take longest run when the site is built (`make docs`, which `.ci/run` does): an error there ends the build.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem
 EXTENDING = sorted((ROOT / "docs" / "extending").glob("*.py"))
 
 
+@pytest.mark.slow  # they draw, for a minute in all
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_saves_its_picture(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", [str(example), "--out", str(tmp_path)])

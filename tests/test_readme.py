@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from condgrad.cli import main
-from tests.conftest import optional
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "```python\n" in path.read_text())
+PAGES = [
+    pytest.param(page, marks=[pytest.mark.torch] if "import torch" in page.read_text() else [], id=page.stem)
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if "```python\n" in page.read_text()
+]
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -42,12 +45,10 @@ def test_all_blocks_run() -> None:
             exec(block, space)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", PAGES)
 def test_all_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some write files
     text = page.read_text()
-    if "import torch" in text:
-        optional("torch")
     space: dict[str, object] = {}
     for block in blocks("python", text):
         with contextlib.redirect_stdout(io.StringIO()):

@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import optional
-
+pytestmark = pytest.mark.torch
 CASES = Path(__file__).with_name("streamed_triton_cases.py")
 
 
 def test_all_cases_pass_in_the_interpreter() -> None:
-    optional("triton")
-    optional("torch")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(CASES)]
     done = subprocess.run(
         command,
@@ -36,8 +33,7 @@ def test_all_cases_pass_in_the_interpreter() -> None:
 @pytest.mark.parametrize("kernel", ["log2_row_sums", "entropy", "float64", "mixed"])
 def test_kernels_compile_for_a_gpu(kernel: str, rank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiler takes less than the interpreter: this asks it, for the architecture of an H100."""
-    triton = optional("triton")
-    optional("torch")
+    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 

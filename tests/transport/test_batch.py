@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import ot
 import pytest
 from scipy.special import xlogy
 
@@ -12,7 +13,6 @@ import condgrad as cg
 from condgrad.arrays import host
 from condgrad.transport import batch
 from condgrad.transport.batch import BatchResult, solve_batch
-from tests.conftest import optional
 
 
 def costs(k: int, n: int, m: int, seed: int = 0) -> Any:
@@ -43,7 +43,6 @@ def test_each_plan_has_its_marginals_and_its_certificate(shape: tuple[int, int, 
 
 
 def test_values_are_those_of_problems_solved_one_by_one() -> None:
-    ot = optional("ot")
     C, entropy = costs(6, 25, 20), 1e-2
     result = solve_batch(C, entropy=entropy, tol=1e-9)
     a, b = np.full(25, 1 / 25), np.full(20, 1 / 20)

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condgrad.transport import divergence, divergence_loss
-from tests.conftest import optional
 from tests.transport import cloud, entropic_value, judge, squared_distances
 
 seeds = st.integers(0, 10_000)
@@ -125,8 +124,7 @@ def test_the_loss_is_the_value_and_its_gradient_that_of_differences(torch: Modul
     assert torch.autograd.gradcheck(value, (Xs, logits), eps=1e-4, atol=1e-6, rtol=1e-4)
 
 
-def test_gradient_vanishes_between_equal_measures() -> None:
-    torch = optional("torch")
+def test_gradient_vanishes_between_equal_measures(torch: ModuleType) -> None:
     X = torch.tensor(cloud(8, 3, seed=0).Xs, requires_grad=True)
     value = divergence_loss(X, X.detach(), entropy=0.05, tol=1e-12)
     (gradient,) = torch.autograd.grad(value, X)

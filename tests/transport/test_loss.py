@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 import condgrad as cg
 from condgrad.errors import MissingAbility, MissingExtra
 from condgrad.transport import GroupLasso, Laplacian, barycentric_map, certified_loss, loss, solve
-from tests.conftest import optional
 from tests.transport import cloud, squared_distances
 
 ENTROPY = 0.05
@@ -143,8 +142,7 @@ def test_weights_have_the_stated_constant_and_the_right_slope_under_scaling(torc
 
 @given(seed=st.integers(0, 10_000), tol=st.sampled_from([1e-2, 1e-3, 1e-5]), name=st.sampled_from(sorted(PROBLEMS)))
 @settings(max_examples=15)
-def test_error_of_the_gradient_is_within_its_bound(seed: int, tol: float, name: str) -> None:
-    torch = optional("torch")
+def test_error_of_the_gradient_is_within_its_bound(torch: ModuleType, seed: int, tol: float, name: str) -> None:
     Xs, Xt, to_a, to_b = tensors(torch, seed=seed)
     a, b, regularizers = to_a.softmax(0), to_b.softmax(0), PROBLEMS[name](Xs, Xt)
     rough, exact = (
@@ -163,9 +161,8 @@ def test_error_of_the_gradient_is_within_its_bound(seed: int, tol: float, name: 
 
 @given(seed=st.integers(0, 10_000), unit=st.sampled_from([1e-4, 30.0, 1e5]))
 @settings(max_examples=10)
-def test_units(seed: int, unit: float) -> None:
+def test_units(torch: ModuleType, seed: int, unit: float) -> None:
     """Points times c and entropy times c^2: the value is c^2 times as large up to a constant, the gradient c times."""
-    torch = optional("torch")
     Xs, Xt, _, _ = tensors(torch, seed=seed)
     (here,) = torch.autograd.grad(loss(Xs, Xt, entropy=ENTROPY, tol=1e-11), Xs)
     there = loss(unit * Xs + unit, unit * Xt + unit, entropy=ENTROPY * unit**2, tol=1e-11)

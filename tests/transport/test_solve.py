@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -427,13 +426,13 @@ def test_every_step_on_tensors_with_sparse_graphs(step: str, torch: Any) -> None
     assert result.success
 
 
-@pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("name", ["entropy", "laplacian", "groups"])
-def test_single_precision(kind: str, name: str, torch: Any) -> None:
+def test_single_precision(library: Any, name: str) -> None:
     """float32 in, float32 out, bounds true to float32."""
-    narrow: Callable[[Array], Any] = lambda x: x.astype(np.float32)  # noqa: E731
-    if kind == "torch":
-        narrow = lambda x: torch.asarray(x).float()  # noqa: E731
+
+    def narrow(x: Array) -> Any:
+        return library.asarray(x, dtype=library.float32)
+
     regularizers: dict[str, list[Any]] = {
         "entropy": [],
         "laplacian": [Laplacian(narrow(DATA.Xs), narrow(DATA.Xt), 2.0, Ls=LS, Lt=LT, target=0.5)],

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 import ot
 import pytest
-import torch
 from scipy.spatial.distance import cdist
 
 import condgrad as cg
@@ -211,7 +210,7 @@ def test_auto_takes_sinkhorn_or_newton(entropy: float, weight: float, method: st
 
 
 @pytest.mark.parametrize("regularized", [False, True])
-def test_torch_in_torch_out(regularized: bool) -> None:
+def test_torch_in_torch_out(regularized: bool, torch: Any) -> None:
     Xs, Xt = torch.as_tensor(SMALL.Xs), torch.as_tensor(SMALL.Xt)
     options = {"entropy": 0.02, "method": "newton", "plan": "streamed", "tol": 1e-10}
     t = solve(SquaredEuclidean(Xs, Xt), regularizers=laplacian(Xs, Xt) if regularized else [], **options)

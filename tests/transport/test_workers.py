@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+import distributed
 import numpy as np
 import pytest
 
@@ -15,13 +16,11 @@ from condgrad.arrays import host
 from condgrad.kernels import streamed
 from condgrad.kernels.streamed import Score
 from condgrad.transport.workers import Workers
-from tests.conftest import optional
 from tests.kernels.test_streamed import dense_score
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    distributed = optional("distributed")
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with cluster, distributed.Client(cluster) as client:
         yield client
