@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reor
 BESIDE := torch or browser or slow
 test test-rest: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)
-	$(BIN)/python -m tests.compile_kernels
+	$(BIN)/python -m condgrad.compile_kernels
 	$(PYTEST) -m 'not ($(BESIDE))'
 
 # what needs torch, Triton or Chromium, which are installed beside, and what is slow by nature

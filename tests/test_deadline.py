@@ -223,7 +223,6 @@ def test_a_working_set_cut_short_keeps_what_it_found(monkeypatch: pytest.MonkeyP
         out_of_time[0] = True
         return fell
 
-    monkeypatch.setattr(WorkingSet, "_compiled", lambda _: None)  # one step after the other, as if it were large
     monkeypatch.setattr(WorkingSet, "_newton_step", last_step)
     monkeypatch.setattr(deadline, "passed", lambda: out_of_time[0])
     monkeypatch.setattr(Certifier, "iterate", once(Certifier.iterate))

@@ -17,10 +17,11 @@ from condgrad.arrays import Array, Space, copied
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility
+from condgrad.kernels import readiness
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.cgs_on_moments import CGSOnMoments
-from condgrad.methods.in_turn import InTurn
+from condgrad.methods.in_turn import InTurn, UntilCompiled
 from condgrad.newton.ascent import Newton
 from condgrad.newton.blocks import BlockNewton
 from condgrad.newton.engines import dual_model
@@ -56,7 +57,10 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     if model is not None:
         return Newton(f, g, model)
     try:
-        return face_newton(f, g)
+        faces = face_newton(f, g)
+        if faces.needs_kernels and readiness.mode() == "off":
+            raise MissingAbility(f"{readiness.VARIABLE}=off switches off the compiled code that it needs")
+        return faces
     except MissingAbility as missing:
         raise MissingAbility(
             "method='newton' knows h(Kx) and linear terms with Ridge or Zero on sets with faces, and linear costs with "
@@ -88,14 +92,17 @@ def _most_promising_first(f: Smooth, g: Simple, step: StepRule) -> Iterator[Meth
     model = dual_model(f, g)
     if model is not None and model.affordable:
         yield Newton(f, g, model)
-    faces = None
+    faces = projected = None
     with suppress(MissingAbility):
         faces = face_newton(f, g)
-    if faces is not None and faces.affordable:
-        yield faces
-    projected = None
+    if faces is not None and faces.needs_kernels and readiness.mode() == "off":
+        faces = None
     with suppress(MissingAbility):
         projected = SPG(f, g)
+    if faces is not None and faces.affordable:
+        if projected is not None and faces.needs_kernels and not readiness.available():
+            yield UntilCompiled(projected)
+        yield faces
     if projected is not None:
         yield projected
     if faces is not None and not faces.affordable:
@@ -199,12 +206,14 @@ def minimize(
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
         or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear
         costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
-        `SharedMarginal`. The first call of it for h(Kx) on a machine compiles its kernels, in a minute to a minute
-        and a half, and keeps them on disk; a time limit does not cut that short.
+        `SharedMarginal`. For h(Kx) it needs compiled code, which the first call on a machine makes, in about a minute,
+        and keeps on disk.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
         small, on a `Box` or `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
         can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point; `method`
-        of the result says what ran.
+        of the result says what ran. Nobody waits for a compiler: while the code that "newton" needs is compiled, once
+        on a machine and in a process of its own, "spg" runs (the environment variable `CONDGRAD_KERNELS` may be
+        "background", the default, "wait" or "off").
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.kernels import ball_model, chosen_columns, homotopy
+from condgrad.kernels import ball_model, chosen_columns
 
 Array = np.ndarray
 seeds = st.integers(0, 2**32 - 1)
@@ -151,53 +151,6 @@ def test_columns_that_suffice() -> None:
     assert suffice
     assert not ball_model.face_ahead(x, slope, 0.1, 1.0, False, np.array([True, False, True, True]), 0.9)[2]
     assert not ball_model.face_ahead(x, slope, 0.1, 9.0, False, chosen, 0.9)[2]  # inside, all are needed
-
-
-class Squares:
-    """Least squares on random data, and its solutions along the sizes of a ball."""
-
-    def __init__(self, seed: int, *, intercept: bool, nonnegative: bool) -> None:
-        rng = np.random.default_rng(seed)
-        self.m, self.n = int(rng.integers(3, 15)), int(rng.integers(1, 30))
-        self.X = rng.standard_normal((self.m, self.n))
-        self.f: Any = cg.smooth.LeastSquares(self.X, rng.standard_normal(self.m), intercept=intercept)
-        self.nonnegative = nonnegative
-        everything = np.arange(self.n), np.ascontiguousarray(self.X.T), np.ones(self.n, bool)
-        self.chosen = chosen_columns.named(
-            chosen_columns.other_columns(chosen_columns.no_columns(self.m, self.n, 10**6), *everything)
-        )
-
-    def after(self, x: Array, size: float, ridge: float) -> Any:
-        """The solution for a size, from that for a smaller one."""
-        here, ball = self.f.at(x), ball_model.BallShape(size, self.nonnegative)
-        model = self.f.h.compiled, ridge, x, here.z, here.intercept, here.theta
-        return ball_model.Step(*homotopy.step_by_events(self.chosen, ball, *model, 200))
-
-
-@pytest.mark.parametrize("ridge", [0.0, 0.1])
-@pytest.mark.parametrize("nonnegative", [False, True])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_events_lead_from_one_solution_to_the_next(ridge: float, nonnegative: bool, intercept: bool) -> None:
-    """Up to where the constraint is idle; each is proved by the bound of the full problem."""
-    found = 0
-    for seed in range(20):
-        squares = Squares(seed, intercept=intercept, nonnegative=nonnegative)
-        x = np.zeros(squares.n)
-        for size in (0.1, 0.5, 1.0, 2.0, 10.0):
-            end = squares.after(x, size, ridge)
-            if not end.found:  # of more coordinates than samples, or by a tie
-                break
-            found += 1
-            x, here = end.x, squares.f.at(end.x)
-            np.testing.assert_allclose(end.image, squares.X @ x, atol=1e-9)
-            assert end.loss == pytest.approx(here.value, abs=1e-9)
-            on = cg.sets.SolidSimplex(size) if nonnegative else cg.sets.L1Ball(size)
-            g = cg.simple.Ridge(ridge, on=on) if ridge else cg.simple.Zero(on=on)
-            assert on.contains(x)
-            c = here.gradient
-            gap = c @ x + g.value(x) - g.argmin(c).bound
-            assert gap <= 1e-4 * squares.f.at(np.zeros(squares.n)).value
-    assert found >= 80
 
 
 @given(seed=st.integers(0, 10_000))

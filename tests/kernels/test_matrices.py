@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.kernels import compiling, ldl, matrix, sparse_gram
+from condgrad.kernels import ldl, matrix, sparse_gram
 from condgrad.newton.working_set import chosen_columns
 from condgrad.smooth.folding import FoldedLoss
 
@@ -187,23 +187,6 @@ def test_sparse_data_with_indices_of_two_sizes() -> None:
     mixed.indptr = mixed.indptr.astype(np.int64)
     found, expected = (cg.minimize(cg.smooth.LeastSquares(each, y), g, method="newton") for each in (mixed, K))
     assert found.value == pytest.approx(expected.value, rel=1e-6)
-
-
-@pytest.mark.parametrize("error", [RuntimeError("no locator available"), PermissionError("read-only")])
-def test_a_cache_that_cannot_be_written_is_done_without(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    numba, asked = compiling.numba, []
-
-    class Refusing:
-        @staticmethod
-        def njit(*, cache: bool = False, **options: Any) -> Any:
-            asked.append(cache)
-            if cache:
-                raise error
-            return numba.njit(**options)
-
-    monkeypatch.setattr(compiling, "numba", Refusing)
-    assert compiling.compiled(lambda x: x + 1.0)(2.0) == 3.0
-    assert asked == [True, False]
 
 
 def test_numba_is_loaded_by_the_first_solve_and_not_by_the_import() -> None:

@@ -1,7 +1,7 @@
 """Compiled loops, each beside a plain reference that tests hold it against.
 
 Importing this package loads nothing; a module of it loads numba, so that a module is imported at the first solve that
-needs it. Compiled code is kept on disk: only the first process that ever runs a kernel waits for its compilation.
+needs it. Compiled code is kept on disk, and is compiled beside the first program that could use it (`readiness`).
 
 What Python calls returns plain tuples, never named ones: numba makes a named one by calling its class. Where Ctrl-C was
 pressed meanwhile, Python raises KeyboardInterrupt in that call; numba does not look, and the process dies.
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
+
+from condgrad.kernels import readiness
 
 BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX = 0, 1, 2, 3
 """Kinds of sets."""
@@ -45,8 +47,9 @@ def within_run(*, used: bool = False) -> Iterator[None]:
     """Kernels that come into use inside are in use to its end, and no longer.
 
     Kernels and their plain references differ in the last digits. So which of them a run takes must not depend on what
-    else the process has done. `used` says whether they are in use from the beginning. What the handler of a signal
-    raises inside comes out as it is.
+    else the process has done; it depends on whether they were compiled when it was asked, and the name of its method
+    says what ran. `used` says whether they are in use from the beginning. What the handler of a signal raises inside
+    comes out as it is.
     """
     token = _in_use.set(used)
     try:
@@ -68,8 +71,8 @@ def first_cause(error: BaseException) -> BaseException:
 
 
 def use() -> None:
-    """Take kernels from here on to the end of the run: a method says so whose steps load numba anyway."""
-    _in_use.set(True)
+    """Take kernels from here on to the end of the run, unless time is up before they are compiled."""
+    _in_use.set(readiness.wait())
 
 
 def in_use() -> bool:

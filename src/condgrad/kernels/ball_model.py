@@ -1,8 +1,7 @@
 """Steps along a path of radii of the l1 ball or the solid simplex, each in one compiled call.
 
-A quadratic model is minimised from a guess of its face; `homotopy` goes from event to event instead. The model is that
-of F(x) = h(Kx) + c |x|^2/2 at a point where h has the weights w: with W = diag(w), or diag(w) - w w'/sum(w) for a loss
-whose intercept is minimised out,
+A quadratic model is minimised from a guess of its face. The model is that of F(x) = h(Kx) + c |x|^2/2 at a point where
+h has the weights w: with W = diag(w), or diag(w) - w w'/sum(w) for a loss whose intercept is minimised out,
 
     min <y, K' W K y>/2 - <pull, K y> + c |y|^2/2   over   |y|_1 <= size, or y >= 0, sum y <= size.
 
@@ -28,7 +27,7 @@ import numpy as np
 from condgrad.arrays import Array
 from condgrad.kernels import SQUARED_HINGE, SQUARES
 from condgrad.kernels.chosen_columns import Columns, FaceGram, RowGram
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 from condgrad.kernels.keep_mass import onto_l1_ball
 from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
@@ -71,7 +70,7 @@ class Kinks(NamedTuple):
     """Those that a sample has in the model while it falls short of its margin."""
 
 
-@compiled
+@entry_point
 def step(
     chosen: Columns,
     ball: BallShape,
@@ -125,7 +124,7 @@ def step(
     return step_to(chosen, ball, loss, x.shape[0], y, image, intercept, on_boundary)
 
 
-@compiled
+@compiled_in_place
 def step_to(
     chosen: Columns,
     ball: BallShape,
@@ -152,7 +151,7 @@ def step_to(
     return True, True, on_boundary, there, image, theta, value, b
 
 
-@compiled
+@compiled_in_place
 def minimise(
     chosen: Columns,
     ball: BallShape,
@@ -248,7 +247,7 @@ def roots_and_shares(w: Array, centred: bool) -> tuple[Array, Array]:
     return np.sqrt(w), w / mass if centred and mass > 0.0 else np.zeros(w.shape[0])
 
 
-@compiled
+@compiled_in_place
 def cross_kinks(kinks: Kinks, image: Array, centred: bool, w: Array, pull: Array) -> bool:
     """Let w and the pull be those of the samples that fall short of their margins at K y; whether others did before.
 
@@ -276,7 +275,7 @@ def mean_of(w: Array, values: Array) -> float:
     return inner(w, values) / mass if mass > 0.0 else 0.0
 
 
-@compiled
+@compiled_in_place
 def face_ahead(
     x: Array, slope: Array, t: float, size: float, nonnegative: bool, is_chosen: Array, share: float
 ) -> tuple[Array, bool, bool]:
@@ -320,7 +319,7 @@ def set_face(point: Array, has_zeros: bool, is_active: Array, signs: Array) -> i
     return changed
 
 
-@compiled
+@compiled_in_place
 def by_matrix(
     columns: Array,
     face_gram: FaceGram,
@@ -358,7 +357,7 @@ def by_matrix(
     return y, pull - root * image, mu
 
 
-@compiled
+@compiled_in_place
 def add_to_face_gram(
     columns: Array, face_gram: FaceGram, active: Array, w: Array, root: Array, shares: Array, c: float
 ) -> None:
@@ -393,7 +392,7 @@ def add_to_face_gram(
     count[0] = end
 
 
-@compiled
+@compiled_in_place
 def by_rows(
     face: RowGram, width: int, root: Array, shares: Array, pull: Array, on_boundary: bool, size: float, c: float
 ) -> tuple[Array, float, float, Array]:
@@ -431,7 +430,7 @@ def in_samples(L: Array, D: Array, root: Array, shares: Array, b: Array) -> Arra
     return a - shares * a.sum()
 
 
-@compiled
+@compiled_in_place
 def update_row_gram(columns: Array, is_active: Array, signs: Array, row_gram: RowGram) -> None:
     """Let K_B K_B' and K_B e become those of a face, afresh where that costs less or after many changes, whose rounding
     adds up.

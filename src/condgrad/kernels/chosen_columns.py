@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import entry_point
 
 
 class ScreenRules(NamedTuple):
@@ -76,7 +76,7 @@ def named(found: tuple[Any, ...]) -> Columns:
     return Columns(features, is_chosen, columns, FaceGram(*face_gram), RowGram(*row_gram))
 
 
-@compiled
+@entry_point
 def empty_face_gram(columns: int, samples: int) -> tuple[Any, ...]:
     """A `FaceGram` of none of the columns yet, with room for a face of them and half as many again."""
     most = min(columns, samples + samples // 2)
@@ -84,7 +84,7 @@ def empty_face_gram(columns: int, samples: int) -> tuple[Any, ...]:
     return np.empty((most, samples)), np.empty((most, most)), place, np.zeros(1, np.int64), weights
 
 
-@compiled
+@entry_point
 def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: Array) -> tuple[Any, ...]:
     """Other `Columns`, which take over the row Gram matrix if all that are in it are among them."""
     row_gram, is_summed, signs = chosen.row_gram, np.zeros(is_chosen.shape[0], np.bool_), np.zeros(is_chosen.shape[0])
@@ -100,7 +100,7 @@ def other_columns(chosen: Columns, features: Array, columns: Array, is_chosen: A
     return features, is_chosen, columns, empty_face_gram(*columns.shape), sums
 
 
-@compiled
+@entry_point
 def columns_for(
     ahead: Array, slope: Array, on_boundary: bool, samples: int, most: int, grows: bool, rules: ScreenRules
 ) -> Array:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import entry_point
 from condgrad.kernels.ldl import inner
 
 LEAST_SQUARE, LARGEST_SQUARE = 1e-200, 1e200
 """Squares that are out of this range may have lost digits."""
 
 
-@compiled
+@entry_point
 def norms_of_rows(columns: Array) -> tuple[Array, bool]:
     """|K_j|_2 for each column of K, a row of this array, and whether all of them are right to rounding."""
     norms, is_right = np.empty(columns.shape[0]), True

@@ -47,7 +47,7 @@ import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
-from condgrad.kernels.compiling import compiled, compiled_exactly
+from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
 from condgrad.kernels.free_block import (
     Ending,
     FreeBlock,
@@ -87,7 +87,7 @@ class Face(NamedTuple):
     upper: Array
 
 
-@compiled
+@entry_point
 def minimise(
     hessian: Hessian,
     q0: Array,
@@ -224,7 +224,7 @@ def set_sign(face: Face, j: int, sign: float) -> None:
     face.upper[j] = np.inf if sign > 0.0 else 0.0
 
 
-@compiled
+@compiled_in_place
 def off_bounds(x: Array, face: Face) -> Array:
     """Which coordinates are strictly between their bounds."""
     found = np.empty(x.shape[0], np.bool_)
@@ -233,7 +233,7 @@ def off_bounds(x: Array, face: Face) -> Array:
     return found
 
 
-@compiled
+@compiled_in_place
 def release_most_violating(q: Array, x: Array, kind: int, mu: float, face: Face, is_free: Array, count: int) -> bool:
     """Free the coordinates at bounds whose moves off them lower the model fastest, so many; False where none does."""
     falls = np.zeros(x.shape[0])
@@ -255,7 +255,7 @@ def release_most_violating(q: Array, x: Array, kind: int, mu: float, face: Face,
     return found > 0
 
 
-@compiled
+@compiled_in_place
 def step_inside(
     hessian: Hessian, block: FreeBlock, q: Array, x: Array, size: float, ending: Ending
 ) -> tuple[FreeBlock, bool]:
@@ -276,7 +276,7 @@ def step_inside(
     return block, step == 1.0 and not from_boundary
 
 
-@compiled
+@compiled_in_place
 def length_inside(x: Array, d: Array, block: FreeBlock, size: float) -> float:
     """The largest step up to 1 with |x + step d|_1 <= size: Newton's method from the right, on a convex function."""
     step = 1.0
@@ -311,7 +311,7 @@ def cut_at_boundary(x: Array, y: Array, size: float) -> None:
             y[j] = x[j] + share * (y[j] - x[j])
 
 
-@compiled
+@compiled_in_place
 def walk(
     hessian: Hessian,
     block: FreeBlock,
@@ -371,7 +371,7 @@ def sum_of_free(x: Array, block: FreeBlock, face: Face) -> float:
     return found
 
 
-@compiled
+@compiled_in_place
 def step_to_bounds(x: Array, d: Array, block: FreeBlock, face: Face) -> tuple[float, int, int]:
     """The longest step up to 1 within the bounds, the coordinate that ends it or -1, and how many 1 takes to theirs."""
     step, first, meeting = 1.0, -1, 0
@@ -478,7 +478,7 @@ def direction(
     return d, mean + mu, 0.0
 
 
-@compiled
+@compiled_in_place
 def propose(
     hessian: Hessian,
     block: FreeBlock,
@@ -514,7 +514,7 @@ def propose(
     return block, x.copy(), mu
 
 
-@compiled
+@compiled_in_place
 def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, polytope: Polytope) -> float:
     """Sweeps of coordinate descent on the model plus mu times the sum or the norm; q stays its gradient.
 
@@ -568,7 +568,7 @@ def one_coordinate(end: float, threshold: float, j: int, polytope: Polytope) -> 
     return max(0.0, end - threshold)
 
 
-@compiled
+@compiled_in_place
 def closer_multiplier(curvatures: Array, x: Array, mu: float, polytope: Polytope) -> float:
     """The multiplier after a Newton step on |x|_1 = size, if H were its diagonal and no coordinate met or left 0."""
     excess, rate = -polytope.size, 0.0
@@ -581,7 +581,7 @@ def closer_multiplier(curvatures: Array, x: Array, mu: float, polytope: Polytope
     return max(0.0, mu) if bounds_norm(polytope.kind) else mu
 
 
-@compiled
+@entry_point
 def separable_multiplier(curvatures: Array, q: Array, x: Array, kind: int, size: float) -> float:
     """The multiplier of |x|_1 <= size if H were its diagonal: Newton's method from the left, on a convex function."""
     mu = 0.0

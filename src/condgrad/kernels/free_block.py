@@ -107,7 +107,7 @@ class Ending(NamedTuple):
     """What the model has fallen by so far."""
 
 
-@compiled
+@compiled_in_place
 def no_free_block(hessian: Hessian, size: int) -> FreeBlock:
     """The block of no coordinate, with room for all."""
     none = np.empty(size, np.int64)
@@ -133,14 +133,14 @@ def no_image(hessian: Hessian) -> Array:
     return np.zeros(hessian.samples + 1 if has_sparse_rows(hessian) else hessian.samples)
 
 
-@compiled
+@compiled_in_place
 def add_sparse(image: Array, a: float, places: Array, entries: Array) -> None:
     """image += a times a row of B, from the arrays of that row."""
     for t in range(entries.shape[0]):
         image[places[t]] += a * entries[t]
 
 
-@compiled
+@compiled_in_place
 def inner_sparse(places: Array, entries: Array, image: Array) -> float:
     """The inner product of a row of B with an image."""
     found = 0.0
@@ -186,7 +186,7 @@ def diagonal(hessian: Hessian, size: int) -> Array:
     return found
 
 
-@compiled
+@compiled_in_place
 def add_product(hessian: Hessian, d: Array, q: Array) -> None:
     """q += H d, for a d with many zeros."""
     image = no_image(hessian)
@@ -251,7 +251,7 @@ def solve_block(hessian: Hessian, block: FreeBlock, b: Array) -> None:
             break
 
 
-@compiled
+@compiled_in_place
 def solve_face(
     hessian: Hessian,
     block: FreeBlock,
@@ -310,7 +310,7 @@ def solve_face(
     return d, mu, inner(d, left)
 
 
-@compiled
+@compiled_in_place
 def gives_up(hessian: Hessian, block: FreeBlock, steps: int) -> bool:
     """Whether conjugate gradients, with these steps more, have taken as long as a matrix would have."""
     if hessian.spent.shape[0] == 0:
@@ -378,7 +378,7 @@ def refactored(hessian: Hessian, block: FreeBlock, is_free: Array, stop: Array) 
     return FreeBlock(count, free, L, D)
 
 
-@compiled
+@compiled_in_place
 def one_plus_squares(hessian: Hessian, free: Array) -> Array:
     """1 + sum_A B_j B_j'/c_j."""
     samples = hessian.rows.shape[1]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import entry_point
 
 
-@compiled
+@entry_point
 def ascend(
     indptr: Array,
     indices: Array,

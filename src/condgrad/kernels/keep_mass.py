@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 
 BLOCK = 128
 """Entries looked at a time: most blocks of a sparse answer hold no candidate and are passed over."""
@@ -36,7 +36,7 @@ def gather_above(x: Array, top: float, bound: float, to: Array) -> int:
     return count
 
 
-@compiled
+@compiled_in_place
 def highest(x: Array, top: float) -> float:
     """The largest entry, or top."""
     for i in range(x.shape[0]):
@@ -57,7 +57,7 @@ def shifted_total(x: Array, top: float) -> float:
     return whole
 
 
-@compiled
+@compiled_in_place
 def michelot(candidates: Array, count: int, top: float, mass: float) -> float:
     """Theta less top; 0 where it rounds to 0."""
     while count > 0:
@@ -69,7 +69,7 @@ def michelot(candidates: Array, count: int, top: float, mass: float) -> float:
     return 0.0
 
 
-@compiled
+@compiled_in_place
 def write_answer(v: Array, mass: float, top: float, theta: float, out: Array) -> None:
     """max(v - top - theta, 0), or the mass shared by the largest entries where theta is 0."""
     for i in range(v.shape[0]):
@@ -84,7 +84,7 @@ def write_answer(v: Array, mass: float, top: float, theta: float, out: Array) ->
                 out[i] = mass / heaviest
 
 
-@compiled
+@entry_point
 def keep_finite_mass(v: Array, mass: float) -> tuple[Array, bool]:
     """max(v - theta, 0) summing to `mass`, and whether there is such a thing: not where v holds NaN or infinity.
 
@@ -114,7 +114,7 @@ def keep_finite_mass(v: Array, mass: float) -> tuple[Array, bool]:
     return out, True
 
 
-@compiled
+@entry_point
 def onto_l1_ball(x: Array, radius: float) -> tuple[Array, bool, bool]:
     """The projection of x, whether x is in the ball already, and whether all is finite; radius > 0."""
     sizes = np.abs(x)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled, compiled_exactly
+from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place
 
 LEAST_PIVOT = 1e-14
 """The least pivot, as a share of the diagonal entry: what rounding leaves of a dependent column."""
@@ -50,7 +50,7 @@ def combination(rows: Array, weights: Array) -> Array:
     return found
 
 
-@compiled
+@compiled_in_place
 def append(L: Array, D: Array, count: int, H: Array, A: Array) -> None:
     """Factor one more row, A[count], of H."""
     row, new = H[A[count]], L[count]
@@ -95,7 +95,7 @@ def factor(L: Array, D: Array, count: int, H: Array, A: Array, stop: Array) -> N
                 L[begin + i, p] = column[i] / D[p]
 
 
-@compiled
+@compiled_in_place
 def remove(L: Array, D: Array, count: int, A: Array, p: int) -> None:
     """Forget row p: the block of L and D below it gains D_p l l', l being column p."""
     gains, reduced = np.empty(count), np.empty(count)
@@ -148,7 +148,7 @@ def solve(L: Array, D: Array, count: int, b: Array) -> None:
         add_multiple(b[:i], -b[i], L[i, :i])
 
 
-@compiled
+@compiled_in_place
 def multiply(L: Array, D: Array, count: int, x: Array) -> Array:
     """L D L' x."""
     b = np.zeros(count)

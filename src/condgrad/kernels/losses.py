@@ -12,7 +12,7 @@ import numpy as np
 
 from condgrad.arrays import Array
 from condgrad.kernels import LOGISTIC, SQUARES
-from condgrad.kernels.compiling import compiled, compiled_exactly
+from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
 from condgrad.kernels.elementary import exponential, log_1_plus
 
 UNIT = float(np.finfo(np.float64).eps)
@@ -44,7 +44,7 @@ class CompiledLoss(NamedTuple):
     """The logarithm of what the shares of the positive class are to those of the negative one; 0 for squares."""
 
 
-@compiled
+@entry_point
 def loss_at(loss: CompiledLoss, z: Array, b: float, theta: Array) -> float:
     """The loss at z + b; theta becomes its gradient.
 
@@ -85,7 +85,7 @@ def set_logistic(y: Array, weights: Array, z: Array, b: float, theta: Array, los
     return value
 
 
-@compiled
+@entry_point
 def set_curvature(loss: CompiledLoss, z: Array, b: float, curvature: Array) -> None:
     """The second derivatives at z + b."""
     y, weights = loss.y, loss.weights
@@ -100,7 +100,7 @@ def set_curvature(loss: CompiledLoss, z: Array, b: float, curvature: Array) -> N
             curvature[i] = 2.0 * weights[i] if y[i] * (z[i] + b) < 1.0 else 0.0
 
 
-@compiled
+@entry_point
 def set_loss(loss: CompiledLoss, z: Array, near: float, theta: Array) -> tuple[float, float]:
     """The loss at its best intercept, and that; theta becomes its gradient. `near` may be NaN for nothing known."""
     if not loss.has_intercept:
@@ -117,7 +117,7 @@ def set_loss(loss: CompiledLoss, z: Array, near: float, theta: Array) -> tuple[f
     return value, b
 
 
-@compiled
+@compiled_in_place
 def likely_intercept(loss: CompiledLoss, z: Array) -> float:
     """The best intercept of a logistic loss if z were its weighted mean at all samples."""
     mean, mass = 0.0, 0.0
@@ -127,7 +127,7 @@ def likely_intercept(loss: CompiledLoss, z: Array) -> float:
     return loss.odds - mean / mass
 
 
-@compiled
+@compiled_in_place
 def logistic_nearby(loss: CompiledLoss, z: Array, near: float, theta: Array) -> tuple[float, float, bool]:
     """A logistic loss at its best intercept, that, and whether steps from a near one led there; theta as in `set_loss`.
 
@@ -171,7 +171,7 @@ def step_to_root(first: float, second: float, third: float) -> float:
     return -2.0 * ratio / (1.0 + math.sqrt(max(0.0, 1.0 - 2.0 * ratio * (third / second))))
 
 
-@compiled
+@compiled_in_place
 def balance(loss: CompiledLoss, z: Array, b: float, theta: Array) -> None:
     """Take the rounding of b out of theta: only one that sums to 0 is a point of the dual.
 
@@ -199,7 +199,7 @@ def subtract_share(theta: Array, excess: float, mass: float, curvature: Array) -
         theta[i] -= (excess / mass) * curvature[i]
 
 
-@compiled
+@compiled_in_place
 def best_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
     """The b at which the loss is least, to rounding."""
     if loss.kind == SQUARES:
@@ -212,7 +212,7 @@ def best_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
     return hinge_intercept(loss, z, near)
 
 
-@compiled
+@compiled_in_place
 def log_pulls(
     loss: CompiledLoss, z: Array, b: float, top_rise: float, top_fall: float
 ) -> tuple[float, float, float, float]:
@@ -239,7 +239,7 @@ def log_pulls(
     return rise_scale + math.log(rise), rise_rate / rise, fall_scale + math.log(fall), fall_rate / fall
 
 
-@compiled
+@compiled_in_place
 def logistic_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
     """The b at which both classes pull alike; see `LogisticIntercept`."""
     lowest, highest, top_negative, top_positive = np.inf, -np.inf, -np.inf, -np.inf
@@ -267,7 +267,7 @@ def logistic_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
     return b
 
 
-@compiled
+@compiled_in_place
 def hinge_intercept(loss: CompiledLoss, z: Array, near: float) -> float:
     """The weighted mean of the y - z of the samples that it leaves short of their margin; see `HingeIntercept`."""
     low, high = np.inf, -np.inf

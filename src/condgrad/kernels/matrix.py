@@ -8,7 +8,7 @@ import numpy as np
 
 from condgrad.arrays import Array, Matrix, for_kernels
 from condgrad.kernels import Compressed
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_in_place
 from condgrad.kernels.ldl import add_multiple, combination, inner
 from condgrad.kernels.sparse_gram import columns_by_row
 from condgrad.kernels.sparse_gram import weighted_gram as sparse_weighted_gram
@@ -98,7 +98,7 @@ def scattered(stored: Compressed, v: Array, size: int) -> Array:
     return found
 
 
-@compiled
+@compiled_in_place
 def some_lines(stored: Compressed, chosen: Array) -> Compressed:
     """Some of the compressed lines."""
     starts = np.zeros(chosen.shape[0] + 1, np.int32)
@@ -135,7 +135,7 @@ def pulled_back(K: CompiledMatrix, theta: Array) -> Array:
     return found
 
 
-@compiled
+@compiled_in_place
 def square_of_column(K: CompiledMatrix, j: int) -> float:
     """|K_j|^2, of a dense K or one stored by columns."""
     if K.by_column.starts.shape[0] > 0:
@@ -144,7 +144,7 @@ def square_of_column(K: CompiledMatrix, j: int) -> float:
     return inner(K.columns[j], K.columns[j])
 
 
-@compiled
+@compiled_in_place
 def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[CompiledMatrix, Array]:
     """Some columns of a K that is dense or stored by columns, and what was taken off each entry of them.
 
@@ -170,7 +170,7 @@ def some_columns(K: CompiledMatrix, chosen: Array, centred: bool) -> tuple[Compi
     return CompiledMatrix(m, k, deviations, none, none), means
 
 
-@compiled
+@compiled_in_place
 def centred_where_stored(stored: Compressed, size: int, means: Array) -> Compressed:
     """Compressed lines of some size, those that are `NEARLY_FULL` less their means, which are set; others as is."""
     lengths = np.diff(stored.starts)
@@ -196,7 +196,7 @@ def centred_where_stored(stored: Compressed, size: int, means: Array) -> Compres
     return Compressed(starts, places, entries)
 
 
-@compiled
+@compiled_in_place
 def count_stored(K: CompiledMatrix, chosen: Array) -> int:
     """The entries of some columns of a K that is stored by columns."""
     found = 0
@@ -222,7 +222,7 @@ def dense_columns(K: CompiledMatrix, chosen: Array) -> Array:
     return found
 
 
-@compiled
+@compiled_in_place
 def operations_of_gram(K: CompiledMatrix) -> int:
     """Multiplications of a Gram matrix of a K that is dense or stored by rows."""
     if K.by_row.starts.shape[0] == 0:
@@ -257,7 +257,7 @@ def set_weighted_gram(K: CompiledMatrix, w: Array, gram: Array) -> Array:
     return pull
 
 
-@compiled
+@compiled_in_place
 def set_centred_gram(K: CompiledMatrix, w: Array, gram: Array) -> None:
     """Set `gram` to K' W K, W = diag(w) - w w'/sum(w), for a K that is dense or stored by rows."""
     pull, mass = set_weighted_gram(K, w, gram), w.sum()

@@ -14,7 +14,7 @@ from condgrad.arrays import Array
 from condgrad.kernels import SOLID_SIMPLEX, Polytope
 from condgrad.kernels.ball_model import BallShape, Step, step
 from condgrad.kernels.chosen_columns import Columns, FaceGram, RowGram, ScreenRules, columns_for, other_columns
-from condgrad.kernels.compiling import compiled, compiled_in_place
+from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.matrix import dense_columns
 from condgrad.kernels.working_set import (
@@ -107,7 +107,7 @@ class SolvedRadii(NamedTuple):
 TERMS = len(BoundTerms._fields)
 
 
-@compiled
+@entry_point
 def follow_radii(
     problem: CompiledProblem,
     chosen: Columns,
@@ -128,7 +128,7 @@ def follow_radii(
         start, slope = predicted(problem, older, newer, radius, rules.most_fall)
         lowest = newer.loss + problem.ridge * inner(newer.x, newer.x)
         polytope = Polytope(problem.polytope.kind, radius, none, none)
-        at_radius = CompiledProblem(problem.K, problem.loss, problem.tilt, problem.ridge, polytope)
+        at_radius = CompiledProblem(problem.K, problem.loss, problem.ridge, polytope)
         is_solved, last, linearised, chosen, taken = solve_radius(at_radius, chosen, start, slope, lowest, rules)
         models[k] += taken
         if not is_solved and (not last.suffice or bridges == rules.bridges):
@@ -148,7 +148,7 @@ def follow_radii(
     return k, x, bound_terms, models, older[:], newer[:], (features, is_chosen, columns, face_gram[:], row_gram[:])
 
 
-@compiled
+@compiled_in_place
 def set_bound_terms(row: Array, at: PathSolution, linearised: LinearisedOnBall) -> None:
     """What the bound at a solution is made of."""
     s = linearised.point
@@ -213,7 +213,7 @@ def solve_radius(
     return False, last, linearised, chosen, models
 
 
-@compiled
+@compiled_in_place
 def predicted(
     problem: CompiledProblem, older: PathSolution, newer: PathSolution, radius: float, most_fall: float
 ) -> tuple[SearchPoint, Array]:
@@ -235,7 +235,7 @@ def predicted(
     return start, slope
 
 
-@compiled
+@compiled_in_place
 def solution_of(radius: float, end: Step, linearised: LinearisedOnBall, inside: float) -> PathSolution:
     """The end of a step as a solution; its multiplier is 0 where it is inside the ball by a share of the radius."""
     multiplier = linearised.threshold if np.abs(end.x).sum() >= (1.0 - inside) * radius else 0.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import entry_point
 
 TILE = 32
 """Rows and columns of a tile of a matrix that is made symmetric."""
 
 
-@compiled
+@entry_point
 def columns(indptr: Array, indices: Array, data: Array, place: Array) -> tuple[Array, Array, Array]:
     """The arrays of K[:, W] in float64, from those of K in rows; place[j] is where column j is in W, or -1."""
     starts = np.zeros(indptr.shape[0], indptr.dtype)
@@ -29,7 +29,7 @@ def columns(indptr: Array, indices: Array, data: Array, place: Array) -> tuple[A
     return starts, where[:count], entries[:count]
 
 
-@compiled
+@entry_point
 def columns_by_row(indptr: Array, indices: Array, data: Array, chosen: Array, rows: int) -> tuple[Array, Array, Array]:
     """The arrays of K[:, W] in rows and in float64, from those of K in columns, with W = chosen."""
     starts = np.zeros(rows + 1, indptr.dtype)
@@ -51,7 +51,7 @@ def columns_by_row(indptr: Array, indices: Array, data: Array, chosen: Array, ro
     return starts, where, entries
 
 
-@compiled
+@entry_point
 def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: int) -> tuple[Array, Array]:
     """K' diag(w) K and K' w in float64, from the arrays of K in rows."""
     G, pull = np.zeros((width, width)), np.zeros(width)

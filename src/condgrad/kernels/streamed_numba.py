@@ -19,7 +19,7 @@ import numba
 import numpy as np
 
 from condgrad.arrays import Array, host, is_torch
-from condgrad.kernels.compiling import compiled
+from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 from condgrad.kernels.elementary import LN2, LOG2E, power_of_2, times_its_log
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ TASKS = 8
 """Pieces of work for each thread, so that a slow one does not keep the others waiting."""
 
 
-@compiled
+@compiled_in_place
 def set_bases(S: Array, row: Array, column: Array) -> None:
     """S_ij = row_i + column_j for four rows."""
     for i in range(GROUP):
@@ -44,7 +44,7 @@ def set_bases(S: Array, row: Array, column: Array) -> None:
             to[j] = base + column[j]
 
 
-@compiled
+@compiled_in_place
 def add_inner_products(S: Array, left: Array, right: Array, begin: int, end: int, first: int, width: int) -> None:
     """S_ij += <left_i, right_j> over the coordinates begin .. end, for four rows and the columns from `first` on."""
     s0, s1, s2, s3 = S[0], S[1], S[2], S[3]
@@ -123,7 +123,7 @@ def fill_scores(S: Array, left: Array, right: Array, row: Array, column: Array, 
             add_inner_products(S[i : i + GROUP], left[i : i + GROUP], right, c, end, first, width)
 
 
-@compiled
+@entry_point
 def log2_row_sums(left: Array, right: Array, column: Array, out: Array) -> None:
     """log2 sum_j 2^score_ij for all rows of left, without `row`; -inf where there is no mass."""
     S, peaks = np.empty((ROWS, COLUMNS)), np.empty(COLUMNS // 2)
@@ -147,7 +147,7 @@ def log2_row_sums(left: Array, right: Array, column: Array, out: Array) -> None:
             out[i + t] = top[t] + np.log2(total[t]) if total[t] != 0.0 else -np.inf
 
 
-@compiled
+@compiled_in_place
 def highest_of(s: Array, peaks: Array) -> float:
     """The largest entry: by halves, since a loop over one number at a time is not turned into vector code."""
     half = peaks.shape[0]
@@ -160,7 +160,7 @@ def highest_of(s: Array, peaks: Array) -> float:
     return peaks[0]
 
 
-@compiled
+@compiled_in_place
 def sum_of_powers(s: Array, top: float) -> float:
     """sum_j 2^(s_j - top)."""
     total = 0.0
@@ -178,7 +178,7 @@ def raise_to_powers(S: Array, width: int) -> None:
             s[j] = power_of_2(s[j])
 
 
-@compiled
+@entry_point
 def add_row_products(left: Array, right: Array, row: Array, column: Array, R: Array, out: Array) -> None:
     """out_ic += sum_j 2^score_ij R_cj for all rows of left."""
     S = np.empty((ROWS, COLUMNS))
@@ -193,7 +193,7 @@ def add_row_products(left: Array, right: Array, row: Array, column: Array, R: Ar
                 add_products(group, R, j, columns.stop - j, out[i + t : i + t + GROUP])
 
 
-@compiled
+@entry_point
 def add_weighted_row_products(
     left: Array,
     right: Array,
@@ -223,7 +223,7 @@ def add_weighted_row_products(
                 add_products(group, R, j, columns.stop - j, out[i + t : i + t + GROUP])
 
 
-@compiled
+@entry_point
 def add_row_entropies(
     left: Array,
     right: Array,
@@ -246,7 +246,7 @@ def add_row_entropies(
                 out[i + t] += sum_of_entropies(S[t, :width], kept[columns], row_rest[i + t], column_rest[columns])
 
 
-@compiled
+@compiled_in_place
 def sum_of_entropies(s: Array, kept: Array, row_rest: float, column_rest: Array) -> float:
     """sum_j p log p, p_j = 2^s_j kept_j + row_rest column_rest_j."""
     total = 0.0

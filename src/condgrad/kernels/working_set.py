@@ -1,7 +1,6 @@
-"""Newton's method in a working set, in one compiled call.
+"""Newton's method in a working set: the steps of `working_sets`.
 
-`newton.working_set.WorkingSet` takes the same steps in Python, for data of every kind, and is the plain reference.
-Where the columns are few and short, it spends more time on calls of NumPy than on arithmetic.
+`newton.working_set.WorkingSet` takes the same steps in Python, for data and sets of every kind.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, Polytope
+from condgrad.kernels import L1_BALL, Polytope
 from condgrad.kernels.column_norms import LARGEST_SQUARE, LEAST_SQUARE
-from condgrad.kernels.compiling import compiled, compiled_exactly
+from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
 from condgrad.kernels.face_qp import bounds_norm, minimise, on_boundary
 from condgrad.kernels.free_block import Hessian
 from condgrad.kernels.ldl import add_multiple, inner
@@ -28,17 +27,23 @@ from condgrad.kernels.matrix import (
     set_weighted_gram,
     square_of_column,
 )
-from condgrad.newton.face_models import (
+from condgrad.kernels.thresholds import (
     ACCURACY,
+    COMPILED_OPERATIONS,
+    FIRST_SIZE,
+    FLAT,
+    HIDDEN_FALL,
     LEAST_SLOPE_CURVATURE,
     LONG_MODEL,
+    NARROW,
+    NEWTON_STEPS,
     PASSES,
     ROUNDS,
+    SHORTEST_STEP,
     WEIGHT_CHANGE,
     WIDE,
     WIDE_FROM,
 )
-from condgrad.newton.working_set import COMPILED_OPERATIONS, FIRST_SIZE, FLAT, HIDDEN_FALL, NARROW, SHORTEST_STEP
 from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION
 
@@ -51,12 +56,10 @@ NEGLIGIBLE = float(np.finfo(np.float64).tiny) ** 0.5
 
 
 class CompiledProblem(NamedTuple):
-    """F(x) = h(K x) + <tilt, x> + ridge |x|^2 on a polytope."""
+    """F(x) = h(K x) + ridge |x|^2 on the l1 ball or the solid simplex."""
 
     K: CompiledMatrix
     loss: CompiledLoss
-    tilt: Array
-    """Of size 0 where there is none."""
     ridge: float
     polytope: Polytope
 
@@ -86,8 +89,6 @@ class SolvedWorkingSet(NamedTuple):
     """Where Newton's steps in a working set end."""
 
     point: SearchPoint
-    gradient: Array
-    """K'theta and the tilt there, or of size 0 where nobody asked for it."""
     multiplier: float
     is_slack: bool
     """Whether the norm of the last model's least point is below the size."""
@@ -97,7 +98,7 @@ class SolvedWorkingSet(NamedTuple):
     """Whether the gap is small, nothing is gained any more, or the steps are spent; else a Newton step has failed."""
 
 
-@compiled
+@compiled_in_place
 def solve(
     problem: CompiledProblem,
     here: SearchPoint,
@@ -105,32 +106,30 @@ def solve(
     multiplier: float,
     gram: LastGram,
     enough: float,
-    most_steps: int,
-) -> tuple[Any, ...]:
-    """Newton steps until the gap in these coordinates is at most `enough`, or no step helps: a `SolvedWorkingSet`.
+) -> SolvedWorkingSet:
+    """Newton steps until the gap in these coordinates is at most `enough`, or no step helps.
 
-    `slope` is the gradient of F at the start, up to a constant on a simplex, or of size 0 where it is not known; a
-    multiplier that is not known is below 0.
+    `slope` is the gradient of F at the start, or of size 0 where it is not known; a multiplier that is not known is
+    below 0.
     """
-    gradient, gap = np.empty(0), np.inf
+    gap = np.inf
     stop = np.zeros(1, np.bool_)  # which nobody sets
     rounds = np.int64(ROUNDS)  # a constant is of a type of its own, for which all would be compiled once more
     steps, has_moved, is_slack, is_done = 0, False, False, False
     while not is_done:
         before = gap
         if slope.shape[0] == 0:
-            gradient = gradient_of_loss(problem, here.theta)
-            gap = gap_between(here.value, here.loss, here.theta, here.u, least_linearised(problem, gradient))
-            is_done = gap <= enough or steps >= most_steps
+            slope = pulled_back(problem.K, here.theta)
+            gap = gap_between(here.value, here.loss, here.theta, here.u, least_linearised(problem, slope))
+            is_done = gap <= enough or steps >= NEWTON_STEPS
             if is_done:
                 break
-            slope = gradient_of_objective(problem, here.x, gradient)
+            add_multiple(slope, 2.0 * problem.ridge, here.x)
         steepest = np.abs(slope).max()
         if steepest == 0.0 or not math.isfinite(steepest):
             break
         steps += 1
         hessian, unit = model_at(problem, here, steepest, gram)
-        # called from here alone: code that is called is compiled again with each function on the way to it
         end, multiplier, is_slack, _ = minimise(
             hessian, slope / unit, here.x, problem.polytope, multiplier / unit, ACCURACY, rounds, stop
         )
@@ -140,8 +139,8 @@ def solve(
             break
         # where F has no digits left, the gap may still have some
         is_done = not there.value < here.value and gap > 0.5 * before
-        here, has_moved, slope, gradient = there, True, np.empty(0), np.empty(0)
-    return here[:], gradient, multiplier, is_slack, steps, has_moved, is_done
+        here, has_moved, slope = there, True, np.empty(0)
+    return SolvedWorkingSet(here, multiplier, is_slack, steps, has_moved, is_done)
 
 
 @compiled
@@ -151,45 +150,18 @@ def gap_between(value: float, loss: float, theta: Array, u: Array, bound: float)
 
 
 @compiled
-def gradient_of_loss(problem: CompiledProblem, theta: Array) -> Array:
-    """K'theta and the tilt."""
-    found = pulled_back(problem.K, theta)
-    if problem.tilt.shape[0] > 0:
-        found += problem.tilt
-    return found
-
-
-@compiled
-def gradient_of_objective(problem: CompiledProblem, x: Array, gradient: Array) -> Array:
-    """The gradient of F; on a simplex less what all coordinates share, which would hide what they do not."""
-    slope = gradient.copy()
-    add_multiple(slope, 2.0 * problem.ridge, x)
-    if problem.polytope.kind == SIMPLEX:
-        slope -= inner(slope, x) / problem.polytope.size
-    return slope
-
-
-@compiled
 def ridge_that_counts(problem: CompiledProblem, steepest: float) -> float:
     """The ridge, or 0 where no digit of <c, s> + ridge |s|^2 would know of it, by the largest |c_j| that pulls."""
     return problem.ridge if problem.ridge * problem.polytope.size >= NEGLIGIBLE * steepest else 0.0
 
 
-@compiled
+@compiled_in_place
 def least_linearised(problem: CompiledProblem, c: Array) -> float:
     """min <c, s> + ridge |s|^2 over the set, or less by rounding."""
-    kind, size, lower, upper = problem.polytope
+    kind = problem.polytope.kind
     ridge = ridge_that_counts(problem, np.abs(c).max())
-    if kind != BOX:
-        pulls = pulls_of(c, kind)
-        return least_by_threshold(pulls, pulls.max(), ridge, kind, size)[0]
-    found = 0.0
-    for j in range(c.shape[0]):
-        s = lower[j] if c[j] > 0.0 else upper[j]
-        if ridge > 0.0:
-            s = min(max(-0.5 * c[j] / ridge, lower[j]), upper[j])
-        found += s * (c[j] + ridge * s)
-    return found
+    pulls = pulls_of(c, kind)
+    return least_by_threshold(pulls, pulls.max(), ridge, kind, problem.polytope.size)[0]
 
 
 @compiled
@@ -198,9 +170,9 @@ def pulls_of(slope: Array, kind: int) -> Array:
     return np.abs(slope) if kind == L1_BALL else -slope
 
 
-@compiled
+@entry_point
 def least_by_threshold(pulls: Array, steepest: float, ridge: float, kind: int, size: float) -> tuple[float, float]:
-    """min -<pulls, s> + ridge |s|^2 over s >= 0 whose sum is the size, or at most that; a threshold t.
+    """min -<pulls, s> + ridge |s|^2 over s >= 0 whose sum is at most the size; a threshold t.
 
     `steepest` is the largest of the pulls.
 
@@ -254,10 +226,10 @@ class LinearisedOnBall(NamedTuple):
     """Whether c is finite, and squares of all columns in question are neither too large nor too small."""
 
 
-@compiled
+@entry_point
 def linearise(problem: CompiledProblem, theta: Array, x: Array) -> tuple[Any, ...]:
     """The linearised problem at x, solved in one pass over the data: a `LinearisedOnBall`."""
-    c, kind = gradient_of_loss(problem, theta), problem.polytope.kind
+    c, kind = pulled_back(problem.K, theta), problem.polytope.kind
     pulls = pulls_of(c, kind)
     steepest = pulls.max()
     ridge = ridge_that_counts(problem, max(0.0, steepest))
@@ -277,7 +249,7 @@ def linearise(problem: CompiledProblem, theta: Array, x: Array) -> tuple[Any, ..
     return c, s, bound, image_size, image_size_there, length_of(theta), threshold, is_right
 
 
-@compiled
+@compiled_in_place
 def length_of(theta: Array) -> float:
     """|theta|_2, also where squares leave the floats in the unit of F."""
     largest = np.abs(theta).max()
@@ -289,7 +261,7 @@ def length_of(theta: Array) -> float:
     return largest * math.sqrt(square)
 
 
-@compiled
+@entry_point
 def support_and_steep(x: Array, pulls: Array, level: float) -> tuple[int, int]:
     """How many coordinates are not 0, and how many are not 0 or have pulls at least as large as a level."""
     support, steep = 0, 0
@@ -299,13 +271,13 @@ def support_and_steep(x: Array, pulls: Array, level: float) -> tuple[int, int]:
     return support, steep
 
 
-@compiled
+@compiled_in_place
 def next_size(width: int, support: int, near: int, is_slow: bool) -> int:
     """How many coordinates the working set after one of some width should have; see `WorkingSet.next_size`."""
     return min(max(2 * width if is_slow else width, 2 * support), max(near, support + FIRST_SIZE // 2, FIRST_SIZE))
 
 
-@compiled
+@compiled_in_place
 def is_left_to_python(K: CompiledMatrix) -> bool:
     """Whether Newton steps may take longer than what nothing interrupts should, or are faster without a matrix."""
     k, m = K.width, K.samples
@@ -335,7 +307,7 @@ def is_wide(coordinates: int, samples: int) -> bool:
     return coordinates > max(WIDE * samples, WIDE_FROM)
 
 
-@compiled
+@entry_point
 def not_zero_or_steep(x: Array, pulls: Array, size: int) -> Array:
     """Where x is not 0 or its pull is largest, in increasing order: about so many, a tenth more at most.
 
@@ -375,7 +347,7 @@ def not_zero_or_steep(x: Array, pulls: Array, size: int) -> Array:
     return found[:count].copy()
 
 
-@compiled
+@entry_point
 def steepest_of_others(pulls: Array, chosen: Array) -> float:
     """The largest pull of the coordinates that are not in `chosen`, which is sorted; 0 where none is above that."""
     found, next_chosen = 0.0, 0
@@ -387,7 +359,7 @@ def steepest_of_others(pulls: Array, chosen: Array) -> float:
     return found
 
 
-@compiled
+@compiled_in_place
 def model_at(problem: CompiledProblem, here: SearchPoint, steepest: float, gram: LastGram) -> tuple[Hessian, float]:
     """The Hessian of the model of F, in some unit, and that; see `FaceModels`."""
     curvature = 2.0 * problem.ridge + LEAST_SLOPE_CURVATURE * steepest / problem.polytope.size
@@ -398,7 +370,7 @@ def model_at(problem: CompiledProblem, here: SearchPoint, steepest: float, gram:
     return by_matrix(problem, w, curvature, gram), 1.0
 
 
-@compiled
+@compiled_in_place
 def by_matrix(problem: CompiledProblem, w: Array, curvature: float, gram: LastGram) -> Hessian:
     """K' W K + 2 ridge and a little more; W less its mean where there is an intercept."""
     k, is_new = problem.K.width, False
@@ -421,7 +393,7 @@ def by_matrix(problem: CompiledProblem, w: Array, curvature: float, gram: LastGr
     return Hessian(gram.matrix, np.empty((0, 0)), none, nowhere, nowhere, none, none, 0, none)
 
 
-@compiled
+@compiled_in_place
 def by_rows(problem: CompiledProblem, w: Array, curvature: float) -> tuple[Hessian, float]:
     """B B' + c, with B B' = K' W K and a row of B a coordinate, in units of the largest weight; this unit."""
     columns, k, m = problem.K.columns, problem.K.width, problem.K.samples
@@ -441,7 +413,7 @@ def by_rows(problem: CompiledProblem, w: Array, curvature: float) -> tuple[Hessi
     return Hessian(np.empty((0, 0)), B, c, nowhere, nowhere, none, none, m, none), unit
 
 
-@compiled
+@compiled_in_place
 def search(problem: CompiledProblem, here: SearchPoint, end: Array, slope: Array) -> tuple[bool, SearchPoint]:
     """Step towards a point of the set, to where F is about least on the way; whether it fell, up to rounding."""
     d = end - here.x
@@ -452,10 +424,9 @@ def search(problem: CompiledProblem, here: SearchPoint, end: Array, slope: Array
     step, width, low, low_slope, high, high_slope = 1.0, np.inf, 0.0, -fall, 1.0, np.inf
     there = image(problem.K, end)
     move = there - here.u
-    tilt = inner(problem.tilt, d) if problem.tilt.shape[0] > 0 else 0.0
     trial = point_at(problem, end, there, here.intercept)
     while True:
-        trial_slope = inner(trial.theta, move) + tilt + 2.0 * problem.ridge * inner(trial.x, d)
+        trial_slope = inner(trial.theta, move) + 2.0 * problem.ridge * inner(trial.x, d)
         falls = trial.value <= here.value - ARMIJO_FRACTION * step * fall + noise
         is_flat = trial_slope <= FLAT * fall and (step == 1.0 or trial_slope >= -FLAT * fall)
         if falls and (is_flat or fall <= noise or step - low <= NARROW * step):
@@ -485,13 +456,10 @@ def point_at(problem: CompiledProblem, x: Array, u: Array, near: float) -> Searc
     """F at x, where u = K x."""
     theta = np.empty(u.shape[0])
     loss, intercept = set_loss(problem.loss, u, near, theta)
-    value = loss + problem.ridge * inner(x, x)
-    if problem.tilt.shape[0] > 0:
-        value += inner(problem.tilt, x)
-    return SearchPoint(x, u, theta, loss, intercept, value)
+    return SearchPoint(x, u, theta, loss, intercept, loss + problem.ridge * inner(x, x))
 
 
-@compiled
+@compiled_in_place
 def noise_of(here: SearchPoint) -> float:
     """What rounding does to F."""
     size = abs(here.value)
@@ -500,7 +468,7 @@ def noise_of(here: SearchPoint) -> float:
     return 0.5 * ROUNDING_UNITS * UNIT * size
 
 
-@compiled
+@compiled_in_place
 def first_order_fall(x: Array, end: Array, d: Array, slope: Array, polytope: Polytope) -> float:
     """What F falls by along d, to first order; see `WorkingSet`."""
     fall, level = -inner(slope, d), -inner(slope, x)

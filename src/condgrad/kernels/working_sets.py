@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels.compiling import compiled, compiled_in_place
+from condgrad.kernels.compiling import compiled_in_place, entry_point
 from condgrad.kernels.face_qp import norm
 from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.losses import UNIT
 from condgrad.kernels.matrix import image, some_columns
+from condgrad.kernels.thresholds import NEAR_MULTIPLIER, SETTLED, SLOW
 from condgrad.kernels.working_set import (
     CompiledProblem,
     LastGram,
     LinearisedOnBall,
     SearchPoint,
-    SolvedWorkingSet,
     gap_between,
     is_left_to_python,
     linearise,
@@ -34,20 +34,10 @@ from condgrad.kernels.working_set import (
     steepest_of_others,
     support_and_steep,
 )
-from condgrad.newton.faces import SETTLED, SLOW
-from condgrad.newton.working_set import NEAR_MULTIPLIER, NEWTON_STEPS
 
 MOST_OPERATIONS = 1 << 27
 """Multiplications of Newton steps, as if each had a Gram matrix of its own, after which compiled code, which nothing
 interrupts, ends in any case."""
-
-
-ROOMY = 4
-"""A working set is likely the last one where so many times the coordinates that are not 0 fit into it."""
-CHEAP_STEP = 2
-"""Multiplications of a Gram matrix to an entry of K, up to which a Newton step takes less time than a pass over K."""
-SOLVED = 0.9
-"""The gap of a working set at which the full problem is likely solved, as a share of the gap that is asked for."""
 
 
 class SolvedByWorkingSets(NamedTuple):
@@ -62,7 +52,7 @@ class SolvedByWorkingSets(NamedTuple):
     """Whether the constraint is, as in `WorkingSet.is_likely_slack`."""
 
 
-@compiled
+@entry_point
 def solve_by_working_sets(
     problem: CompiledProblem,
     here: SearchPoint,
@@ -80,7 +70,6 @@ def solve_by_working_sets(
     set is large or a Newton step fails: that is the caller's business.
     """
     n, m = problem.K.width, problem.K.samples
-    entries = max(problem.K.columns.size, problem.K.by_column.entries.shape[0])
     has_intercept, kind = problem.loss.has_intercept, problem.polytope.kind
     # its c and bound alone are read: a point that has not moved is not handed on
     linearised = LinearisedOnBall(c, here.x, bound, 0.0, 0.0, 0.0, 0.0, True)
@@ -109,7 +98,10 @@ def solve_by_working_sets(
         if not has_intercept:  # else that of centred columns has more digits
             slope = linearised.c[chosen]
             add_multiple(slope, 2.0 * problem.ridge, x)
-        found = solve_part(part, start, slope, multiplier, gram, SETTLED * gap, accuracy, least_scale, entries)
+        # a set that suffices is likely the last one: it is solved to the gap that is asked for
+        asked = accuracy * max(here.value, least_scale)
+        enough = min(SETTLED * gap, asked) if suffices else SETTLED * gap
+        found = solve(part, start, slope, multiplier, gram, enough)
         steps += found.steps
         operations += found.steps * operations_of_model(part.K)
         if not found.has_moved:
@@ -133,50 +125,14 @@ def solve_by_working_sets(
     return here[:], linearised[:], steps, has_moved, is_likely_slack
 
 
-@compiled
-def solve_part(
-    part: CompiledProblem,
-    start: SearchPoint,
-    slope: Array,
-    multiplier: float,
-    gram: LastGram,
-    enough: float,
-    accuracy: float,
-    least_scale: float,
-    entries: int,
-) -> SolvedWorkingSet:
-    """Newton steps in a working set of data with so many entries in all.
-
-    They end where its gap is small enough, or at once where all of the problem is likely to be solved: if the set is
-    likely the last one, and a step in it takes less time than a pass over all data, which would follow.
-    """
-    most_steps = np.int64(NEWTON_STEPS)  # a constant is of a type of its own, for which all would be compiled once more
-    found = named(solve(part, start, slope, multiplier, gram, enough, most_steps))
-    asked = SOLVED * accuracy * max(found.point.value, least_scale)
-    has_room = ROOMY * np.count_nonzero(found.point.x) <= part.K.width
-    is_cheap = operations_of_model(part.K) < CHEAP_STEP * entries
-    if not (found.has_moved and found.is_done and has_room and is_cheap and asked < enough):
-        return found
-    nearer = named(solve(part, found.point, np.empty(0), found.multiplier, gram, asked, most_steps))
-    is_slack = nearer.is_slack if nearer.steps > 0 else found.is_slack
-    steps = found.steps + nearer.steps
-    return SolvedWorkingSet(nearer.point, nearer.gradient, nearer.multiplier, is_slack, steps, True, True)
-
-
 @compiled_in_place
-def named(found: tuple[Any, ...]) -> SolvedWorkingSet:
-    """What `solve` has found, by its names."""
-    return SolvedWorkingSet(SearchPoint(*found[0]), *found[1:])
-
-
-@compiled
 def chosen_part(problem: CompiledProblem, chosen: Array) -> tuple[CompiledProblem, Array]:
     """The problem in some of the coordinates, and the means of its columns, which are taken off for an intercept."""
     K, means = some_columns(problem.K, chosen, problem.loss.has_intercept)
-    return CompiledProblem(K, problem.loss, problem.tilt, problem.ridge, problem.polytope), means
+    return CompiledProblem(K, problem.loss, problem.ridge, problem.polytope), means
 
 
-@compiled
+@compiled_in_place
 def embedded(problem: CompiledProblem, chosen: Array, means: Array, found: SearchPoint) -> SearchPoint:
     """A point of a working set among all coordinates, in the ball, with F from the data as they are."""
     x, length = np.zeros(problem.K.width), norm(found.x)

@@ -80,7 +80,6 @@ class PathFollower:
         self._models = models_of(f)
         self._solutions: list[Solution] = []
         """The last two on the way."""
-        self._guess_failed = False
 
     @staticmethod
     def can_follow(f: Any) -> bool:
@@ -223,7 +222,7 @@ class PathFollower:
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
         elif prediction is not None:
-            end = self._next_from(point, prediction, ridge)
+            end = self._models.least(prediction, g, ridge, is_predicted=True)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
         best = point
@@ -259,21 +258,6 @@ class PathFollower:
         if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
             return False
         return sample_dual.is_worth_it(self.f, ridge)
-
-    def _next_from(self, last: ObjectivePoint, prediction: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
-        """F at the solution, about, from the last one and where it points to; None if none was found.
-
-        Where the last guess of a face failed, events are tried first.
-        """
-        by_events = self._models.next_solution if isinstance(self._models, ColumnModels) else None
-        is_solution = by_events is not None and last.x is self._solutions[-1].point.x
-        end = by_events(last, ridge) if by_events is not None and is_solution and self._guess_failed else None
-        if end is None:
-            end = self._models.least(prediction, last.g, ridge, is_predicted=True)
-            self._guess_failed = end is None
-        if end is None and by_events is not None and is_solution:
-            end = by_events(last, ridge)
-        return end
 
 
 def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoint:

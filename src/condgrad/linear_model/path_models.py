@@ -47,8 +47,6 @@ SHORT = 0.01
 off the face that are small in their unit, and may never end; a short one only lets in those that violate."""
 ROUNDS = 12
 """Faces that are tried for one model."""
-EVENTS = 200
-"""Coordinates that may enter or leave from one radius to the next, where F is quadratic."""
 ROUNDING = 1e-12
 """How far outside the set, as a share of its size, a point may be by rounding."""
 MOST_FALL = 0.5
@@ -131,21 +129,6 @@ class ColumnModels:
         bridges = BRIDGES if 2.0 * ridge >= LEAST_BRIDGED * self.curvature else 0
         columns, limits = (screen_rules(), self.most_copied), (ROUNDS, MODELS_PER_RADIUS, bridges)
         return FollowRules(t, of_many, SHORT * t, *columns, *limits, MOST_FALL, INSIDE, accuracy, least_scale)
-
-    def next_solution(self, last: ObjectivePoint, ridge: float) -> ObjectivePoint | None:
-        """F at the solution, from that for a smaller radius; None where F is not quadratic or the way is too long.
-
-        The columns are those that a model had before.
-        """
-        from condgrad.kernels.ball_model import BallShape, Step
-        from condgrad.kernels.homotopy import step_by_events
-
-        is_chosen = self._chosen.is_chosen
-        if not self.f.h.quadratic or last.x.dtype != np.float64 or not is_chosen[last.x != 0.0].all():
-            return None
-        ball, here = BallShape(last.g.on.scale, last.g.on.nonnegative), last.smooth
-        model = self._loss, ridge, last.x, here.z, here.at_best.intercept, here.theta
-        return self._point_of(Step(*step_by_events(self._chosen, ball, *model, EVENTS)), last.g)
 
     def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:
         """F where a step of compiled code leads to."""

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline, kernels
 from condgrad.arrays import Array, double, host, is_dense, namespace, smallest, total
+from condgrad.kernels import readiness
 from condgrad.linear_model.follower import CertifiedGuess, PathFollower
 from condgrad.linear_model.path_models import INSIDE
 from condgrad.linear_model.progress import FitsLine
@@ -151,7 +152,7 @@ class Solver:
 
     def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
         """The solutions for increasing radii, each from where the two before point to, counted on a line."""
-        follower = self._follower(task.loss)
+        follower: PathFollower | None = None
         points: list[Array] = []
         fits: list[Fit] = []
         ahead_of_turn: deque[Fit] = deque()
@@ -160,6 +161,8 @@ class Solver:
                 fits.append(fits[-1].unproved)
                 line.fitted(radius=radius, ridge=ridge, relative_gap=math.inf)
                 continue
+            if follower is None:  # until its kernels are compiled
+                follower = self._follower(task.loss)
             if follower is not None and not ahead_of_turn:
                 ahead_of_turn.extend(self._next_fits(task.loss, np.array(radii[k:], np.float64), ridge, follower))
             if ahead_of_turn:
@@ -224,7 +227,9 @@ class Solver:
     def _follower(self, f: Smooth) -> PathFollower | None:
         """What goes from one radius to the next, unless the user asks for a method or for few iterations."""
         asked = self.method != "auto" or self.max_iter < FEW or self.progress or self.groups is not None
-        return PathFollower(f) if not asked and PathFollower.can_follow(f) else None  # type: ignore[arg-type]
+        if asked or not PathFollower.can_follow(f) or not readiness.available():
+            return None
+        return PathFollower(f)  # type: ignore[arg-type]
 
     def _tol(self, f: Smooth) -> float:
         """The tolerance, or what a proof can be held to."""

@@ -12,12 +12,38 @@ from condgrad import deadline
 from condgrad.arrays import Array, precision
 from condgrad.certificate import NO_EFFORT, Iterate
 from condgrad.errors import NotFiniteError
+from condgrad.kernels import readiness
 from condgrad.loop import Method, StallWatch
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import EXHAUSTED
 
 PATIENCE = 20
 """Iterations of a window of `StallWatch`; fewer than the loop grants, so that the next method gets its turn."""
+
+
+@dataclass(frozen=True)
+class UntilCompiled:
+    """A method that needs no compiled code, until there is some for the next one."""
+
+    method: Method
+
+    @property
+    def f(self) -> Smooth:
+        return self.method.f
+
+    @property
+    def g(self) -> Simple:
+        return self.method.g
+
+    @property
+    def name(self) -> str:
+        return self.method.name
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        for iterate in self.method.iterates(x):
+            yield iterate
+            if readiness.available():
+                return
 
 
 @dataclass(frozen=True)

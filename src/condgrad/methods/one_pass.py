@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from condgrad.kernels.matrix import CompiledMatrix
     from condgrad.kernels.working_set import CompiledProblem, LinearisedOnBall
 
-NOTHING = np.empty(0)
-"""What is not there or not known yet, for compiled code."""
-
 
 class SolvedLinearisation(NamedTuple):
     """The partially linearised problem at a point, solved: min <c, s> + g(s)."""
@@ -58,7 +55,7 @@ class OnePass:
         compiled_loss = getattr(loss.h, "compiled", None)
         if compiled_loss is None or composite.compiled_matrix is None:
             return None
-        return cls(f, g, loss, compiled_problem(composite.compiled_matrix, compiled_loss, None, g.weight, g.on))
+        return cls(f, g, loss, compiled_problem(composite.compiled_matrix, compiled_loss, g.weight, g.on))
 
     def __call__(self, here: Any, x: Array) -> SolvedLinearisation | None:
         """The linearised problem at x, where f has an evaluation; None where squares of columns leave the floats."""
@@ -79,10 +76,9 @@ class OnePass:
         return SolvedLinearisation(found.c, answer, there, found.threshold)
 
 
-def compiled_problem(K: CompiledMatrix, loss: Any, tilt: Array | None, ridge: float, on: Any) -> Any:
+def compiled_problem(K: CompiledMatrix, loss: Any, ridge: float, on: Any) -> Any:
     """F for compiled code."""
     from condgrad.kernels.working_set import CompiledProblem
     from condgrad.newton.face_models import polytope_of
 
-    tilt = NOTHING if tilt is None else np.ascontiguousarray(tilt)
-    return CompiledProblem(K, loss, tilt, ridge, polytope_of(on, np.empty(K.width)))
+    return CompiledProblem(K, loss, ridge, polytope_of(on, np.empty(K.width)))

@@ -20,17 +20,11 @@ from condgrad import deadline
 from condgrad.arrays import Array, dot, double, steepest_indices
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
+from condgrad.kernels import readiness
+from condgrad.kernels.thresholds import ACCURACY, LEAST_SLOPE_CURVATURE, ROUNDS
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.spg import armijo_step
-from condgrad.newton.face_models import (
-    ACCURACY,
-    LEAST_SLOPE_CURVATURE,
-    ROUNDS,
-    NormBall,
-    SetWithFaces,
-    interruptible,
-    polytope_of,
-)
+from condgrad.newton.face_models import NormBall, SetWithFaces, interruptible, polytope_of
 from condgrad.newton.working_set import pulled_in, pulls
 from condgrad.problem import Simple
 from condgrad.rounding import LEAST_CURVATURE
@@ -61,6 +55,7 @@ class BlockNewton:
     f: BlockwiseLoss
     g: Ridge | Zero
     name: ClassVar[str] = "newton"
+    needs_kernels: ClassVar[bool] = True
 
     @classmethod
     def of(cls, f: BlockwiseLoss, g: Simple) -> BlockNewton:
@@ -83,6 +78,8 @@ class BlockNewton:
         while True:
             iterate = certifier.iterate(here, step)
             yield iterate
+            if not readiness.wait():
+                return
             before, gap = gap, iterate.value - iterate.lower_bound
             chosen = self._working_set(here)
             if deadline.passed() or self.g.on.scale == 0.0 or len(chosen) > LARGEST:

@@ -41,6 +41,16 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
+from condgrad.kernels.thresholds import (
+    ACCURACY,
+    LEAST_SLOPE_CURVATURE,
+    LONG_MODEL,
+    PASSES,
+    ROUNDS,
+    WEIGHT_CHANGE,
+    WIDE,
+    WIDE_FROM,
+)
 from condgrad.newton.by_rows import RowModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS
@@ -51,33 +61,18 @@ from condgrad.smooth.folding import ScaledLoss
 if TYPE_CHECKING:
     from condgrad.kernels.free_block import Hessian
 
-ACCURACY, ACCURACY_BY_PRODUCTS = 1e-4, 0.1
-"""The gap of a model's least point, as a share of what the model falls by; the second where each digit has its price:
-a tenth costs no Newton step more."""
-ROUNDS = 1000
-"""Rounds of the compiled active-set method on one model: far more than it was ever seen to take."""
-WIDE, WIDE_FROM = 2, 200
-"""Coordinates a sample, and coordinates, from which on a model is kept by its rows."""
-PASSES = 1500
-"""Coordinates of a sparse model to the third power, over the entries of its columns, from which on conjugate gradients
-take less time than factors."""
+ACCURACY_BY_PRODUCTS = 0.1
+"""`ACCURACY` of models by products, where each digit has its price: a tenth costs no Newton step more."""
 ROWS_AT_MOST = 1 << 23
 """Entries of a model by rows that are worth a copy."""
 MATRIX_AT_MOST = 1 << 25
 """Entries of the matrix of a sparse model that may step in where conjugate gradients give up."""
-WEIGHT_CHANGE = 0.05
-"""How much a weight may change, as a share of it, before the Gram matrix is computed again: the error of a Newton step
-then falls by that factor at least."""
-LEAST_SLOPE_CURVATURE = 1e-12
-"""What is added, as a share of the steepest slope over the size of the set, for coordinates along which F is linear."""
 INSIDE_ACCURACY, INSIDE_STEPS = 0.1, 300
 """The residual of a step inside the ball, as a share of the slope, and the conjugate gradients it may take."""
 FACTOR_PASSES = 5000
 """Passes over the data that factors with a row a sample may cost in place of conjugate gradients."""
 MOST_SAMPLES = 4000
 """Samples up to which factors step in where conjugate gradients take too many steps."""
-LONG_MODEL = 1000
-"""Coordinates from which on a model may take longer than a deadline or Ctrl-C should wait."""
 GRAM_OPERATIONS = 1 << 29
 """Multiplications of a Gram matrix between two looks at the clock."""
 LOOK = 0.02

@@ -40,10 +40,11 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import NULL_SHARE, Iterate
 from condgrad.errors import MissingAbility
+from condgrad.kernels.thresholds import FIRST_SIZE, SETTLED, SLOW
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
 from condgrad.newton.face_models import NormBall, SetWithFaces, polytope_of
-from condgrad.newton.working_set import FIRST_SIZE, MOST_OF_ALL, WorkingSet, not_zero_or_steep, pulled_in
+from condgrad.newton.working_set import MOST_OF_ALL, WorkingSet, not_zero_or_steep, pulled_in
 from condgrad.problem import Simple, Smooth
 from condgrad.sets import L1Ball
 from condgrad.simple import Ridge, Zero
@@ -58,10 +59,6 @@ SMALL, TALL = 200, 50_000
 chosen with care: there its Gram matrix takes longer than all else."""
 WIDE_BOX = 500
 """Coordinates up to which models of all of them pay on sets whose points are not sparse, with fewer samples."""
-SETTLED = 0.1
-"""A working set has done its work when its own gap is this share of the full one."""
-SLOW = 0.1
-"""The share that a working set may leave of the full gap; where it leaves more, the next one is larger."""
 DUAL_PASSES, DUAL_GAP, DUAL_PATIENCE = 20, 1e-7, 3
 """Passes of coordinate ascent between two looks at its gap, the gap as a share of F at which it ends, and the looks
 that may pass without halving it."""
@@ -89,6 +86,11 @@ class FaceNewton:
         return cls(f, g, loss)
 
     @property
+    def needs_kernels(self) -> bool:
+        """Whether its steps are compiled: those of tensors are not."""
+        return not is_torch(self.loss.composite.K)
+
+    @property
     def affordable(self) -> bool:
         """Where projected gradients are not ahead: where few coordinates matter, or samples are many."""
         m, n = self.loss.composite.K.shape
@@ -106,7 +108,7 @@ class FaceNewton:
         gap, may_try_inside, dual_due = math.inf, isinstance(g.on, L1Ball), self._has_dual_of_few_samples
         most_support = self.loss.composite.K.shape[0] if dual_due else n
         in_one_call = certifier.one_pass if self.wanted > 0.0 else None
-        ends_slack = False
+        ends_slack = is_idle = False
         while True:
             has_fallen = point is not start if working_set is None else working_set.has_fallen
             step = 1.0 if has_fallen else 0.0
@@ -125,7 +127,8 @@ class FaceNewton:
                 # a start of the user's, or a point of a dual, may have many coordinates that are not 0
                 size = max(self._first_size(point), 2 * int(namespace(x).count_nonzero(point.x)))
             else:
-                spent = working_set.is_whole and not working_set.has_fallen and not gap <= 0.5 * before
+                was_idle, is_idle = is_idle, not working_set.has_fallen and not gap <= 0.5 * before
+                spent = is_idle and (working_set.is_whole or was_idle)
                 if spent and not working_set.inside:
                     return
                 if spent:  # the boundary, or a ridge too small for the digits of steps inside: models of the set go on
@@ -134,6 +137,8 @@ class FaceNewton:
                 slow = gap > SLOW * before
                 multiplier = working_set.multiplier
                 size = n if working_set.stays_whole else working_set.next_size(point, slow=slow)
+                if is_idle:  # what rounding hides in these coordinates, more of them may show, once
+                    size = max(size, 2 * working_set.K.shape[1])
                 suffices = working_set.is_whole or (not slow and working_set.suffices_at(point))
             if dual_due and self._outgrows_samples(point, working_set, size):
                 dual_due, found = False, self._dual_point(point)

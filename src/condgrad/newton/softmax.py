@@ -23,10 +23,11 @@ from condgrad import deadline
 from condgrad.arrays import Array, double, is_dense, is_torch, precision, steepest_indices
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
-from condgrad.kernels import L1_BALL, Polytope
+from condgrad.kernels import L1_BALL, Polytope, readiness
+from condgrad.kernels.thresholds import ACCURACY, FIRST_SIZE, LEAST_SLOPE_CURVATURE, NEAR_MULTIPLIER, ROUNDS
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
-from condgrad.newton.face_models import ACCURACY, LEAST_SLOPE_CURVATURE, ROUNDS, interruptible
-from condgrad.newton.working_set import FIRST_SIZE, NEAR_MULTIPLIER, pulled_in
+from condgrad.newton.face_models import interruptible
+from condgrad.newton.working_set import pulled_in
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.search.steps import Exact, SearchState
@@ -51,6 +52,7 @@ class SoftmaxNewton:
     g: Ridge | Zero
     name: ClassVar[str] = "newton"
     affordable: ClassVar[bool] = True
+    needs_kernels: ClassVar[bool] = True
 
     @classmethod
     def of(cls, f: Smooth, g: Simple) -> SoftmaxNewton:
@@ -68,7 +70,7 @@ class SoftmaxNewton:
         while True:
             iterate = certifier.iterate(point, 1.0)
             yield iterate
-            if deadline.passed() or g.on.scale == 0.0:
+            if not readiness.wait() or deadline.passed() or g.on.scale == 0.0:
                 return
             before, gap = gap, iterate.value - iterate.lower_bound
             size = self._next_size(point, size, multiplier, slow=gap > 0.5 * before)

@@ -21,9 +21,7 @@ from condgrad.arrays import (
     copied,
     dot,
     double,
-    for_kernels,
     is_dense,
-    is_torch,
     largest_size,
     namespace,
     precision,
@@ -32,8 +30,17 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.certificate import Iterate, Terms, rounding_noise
+from condgrad.kernels.thresholds import (
+    FIRST_SIZE,
+    FLAT,
+    HIDDEN_FALL,
+    NARROW,
+    NEAR_MULTIPLIER,
+    NEWTON_STEPS,
+    SHORTEST_STEP,
+)
 from condgrad.methods.certified_point import ObjectivePoint, Tally
-from condgrad.methods.one_pass import NOTHING, SolvedLinearisation, compiled_problem
+from condgrad.methods.one_pass import SolvedLinearisation
 from condgrad.newton.face_models import FaceModels, NormBall
 from condgrad.problem import Set, Smooth
 from condgrad.rounding import ON_BOUNDARY
@@ -43,24 +50,8 @@ from condgrad.simple import Ridge, Zero
 from condgrad.smooth.composite import AtBestIntercept
 from condgrad.smooth.folding import FoldedLoss
 
-FIRST_SIZE = 50
-"""Coordinates of the first working set, unless more are not 0 at its start or there are few in all."""
-NEAR_MULTIPLIER = 0.8
-"""The pull, as a share of the multiplier, from which on a coordinate belongs into the next working set."""
 MOST_OF_ALL = 1.5
 """The share of a working set in all coordinates, as its inverse, from which on it is all of them."""
-COMPILED_OPERATIONS = 1 << 25
-"""Multiplications of a Gram matrix up to which Newton steps are one compiled call, which nothing interrupts."""
-NEWTON_STEPS = 50
-"""Newton steps after which a working set gives way to a look at the full problem."""
-FLAT = 0.3
-"""The slope of F where a line search ends, as a share of that where it began."""
-NARROW = 1e-6
-"""The width of a bracket, as a share of the step, at which a line search ends on a kink."""
-SHORTEST_STEP = 1e-10
-"""The shortest step that a line search tries."""
-HIDDEN_FALL = 1e-9
-"""A fall along the boundary of a `NormBall`, as a share of the multiplier's part in it, that rounding may hide."""
 GRADIENT_SHRINK, SHORTEST_GRADIENT_STEP = 0.0625, 1e-48
 """The factor between the lengths of gradient steps that are tried, and the shortest of them."""
 
@@ -197,28 +188,6 @@ class WorkingSet:
         """The gradient of F where it began, if the full problem knows it to as many digits as these columns give."""
         self.linearised: SolvedLinearisation | None = None
         """The linearised problem in these coordinates, at the point so far, once it is solved."""
-        self.compiled: Any = None if inside else self._compiled()
-        """The same problem for compiled code, where that is faster, and its last Gram matrix."""
-
-    def _compiled(self) -> tuple[Any, Any] | None:
-        """The problem and room for its Gram matrix; None where Python is as fast, or must be interruptible."""
-        K, (m, k) = self.K, self.K.shape
-        loss = getattr(self.h, "compiled", None)
-        if loss is None or is_torch(K):
-            return None
-        from condgrad.kernels import matrix
-        from condgrad.kernels.working_set import LastGram, is_left_to_python
-
-        if is_dense(K):
-            if m * k * min(m, k) > COMPILED_OPERATIONS:  # before a copy of what may be large
-                return None
-            compiled: Any = matrix.of_dense(for_kernels(K.T))
-        else:
-            compiled = matrix.of_sparse(K)
-        if compiled is None or is_left_to_python(compiled):
-            return None
-        problem = compiled_problem(compiled, loss, self.tilt, self.ridge, self.on)
-        return problem, LastGram(np.empty((k, k)), np.empty(k), np.full(m, math.nan))
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
@@ -267,10 +236,6 @@ class WorkingSet:
     def solve(self, enough: float) -> None:
         """Newton steps until the gap in these coordinates is small, nothing is gained any more, or time is up."""
         slope, gap = self.start_slope, math.inf
-        if self.compiled is not None:
-            if self._solve_compiled(enough):
-                return
-            slope = None if self.has_moved else slope
         while self.steps < NEWTON_STEPS and not deadline.passed():
             before = gap
             if slope is None:
@@ -285,30 +250,6 @@ class WorkingSet:
             if not self.here.value < value and gap > 0.5 * before:
                 return
             slope = None
-
-    def _solve_compiled(self, enough: float) -> bool:
-        """The same in one compiled call; whether that is all, or a Newton step has failed."""
-        from condgrad.kernels import working_set
-
-        problem, gram = self.compiled
-        x, u, (loss, theta, intercept), value = self.here
-        start = working_set.SearchPoint(x, u, theta, loss, intercept, value)
-        slope = NOTHING if self.start_slope is None else self.start_slope
-        guess = -1.0 if self.multiplier is None else self.multiplier
-        found = working_set.SolvedWorkingSet(
-            *working_set.solve(problem, start, slope, guess, gram, enough, NEWTON_STEPS)
-        )
-        self.steps += found.steps
-        if found.steps:
-            self.multiplier, self.constraint_is_slack = found.multiplier, found.is_slack
-        if found.has_moved:
-            there, self.has_moved = working_set.SearchPoint(*found.point), True
-            self.here = LinePoint(
-                there.x, there.u, AtBestIntercept(there.loss, there.theta, there.intercept), there.value
-            )
-        if found.gradient.shape[0] and self.is_whole and self.has_columns_of_data:
-            self.linearised = SolvedLinearisation(found.gradient, self.g.argmin(found.gradient))
-        return found.is_done
 
     def _slope_and_gap(self) -> tuple[Array, float]:
         """The gradient of F, up to a constant on a simplex, and the gap in these coordinates."""
