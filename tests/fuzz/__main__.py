@@ -93,6 +93,14 @@ def write(report: Report, folder: Path) -> str:
     return text
 
 
+def by_family(report: Report) -> list[str]:
+    """Of each family: how many problems there were and were judged, and how many of them a job does in a second."""
+    return [
+        f"{tally.problems:8d}  {family + ',':18} {tally.judged} judged, {tally.problems / tally.seconds:.1f} problems/s"
+        for family, tally in sorted(report.families.items(), key=lambda entry: -entry[1].problems)
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on (default 60)")
@@ -109,6 +117,7 @@ def main() -> int:
     findings = write(report, given.out)
     rate = report.problems / elapsed
     lines = [findings, "", f"{report.problems} problems, {report.runs} runs in {elapsed:.0f} s: {rate:.1f} problems/s"]
+    lines += by_family(report)
     lines += [f"{count:8d}  {kind + ',':18} {COUNTS[kind]}" for kind, count in report.counted().items()]
     lines.append(f"reproducers are in {given.out}")
     sys.stdout.write("\n".join(lines) + "\n")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fuzz import __main__ as campaign
 from tests.fuzz import checks, judges
-from tests.fuzz.applications import drawn
+from tests.fuzz.families import drawn
 from tests.fuzz.problems import Case, Claim, Target, minimized, reference_case
 
 
