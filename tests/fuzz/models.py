@@ -115,7 +115,9 @@ def intercept_findings(formula: Any, ridge: judges.Norm, x: Array, one: Solution
 
 
 def model_cases(
-    draft: Draft, fronts: Sequence[str] = ("fit", "fit", "fit", "path", "path", "CV")
+    draft: Draft,
+    fronts: Sequence[str] = ("fit", "fit", "fit", "path", "path", "CV"),
+    max_iter: int = 300,
 ) -> list[Case]:
     """A fit, a path, or a cross-validation.
 
@@ -125,24 +127,12 @@ def model_cases(
     estimator = draft.among(*LOSSES)
     smooth, loss_name, rows = LOSSES[estimator]
     front = draft.among(*fronts)
-    m, n = (
-        (12 + draft.size(12), draft.size(12))
-        if front == "CV"
-        else (1 + draft.size(20), draft.size(20))
-    )
-    classes = (
-        2
-        if estimator == "ConstrainedElasticNet" or front == "path" or m < 6
-        else draft.among(2, 2, 3)
-    )
+    m, n = (12 + draft.size(12), draft.size(12)) if front == "CV" else (1 + draft.size(20), draft.size(20))
+    classes = 2 if estimator == "ConstrainedElasticNet" or front == "path" or m < 6 else draft.among(2, 2, 3)
     joint = classes == 3 and estimator == "ConstrainedLogisticRegression" and draft.chance(0.6)
     standardize = m > 3 and draft.chance(0.15)
     # a column that does not vary has no deviation, and which one that is depends on rounding
-    X = (
-        draft.rng.standard_normal((m, n)) * draft.power(-3, 3)
-        if standardize
-        else features(draft, m, n)
-    )
+    X = draft.rng.standard_normal((m, n)) * draft.power(-3, 3) if standardize else features(draft, m, n)
     _, X = draft.keep("X", X, sparse=draft.chance(0.2))
     if estimator == "ConstrainedElasticNet":
         y = draft.numbers(m)
@@ -159,10 +149,8 @@ def model_cases(
     ridge = 0.0 if draft.chance(0.1) else draft.power(-4, 2)
     tol = draft.among(1e-6, 1e-6, 1e-3, 1e-9)
     shape = draft.among("L1Ball", "L1Ball", "SolidSimplex", "GroupBall")
-    options = f"fit_intercept={intercept}, tol={tol!r}, max_iter=300"
-    options += {"L1Ball": "", "SolidSimplex": ", positive=True", "GroupBall": ", groups=labels"}[
-        shape
-    ]
+    options = f"fit_intercept={intercept}, tol={tol!r}, max_iter={max_iter}"
+    options += {"L1Ball": "", "SolidSimplex": ", positive=True", "GroupBall": ", groups=labels"}[shape]
     if standardize:
         options += ", standardize=True"
         units = units * deviations(X, w)
@@ -190,11 +178,7 @@ def model_cases(
 
         def source(c: float) -> str:
             f = f"cg.smooth.{kind}(X, y, sample_weight={c!r} * w, intercept={intercept})"
-            g = (
-                f"cg.simple.Ridge({c * at_ridge!r}, on={on})"
-                if at_ridge
-                else f"cg.simple.Zero(on={on})"
-            )
+            g = f"cg.simple.Ridge({c * at_ridge!r}, on={on})" if at_ridge else f"cg.simple.Zero(on={on})"
             return f"f = {f}\ng = {g}\n"
 
         return Target(objective, region, variable, values, source, kinds)
@@ -223,12 +207,8 @@ def model_cases(
                 Solution(y, float(r), ridge, x, b, float(v), float(gap), int(k))
                 for r, x, b, v, gap, k in zip(*columns, strict=True)
             ]
-        at_radius, at_ridge = (
-            (answer.radius_, answer.ridge_ / c) if front == "CV" else (radius, ridge)
-        )
-        numbers = [
-            np.atleast_1d(each) for each in (answer.objective_, answer.dual_gap_, answer.n_iter_)
-        ]
+        at_radius, at_ridge = (answer.radius_, answer.ridge_ / c) if front == "CV" else (radius, ridge)
+        numbers = [np.atleast_1d(each) for each in (answer.objective_, answer.dual_gap_, answer.n_iter_)]
         if joint:
             value, gap, count = (each[0] for each in numbers)
             fits = [(answer.coef_.T, answer.intercept_, value, gap, count)]
@@ -241,9 +221,7 @@ def model_cases(
                     strict=True,
                 )
             )
-        tasks = (
-            [np.where(y == k, 1.0, -1.0) for k in range(3)] if classes == 3 and not joint else [y]
-        )
+        tasks = [np.where(y == k, 1.0, -1.0) for k in range(3)] if classes == 3 and not joint else [y]
         return [
             Solution(task, at_radius, at_ridge, x, b, float(v), float(gap), int(k))
             for task, (x, b, v, gap, k) in zip(tasks, fits, strict=True)
@@ -268,9 +246,7 @@ def model_cases(
         found = []
         for one in solutions(answer, 1.0):
             x = (wide(one.coef).T * units).T
-            found += intercept_findings(
-                formula_of(one.task), judges.Norm("squared", one.ridge), x, one
-            )
+            found += intercept_findings(formula_of(one.task), judges.Norm("squared", one.ridge), x, one)
         return found
 
     return [
@@ -280,7 +256,7 @@ def model_cases(
             code,
             claims,
             tol=provable,
-            max_iter=300,
+            max_iter=max_iter,
             findings=findings,
         )
     ]
@@ -307,9 +283,14 @@ def multinomial(draft: Draft, n: int) -> Part:
 
 
 def minimized_loss(
-    draft: Draft, f: Part, g: Weighted, on: Ground, shape: tuple[int, ...], count: int
-) -> list[Case]:
-    """Calls of `minimize` for a loss whose source is multiplied by its sample weights, if at all."""
+    draft: Draft,
+    f: Part,
+    g: Weighted,
+    on: Ground,
+    shape: tuple[int, ...],
+    max_iters: Sequence[int],
+) -> Case:
+    """A call of `minimize` for a loss whose source is multiplied by its sample weights, if at all."""
 
     def source(c: float) -> str:
         return f"f = {f.source.format(c)}\ng = {g.source(c)}\n"
@@ -318,7 +299,7 @@ def minimized_loss(
     objective = Total((1.0, 1.0), (f.formula, g.formula))
     solver = good_solver(f, g, on)
     target = Target(objective, on.region, shape, dict(draft.values), source, kinds, solver)
-    return [minimize_case(draft, target, f, g, on) for _ in range(count)]
+    return minimize_case(draft, target, f, g, on, max_iters)
 
 
 def multinomial_cases(draft: Draft) -> list[Case]:
@@ -330,8 +311,8 @@ def multinomial_cases(draft: Draft) -> list[Case]:
     kind = draft.among("L1Ball", "L1Ball", "L2Ball", "NuclearBall", "GroupBall")
     on = group_ball(draft, n) if kind == "GroupBall" else ball(draft, kind)
     g = weighted(draft.among("Ridge", "Ridge", "Zero"), draft.power(-4, 2), on)
-    cases = minimized_loss(draft, f, g, on, (n, classes), 2)
-    return [replace(case, kinds=("multinomial", *case.kinds[1:])) for case in cases]
+    case = minimized_loss(draft, f, g, on, (n, classes), (0, 5, 30, 100))
+    return [replace(case, kinds=("multinomial", *case.kinds[1:]))]
 
 
 # Blocks of rows -------------------------------------------------------------------------------------------------------
@@ -352,16 +333,15 @@ def in_blocks(case: Case, name: str, rows: int) -> Case:
 def blockwise_cases(draft: Draft) -> list[Case]:
     """Losses of Dask arrays under `minimize`, and estimators of them."""
     draft.torch = False
-    rows = draft.among(1, 3, 8, 50)
+    rows = draft.among(5, 12, 50)
     kind = draft.among("minimize", "multinomial", "model")
     if kind == "model":
-        return [in_blocks(case, "X", rows) for case in model_cases(draft, ["fit"])]
+        return [in_blocks(case, "X", rows) for case in model_cases(draft, ["fit"], max_iter=20)]
     n = draft.size(9)
     f = loss(draft, n) if kind == "minimize" else multinomial(draft, n)
     shape = (n,) if kind == "minimize" else (n, f.formula.classes)
-    on = draft.among(
-        lambda: ball(draft, "L1Ball"), lambda: group_ball(draft, n), lambda: solid_simplex(draft)
-    )()
+    on = draft.among(lambda: ball(draft, "L1Ball"), lambda: group_ball(draft, n), lambda: solid_simplex(draft))()
     g = weighted(draft.among("Ridge", "Ridge", "Zero"), draft.power(-4, 2), on)
     name = "A" if kind == "minimize" else "Z"
-    return [in_blocks(case, name, rows) for case in minimized_loss(draft, f, g, on, shape, 1)]
+    # an evaluation of blocks takes milliseconds
+    return [in_blocks(minimized_loss(draft, f, g, on, shape, (0, 3, 10)), name, rows)]

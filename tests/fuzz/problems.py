@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -654,7 +654,14 @@ def minimized(target: Target) -> Callable[[Any, float, bool], list[Claim]]:
     return claims
 
 
-def minimize_case(draft: Draft, target: Target, f: Part, g: Weighted, on: Ground) -> Case:
+def minimize_case(
+    draft: Draft,
+    target: Target,
+    f: Part,
+    g: Weighted,
+    on: Ground,
+    max_iters: Sequence[int] = (0, 5, 30, 100),
+) -> Case:
     """A call of `minimize` with options at random."""
     method = draft.among("cgs", "cgs", "cgs", "cg", "spg", "spg", "pqn", "newton", "newton", "auto", "auto", "auto")
     step, memory = "exact", 0
@@ -666,7 +673,7 @@ def minimize_case(draft: Draft, target: Target, f: Part, g: Weighted, on: Ground
     elif method in ("spg", "pqn"):
         step = draft.among("exact", "exact", "armijo")
     tol = draft.among(1e-6, 1e-6, 1e-3, 1e-9, 0.0)
-    max_iter = draft.among(0, 5, 30, 100)
+    max_iter = draft.among(*max_iters)
     limit = draft.among(0.0, 1e-9, 1e-4, 1e-3, 0.02) if draft.chance(0.08) else None
     refuses, options = may_refuse(method, step, f, g, on), ""
     start = target.start
@@ -723,6 +730,8 @@ def good_solver(f: Part, g: Weighted, on: Ground) -> str:
     """A method that ends quickly near the optimum."""
     if newton_knows(f.kind, g.kind, on.kind):
         return 'method="newton", max_iter=100'
+    if f.kind == "Multinomial intercept":  # the best intercepts of several classes are a search of their own
+        return 'method="spg", max_iter=60'
     if not may_refuse("spg", "exact", f, g, on):
         return 'method="spg", max_iter=300'
     return 'method="cgs", memory=3, max_iter=40'
