@@ -331,7 +331,8 @@ class Relaxed:
                 continue
             w = wide(weights)[wide(weights) > 0]
             r = np.maximum(sums[wide(weights) > 0], 0)
-            logs = np.log1p(np.where(r > 0, (r - w) / w, 0))
+            near = 2 * r > w
+            logs = np.where(near, np.log1p(np.where(near, r - w, 0) / w), np.log(np.where(r > 0, r, 1)) - np.log(w))
             divergence = (r * logs - (r - w)).sum()
             value = value + price * divergence
             total_size = total_size + price * (r * np.abs(logs) + np.abs(r - w)).sum()
