@@ -266,7 +266,8 @@ class LinearCost:
 class PointsCost:
     """<C, x> for the squared distances between points, or the products of factors: C itself is rounded nowhere.
 
-    An error of a coordinate p_i counts with the slope of C in it.
+    An error of a coordinate counts with the slope of C in it, and distances are |x|^2 + |y|^2 - 2 <x, y> of points
+    around their centre.
     """
 
     Xs: Array
@@ -288,7 +289,10 @@ class PointsCost:
             return Xs @ Xt.T, np.zeros((len(Xs), len(Xt)), Wide)
         apart = np.abs(wide(self.Xs)[:, None] - wide(self.Xt)[None])
         terms = Xs[:, None] + Xt[None]
-        return self.C + 2 * (apart * terms).sum(axis=2), (terms**2).sum(axis=2)
+        center = (wide(self.Xs).mean(axis=0) + wide(self.Xt).mean(axis=0)) / 2
+        norms = [((wide(X) - center) ** 2).sum(axis=1) for X in (self.Xs, self.Xt)]
+        first = norms[0][:, None] + norms[1][None] + 2 * (apart * terms).sum(axis=2)
+        return first, (terms**2).sum(axis=2)
 
     def at(self, x: Array) -> Sized:
         first, second = self._terms

@@ -21,7 +21,7 @@ from tests.fuzz.problems import Case, Claim, Target, minimized, reference_case
 def test_problems_of_the_campaign(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is wrong with any answer; what depends on the speed of the machine is left to the campaign."""
     monkeypatch.setattr(checks, "HANG", 300.0)  # the first problems of a fresh machine compile kernels
-    report = campaign.check_chunk(0, first, 20)
+    report = campaign.check_chunk(4, first, 20)
     failures = [failure for failure in report.failures if failure.kind not in checks.NOTED]
     assert report.problems == 20
     assert [f"{failure.kind}: {failure.detail}\n{failure.reproducer}" for failure in failures] == []
