@@ -53,7 +53,7 @@ def features(draft: Draft, m: int, n: int) -> Array:
     """Data of many kinds, with a large offset in each column now and then."""
     X = draft.numbers(m, n)
     if draft.chance(0.15):
-        reach = 2.0 if draft.single else 4.0
+        reach = 2.0 if draft.single else 8.0
         X = draft.rng.standard_normal((m, n)) + 10.0 ** draft.rng.uniform(0.0, reach, n)
     return X
 

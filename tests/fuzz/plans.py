@@ -76,17 +76,22 @@ STREAMED_UNITS = 128.0
 """Rounding units of `entry_slack`: the most of 1041 plans was 66."""
 
 
+def largest_score(target: Target, plan: Array) -> float:
+    """The largest term of a logarithm of a streamed plan: costs and slopes over the entropy."""
+    cost, entropy, *more = target.objective.parts
+    largest = np.abs(wide(cost.C)).max() + sum(part.slope_size(wide(plan)).max() for part in more)
+    return float(largest / Wide(entropy.weight))
+
+
 def entry_slack(target: Target, plan: Array) -> float:
     """What the value of a streamed plan may differ by from F of the array that it stands for.
 
-    Its entries are exp(score) and have as many units of rounding as the score has, whose terms are costs and slopes
-    over the entropy; and its value is a sum of potentials, which are as large as the costs.
+    Its entries are exp(score) and have as many units of rounding as the score has; and its value is a sum of
+    potentials, which are as large as the costs.
     """
-    cost, entropy, *more = target.objective.parts
-    x = wide(plan)
-    largest = np.abs(wide(cost.C)).max() + sum(part.slope_size(x).max() for part in more)
-    size = target.objective.at(x).size * (1 + largest / Wide(entropy.weight)) + largest * x.sum()
-    return float(STREAMED_UNITS * UNIT * size)
+    x, score = wide(plan), largest_score(target, plan)
+    potentials = score * target.objective.parts[1].weight * x.sum()
+    return float(STREAMED_UNITS * UNIT * (target.objective.at(x).size * (1 + score) + potentials))
 
 
 # Batches --------------------------------------------------------------------------------------------------------------
@@ -353,15 +358,20 @@ def streamed_cases(draft: Draft) -> list[Case]:
     """`transport.solve` with plan="streamed", and whether its products, rows and marginals are those of one plan."""
     draft.torch = False
     n, m = draft.size(12), draft.size(12)
-    kind = draft.among("SquaredEuclidean", "SquaredEuclidean", "LowRank", "BlockCost")
+    kind = draft.among("SquaredEuclidean", "SquaredEuclidean", "LowRank", "LowRank", "cosine", "BlockCost")
     Xs, Xt = clouds(draft, n, m)
     (_, Xs), (_, Xt) = draft.keep("Xs", Xs), draft.keep("Xt", Xt)
     cost: Any = judges.PointsCost(Xs, Xt, squared=kind == "SquaredEuclidean")
-    if kind == "BlockCost":
+    if kind == "cosine":  # half the squared distances of unit vectors
+        units = [wide(X) / np.sqrt(2 * (wide(X) ** 2).sum(axis=1, keepdims=True)) for X in (Xs, Xt)]
+        cost = judges.PointsCost(*units)
+    elif kind == "BlockCost":
         cost = judges.LinearCost(np.abs(Xs[:, None] - Xt[None]).sum(axis=2))
     factors = f"{BLOCK_COST}, Xs, Xt" if kind == "BlockCost" else "Xs, Xt"
     a, b, weights = weights_of(draft, n, m)
-    reach = float(np.ptp(cost.C)) or 1.0
+    # all points of a line have two cosines, and rounding makes a difference of nothing
+    least = 0.1 if kind == "cosine" else 0.0
+    reach = max(float(np.ptp(cost.C)), 1e-3 * float(np.abs(cost.C).max()), least) or 1.0
     entropy = reach * (draft.power(-4, 3) if draft.chance(0.3) else draft.power(-2, 1))
     formula, regularizers, smooth = None, "", ""
     if draft.chance(0.4):
@@ -374,33 +384,32 @@ def streamed_cases(draft: Draft) -> list[Case]:
         method = draft.among("auto", "newton", "newton", "cgs")
         step = draft.among("exact", "open-loop") if method == "cgs" else "exact"
         text, known = limits(draft)
-        known["follows_units"] = known["follows_units"] and kind != "BlockCost"
+        # a cost that knows no multiple, or whose points would move
+        known["follows_units"] = known["follows_units"] and kind == "LowRank"
 
         def code(c: float) -> str:
             scaled = f"{c!r} * Xs, Xt" if kind == "LowRank" else factors
-            if kind == "SquaredEuclidean":
-                scaled = f"{c**0.5!r} * Xs, {c**0.5!r} * Xt"
             options = f'entropy={c * entropy!r}, regularizers=[{regularizers.format(c)}], plan="streamed"'
             call = f'cg.transport.{kind}({scaled}){weights}, {options}, method="{method}", step="{step}", {text}'
             return f"answer = cg.transport.solve({call})"
 
-        if kind == "SquaredEuclidean":
-            # a root is a power of 2 only for every other one, and moves the points otherwise
-            known["follows_units"] = False
         return Case(
             ("streamed", *target.kinds, f"{method} {kind}", draft.precision),
             dict(draft.values),
             code,
             lambda answer, _c, _warned: [plan_claim(target, answer)],
-            findings=lambda answer: product_findings(answer, target.region, Y),
+            findings=lambda answer: product_findings(answer, target.region, Y, largest_score(target, answer.dense())),
             **known,
         )
 
     return [case(), case()]
 
 
-def product_findings(answer: Any, region: judges.Plans, Y: Array) -> list[Finding]:
-    """Where products, rows and marginals of a streamed plan are not those of the array that it stands for."""
+def product_findings(answer: Any, region: judges.Plans, Y: Array, score: float) -> list[Finding]:
+    """Where products, rows and marginals of a streamed plan are not those of the array that it stands for.
+
+    Two ways to an entry may differ by as many units of rounding as its score has; marginals are exact whatever it has.
+    """
     plan = wide(answer.dense())
     n, m = plan.shape
     a, b = region.marginals
@@ -416,9 +425,11 @@ def product_findings(answer: Any, region: judges.Plans, Y: Array) -> list[Findin
     found = []
     for name, (given, expected, size) in pairs.items():
         off = np.abs(wide(given) - expected)
-        if np.shape(given) != np.shape(expected) or (off > PRODUCT_UNITS * UNIT * size.max()).any():
-            detail = f"{name} is off by {float(off.max()):.3g} where its terms are of size {float(size.max()):.3g}"
-            found.append(Finding("infeasible" if name in ("sources", "targets") else "wrong value", detail))
+        marginal = name in ("sources", "targets")
+        units = PRODUCT_UNITS + (0.0 if marginal else STREAMED_UNITS * score)
+        if np.shape(given) != np.shape(expected) or (off > units * UNIT * size.max()).any():
+            detail = f"{name} is off by {float(off.max()):.3g} of {float(size.max()):.3g}, scores up to {score:.3g}"
+            found.append(Finding("infeasible" if marginal else "wrong value", detail))
     return found
 
 

@@ -232,7 +232,7 @@ def test_products_that_are_not_those_of_the_plan_are_found() -> None:
         "apply_transpose": lambda Y: G.T @ Y,
         "rows": lambda some: G[some],
     }
-    assert plans.product_findings(SimpleNamespace(**truth), region, Y) == []
+    assert plans.product_findings(SimpleNamespace(**truth), region, Y, 1.0) == []
     for name, kinds in (
         ("apply", {"wrong value", "infeasible"}),
         ("apply_transpose", {"wrong value", "infeasible"}),
@@ -240,7 +240,7 @@ def test_products_that_are_not_those_of_the_plan_are_found() -> None:
         ("dense", {"wrong value"}),
     ):
         lie = truth | {name: lambda *given, name=name: (1.0 + 1e-9) * truth[name](*given)}
-        assert {found.kind for found in plans.product_findings(SimpleNamespace(**lie), region, Y)} == kinds
+        assert {found.kind for found in plans.product_findings(SimpleNamespace(**lie), region, Y, 1.0)} == kinds
 
 
 @pytest.mark.parametrize(
