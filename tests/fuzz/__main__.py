@@ -94,11 +94,13 @@ def write(report: Report, folder: Path) -> str:
 
 
 def by_family(report: Report) -> list[str]:
-    """Of each family: how many problems there were and were judged, and how many of them a job does in a second."""
-    return [
-        f"{tally.problems:8d}  {family + ',':18} {tally.judged} judged, {tally.problems / tally.seconds:.1f} problems/s"
-        for family, tally in sorted(report.families.items(), key=lambda entry: -entry[1].problems)
-    ]
+    """How many problems of each family there were, were judged, and are done in a second."""
+    lines = []
+    for family, tally in sorted(report.families.items(), key=lambda entry: -entry[1].problems):
+        rate = tally.problems / tally.seconds
+        name = family + ","
+        lines.append(f"{tally.problems:8d}  {name:18} {tally.judged} judged, {rate:.1f} problems/s")
+    return lines
 
 
 def main() -> int:

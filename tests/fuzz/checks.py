@@ -71,7 +71,7 @@ class Tally(NamedTuple):
 
     problems: int = 0
     judged: int = 0
-    """Those of them whose answers claimed something that a judge looked at: all but refusals and wrong input."""
+    """Those whose answers claimed something: all but refusals and wrong input."""
     seconds: float = 0.0
     """What drawing, solving and judging them took."""
 

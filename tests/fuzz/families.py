@@ -23,7 +23,18 @@ Maker = Callable[[Draft], list[Case]]
 def corrupted(draft: Draft, value: Any) -> Any:
     """An array with something wrong in it, which may be harmless all the same."""
     array = np.array(value.toarray() if scipy.sparse.issparse(value) else value)
-    kind = draft.among("nan", "inf", "negative", "short", "empty", "deep", "complex", "words", "none", "object")
+    kind = draft.among(
+        "nan",
+        "inf",
+        "negative",
+        "short",
+        "empty",
+        "deep",
+        "complex",
+        "words",
+        "none",
+        "object",
+    )
     if kind in ("nan", "inf", "negative") and array.dtype.kind == "f":
         array.flat[draft.rng.integers(array.size)] = {
             "nan": np.nan,
@@ -94,6 +105,6 @@ def family_of(seed: int, index: int) -> str:
 
 
 def drawn(seed: int, index: int) -> list[Case]:
-    """The cases of a problem: all of one target, but for paths, classes, batches and divergences."""
+    """The cases of a problem, of one target or of several, as paths and batches have."""
     family, rng = _draw(seed, index)
     return FAMILIES[family][1](Draft.of(rng))

@@ -134,7 +134,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Softmax:
-    """sum_i w_i (log sum_k exp(m_ik) - m_iy) with m = KX + b; b is 0 or the best one, a number for each class."""
+    """sum_i w_i (log sum_k exp(m_ik) - m_iy), m = KX + b; b is 0 or the best, one a class."""
 
     K: Array
     codes: Array
@@ -143,8 +143,8 @@ class Softmax:
     intercept: bool = False
 
     def at(self, x: Array) -> Sized:
-        b = self._best_intercept(wide(self.K) @ x) if self.intercept else np.zeros(self.classes, Wide)
-        return self.beside(x, b)
+        nothing = np.zeros(self.classes, Wide)
+        return self.beside(x, self._best_intercept(wide(self.K) @ x) if self.intercept else nothing)
 
     def beside(self, x: Array, b: Any) -> Sized:
         """The loss at X with these intercepts, a number for each class."""
@@ -152,7 +152,9 @@ class Softmax:
         losses, shares = self._rows(K @ x + b)
         terms = np.abs(K) @ np.abs(x) + np.abs(b)
         slopes = np.abs(shares - self._one_hot)
-        return Sized(w @ losses, w @ losses + w @ (slopes * terms).sum(axis=1), w @ (terms**2).sum(axis=1) / 2)
+        value = w @ losses
+        bend = w @ (terms**2).sum(axis=1) / 2
+        return Sized(value, value + w @ (slopes * terms).sum(axis=1), bend)
 
     @cached_property
     def _one_hot(self) -> Array:
@@ -166,7 +168,7 @@ class Softmax:
         return np.log(sums)[:, 0] - (self._one_hot * z).sum(axis=1), powers / sums
 
     def _best_intercept(self, z: Array) -> Array:
-        """Newton's method with halved steps, then each class against the rest: any b gives a value that is attained."""
+        """Newton's method, then each class against the rest: any b gives an attained value."""
         w = wide(self.weights)
         mass = w @ self._one_hot
         b = np.log(mass / mass.sum())
@@ -197,7 +199,7 @@ class Softmax:
         return np.asarray(b - b.mean())
 
     def _class_by_class(self, z: Array, b: Array, mass: Array, w: Array) -> tuple[Array, bool]:
-        """Each intercept in turn at the root of its slope, by bisection: what Newton's method does not see."""
+        """Each intercept at the root of its slope, by bisection, where Newton's method is blind."""
         b, before = b.copy(), b
         for k in range(self.classes):
             others = np.delete(z + b, k, axis=1)
@@ -264,10 +266,10 @@ class LinearCost:
 
 @dataclass(frozen=True)
 class PointsCost:
-    """<C, x> for the squared distances between points, or the products of factors: C itself is rounded nowhere.
+    """<C, x> for the squared distances between points, or the products of factors, not rounded.
 
-    An error of a coordinate counts with the slope of C in it, and distances are |x|^2 + |y|^2 - 2 <x, y> of points
-    around their centre.
+    An error of a coordinate counts with the slope of C in it, and distances are those of
+    |x|^2 + |y|^2 - 2 <x, y> around a centre.
     """
 
     Xs: Array
@@ -283,7 +285,7 @@ class PointsCost:
 
     @cached_property
     def _terms(self) -> tuple[Array, Array]:
-        """What rounding of the coordinates does to an entry of C: in the first order, and in the second."""
+        """What rounding of coordinates does to an entry of C, in the first and the second order."""
         Xs, Xt = np.abs(wide(self.Xs)), np.abs(wide(self.Xt))
         if not self.squared:
             return Xs @ Xt.T, np.zeros((len(Xs), len(Xt)), Wide)
@@ -304,9 +306,10 @@ class PointsCost:
 
 @dataclass(frozen=True)
 class Relaxed:
-    """<C, G> + entropy KL(G | a b'/s) + for_a KL(G 1 | a) + for_b KL(G'1 | b), s the geometric mean of the masses.
+    """<C, G> + entropy KL(G | a b'/s) + for_a KL(G 1 | a) + for_b KL(G'1 | b).
 
-    KL(x | y) = sum x log(x/y) - x + y, and an infinite price stands for a marginal that is exact.
+    s is the geometric mean of the masses of a and b, and KL(x | y) = sum x log(x/y) - x + y. An
+    infinite price stands for a marginal that is exact.
     """
 
     C: Array
@@ -328,15 +331,18 @@ class Relaxed:
         logs_x, logs_R = np.log(np.where(seen, x, 1)), np.log(np.where(seen, R, 1))
         divergence = (x * (logs_x - logs_R) - x + R).sum()
         size = (np.abs(x) * (np.abs(logs_x) + np.abs(logs_R) + 1) + R).sum()
-        value, total_size = costs.value + self.entropy * divergence, costs.size + self.entropy * size
+        value = costs.value + self.entropy * divergence
+        total_size = costs.size + self.entropy * size
         bend = Wide(0)
-        for price, sums, weights in ((self.for_a, x.sum(axis=1), self.a), (self.for_b, x.sum(axis=0), self.b)):
+        sides = ((self.for_a, x.sum(axis=1), self.a), (self.for_b, x.sum(axis=0), self.b))
+        for price, sums, weights in sides:
             if np.isinf(price):
                 continue
             w = wide(weights)[wide(weights) > 0]
             r = np.maximum(sums[wide(weights) > 0], 0)
             near = 2 * r > w
-            logs = np.where(near, np.log1p(np.where(near, r - w, 0) / w), np.log(np.where(r > 0, r, 1)) - np.log(w))
+            nearby = np.log1p(np.where(near, r - w, 0) / w)
+            logs = np.where(near, nearby, np.log(np.where(r > 0, r, 1)) - np.log(w))
             divergence = (r * logs - (r - w)).sum()
             value = value + price * divergence
             total_size = total_size + price * (r * np.abs(logs) + np.abs(r - w)).sum()
@@ -356,7 +362,7 @@ class Relaxed:
         return total
 
     def by_scaling(self, passes: int = 200) -> Array:
-        """A plan by the scaling iterations of unbalanced transport (Chizat et al., 2018), with Sejourne's shift."""
+        """A plan by the iterations of Chizat et al. (2018), with the shift of Sejourne et al."""
         rows, columns = np.flatnonzero(self.a > 0), np.flatnonzero(self.b > 0)
         a, b, C = wide(self.a)[rows], wide(self.b)[columns], wide(self.C)[np.ix_(rows, columns)]
         e, for_a, for_b = Wide(self.entropy), Wide(self.for_a), Wide(self.for_b)
@@ -392,12 +398,14 @@ class Blocks:
         blocks = np.split(x, np.cumsum(self.widths)[:-1], axis=1)
         values = [part.at(block) for part, block in zip(self.parts, blocks, strict=True)]
         columns = zip(*values, strict=True)
-        return Sized(*(sum(Wide(w) * v for w, v in zip(self.weights, column, strict=True)) for column in columns))
+        weights = wide(self.weights)
+        return Sized(*((weights * wide(column)).sum() for column in columns))
 
     def expression(self, x: Any) -> Any:
         ends = np.cumsum(self.widths)
         blocks = [x[:, end - width : end] for end, width in zip(ends, self.widths, strict=True)]
-        return sum(w * part.expression(block) for w, part, block in zip(self.weights, self.parts, blocks, strict=True))
+        terms = zip(self.weights, self.parts, blocks, strict=True)
+        return sum(w * part.expression(block) for w, part, block in terms)
 
 
 @dataclass(frozen=True)
@@ -681,7 +689,8 @@ class GroupedBall:
         return self.radius
 
     def _length(self, x: Array) -> Any:
-        return sum((np.sqrt((x[self.labels == c] ** 2).sum()) for c in np.unique(self.labels)), start=Wide(0))
+        groups = [x[self.labels == c] for c in np.unique(self.labels)]
+        return sum((np.sqrt((part**2).sum()) for part in groups), start=Wide(0))
 
     def violation(self, x: Array) -> float:
         return max(0.0, float(self._length(x) - self.radius))
@@ -707,7 +716,8 @@ class SparseHull:
         return self.radius * self.k
 
     def violation(self, x: Array) -> float:
-        return max(0.0, float(np.abs(x).max() - self.radius), float(np.abs(x).sum() - Wide(self.k) * self.radius))
+        length = np.abs(x).sum() - Wide(self.k) * self.radius
+        return max(0.0, float(np.abs(x).max() - self.radius), float(length))
 
     def feasible(self, x: Array) -> Array:
         x = np.clip(x, -Wide(self.radius), Wide(self.radius))
@@ -760,10 +770,11 @@ class PartialPlans:
 
     def violation(self, x: Array) -> float:
         rows, columns = (x.sum(axis=1) - wide(self.a)).max(), (x.sum(axis=0) - wide(self.b)).max()
-        return max(0.0, -float(x.min()), float(rows), float(columns), abs(float(x.sum() - Wide(self.mass))))
+        missing = abs(float(x.sum() - Wide(self.mass)))
+        return max(0.0, -float(x.min()), float(rows), float(columns), missing)
 
     def feasible(self, x: Array) -> Array:
-        """Rows, columns and mass cut to what they may have; what is missing goes where there is room."""
+        """Rows, columns and mass cut to what they may have; the rest goes where there is room."""
         a, b, mass = wide(self.a), wide(self.b), Wide(self.mass)
         x = np.maximum(x, 0)
         x = x * np.minimum(1, a / np.where(x.sum(axis=1) > 0, x.sum(axis=1), 1))[:, None]
@@ -777,12 +788,13 @@ class PartialPlans:
         return x + np.outer(room_a, room_b) * (missing / room_a.sum() / room_b.sum())
 
     def constraints(self, x: Any) -> list[Any]:
-        return [x >= 0, cp.sum(x, axis=1) <= self.a, cp.sum(x, axis=0) <= self.b, cp.sum(x) == self.mass]
+        sums = [cp.sum(x, axis=1) <= self.a, cp.sum(x, axis=0) <= self.b]
+        return [x >= 0, *sums, cp.sum(x) == self.mass]
 
 
 @dataclass(frozen=True)
 class SharedPlans:
-    """Blocks X_k >= 0 side by side, X_k' 1 = w_k b_k, X_k 1 = w_k p for one p that is free; b_k of the mass of b_0."""
+    """Blocks X_k >= 0 side by side, X_k' 1 = w_k b_k, X_k 1 = w_k p for one p; b_k of one mass."""
 
     measures: tuple[Array, ...]
     weights: tuple[float, ...]
@@ -805,31 +817,33 @@ class SharedPlans:
     def violation(self, x: Array) -> float:
         blocks = self._blocks(x)
         p = sum(block.sum(axis=1) for block in blocks) / Wide(sum(self.weights))
-        rows = [np.abs(block.sum(axis=1) - w * p).max() for w, block in zip(self.weights, blocks, strict=True)]
-        columns = [np.abs(block.sum(axis=0) - c).max() for block, c in zip(blocks, self.columns, strict=True)]
-        return max(0.0, -float(x.min()), *map(float, rows), *map(float, columns))
+        off = [Wide(0), -x.min()]
+        for w, block, column in zip(self.weights, blocks, self.columns, strict=True):
+            off.append(np.abs(block.sum(axis=1) - w * p).max())
+            off.append(np.abs(block.sum(axis=0) - column).max())
+        return float(max(off))
 
     def feasible(self, x: Array) -> Array:
         x = np.maximum(x, 0)
         blocks = self._blocks(x)
         p = sum(block.sum(axis=1) for block in blocks)
         p = p if p.sum() > 0 else np.ones(len(x), Wide)
-        parts = [
-            Plans(p * (c.sum() / p.sum()), c).feasible(block) for c, block in zip(self.columns, blocks, strict=True)
-        ]
-        return np.hstack(parts)
+        shares = p / p.sum()
+        pairs = zip(self.columns, blocks, strict=True)
+        return np.hstack([Plans(shares * c.sum(), c).feasible(block) for c, block in pairs])
 
     def constraints(self, x: Any) -> list[Any]:
         p = cp.Variable(x.shape[0])
         found = [x >= 0]
         for w, block, column in zip(self.weights, self._blocks(x), self.columns, strict=True):
-            found += [cp.sum(block, axis=1) == w * p, cp.sum(block, axis=0) == column.astype(np.float64)]
+            found.append(cp.sum(block, axis=1) == w * p)
+            found.append(cp.sum(block, axis=0) == column.astype(np.float64))
         return found
 
 
 @dataclass(frozen=True)
 class RelaxedPlans:
-    """G >= 0, and 0 where a row or a column has no weight; rows or columns are exact where their price is infinite."""
+    """G >= 0, 0 in rows and columns without weight; exact marginals where a price is infinite."""
 
     of: Relaxed
 
@@ -846,7 +860,8 @@ class RelaxedPlans:
     def feasible(self, x: Array) -> Array:
         R = self.of.reference
         x = np.where(R > 0, np.maximum(x, 0), 0)
-        for axis, price, weights in ((1, self.of.for_a, wide(self.of.a)), (0, self.of.for_b, wide(self.of.b))):
+        sides = ((1, self.of.for_a, wide(self.of.a)), (0, self.of.for_b, wide(self.of.b)))
+        for axis, price, weights in sides:
             if np.isinf(price):
                 sums = x.sum(axis=axis, keepdims=True)
                 x = np.where(sums > 0, x, R)
@@ -867,17 +882,25 @@ class RelaxedPlans:
 
 
 class Bracket(NamedTuple):
-    """What the minimum of an entropic transport problem lies between, and the size of the terms of both ends."""
+    """What the minimum of an entropic problem lies between, and the size of all terms."""
 
     low: Any
     high: Any
     size: Any
 
 
-def entropic_bracket(cost: PointsCost, a: Array, b: Array, entropy: float, plan: Array, passes: int = 20) -> Bracket:
-    """Of min <C, G> + entropy sum G log G: the value of a plan made feasible, and the dual from its logarithm.
+def entropic_bracket(
+    cost: PointsCost,
+    a: Array,
+    b: Array,
+    entropy: float,
+    plan: Array,
+    passes: int = 20,
+) -> Bracket:
+    """Of min <C, G> + entropy sum G log G: F of a feasible plan, and the dual from its logarithm.
 
-    D(u, v) = <a, u> + <b, v> - e sum_ij exp((u_i + v_j - C_ij)/e - 1) is no more than the minimum, whatever u and v.
+    D(u, v) = <a, u> + <b, v> - e sum_ij exp((u_i + v_j - C_ij)/e - 1) is no more than the minimum,
+    whatever u and v.
     """
     region = Plans(a, b)
     total = Total((1.0, 1.0), (cost, NegativeEntropy(entropy)))
@@ -887,7 +910,7 @@ def entropic_bracket(cost: PointsCost, a: Array, b: Array, entropy: float, plan:
     C, e = cost.C[np.ix_(rows, columns)], Wide(entropy)
     part = plan[np.ix_(rows, columns)]
     u = np.zeros_like(a)
-    # a plan that is nearly optimal is exp((u + v - C)/e - 1): what is left of its logarithm are u and v
+    # a plan that is nearly optimal is exp((u + v - C)/e - 1): u and v are left of its logarithm
     tiny = np.finfo(np.float64).tiny
     left = e * (np.log(np.maximum(part, tiny)) + 1) + C
     v = (left * part).sum(axis=0) / np.maximum(part.sum(axis=0), tiny)

@@ -1,4 +1,4 @@
-"""Random linear models: fits, paths and cross-validations, of one class or several, in memory or in Dask's blocks."""
+"""Random linear models: fits, paths and cross-validations, also of several classes and of Dask."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def features(draft: Draft, m: int, n: int) -> Array:
 
 
 def sample_weights_of(draft: Draft, m: int) -> Array:
-    """Ones, numbers of one size, or with a zero that leaves each class of a row before and after it its weight."""
+    """Ones, or numbers of any size with a zero now and then; each class keeps some weight."""
     if draft.chance(0.6):
         return np.ones(m)
     w = draft.rng.uniform(0.1, 2.0, m)
@@ -127,12 +127,17 @@ def model_cases(
     estimator = draft.among(*LOSSES)
     smooth, loss_name, rows = LOSSES[estimator]
     front = draft.among(*fronts)
-    m, n = (12 + draft.size(12), draft.size(12)) if front == "CV" else (1 + draft.size(20), draft.size(20))
-    classes = 2 if estimator == "ConstrainedElasticNet" or front == "path" or m < 6 else draft.among(2, 2, 3)
+    largest = 12 if front == "CV" else 20
+    m = (12 if front == "CV" else 1) + draft.size(largest)
+    n = draft.size(largest)
+    labelled = estimator != "ConstrainedElasticNet"
+    classes = draft.among(2, 2, 3) if labelled and front != "path" and m >= 6 else 2
     joint = classes == 3 and estimator == "ConstrainedLogisticRegression" and draft.chance(0.6)
     standardize = m > 3 and draft.chance(0.15)
     # a column that does not vary has no deviation, and which one that is depends on rounding
-    X = draft.rng.standard_normal((m, n)) * draft.power(-3, 3) if standardize else features(draft, m, n)
+    X = features(draft, m, n)
+    if standardize:
+        X = draft.rng.standard_normal((m, n)) * draft.power(-3, 3)
     _, X = draft.keep("X", X, sparse=draft.chance(0.2))
     if estimator == "ConstrainedElasticNet":
         y = draft.numbers(m)
@@ -150,7 +155,7 @@ def model_cases(
     tol = draft.among(1e-6, 1e-6, 1e-3, 1e-9)
     shape = draft.among("L1Ball", "L1Ball", "SolidSimplex", "GroupBall")
     options = f"fit_intercept={intercept}, tol={tol!r}, max_iter={max_iter}"
-    options += {"L1Ball": "", "SolidSimplex": ", positive=True", "GroupBall": ", groups=labels"}[shape]
+    options += {"SolidSimplex": ", positive=True", "GroupBall": ", groups=labels"}.get(shape, "")
     if standardize:
         options += ", standardize=True"
         units = units * deviations(X, w)
@@ -178,8 +183,8 @@ def model_cases(
 
         def source(c: float) -> str:
             f = f"cg.smooth.{kind}(X, y, sample_weight={c!r} * w, intercept={intercept})"
-            g = f"cg.simple.Ridge({c * at_ridge!r}, on={on})" if at_ridge else f"cg.simple.Zero(on={on})"
-            return f"f = {f}\ng = {g}\n"
+            g = f"Ridge({c * at_ridge!r}, on={on})" if at_ridge else f"Zero(on={on})"
+            return f"f = {f}\ng = cg.simple.{g}\n"
 
         return Target(objective, region, variable, values, source, kinds)
 
@@ -191,7 +196,8 @@ def model_cases(
         if front == "CV":
             choice = f"n_radii=3, ridges=[{c * ridge!r}], cv=3, {options}"
             return f"answer = cg.linear_model.{estimator}CV({choice}).fit(X, y, {weights})"
-        return f"answer = cg.linear_model.{estimator}({radius!r}, {c * ridge!r}, {options}).fit(X, y, {weights})"
+        call = f"{radius!r}, {c * ridge!r}, {options}"
+        return f"answer = cg.linear_model.{estimator}({call}).fit(X, y, {weights})"
 
     def solutions(answer: Any, c: float) -> list[Solution]:
         if front == "path":
@@ -207,8 +213,10 @@ def model_cases(
                 Solution(y, float(r), ridge, x, b, float(v), float(gap), int(k))
                 for r, x, b, v, gap, k in zip(*columns, strict=True)
             ]
-        at_radius, at_ridge = (answer.radius_, answer.ridge_ / c) if front == "CV" else (radius, ridge)
-        numbers = [np.atleast_1d(each) for each in (answer.objective_, answer.dual_gap_, answer.n_iter_)]
+        at_radius = answer.radius_ if front == "CV" else radius
+        at_ridge = answer.ridge_ / c if front == "CV" else ridge
+        found = (answer.objective_, answer.dual_gap_, answer.n_iter_)
+        numbers = [np.atleast_1d(each) for each in found]
         if joint:
             value, gap, count = (each[0] for each in numbers)
             fits = [(answer.coef_.T, answer.intercept_, value, gap, count)]
@@ -221,7 +229,9 @@ def model_cases(
                     strict=True,
                 )
             )
-        tasks = [np.where(y == k, 1.0, -1.0) for k in range(3)] if classes == 3 and not joint else [y]
+        tasks = [y]
+        if classes == 3 and not joint:
+            tasks = [np.where(y == k, 1.0, -1.0) for k in range(3)]
         return [
             Solution(task, at_radius, at_ridge, x, b, float(v), float(gap), int(k))
             for task, (x, b, v, gap, k) in zip(tasks, fits, strict=True)
@@ -246,7 +256,12 @@ def model_cases(
         found = []
         for one in solutions(answer, 1.0):
             x = (wide(one.coef).T * units).T
-            found += intercept_findings(formula_of(one.task), judges.Norm("squared", one.ridge), x, one)
+            found += intercept_findings(
+                formula_of(one.task),
+                judges.Norm("squared", one.ridge),
+                x,
+                one,
+            )
         return found
 
     return [
@@ -290,7 +305,7 @@ def minimized_loss(
     shape: tuple[int, ...],
     max_iters: Sequence[int],
 ) -> Case:
-    """A call of `minimize` for a loss whose source is multiplied by its sample weights, if at all."""
+    """A call of `minimize` for a loss that is multiplied by its sample weights, if at all."""
 
     def source(c: float) -> str:
         return f"f = {f.source.format(c)}\ng = {g.source(c)}\n"
@@ -319,7 +334,7 @@ def multinomial_cases(draft: Draft) -> list[Case]:
 
 
 def in_blocks(case: Case, name: str, rows: int) -> Case:
-    """The same call of data that Dask holds in blocks of so many rows, on a scheduler in this process."""
+    """The same call of data in Dask's blocks of so many rows, on a scheduler in this process."""
     head = BLOCKS.format(name=name, rows=rows)
 
     def code(c: float) -> str:
@@ -340,7 +355,11 @@ def blockwise_cases(draft: Draft) -> list[Case]:
     n = draft.size(9)
     f = loss(draft, n) if kind == "minimize" else multinomial(draft, n)
     shape = (n,) if kind == "minimize" else (n, f.formula.classes)
-    on = draft.among(lambda: ball(draft, "L1Ball"), lambda: group_ball(draft, n), lambda: solid_simplex(draft))()
+    on = draft.among(
+        lambda: ball(draft, "L1Ball"),
+        lambda: group_ball(draft, n),
+        lambda: solid_simplex(draft),
+    )()
     g = weighted(draft.among("Ridge", "Ridge", "Zero"), draft.power(-4, 2), on)
     name = "A" if kind == "minimize" else "Z"
     # an evaluation of blocks takes milliseconds

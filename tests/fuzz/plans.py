@@ -1,4 +1,4 @@
-"""Random calls of the rest of transport: batches, relaxed plans, divergences, barycentres and streamed plans."""
+"""Random calls of transport: batches, relaxed plans, divergences, barycentres, streamed plans."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def largest_score(target: Target, plan: Array) -> float:
 def entry_slack(target: Target, plan: Array) -> float:
     """What the value of a streamed plan may differ by from F of the array that it stands for.
 
-    Its entries are exp(score) and have as many units of rounding as the score has; and its value is a sum of
-    potentials, which are as large as the costs.
+    Its entries are exp(score) and have as many units of rounding as the score has; and its value is
+    a sum of potentials, which are as large as the costs.
     """
     x, score = wide(plan), largest_score(target, plan)
     potentials = score * target.objective.parts[1].weight * x.sum()
@@ -158,7 +158,8 @@ def unbalanced_cases(draft: Draft) -> list[Case]:
     )
     reach = float(np.abs(C).max()) or 1.0
     entropy = entropy_of(draft, reach)
-    prices = [reach * (draft.power(-5, 5) if draft.chance(0.3) else draft.power(-2, 2)) for _ in "ab"]
+    reaches = [5 if draft.chance(0.3) else 2 for _ in "ab"]
+    prices = [reach * draft.power(-far, far) for far in reaches]
     if draft.chance(0.15):
         prices[draft.among(0, 1)] = np.inf
     elif draft.chance(0.3):
@@ -204,7 +205,7 @@ def unbalanced_cases(draft: Draft) -> list[Case]:
 def laplacian_of(draft: Draft, n: int, m: int) -> tuple[judges.LaplacianForm, str, str]:
     """A Laplacian of the plan: its formula, the source of a regulariser, and of a smooth part."""
     weight, d = draft.power(-3, 3), draft.size(4)
-    names = [name if name not in draft.values else f"{name}{len(draft.values)}" for name in ("Ps", "Pt", "Ls", "Lt")]
+    names = ["Ps", "Pt", "Ls", "Lt"]
     Xs, Xt, Ls, Lt = names
     # in float64 like the answers, whatever the precision of the costs
     points = [draft.rng.standard_normal((size, d)) for size in (n, m)]
@@ -235,8 +236,8 @@ def partial_cases(draft: Draft) -> list[Case]:
 
     def source(c: float) -> str:
         on = f"cg.sets.PartialTransport(a, b, {mass!r})"
-        g = f"cg.simple.Entropy({c * entropy!r}, on={on})" if entropy else f"cg.simple.Zero(on={on})"
-        return f"f = {c!r} * cg.smooth.Linear(C){smooth.format(c)}\ng = {g}\n"
+        g = f"Entropy({c * entropy!r}, on={on})" if entropy else f"Zero(on={on})"
+        return f"f = {c!r} * cg.smooth.Linear(C){smooth.format(c)}\ng = cg.simple.{g}\n"
 
     kinds = (
         "Linear+TransportLaplacian" if smooth else "Linear",
@@ -253,8 +254,9 @@ def partial_cases(draft: Draft) -> list[Case]:
         text, known = limits(draft)
 
         def code(c: float) -> str:
-            options = f'entropy={c * entropy!r}, regularizers=[{regularizers.format(c)}], method="{method}"'
-            return f"answer = cg.transport.partial({c!r} * C, a, b, mass={mass!r}, {options}, {text})"
+            call = f"{c!r} * C, a, b, mass={mass!r}, entropy={c * entropy!r}"
+            call += f', regularizers=[{regularizers.format(c)}], method="{method}", {text}'
+            return f"answer = cg.transport.partial({call})"
 
         return Case(
             ("partial", *kinds, method, draft.precision),
@@ -271,7 +273,7 @@ def partial_cases(draft: Draft) -> list[Case]:
 
 
 def clouds(draft: Draft, n: int, m: int) -> tuple[Array, Array]:
-    """Two clouds in one space: near each other or not, far from the origin or not, with points in common."""
+    """Two clouds in one space, far from the origin or not, with points in common or not."""
     d = draft.size(4)
     Xs, Xt = draft.rng.standard_normal((n, d)), draft.rng.standard_normal((m, d))
     if draft.chance(0.3):
@@ -307,7 +309,8 @@ def divergence_cases(draft: Draft) -> list[Case]:
     known["follows_units"] = False
     pairs = [(between, a, b), (judges.PointsCost(Xs, Xs), a, a), (judges.PointsCost(Xt, Xt), b, b)]
     targets = [entropic_target(cost, of_x, of_y, entropy) for cost, of_x, of_y in pairs]
-    code = f'answer = cg.transport.divergence(Xs, Xt{weights}, entropy={entropy!r}, plan="{plan}", {text})'
+    call = f'Xs, Xt{weights}, entropy={entropy!r}, plan="{plan}", {text}'
+    code = f"answer = cg.transport.divergence({call})"
 
     def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
         runs = (answer.between, answer.source, answer.target)
@@ -320,16 +323,22 @@ def divergence_cases(draft: Draft) -> list[Case]:
             judges.entropic_bracket(cost, of_x, of_y, entropy, plan)
             for (cost, of_x, of_y), plan in zip(pairs, plans, strict=True)
         ]
-        values = [target.objective.at(plan).value for target, plan in zip(targets, plans, strict=True)]
-        slack = sum(entry_slack(target, run.dense()) for target, run in zip(targets, runs, strict=True) if run.streamed)
+        solved = list(zip(targets, plans, runs, strict=True))
+        values = [target.objective.at(plan).value for target, plan, _ in solved]
+        slack = sum(entry_slack(target, plan) for target, plan, run in solved if run.streamed)
         return interval_findings(answer, brackets, values, slack)
 
     kinds = ("divergence", "Linear", "Entropy", "Transport", plan, draft.precision)
     return [Case(kinds, dict(draft.values), lambda _c: code, claims, findings=findings, **known)]
 
 
-def interval_findings(answer: Any, brackets: list[Bracket], values: list[Any], slack: float) -> list[Finding]:
-    """What is wrong with the interval of a divergence, given those of its three minima and the values of its plans."""
+def interval_findings(
+    answer: Any,
+    brackets: list[Bracket],
+    values: list[Any],
+    slack: float,
+) -> list[Finding]:
+    """What is wrong with the interval of a divergence, given those of its three minima."""
     between, source, target = brackets
     low = between.low - (source.high + target.high) / 2
     high = between.high - (source.low + target.low) / 2
@@ -342,10 +351,17 @@ def interval_findings(answer: Any, brackets: list[Bracket], values: list[Any], s
         if excess > noise and not (name == "lower_bound" and lower == 0.0):
             kind = "false certificate" if excess > rounding else "above by rounding"
             detail = f"{name} of [{lower!r}, {upper!r}] by {float(excess):.3g}"
-            found.append(Finding(kind, f"{detail}, where it lies in [{float(low)!r}, {float(high)!r}]"))
+            found.append(
+                Finding(kind, f"{detail}, where it lies in [{float(low)!r}, {float(high)!r}]"),
+            )
     there = min(max(values[0] - (values[1] + values[2]) / 2, Wide(lower)), Wide(upper))
     if not lower <= value <= upper or abs(Wide(value) - there) > rounding + slack:
-        found.append(Finding("wrong value", f"value {value!r} in [{lower!r}, {upper!r}], not {float(there)!r}"))
+        found.append(
+            Finding(
+                "wrong value",
+                f"value {value!r} in [{lower!r}, {upper!r}], not {float(there)!r}",
+            )
+        )
     return found
 
 
@@ -355,10 +371,17 @@ BLOCK_COST = "lambda x, y: abs(x[:, None] - y[None]).sum(axis=2)"
 
 
 def streamed_cases(draft: Draft) -> list[Case]:
-    """`transport.solve` with plan="streamed", and whether its products, rows and marginals are those of one plan."""
+    """`transport.solve` with plan="streamed", and whether all that it says is of one plan."""
     draft.torch = False
     n, m = draft.size(12), draft.size(12)
-    kind = draft.among("SquaredEuclidean", "SquaredEuclidean", "LowRank", "LowRank", "cosine", "BlockCost")
+    kind = draft.among(
+        "SquaredEuclidean",
+        "SquaredEuclidean",
+        "LowRank",
+        "LowRank",
+        "cosine",
+        "BlockCost",
+    )
     Xs, Xt = clouds(draft, n, m)
     (_, Xs), (_, Xt) = draft.keep("Xs", Xs), draft.keep("Xt", Xt)
     cost: Any = judges.PointsCost(Xs, Xt, squared=kind == "SquaredEuclidean")
@@ -378,7 +401,15 @@ def streamed_cases(draft: Draft) -> list[Case]:
         formula, regularizers, smooth = laplacian_of(draft, n, m)
         smooth = f" + {smooth}"
     _, Y = draft.keep("Y", draft.rng.standard_normal((max(n, m), 3)))
-    target = entropic_target(cost, a, b, entropy, more=formula, source=smooth, values=doubled(draft.values))
+    target = entropic_target(
+        cost,
+        a,
+        b,
+        entropy,
+        more=formula,
+        source=smooth,
+        values=doubled(draft.values),
+    )
 
     def case() -> Case:
         method = draft.among("auto", "newton", "newton", "cgs")
@@ -389,8 +420,9 @@ def streamed_cases(draft: Draft) -> list[Case]:
 
         def code(c: float) -> str:
             scaled = f"{c!r} * Xs, Xt" if kind == "LowRank" else factors
-            options = f'entropy={c * entropy!r}, regularizers=[{regularizers.format(c)}], plan="streamed"'
-            call = f'cg.transport.{kind}({scaled}){weights}, {options}, method="{method}", step="{step}", {text}'
+            call = f"cg.transport.{kind}({scaled}){weights}, entropy={c * entropy!r}"
+            call += f', regularizers=[{regularizers.format(c)}], plan="streamed"'
+            call += f', method="{method}", step="{step}", {text}'
             return f"answer = cg.transport.solve({call})"
 
         return Case(
@@ -398,7 +430,12 @@ def streamed_cases(draft: Draft) -> list[Case]:
             dict(draft.values),
             code,
             lambda answer, _c, _warned: [plan_claim(target, answer)],
-            findings=lambda answer: product_findings(answer, target.region, Y, largest_score(target, answer.dense())),
+            findings=lambda answer: product_findings(
+                answer,
+                target.region,
+                Y,
+                largest_score(target, answer.dense()),
+            ),
             **known,
         )
 
@@ -406,9 +443,10 @@ def streamed_cases(draft: Draft) -> list[Case]:
 
 
 def product_findings(answer: Any, region: judges.Plans, Y: Array, score: float) -> list[Finding]:
-    """Where products, rows and marginals of a streamed plan are not those of the array that it stands for.
+    """Where products, rows and marginals of a streamed plan are not those of its array.
 
-    Two ways to an entry may differ by as many units of rounding as its score has; marginals are exact whatever it has.
+    Two ways to an entry may differ by as many units of rounding as its score has; marginals are
+    exact whatever it has.
     """
     plan = wide(answer.dense())
     n, m = plan.shape
@@ -428,7 +466,8 @@ def product_findings(answer: Any, region: judges.Plans, Y: Array, score: float) 
         marginal = name in ("sources", "targets")
         units = PRODUCT_UNITS + (0.0 if marginal else STREAMED_UNITS * score)
         if np.shape(given) != np.shape(expected) or (off > units * UNIT * size.max()).any():
-            detail = f"{name} is off by {float(off.max()):.3g} of {float(size.max()):.3g}, scores up to {score:.3g}"
+            detail = f"{name} is off by {float(off.max()):.3g} of {float(size.max()):.3g}"
+            detail += f", where scores are up to {score:.3g}"
             found.append(Finding("infeasible" if marginal else "wrong value", detail))
     return found
 
@@ -444,7 +483,8 @@ def barycenter_cases(draft: Draft) -> list[Case]:
     n, count = draft.size(7), draft.among(1, 2, 2, 3)
     one_cost = draft.chance(0.3)
     widths = [draft.size(6)] * count if one_cost else [draft.size(6) for _ in range(count)]
-    costs = [draft.keep(f"C{k}", random_cost(draft, n, w)) for k, w in enumerate(widths[: 1 if one_cost else None])]
+    different = widths[:1] if one_cost else widths
+    costs = [draft.keep(f"C{k}", random_cost(draft, n, w)) for k, w in enumerate(different)]
     names, measures = measures_of(draft, widths)
     formulas = [C for _, C in costs] * (count if one_cost else 1)
     raw = [draft.power(-1, 1) for _ in measures] if draft.chance(0.5) else None
@@ -474,13 +514,21 @@ def barycenter_cases(draft: Draft) -> list[Case]:
 
     def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
         claim = result_claim(target, answer.result)
-        return [claim._replace(x=np.hstack(answer.plans), value=answer.value, lower_bound=answer.lower_bound)]
+        return [
+            claim._replace(
+                x=np.hstack(answer.plans),
+                value=answer.value,
+                lower_bound=answer.lower_bound,
+            )
+        ]
 
     def findings(answer: Any) -> list[Finding]:
         # a scaled plan divided by a small share has as many units of rounding as the share is small
         allowed = PRODUCT_UNITS * UNIT * region.scale
         off = max(float(np.abs(plan.sum(axis=1) - answer.weights).max()) for plan in answer.plans)
-        return [Finding("infeasible", f"weights differ from the sums of a plan by {off:.3g}")] if off > allowed else []
+        if off <= allowed:
+            return []
+        return [Finding("infeasible", f"weights differ from the sums of a plan by {off:.3g}")]
 
     def reference(target: Target) -> Case:
         options = 'method="auto", tol=1e-13, max_iter=60'
@@ -530,7 +578,8 @@ def free_barycenter_case(draft: Draft) -> Case:
     entropy, tol = draft.power(-2, 1), draft.among(1e-6, 1e-3)
     shares = [draft.power(-1, 1) for _ in names]
     options = f"entropy={entropy!r}, tol={tol!r}, max_rounds=8"
-    code = f"answer = cg.transport.free_barycenter({start}, [{', '.join(names)}], None, {shares!r}, {options})"
+    call = f"{start}, [{', '.join(names)}], None, {shares!r}, {options}"
+    code = f"answer = cg.transport.free_barycenter({call})"
 
     def claims(answer: Any, _c: float, _warned: bool) -> list[Claim]:
         return [result_claim(plan_target(found), found.result) for found in answer.plans]
@@ -544,12 +593,15 @@ def free_barycenter_case(draft: Draft) -> Case:
             )
             for X in (host64(draft.values[name]) for name in names)
         ]
-        sized = [formula.at(wide(found.plan)) for formula, found in zip(formulas, answer.plans, strict=True)]
+        plans = [wide(found.plan) for found in answer.plans]
+        sized = [formula.at(plan) for formula, plan in zip(formulas, plans, strict=True)]
         value = sum(share * one.value for share, one in zip(w, sized, strict=True))
-        rounding = float(sum(share * one.rounding(UNIT) for share, one in zip(w, sized, strict=True)))
-        if abs(float(Wide(answer.value) - value)) <= rounding:
+        rounding = sum(share * one.rounding(UNIT) for share, one in zip(w, sized, strict=True))
+        if abs(Wide(answer.value) - value) <= rounding:
             return []
-        return [Finding("wrong value", f"value {answer.value!r} where the plans have {float(value)!r}")]
+        return [
+            Finding("wrong value", f"value {answer.value!r} where the plans have {float(value)!r}"),
+        ]
 
     kinds = ("free barycenter", "Linear", "Entropy", "Transport", "auto", draft.precision)
     return Case(

@@ -55,7 +55,7 @@ class Claim(NamedTuple):
     start_value: float = 0.0
     """F at the start of the run."""
     value_slack: float = 0.0
-    """What the value may differ from F(x) by beyond rounding, where x stands for a plan that is known by factors."""
+    """What the value may differ from F(x) by beyond rounding, where a plan is known by factors."""
 
 
 class Finding(NamedTuple):
@@ -87,7 +87,7 @@ class Case:
     hostile: bool = False
     """Whether the input is wrong on purpose: then a ValueError or TypeError is the answer."""
     findings: Callable[[Any], list[Finding]] = lambda _answer: []
-    """What is wrong with the rest of the answer, where nothing is multiplied: all that is no claim about a target."""
+    """What is wrong with the rest of an answer: all that is no claim about a target."""
 
 
 OWN_PARTS = """
@@ -414,7 +414,8 @@ def group_ball(draft: Draft, n: int) -> Ground:
     labels = draft.rng.integers(0, count, n)
     name = f"groups{len(draft.values)}"
     draft.values[name] = labels
-    return Ground("GroupBall", f"cg.sets.GroupBall({radius!r}, {name})", judges.GroupedBall(radius, labels), solid=True)
+    region = judges.GroupedBall(radius, labels)
+    return Ground("GroupBall", f"cg.sets.GroupBall({radius!r}, {name})", region, solid=True)
 
 
 def cube(draft: Draft) -> Ground:
@@ -520,7 +521,8 @@ def shared_polytope(draft: Draft, n: int, m: int) -> Ground:
     names, measures = measures_of(draft, [width for width in (first, m - first) if width])
     weights = tuple(draft.among(1.0, draft.power(-1, 1)) for _ in measures)
     source = f"cg.sets.SharedMarginal({n}, [{', '.join(names)}], weights={list(weights)!r})"
-    return Ground("SharedMarginal", source, judges.SharedPlans(tuple(measures), weights), True, "linear entropic")
+    region = judges.SharedPlans(tuple(measures), weights)
+    return Ground("SharedMarginal", source, region, True, "linear entropic")
 
 
 def birkhoff(n: int) -> Ground:
@@ -610,7 +612,16 @@ def matrix_g(draft: Draft, n: int, m: int, weight: float) -> tuple[Weighted, Gro
 COMPOSITES = {f"{loss}{end}" for loss in ("LeastSquares", "Logistic", "SquaredHinge") for end in ("", " intercept")}
 
 
-POLYTOPES = ("L1Ball", "Simplex", "SolidSimplex", "Box", "LInfBall", "KSparse", "Birkhoff", "Transport")
+POLYTOPES = (
+    "L1Ball",
+    "Simplex",
+    "SolidSimplex",
+    "Box",
+    "LInfBall",
+    "KSparse",
+    "Birkhoff",
+    "Transport",
+)
 """Sets with vertices."""
 
 
@@ -730,7 +741,8 @@ def good_solver(f: Part, g: Weighted, on: Ground) -> str:
     """A method that ends quickly near the optimum."""
     if newton_knows(f.kind, g.kind, on.kind):
         return 'method="newton", max_iter=100'
-    if f.kind == "Multinomial intercept":  # the best intercepts of several classes are a search of their own
+    # the best intercepts of several classes are a search of their own
+    if f.kind == "Multinomial intercept":
         return 'method="spg", max_iter=60'
     if not may_refuse("spg", "exact", f, g, on):
         return 'method="spg", max_iter=300'
