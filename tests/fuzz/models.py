@@ -35,6 +35,8 @@ LOSSES = {
     "ConstrainedLogisticRegression": ("Logistic", "logistic", judges.logistic),
     "ConstrainedLinearSVC": ("SquaredHinge", "squared-hinge", judges.squared_hinge),
 }
+CLASSES_DECADES = 4.0
+"""How large offsets of the data of several classes are: their loss cannot centre them."""
 BLOCKS = """
 import dask
 import dask.array
@@ -49,11 +51,11 @@ with dask.config.set(scheduler="synchronous"):
 """Source that cuts an array into blocks of rows, and what it is to go on with."""
 
 
-def features(draft: Draft, m: int, n: int) -> Array:
+def features(draft: Draft, m: int, n: int, decades: float = 8.0) -> Array:
     """Data of many kinds, with a large offset in each column now and then."""
     X = draft.numbers(m, n)
     if draft.chance(0.15):
-        reach = 2.0 if draft.single else 8.0
+        reach = 2.0 if draft.single else decades
         X = draft.rng.standard_normal((m, n)) + 10.0 ** draft.rng.uniform(0.0, reach, n)
     return X
 
@@ -135,7 +137,7 @@ def model_cases(
     joint = classes == 3 and estimator == "ConstrainedLogisticRegression" and draft.chance(0.6)
     standardize = m > 3 and draft.chance(0.15)
     # a column that does not vary has no deviation, and which one that is depends on rounding
-    X = features(draft, m, n)
+    X = features(draft, m, n, CLASSES_DECADES if joint else 8.0)
     if standardize:
         X = draft.rng.standard_normal((m, n)) * draft.power(-3, 3)
     _, X = draft.keep("X", X, sparse=draft.chance(0.2))
@@ -285,7 +287,7 @@ def multinomial(draft: Draft, n: int) -> Part:
     classes = draft.among(2, 3, 3, 4)
     m = classes + draft.size(15)
     codes = np.concatenate([np.arange(classes), draft.rng.integers(0, classes, m - classes)])
-    Z, K = draft.keep("Z", features(draft, m, n), sparse=draft.chance(0.2))
+    Z, K = draft.keep("Z", features(draft, m, n, CLASSES_DECADES), sparse=draft.chance(0.2))
     draft.values["classes"] = codes
     intercept = draft.chance(0.5)
     w = sample_weights_of(draft, m)
