@@ -93,6 +93,16 @@ def write(report: Report, folder: Path) -> str:
     return text
 
 
+def by_family(report: Report) -> list[str]:
+    """How many problems of each family there were, were judged, and are done in a second."""
+    lines = []
+    for family, tally in sorted(report.families.items(), key=lambda entry: -entry[1].problems):
+        rate = tally.problems / tally.seconds
+        name = family + ","
+        lines.append(f"{tally.problems:8d}  {name:18} {tally.judged} judged, {rate:.1f} problems/s")
+    return lines
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on (default 60)")
@@ -109,6 +119,7 @@ def main() -> int:
     findings = write(report, given.out)
     rate = report.problems / elapsed
     lines = [findings, "", f"{report.problems} problems, {report.runs} runs in {elapsed:.0f} s: {rate:.1f} problems/s"]
+    lines += by_family(report)
     lines += [f"{count:8d}  {kind + ',':18} {COUNTS[kind]}" for kind, count in report.counted().items()]
     lines.append(f"reproducers are in {given.out}")
     sys.stdout.write("\n".join(lines) + "\n")

@@ -1,9 +1,7 @@
-"""Random calls of what stands on `minimize`: transport, linear models, POT's signature; and calls with wrong input."""
+"""Random calls of what stands on `minimize`: transport, its estimators, and POT's signature."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,18 +10,7 @@ import scipy.sparse
 import condgrad as cg
 from tests.fuzz import judges
 from tests.fuzz.judges import Array, Total
-from tests.fuzz.problems import (
-    Case,
-    Claim,
-    Draft,
-    Target,
-    doubled,
-    graph,
-    labels_of,
-    marginals,
-    minimize_cases,
-    result_claim,
-)
+from tests.fuzz.problems import Case, Claim, Draft, Target, graph, marginals, result_claim
 
 # Transport ------------------------------------------------------------------------------------------------------------
 
@@ -214,138 +201,3 @@ def gcg_cases(draft: Draft) -> list[Case]:
     # stopThr2 is absolute: a tolerance of its own, which only the law of units can judge
     tol = thr if thr2 == 0.0 else np.inf
     return [Case(("gcg", *kinds, "cgs", draft.precision), dict(draft.values), code, claims, tol=tol, max_iter=steps)]
-
-
-# Linear models --------------------------------------------------------------------------------------------------------
-
-LOSSES = {
-    "ConstrainedElasticNet": ("LeastSquares", "least-squares", judges.squares),
-    "ConstrainedLogisticRegression": ("Logistic", "logistic", judges.logistic),
-    "ConstrainedLinearSVC": ("SquaredHinge", "squared-hinge", judges.squared_hinge),
-}
-
-
-def model_cases(draft: Draft) -> list[Case]:
-    """A fit, a path, or a cross-validation."""
-    draft.torch = False
-    estimator = draft.among(*LOSSES)
-    smooth, loss_name, rows = LOSSES[estimator]
-    front = draft.among("fit", "fit", "fit", "path", "CV")
-    m, n = (12 + draft.size(12), draft.size(12)) if front == "CV" else (1 + draft.size(20), draft.size(20))
-    classes = 2 if estimator == "ConstrainedElasticNet" or front != "fit" or m < 6 else draft.among(2, 2, 3)
-    _, X = draft.keep("X", draft.numbers(m, n), sparse=draft.chance(0.2))
-    if estimator == "ConstrainedElasticNet":
-        y = draft.numbers(m)
-    elif classes == 3:
-        y = np.arange(m) % 3.0
-    else:
-        y = np.where(np.arange(m) % 2 == 0, -1.0, 1.0) if front == "CV" else labels_of(draft, m)
-    y, w = draft.keep("y", y)[1], draft.rng.uniform(0.1, 2.0, m) if draft.chance(0.3) else np.ones(m)
-    draft.values["w"] = w
-    intercept, ridge, radius = draft.chance(0.7), draft.power(-4, 2), draft.power(-1, 2)
-    tol = draft.among(1e-6, 1e-6, 1e-3)
-    options = f"fit_intercept={intercept}, tol={tol!r}, max_iter=300"
-    provable = max(tol, 100.0 * float(np.finfo(draft.dtype).eps))
-
-    kinds = (f"{smooth}{' intercept' if intercept else ''}", "Ridge", "L1Ball")
-
-    def target_of(labels: Array, at_radius: float, at_ridge: float) -> Target:
-        name = {"y": labels, "w": w, "X": draft.values["X"]}
-        objective = Total((1.0, 1.0), (judges.Loss(rows, X, labels, w, intercept), judges.Norm("squared", at_ridge)))
-
-        def source(c: float) -> str:
-            f = f"cg.smooth.{smooth}(X, y, sample_weight={c!r} * w, intercept={intercept})"
-            return f"f = {f}\ng = cg.simple.Ridge({c * at_ridge!r}, on=cg.sets.L1Ball({at_radius!r}))\n"
-
-        return Target(objective, judges.NormBall("l1", at_radius), (n,), doubled(name), source, kinds)
-
-    def code(c: float) -> str:
-        weights = f"sample_weight={c!r} * w"
-        if front == "path":
-            call = f'X, y, loss="{loss_name}", n_radii=4, ridge={c * ridge!r}, {options}, {weights}'
-            return f"answer = cg.linear_model.path({call})"
-        if front == "CV":
-            choice = f"n_radii=3, ridges=[{c * ridge!r}], cv=3, {options}"
-            return f"answer = cg.linear_model.{estimator}CV({choice}).fit(X, y, {weights})"
-        return f"answer = cg.linear_model.{estimator}({radius!r}, {c * ridge!r}, {options}).fit(X, y, {weights})"
-
-    def claims(answer: Any, c: float, warned: bool) -> list[Claim]:
-        status = "" if warned else "CONVERGED"
-        if front == "path":
-            columns = zip(answer.radii, answer.coefs, answer.values, answer.gaps, answer.n_iters, strict=True)
-            return [
-                Claim(target_of(y, float(r), ridge), x, float(v), float(v - gap), status, int(k))
-                for r, x, v, gap, k in columns
-            ]
-        if front == "CV":
-            return fitted(answer, status, answer.radius_, answer.ridge_ / c)
-        return fitted(answer, status, radius, ridge)
-
-    def fitted(answer: Any, status: str, at_radius: float, at_ridge: float) -> list[Claim]:
-        entries = zip(
-            np.atleast_2d(answer.coef_),
-            np.atleast_1d(answer.objective_),
-            np.atleast_1d(answer.dual_gap_),
-            np.atleast_1d(answer.n_iter_),
-            strict=True,
-        )
-        tasks = [np.where(y == k, 1.0, -1.0) for k in range(3)] if classes == 3 else [y]
-        return [
-            Claim(target_of(task, at_radius, at_ridge), x, float(v), float(v - gap), status, int(k))
-            for task, (x, v, gap, k) in zip(tasks, entries, strict=True)
-        ]
-
-    return [
-        Case((front, *kinds, "auto", draft.precision), dict(draft.values), code, claims, tol=provable, max_iter=300)
-    ]
-
-
-# Wrong input ----------------------------------------------------------------------------------------------------------
-
-
-def corrupted(draft: Draft, value: Any) -> Any:
-    """An array with something wrong in it, which may be harmless all the same."""
-    array = np.array(value.toarray() if scipy.sparse.issparse(value) else value)
-    kind = draft.among("nan", "inf", "negative", "short", "empty", "deep", "complex", "words", "none", "object")
-    if kind in ("nan", "inf", "negative") and array.dtype.kind == "f":
-        array.flat[draft.rng.integers(array.size)] = {"nan": np.nan, "inf": np.inf, "negative": -1.0}[kind]
-        return array
-    return {
-        "short": array[:-1],
-        "empty": array[:0],
-        "deep": array[None],
-        "complex": array + 1j,
-        "words": "a word",
-        "none": None,
-        "object": array.astype(object),
-    }.get(kind, array)
-
-
-def hostile_cases(draft: Draft) -> list[Case]:
-    """A call whose data is wrong in one place."""
-    draft.torch = False
-    makers: tuple[Callable[[Draft], list[Case]], ...] = (minimize_cases, solve_cases, model_cases, gcg_cases)
-    case = draft.among(*makers)(draft)[0]
-    values = dict(case.values)
-    name = draft.among(*values)
-    values[name] = corrupted(draft, values[name])
-    kinds = (f"wrong {case.kinds[0]}", *case.kinds[1:])
-    return [replace(case, kinds=kinds, values=values, hostile=True, follows_units=False)]
-
-
-FRONTS: tuple[tuple[float, Callable[[Draft], list[Case]]], ...] = (
-    (0.66, minimize_cases),
-    (0.17, solve_cases),
-    (0.07, model_cases),
-    (0.03, gcg_cases),
-    (0.03, mover_cases),
-    (0.04, hostile_cases),
-)
-
-
-def drawn(seed: int, index: int) -> list[Case]:
-    """The cases of a problem: all of one target, but for paths and classes."""
-    rng = np.random.default_rng([seed, index])
-    makers = [maker for _, maker in FRONTS]
-    maker = makers[int(rng.choice(len(makers), p=[share for share, _ in FRONTS]))]
-    return maker(Draft.of(rng))

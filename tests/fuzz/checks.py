@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse
 
 import condgrad as cg
-from tests.fuzz.applications import drawn
+from tests.fuzz.families import drawn, family_of
 from tests.fuzz.judges import EXTENDED_UNIT, Array, Sized, Wide, by_cvxpy, wide
-from tests.fuzz.problems import OWN_PARTS, Case, Claim, Target, reference_case
+from tests.fuzz.problems import OWN_PARTS, Case, Claim, Finding, Target, reference_case
 
 COUNTS = {
     "false certificate": "a lower bound above the value of a feasible point (see judges)",
@@ -66,6 +66,19 @@ class Timing(NamedTuple):
     """Kept for runs that might turn out to be slow."""
 
 
+class Tally(NamedTuple):
+    """The problems of a family."""
+
+    problems: int = 0
+    judged: int = 0
+    """Those whose answers claimed something: all but refusals and wrong input."""
+    seconds: float = 0.0
+    """What drawing, solving and judging them took."""
+
+    def plus(self, other: Tally) -> Tally:
+        return Tally(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+
 @dataclass
 class Report:
     """What came of some problems."""
@@ -74,8 +87,11 @@ class Report:
     runs: int = 0
     failures: list[Failure] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
+    families: dict[str, Tally] = field(default_factory=dict)
 
     def merge(self, other: Report) -> None:
+        for family, tally in other.families.items():
+            self.families[family] = self.families.get(family, Tally()).plus(tally)
         self.problems += other.problems
         self.runs += other.runs
         self.failures += other.failures
@@ -116,6 +132,7 @@ class Outcome(NamedTuple):
     case: Case
     claims: list[Claim]
     error: BaseException | None
+    findings: list[Finding]
     warned: list[warnings.WarningMessage]
     wall: float
     processor: float
@@ -128,6 +145,7 @@ def run(case: Case, c: float = 1.0) -> Outcome:
     if "own" in code.lower():
         exec(COMPILED_OWN_PARTS, names)
     claims: list[Claim] = []
+    findings: list[Finding] = []
     error: BaseException | None = None
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -141,7 +159,8 @@ def run(case: Case, c: float = 1.0) -> Outcome:
         if error is None and not case.hostile:
             fell_short = any(issubclass(w.category, UserWarning) for w in warned)
             claims = case.claims(names["answer"], c, fell_short)
-    return Outcome(case, claims, error, list(warned), wall, processor)
+            findings = case.findings(names["answer"]) if c == 1.0 else []
+    return Outcome(case, claims, error, findings, list(warned), wall, processor)
 
 
 COMPILED_OWN_PARTS = compile(OWN_PARTS, "own parts", "exec")
@@ -242,6 +261,8 @@ def outcome_failures(outcome: Outcome) -> Iterator[Failure]:
     elif outcome.error is not None and not is_fair(outcome.error, case):
         name, place = type(outcome.error).__name__, place_of(outcome.error)
         yield failure("exception", (name, place, case.kinds[0]), f"{name} at {place}: {outcome.error}")
+    for finding in outcome.findings:
+        yield failure(finding.kind, (finding.detail.split()[0], *group), finding.detail)
     for message in outcome.warned:
         if not case.hostile and not issubclass(message.category, UserWarning):
             where = f"{Path(message.filename).name}:{message.lineno}"
@@ -282,7 +303,7 @@ def claim_failures(judged: Judged, best: Judged) -> Iterator[Failure]:
         kind = "false certificate" if excess > rounding else "above by rounding"
         yield failure(kind, f"by {excess:.3g}, {excess / rounding:.2g} times what rounding allows; gap {gap:.3g}")
     error = abs(float(Wide(claim.value) - judged.here.value))
-    if error > judged.here.rounding(judged.unit):
+    if error > judged.here.rounding(judged.unit) + claim.value_slack:
         yield failure("wrong value", f"value {claim.value!r} where F(x) is {float(judged.here.value)!r}")
     outside = claim.target.region.violation(judged.x)
     if outside > VIOLATION_UNITS * judged.unit * claim.target.region.scale:
@@ -365,8 +386,10 @@ def check_target(target: Target, pairs: list[tuple[Case, Claim]], *, ask_cvxpy: 
     if not sound:
         return failures, 1
     best = min(sound, key=lambda one: one.there.value)
+    rivals = [] if target.rival is None else [target.region.feasible(target.rival())]
     if ask_cvxpy:
-        point = by_cvxpy(target.objective, target.region, target.shape)
+        rivals.append(by_cvxpy(target.objective, target.region, target.shape))
+    for point in rivals:
         if point is not None:
             there = target.objective.at(point)
             if there.value < best.there.value:
@@ -380,6 +403,7 @@ def check_problem(seed: int, index: int, *, cvxpy_share: float = 0.02, unit_shar
     """Draw a problem, run it in some ways, judge the answers."""
     rng = np.random.default_rng([seed, index, 1])
     report = Report(problems=1)
+    begin = time.perf_counter()
     targets: dict[Target, list[tuple[Case, Claim]]] = {}
     for case in drawn(seed, index):
         outcome = run(case)
@@ -397,6 +421,8 @@ def check_problem(seed: int, index: int, *, cvxpy_share: float = 0.02, unit_shar
         failures, runs = check_target(target, pairs, ask_cvxpy=bool(rng.random() < cvxpy_share))
         report.failures += failures
         report.runs += runs
+    tally = Tally(1, int(bool(targets)), time.perf_counter() - begin)
+    report.families[family_of(seed, index)] = tally
     return report
 
 

@@ -86,10 +86,13 @@ class Loss:
     intercept: bool = False
 
     def at(self, x: Array) -> Sized:
+        b = self._best_intercept(wide(self.K) @ x) if self.intercept else Wide(0)
+        return self.beside(x, b)
+
+    def beside(self, x: Array, b: Any) -> Sized:
+        """The loss at x with this intercept."""
         K, y, w = wide(self.K), wide(self.y), wide(self.weights)
-        z = K @ x
-        b = self._best_intercept(z) if self.intercept else Wide(0)
-        losses, theta = self._rows(z + b, y)
+        losses, theta = self._rows(K @ x + b, y)
         terms = np.abs(K) @ np.abs(x) + np.abs(b) + (np.abs(y) if self.loss is squares else 0)
         bend = STEEPEST[self.loss] * (w @ terms**2)
         return Sized(w @ losses, w @ losses + (w * np.abs(theta)) @ terms, bend)
@@ -129,6 +132,110 @@ class Loss:
         return cp.sum(cp.multiply(self.weights, losses))
 
 
+@dataclass(frozen=True)
+class Softmax:
+    """sum_i w_i (log sum_k exp(m_ik) - m_iy), m = KX + b; b is 0 or the best, one a class."""
+
+    K: Array
+    codes: Array
+    classes: int
+    weights: Array
+    intercept: bool = False
+
+    def at(self, x: Array) -> Sized:
+        nothing = np.zeros(self.classes, Wide)
+        return self.beside(x, self._best_intercept(wide(self.K) @ x) if self.intercept else nothing)
+
+    def beside(self, x: Array, b: Any) -> Sized:
+        """The loss at X with these intercepts, a number for each class."""
+        K, w = wide(self.K), wide(self.weights)
+        losses, shares = self._rows(K @ x + b)
+        terms = np.abs(K) @ np.abs(x) + np.abs(b)
+        slopes = np.abs(shares - self._one_hot)
+        value = w @ losses
+        bend = w @ (terms**2).sum(axis=1) / 2
+        return Sized(value, value + w @ (slopes * terms).sum(axis=1), bend)
+
+    @cached_property
+    def _one_hot(self) -> Array:
+        return wide(np.eye(self.classes)[self.codes])
+
+    def _rows(self, z: Array) -> tuple[Array, Array]:
+        """The losses, and the probabilities of the classes."""
+        z = z - z.max(axis=1, keepdims=True)
+        powers = np.exp(z)
+        sums = powers.sum(axis=1, keepdims=True)
+        return np.log(sums)[:, 0] - (self._one_hot * z).sum(axis=1), powers / sums
+
+    def _best_intercept(self, z: Array) -> Array:
+        """Newton's method, then each class against the rest: any b gives an attained value."""
+        w = wide(self.weights)
+        mass = w @ self._one_hot
+        b = np.log(mass / mass.sum())
+
+        def at(b: Array) -> tuple[Any, Array]:
+            losses, shares = self._rows(z + b)
+            return w @ losses, shares
+
+        value, shares = at(b)
+        for _ in range(60):
+            excess = w @ shares - mass
+            if np.abs(excess).max() <= 4 * EXTENDED_UNIT * mass.sum():
+                break
+            curvature = np.diag(w @ shares) - (w[:, None] * shares).T @ shares
+            step, found = wide(_least_squares(curvature, excess)), False
+            for _ in range(30):
+                there, new_shares = at(b - step)
+                if there < value:
+                    b, value, shares, found = b - step, there, new_shares, True
+                    break
+                step = step / 2
+            if not found:
+                b, moved = self._class_by_class(z, b, mass, w)
+                lower, shares = at(b)
+                if not (moved and lower < value):
+                    break
+                value = lower
+        return np.asarray(b - b.mean())
+
+    def _class_by_class(self, z: Array, b: Array, mass: Array, w: Array) -> tuple[Array, bool]:
+        """Each intercept at the root of its slope, by bisection, where Newton's method is blind."""
+        b, before = b.copy(), b
+        for k in range(self.classes):
+            others = np.delete(z + b, k, axis=1)
+            top = others.max(axis=1)
+            rest = top + np.log(np.exp(others - top[:, None]).sum(axis=1))
+            margins = z[:, k] - rest
+
+            def excess(shift: Any, margins: Array = margins, wanted: Any = mass[k]) -> Any:
+                return w @ (1 / (1 + np.exp(-(margins + shift)))) - wanted
+
+            with np.errstate(over="ignore"):
+                reach = 2 * np.abs(margins).max() + 100
+                low, high = -reach, reach
+                for _ in range(90):
+                    middle = (low + high) / 2
+                    low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+            b[k] = (low + high) / 2
+        return b, bool((b != before).any())
+
+    def expression(self, x: Any) -> Any:
+        z = self.K @ x
+        if self.intercept:
+            z = z + np.ones((len(self.codes), 1)) @ cp.Variable((1, self.classes))
+        chosen = cp.sum(cp.multiply(np.eye(self.classes)[self.codes], z), axis=1)
+        return cp.sum(cp.multiply(self.weights, cp.log_sum_exp(z, axis=1) - chosen))
+
+
+def _least_squares(A: Array, y: Array) -> Array:
+    """A step of Newton's to the digits of float64; 0 where the curvature is beyond its range."""
+    size = np.abs(A).max()
+    if size < 1e-250 * np.abs(y).max():
+        return np.zeros(len(y))
+    inverse = np.linalg.pinv((A / size).astype(np.float64), hermitian=True)
+    return np.asarray(inverse @ (y / size).astype(np.float64))
+
+
 # The other f, and g ---------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +262,150 @@ class LinearCost:
 
     def expression(self, x: Any) -> Any:
         return cp.sum(cp.multiply(self.C, x))
+
+
+@dataclass(frozen=True)
+class PointsCost:
+    """<C, x> for the squared distances between points, or the products of factors, not rounded.
+
+    An error of a coordinate counts with the slope of C in it, and distances are those of
+    |x|^2 + |y|^2 - 2 <x, y> around a centre.
+    """
+
+    Xs: Array
+    Xt: Array
+    squared: bool = True
+    """Distances, or products."""
+
+    @cached_property
+    def C(self) -> Array:
+        """The costs, in extended precision."""
+        Xs, Xt = wide(self.Xs), wide(self.Xt)
+        return ((Xs[:, None] - Xt[None]) ** 2).sum(axis=2) if self.squared else Xs @ Xt.T
+
+    @cached_property
+    def _terms(self) -> tuple[Array, Array]:
+        """What rounding of coordinates does to an entry of C, in the first and the second order."""
+        Xs, Xt = np.abs(wide(self.Xs)), np.abs(wide(self.Xt))
+        if not self.squared:
+            return Xs @ Xt.T, np.zeros((len(Xs), len(Xt)), Wide)
+        apart = np.abs(wide(self.Xs)[:, None] - wide(self.Xt)[None])
+        terms = Xs[:, None] + Xt[None]
+        center = (wide(self.Xs).mean(axis=0) + wide(self.Xt).mean(axis=0)) / 2
+        norms = [((wide(X) - center) ** 2).sum(axis=1) for X in (self.Xs, self.Xt)]
+        first = norms[0][:, None] + norms[1][None] + 2 * (apart * terms).sum(axis=2)
+        return first, (terms**2).sum(axis=2)
+
+    def at(self, x: Array) -> Sized:
+        first, second = self._terms
+        return Sized((self.C * x).sum(), (first * np.abs(x)).sum(), (second * np.abs(x)).sum())
+
+    def expression(self, x: Any) -> Any:
+        return cp.sum(cp.multiply(self.C.astype(np.float64), x))
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """<C, G> + entropy KL(G | a b'/s) + for_a KL(G 1 | a) + for_b KL(G'1 | b).
+
+    s is the geometric mean of the masses of a and b, and KL(x | y) = sum x log(x/y) - x + y. An
+    infinite price stands for a marginal that is exact.
+    """
+
+    C: Array
+    a: Array
+    b: Array
+    entropy: float
+    for_a: float
+    for_b: float
+
+    @cached_property
+    def reference(self) -> Array:
+        a, b = wide(self.a), wide(self.b)
+        return np.outer(a, b) / np.sqrt(a.sum() * b.sum())
+
+    def at(self, x: Array) -> Sized:
+        R = self.reference
+        costs = LinearCost(self.C).at(x)
+        seen = (x > 0) & (R > 0)
+        logs_x, logs_R = np.log(np.where(seen, x, 1)), np.log(np.where(seen, R, 1))
+        divergence = (x * (logs_x - logs_R) - x + R).sum()
+        size = (np.abs(x) * (np.abs(logs_x) + np.abs(logs_R) + 1) + R).sum()
+        value = costs.value + self.entropy * divergence
+        total_size = costs.size + self.entropy * size
+        bend = Wide(0)
+        sides = ((self.for_a, x.sum(axis=1), self.a), (self.for_b, x.sum(axis=0), self.b))
+        for price, sums, weights in sides:
+            if np.isinf(price):
+                continue
+            w = wide(weights)[wide(weights) > 0]
+            r = np.maximum(sums[wide(weights) > 0], 0)
+            near = 2 * r > w
+            nearby = np.log1p(np.where(near, r - w, 0) / w)
+            logs = np.where(near, nearby, np.log(np.where(r > 0, r, 1)) - np.log(w))
+            divergence = (r * logs - (r - w)).sum()
+            value = value + price * divergence
+            total_size = total_size + price * (r * np.abs(logs) + np.abs(r - w)).sum()
+            bend = bend + price * (r + w).sum()
+        return Sized(value, total_size, bend)
+
+    def expression(self, x: Any) -> Any:
+        # as rows and columns without weight carry nothing, they are left out
+        rows, columns = np.flatnonzero(self.a > 0), np.flatnonzero(self.b > 0)
+        R = self.reference.astype(np.float64)[np.ix_(rows, columns)]
+        part = x[rows][:, columns]
+        total = cp.sum(cp.multiply(self.C, x)) + self.entropy * cp.sum(cp.kl_div(part, R))
+        if np.isfinite(self.for_a):
+            total = total + self.for_a * cp.sum(cp.kl_div(cp.sum(part, axis=1), self.a[rows]))
+        if np.isfinite(self.for_b):
+            total = total + self.for_b * cp.sum(cp.kl_div(cp.sum(part, axis=0), self.b[columns]))
+        return total
+
+    def by_scaling(self, passes: int = 200) -> Array:
+        """A plan by the iterations of Chizat et al. (2018), with the shift of Sejourne et al."""
+        rows, columns = np.flatnonzero(self.a > 0), np.flatnonzero(self.b > 0)
+        a, b, C = wide(self.a)[rows], wide(self.b)[columns], wide(self.C)[np.ix_(rows, columns)]
+        e, for_a, for_b = Wide(self.entropy), Wide(self.for_a), Wide(self.for_b)
+        log_R = np.log(a)[:, None] + np.log(b)[None, :] - np.log(a.sum() * b.sum()) / 2
+        u, v = np.zeros_like(a), np.zeros_like(b)
+        for _ in range(passes):
+            u = -(log_sum_exp(log_R + (v[None, :] - C) / e, 1) - np.log(a)) / (1 / e + 1 / for_a)
+            v = -(log_sum_exp(log_R + (u[:, None] - C) / e, 0) - np.log(b)) / (1 / e + 1 / for_b)
+            if np.isfinite(self.for_a) and np.isfinite(self.for_b):
+                over = log_sum_exp(np.log(a) - u / for_a, 0) - log_sum_exp(np.log(b) - v / for_b, 0)
+                shift = over / (1 / for_a + 1 / for_b)
+                u, v = u + shift, v - shift
+        plan = np.zeros(self.C.shape, Wide)
+        plan[np.ix_(rows, columns)] = np.exp(log_R + (u[:, None] + v[None, :] - C) / e)
+        return plan
+
+
+def log_sum_exp(z: Array, axis: int) -> Array:
+    """log sum exp along an axis."""
+    top = z.max(axis=axis, keepdims=True)
+    return np.squeeze(top, axis) + np.log(np.exp(z - top).sum(axis=axis))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """sum_k weights[k] parts[k] of blocks of columns."""
+
+    weights: tuple[float, ...]
+    parts: tuple[Any, ...]
+    widths: tuple[int, ...]
+
+    def at(self, x: Array) -> Sized:
+        blocks = np.split(x, np.cumsum(self.widths)[:-1], axis=1)
+        values = [part.at(block) for part, block in zip(self.parts, blocks, strict=True)]
+        columns = zip(*values, strict=True)
+        weights = wide(self.weights)
+        return Sized(*((weights * wide(column)).sum() for column in columns))
+
+    def expression(self, x: Any) -> Any:
+        ends = np.cumsum(self.widths)
+        blocks = [x[:, end - width : end] for end, width in zip(ends, self.widths, strict=True)]
+        terms = zip(self.weights, self.parts, blocks, strict=True)
+        return sum(w * part.expression(block) for w, part, block in terms)
 
 
 @dataclass(frozen=True)
@@ -192,6 +443,13 @@ class LaplacianForm:
         value = self.source * (P * (Ls @ P)).sum() + self.target * (Q * (Lt @ Q)).sum()
         source_size = (sizes_P * (np.abs(Ls) @ sizes_P)).sum()
         return Sized(value, self.source * source_size + self.target * (sizes_Q * (np.abs(Lt) @ sizes_Q)).sum())
+
+    def slope_size(self, x: Array) -> Array:
+        """The size of the terms of the gradient, entry by entry."""
+        Xs, Xt, Ls, Lt, x = (np.abs(wide(each)) for each in (self.Xs, self.Xt, self.Ls, self.Lt, x))
+        by_source = (Ls @ (x @ Xt)) @ Xt.T
+        by_target = Xs @ (Lt @ (x.T @ Xs)).T
+        return np.asarray(2 * (self.source * by_source + self.target * by_target))
 
     def expression(self, x: Any) -> Any:
         def root(L: Array) -> Array:
@@ -417,6 +675,252 @@ class Plans:
     def constraints(self, x: Any) -> list[Any]:
         a, b = (weights.astype(np.float64) for weights in self.marginals)
         return [x >= 0, cp.sum(x, axis=1) == a, cp.sum(x, axis=0) == b]
+
+
+@dataclass(frozen=True)
+class GroupedBall:
+    """sum over groups of |x_group|_2 <= radius; the labels are of the rows of x."""
+
+    radius: float
+    labels: Array
+
+    @property
+    def scale(self) -> float:
+        return self.radius
+
+    def _length(self, x: Array) -> Any:
+        groups = [x[self.labels == c] for c in np.unique(self.labels)]
+        return sum((np.sqrt((part**2).sum()) for part in groups), start=Wide(0))
+
+    def violation(self, x: Array) -> float:
+        return max(0.0, float(self._length(x) - self.radius))
+
+    def feasible(self, x: Array) -> Array:
+        length = self._length(x)
+        return x if length <= self.radius else x * (self.radius / length)
+
+    def constraints(self, x: Any) -> list[Any]:
+        rows = [np.flatnonzero(self.labels == c) for c in np.unique(self.labels)]
+        return [sum(cp.norm(cp.vec(x[part], order="C")) for part in rows) <= self.radius]
+
+
+@dataclass(frozen=True)
+class SparseHull:
+    """|x_i| <= radius, sum |x_i| <= k radius."""
+
+    radius: float
+    k: int
+
+    @property
+    def scale(self) -> float:
+        return self.radius * self.k
+
+    def violation(self, x: Array) -> float:
+        length = np.abs(x).sum() - Wide(self.k) * self.radius
+        return max(0.0, float(np.abs(x).max() - self.radius), float(length))
+
+    def feasible(self, x: Array) -> Array:
+        x = np.clip(x, -Wide(self.radius), Wide(self.radius))
+        length, most = np.abs(x).sum(), Wide(self.k) * self.radius
+        return x if length <= most else x * (most / length)
+
+    def constraints(self, x: Any) -> list[Any]:
+        return [cp.max(cp.abs(x)) <= self.radius, cp.sum(cp.abs(x)) <= self.k * self.radius]
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Symmetric matrices without negative eigenvalues, of a given trace."""
+
+    trace: float
+
+    @property
+    def scale(self) -> float:
+        return self.trace
+
+    def violation(self, x: Array) -> float:
+        values = np.linalg.eigvalsh(((x + x.T) / 2).astype(np.float64))
+        skew = float(np.abs(x - x.T).max())
+        return max(0.0, skew, -float(values.min()), abs(float(np.trace(x) - Wide(self.trace))))
+
+    def feasible(self, x: Array) -> Array:
+        """sum_k d_k v_k v_k' has no negative eigenvalues, whatever rounding does to the v_k."""
+        values, vectors = np.linalg.eigh(((x + x.T) / 2).astype(np.float64))
+        kept, V = np.maximum(wide(values), 0), wide(vectors)
+        if kept.sum() == 0:
+            kept = np.ones_like(kept)
+        result = (V * kept) @ V.T
+        return np.asarray(result * (Wide(self.trace) / np.trace(result)))
+
+    def constraints(self, x: Any) -> list[Any]:
+        return [x == x.T, x >> 0, cp.trace(x) == self.trace]
+
+
+@dataclass(frozen=True)
+class PartialPlans:
+    """G >= 0, G 1 <= a, G' 1 <= b, sum G = mass."""
+
+    a: Array
+    b: Array
+    mass: float
+
+    @property
+    def scale(self) -> float:
+        return self.mass
+
+    def violation(self, x: Array) -> float:
+        rows, columns = (x.sum(axis=1) - wide(self.a)).max(), (x.sum(axis=0) - wide(self.b)).max()
+        missing = abs(float(x.sum() - Wide(self.mass)))
+        return max(0.0, -float(x.min()), float(rows), float(columns), missing)
+
+    def feasible(self, x: Array) -> Array:
+        """Rows, columns and mass cut to what they may have; the rest goes where there is room."""
+        a, b, mass = wide(self.a), wide(self.b), Wide(self.mass)
+        x = np.maximum(x, 0)
+        x = x * np.minimum(1, a / np.where(x.sum(axis=1) > 0, x.sum(axis=1), 1))[:, None]
+        x = x * np.minimum(1, b / np.where(x.sum(axis=0) > 0, x.sum(axis=0), 1))[None, :]
+        if x.sum() > mass:
+            return x * (mass / x.sum())
+        room_a, room_b = np.maximum(0, a - x.sum(axis=1)), np.maximum(0, b - x.sum(axis=0))
+        missing = mass - x.sum()
+        if missing <= 0 or room_a.sum() == 0 or room_b.sum() == 0:
+            return x
+        return x + np.outer(room_a, room_b) * (missing / room_a.sum() / room_b.sum())
+
+    def constraints(self, x: Any) -> list[Any]:
+        sums = [cp.sum(x, axis=1) <= self.a, cp.sum(x, axis=0) <= self.b]
+        return [x >= 0, *sums, cp.sum(x) == self.mass]
+
+
+@dataclass(frozen=True)
+class SharedPlans:
+    """Blocks X_k >= 0 side by side, X_k' 1 = w_k b_k, X_k 1 = w_k p for one p; b_k of one mass."""
+
+    measures: tuple[Array, ...]
+    weights: tuple[float, ...]
+
+    @cached_property
+    def columns(self) -> list[Array]:
+        """w_k b_k."""
+        mass = wide(self.measures[0]).sum()
+        scaled = [wide(b) * (mass / wide(b).sum()) for b in self.measures]
+        return [Wide(w) * b for w, b in zip(self.weights, scaled, strict=True)]
+
+    @property
+    def scale(self) -> float:
+        return float(max(column.sum() for column in self.columns))
+
+    def _blocks(self, x: Any) -> list[Any]:
+        ends = np.cumsum([len(b) for b in self.measures])
+        return [x[:, end - len(b) : end] for end, b in zip(ends, self.measures, strict=True)]
+
+    def violation(self, x: Array) -> float:
+        blocks = self._blocks(x)
+        p = sum(block.sum(axis=1) for block in blocks) / Wide(sum(self.weights))
+        off = [Wide(0), -x.min()]
+        for w, block, column in zip(self.weights, blocks, self.columns, strict=True):
+            off.append(np.abs(block.sum(axis=1) - w * p).max())
+            off.append(np.abs(block.sum(axis=0) - column).max())
+        return float(max(off))
+
+    def feasible(self, x: Array) -> Array:
+        x = np.maximum(x, 0)
+        blocks = self._blocks(x)
+        p = sum(block.sum(axis=1) for block in blocks)
+        p = p if p.sum() > 0 else np.ones(len(x), Wide)
+        shares = p / p.sum()
+        pairs = zip(self.columns, blocks, strict=True)
+        return np.hstack([Plans(shares * c.sum(), c).feasible(block) for c, block in pairs])
+
+    def constraints(self, x: Any) -> list[Any]:
+        p = cp.Variable(x.shape[0])
+        found = [x >= 0]
+        for w, block, column in zip(self.weights, self._blocks(x), self.columns, strict=True):
+            found.append(cp.sum(block, axis=1) == w * p)
+            found.append(cp.sum(block, axis=0) == column.astype(np.float64))
+        return found
+
+
+@dataclass(frozen=True)
+class RelaxedPlans:
+    """G >= 0, 0 in rows and columns without weight; exact marginals where a price is infinite."""
+
+    of: Relaxed
+
+    @property
+    def scale(self) -> float:
+        return float(wide(self.of.a).sum() + wide(self.of.b).sum())
+
+    def violation(self, x: Array) -> float:
+        off = np.abs(x[(self.of.reference == 0)]).max(initial=0)
+        exact = [np.abs(x.sum(axis=1) - self.of.a).max()] if np.isinf(self.of.for_a) else []
+        exact += [np.abs(x.sum(axis=0) - self.of.b).max()] if np.isinf(self.of.for_b) else []
+        return max(0.0, -float(x.min()), float(off), *map(float, exact))
+
+    def feasible(self, x: Array) -> Array:
+        R = self.of.reference
+        x = np.where(R > 0, np.maximum(x, 0), 0)
+        sides = ((1, self.of.for_a, wide(self.of.a)), (0, self.of.for_b, wide(self.of.b)))
+        for axis, price, weights in sides:
+            if np.isinf(price):
+                sums = x.sum(axis=axis, keepdims=True)
+                x = np.where(sums > 0, x, R)
+                sums = x.sum(axis=axis, keepdims=True)
+                x = x * np.expand_dims(weights, axis) / np.where(sums > 0, sums, 1)
+        return x
+
+    def constraints(self, x: Any) -> list[Any]:
+        found = [x >= 0]
+        if np.isinf(self.of.for_a):
+            found.append(cp.sum(x, axis=1) == self.of.a)
+        if np.isinf(self.of.for_b):
+            found.append(cp.sum(x, axis=0) == self.of.b)
+        return found
+
+
+# Numbers between bounds -----------------------------------------------------------------------------------------------
+
+
+class Bracket(NamedTuple):
+    """What the minimum of an entropic problem lies between, and the size of all terms."""
+
+    low: Any
+    high: Any
+    size: Any
+
+
+def entropic_bracket(
+    cost: PointsCost,
+    a: Array,
+    b: Array,
+    entropy: float,
+    plan: Array,
+    passes: int = 20,
+) -> Bracket:
+    """Of min <C, G> + entropy sum G log G: F of a feasible plan, and the dual from its logarithm.
+
+    D(u, v) = <a, u> + <b, v> - e sum_ij exp((u_i + v_j - C_ij)/e - 1) is no more than the minimum,
+    whatever u and v.
+    """
+    region = Plans(a, b)
+    total = Total((1.0, 1.0), (cost, NegativeEntropy(entropy)))
+    high = total.at(region.feasible(plan))
+    rows, columns = np.flatnonzero(region.marginals[0] > 0), np.flatnonzero(region.marginals[1] > 0)
+    a, b = region.marginals[0][rows], region.marginals[1][columns]
+    C, e = cost.C[np.ix_(rows, columns)], Wide(entropy)
+    part = plan[np.ix_(rows, columns)]
+    u = np.zeros_like(a)
+    # a plan that is nearly optimal is exp((u + v - C)/e - 1): u and v are left of its logarithm
+    tiny = np.finfo(np.float64).tiny
+    left = e * (np.log(np.maximum(part, tiny)) + 1) + C
+    v = (left * part).sum(axis=0) / np.maximum(part.sum(axis=0), tiny)
+    v = v - v.mean()
+    for _ in range(passes):
+        u = e * (np.log(a) - log_sum_exp((v[None, :] - C) / e - 1, 1))
+        v = e * (np.log(b) - log_sum_exp((u[:, None] - C) / e - 1, 0))
+    low = a @ u + b @ v - e * np.exp((u[:, None] + v[None, :] - C) / e - 1).sum()
+    size = np.abs(u) @ a + np.abs(v) @ b + e * a.sum() + high.size
+    return Bracket(low, high.value, size)
 
 
 def by_cvxpy(objective: Any, region: Any, shape: tuple[int, ...]) -> Array | None:

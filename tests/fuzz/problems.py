@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -34,6 +34,10 @@ class Target:
     """What solves it well, and quickly."""
     start: str = "None"
     """The name of a start point, where the library cannot know one."""
+    reference: Callable[[Target], Case] | None = None
+    """Another call for the reference run, where `minimize` does not know the problem."""
+    rival: Callable[[], Array] | None = None
+    """A point of the judge's own, near the optimum or not."""
 
 
 class Claim(NamedTuple):
@@ -50,6 +54,16 @@ class Claim(NamedTuple):
     """What the answer itself holds against its tolerance."""
     start_value: float = 0.0
     """F at the start of the run."""
+    value_slack: float = 0.0
+    """What the value may differ from F(x) by beyond rounding, where a plan is known by factors."""
+
+
+class Finding(NamedTuple):
+    """Something wrong with an answer."""
+
+    kind: str
+    """One of `checks.COUNTS`."""
+    detail: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +86,8 @@ class Case:
     """Whether multiplying f and g may change no decision."""
     hostile: bool = False
     """Whether the input is wrong on purpose: then a ValueError or TypeError is the answer."""
+    findings: Callable[[Any], list[Finding]] = lambda _answer: []
+    """What is wrong with the rest of an answer: all that is no claim about a target."""
 
 
 OWN_PARTS = """
@@ -392,6 +408,34 @@ def ball(draft: Draft, kind: str) -> Ground:
     return Ground(kind, f"cg.sets.{kind}({radius!r})", judges.NormBall(norm, radius), solid=kind != "NuclearBall")
 
 
+def group_ball(draft: Draft, n: int) -> Ground:
+    """Over the rows of a variable: a few groups, one, or as many as rows."""
+    radius, count = radius_of(draft), draft.among(1, 2, 3, n)
+    labels = draft.rng.integers(0, count, n)
+    name = f"groups{len(draft.values)}"
+    draft.values[name] = labels
+    region = judges.GroupedBall(radius, labels)
+    return Ground("GroupBall", f"cg.sets.GroupBall({radius!r}, {name})", region, solid=True)
+
+
+def cube(draft: Draft) -> Ground:
+    radius = radius_of(draft)
+    region = judges.Interval(-radius, radius)
+    return Ground("LInfBall", f"cg.sets.LInfBall({radius!r})", region, solid=True)
+
+
+def sparse_hull(draft: Draft) -> Ground:
+    radius, k = radius_of(draft), draft.among(1, 2, 5)
+    region = judges.SparseHull(radius, k)
+    return Ground("KSparse", f"cg.sets.KSparse({radius!r}, k={k})", region, solid=True)
+
+
+def spectraplex(draft: Draft, n: int) -> Ground:
+    trace = draft.power(-1.5, 1.5)
+    region = judges.Spectrum(trace)
+    return Ground("Spectraplex", f"cg.sets.Spectraplex({n}, {trace!r})", region, True)
+
+
 def simplex(draft: Draft, n: int) -> Ground:
     mass = radius_of(draft)
     source = f"cg.sets.Simplex({n}, {mass!r})"
@@ -447,6 +491,54 @@ def polytope(draft: Draft, n: int, m: int) -> Ground:
     return Ground("Transport", source, judges.Plans(a, b), True, "linear entropic")
 
 
+def partial_polytope(draft: Draft, n: int, m: int) -> Ground:
+    """Plans of a part of the mass, sometimes all of the smaller one."""
+    a, b = marginals(draft, n, m)
+    (first, a), (second, b) = draft.keep("a", a), draft.keep("b", b * draft.among(1.0, 1.5, 0.2))
+    mass = float(draft.among(1.0, 0.9, 0.5, 0.01)) * float(min(a.sum(), b.sum())) * (1.0 - 1e-12)
+    source = f"cg.sets.PartialTransport({first}, {second}, {mass!r})"
+    region = judges.PartialPlans(a, b, mass)
+    return Ground("PartialTransport", source, region, True, "linear entropic")
+
+
+def measures_of(draft: Draft, widths: list[int]) -> tuple[list[str], list[Array]]:
+    """Measures of one mass, by name and by number; some points have no weight."""
+    mass = draft.power(-3, 3) if draft.chance(0.3) else 1.0
+    names, measures = [], []
+    for k, width in enumerate(widths):
+        b = draft.rng.uniform(0.1, 1.0, width)
+        if width > 1 and draft.chance(0.15):
+            b[0] = 0.0
+        name, b = draft.keep(f"measure{k}", b * (mass / b.sum()))
+        names.append(name)
+        measures.append(b)
+    return names, measures
+
+
+def shared_polytope(draft: Draft, n: int, m: int) -> Ground:
+    """The m columns are one block or two."""
+    first = int(draft.rng.integers(1, m + 1))
+    names, measures = measures_of(draft, [width for width in (first, m - first) if width])
+    weights = tuple(draft.among(1.0, draft.power(-1, 1)) for _ in measures)
+    source = f"cg.sets.SharedMarginal({n}, [{', '.join(names)}], weights={list(weights)!r})"
+    region = judges.SharedPlans(tuple(measures), weights)
+    return Ground("SharedMarginal", source, region, True, "linear entropic")
+
+
+def birkhoff(n: int) -> Ground:
+    region = judges.Plans(np.ones(n), np.ones(n))
+    return Ground("Birkhoff", f"cg.sets.Birkhoff({n})", region, True, "linear entropic")
+
+
+def any_polytope(draft: Draft, n: int, m: int) -> Ground:
+    kind = draft.rng.random()
+    if kind < 0.2:
+        return partial_polytope(draft, n, m)
+    if kind < 0.4:
+        return shared_polytope(draft, n, m)
+    return birkhoff(n) if n == m and kind < 0.7 else polytope(draft, n, m)
+
+
 def weighted(kind: str, weight: float, on: Ground) -> Weighted:
     """g of a kind on a set."""
     if kind == "Zero":
@@ -480,6 +572,9 @@ def vector_g(draft: Draft, n: int, weight: float) -> tuple[Weighted, Ground]:
         lambda: own_box(draft),
         lambda: box(draft, (n,)),
         lambda: solid_simplex(draft),
+        lambda: group_ball(draft, n),
+        lambda: cube(draft),
+        lambda: sparse_hull(draft),
     ]
     if kind != "L1Norm":
         grounds += [lambda: simplex(draft, n), lambda: ball(draft, "L1Ball"), lambda: box(draft, (n,))]
@@ -494,13 +589,21 @@ def vector_g(draft: Draft, n: int, weight: float) -> tuple[Weighted, Ground]:
 def matrix_g(draft: Draft, n: int, m: int, weight: float) -> tuple[Weighted, Ground]:
     kind = draft.among("Ridge", "Zero", "Entropy", "Entropy", "NuclearNorm", "L1Norm")
     if kind == "Entropy" or (kind == "Zero" and draft.chance(0.5)):
-        on = polytope(draft, n, m)
+        on = any_polytope(draft, n, m)
+    elif kind in ("Ridge", "Zero") and n == m and draft.chance(0.3):
+        on = spectraplex(draft, n)
     elif kind == "NuclearNorm":
         on = ball(draft, draft.among("NuclearBall", "L2Ball"))
     elif kind == "L1Norm":
         on = ball(draft, draft.among("L1Ball", "L2Ball"))
     else:
-        on = ball(draft, draft.among("NuclearBall", "L2Ball", "L1Ball")) if draft.chance(0.8) else box(draft, (n, m))
+        on = draft.among(
+            lambda: ball(draft, draft.among("NuclearBall", "L2Ball", "L1Ball")),
+            lambda: ball(draft, draft.among("NuclearBall", "L2Ball", "L1Ball")),
+            lambda: box(draft, (n, m)),
+            lambda: group_ball(draft, n),
+            lambda: draft.among(cube, sparse_hull)(draft),
+        )()
     return weighted(kind, weight, on), on
 
 
@@ -509,8 +612,25 @@ def matrix_g(draft: Draft, n: int, m: int, weight: float) -> tuple[Weighted, Gro
 COMPOSITES = {f"{loss}{end}" for loss in ("LeastSquares", "Logistic", "SquaredHinge") for end in ("", " intercept")}
 
 
+POLYTOPES = (
+    "L1Ball",
+    "Simplex",
+    "SolidSimplex",
+    "Box",
+    "LInfBall",
+    "KSparse",
+    "Birkhoff",
+    "Transport",
+)
+"""Sets with vertices."""
+
+
 def newton_knows(f: str, g: str, on: str) -> bool:
     """The pairs that the documentation promises to method="newton"."""
+    if g == "Entropy" and on == "SharedMarginal":
+        return f == "Linear"
+    if f in ("Multinomial", "Multinomial intercept"):
+        return g in ("Ridge", "Zero") and on == "L1Ball"
     if g == "Entropy":
         return on == "Transport" and f in ("Linear", "Linear+TransportLaplacian", "GroupLasso+Linear")
     return f in COMPOSITES and g in ("Ridge", "Zero") and on in ("L1Ball", "Simplex", "SolidSimplex", "Box")
@@ -520,6 +640,8 @@ def may_refuse(method: str, step: str, f: Part, g: Weighted, on: Ground) -> bool
     """Whether the documentation leaves the method a reason to refuse."""
     if step == "short" and not (f.smoothness and (method == "cgs" or g.kind in ("Ridge", "Zero"))):
         return True
+    if method in ("away", "pairwise"):
+        return not (g.kind == "Zero" and on.kind in POLYTOPES)
     if method == "cg":
         return not (g.gradient and "linear" in on.abilities)
     if method in ("spg", "pqn"):
@@ -543,17 +665,26 @@ def minimized(target: Target) -> Callable[[Any, float, bool], list[Claim]]:
     return claims
 
 
-def minimize_case(draft: Draft, target: Target, f: Part, g: Weighted, on: Ground) -> Case:
+def minimize_case(
+    draft: Draft,
+    target: Target,
+    f: Part,
+    g: Weighted,
+    on: Ground,
+    max_iters: Sequence[int] = (0, 5, 30, 100),
+) -> Case:
     """A call of `minimize` with options at random."""
     method = draft.among("cgs", "cgs", "cgs", "cg", "spg", "spg", "pqn", "newton", "newton", "auto", "auto", "auto")
     step, memory = "exact", 0
+    if g.kind == "Zero" and draft.chance(0.2):
+        method = draft.among("away", "pairwise")
     if method in ("cgs", "cg"):
         step = draft.among("exact", "exact", "exact", "armijo", "open-loop", "short")
         memory = draft.among(0, 1, 3, 5) if step == "exact" and draft.chance(0.25) else 0
     elif method in ("spg", "pqn"):
         step = draft.among("exact", "exact", "armijo")
     tol = draft.among(1e-6, 1e-6, 1e-3, 1e-9, 0.0)
-    max_iter = draft.among(0, 5, 30, 100)
+    max_iter = draft.among(*max_iters)
     limit = draft.among(0.0, 1e-9, 1e-4, 1e-3, 0.02) if draft.chance(0.08) else None
     refuses, options = may_refuse(method, step, f, g, on), ""
     start = target.start
@@ -565,6 +696,8 @@ def minimize_case(draft: Draft, target: Target, f: Part, g: Weighted, on: Ground
     options += f', method="{method}", step="{step}", tol={tol!r}, max_iter={max_iter}'
     if memory:
         options += f", memory={memory}"
+    if method in ("away", "pairwise") and draft.chance(0.3):
+        options += ", lazy=True"
     if limit is not None:
         options += f", time_limit={limit!r}"
     stop = ""
@@ -587,6 +720,8 @@ def minimize_case(draft: Draft, target: Target, f: Part, g: Weighted, on: Ground
 
 def reference_case(target: Target) -> Case:
     """The same problem in float64, solved as well as may be: what other answers are judged by is judged as well."""
+    if target.reference is not None:
+        return target.reference(target)
     values, start = doubled(target.values), ""
     if target.start != "None":
         start = f", {target.start}"
@@ -606,6 +741,9 @@ def good_solver(f: Part, g: Weighted, on: Ground) -> str:
     """A method that ends quickly near the optimum."""
     if newton_knows(f.kind, g.kind, on.kind):
         return 'method="newton", max_iter=100'
+    # the best intercepts of several classes are a search of their own
+    if f.kind == "Multinomial intercept":
+        return 'method="spg", max_iter=60'
     if not may_refuse("spg", "exact", f, g, on):
         return 'method="spg", max_iter=300'
     return 'method="cgs", memory=3, max_iter=40'
