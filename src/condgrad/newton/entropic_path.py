@@ -93,11 +93,16 @@ def fitted_potential(x: Array, R: Array) -> Array:
     inverse_rows, inverse_columns = (1.0 / at_least(smallest(x), sums) for sums in (xp.sum(x, axis=1), columns))
     weighted = x * R
     residual = xp.sum(weighted, axis=0) - x.T @ (inverse_rows * xp.sum(weighted, axis=1))
-    return conjugate_gradients(
-        lambda v: columns * v - x.T @ (inverse_rows * (x @ v)),
-        residual,
-        inner=dot,
-        accuracy=1e-10,
-        max_iterations=100,
-        precondition=lambda r: inverse_columns * r,
-    ).x
+    # the squares of costs in a far unit leave the range of floats
+    largest = float(xp.max(xp.abs(residual))) or 1.0
+    return (
+        largest
+        * conjugate_gradients(
+            lambda v: columns * v - x.T @ (inverse_rows * (x @ v)),
+            residual / largest,
+            inner=dot,
+            accuracy=1e-10,
+            max_iterations=100,
+            precondition=lambda r: inverse_columns * r,
+        ).x
+    )

@@ -131,7 +131,9 @@ class StreamedSinkhorn:
         for _ in range(most - 1):
             if not here.error > aim or here.stuck or deadline.passed():
                 break
-            there = self.state(anderson.propose(here.v, here.image), weight)
+            # in units of the weight, as a Gram matrix of potentials would leave the range of floats in other units
+            proposed = weight * anderson.propose(here.v / weight, here.image / weight)
+            there = self.state(proposed, weight)
             if not there.dual >= here.dual:
                 anderson.forget()
                 there = self.state(here.image, weight)
