@@ -430,6 +430,11 @@ class StreamedPlan:
     def mass(self) -> float:
         return total(self.a)
 
+    @property
+    def largest_entry(self) -> float:
+        """What no entry is above."""
+        return float(namespace(self.a).max(self.a))
+
     @cached_property
     def entry_error(self) -> float:
         """How far off its entries may be, relative to them and in the mean of squares: |k|_G of the class."""

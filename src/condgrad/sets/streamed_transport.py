@@ -10,6 +10,7 @@ from condgrad import deadline
 from condgrad.arrays import Array, Space, dot, double, namespace, precision, total
 from condgrad.problem import Answer
 from condgrad.sets.anderson import Anderson
+from condgrad.sets.sinkhorn import finite_height
 from condgrad.sets.transport import Transport
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
 
@@ -113,7 +114,7 @@ class StreamedSinkhorn:
         self.inner = replace(self.core, row=0.0 * a, column=0.0 * b)
         self.constant = dot(a, self.row_cost) + dot(b, self.column_cost)
         self.a, self.b, self.log_a, self.log_b, self.mass = a, b, xp.log(a), xp.log(b), total(a)
-        self.height, self.steps = self.inner.height, 0
+        self.height, self.steps = finite_height(*self.inner.bounds), 0
 
     def state(self, v: Array, weight: float) -> StreamedState:
         xp = namespace(v)
