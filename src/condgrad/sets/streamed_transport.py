@@ -143,14 +143,12 @@ class StreamedSinkhorn:
         return here
 
     def plan(self, state: StreamedState, weight: float) -> StreamedPlan:
-        xp = namespace(state.v)
         matrix = self.inner.score(state.v, weight).with_rows(state.u / weight)
-        columns = self.b * xp.exp(xp.clip((state.v - state.image) / weight, max=700.0))
         none = zeros(state.v, self.a.shape[0], 0), zeros(state.v, self.b.shape[0], 0)
         origin = Linearisation(state.u + self.row_cost, state.v + self.column_cost, *none)
         if precision(self.a) * matrix.largest_score > MEANINGLESS:
             return replace(StreamedPlan.product(self.a, self.b), origin=origin)
-        return replace(StreamedPlan.rounded(matrix, self.a, self.b, columns), origin=origin)
+        return replace(StreamedPlan.rounded(matrix, self.a, self.b), origin=origin)
 
     def magnitude(self, state: StreamedState, weight: float) -> float:
         """The size of the dual's terms before they cancel."""
