@@ -11,8 +11,9 @@ the null model loses. Lasso solvers do that too, with |y|^2/2; here a hundredth 
 far worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
 
 *What may rounding have done to a bound?* A few units of the terms of the bound, taken before they cancel. That much is
-given away, so that the inequality survives floating-point arithmetic. Terms below the smallest normal number count as
-that number: they are rounded to a multiple of its last digit. Thresholds of rounding are in `rounding.py`.
+given away, so that the inequality survives floating-point arithmetic. Terms below the smallest
+normal number count as that number: they are rounded to a multiple of its last digit. Thresholds of
+rounding are in `rounding.py`.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ def rounding_noise(unit: float, *terms: float) -> float:
 
 
 def subnormal_size(x: Any) -> float:
-    """The size of terms over the entries of x that lie below the smallest normal number, as rounding sees them.
+    """The size that rounding sees in terms over the entries of x below the smallest normal number.
 
-    A number that small is off by up to a rounding unit of the smallest normal number. So is each product with an entry
-    of x; and the factor of that entry, a cost or a price, is off by as much before it is multiplied.
+    A number that small is off by up to a rounding unit of the smallest normal number. So is each
+    product with an entry of x; and the factor of that entry, a cost or a price, is off by as much
+    before it is multiplied.
     """
     largest = x.largest_entry if hasattr(x, "largest_entry") else largest_size(x)
     return smallest(x) * math.prod(x.shape) * (1.0 + largest)
@@ -66,7 +68,7 @@ def noise_of_bound(
     """The rounding of `tangent_bound`, and of F at x, for numbers or for arrays of them.
 
     `f` is f(x); `slopes` are the sizes of <c, x> and <c, s> before their terms cancel, `g` those of g(x) and g(s), and
-    `oracle` is its bound and the size of what that is made of, and `subnormal` is `subnormal_size` at x.
+    `oracle` is its bound and the size of what that is made of; `subnormal` is the `subnormal_size`.
     """
     return rounding_noise(unit, f, *slopes, *g, *oracle, subnormal)
 

@@ -332,7 +332,7 @@ class StreamedMatrix:
 
     def _scores(self, i: Any, j: Any) -> Array:
         s = self.factors
-        # the numbers of row and column first: their sum is that of the transposed matrix to the last digit
+        # row + column is the same number, to the last digit, as in the transposed matrix
         result = (s.row[i][:, None] + s.column[j][None, :]) + s.left[i] @ s.right[j].T
         return result if self.blocks is None else result + self.blocks.of(i, j)
 
@@ -356,11 +356,14 @@ class Linearisation(NamedTuple):
 class StreamedPlan:
     """A plan of exact marginals a, b that is only multiplied with.
 
-    It is row_kept_i matrix_ij kept_j + row_rest_i column_rest_j. What is kept multiplies the matrix rather than being a
-    part of its score: beside large numbers the logarithm of what is nearly 1 would be lost.
+    It is row_kept_i matrix_ij kept_j + row_rest_i column_rest_j. What is kept multiplies the matrix
+    and is no part of its score: beside large numbers the logarithm of what is nearly 1 is lost.
 
     Its entries are exponentials of sums whose terms may be large and cancel. A rounding unit of these terms is a
-    relative error of the entry, k_ij say, which differs from one product to the next. So what is computed are sums over
+    relative error of the entry, k_ij say, which may differ from one product to the next: on a CPU it
+    does not, and all products with the plan are those of one array of marginals a and b; but its
+    entropy, and the moments that Newton took before its rows were exact, are of others, as are all
+    sums on other devices. So what is computed are sums over
     plans that agree up to k_ij, and each has the marginals a and b only up to the sums of k_ij G_ij. An F that is
     computed so may lie *below* the minimum over plans of exact marginals, by no more than `repair`:
 
@@ -412,12 +415,19 @@ class StreamedPlan:
         return cls.completed(matrix, kept, matrix.times(kept[:, None])[:, 0], a, b)
 
     @classmethod
-    def completed(cls, matrix: StreamedMatrix, kept: Array, rows: Array, a: Array, b: Array) -> StreamedPlan:
-        """The plan of what columns keep of a matrix, none of which is too heavy; `rows` are its row sums then.
+    def completed(
+        cls,
+        matrix: StreamedMatrix,
+        kept: Array,
+        rows: Array,
+        a: Array,
+        b: Array,
+    ) -> StreamedPlan:
+        """The plan of what columns keep of a matrix, none of them too heavy; `rows` are its row sums.
 
-        These are no larger than a but for rounding, which is much where the terms of the scores are large and cancel.
-        So rows are scaled down as well, and the columns summed up once more: what is added is what products with this
-        plan miss.
+        These are no larger than a but for rounding, which is much where the terms of the scores are
+        large and cancel. So rows are scaled down as well, and the columns summed up once more: what
+        is added is what products with this plan miss.
         """
         xp = namespace(a)
         row_kept = a / at_least(smallest(a), xp.maximum(rows, a))
@@ -481,8 +491,17 @@ class StreamedPlan:
             u, v, P, Q = self.origin
             origin = Linearisation(v, u, Q, P)
         kept = xp.ones_like(self.row_rest) if self.row_kept is None else self.row_kept
-        rests = self.column_rest, self.row_rest
-        return StreamedPlan(self.matrix.T, kept, *rests, self.b, self.a, origin, self.is_product, self.kept)
+        return StreamedPlan(
+            self.matrix.T,
+            kept,
+            self.column_rest,
+            self.row_rest,
+            self.b,
+            self.a,
+            origin,
+            self.is_product,
+            row_kept=self.kept,
+        )
 
     def at(self, rows: Array, columns: Array) -> StreamedPlan:
         """The plan between some of the points, which carry all its mass."""
@@ -490,10 +509,17 @@ class StreamedPlan:
         if origin is not None:
             origin = Linearisation(origin.u[rows], origin.v[columns], origin.P[rows], origin.Q[columns])
         matrix = self.matrix.at(rows, columns)
-        rests = self.row_rest[rows], self.column_rest[columns]
-        weights = self.a[rows], self.b[columns]
-        row_kept = None if self.row_kept is None else self.row_kept[rows]
-        return StreamedPlan(matrix, self.kept[columns], *rests, *weights, origin, self.is_product, row_kept)
+        return StreamedPlan(
+            matrix,
+            self.kept[columns],
+            self.row_rest[rows],
+            self.column_rest[columns],
+            self.a[rows],
+            self.b[columns],
+            origin,
+            self.is_product,
+            row_kept=None if self.row_kept is None else self.row_kept[rows],
+        )
 
     def embedded(self, rows: Array, columns: Array, n: int, m: int) -> StreamedPlan:
         """The same plan between more points, those without weight added."""

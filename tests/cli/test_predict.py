@@ -223,7 +223,7 @@ def test_a_gap_is_named_without_advice_that_predict_lacks(condgrad_here: Command
 
 
 def test_no_table_of_others_is_replaced(condgrad_here: Command, tmp_path: Path) -> None:
-    """Earlier predictions are; any other file is the user's, unless --overwrite says that it may go."""
+    """Earlier predictions are; any other file is the user's, unless --overwrite lets it go."""
     X, y = rows()
     write_table(tmp_path / "named.csv", [*"abcde", "y"], [*X.T, y])
     assert condgrad_here("fit", "named.csv", *FIT, "--out", "m").code == 0

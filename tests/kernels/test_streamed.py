@@ -185,7 +185,7 @@ def test_turned_is_the_transposed_matrix(convert: Convert) -> None:
 @pytest.mark.parametrize("rank", [1, 4, 7, 70])
 @pytest.mark.parametrize("shape", [(61, 47), (300, 270)])
 def test_an_entry_is_the_same_in_every_product(rank: int, shape: tuple[int, int]) -> None:
-    """Though the terms of its score are millions of times as large: products, their transposes, rows."""
+    """Though the terms of its score are millions: in products, their transposes, rows."""
     rng, (n, m) = np.random.default_rng(0), shape
     left, right = 3e3 * rng.standard_normal((n, rank)), 3e3 * rng.standard_normal((m, rank))
     row = rng.standard_normal(n) - np.max(left @ right.T, axis=1)

@@ -155,7 +155,13 @@ def test_what_no_float_can_prove_ends_soon() -> None:
 @pytest.mark.parametrize("shape", [(3, 6, 4), (3, 4, 6)])
 @pytest.mark.parametrize(
     ("cost", "entropy", "mass"),
-    [(1.7e308, 0.1, 1.0), (1.7e308, 1.7e308, 1.0), (1.0, 1.7e308, 1.0), (1e205, 0.1, 1e104), (1e205, 1e204, 1e104)],
+    [
+        (1.7e308, 0.1, 1.0),
+        (1.7e308, 1.7e308, 1.0),
+        (1.0, 1.7e308, 1.0),
+        (1e205, 0.1, 1e104),
+        (1e205, 1e204, 1e104),
+    ],
 )
 def test_a_problem_out_of_range_is_named_and_the_others_are_answered(
     shape: tuple[int, int, int], cost: float, entropy: float, mass: float
@@ -167,14 +173,15 @@ def test_a_problem_out_of_range_is_named_and_the_others_are_answered(
     C[1] *= cost / C[1].max()
     a[1] *= mass
     b[1] *= mass
-    with pytest.raises(cg.NotFiniteError, match="problem 1 of 3 is out of the range of floats") as caught:
+    with pytest.raises(cg.NotFiniteError, match="problem 1 of 3 is out of the range") as caught:
         solve_batch(C, a, b, entropy=[0.1, entropy, 0.1], tol=1e-9)
     assert caught.value.problems == (1,)
     others = caught.value.others
     assert len(others) == 2
     check(others, C[[0, 2]], a[[0, 2]], b[[0, 2]], 0.1, tol=1e-9)
     for plan, j in zip(others.plan, (0, 2), strict=True):
-        np.testing.assert_allclose(plan, ot.sinkhorn(a[j], b[j], C[j], 0.1, stopThr=1e-12), atol=1e-5)
+        judged = ot.sinkhorn(a[j], b[j], C[j], 0.1, stopThr=1e-12)
+        np.testing.assert_allclose(plan, judged, atol=1e-5)
 
 
 @pytest.mark.parametrize("unit", [1e300, 1e-300, np.ldexp(1.0, -1050)])

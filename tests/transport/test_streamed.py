@@ -145,7 +145,7 @@ def test_products_are_those_of_the_dense_plan(name: str) -> None:
 @pytest.mark.parametrize("method", ["newton", "cgs"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_stiff_laplacian_costs_the_marginals_no_digits(weight: float, method: str, turned: bool) -> None:
-    """Scores whose terms are millions and cancel: all answers are those of one plan, whose sums are a and b."""
+    """Scores whose terms are millions and cancel: all answers are of one plan, of sums a and b."""
     n = len(SMALL.a)
     a, b, Xs, Xt = with_zeros(SMALL.a), SMALL.b, SMALL.Xs, SMALL.Xt
     if turned:

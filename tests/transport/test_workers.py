@@ -149,7 +149,7 @@ def test_a_closed_client_is_said_to_be_closed(client: Any) -> None:
     closed = optional("distributed").Client(client.scheduler.address, set_as_default=False)
     closed.close()
     X = np.random.default_rng(0).standard_normal((5, 2))
-    with pytest.raises(ValueError, match=r"workers is a distributed.Client that is closed: open one"):
+    with pytest.raises(ValueError, match=r"workers is .* that is closed: open one"):
         cg.transport.solve(cg.transport.SquaredEuclidean(X, X), entropy=0.1, workers=closed)
 
 
@@ -157,5 +157,5 @@ def test_a_client_that_is_closed_meanwhile_is_said_to_be_closed(client: Any) -> 
     leaving = optional("distributed").Client(client.scheduler.address, set_as_default=False)
     X = np.random.default_rng(0).standard_normal((5, 2))
     cost = cg.transport.SquaredEuclidean(X, X)
-    with pytest.raises(ValueError, match=r"workers is a distributed.Client that is closed: open one"):
+    with pytest.raises(ValueError, match=r"workers is .* that is closed: open one"):
         cg.transport.solve(cost, entropy=0.01, workers=leaving, callback=lambda _: leaving.close())

@@ -530,12 +530,16 @@ def anything(_file: Path) -> bool:
 
 @contextmanager
 def written_whole(
-    out: Path, names: Sequence[str], *, read: Sequence[Path], replaces: Callable[[Path], bool] = anything
+    out: Path,
+    names: Sequence[str],
+    *,
+    read: Sequence[Path],
+    replaces: Callable[[Path], bool] = anything,
 ) -> Iterator[Path]:
     """A folder to write files of these names in: all move to the folder `out` when all went well, and none when not.
 
     It lies in `out`, or where that will be, and is named after this process; what a killed one has left is removed.
-    A file that is there already is replaced if `replaces` says so, and none of those that were `read`.
+    A file that is there already is replaced if `replaces` says so, and none that was `read`.
     """
     taken = "a file" if os.path.exists(out) else "the name of a file"
     free = not os.path.exists(out) and out.suffix not in {Path(name).suffix for name in names if len(names) > 1}

@@ -27,7 +27,8 @@ def predict(
     header: Header = None,
     out: Annotated[Path, option("PATH", "A .csv file, or a folder for predictions.csv.")] = Path("predictions.csv"),
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is no table of predictions, too.")
+        bool,
+        typer.Option("--overwrite", help="Replace a file that is no table of predictions, too."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +56,8 @@ def predict(
     scores = _scores(fitted, table, columns)
     out = files.file_to_write(out, "predictions.csv", [".csv"])
     replaces = files.anything if overwrite else holds_predictions
-    with files.written_whole(out.parent, [out.name], read=[model, data], replaces=replaces) as folder:
+    read = [model, data]
+    with files.written_whole(out.parent, [out.name], read=read, replaces=replaces) as folder:
         files.write_rows(folder / out.name, columns, table)
     predicted = columns["prediction"]
     if classifies(fitted.kind):
@@ -73,7 +75,7 @@ def predict(
 
 
 def holds_predictions(file: Path) -> bool:
-    """Whether a file is a table as this command writes it: names of rows, then their predictions."""
+    """Whether a file is a table of this command: names of rows, then their predictions."""
     try:
         with file.open(encoding="utf-8", newline="") as lines:
             head = next(csv.reader(lines), [])

@@ -101,7 +101,7 @@ def transport(
             costs, a, b, entropy=strength, regularizers=regularizers, method=method, tol=tol, time_limit=time_limit,
             progress=report.errors.is_terminal,
         )  # fmt: skip
-        answer.result.uninterrupted()  # whoever says stop wants no files of a run that was cut short
+        answer.result.uninterrupted()  # Ctrl-C asks for no files of a run that was cut short
         facts = report.certificate_facts(answer.result) | {
             "transport_cost": float(answer.cost),
             "sources": len(a),

@@ -172,7 +172,7 @@ def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Ar
 
 
 def rows(score: Score, indices: Array) -> Array:
-    """exp(score) of some rows, dense, shape (len(indices), m), computed by this machine: they are few."""
+    """exp(score) of some rows, dense, shape (len(indices), m), by this machine: they are few."""
     if on_device(score.left):
         return importlib.import_module("condgrad.kernels.streamed_tiles").rows(score, indices)
     return importlib.import_module("condgrad.kernels.streamed_numba").rows(score, indices)

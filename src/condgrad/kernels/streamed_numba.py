@@ -5,8 +5,9 @@ raised to a power of 2 by a polynomial, and multiplied with those columns of R, 
 to the base 2, right and R are turned (columns of the matrix lie side by side in memory), and rows, ranks and columns
 of R are padded with zeros to multiples of four. What a row gives does not depend on the number of threads.
 
-An entry is the same number to the last digit in every product, in those with the transposed matrix and as one of
-`rows`: where the terms of a score are large and cancel, each order of theirs would give another entry.
+An entry is the same number to the last digit in every product, in those with the transposed matrix
+and as one of `rows`: where the terms of a score are large and cancel, each order of theirs would
+give another entry.
 
 Its plain reference is `streamed_tiles`.
 """

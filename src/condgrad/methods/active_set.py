@@ -20,7 +20,14 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, Vector, dot, mixed, namespace, precision
-from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, subnormal_size, tangent_bound
+from condgrad.certificate import (
+    Effort,
+    Iterate,
+    Terms,
+    noise_of_bound,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
 from condgrad.search.steps import OpenLoop, SearchState, StepRule, checked_fractions

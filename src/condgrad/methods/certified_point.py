@@ -11,7 +11,14 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, mixed, namespace, precision
-from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, subnormal_size, tangent_bound
+from condgrad.certificate import (
+    Effort,
+    Iterate,
+    Terms,
+    noise_of_bound,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.methods.one_pass import OnePass, SolvedLinearisation
 from condgrad.problem import Simple, Smooth
 

@@ -11,7 +11,15 @@ from typing import Any
 
 from condgrad import deadline
 from condgrad.arrays import Array, differences, dot, mixed, precision
-from condgrad.certificate import Candidate, Effort, Iterate, Terms, noise_of_bound, subnormal_size, tangent_bound
+from condgrad.certificate import (
+    Candidate,
+    Effort,
+    Iterate,
+    Terms,
+    noise_of_bound,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.steps import SearchState, StepRule, checked_fractions

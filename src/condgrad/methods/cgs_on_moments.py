@@ -16,7 +16,14 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import precision
-from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, subnormal_size, tangent_bound
+from condgrad.certificate import (
+    Effort,
+    Iterate,
+    Terms,
+    noise_of_bound,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.restriction import Quadratic

@@ -14,7 +14,14 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from condgrad import deadline
 from condgrad.arrays import Array, Space, precision
-from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, subnormal_size, tangent_bound
+from condgrad.certificate import (
+    Effort,
+    Iterate,
+    Terms,
+    rounding_noise,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import NO_GAIN
@@ -285,7 +292,8 @@ class Newton:
             if farthest == math.inf:
                 farthest = max(1.0, self.model.farthest_stage(z))
                 if farthest == math.inf:
-                    raise NotFiniteError("the ratio of costs to the entropy is infinite: take a larger entropy")
+                    infinite = "the ratio of costs to the entropy is infinite"
+                    raise NotFiniteError(f"{infinite}: take a larger entropy")
                 if ratio > FAR and farthest > 1.0 and not carried:
                     point = evaluate(z, farthest)
                     t = min(farthest, max(4.0, farthest * math.sqrt(max(0.0, excess(farthest, point)))))

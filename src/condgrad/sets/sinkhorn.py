@@ -73,12 +73,13 @@ def height_of(c: Array) -> float:
 
 
 def finite_height(lowest: float, highest: float) -> float:
-    """highest - lowest of costs, or an error where no float holds it: a path from there would never end."""
+    """highest - lowest of costs, or an error where no float holds it: no path from there ends."""
     height = highest - lowest
     if not math.isfinite(height):
         raise NotFiniteError(
-            f"costs from {lowest:.3g} to {highest:.3g} are farther apart than the largest float: divide the cost, the "
-            "entropy and the weights of regularisers by the same number, such as 1e10"
+            f"costs from {lowest:.3g} to {highest:.3g} are farther apart than the largest float: "
+            "divide the cost, the entropy and the weights of regularisers by the same number, "
+            "such as 1e10"
         )
     return height
 

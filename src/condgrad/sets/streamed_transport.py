@@ -132,7 +132,7 @@ class StreamedSinkhorn:
         for _ in range(most - 1):
             if not here.error > aim or here.stuck or deadline.passed():
                 break
-            # in units of the weight, as a Gram matrix of potentials would leave the range of floats in other units
+            # in units of the weight: the squares of potentials in a far unit are no floats
             proposed = weight * anderson.propose(here.v / weight, here.image / weight)
             there = self.state(proposed, weight)
             if not there.dual >= here.dual:

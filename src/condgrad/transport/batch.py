@@ -105,8 +105,16 @@ class BatchResult:
     def _only(self, chosen: Array) -> BatchResult:
         """The problems for which `chosen`, an array of bool, holds."""
         on_host = host(chosen) > 0.0
-        parts = {name: getattr(self, name)[chosen] for name in ("plan", "value", "lower_bound", "scale", "u", "v")}
-        return BatchResult(**parts, iterations=self.iterations[on_host], status=self.status[on_host])
+        return BatchResult(
+            self.plan[chosen],
+            self.value[chosen],
+            self.lower_bound[chosen],
+            self.scale[chosen],
+            self.u[chosen],
+            self.v[chosen],
+            self.iterations[on_host],
+            self.status[on_host],
+        )
 
     def __len__(self) -> int:
         return len(self.status)
@@ -151,8 +159,9 @@ def solve_batch(
     Raises
     ------
     NotFiniteError
-        Where F, the bound or the costs in units of the entropy of a problem leave the range of floats. Its `problems`
-        are the numbers of all such problems, and its `others` is the `BatchResult` of the rest, in their order.
+        Where F, the bound or the costs in units of the entropy of a problem leave the range of
+        floats. Its `problems` are the numbers of all such problems, and its `others` is the
+        `BatchResult` of the rest, in their order.
 
     Examples
     --------
@@ -184,7 +193,7 @@ def solve_batch(
 
 
 def _finite(result: BatchResult, C: Array, a: Array, entropy: Array) -> BatchResult:
-    """The result, if all problems have a value and a bound; else an error that names those without and has the rest."""
+    """The result, if all problems have a value and a bound; else an error that names the others."""
     xp = namespace(C)
     answered = xp.isfinite(result.gap)
     if bool(xp.all(answered)):
@@ -195,9 +204,9 @@ def _finite(result: BatchResult, C: Array, a: Array, entropy: Array) -> BatchRes
     largest, mass = float(xp.max(xp.abs(C[j]))), float(xp.sum(a[j]))
     error = NotFiniteError(
         f"problem {j} of {len(result)}{more} is out of the range of floats: costs of up to "
-        f"{largest:.3g}, an entropy of {float(entropy[j]):.3g} and a mass of {mass:.3g} make F, its "
-        "bound or the costs in units of the entropy infinite; choose other units for it. The answers "
-        "of the other problems are `others` of this error, and its `problems` are those without"
+        f"{largest:.3g}, an entropy of {float(entropy[j]):.3g} and a mass of {mass:.3g} make F, "
+        "its bound or the costs in units of the entropy infinite; choose other units for it. The "
+        "answers of all other problems are `others` of this error, and `problems` are those without"
     )
     error.problems = tuple(map(int, lost))
     error.others = result._only(answered)
@@ -497,7 +506,7 @@ def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
     k, n, m = problems.C.shape
     terms = xp.sum(problems.a * xp.abs(point.u), axis=1) + xp.sum(problems.b * xp.abs(v), axis=1)
     exponents = xp.max(xp.abs(problems.C).reshape(k, -1), axis=1) + entropy * (1.0 + math.log2(n * m))
-    # terms below the smallest normal number are rounded as that number is, see `certificate.subnormal_size`
+    # as in `certificate.subnormal_size`
     subnormal = smallest(v) * (n * m + problems.mass)
     unit = ROUNDING_UNITS * float(xp.finfo(xp.float64).eps)
     return unit * terms + unit * problems.mass * exponents + unit * subnormal

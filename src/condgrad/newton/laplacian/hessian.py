@@ -42,7 +42,7 @@ class Hessian:
     def product(self, x: Moments) -> Moments:
         """The Hessian times x, its constant mode (a shift of v, which changes nothing) lifted off zero."""
         model = self.model
-        # in entropies before all else: a cost times a coordinate is the third power of the unit of length
+        # in entropies first: a cost times a coordinate is the third power of the unit of length
         dv = x.v / self.entropy
         dU = model.gradient_in_P(x.P) / self.entropy
         dV = model.gradient_in_Q(x.Q) / self.entropy

@@ -258,10 +258,13 @@ class Couplings:
     def potential_from(self, dP: Array, dQ: Array) -> Array:
         """The potential's part of the Hessian times (0, dP, dQ)."""
         hessian, model, xp = self.hessian, self.hessian.model, namespace(dP)
-        dU, dV = model.gradient_in_P(dP) / hessian.entropy, model.gradient_in_Q(dQ) / hessian.entropy
+        dU = model.gradient_in_P(dP) / hessian.entropy
+        dV = model.gradient_in_Q(dQ) / hessian.entropy
         mean = -xp.sum(dU * hessian.S_Xt, axis=1) - xp.sum(model.Xs * self.block.times(dV), axis=1)
         back = self.block.transposed_times(xp.concat([dU, (mean / model.a)[:, None]], axis=1))
-        return -xp.sum(model.Xt * back[:, :-1], axis=1) - xp.sum(hessian.S_Xs * dV, axis=1) - back[:, -1]
+        by_P = xp.sum(model.Xt * back[:, :-1], axis=1)
+        by_Q = xp.sum(hessian.S_Xs * dV, axis=1)
+        return -by_P - by_Q - back[:, -1]
 
 
 SchurSolver = Callable[[Array, Array], tuple[Array, Array]]
