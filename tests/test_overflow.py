@@ -7,7 +7,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import ot
 import pytest
+import scipy.optimize
 import scipy.sparse
 
 import condgrad as cg
@@ -68,3 +70,60 @@ def test_a_quadratic_function_in_every_unit(unit: float) -> None:
     curvature = unit * np.array([[4.0, 0.0], [0.0, 8.0]])
     found = quadratic_argmin(unit * np.array([-1.0, -4.0]), curvature, np.zeros(2))
     np.testing.assert_allclose(found, [0.25, 0.5], rtol=1e-9)
+
+
+def transport_minimum(C: Any, entropy: float) -> float:
+    """The minimum for uniform weights: SciPy's assignment, exact without entropy, or POT's Sinkhorn."""
+    n = len(C)
+    if entropy == 0.0:
+        return float(C[scipy.optimize.linear_sum_assignment(C)].sum() / n)
+    plan = ot.sinkhorn(np.full(n, 1.0 / n), np.full(n, 1.0 / n), C, entropy, stopThr=1e-13)
+    return float((C * plan).sum() + entropy * (plan * np.log(plan)).sum())
+
+
+@pytest.mark.parametrize("method", ["auto", "newton", "cgs", "cg"])
+@pytest.mark.parametrize("entropy", [0.0, 0.1, 1e300])
+def test_costs_whose_difference_is_no_float(method: str, entropy: float) -> None:
+    """The path of entropies would start at infinity and never end."""
+    if method == "newton" and entropy == 0.0:
+        return
+    C = np.where(np.random.default_rng(0).random((4, 5)) > 0.5, 1.7e308, -1.7e308)
+    sentence = r"costs from -1.7e\+308 to 1.7e\+308 are farther apart"
+    with pytest.raises(cg.NotFiniteError, match=sentence):
+        cg.transport.solve(C, entropy=entropy, method=method)
+
+
+def test_costs_whose_ratio_to_the_entropy_is_no_float() -> None:
+    X = np.ldexp(np.random.default_rng(0).standard_normal((2, 3, 2)), 505)
+    laplacian = cg.transport.Laplacian(*X, weight=1e6, neighbors=1)
+    cost = cg.transport.SquaredEuclidean(*X)
+    entropy = float(np.ldexp(0.1, 1010))
+    with pytest.raises(cg.NotFiniteError, match="ratio of costs to the entropy"):
+        cg.transport.solve(cost, entropy=entropy, regularizers=[laplacian], plan="streamed")
+
+
+@pytest.mark.parametrize(("method", "entropy"), [("auto", 0.0), ("cgs", 1e-8), ("cg", 1e-8)])
+def test_costs_near_the_largest_float_are_certified(method: str, entropy: float) -> None:
+    """The sum of all that may be off is no float, while what rounding does to it is."""
+    C = np.random.default_rng(0).random((5, 5))
+    best = transport_minimum(C, 0.0)
+    t = cg.transport.solve(1.7e308 * C, entropy=1.7e308 * entropy, method=method)
+    assert t.success
+    assert t.lower_bound / 1.7e308 <= best * (1.0 + 1e-12)
+    assert best <= t.value / 1.7e308 + entropy * np.log(25.0)
+
+
+@pytest.mark.parametrize("power", [-1064, -1050, -1030])
+@pytest.mark.parametrize("mass", [1.0, 1e6])
+@pytest.mark.parametrize(("method", "entropy"), [("cgs", 0.0), ("auto", 1.0), ("newton", 1.0), ("cg", 1.0)])
+def test_subnormal_costs(method: str, entropy: float, mass: float, power: int) -> None:
+    """Costs of few digits, whose multiples by a power of 2 are the judges' and have all of them."""
+    C = np.ldexp(np.random.default_rng(1).random((6, 6)), power)
+    weight = np.ldexp(entropy, power)
+    uniform = np.full(6, mass / 6.0)
+    t = cg.transport.solve(C, uniform, uniform, entropy=weight, method=method, max_iter=100)
+    best = mass * transport_minimum(np.ldexp(C, -power), entropy)
+    best += mass * np.log(mass) * entropy
+    error = 1e-9 * mass  # of the judges
+    assert np.ldexp(t.lower_bound, -power) <= best + error
+    assert best <= np.ldexp(t.result.certificate.upper_bound, -power) + error

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 import condgrad as cg
 
@@ -198,3 +200,36 @@ def test_the_scale_is_where_f_is_known() -> None:
     r = cg.minimize(cg.smooth.Function(barrier), cg.simple.Ridge(1.0, on=cg.sets.Box(0.0, 2.0)), x0, method="spg")
     assert r.success
     np.testing.assert_allclose(r.x, np.sqrt(0.5), rtol=1e-3)
+
+
+@pytest.mark.parametrize("power", [-460, -252, 300, 460])
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+@pytest.mark.parametrize(("plan", "method"), [("dense", "newton"), ("streamed", "newton"), ("streamed", "cgs")])
+def test_the_unit_of_length_changes_not_a_bit(plan: str, method: str, weight: float, power: int) -> None:
+    """Points in units of 1e-139 to 1e138, and costs in their squares: nothing but the unit changes.
+
+    POT's Sinkhorn judges the plan of unit 1, where there is no Laplacian.
+    """
+    Xs, Xt = POINTS[0][:3], POINTS[1][:3]
+
+    def solved_in(unit: float) -> cg.transport.TransportResult:
+        laplacian = cg.transport.Laplacian(unit * Xs, unit * Xt, weight, neighbors=1)
+        return cg.transport.solve(
+            cg.transport.SquaredEuclidean(unit * Xs, unit * Xt),
+            entropy=0.5 * unit**2,
+            regularizers=[laplacian] if weight else [],
+            plan=plan,
+            method=method,
+            max_iter=200,
+        )
+
+    one, other = solved_in(1.0), solved_in(2.0**power)
+    assert one.success
+    assert (other.status, other.iterations) == (one.status, one.iterations)
+    assert other.value * 4.0**-power == one.value
+    assert other.lower_bound * 4.0**-power == one.lower_bound
+    np.testing.assert_array_equal(other.dense(), one.dense())
+    if not weight:
+        uniform = np.full(3, 1.0 / 3.0)
+        judged = ot.sinkhorn(uniform, uniform, cdist(Xs, Xt, "sqeuclidean"), 0.5, stopThr=1e-9)
+        np.testing.assert_allclose(one.dense(), judged, atol=1e-4)

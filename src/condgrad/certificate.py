@@ -11,7 +11,9 @@ the null model loses. Lasso solvers do that too, with |y|^2/2; here a hundredth 
 far worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
 
 *What may rounding have done to a bound?* A few units of the terms of the bound, taken before they cancel. That much is
-given away, so that the inequality survives floating-point arithmetic. Thresholds of rounding are in `rounding.py`.
+given away, so that the inequality survives floating-point arithmetic. Terms below the smallest
+normal number count as that number: they are rounded to a multiple of its last digit. Thresholds of
+rounding are in `rounding.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from condgrad.arrays import Array
+from condgrad.arrays import Array, largest_size, smallest
 from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
@@ -39,18 +41,36 @@ def tangent_bound(offset: float, oracle_bound: float, noise: float) -> float:
 
 def rounding_noise(unit: float, *terms: float) -> float:
     """A few rounding units of the terms of a bound, taken before they cancel."""
-    return ROUNDING_UNITS * unit * sum(map(abs, terms))
+    # one by one: the sum of terms near the largest float is none, while their rounding is
+    return sum(ROUNDING_UNITS * unit * abs(term) for term in terms)
+
+
+def subnormal_size(x: Any) -> float:
+    """The size that rounding sees in terms over the entries of x below the smallest normal number.
+
+    A number that small is off by up to a rounding unit of the smallest normal number. So is each
+    product with an entry of x; and the factor of that entry, a cost or a price, is off by as much
+    before it is multiplied.
+    """
+    largest = x.largest_entry if hasattr(x, "largest_entry") else largest_size(x)
+    return smallest(x) * math.prod(x.shape) * (1.0 + largest)
 
 
 def noise_of_bound(
-    unit: float, *, f: Any, slopes: tuple[Any, Any], g: tuple[Any, Any] = (0.0, 0.0), oracle: tuple[Any, Any]
+    unit: float,
+    *,
+    f: Any,
+    slopes: tuple[Any, Any],
+    g: tuple[Any, Any] = (0.0, 0.0),
+    oracle: tuple[Any, Any],
+    subnormal: float = 0.0,
 ) -> Any:
     """The rounding of `tangent_bound`, and of F at x, for numbers or for arrays of them.
 
     `f` is f(x); `slopes` are the sizes of <c, x> and <c, s> before their terms cancel, `g` those of g(x) and g(s), and
-    `oracle` is its bound and the size of what that is made of.
+    `oracle` is its bound and the size of what that is made of; `subnormal` is the `subnormal_size`.
     """
-    return rounding_noise(unit, f, *slopes, *g, *oracle)
+    return rounding_noise(unit, f, *slopes, *g, *oracle, subnormal)
 
 
 class Terms(NamedTuple):

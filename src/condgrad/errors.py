@@ -27,6 +27,13 @@ class MissingAbility(TypeError):
 class NotFiniteError(FloatingPointError):
     """A value turned NaN or infinite during a run; the message names the iteration.
 
+    Attributes
+    ----------
+    problems : tuple of int
+        Of `transport.solve_batch`, the problems that have no answer, counted from 0.
+    others : BatchResult or None
+        The answers of all other problems of that batch, in their order.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -37,6 +44,9 @@ class NotFiniteError(FloatingPointError):
     ...     print(error)
     at iteration 0: your function returned the value nan; no answer can be certified
     """
+
+    problems: tuple[int, ...] = ()
+    others: Any = None
 
 
 class ContradictionError(ValueError):

@@ -28,6 +28,7 @@ from condgrad.arrays import (
     namespace,
     on_device,
     precision,
+    smallest,
     total,
 )
 from condgrad.kernels import streamed
@@ -331,7 +332,8 @@ class StreamedMatrix:
 
     def _scores(self, i: Any, j: Any) -> Array:
         s = self.factors
-        result = s.left[i] @ s.right[j].T + s.column[j][None, :] + s.row[i][:, None]
+        # row + column is the same number, to the last digit, as in the transposed matrix
+        result = (s.row[i][:, None] + s.column[j][None, :]) + s.left[i] @ s.right[j].T
         return result if self.blocks is None else result + self.blocks.of(i, j)
 
     def _exponentials(self, i: Any, j: Any) -> Array:
@@ -352,10 +354,16 @@ class Linearisation(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StreamedPlan:
-    """A plan of exact marginals a, b that is only multiplied with: matrix_ij kept_j + row_rest_i column_rest_j.
+    """A plan of exact marginals a, b that is only multiplied with.
+
+    It is row_kept_i matrix_ij kept_j + row_rest_i column_rest_j. What is kept multiplies the matrix
+    and is no part of its score: beside large numbers the logarithm of what is nearly 1 is lost.
 
     Its entries are exponentials of sums whose terms may be large and cancel. A rounding unit of these terms is a
-    relative error of the entry, k_ij say, which differs from one product to the next. So what is computed are sums over
+    relative error of the entry, k_ij say, which may differ from one product to the next: on a CPU it
+    does not, and all products with the plan are those of one array of marginals a and b; but its
+    entropy, and the moments that Newton took before its rows were exact, are of others, as are all
+    sums on other devices. So what is computed are sums over
     plans that agree up to k_ij, and each has the marginals a and b only up to the sums of k_ij G_ij. An F that is
     computed so may lie *below* the minimum over plans of exact marginals, by no more than `repair`:
 
@@ -381,6 +389,8 @@ class StreamedPlan:
     """Where it comes from; nothing for a product of its weights that comes from nowhere."""
     is_product: bool = False
     """Whether nothing of the matrix is kept."""
+    row_kept: Array | None = None
+    """What rows keep; None for all of it."""
 
     ndim = 2
 
@@ -393,18 +403,39 @@ class StreamedPlan:
         return cls(StreamedMatrix(nothing), zeros(a, b.shape[0]), a, share, a, b, is_product=True)
 
     @classmethod
-    def rounded(cls, matrix: StreamedMatrix, a: Array, b: Array, columns: Array) -> StreamedPlan:
-        """A plan of the polytope near a matrix of row sums a and the given column sums.
+    def rounded(cls, matrix: StreamedMatrix, a: Array, b: Array) -> StreamedPlan:
+        """A plan of the polytope near a matrix of row sums a.
 
         Columns that are too heavy are scaled down, and what is missing then is spread by a rank-one term, as in
         `Transport.rounded`.
         """
         xp = namespace(a)
-        kept = b / xp.maximum(columns, b)
-        kept = xp.where(b > 0.0, kept, 0.0)
-        row_rest = at_least(0.0, a - matrix.times(kept[:, None])[:, 0])
-        short = at_least(0.0, b - kept * columns)
-        return cls(matrix, kept, row_rest, short / (total(short) or 1.0), a, b)
+        columns = matrix.T.times(xp.ones_like(a)[:, None])[:, 0]
+        kept = xp.where(b > 0.0, b / at_least(smallest(b), xp.maximum(columns, b)), 0.0)
+        return cls.completed(matrix, kept, matrix.times(kept[:, None])[:, 0], a, b)
+
+    @classmethod
+    def completed(
+        cls,
+        matrix: StreamedMatrix,
+        kept: Array,
+        rows: Array,
+        a: Array,
+        b: Array,
+    ) -> StreamedPlan:
+        """The plan of what columns keep of a matrix, none of them too heavy; `rows` are its row sums.
+
+        These are no larger than a but for rounding, which is much where the terms of the scores are
+        large and cancel. So rows are scaled down as well, and the columns summed up once more: what
+        is added is what products with this plan miss.
+        """
+        xp = namespace(a)
+        row_kept = a / at_least(smallest(a), xp.maximum(rows, a))
+        columns = kept * matrix.T.times(row_kept[:, None])[:, 0]
+        row_rest = at_least(0.0, a - row_kept * rows)
+        short = at_least(0.0, b - columns)
+        column_rest = short / (total(short) or 1.0)
+        return cls(matrix, kept, row_rest, column_rest, a, b, row_kept=row_kept)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -430,6 +461,11 @@ class StreamedPlan:
     def mass(self) -> float:
         return total(self.a)
 
+    @property
+    def largest_entry(self) -> float:
+        """What no entry is above."""
+        return float(namespace(self.a).max(self.a))
+
     @cached_property
     def entry_error(self) -> float:
         """How far off its entries may be, relative to them and in the mean of squares: |k|_G of the class."""
@@ -454,13 +490,18 @@ class StreamedPlan:
         if self.origin is not None:
             u, v, P, Q = self.origin
             origin = Linearisation(v, u, Q, P)
-        positive = self.kept > 0.0
-        logarithms = xp.where(positive, xp.log(xp.where(positive, self.kept, 1.0)), -xp.inf)
-        turned = self.matrix.T
-        matrix = turned.with_rows(turned.factors.row + logarithms)
-        ones = xp.ones_like(self.row_rest)
-        rests = self.column_rest, self.row_rest
-        return StreamedPlan(matrix, ones, *rests, self.b, self.a, origin, self.is_product)
+        kept = xp.ones_like(self.row_rest) if self.row_kept is None else self.row_kept
+        return StreamedPlan(
+            self.matrix.T,
+            kept,
+            self.column_rest,
+            self.row_rest,
+            self.b,
+            self.a,
+            origin,
+            self.is_product,
+            row_kept=self.kept,
+        )
 
     def at(self, rows: Array, columns: Array) -> StreamedPlan:
         """The plan between some of the points, which carry all its mass."""
@@ -468,8 +509,17 @@ class StreamedPlan:
         if origin is not None:
             origin = Linearisation(origin.u[rows], origin.v[columns], origin.P[rows], origin.Q[columns])
         matrix = self.matrix.at(rows, columns)
-        rests = self.row_rest[rows], self.column_rest[columns]
-        return StreamedPlan(matrix, self.kept[columns], *rests, self.a[rows], self.b[columns], origin, self.is_product)
+        return StreamedPlan(
+            matrix,
+            self.kept[columns],
+            self.row_rest[rows],
+            self.column_rest[columns],
+            self.a[rows],
+            self.b[columns],
+            origin,
+            self.is_product,
+            row_kept=None if self.row_kept is None else self.row_kept[rows],
+        )
 
     def embedded(self, rows: Array, columns: Array, n: int, m: int) -> StreamedPlan:
         """The same plan between more points, those without weight added."""
@@ -500,6 +550,7 @@ class StreamedPlan:
             spread(self.b, columns, m),
             origin,
             self.is_product,
+            None if self.row_kept is None else spread(self.row_kept, rows, n),
         )
 
     def __matmul__(self, R: Array) -> Array:
@@ -510,7 +561,10 @@ class StreamedPlan:
         if R.shape[1] == 0:
             return zeros(R, self.shape[0], 0)
         rest = self.row_rest[:, None] * (self.column_rest @ R)[None, :]
-        return rest if self.is_product else self.matrix.times(self.kept[:, None] * R) + rest
+        if self.is_product:
+            return rest
+        kept = self.matrix.times(self.kept[:, None] * R)
+        return (kept if self.row_kept is None else self.row_kept[:, None] * kept) + rest
 
     @cached_property
     def negentropy(self) -> float:
@@ -518,7 +572,13 @@ class StreamedPlan:
         if self.is_product:
             rows, columns = self.row_rest, self.column_rest
             return dot(rows, log_or_least(rows)) * total(columns) + total(rows) * dot(columns, log_or_least(columns))
-        return total(self.matrix.entropy_row_sums(self.kept, self.row_rest, self.column_rest))
+        matrix = self.matrix
+        if self.row_kept is not None:
+            xp = namespace(self.a)
+            positive = self.row_kept > 0.0
+            logarithms = xp.log(xp.where(positive, self.row_kept, 1.0))
+            matrix = matrix.with_rows(xp.where(positive, matrix.factors.row + logarithms, -xp.inf))
+        return total(matrix.entropy_row_sums(self.kept, self.row_rest, self.column_rest))
 
     def block_sum(self, blocks: Blocks) -> float:
         """The sum of plan times function over all pairs."""
@@ -526,6 +586,8 @@ class StreamedPlan:
         result = 0.0
         for i, j, part in self.matrix.tiles():
             part *= self.kept[j][None, :]
+            if self.row_kept is not None:
+                part *= self.row_kept[i][:, None]
             part += self.row_rest[i][:, None] * self.column_rest[j][None, :]
             result += dot(blocks.of(i, j), part)
         return result
@@ -533,7 +595,8 @@ class StreamedPlan:
     def rows(self, indices: Any) -> Array:
         """Some rows, as an array."""
         rest = self.row_rest[indices][:, None] * self.column_rest[None, :]
-        return self.matrix.rows(indices) * self.kept[None, :] + rest
+        kept = self.matrix.rows(indices) * self.kept[None, :]
+        return (kept if self.row_kept is None else self.row_kept[indices][:, None] * kept) + rest
 
     def dense(self) -> Array:
         """All of it, as an array of n x m."""

@@ -220,3 +220,26 @@ def test_a_gap_is_named_without_advice_that_predict_lacks(condgrad_here: Command
         assert ended.code == 2
         assert f"people.csv, line 4, column 'e': {said}" in ended.stderr
         assert "--drop" not in ended.stderr
+
+
+def test_no_table_of_others_is_replaced(condgrad_here: Command, tmp_path: Path) -> None:
+    """Earlier predictions are; any other file is the user's, unless --overwrite lets it go."""
+    X, y = rows()
+    write_table(tmp_path / "named.csv", [*"abcde", "y"], [*X.T, y])
+    assert condgrad_here("fit", "named.csv", *FIT, "--out", "m").code == 0
+    asked = ("predict", "m/model.json", "named.csv", "--out", "answers.csv")
+    theirs = b"name,prediction of mine\nalice,1\n"
+    for content in (theirs, b"\xff\xfe\x00", b""):
+        (tmp_path / "answers.csv").write_bytes(content)
+        ended = condgrad_here(*asked)
+        assert (ended.code, ended.stderr.count("\n")) == (2, 1)
+        assert "--out answers.csv is there already" in ended.stderr
+        assert "add --overwrite" in ended.stderr
+        assert (tmp_path / "answers.csv").read_bytes() == content
+    assert condgrad_here(*asked, "--overwrite").code == 0
+    written = (tmp_path / "answers.csv").read_bytes()
+    assert len(pandas.read_csv(tmp_path / "answers.csv")) == len(y)
+    assert condgrad_here(*asked).code == 0
+    assert (tmp_path / "answers.csv").read_bytes() == written
+    ended = condgrad_here(*asked[:-1], "named.csv", "--overwrite")
+    assert "would overwrite named.csv" in ended.stderr

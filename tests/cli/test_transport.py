@@ -16,6 +16,7 @@ from PIL import Image
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+import condgrad
 from tests.cli.conftest import Command
 
 rng = np.random.default_rng(0)
@@ -366,3 +367,24 @@ def test_a_failure_while_writing_leaves_the_last_results(
     assert done.code == 2
     assert "condgrad-transport cannot be written: No space left on device" in done.stderr
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.usefixtures("clouds")
+def test_ctrl_c_during_the_solve_writes_nothing(
+    condgrad_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The solver answers an interrupt with the best it has, which nobody asked for."""
+    solve = condgrad.transport.solve
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        def press(_: Any) -> None:
+            raise KeyboardInterrupt
+
+        return solve(*arguments, **options | {"callback": press})
+
+    monkeypatch.setattr("condgrad.cli.transport.solve", interrupted)
+    before = sorted(tmp_path.iterdir())
+    ended = condgrad_here("transport", "source.csv", "target.tsv")
+    assert (ended.code, ended.stdout) == (130, "")
+    assert ended.stderr == "condgrad: interrupted, nothing was written\n"
+    assert sorted(tmp_path.iterdir()) == before

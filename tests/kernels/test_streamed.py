@@ -182,6 +182,23 @@ def test_turned_is_the_transposed_matrix(convert: Convert) -> None:
     np.testing.assert_allclose(found, np.exp(dense.matrix).T @ R, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("rank", [1, 4, 7, 70])
+@pytest.mark.parametrize("shape", [(61, 47), (300, 270)])
+def test_an_entry_is_the_same_in_every_product(rank: int, shape: tuple[int, int]) -> None:
+    """Though the terms of its score are millions: in products, their transposes, rows."""
+    rng, (n, m) = np.random.default_rng(0), shape
+    left, right = 3e3 * rng.standard_normal((n, rank)), 3e3 * rng.standard_normal((m, rank))
+    row = rng.standard_normal(n) - np.max(left @ right.T, axis=1)
+    score = Score(left, right, row, rng.standard_normal(m))
+    entries = streamed.rows(score, np.arange(n))
+    assert entries.max() > 1e-3
+    np.testing.assert_array_equal(streamed.rows(score, slice(5, 9)), entries[5:9])
+    np.testing.assert_array_equal(streamed.times(score, np.eye(m)), entries)
+    np.testing.assert_array_equal(streamed.times(score.turned(), np.eye(n)).T, entries)
+    exact = np.exp(row[:, None] + score.column + left @ right.T)
+    np.testing.assert_allclose(entries, exact, rtol=1e-6, atol=1e-300)
+
+
 def test_rows_are_those_of_the_dense_matrix(convert: Convert) -> None:
     dense = dense_score(31, 17, 3)
     found = host(streamed.rows(dense.score(convert), convert(np.array([3, 30, 9]))))

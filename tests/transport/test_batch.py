@@ -151,6 +151,47 @@ def test_what_no_float_can_prove_ends_soon() -> None:
     assert result.iterations.max() < 40
 
 
+@pytest.mark.parametrize("shape", [(3, 6, 4), (3, 4, 6)])
+@pytest.mark.parametrize(
+    ("cost", "entropy", "mass"),
+    [
+        (1.7e308, 0.1, 1.0),
+        (1.7e308, 1.7e308, 1.0),
+        (1.0, 1.7e308, 1.0),
+        (1e205, 0.1, 1e104),
+        (1e205, 1e204, 1e104),
+    ],
+)
+def test_a_problem_out_of_range_is_named_and_the_others_are_answered(
+    shape: tuple[int, int, int], cost: float, entropy: float, mass: float
+) -> None:
+    """POT judges the others, and no warning is given, which would be an error."""
+    k, n, m = shape
+    C, a, b = costs(*shape), np.full((k, n), 1.0 / n), np.full((k, m), 1.0 / m)
+    C[1] *= cost / C[1].max()
+    a[1] *= mass
+    b[1] *= mass
+    with pytest.raises(cg.NotFiniteError, match="problem 1 of 3 is out of the range") as caught:
+        solve_batch(C, a, b, entropy=[0.1, entropy, 0.1], tol=1e-9)
+    assert caught.value.problems == (1,)
+    others = caught.value.others
+    assert len(others) == 2
+    check(others, C[[0, 2]], a[[0, 2]], b[[0, 2]], 0.1, tol=1e-9)
+    for plan, j in zip(others.plan, (0, 2), strict=True):
+        judged = ot.sinkhorn(a[j], b[j], C[j], 0.1, stopThr=1e-12)
+        np.testing.assert_allclose(plan, judged, atol=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e-300, np.ldexp(1.0, -1050)])
+def test_costs_near_the_ends_of_the_floats(unit: float) -> None:
+    """Bounds on the same minimum as in unit 1, up to what costs of few digits leave of it."""
+    C = costs(3, 5, 4)
+    result, same = solve_batch(unit * C, entropy=unit * 0.1), solve_batch(C, entropy=0.1)
+    left = 1e-6 if unit < 1e-310 else 0.0
+    assert (result.lower_bound / unit <= same.value + left).all()
+    assert (same.lower_bound <= result.value / unit + left).all()
+
+
 def test_what_does_not_fit_is_named() -> None:
     C = costs(3, 4, 5)
     with pytest.raises(ValueError, match=r"a must have the shape \(4,\) or \(3, 4\), got \(5,\)"):

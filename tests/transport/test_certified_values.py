@@ -142,9 +142,10 @@ class TestStreamedValues:
     def test_what_is_computed_lies_below_it(self) -> None:
         """The law above is no empty one: without what `repair` adds it fails."""
         below = []
-        for seed in (0, 1, 3, 4, 6, 7, 9, 10):
-            problem = random_problem(seed, 1e-6, None)
-            t = problem.solved(plan="streamed", method="newton", tol=1e-12)
+        for seed in range(12):
+            # the moments of a Laplacian are those of the plan before its rows are exact
+            problem = random_problem(seed, 1e-6, 10.0)
+            t = problem.solved(plan="streamed", method="newton", tol=1e-12, max_iter=60)
             terms = t.result.certificate.terms
             below.append(terms.f + terms.g < float(judged(problem, t).lower) - 1e-14 * t.scale)
         assert any(below) or not FINE

@@ -78,6 +78,20 @@ def test_errors_speak_of_the_start(start: Any, kind: type[Exception], message: s
         solve(DATA.C, entropy=0.1, start=start)
 
 
+@pytest.mark.parametrize("plan", ["dense", "streamed"])
+def test_a_result_between_points_of_other_dimensions_is_no_start(plan: str) -> None:
+    rng = np.random.default_rng(0)
+
+    def between(n: int, m: int, d: int) -> cg.transport.SquaredEuclidean:
+        Xs, Xt = rng.standard_normal((n, d)), rng.standard_normal((m, d))
+        return cg.transport.SquaredEuclidean(Xs, Xt)
+
+    start = solve(between(5, 6, 2), entropy=0.1)
+    sentence = r"start .* sources have the shape \(5, 2\), .* \(7, 3\): .* leave start"
+    with pytest.raises(ValueError, match=sentence):
+        solve(between(7, 8, 3), entropy=0.1, start=start, plan=plan)
+
+
 # --- prices ---
 
 

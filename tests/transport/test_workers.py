@@ -142,3 +142,19 @@ def test_a_worker_that_is_killed_during_a_solve(client: Any, monkeypatch: pytest
 def test_a_worker_that_the_scheduler_has_struck_off_counts_as_lost(client: Any) -> None:
     with pytest.raises(ConnectionError, match="is gone"):
         Workers(client)._sent(np.ones(3), "tcp://127.0.0.1:1")
+
+
+def test_a_closed_client_is_said_to_be_closed(client: Any) -> None:
+    closed = distributed.Client(client.scheduler.address, set_as_default=False)
+    closed.close()
+    X = np.random.default_rng(0).standard_normal((5, 2))
+    with pytest.raises(ValueError, match=r"workers is .* that is closed: open one"):
+        cg.transport.solve(cg.transport.SquaredEuclidean(X, X), entropy=0.1, workers=closed)
+
+
+def test_a_client_that_is_closed_meanwhile_is_said_to_be_closed(client: Any) -> None:
+    leaving = distributed.Client(client.scheduler.address, set_as_default=False)
+    X = np.random.default_rng(0).standard_normal((5, 2))
+    cost = cg.transport.SquaredEuclidean(X, X)
+    with pytest.raises(ValueError, match=r"workers is .* that is closed: open one"):
+        cg.transport.solve(cost, entropy=0.01, workers=leaving, callback=lambda _: leaving.close())

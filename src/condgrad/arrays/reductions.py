@@ -60,9 +60,9 @@ def total(x: Array) -> float:
 def largest_size(x: Array) -> float:
     """max |x_i|; NaN where x holds it."""
     if type(x) is np.ndarray:
-        return float(np.abs(x).max())
+        return max(float(x.max()), -float(x.min()))  # |x| would be a copy
     xp = namespace(x)
-    return float(xp.max(xp.abs(x)))
+    return max(float(xp.max(x)), -float(xp.min(x)))
 
 
 def at_least(low: float, x: Array) -> Array:

@@ -523,17 +523,29 @@ def file_to_write(out: Path, name: str, endings: Collection[str]) -> Path:
     return out / name
 
 
+def anything(_file: Path) -> bool:
+    """Every file may be replaced."""
+    return True
+
+
 @contextmanager
-def written_whole(out: Path, names: Sequence[str], *, read: Sequence[Path]) -> Iterator[Path]:
+def written_whole(
+    out: Path,
+    names: Sequence[str],
+    *,
+    read: Sequence[Path],
+    replaces: Callable[[Path], bool] = anything,
+) -> Iterator[Path]:
     """A folder to write files of these names in: all move to the folder `out` when all went well, and none when not.
 
     It lies in `out`, or where that will be, and is named after this process; what a killed one has left is removed.
+    A file that is there already is replaced if `replaces` says so, and none that was `read`.
     """
     taken = "a file" if os.path.exists(out) else "the name of a file"
     free = not os.path.exists(out) and out.suffix not in {Path(name).suffix for name in names if len(names) > 1}
     require(free or os.path.isdir(out), f"--out {out} is {taken}: give a folder")
     for name in names:
-        _check_new_file(out / name, read)
+        _check_new_file(out / name, read, replaces)
     parent = next(folder for folder in (out, *out.absolute().parents) if os.path.isdir(folder))
     ours, again = f".condgrad-{platform.node()}-", os.path.exists(out / "certificate.json")
     try:
@@ -559,7 +571,7 @@ def written_whole(out: Path, names: Sequence[str], *, read: Sequence[Path]) -> I
         raise BadInput(f"--out {out} cannot be written: {error.strerror or error}") from error
 
 
-def _check_new_file(out: Path, read: Sequence[Path]) -> None:
+def _check_new_file(out: Path, read: Sequence[Path], replaces: Callable[[Path], bool]) -> None:
     """A sentence where a file cannot be written without harm to another."""
     if not os.path.exists(out):  # unlike Path, os.path has a plain answer for a name that is too long
         return
@@ -567,6 +579,8 @@ def _check_new_file(out: Path, read: Sequence[Path]) -> None:
     require(out.is_file(), f"--out {out} is a device or a pipe, which a file would replace: give a file")
     for path in filter(os.path.exists, read):
         require(not out.samefile(path), f"--out {out} would overwrite {path}: choose another name")
+    foreign = f"--out {out} is there already, and not written by this command"
+    require(replaces(out), f"{foreign}: choose another name, or add --overwrite")
 
 
 def write_rows(file: Path, columns: Mapping[str, Any], table: Table) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,10 @@ def predict(
     row_id: IdColumn = None,
     header: Header = None,
     out: Annotated[Path, option("PATH", "A .csv file, or a folder for predictions.csv.")] = Path("predictions.csv"),
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace a file that is no table of predictions, too."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict new rows with a fitted model, and score it where they have the target.
@@ -35,6 +40,7 @@ def predict(
     The written table has the id of each row or its number from 0, its prediction,
     and probabilities (logistic) or decision values (squared hinge). A pattern in
     quotes, such as "new-*.parquet", stands for many files, read one by one.
+    Earlier predictions of that name are replaced, another file with --overwrite.
 
     [bold]Examples[/bold]
       condgrad predict condgrad-fit/model.json new.csv
@@ -49,7 +55,9 @@ def predict(
         table, columns = _answered(fitted, data, header, row_id)
     scores = _scores(fitted, table, columns)
     out = files.file_to_write(out, "predictions.csv", [".csv"])
-    with files.written_whole(out.parent, [out.name], read=[model, data]) as folder:
+    replaces = files.anything if overwrite else holds_predictions
+    read = [model, data]
+    with files.written_whole(out.parent, [out.name], read=read, replaces=replaces) as folder:
         files.write_rows(folder / out.name, columns, table)
     predicted = columns["prediction"]
     if classifies(fitted.kind):
@@ -64,6 +72,16 @@ def predict(
     sentences = {"file": table.read_as, "predicted": in_words[0], "scores": in_words[1], "written": str(out)}
     heading = f"{counted(table.rows, 'row')}, {fitted.target!r} predicted"
     print_report(heading, {name: sentence for name, sentence in sentences.items() if sentence})
+
+
+def holds_predictions(file: Path) -> bool:
+    """Whether a file is a table of this command: names of rows, then their predictions."""
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            head = next(csv.reader(lines), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+    return head[1:2] == ["prediction"]
 
 
 def _answered(fitted: FittedModel, file: Path, header: bool | None, row_id: str | None) -> tuple[Table, dict[str, Any]]:

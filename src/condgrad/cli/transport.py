@@ -66,7 +66,7 @@ def transport(
       condgrad transport cells.npz:day1 cells.npz:day2 --laplacian 100
       condgrad transport --cost distances.npy --entropy 0 --json
 
-    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
+    Exit codes: 0 certified, 2 bad input, 3 not converged within its limits, 130 stopped by Ctrl-C.
     """
     what = "give two point clouds, SOURCE and TARGET, or one matrix, --cost COST"
     require((source is None) == (target is None), f"TARGET is missing: {what}")
@@ -101,6 +101,7 @@ def transport(
             costs, a, b, entropy=strength, regularizers=regularizers, method=method, tol=tol, time_limit=time_limit,
             progress=report.errors.is_terminal,
         )  # fmt: skip
+        answer.result.uninterrupted()  # Ctrl-C asks for no files of a run that was cut short
         facts = report.certificate_facts(answer.result) | {
             "transport_cost": float(answer.cost),
             "sources": len(a),

@@ -172,10 +172,10 @@ def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Ar
 
 
 def rows(score: Score, indices: Array) -> Array:
-    """exp(score) of some rows, dense, shape (len(indices), m)."""
-    xp = namespace(score.left)
-    left, row = score.left[indices], score.row[indices]
-    return xp.exp(left @ score.right.T + score.column[None, :] + row[:, None])
+    """exp(score) of some rows, dense, shape (len(indices), m), by this machine: they are few."""
+    if on_device(score.left):
+        return importlib.import_module("condgrad.kernels.streamed_tiles").rows(score, indices)
+    return importlib.import_module("condgrad.kernels.streamed_numba").rows(score, indices)
 
 
 _computer: ContextVar[Any] = ContextVar("computer", default=None)

@@ -5,6 +5,10 @@ raised to a power of 2 by a polynomial, and multiplied with those columns of R, 
 to the base 2, right and R are turned (columns of the matrix lie side by side in memory), and rows, ranks and columns
 of R are padded with zeros to multiples of four. What a row gives does not depend on the number of threads.
 
+An entry is the same number to the last digit in every product, in those with the transposed matrix
+and as one of `rows`: where the terms of a score are large and cancel, each order of theirs would
+give another entry.
+
 Its plain reference is `streamed_tiles`.
 """
 
@@ -13,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numba
@@ -25,6 +30,9 @@ from condgrad.kernels.elementary import LN2, LOG2E, power_of_2, times_its_log
 if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
 
+ROOT_LOG2E = LOG2E**0.5
+"""What makes powers of 2 of exponentials: both factors of an inner product are multiplied with it,
+since they change their places in a transposed score."""
 GROUP = 4
 """Rows whose score, power and product are computed together: what a column loads serves all of them."""
 ROWS, COLUMNS, RANKS = 64, 256, 64
@@ -194,6 +202,20 @@ def add_row_products(left: Array, right: Array, row: Array, column: Array, R: Ar
 
 
 @entry_point
+def write_rows(left: Array, right: Array, row: Array, column: Array, out: Array) -> None:
+    """out_ij = 2^score_ij for all rows of left."""
+    S = np.empty((ROWS, COLUMNS))
+    for i in range(0, left.shape[0], ROWS):
+        last = min(i + ROWS, left.shape[0])
+        for j in range(0, right.shape[1], COLUMNS):
+            columns = slice(j, min(j + COLUMNS, right.shape[1]))
+            fill_scores(S, left[i:last], right, row[i:last], column[columns], j)
+            for t in range(0, last - i, GROUP):
+                raise_to_powers(S[t : t + GROUP], columns.stop - j)
+            out[i:last, columns] = S[: last - i, : columns.stop - j]
+
+
+@entry_point
 def add_weighted_row_products(
     left: Array,
     right: Array,
@@ -308,7 +330,8 @@ def _up(size: int) -> int:
 def _arguments(score: Score) -> tuple[Array, Array, Array, Array]:
     """left, right, row and column to the base 2, as the kernels want them."""
     left, right = padded_rows(host(score.left)), turned(host(score.right))
-    left *= LOG2E
+    left *= ROOT_LOG2E
+    right *= ROOT_LOG2E
     return left, right, padded(LOG2E * host(score.row)), LOG2E * host(score.column)
 
 
@@ -334,6 +357,14 @@ def times(score: Score, R: Array, precision: str = "float64") -> Array:  # noqa:
     out = np.zeros((left.shape[0], columns.shape[0]))
     over_rows(lambda i: add_row_products(left[i], right, row[i], column, columns, out[i]), len(left), n * m)
     return _answer(np.ascontiguousarray(out[:n, :k]), score)
+
+
+def rows(score: Score, indices: Array) -> Array:
+    some = replace(score, left=score.left[indices], row=score.row[indices])
+    left, right, row, column = _arguments(some)
+    (n, m), out = some.shape, np.empty((left.shape[0], right.shape[1]))
+    over_rows(lambda i: write_rows(left[i], right, row[i], column, out[i]), len(left), n * m)
+    return _answer(out[:n], score)
 
 
 def weighted_times(

@@ -76,6 +76,13 @@ def times(score: Score, R: Array, precision: str = "float64") -> Array:  # noqa:
     return result
 
 
+def rows(score: Score, indices: Array) -> Array:
+    """exp(score) of some rows."""
+    xp = namespace(score.left)
+    left, row = score.left[indices], score.row[indices]
+    return xp.exp(left @ score.right.T + score.column[None, :] + row[:, None])
+
+
 def weighted_times(
     score: Score,
     delta_left: Array,

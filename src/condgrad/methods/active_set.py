@@ -20,7 +20,14 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, Vector, dot, mixed, namespace, precision
-from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, tangent_bound
+from condgrad.certificate import (
+    Effort,
+    Iterate,
+    Terms,
+    noise_of_bound,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
 from condgrad.search.steps import OpenLoop, SearchState, StepRule, checked_fractions
@@ -125,6 +132,7 @@ class ActiveSetCG:
                     f=here.value,
                     slopes=(here.magnitude(here), here.magnitude(there)),
                     oracle=(answer.bound, answer.magnitude),
+                    subnormal=subnormal_size(x),
                 )
                 bound = tangent_bound(here.offset, answer.bound, noise)
                 promised = here.value - bound

@@ -11,7 +11,14 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, dot, mixed, namespace, precision
-from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, tangent_bound
+from condgrad.certificate import (
+    Effort,
+    Iterate,
+    Terms,
+    noise_of_bound,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.methods.one_pass import OnePass, SolvedLinearisation
 from condgrad.problem import Simple, Smooth
 
@@ -133,6 +140,7 @@ class Certifier:
             slopes=(here.magnitude(here), here.magnitude(f.at(s) if there is None else there)),
             g=(g.magnitude(point.x, point.terms.g), g.magnitude(s, g_there)),
             oracle=(answer.bound, answer.magnitude),
+            subnormal=subnormal_size(point.x),
         )
         bound = tangent_bound(here.offset, answer.bound, noise)
         self.accuracy = max(0.1 * (point.value - bound), noise)

@@ -11,7 +11,15 @@ from typing import Any
 
 from condgrad import deadline
 from condgrad.arrays import Array, differences, dot, mixed, precision
-from condgrad.certificate import Candidate, Effort, Iterate, Terms, noise_of_bound, tangent_bound
+from condgrad.certificate import (
+    Candidate,
+    Effort,
+    Iterate,
+    Terms,
+    noise_of_bound,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.steps import SearchState, StepRule, checked_fractions
@@ -53,6 +61,7 @@ class CGS:
                 slopes=(here.magnitude(here), here.magnitude(there)),
                 g=(g.magnitude(x, g_here), g.magnitude(s, g_there)),
                 oracle=(answer.bound, answer.magnitude),
+                subnormal=subnormal_size(x),
             )
             bound = tangent_bound(here.offset, answer.bound, noise)
             known = f.mixes and not deadline.passed()  # whether f at s is worth its price

@@ -16,7 +16,14 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import precision
-from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, tangent_bound
+from condgrad.certificate import (
+    Effort,
+    Iterate,
+    Terms,
+    noise_of_bound,
+    subnormal_size,
+    tangent_bound,
+)
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.restriction import Quadratic
@@ -64,6 +71,7 @@ class CGSOnMoments:
                 slopes=(here.magnitude(here), here.magnitude(there)),
                 g=(g_size, g.magnitude(s, g_there)),
                 oracle=(answer.bound, answer.magnitude),
+                subnormal=subnormal_size(s),
             )
             bound = tangent_bound(here.offset, answer.bound, noise)
             terms = Terms.at(s, there, g, g_there)

@@ -14,7 +14,15 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from condgrad import deadline
 from condgrad.arrays import Array, Space, precision
-from condgrad.certificate import Effort, Iterate, Terms, rounding_noise, tangent_bound
+from condgrad.certificate import (
+    Effort,
+    Iterate,
+    Terms,
+    rounding_noise,
+    subnormal_size,
+    tangent_bound,
+)
+from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import NO_GAIN
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
@@ -206,7 +214,8 @@ class Newton:
             lower = -math.inf
             if proof is not None:
                 terms = primal.terms
-                noise = rounding_noise(unit, terms.f, primal.magnitude, g.magnitude(primal.x, terms.g), proof.magnitude)
+                sizes = (primal.magnitude, g.magnitude(primal.x, terms.g), proof.magnitude)
+                noise = rounding_noise(unit, terms.f, *sizes, subnormal_size(primal.x))
                 lower = tangent_bound(proof.dual, 0.0, noise)
             value = primal.terms.value
             gained = lower > highest + NO_GAIN * noise or value < lowest - NO_GAIN * noise
@@ -282,6 +291,9 @@ class Newton:
             del point
             if farthest == math.inf:
                 farthest = max(1.0, self.model.farthest_stage(z))
+                if farthest == math.inf:
+                    infinite = "the ratio of costs to the entropy is infinite"
+                    raise NotFiniteError(f"{infinite}: take a larger entropy")
                 if ratio > FAR and farthest > 1.0 and not carried:
                     point = evaluate(z, farthest)
                     t = min(farthest, max(4.0, farthest * math.sqrt(max(0.0, excess(farthest, point)))))

@@ -10,6 +10,7 @@ from condgrad.newton.ascent import DualModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport
+from condgrad.sets.sinkhorn import finite_height
 from condgrad.simple import Entropy
 from condgrad.smooth import Linear, TransportCost
 from condgrad.streamed_plan import UnformedCost
@@ -52,7 +53,7 @@ class EntropicPath(DualModel):
     def __init__(self, a: Array, b: Array, entropy: float, *, lowest: float, highest: float) -> None:
         self.a, self.b, self.entropy = a, b, entropy
         self.polytope = Transport(a, b)
-        self.height = highest - lowest
+        self.height = finite_height(lowest, highest)
         # the exponents of a dual point are sums of costs and potentials, its potentials are logarithms of sums
         logarithms = entropy * (1.0 + math.log2(a.shape[0] * b.shape[0]))
         self.rounding_size = self.polytope.mass * (max(highest, -lowest) + logarithms)
@@ -93,11 +94,14 @@ def fitted_potential(x: Array, R: Array) -> Array:
     inverse_rows, inverse_columns = (1.0 / at_least(smallest(x), sums) for sums in (xp.sum(x, axis=1), columns))
     weighted = x * R
     residual = xp.sum(weighted, axis=0) - x.T @ (inverse_rows * xp.sum(weighted, axis=1))
-    return conjugate_gradients(
+    # the squares of costs in a far unit leave the range of floats
+    largest = float(xp.max(xp.abs(residual))) or 1.0
+    found = conjugate_gradients(
         lambda v: columns * v - x.T @ (inverse_rows * (x @ v)),
-        residual,
+        residual / largest,
         inner=dot,
         accuracy=1e-10,
         max_iterations=100,
         precondition=lambda r: inverse_columns * r,
-    ).x
+    )
+    return largest * found.x

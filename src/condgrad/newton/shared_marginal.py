@@ -21,6 +21,7 @@ from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import SharedMarginal
+from condgrad.sets.sinkhorn import height_of
 from condgrad.simple import Entropy
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import Linear
@@ -63,7 +64,7 @@ class EntropicBarycenter(DualModel):
         self.B, self.w = like(on.columns, c), like(on.weights, c)
         self.share = self.w / xp.sum(self.w)
         self.log_B = log_or_least(self.B)
-        self.height = float(xp.max(c) - xp.min(c))
+        self.height = height_of(c)
         largest = max(float(xp.max(c)), -float(xp.min(c)))
         logarithms = entropy * (1.0 + math.log2(c.shape[0] * c.shape[1]))
         self.rounding_size = total(self.B) * (largest + logarithms)

@@ -42,7 +42,7 @@ from condgrad.rounding import LIFT, ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.sets.anderson import AcceleratedScaling
 from condgrad.sets.linprog import ENGINES
-from condgrad.sets.sinkhorn import Potentials
+from condgrad.sets.sinkhorn import Potentials, height_of
 from condgrad.simple.entropy import negentropy
 
 PATIENCE = 200
@@ -198,7 +198,7 @@ class PartialTransport(Set):
 
         # the path starts where the potentials of an earlier answer are near it, if there is such a stage
         point, t = ascent.at(start.v, weight), weight
-        farthest = float(namespace(c).max(c) - namespace(c).min(c)) / 20.0
+        farthest = height_of(c) / 20.0
         while certified(point).gap > 10.0 * STAGE_GAP * t * self.mass and t < farthest and not deadline.passed():
             t = min(t / STAGE_SHRINK, farthest)
             point = ascent.at(start.v, t)
@@ -227,7 +227,7 @@ class PartialTransport(Set):
         """Transport with one more point on each side, by linear programming; the bound is that of a feasible dual."""
         xp = namespace(c)
         costs, a, b = host(c), host(self.a), host(self.b)
-        lowest, height = float(costs.min()), float(np.ptp(costs)) or 1.0
+        lowest, height = float(costs.min()), height_of(costs) or 1.0
         # what is not carried costs nothing, but for going from one added point to the other
         padded = np.zeros((len(a) + 1, len(b) + 1))
         padded[:-1, :-1] = (costs - lowest) / height
@@ -266,7 +266,7 @@ def _scaled_start(c: Array, a: Array, b: Array, mass: float, weight: float) -> t
     """A column potential from larger entropies, falling by four: a cold start at a small one crawls."""
     xp = namespace(c)
     v, passes = xp.zeros_like(b), 0
-    t = float(xp.max(c) - xp.min(c)) / 20.0
+    t = height_of(c) / 20.0
     while t > 2.0 * weight and not deadline.passed():
         run = Projections(c, a, b, mass, t, v)
         run.iterate(0.01 * mass, 50)

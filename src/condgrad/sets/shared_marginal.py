@@ -26,6 +26,7 @@ from condgrad.arrays import Array, Space, dot, host, like, log_or_least, namespa
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
 from condgrad.sets.anderson import AcceleratedScaling
+from condgrad.sets.sinkhorn import height_of
 from condgrad.sets.transport import Transport
 from condgrad.simple.entropy import negentropy
 
@@ -131,7 +132,7 @@ class SharedMarginal(Set):
         """Row potentials from larger entropies, falling by four: a cold start at a small one crawls."""
         xp = namespace(c)
         u, passes = xp.zeros((self.n, len(self.blocks)), dtype=c.dtype, device=c.device), 0
-        t = float(xp.max(c) - xp.min(c)) / 20.0
+        t = height_of(c) / 20.0
         while t > 2.0 * weight and not deadline.passed():
             run = BregmanProjections(self, c, t, u)
             run.iterate(0.01 * self.mass, 50)

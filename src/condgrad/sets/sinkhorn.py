@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from condgrad import deadline
 from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, total
+from condgrad.errors import NotFiniteError
 from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
 
 
@@ -65,11 +66,29 @@ def solve(
         aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
 
 
+def height_of(c: Array) -> float:
+    """How far two costs are apart at most."""
+    xp = namespace(c)
+    return finite_height(float(xp.min(c)), float(xp.max(c)))
+
+
+def finite_height(lowest: float, highest: float) -> float:
+    """highest - lowest of costs, or an error where no float holds it: no path from there ends."""
+    height = highest - lowest
+    if not math.isfinite(height):
+        raise NotFiniteError(
+            f"costs from {lowest:.3g} to {highest:.3g} are farther apart than the largest float: "
+            "divide the cost, the entropy and the weights of regularisers by the same number, "
+            "such as 1e10"
+        )
+    return height
+
+
 def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
     """A column potential from larger entropies, falling by four: a cold start at a small one crawls."""
     xp = namespace(c)
     v, passes = xp.zeros_like(b), 0
-    t = float(xp.max(c) - xp.min(c)) / 20.0
+    t = height_of(c) / 20.0
     while t > 2.0 * weight and not deadline.passed():
         scaling = Scaling(c, a, b, t, v)
         scaling.iterate(0.01 * total(a), 50)

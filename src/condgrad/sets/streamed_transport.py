@@ -10,6 +10,7 @@ from condgrad import deadline
 from condgrad.arrays import Array, Space, dot, double, namespace, precision, total
 from condgrad.problem import Answer
 from condgrad.sets.anderson import Anderson
+from condgrad.sets.sinkhorn import finite_height
 from condgrad.sets.transport import Transport
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
 
@@ -113,7 +114,7 @@ class StreamedSinkhorn:
         self.inner = replace(self.core, row=0.0 * a, column=0.0 * b)
         self.constant = dot(a, self.row_cost) + dot(b, self.column_cost)
         self.a, self.b, self.log_a, self.log_b, self.mass = a, b, xp.log(a), xp.log(b), total(a)
-        self.height, self.steps = self.inner.height, 0
+        self.height, self.steps = finite_height(*self.inner.bounds), 0
 
     def state(self, v: Array, weight: float) -> StreamedState:
         xp = namespace(v)
@@ -131,7 +132,9 @@ class StreamedSinkhorn:
         for _ in range(most - 1):
             if not here.error > aim or here.stuck or deadline.passed():
                 break
-            there = self.state(anderson.propose(here.v, here.image), weight)
+            # in units of the weight: the squares of potentials in a far unit are no floats
+            proposed = weight * anderson.propose(here.v / weight, here.image / weight)
+            there = self.state(proposed, weight)
             if not there.dual >= here.dual:
                 anderson.forget()
                 there = self.state(here.image, weight)
@@ -140,14 +143,12 @@ class StreamedSinkhorn:
         return here
 
     def plan(self, state: StreamedState, weight: float) -> StreamedPlan:
-        xp = namespace(state.v)
         matrix = self.inner.score(state.v, weight).with_rows(state.u / weight)
-        columns = self.b * xp.exp(xp.clip((state.v - state.image) / weight, max=700.0))
         none = zeros(state.v, self.a.shape[0], 0), zeros(state.v, self.b.shape[0], 0)
         origin = Linearisation(state.u + self.row_cost, state.v + self.column_cost, *none)
         if precision(self.a) * matrix.largest_score > MEANINGLESS:
             return replace(StreamedPlan.product(self.a, self.b), origin=origin)
-        return replace(StreamedPlan.rounded(matrix, self.a, self.b, columns), origin=origin)
+        return replace(StreamedPlan.rounded(matrix, self.a, self.b), origin=origin)
 
     def magnitude(self, state: StreamedState, weight: float) -> float:
         """The size of the dual's terms before they cancel."""

@@ -117,6 +117,7 @@ class Transport(Set):
         xp = namespace(c)
         if self.mass == 0.0:
             return Answer(xp.zeros_like(c), 0.0, value=0.0)
+        sinkhorn.height_of(c)  # an error where differences of costs are infinite
         # Constants in rows and columns change no plan, but drown the rest in an engine's absolute tolerances.
         low = xp.min(c, axis=1)
         reduced = c - low[:, None]

@@ -17,7 +17,7 @@ import contextvars
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import array_api_compat
@@ -25,9 +25,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, double, host, is_torch, namespace, on_device
+from condgrad.arrays import Array, double, host, is_torch, namespace, on_device, smallest
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import NULL_SHARE
+from condgrad.errors import NotFiniteError
 from condgrad.result import Status
 from condgrad.rounding import ROUNDING_UNITS
 
@@ -101,6 +102,20 @@ class BatchResult:
         """Whether all problems converged."""
         return all(status is Status.CONVERGED for status in self.status)
 
+    def _only(self, chosen: Array) -> BatchResult:
+        """The problems for which `chosen`, an array of bool, holds."""
+        on_host = host(chosen) > 0.0
+        return BatchResult(
+            self.plan[chosen],
+            self.value[chosen],
+            self.lower_bound[chosen],
+            self.scale[chosen],
+            self.u[chosen],
+            self.v[chosen],
+            self.iterations[on_host],
+            self.status[on_host],
+        )
+
     def __len__(self) -> int:
         return len(self.status)
 
@@ -141,6 +156,13 @@ def solve_batch(
     BatchResult
         Plans of exact marginals, a certificate and a status for each.
 
+    Raises
+    ------
+    NotFiniteError
+        Where F, the bound or the costs in units of the entropy of a problem leave the range of
+        floats. Its `problems` are the numbers of all such problems, and its `others` is the
+        `BatchResult` of the rest, in their order.
+
     Examples
     --------
     Entropies from sharp to blurred, for one cost:
@@ -160,11 +182,35 @@ def solve_batch(
     weights = _entropies(entropy, C)
     tol = _checks.number("tol", tol, at_least=0.0)
     max_iter = _checks.whole("max_iter", max_iter, at_least=1)
-    if m > n:  # Newton's equations are of the size of the columns
-        turned = _solve(_turned(C), b, a, weights, tol, max_iter, time_limit)
-        parts = {field.name: getattr(turned, field.name) for field in fields(turned)}
-        return BatchResult(**parts | {"plan": _turned(turned.plan), "u": turned.v, "v": turned.u})
-    return _solve(C, a, b, weights, tol, max_iter, time_limit)
+    # what leaves the floats is infinite, and its problem has no answer
+    with np.errstate(over="ignore", invalid="ignore"):
+        if m > n:  # Newton's equations are of the size of the columns
+            turned = _solve(_turned(C), b, a, weights, tol, max_iter, time_limit)
+            result = replace(turned, plan=_turned(turned.plan), u=turned.v, v=turned.u)
+        else:
+            result = _solve(C, a, b, weights, tol, max_iter, time_limit)
+    return _finite(result, C, a, weights)
+
+
+def _finite(result: BatchResult, C: Array, a: Array, entropy: Array) -> BatchResult:
+    """The result, if all problems have a value and a bound; else an error that names the others."""
+    xp = namespace(C)
+    answered = xp.isfinite(result.gap)
+    if bool(xp.all(answered)):
+        return result
+    lost = np.flatnonzero(host(answered) == 0.0)
+    j = int(lost[0])
+    more = f", like {len(lost) - 1} more," if len(lost) > 1 else ""
+    largest, mass = float(xp.max(xp.abs(C[j]))), float(xp.sum(a[j]))
+    error = NotFiniteError(
+        f"problem {j} of {len(result)}{more} is out of the range of floats: costs of up to "
+        f"{largest:.3g}, an entropy of {float(entropy[j]):.3g} and a mass of {mass:.3g} make F, "
+        "its bound or the costs in units of the entropy infinite; choose other units for it. The "
+        "answers of all other problems are `others` of this error, and `problems` are those without"
+    )
+    error.problems = tuple(map(int, lost))
+    error.others = result._only(answered)
+    raise error
 
 
 def _turned(C: Array) -> Array:
@@ -295,7 +341,7 @@ class Problems:
     slope: Array
     step: Array
     aim: Array
-    """The mass in wrong columns at which to round and look."""
+    """The mass in wrong columns at which to round and look; below 0 for problems that are done."""
     tries: Array
     lift: Array
 
@@ -309,6 +355,9 @@ class Problems:
         cost, entropy_term = _terms(C, product, entropy)
         height = xp.max(C.reshape(k, -1), axis=1) - xp.min(C.reshape(k, -1), axis=1)
         null_size = xp.abs(cost) + xp.abs(entropy_term)
+        null_size = xp.where(xp.isfinite(null_size), null_size, 0.0)  # as in `minimize`
+        stage = xp.maximum(one, 0.25 * height / entropy)
+        aim = tol * null_size / (height + 10.0 * entropy)
         return cls(
             C=C,
             a=a,
@@ -317,12 +366,13 @@ class Problems:
             number=xp.arange(first, first + k, device=array_api_compat.device(C)),
             null_size=null_size,
             v=xp.zeros_like(b),
-            stage=xp.maximum(one, 0.25 * height / entropy),
+            stage=stage,
             dual=-xp.inf * one,
             direction=xp.zeros_like(b),
             slope=0.0 * one,
             step=one,
-            aim=tol * null_size / (height + 10.0 * entropy),
+            # a path that starts at infinity has no end
+            aim=xp.where(xp.isfinite(stage), aim, -1.0),
             tries=0.0 * one,
             lift=LEAST_LIFT * one,
         )
@@ -394,6 +444,9 @@ def _terms(C: Array, plan: Array, entropy: Array) -> tuple[Array, Array]:
 
 def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> None:
     """Newton's method for all problems of a group; writes the answers."""
+    problems = problems.only(problems.aim >= 0.0)
+    if len(problems) == 0:
+        return
     for iteration in range(1, max_iter + 1):
         xp = namespace(problems.C)
         entropy = problems.stage * problems.entropy
@@ -453,7 +506,10 @@ def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
     k, n, m = problems.C.shape
     terms = xp.sum(problems.a * xp.abs(point.u), axis=1) + xp.sum(problems.b * xp.abs(v), axis=1)
     exponents = xp.max(xp.abs(problems.C).reshape(k, -1), axis=1) + entropy * (1.0 + math.log2(n * m))
-    return ROUNDING_UNITS * float(xp.finfo(xp.float64).eps) * (terms + problems.mass * exponents)
+    # as in `certificate.subnormal_size`
+    subnormal = smallest(v) * (n * m + problems.mass)
+    unit = ROUNDING_UNITS * float(xp.finfo(xp.float64).eps)
+    return unit * terms + unit * problems.mass * exponents + unit * subnormal
 
 
 def _chosen(point: Point, chosen: Array) -> Point:

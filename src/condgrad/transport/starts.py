@@ -202,6 +202,13 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
         problem.laplacian,
     )
     (from_s, from_t), (to_s, to_t) = start.points, problem.points
+    for which, known, wanted in (("sources", from_s, to_s), ("targets", from_t, to_t)):
+        if known.shape[1] != wanted.shape[1]:
+            raise ValueError(
+                f"start is a result whose {which} have the shape {tuple(known.shape)}, and those of "
+                f"this problem have {tuple(wanted.shape)}: near points carry it over, which need as "
+                "many coordinates in both; leave start out, or solve with such points first"
+            )
     by_row, by_column = Carrier.of(from_s, to_s), Carrier.of(from_t, to_t)
     v = by_column(double_like(_without_shift(start), on.a)[:, None])[:, 0]
     P, Q = _no_moments(problem)

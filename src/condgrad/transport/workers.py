@@ -30,6 +30,8 @@ from condgrad.kernels.streamed import Score
 
 LOST = (CancelledError, OSError)
 """What distributed raises where a worker is gone: what depended on it is cancelled, and its connections are closed."""
+CLOSED = ("closing", "closed")
+"""What distributed calls a client that answers no more."""
 MOST_LOSSES = 10
 """Losses of workers during one question after which the cluster is given up."""
 SECONDS_TO_RETURN = 60.0
@@ -70,6 +72,7 @@ class Workers:
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        self._require_open()
         self._held: Held | None = None
 
     def log_row_sums(self, score: Score) -> Array:
@@ -118,6 +121,14 @@ class Workers:
             held = self._held = Held(score, [])
         return held
 
+    def _require_open(self) -> None:
+        status = getattr(self.client, "status", None)
+        if status in CLOSED:
+            raise ValueError(
+                f"workers is a distributed.Client that is {status}: open one with "
+                "distributed.Client(address), and close it after the solve"
+            )
+
     def _scattered(self, score: Score) -> list[Block]:
         """A block of rows for each thread of each worker, which is where it stays."""
         places = [worker for worker, threads in self.client.nthreads().items() for _ in range(threads)]
@@ -139,12 +150,14 @@ class Workers:
 
     def _ask(self, held: Held, question: Callable[..., Array], **arguments: Any) -> list[Array]:
         """The answers of all blocks, in their order; where a worker is lost, those of new ones."""
+        self._require_open()
         for _ in range(MOST_LOSSES):
             try:
                 if not held.blocks:
                     held = self._held = Held(held.score, self._scattered(held.score))
                 return self._asked(held, question, **arguments)
             except LOST:
+                self._require_open()
                 held = Held(held.score, [])
                 self.client.wait_for_workers(1, timeout=SECONDS_TO_RETURN)
         raise RuntimeError(f"the dask cluster lost workers {MOST_LOSSES} times in a row: look at their logs")

@@ -42,11 +42,14 @@ class Hessian:
     def product(self, x: Moments) -> Moments:
         """The Hessian times x, its constant mode (a shift of v, which changes nothing) lifted off zero."""
         model = self.model
-        dU, dV = model.gradient_in_P(x.P), model.gradient_in_Q(x.Q)
+        # in entropies first: a cost times a coordinate is the third power of the unit of length
+        dv = x.v / self.entropy
+        dU = model.gradient_in_P(x.P) / self.entropy
+        dV = model.gradient_in_Q(x.Q) / self.entropy
         thin = self.S_Xt.shape[1] <= FEW_DIMENSIONS
-        v, P, Q = self._thin_sums(x.v, dU, dV) if thin else self._centred_sums(x.v, dU, dV)
-        lift = self.columns * (dot(self.columns, x.v) / model.polytope.mass)
-        return Moments((v + lift) / self.entropy, x.P - P / self.entropy, x.Q - Q / self.entropy)
+        v, P, Q = self._thin_sums(dv, dU, dV) if thin else self._centred_sums(dv, dU, dV)
+        lift = self.columns * (dot(self.columns, dv) / model.polytope.mass)
+        return Moments(v + lift, x.P - P, x.Q - Q)
 
     def _centred_sums(self, dv: Array, dU: Array, dV: Array) -> tuple[Array, Array, Array]:
         """W'1, W Xt and W'Xs from the factors of delta."""

@@ -339,8 +339,7 @@ class StreamedDualPlan:
         return "mixed" if error <= PRODUCT_SHARE * accuracy else "float64"
 
     def rounded(self, rounding: Rounding, b: Array) -> Rounded:
-        kept, _, row_rest, column_rest = rounding
-        plan = StreamedPlan(self.matrix, kept, row_rest, column_rest, self.a, b)
+        plan = StreamedPlan.completed(self.matrix, rounding.kept, rounding.rows, self.a, b)
         return Rounded(plan, None, plan.negentropy)
 
 

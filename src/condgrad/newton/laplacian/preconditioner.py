@@ -248,20 +248,23 @@ class Couplings:
     def moments_from(self, dv: Array) -> tuple[Array, Array]:
         """The moments' part of the Hessian times (dv, 0, 0)."""
         hessian, model, xp = self.hessian, self.hessian.model, namespace(dv)
+        dv = dv / hessian.entropy  # as in `Hessian.product`
         there = self.block.times(xp.concat([dv[:, None], dv[:, None] * model.Xt], axis=1))
         mean = there[:, 0] / model.a
         P = there[:, 1:] - mean[:, None] * hessian.S_Xt
         Q = dv[:, None] * hessian.S_Xs - self.block.transposed_times(mean[:, None] * model.Xs)
-        return -P / hessian.entropy, -Q / hessian.entropy
+        return -P, -Q
 
     def potential_from(self, dP: Array, dQ: Array) -> Array:
         """The potential's part of the Hessian times (0, dP, dQ)."""
         hessian, model, xp = self.hessian, self.hessian.model, namespace(dP)
-        dU, dV = model.gradient_in_P(dP), model.gradient_in_Q(dQ)
+        dU = model.gradient_in_P(dP) / hessian.entropy
+        dV = model.gradient_in_Q(dQ) / hessian.entropy
         mean = -xp.sum(dU * hessian.S_Xt, axis=1) - xp.sum(model.Xs * self.block.times(dV), axis=1)
         back = self.block.transposed_times(xp.concat([dU, (mean / model.a)[:, None]], axis=1))
-        v = -xp.sum(model.Xt * back[:, :-1], axis=1) - xp.sum(hessian.S_Xs * dV, axis=1) - back[:, -1]
-        return v / hessian.entropy
+        by_P = xp.sum(model.Xt * back[:, :-1], axis=1)
+        by_Q = xp.sum(hessian.S_Xs * dV, axis=1)
+        return -by_P - by_Q - back[:, -1]
 
 
 SchurSolver = Callable[[Array, Array], tuple[Array, Array]]
