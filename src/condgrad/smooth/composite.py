@@ -96,8 +96,6 @@ class Composite(Smooth):
 
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K, self.h = each_entry_once(K), h
-        self._has_digits = False
-        """Whether a gradient of h was seen that has digits in the precision of K."""
         self.space: Space = Space.of(K, shape=(K.shape[1],))
 
     @cached_property
@@ -187,13 +185,21 @@ class Composite(Smooth):
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
         if theta.dtype != self.K.dtype:
-            if not self._has_digits:
-                self._has_digits = self._check_digits(theta)
+            if not self._first_slopes:
+                self._check_digits(theta)
             theta = namespace(theta).astype(theta, self.K.dtype)
         return self.transposed @ theta
 
-    def _check_digits(self, theta: Array) -> bool:
-        """Whether theta is not 0; an error where its entries have too few digits in the precision of K, or none.
+    @cached_property
+    def _first_slopes(self) -> list[float]:
+        """The size of the first gradient of h that was not 0, once there was one.
+
+        It belongs to what was computed, not to the problem: as a cached property it is in no digest.
+        """
+        return []
+
+    def _check_digits(self, theta: Array) -> None:
+        """Note the size of theta; an error where its entries have too few digits in the precision of K, or none.
 
         Then K'theta may be 0, and the lower bound that it gives F itself. Where most runs start, theta is of the size
         of the weights; it may be as small as it likes later on, where F is near 0.
@@ -205,7 +211,8 @@ class Composite(Smooth):
                 f"the loss has slopes of {size:.2g}, and {self.K.dtype} data have digits for {low:.0e} to {high:.0e}: "
                 "give float64 data, or multiply sample_weight and what else F has by the same number"
             )
-        return size != 0.0
+        if size != 0.0:
+            self._first_slopes.append(size)
 
     def intercept_at(self, x: Array) -> float:
         """The intercept that was minimised out at x; 0 where there is none."""
