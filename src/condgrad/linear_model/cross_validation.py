@@ -340,7 +340,8 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         that the processes together use no more threads than there are cores. Processes take seconds to start: they pay
         for searches that take longer.
     tol, max_iter, method
-        As in `ConstrainedElasticNet`. The fits of the search stop at 1e-4 at the latest: scores are no finer than that.
+        As in `ConstrainedElasticNet`, for each fit. Those of the search stop at 1e-4 at the latest: scores are no finer
+        than that.
     time_limit : float, optional
         Seconds that the whole `fit` may take. Each fit of the search gets what is left, and none at all makes no more
         than a first look at its problem; a tenth of the limit is kept for the last fit, to all samples. A choice among

@@ -108,7 +108,7 @@ def path(
         As in `ConstrainedElasticNet`; tensors are to be scaled beforehand.
     sample_weight : array, shape (samples,), optional
     tol, max_iter, method
-        For each radius, as in `condgrad.minimize`.
+        For each radius, as in `condgrad.minimize`. The models that lead from the radius before count as iterations.
     time_limit : float, optional
         Seconds for the whole path: each fit gets what is left, and none at all makes no more than a first look at its
         problem. Fits that it cut short come with a warning, and as all others with their gaps.
