@@ -254,6 +254,18 @@ def test_one_softmax_for_all_classes(intercept: bool) -> None:
     np.testing.assert_allclose(model.intercept_, judged.intercept_, atol=1e-5)
 
 
+@pytest.mark.usefixtures("threads")
+def test_intercepts_of_several_classes_take_offsets_up() -> None:
+    """Columns far from 0 are the same problem as their deviations, in memory, and proved to as many digits."""
+    g = cg.simple.Ridge(5.0, on=cg.sets.L1Ball(2.0))
+    near = cg.minimize(cg.smooth.Multinomial(X, THREE, intercept=True), g, method="auto", tol=1e-7)
+    f = cg.smooth.Multinomial(blocks(X + 1e5, 200), THREE, intercept=True)
+    far = cg.minimize(f, g, near.x, method="auto", tol=1e-5)
+    assert far.relative_gap <= 1e-5
+    assert far.lower_bound <= near.value
+    assert near.lower_bound <= far.value * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("kind", "y", "options"),
     [

@@ -219,6 +219,16 @@ def norms_of_columns(K: Matrix) -> Array:
     return largest * norms_of_columns((K.astype(np.float64) if scipy.sparse.issparse(K) else double(K)) / largest)
 
 
+def peaks_of_columns(K: Matrix) -> Array:
+    """The largest size of an entry in each column, in float64."""
+    if scipy.sparse.issparse(K):
+        highest, lowest = (part.toarray().ravel() for part in (K.max(axis=0), K.min(axis=0)))
+        return double(np.maximum(highest, -lowest))
+    xp = namespace(K)
+    highest, lowest = xp.max(K, axis=0), xp.min(K, axis=0)
+    return double(xp.where(highest > -lowest, highest, -lowest))
+
+
 def _sums_of_columns(K: Matrix, entries: Array) -> Array:
     """The sums of the columns of a sparse matrix that has other entries in the places of those of K."""
     if K.format == "csc":
