@@ -25,7 +25,15 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, double, is_dense, is_torch, mixed, stack
-from condgrad.certificate import NULL_SHARE, Certificate, Terms, noise_of_bound, tangent_bound
+from condgrad.certificate import (
+    NULL_SHARE,
+    Certificate,
+    Terms,
+    gains_in_double,
+    noise_of_bound,
+    proved_in_double,
+    tangent_bound,
+)
 from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.linear_model.path_models import MOST_FALL, ColumnModels, Solution, SparseModels, models_of
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
@@ -255,8 +263,12 @@ class PathFollower:
         if isinstance(self.f, Composite) and self.f.h.quadratic:
             patience = min(patience, MOST_EXACT_MODELS)
         proof, mark, left = self._no_proof, np.inf, patience
+        finer = gains_in_double(self.f, g, start)
         while True:
-            proof = proof.updated(certifier.iterate(point, 1.0), steps)
+            iterate = certifier.iterate(point, 1.0)
+            proof = proof.updated(iterate, steps)
+            if finer and proof.relative_gap > tol >= proof.without_rounding(iterate).relative_gap:
+                proof = proved_in_double(proof, self.f, g, point.x)
             if proof.x is point.x:
                 best = point
             left -= 1

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import precision
 from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, tangent_bound
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
@@ -44,7 +43,7 @@ class CGSOnMoments:
             )
 
     def iterates(self, x: Any) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
+        f, g, unit = self.f, self.g, self.f.unit_at(x)
         here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
         terms = Terms.at(x, here, g, g_here)
         g_size = g.magnitude(x, g_here)

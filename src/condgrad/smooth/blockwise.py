@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array, Space, Vector, dot
+from condgrad.arrays import Array, Space, Vector, dot, precision, smallest
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.composite import Composite
@@ -107,6 +107,9 @@ class SumOverBlocks(Smooth):
         self.mass, self.heaviest = float(self.masses.sum()), float(heaviest.values)
         if not self.mass > 0.0:
             raise ValueError("sample_weight must have a positive entry, got only zeros")
+
+    def unit_at(self, x: Array) -> float:
+        return precision(x)
 
     @property
     def column_norms(self) -> Array:
@@ -223,11 +226,14 @@ def _theta(h: Any, z: Array, b: float, excess: float) -> Array:
     return theta if excess == 0.0 else theta - excess * h.curvature(z + b)
 
 
-def _first_order(K: Any, h: Any, z: Array, find: Callable[..., Array], **shift: Any) -> tuple[Any, ...]:
+def _first_order(
+    K: Any, h: Any, z: Array, find: Callable[..., Array], in_double: bool, **shift: Any
+) -> tuple[Any, ...]:
     """The `FirstOrder` of a block, theta = find(h, z)."""
     theta = find(h, z, **shift)
-    lost = int(np.count_nonzero((theta != 0.0) & (np.abs(theta) < np.finfo(K.dtype).tiny)))
-    return transposed_times(K, theta), dot(theta, z), dot(theta, theta), lost
+    least = np.finfo(np.float64 if in_double else K.dtype).tiny
+    lost = int(np.count_nonzero((theta != 0.0) & (np.abs(theta) < least)))
+    return transposed_times(K, theta, in_double=in_double), dot(theta, z), dot(theta, theta), lost
 
 
 def _slopes(h: Any, z: Array, *ends: Array, find: Callable[..., Array], **shift: Any) -> tuple[float, ...]:
@@ -307,12 +313,13 @@ class EvaluationOverBlocks:
 
     @cached_property
     def _first_order(self) -> FirstOrder:
-        found = self.f.data.summed(_first_order, self.f.targets, self.margins, find=self.theta, **self._shift)
+        rules: dict[str, Any] = {"find": self.theta, "in_double": self._x.dtype == np.float64, **self._shift}
+        found = self.f.data.summed(_first_order, self.f.targets, self.margins, **rules)
         return FirstOrder(*found)._replace(gradient=self.f.data.inner(found[0]))
 
     @property
     def gradient(self) -> Array:
-        return self._first_order.gradient.astype(self.f.space.dtype, copy=False)
+        return self._first_order.gradient.astype(self._x.dtype, copy=False)
 
     @property
     def offset(self) -> float:
@@ -326,10 +333,10 @@ class EvaluationOverBlocks:
 
     def magnitude(self, other: EvaluationOverBlocks) -> float:
         # the terms are those of `CompositeEvaluation.magnitude`
-        space, h, first = self.f.space, self.f.h, self._first_order
+        unit, h, first = self.f.unit_at(self._x), self.f.h, self._first_order
         length = first.squares**0.5
-        rounding = space.unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
-        underflow = space.smallest / space.unit * first.lost**0.5
+        rounding = unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        underflow = smallest(self._x) / unit * first.lost**0.5
         size = (length + rounding + underflow) * other.image_size
         return size + self._charge_for_intercept(self.image_size + other.image_size) if h.has_intercept else size
 
@@ -390,7 +397,7 @@ class BlockwiseEvaluation(EvaluationOverBlocks):
         return {"b": b, "excess": 0.0 if balanced else sums.slope / sums.mass}
 
     def _charge_for_intercept(self, shifts: float) -> float:
-        unit, size = self.f.space.unit, abs(self.intercept)
+        unit, size = self.f.unit_at(self._x), abs(self.intercept)
         charge = UNIT / unit * (size + shifts) * self._best[0].slope_size
         if self.value > 0.0:
             slip = UNIT * size

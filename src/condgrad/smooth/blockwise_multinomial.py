@@ -159,7 +159,7 @@ class BlockwiseMultinomialEvaluation(EvaluationOverBlocks):
         return last_step(inverse_of_curvature(sums.curvature, self.f.mass), sums.excess)
 
     def _charge_for_intercept(self, shifts: float) -> float:
-        sums, unit, step = self._best[0], self.f.space.unit, self._last_step
+        sums, unit, step = self._best[0], self.f.unit_at(self._x), self._last_step
         left = float(np.abs(sums.excess).max())
         if step.any():  # behind the step, by as much as the curvature changes along it
             left *= math.expm1(float(np.ptp(step)))

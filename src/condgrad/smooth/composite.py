@@ -26,6 +26,7 @@ from condgrad.arrays import (
     mixed,
     namespace,
     norms_of_columns,
+    precision,
     product,
     some_columns,
     spectral_norm,
@@ -155,25 +156,39 @@ class Composite(Smooth):
                 return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
 
+    def unit_at(self, x: Array) -> float:
+        return precision(x)
+
     def magnitude(
-        self, value: Any, intercept: Any, theta_length: Any, theta_sum: Any, image_size: Any, other_image_size: Any
+        self,
+        value: Any,
+        intercept: Any,
+        theta_length: Any,
+        theta_sum: Any,
+        image_size: Any,
+        other_image_size: Any,
+        *,
+        unit: float | None = None,
     ) -> Any:
         """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y, or arrays of them.
+
+        `unit` is the rounding unit at x, by default that of the data.
 
         A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the rounding of K x, as
         in interpolation, it is no larger than the curvature times that rounding.
         """
-        rounding = (theta_length > 0.0) * (self.space.unit * self.h.curvature_bound) * image_size
+        unit = self.space.unit if unit is None else unit
+        rounding = (theta_length > 0.0) * (unit * self.h.curvature_bound) * image_size
         size = (theta_length + rounding) * other_image_size
         if not self.h.has_intercept:
             return size
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
         # by how far the best intercept at the other point is from the one here: no farther than the entries of K x are.
-        share = 1.0 if self.space.unit <= sys.float_info.epsilon else FINER
+        share = 1.0 if unit <= sys.float_info.epsilon else FINER
         size = size + share * (abs(intercept) + image_size + other_image_size) * theta_sum
         # residuals that are nothing but the rounding of the intercept have squares all the same
         slip = (value > 0.0) * sys.float_info.epsilon * abs(intercept)
-        return size + 0.5 * self.h.curvature_bound * self.K.shape[0] * slip * slip / self.space.unit
+        return size + 0.5 * self.h.curvature_bound * self.K.shape[0] * slip * slip / unit
 
     def at(self, x: Array) -> CompositeEvaluation:
         return CompositeEvaluation(self, x)
@@ -181,6 +196,10 @@ class Composite(Smooth):
     def image(self, x: Array) -> Array:
         """K x in float64."""
         return double(product(self.K, x))
+
+    def gradient_in_double(self, theta: Array) -> Array:
+        """K' theta in float64."""
+        return product(self.transposed, theta)
 
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
@@ -282,7 +301,12 @@ class CompositeEvaluation:
 
     @property
     def gradient(self) -> Array:
-        return self.f.gradient_from(self.theta)
+        return self.f.gradient_in_double(self.theta) if self._is_finer else self.f.gradient_from(self.theta)
+
+    @property
+    def _is_finer(self) -> bool:
+        """Whether x is in float64 where the data are not, so that all is computed in float64."""
+        return bool(self._x.dtype != self.K.dtype and self._x.dtype == self.theta.dtype)
 
     @property
     def offset(self) -> float:
@@ -291,7 +315,7 @@ class CompositeEvaluation:
     def magnitude(self, other: CompositeEvaluation) -> float:
         theta_sum = self._sum_of_sizes if self.h.has_intercept else 0.0
         here = self.value, self.at_best.intercept, self.theta_length, theta_sum, self.image_size
-        size: float = self.f.magnitude(*here, other.image_size)
+        size: float = self.f.magnitude(*here, other.image_size, unit=self.f.unit_at(self._x))
         return size + self._underflow * other.image_size
 
     @cached_property
@@ -307,7 +331,7 @@ class CompositeEvaluation:
     @property
     def _underflow(self) -> float:
         """What is lost of theta, in units of K's precision, where that has no numbers so small."""
-        if self.K.dtype == self.theta.dtype:
+        if self.K.dtype == self.theta.dtype or self._is_finer:
             return 0.0
         xp, least = namespace(self.theta), self.f.space.smallest
         lost = (self.theta != 0.0) & (xp.abs(self.theta) < least)

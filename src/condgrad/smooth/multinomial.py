@@ -26,6 +26,8 @@ from condgrad.arrays import (
     namespace,
     norms_of_columns,
     peaks_of_columns,
+    precision,
+    product,
     spectral_norm,
     stack,
     total,
@@ -100,6 +102,9 @@ class Multinomial(Smooth):
     def column_peaks(self) -> Array:
         """max_i |K_ij| for each feature j, in float64."""
         return peaks_of_columns(self.K)
+
+    def unit_at(self, x: Array) -> float:
+        return precision(x)
 
     def at(self, x: Array) -> MultinomialEvaluation:
         return MultinomialEvaluation(self, x)
@@ -262,9 +267,7 @@ class MultinomialEvaluation:
     @cached_property
     def z(self) -> Array:
         """K X, in float64."""
-        if is_torch(self._x) and self.f.K.dtype != self._x.dtype:
-            return double(self.f.K) @ double(self._x)
-        return double(self.f.K @ self._x)
+        return double(product(self.f.K, self._x))
 
     @cached_property
     def image_size(self) -> float:
@@ -302,16 +305,16 @@ class MultinomialEvaluation:
     @property
     def gradient(self) -> Array:
         theta = self.theta
-        if theta.dtype != self.f.K.dtype:
-            theta = namespace(theta).astype(theta, self.f.K.dtype)
-        return self.f.K.T @ theta
+        if theta.dtype != self._x.dtype:
+            theta = namespace(theta).astype(theta, self._x.dtype)
+        return product(self.f.K.T, theta)
 
     @property
     def offset(self) -> float:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: MultinomialEvaluation) -> float:
-        xp, unit = namespace(self.theta), self.f.space.unit
+        xp, unit = namespace(self.theta), self.f.unit_at(self._x)
         length = length_of(self.theta)
         rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
         size = (length + rounding) * other.image_size
