@@ -143,7 +143,9 @@ def run(
             rows.append(before.row(k, seconds, iterate, proof, measure))
             if checkpoint is not None:
                 checkpoint.offer(lambda: answer(Status.INTERRUPTED, UNFINISHED))
-            asked = callback is not None and callback(_progress(before.iterations + k, seconds, iterate, proof))
+            asked = callback is not None and _is_true(
+                callback(_progress(before.iterations + k, seconds, iterate, proof))
+            )
             if measure <= stop.tolerance:
                 proof = _revalued(problem, stop.answer(iterate, proof, k))
                 measure = stop.measure(iterate, proof, method.g)
@@ -239,6 +241,18 @@ class _Before(NamedTuple):
 
 def _progress(k: int, seconds: float, iterate: Iterate, proof: Certificate) -> Progress:
     return Progress(k, seconds, iterate.x, iterate.value, proof.lower_bound, proof.gap, iterate.step)
+
+
+def _is_true(asked: Any) -> bool:
+    """Whether what a callback returned asks for the end."""
+    try:
+        return bool(asked)
+    except (TypeError, ValueError, RuntimeError) as error:  # as NumPy, pandas and torch have it
+        raise TypeError(
+            "callback must return something true to end the run, or None to go on, got "
+            f"{type(asked).__name__} of shape {tuple(getattr(asked, 'shape', ()))}: return one True or False, such as "
+            "bool((...).all())"
+        ) from error
 
 
 class StallWatch:

@@ -43,7 +43,7 @@ from condgrad.problem import Simple
 from condgrad.search.steps import Exact, SearchState
 from condgrad.smooth import SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
+from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation, is_at_hand
 
 if TYPE_CHECKING:
     from condgrad.kernels.path_steps import PathSolution, SolvedRadii
@@ -100,7 +100,7 @@ class PathFollower:
         """
         if isinstance(f, BlockwiseLoss):
             return True
-        if not isinstance(f, Composite) or is_torch(f.K):
+        if not is_at_hand(f) or is_torch(f.K):
             return False
         return is_dense(f.K) or f.K.shape[0] <= f.K.shape[1]
 
@@ -260,7 +260,7 @@ class PathFollower:
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
         best = point
-        if isinstance(self.f, Composite) and self.f.h.quadratic:
+        if is_at_hand(self.f) and self.f.h.quadratic:
             patience = min(patience, MOST_EXACT_MODELS)
         proof, mark, left = self._no_proof, np.inf, patience
         finer = gains_in_double(self.f, g, start)
@@ -293,7 +293,9 @@ class PathFollower:
         A model of a squared hinge with so many coordinates fits all samples that fall short of their margins, whereupon
         others fall short: it may take many models.
         """
-        if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
+        if not is_at_hand(self.f) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
+            return False
+        if not isinstance(self.f, SquaredHinge):
             return False
         return sample_dual.is_worth_it(self.f, ridge)
 

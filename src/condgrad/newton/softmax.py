@@ -55,7 +55,7 @@ class SoftmaxNewton:
     @classmethod
     def of(cls, f: Smooth, g: Simple) -> SoftmaxNewton:
         """The method, or a sentence that names the missing piece."""
-        if not isinstance(f, Multinomial) or is_torch(f.K):
+        if not (isinstance(f, Multinomial) and f.at_hand) or is_torch(f.K):
             raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
         if not isinstance(g, Ridge | Zero) or not isinstance(g.on, L1Ball):
             raise MissingAbility(f"{g!r} is no Ridge or Zero on an L1Ball")

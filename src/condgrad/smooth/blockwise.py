@@ -18,12 +18,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse
 
+from condgrad import _checks
 from condgrad.arrays import Array, Space, Vector, dot, precision, smallest
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.intercept import require_both_classes
-from condgrad.smooth.losses import SEPARABLE, LeastSquares, Logistic, positive_label
+from condgrad.smooth.losses import SEPARABLE, LeastSquares, Logistic, SquaredHinge, positive_label
 from condgrad.smooth.row_blocks import Largest, RowBlocks, as_array, dask, kept, squared, summed, transposed_times
 
 UNIT = sys.float_info.epsilon
@@ -84,6 +85,8 @@ class SumOverBlocks(Smooth):
     """A loss of data in blocks of rows: what those of numbers, of two classes and of several share."""
 
     h: LossFacts
+    at_hand = False
+    """As in `Composite`."""
 
     def __init__(
         self,
@@ -150,11 +153,17 @@ class BlockwiseLoss(SumOverBlocks):
     BlockwiseLogistic(6 samples, 2 features)
     >>> round(f.value_and_gradient(np.zeros(2))[0], 6)  # 6 log 2
     4.158883
+    >>> isinstance(f, cg.smooth.Logistic)
+    True
     """
+
+    def __new__(cls, loss: Any = None, *_data: Any, **_options: Any) -> Any:
+        return super().__new__(KINDS.get(loss, cls) if cls is BlockwiseLoss else cls)
 
     def __init__(
         self, loss: type[Composite], K: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False
     ) -> None:
+        intercept = _checks.flag("intercept", intercept)
         super().__init__(K, y, sample_weight, columns=(), target=_target, masses_of=_masses_of_signs, loss=loss)
         self.samples = self.data.shape[0]
         if intercept and loss is not LeastSquares:
@@ -184,6 +193,29 @@ class BlockwiseLoss(SumOverBlocks):
     def __repr__(self) -> str:
         intercept = ", intercept" if self.h.has_intercept else ""
         return f"Blockwise{self._name}({self.samples} samples, {self.space.shape[0]} features{intercept})"
+
+
+@LeastSquares.register
+class BlockwiseLeastSquares(BlockwiseLoss):
+    """`LeastSquares` of Dask's data."""
+
+
+@Logistic.register
+class BlockwiseLogistic(BlockwiseLoss):
+    """`Logistic` of Dask's data."""
+
+
+@SquaredHinge.register
+class BlockwiseSquaredHinge(BlockwiseLoss):
+    """`SquaredHinge` of Dask's data."""
+
+
+KINDS: dict[Any, type[BlockwiseLoss]] = {
+    LeastSquares: BlockwiseLeastSquares,
+    Logistic: BlockwiseLogistic,
+    SquaredHinge: BlockwiseSquaredHinge,
+}
+"""What a loss is where its data are Dask's. Each counts as the loss, without what that does with data at hand."""
 
 
 # --- what runs on the workers

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad import _checks
 from condgrad.arrays import Array, Vector
 from condgrad.search.backtracking import backtrack
 from condgrad.smooth.blockwise import ROUNDING, EvaluationOverBlocks, LossFacts, SumOverBlocks
-from condgrad.smooth.multinomial import Softmax, inverse_of_curvature, last_step
+from condgrad.smooth.multinomial import Multinomial, Softmax, inverse_of_curvature, last_step
 from condgrad.smooth.row_blocks import as_array, dask, is_dask, summed
 
 UNIT = sys.float_info.epsilon
@@ -35,6 +36,7 @@ class SoftmaxSums(NamedTuple):
     """The sum of |theta|, theta the gradient in the margins."""
 
 
+@Multinomial.register
 class BlockwiseMultinomial(SumOverBlocks):
     """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows, dense or sparse.
 
@@ -60,6 +62,7 @@ class BlockwiseMultinomial(SumOverBlocks):
     """
 
     def __init__(self, Z: Any, y: Any, *, classes: int, sample_weight: Any = None, intercept: bool = False) -> None:
+        intercept = _checks.flag("intercept", intercept)
         super().__init__(Z, y, sample_weight, columns=(classes,), target=_softmax, masses_of=_masses, classes=classes)
         self.classes = np.arange(classes)
         if intercept and self.masses.min() < sys.float_info.min:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 import scipy.sparse
@@ -90,8 +90,13 @@ class Separable(Protocol):
 
 
 class Composite(Smooth):
-    """f(x) = h(Kx)."""
+    """f(x) = h(Kx).
 
+    The losses of Dask's data count as such, too (they are registered in `blockwise`); their K is not `at_hand`.
+    """
+
+    at_hand = True
+    """Whether K is an array or a sparse matrix of this process."""
     target_center = 0.0
     """What was taken off the targets in h; it is added to the intercept that the user sees."""
 
@@ -240,6 +245,11 @@ class Composite(Smooth):
     def __repr__(self) -> str:
         m, n = self.K.shape
         return f"{type(self).__name__}({m} samples, {n} features{', intercept' if self.h.has_intercept else ''})"
+
+
+def is_at_hand(f: Any) -> TypeGuard[Composite]:
+    """Whether f is an h(Kx) whose K is an array or a sparse matrix of this process."""
+    return isinstance(f, Composite) and f.at_hand
 
 
 class CompositeEvaluation:

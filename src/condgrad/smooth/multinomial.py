@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad import _checks
 from condgrad.arrays import (
     Array,
     Space,
@@ -54,7 +55,7 @@ class Multinomial(Smooth):
     Parameters
     ----------
     Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        Of Dask's data it makes a `BlockwiseMultinomial`.
+        Of Dask's data it makes a `BlockwiseMultinomial`, which counts as a `Multinomial`.
     y : array, shape (samples,)
         Labels of any kind; the columns of X are the classes in sorted order.
     sample_weight : array of nonnegative numbers, optional
@@ -70,6 +71,9 @@ class Multinomial(Smooth):
     3.295837
     """
 
+    at_hand = True
+    """As in `Composite`."""
+
     def __new__(cls, *data: Any, **options: Any) -> Any:
         Z = data[0] if data else options.pop("Z", None)
         if is_dask(Z):
@@ -80,6 +84,7 @@ class Multinomial(Smooth):
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         self.K = data_matrix("Z", Z)
+        intercept = _checks.flag("intercept", intercept)
         self.classes, codes = np.unique(host(y) if is_torch(y) else np.asarray(y), return_inverse=True)
         if codes.shape != (self.K.shape[0],):
             raise ValueError(f"y must have one label for each of the {self.K.shape[0]} rows, got shape {codes.shape}")
