@@ -79,7 +79,7 @@ class Steep(Smooth):
         return cg.smooth.Function(lambda x: (0.5 * float(x @ x), x)).at(x)
 
 
-def overflows(x: Any) -> Any:
+def overflows(_: Any) -> Any:
     """0, with an overflow in between."""
     return float(np.exp(np.full(2, 1e3)).sum() < 0.0)
 
