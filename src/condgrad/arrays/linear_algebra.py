@@ -125,7 +125,7 @@ def product(K: Matrix, x: Array) -> Array:
             return some_columns(K, support) @ x[support]
     if K.dtype != x.dtype and x.dtype == namespace(x).float64:
         return _product_in_double(K, x)
-    return K @ x
+    return K @ (double(x) if K.dtype != x.dtype and is_torch(x) else x)
 
 
 def _product_in_double(K: Matrix, x: Array) -> Array:
