@@ -206,7 +206,7 @@ def test_radius_out_of_range(ball: Any, radius: float) -> None:
 
 
 @pytest.mark.parametrize("ball", BALLS)
-@pytest.mark.parametrize("radius", ["big", "1", None, [1.0], 1j, np.array([1.0, 2.0])])
+@pytest.mark.parametrize("radius", ["big", "1", None, [1.0], 1j, np.array([1.0, 2.0]), True, np.True_, np.array(True)])
 def test_radius_not_a_number(ball: Any, radius: Any) -> None:
     check(lambda: ball(radius), TypeError, r"radius must be a number, got ")
 
@@ -448,6 +448,16 @@ OPTIONS = {
     "negative tol": ({"tol": -1e-6}, ValueError, r"tol must be .*>= 0, got -1e-06"),
     "NaN tol": ({"tol": math.nan}, ValueError, r"tol must be finite.*got nan"),
     "no tol": ({"tol": None}, TypeError, r"tol must be a number, got None"),
+    "a flag as memory": ({"memory": True}, TypeError, r"memory must be a whole number, got True"),
+    "a flag as max_iter": ({"max_iter": np.True_}, TypeError, r"max_iter must be a whole number, got .*True"),
+    "a flag as tol": ({"tol": True}, TypeError, r"tol must be a number, got True"),
+    "lazy in words": ({"lazy": "no"}, TypeError, r"lazy must be True or False, got 'no'"),
+    "progress in words": ({"progress": "no"}, TypeError, r"progress must be True or False, got 'no'"),
+    "a callback that returns an array": (
+        {"callback": lambda now: now.x > 0.0},
+        TypeError,
+        r"callback must return something true to end the run, or None to go on, got ndarray of shape \(3,\): return",
+    ),
     "callback not callable": ({"callback": 5}, TypeError, r"callback must be callable.*got 5"),
     "stop a number": ({"stop": 1e-5}, TypeError, r"stop must be a stop.* rule.*got 1e-05"),
     "stop a class": ({"stop": cg.stopping.FixedPoint}, TypeError, r"stop must be a stop.* rule.*FixedPoint"),
@@ -457,6 +467,28 @@ OPTIONS = {
 @pytest.mark.parametrize(("options", "error", "match"), OPTIONS.values(), ids=OPTIONS.keys())
 def test_options(options: dict[str, Any], error: type[Exception], match: str) -> None:
     check(lambda: cg.minimize(F, G, **options), error, match)
+
+
+LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg.smooth.Multinomial)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", ["no", 1, None, np.array([True])])
+def test_intercept_is_a_flag(loss: Any, intercept: Any) -> None:
+    check(lambda: loss(np.eye(2), [1.0, -1.0], intercept=intercept), TypeError, r"intercept must be True or False, got")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_flags_of_numpy_are_flags(loss: Any) -> None:
+    assert loss(np.eye(2), [1.0, -1.0], intercept=np.True_).h.has_intercept
+
+
+@pytest.mark.parametrize("norm", [cg.simple.L1Norm, cg.simple.NuclearNorm])
+def test_what_a_norm_takes_is_what_it_says(norm: Any) -> None:
+    """A weight of 0 is an error, and the documentation says so."""
+    with pytest.raises(ValueError, match="weight must be finite and > 0"):
+        norm(0.0, on=cg.sets.NuclearBall(1.0) if norm is cg.simple.NuclearNorm else BALL)
+    assert "Above 0." in norm.__doc__
 
 
 RULES = {

@@ -13,6 +13,7 @@ import scipy.optimize
 import scipy.sparse
 
 import condgrad as cg
+from condgrad.problem import Smooth
 from condgrad.search.hull import quadratic_argmin
 
 
@@ -127,3 +128,54 @@ def test_subnormal_costs(method: str, entropy: float, mass: float, power: int) -
     error = 1e-9 * mass  # of the judges
     assert np.ldexp(t.lower_bound, -power) <= best + error
     assert best <= np.ldexp(t.result.certificate.upper_bound, -power) + error
+
+
+class Steep(Smooth):
+    """An f of the user's own, whose value overflows on the way."""
+
+    def at(self, x: Any) -> Any:
+        np.exp(np.full(2, 1e3))
+        return cg.smooth.Function(lambda x: (0.5 * float(x @ x), x)).at(x)
+
+
+def overflows(_: Any) -> Any:
+    """0, with an overflow in between."""
+    return float(np.exp(np.full(2, 1e3)).sum() < 0.0)
+
+
+ON = cg.sets.L1Ball(1.0)
+SQUARES = cg.smooth.LeastSquares(np.eye(2), [1.0, 2.0])
+OWN_PARTS: dict[str, dict[str, Any]] = {
+    "function": {"f": cg.smooth.Function(lambda x: (0.5 * float(x @ x) + overflows(x), x))},
+    "smooth": {"f": Steep()},
+    "oracle": {"g": cg.simple.Oracle(overflows, lambda c: np.clip(-c, -0.5, 0.5), on=ON)},
+    "callback": {"callback": overflows},
+}
+
+
+def run(name: str) -> cg.Result:
+    parts = {"f": SQUARES, "g": cg.simple.Zero(on=ON), "x0": np.array([0.3, 0.1]), **OWN_PARTS[name]}
+    return cg.minimize(**parts, max_iter=2)
+
+
+@pytest.mark.parametrize("name", list(OWN_PARTS))
+def test_what_overflows_in_the_users_code_is_reported(name: str) -> None:
+    """As NumPy was told to: by a warning that names their line, by an error, or not at all."""
+    with pytest.warns(RuntimeWarning, match="overflow encountered") as seen:
+        run(name)
+    assert {warning.filename for warning in seen} == {__file__}
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow encountered"):
+        run(name)
+    calls: list[str] = []
+    with np.errstate(over="call", call=lambda kind, _: calls.append(kind)):
+        run(name)
+    assert set(calls) == {"overflow"}
+    with np.errstate(over="ignore"):
+        run(name)
+
+
+def test_our_own_overflows_raise_nothing_whatever_numpy_is_told() -> None:
+    """The certificate speaks of them in its own words."""
+    f, g = cg.smooth.LeastSquares(np.eye(2), [1.0, 2.0]), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e200))
+    with np.errstate(over="raise"), pytest.raises(cg.NotFiniteError, match="F turned inf"):
+        cg.minimize(f, g, np.array([1e180, 0.0]))

@@ -5,6 +5,7 @@ The judge sees the float32 data in float64: rounding the data is no part of the 
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -13,8 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import condgrad as cg
+import condgrad.linear_model
 from tests.test_matrix import (
     Array,
     ValueGradient,
@@ -246,6 +249,60 @@ def test_small_and_large_targets_have_digits_in_float32(unit: float) -> None:
     assert result.success
     assert result.lower_bound <= judge.value
     assert judge.lower_bound <= result.value * (1.0 + 1e-6)
+
+
+def least_squares_without_a_constraint(A: Array, y: Array) -> float:
+    """LAPACK's optimum in float64."""
+    A, y = A.astype(np.float64), y.astype(np.float64)
+    return 0.5 * float(((A @ np.linalg.lstsq(A, y)[0] - y) ** 2).sum())
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
+@pytest.mark.parametrize("method", ["auto", "spg", "pqn"])
+@pytest.mark.parametrize("radius", [1.0, 30.0, 1e3])
+def test_an_idle_radius_costs_what_x_has_of_rounding(layout: Any, method: str, radius: float) -> None:
+    """The data are float32, but the slopes at the answer, which the radius multiplies, are computed in float64."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((300, 10)).astype(np.float32)
+    y = A.astype(np.float64) @ np.full(10, 4e-5) + 1e-2 * rng.standard_normal(300)
+    best = least_squares_without_a_constraint(A, y)
+    on = cg.sets.L1Ball(radius)
+    r = cg.minimize(cg.smooth.LeastSquares(layout(A), y), cg.simple.Zero(on=on), method=method, tol=1e-5)
+    assert r.x.dtype == np.float32
+    assert r.lower_bound <= best <= r.certificate.upper_bound
+    assert r.value == pytest.approx(best, rel=1e-6)
+    # |x|_1 is about 4e-4: a float32 unit of it leaves slopes of 300 |x| units, as a share of F = 0.015
+    assert r.relative_gap <= max(1e-5, 3e-5 * radius)
+    if not r.success:
+        assert "smaller set" in r.message
+
+
+@pytest.mark.parametrize("kind", [cg.linear_model.ConstrainedElasticNet, cg.linear_model.ConstrainedLogisticRegression])
+def test_an_idle_radius_of_an_estimator_of_float32_data(kind: Any) -> None:
+    """It used to warn that nothing better than 1e-4 was proved."""
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((400, 8)).astype(np.float32), np.where(rng.random(400) < 0.5, 1.0, -1.0)
+    single, judge = (kind(300.0, ridge=0.0).fit(data, y) for data in (X, X.astype(np.float64)))
+    assert np.all(single.relative_gap_ <= 1.2e-5)
+    assert np.all(single.objective_ - single.dual_gap_ <= judge.objective_)
+    assert np.all(judge.objective_ - judge.dual_gap_ <= single.objective_ * (1.0 + 1e-6))
+
+
+def test_no_copy_of_float32_data_is_made_in_float64() -> None:
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((1000, 4000)).astype(np.float32)
+    f, x = cg.smooth.LeastSquares(A, np.ones(1000)), rng.standard_normal(4000)
+    f.column_norms  # noqa: B018
+    tracemalloc.start()
+    try:
+        here = f.at(x)
+        gradient = here.gradient
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < A.nbytes / 2
+    exact = A.astype(np.float64)
+    np.testing.assert_allclose(gradient, exact.T @ (exact @ x - 1.0), rtol=1e-12, atol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -235,6 +235,68 @@ cg.minimize(*logistic(), tol=0.0, checkpoint=sys.argv[1], checkpoint_every=0.05,
 """
 
 
+def ball_problems(dtype: Any) -> dict[str, tuple[Any, Any]]:
+    """A loss of each kind, some with more than one term."""
+    data, classes = Z.astype(dtype), np.arange(40) % 3
+    ball = cg.sets.L1Ball(4.0)
+    squares = cg.smooth.LeastSquares(data, Y, intercept=True)
+    return {
+        "squares": (squares, cg.simple.Ridge(0.1, on=ball)),
+        "scaled": (0.5 * squares + cg.smooth.Linear(np.ones(60, dtype)), cg.simple.Zero(on=ball)),
+        "logistic": (cg.smooth.Logistic(data, Y, intercept=True), cg.simple.Ridge(0.1, on=ball)),
+        "hinge": (cg.smooth.SquaredHinge(data, Y), cg.simple.Zero(on=cg.sets.Box(-1.0, 1.0))),
+        "classes": (cg.smooth.Multinomial(data, classes, intercept=True), cg.simple.Ridge(0.1, on=ball)),
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", list(ball_problems(np.float64)))
+@pytest.mark.parametrize("method", ["cgs", "auto"])
+def test_the_digest_is_a_function_of_the_data(name: str, dtype: Any, method: str) -> None:
+    """What a run computes and keeps changes nothing, so that a checkpoint fits the problem that it is of."""
+    problem = ball_problems(dtype)[name]
+    before = digest(*problem)
+    assert before == digest(*ball_problems(dtype)[name])
+    cg.minimize(*problem, method=method, max_iter=5)
+    assert digest(*problem) == before is not None
+
+
+def test_a_checkpoint_of_float32_data_goes_on_in_the_same_process(tmp_path: Path) -> None:
+    problem, path = ball_problems(np.float32)["logistic"], tmp_path / "run.npz"
+    first = cg.minimize(*problem, checkpoint=path, max_iter=3)
+    second = cg.minimize(*problem, checkpoint=path, max_iter=3)
+    assert (first.iterations, second.iterations) == (3, 6)
+    exact = cg.minimize(*problem, start=second, method="newton", tol=1e-5)
+    assert second.lower_bound <= exact.lower_bound
+    assert exact.trace["lower_bound"][second.iterations] >= second.lower_bound  # not from -inf again
+
+
+KILLED_WHILE_SAVING = """
+import os, signal, sys, numpy as np, condgrad as cg
+sys.path.insert(0, sys.argv[2])
+from test_resuming import logistic
+def killed(file, **arrays):
+    file.write(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+result = cg.minimize(*logistic(), max_iter=2)
+np.savez = killed
+result.save(sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is of POSIX")
+def test_what_a_killed_process_left_unfinished_is_swept(tmp_path: Path) -> None:
+    """Files of processes that go on, which may be writing the same file, stay."""
+    path = tmp_path / "run.npz"
+    command = [sys.executable, "-c", KILLED_WHILE_SAVING, str(path), str(Path(__file__).parent)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    of_others = left.with_name(left.name.replace(left.name.split(".")[-2], str(os.getppid())))
+    of_others.touch()
+    cg.minimize(*logistic(), max_iter=2, checkpoint=path)
+    assert set(tmp_path.iterdir()) == {path, of_others}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is of POSIX")
 def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"

@@ -1,10 +1,29 @@
-"""Checks of single numbers a user passes; each error names the argument, its value and what is allowed."""
+"""Checks of single numbers and flags a user passes; each error names the argument, its value and what is allowed."""
 
 from __future__ import annotations
 
 import math
 import operator
 from typing import Any
+
+
+def is_flag(value: Any) -> bool:
+    """Whether it is True or False, which Python and NumPy would take for 1 and 0."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False; any word, also "no", would count as true."""
+    if not is_flag(value) or getattr(value, "shape", ()) != ():
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def loudness(name: str, value: Any) -> bool:
+    """Whether to say something: True, False, or a number of scikit-learn's, which is 0 for no."""
+    if isinstance(value, int) and value >= 0:
+        return bool(value)
+    return flag(name, value)
 
 
 def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
@@ -15,7 +34,7 @@ def number(name: str, value: Any, *, above: float | None = None, at_least: float
     elif at_least is not None:
         allowed = f"finite and >= {at_least:g}"
     try:
-        if isinstance(value, str):
+        if isinstance(value, str) or is_flag(value):
             raise TypeError
         result = float(value)
     except (TypeError, ValueError) as error:
@@ -30,6 +49,8 @@ def number(name: str, value: Any, *, above: float | None = None, at_least: float
 def whole(name: str, value: Any, *, at_least: int) -> int:
     """A whole number in the allowed range."""
     try:
+        if is_flag(value):
+            raise TypeError
         result = operator.index(value)
     except TypeError as error:
         raise TypeError(f"{name} must be a whole number, got {value!r}") from error

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from condgrad.arrays import Array, largest_size, smallest
+from condgrad.arrays import Array, dot, double, largest_size, namespace, precision, smallest
 from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
@@ -71,6 +71,47 @@ def noise_of_bound(
     `oracle` is its bound and the size of what that is made of; `subnormal` is the `subnormal_size`.
     """
     return rounding_noise(unit, f, *slopes, *g, *oracle, subnormal)
+
+
+def gains_in_double(f: Any, g: Any, x: Array) -> bool:
+    """Whether F and its bound have more digits at x in float64 than they have at x: f has float32 data then."""
+    return bool(f.widens and g.widens and f.unit_at(double(x)) < f.unit_at(x))
+
+
+def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificate:
+    """The proof with F at its point, and with the bound that Lemma 2 proves at x, in float64; f must gain by that.
+
+    A bound from float32 data gives away a float32 unit of |K_j| |theta| times the size of the set, however small x is.
+    In float64 what is left is the slope at x, which is rounded to float32, times that size. Rounding may have led x out
+    of the set, and F below its minimum there: by the slopes along x at most, which are given away as well.
+    """
+    point = double(x)
+    here = f.at(point)
+    terms = Terms.at(point, here, g)
+    if proof.x is not x:
+        best = double(proof.x)
+        proof = replace(proof, terms=Terms.at(best, f.at(best), g))
+    if proof.x is x or terms.value < proof.value:
+        proof = replace(proof, x=x, terms=terms)
+    c = here.gradient
+    answer = g.argmin(c, warm=None, accuracy=0.0)
+    s = answer.point
+    there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
+    noise = noise_of_bound(
+        max(f.unit_at(point), precision(s)),
+        f=here.value,
+        slopes=(here.magnitude(here), here.magnitude(there)),
+        g=(g.magnitude(point, terms.g), g.magnitude(s, g_there)),
+        oracle=(answer.bound, answer.magnitude),
+    )
+    size = namespace(x).abs
+    noise += rounding_noise(precision(x), dot(size(c), size(point)), g.magnitude(point, terms.g))
+    bound = tangent_bound(here.offset, answer.bound, noise)
+    if bound > proof.lower_bound:
+        # a value at another point has its own rounding
+        noise = noise if proof.x is x else max(noise, proof.noise)
+        proof = replace(proof, lower_bound=bound, noise=noise, bound_from="an iterate in float64")
+    return proof.consistent("in float64 ")
 
 
 class Terms(NamedTuple):
@@ -244,6 +285,13 @@ class Certificate:
         """The same proof with its gap measured against another null point."""
         best = self.x, self.terms, self.lower_bound
         return Certificate(*best, null_size, self.noise, self.value_from, self.bound_from)
+
+    def without_rounding(self, iterate: Iterate) -> Certificate:
+        """The most that the bound of an iterate might be in float64: what it gives away, and as much again for errors.
+
+        Where this would be a proof, nothing but rounding is between the iterate and one.
+        """
+        return replace(self, lower_bound=min(self.value, iterate.lower_bound + 2.0 * iterate.noise))
 
     def revalued(self, terms: Terms) -> Certificate:
         """The same proof with f and g at x computed afresh."""

@@ -9,7 +9,15 @@ from typing import Any, NamedTuple, Protocol
 
 from condgrad import deadline, kernels
 from condgrad.arrays import Array, double, precision
-from condgrad.certificate import NO_EFFORT, Certificate, Effort, Iterate, Terms
+from condgrad.certificate import (
+    NO_EFFORT,
+    Certificate,
+    Effort,
+    Iterate,
+    Terms,
+    gains_in_double,
+    proved_in_double,
+)
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
@@ -112,6 +120,9 @@ def run(
     proof, k, measure = before.proof or Certificate(x0, null_size=null_size, value_from="the start"), -1, math.inf
     rows = list(before.rows)
     stalled = StallWatch(precision(x0), STALL_WINDOW)
+    finer = not isinstance(x0, StreamedPlan) and gains_in_double(*problem, x0)
+    unproved: Array = None
+    """The last iterate of float32 data, as long as its bound was not computed in float64."""
 
     def answer(status: Status, message: str) -> Result:
         """What is known by now."""
@@ -132,10 +143,18 @@ def run(
             rows.append(before.row(k, seconds, iterate, proof, measure))
             if checkpoint is not None:
                 checkpoint.offer(lambda: answer(Status.INTERRUPTED, UNFINISHED))
-            asked = callback is not None and callback(_progress(before.iterations + k, seconds, iterate, proof))
+            asked = callback is not None and _is_true(
+                callback(_progress(before.iterations + k, seconds, iterate, proof))
+            )
             if measure <= stop.tolerance:
                 proof = _revalued(problem, stop.answer(iterate, proof, k))
                 measure = stop.measure(iterate, proof, method.g)
+            if finer and measure > stop.tolerance:
+                unproved = iterate.x
+                if stop.measure(iterate, proof.without_rounding(iterate), method.g) <= stop.tolerance:
+                    proof = proved_in_double(proof, *problem, unproved)
+                    measure = stop.measure(iterate, proof, method.g)
+                    unproved = None
             if measure <= stop.tolerance:
                 status = Status.CONVERGED
             elif asked:
@@ -153,8 +172,12 @@ def run(
         else:  # the method has no step left that helps, or no time for one
             status = Status.TIME_LIMIT if deadline.passed() else Status.STALLED
         if status is not Status.CONVERGED:
+            if unproved is not None and not deadline.passed():
+                proof = proved_in_double(proof, *problem, unproved)
             proof = _revalued(problem, proof)
-            measure = proof.relative_gap if isinstance(stop, RelativeGap) else measure
+            if isinstance(stop, RelativeGap):
+                measure = proof.relative_gap
+                status = Status.CONVERGED if measure <= stop.tolerance else status
     except (KeyboardInterrupt, SystemError) as stopped:
         if not isinstance(kernels.first_cause(stopped), KeyboardInterrupt):
             raise
@@ -164,7 +187,10 @@ def run(
         raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
     message = _message(status, stop, measure)
     if status is Status.STALLED and stalled.unit > 1e-10:
-        message += "; float32 data prove little below 1e-5: take float64 for more"
+        message += (
+            "; float32 data prove little below 1e-5, and less by as many times as the set is larger than the answer: "
+            "take float64, or a smaller set"
+        )
     return answer(status, message)
 
 
@@ -215,6 +241,18 @@ class _Before(NamedTuple):
 
 def _progress(k: int, seconds: float, iterate: Iterate, proof: Certificate) -> Progress:
     return Progress(k, seconds, iterate.x, iterate.value, proof.lower_bound, proof.gap, iterate.step)
+
+
+def _is_true(asked: Any) -> bool:
+    """Whether what a callback returned asks for the end."""
+    try:
+        return bool(asked)
+    except (TypeError, ValueError, RuntimeError) as error:  # as NumPy, pandas and torch have it
+        raise TypeError(
+            "callback must return something true to end the run, or None to go on, got "
+            f"{type(asked).__name__} of shape {tuple(getattr(asked, 'shape', ()))}: return one True or False, such as "
+            "bool((...).all())"
+        ) from error
 
 
 class StallWatch:

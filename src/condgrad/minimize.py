@@ -10,9 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
-from condgrad import _checks, deadline, kernels, resuming
+from condgrad import _checks, deadline, kernels, overflow, resuming
 from condgrad.arrays import Array, Space, copied
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
@@ -229,7 +227,8 @@ def minimize(
     stop : stop rule, optional
         Instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
     callback : callable, optional
-        Called with a `Progress` after each iteration; a true return value stops the run.
+        Called with a `Progress` after each iteration; a true return value stops the run. Overflows in it, and in an f
+        or g of your own, are reported as NumPy is told to; those in the parts of this package are not.
     progress : bool
         Show a live line on the terminal.
     checkpoint : path, optional
@@ -263,15 +262,15 @@ def minimize(
     if _checks.whole("memory", memory, at_least=0) and not isinstance(rule, Exact):
         raise ValueError(f"memory={memory} minimises over past points and goes with step='exact', got {step!r}")
     _checks.whole("max_iter", max_iter, at_least=0)
+    lazy, progress = _checks.flag("lazy", lazy), _checks.flag("progress", progress)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
     if stop is not None and (isinstance(stop, type) or not hasattr(stop, "measure")):
         raise TypeError(f"stop must be a stop rule such as stopping.FixedPoint(1e-5), got {stop!r}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
-    # what leaves the floats is infinite: the certificate proves nothing with that, or ends the run with an error
-    overflows = np.errstate(over="ignore")
-    with _progress_line(progress) as show, deadline.within(time_limit), kernels.within_run(), overflows:
+    limit, overflows = deadline.within(time_limit), overflow.silent_in_our_code()
+    with _progress_line(progress) as show, limit, kernels.within_run(), overflows:
         if show is not None:
             callback = _both(show, callback)
         earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)

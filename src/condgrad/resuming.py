@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
@@ -130,14 +131,43 @@ def save(result: Result, path: str | Path) -> None:
     }
     arrays = {f"past_{i}": _plain(point) for i, point in enumerate(result.past)}
     path = Path(path)
+    _sweep_unfinished(path)
     # beside its place, so that the move is one step of the file system
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    unfinished = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.unfinished")
     try:
         with unfinished.open("wb") as file:
             np.savez(file, x=_plain(result.x), trace=result.trace.rows, about=np.array(json.dumps(about)), **arrays)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _sweep_unfinished(path: Path) -> None:
+    """Delete what processes of this machine that were killed in `save` left beside a file.
+
+    The name of such a file ends with that of its machine and the number of its process: others may write to the
+    same folder at the same time.
+    """
+    begin = f".{path.name}.{platform.node()}."
+    with os.scandir(path.parent) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(begin)]
+    for name in names:
+        process, _, rest = name.removeprefix(begin).partition(".")
+        if rest == "unfinished" and process.isdecimal() and not _is_running(int(process)):
+            path.with_name(name).unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    """Whether this machine has a process of that number; taken for granted where asking would end it."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)  # sends nothing
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def load(path: str | Path) -> Result:

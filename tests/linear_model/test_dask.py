@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -252,6 +253,38 @@ def test_one_softmax_for_all_classes(intercept: bool) -> None:
     assert judged.objective_ - judged.dual_gap_ <= model.objective_
     np.testing.assert_allclose(model.coef_, judged.coef_, atol=1e-5)
     np.testing.assert_allclose(model.intercept_, judged.intercept_, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "loss", [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg.smooth.Multinomial]
+)
+@pytest.mark.usefixtures("threads")
+def test_a_loss_is_itself_wherever_its_data_are(loss: Any) -> None:
+    """And it is no other loss; methods that need the data at hand leave it alone."""
+    f = loss(blocks(X), Y)
+    others = {cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg.smooth.Multinomial} - {loss}
+    assert isinstance(f, loss)
+    assert not isinstance(f, tuple(others))
+    assert isinstance(pickle.loads(pickle.dumps(f)), loss)
+    if loss is not cg.smooth.Multinomial:
+        assert isinstance(BlockwiseLoss(loss, blocks(X), Y), loss)
+    assert not isinstance(loss(X, Y), cg.smooth.BlockwiseLoss | cg.smooth.BlockwiseMultinomial)
+    g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0))
+    found, same = (cg.minimize(each, g, method="auto", tol=1e-5) for each in (f, loss(X, Y)))
+    assert found.lower_bound <= same.value
+    assert same.lower_bound <= found.value
+
+
+@pytest.mark.usefixtures("threads")
+def test_intercepts_of_several_classes_take_offsets_up() -> None:
+    """Columns far from 0 are the same problem as their deviations, in memory, and proved to as many digits."""
+    g = cg.simple.Ridge(5.0, on=cg.sets.L1Ball(2.0))
+    near = cg.minimize(cg.smooth.Multinomial(X, THREE, intercept=True), g, method="auto", tol=1e-7)
+    f = cg.smooth.Multinomial(blocks(X + 1e5, 200), THREE, intercept=True)
+    far = cg.minimize(f, g, near.x, method="auto", tol=1e-5)
+    assert far.relative_gap <= 1e-5
+    assert far.lower_bound <= near.value
+    assert near.lower_bound <= far.value * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import condgrad as cg
-from condgrad.linear_model import ConstrainedElasticNet, ConstrainedLinearSVC, ConstrainedLogisticRegression
+from condgrad.linear_model import (
+    ConstrainedElasticNet,
+    ConstrainedElasticNetCV,
+    ConstrainedLinearSVC,
+    ConstrainedLinearSVCCV,
+    ConstrainedLogisticRegression,
+    ConstrainedLogisticRegressionCV,
+    path,
+)
 from tests.linear_model import SINGLE, drawn
 
 every_kind = pytest.mark.parametrize("kind", SINGLE)
@@ -266,6 +274,34 @@ def test_large_targets_in_single_precision() -> None:
 def test_parameters_are_checked_by_fit(kind: type, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kind(**options).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "kind", [*SINGLE, ConstrainedElasticNetCV, ConstrainedLogisticRegressionCV, ConstrainedLinearSVCCV]
+)
+@pytest.mark.parametrize("name", ["fit_intercept", "standardize", "positive", "warm_start", "verbose"])
+@pytest.mark.parametrize("value", ["no", None, 0.5, np.array([True])])
+def test_flags_are_checked_by_fit(kind: type, name: str, value: Any) -> None:
+    """ "no" would count as true."""
+    if name not in kind().get_params():
+        pytest.skip("it has no such flag")
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got"):
+        kind(**{name: value}).fit(X, Y)
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["radius", "ridge", "tol", "max_iter", "time_limit"])
+@pytest.mark.parametrize("value", [True, np.False_])
+def test_flags_are_no_numbers(kind: type, name: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a (whole )?number, got .*{value}"):
+        kind(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ["fit_intercept", "standardize", "positive", "progress"])
+def test_flags_of_paths_are_checked(name: str) -> None:
+    options: dict[str, Any] = {name: "no"}
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"):
+        path(X, Y, **options)
 
 
 @classifiers

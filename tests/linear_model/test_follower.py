@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning
 
 import condgrad as cg
 from condgrad import kernels
+from condgrad.errors import ContradictionError, NotFiniteError
+from condgrad.linear_model import follower as follower_module
 from condgrad.linear_model import path, path_models, solver
 from condgrad.linear_model.follower import HINGE_MODELS, PathFollower
 from condgrad.linear_model.path_models import ColumnModels, SparseModels
@@ -129,6 +133,61 @@ def test_out_of_time_no_radii_are_followed_at_once() -> None:
     with kernels.within_run(used=True), cg.deadline.within(0.0):
         follower = PathFollower(cg.smooth.Logistic(X, y))
         assert follower.solve_radii(simple_part(0.1, 0.1), np.array([0.1, 0.2]), 0.1, tol=1e-6) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NotFiniteError("F turned nan"), ContradictionError("bound above value"), np.linalg.LinAlgError("singular")],
+)
+@pytest.mark.parametrize("loss", ["logistic", "least-squares"])
+def test_a_radius_whose_guess_fails_is_minimised(loss: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As single fits go on where one method has a dead end; SLSQP on the parts of x above and below 0 judges."""
+    X, y = drawn(11, samples=40, features=8)
+    radii, ridge = np.array([0.1, 0.3, 0.6]), 0.3
+
+    class Failing(Certifier):
+        def iterate(self, point: ObjectivePoint, step: float) -> Any:
+            raise error
+
+    monkeypatch.setattr(follower_module, "Certifier", Failing)
+    monkeypatch.setattr(PathFollower, "solve_radii", lambda *_, **__: [])
+    found = path(X, y, loss=loss, radii=radii, ridge=ridge, fit_intercept=False, tol=1e-8)
+    f = LOSSES[loss](X, y)
+    for radius, value, gap in zip(radii, found.values, found.gaps, strict=True):
+        judged = scipy.optimize.minimize(
+            lambda parts: f.at(parts[:8] - parts[8:]).value + ridge * float(((parts[:8] - parts[8:]) ** 2).sum()),
+            np.full(16, radius / 32),
+            method="SLSQP",
+            bounds=[(0.0, None)] * 16,
+            constraints={"type": "ineq", "fun": lambda parts, radius=radius: radius - parts.sum()},
+            options={"ftol": 1e-12, "maxiter": 1000},
+        )
+        assert judged.fun == pytest.approx(value, rel=1e-5)
+        assert value - gap <= judged.fun * (1.0 + 1e-9)
+
+
+@every_loss
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
+def test_few_iterations_limit_what_runs_and_change_nothing_else(loss: str, layout: Any) -> None:
+    X, y = drawn(11, samples=40, features=60)
+    options: dict[str, Any] = {"loss": loss, "ridge": 0.3, "n_radii": 12}
+    whole = path(layout(X), y, **options)
+    most = int(whole.n_iters.max())
+    assert 1 <= most < 100
+    np.testing.assert_array_equal(path(layout(X), y, max_iter=most, **options).coefs, whole.coefs)
+    for limit in range(most):
+        with pytest.warns(ConvergenceWarning, match="iteration limit"):
+            short = path(layout(X), y, max_iter=limit, **options)
+        assert short.n_iters.max() <= limit
+        assert (short.values - short.gaps <= whole.values).all()
+        assert (short.values >= whole.values - whole.gaps).all()
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "many"])
+def test_limits_of_paths_are_checked(value: Any) -> None:
+    X, y = drawn(11, samples=40, features=8)
+    with pytest.raises((TypeError, ValueError), match="max_iter must be"):
+        path(X, y, max_iter=value)
 
 
 @every_loss

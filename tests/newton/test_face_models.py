@@ -48,6 +48,18 @@ def test_an_interrupt_ends_compiled_work(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stop[0]
 
 
+@pytest.mark.parametrize("error", [MemoryError("no room"), TypeError("no such type"), KeyboardInterrupt()])
+def test_an_error_of_compiled_work_reaches_the_caller(error: BaseException) -> None:
+    stop = np.zeros(1, np.bool_)
+
+    def work() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        interruptible(work, stop)
+    assert caught.value is error
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("shape", [(30, 500), (300, 500)])

@@ -27,7 +27,7 @@ def simple(ridge: float, radius: float) -> Any:
 
 
 def judged(Z: Any, y: Any, weights: Any, *, ridge: float, radius: float, intercept: bool) -> float:
-    """The optimum, as an interior-point method finds it."""
+    """The optimum, as an interior-point method finds it; NaN where it does not."""
     classes = int(y.max()) + 1
     X, b = cvxpy.Variable((Z.shape[1], classes)), cvxpy.Variable((1, classes))
     scores = Z @ X + np.ones((len(y), 1)) @ b if intercept else Z @ X
@@ -37,8 +37,7 @@ def judged(Z: Any, y: Any, weights: Any, *, ridge: float, radius: float, interce
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Solution may be inaccurate")
         problem.solve(solver=cvxpy.CLARABEL)
-    assume(problem.status == cvxpy.OPTIMAL)
-    return float(problem.value)
+    return float(problem.value) if problem.status == cvxpy.OPTIMAL else np.nan
 
 
 @settings(max_examples=15)
@@ -56,10 +55,30 @@ def test_it_finds_what_cvxpy_finds(seed: int, ridge: float, radius: float, inter
     f = cg.smooth.Multinomial(X, y, sample_weight=weights, intercept=intercept)
     found = cg.minimize(f, simple(ridge, radius), method="auto", tol=1e-8)
     best = judged(X, y, weights, ridge=ridge, radius=radius, intercept=intercept)
+    assume(np.isfinite(best))
     assert found.lower_bound <= best + 1e-6 * max(1.0, best)
     assert best <= found.value + 1e-6 * max(1.0, best)
     assert found.success
     assert found.gap <= 1e-5
+
+
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize("shape", [(60, 8), (40, 60)])
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+@pytest.mark.parametrize("offset", [1e5, 1e7])
+def test_intercepts_take_offsets_up(layout: Any, shape: tuple[int, int], ridge: float, offset: float) -> None:
+    """Columns far from 0 are the problem that CVXPY solves about their means, and are proved as well."""
+    rng = np.random.default_rng(2)
+    far, radius = rng.standard_normal(shape) + offset, 2.0
+    near = far - offset
+    y, weights = rng.integers(0, 3, shape[0]), rng.random(shape[0]) + 0.1
+    f = cg.smooth.Multinomial(layout(far), y, sample_weight=weights, intercept=True)
+    found = cg.minimize(f, simple(ridge, radius), method="auto")
+    best = judged(near, y, weights, ridge=ridge, radius=radius, intercept=True)
+    assert found.success
+    assert found.lower_bound <= best * (1.0 + 1e-6)
+    assert best <= found.value * (1.0 + 1e-6)
+    np.testing.assert_allclose(f.at(found.x).theta.sum(axis=0), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("intercept", [False, True])

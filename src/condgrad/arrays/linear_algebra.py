@@ -25,6 +25,9 @@ from condgrad.arrays.backend import (
 )
 from condgrad.errors import NotFiniteError
 
+DOUBLED_AT_ONCE = 1 << 18
+"""Entries of float32 data that are copied to float64 at a time: 2 MB, which stay in the cache of a core."""
+
 SHORT = 500
 """Entries of a vector whose zeros are not worth looking for."""
 
@@ -120,9 +123,36 @@ def product(K: Matrix, x: Array) -> Array:
         support = np.flatnonzero(x != 0.0)  # faster than of the numbers themselves
         if 8 * support.shape[0] < x.shape[0]:  # a sparse x needs a few columns only
             return some_columns(K, support) @ x[support]
-    if K.dtype != x.dtype and is_torch(x):
-        return double(K) @ double(x)
-    return K @ x
+    if K.dtype != x.dtype and x.dtype == namespace(x).float64:
+        return _product_in_double(K, x)
+    return K @ (double(x) if K.dtype != x.dtype and is_torch(x) else x)
+
+
+def _product_in_double(K: Matrix, x: Array) -> Array:
+    """K @ x in float64 for a K in float32, of which a small part at a time is copied to float64."""
+    if is_sparse_tensor(K):
+        return double(K) @ x
+    by_row = K.format != "csc" if scipy.sparse.issparse(K) else _lies_by_row(K)
+    entries = K.nnz if scipy.sparse.issparse(K) else K.shape[0] * K.shape[1]
+    lines = K.shape[0] if by_row else K.shape[1]
+    step = max(1, DOUBLED_AT_ONCE * lines // max(1, entries))
+    parts = [slice(begin, begin + step) for begin in range(0, lines, step)]
+    if by_row:
+        return namespace(x).concat([_doubled(K[part]) @ x for part in parts])
+    result = _doubled(K[:, parts[0]]) @ x[parts[0]]
+    for part in parts[1:]:
+        result += _doubled(K[:, part]) @ x[part]
+    return result
+
+
+def _lies_by_row(K: Array) -> bool:
+    """Whether a row of a dense K lies in one piece, or in fewer than a column does."""
+    row, column = K.stride() if is_torch(K) else K.strides
+    return bool(row >= column)
+
+
+def _doubled(K: Matrix) -> Matrix:
+    return K.astype(np.float64) if scipy.sparse.issparse(K) else double(K)
 
 
 def spectral_norm(K: Matrix) -> float:
@@ -217,6 +247,16 @@ def norms_of_columns(K: Matrix) -> Array:
         return namespace(squares).sqrt(squares)
     largest = float(abs(K).max())
     return largest * norms_of_columns((K.astype(np.float64) if scipy.sparse.issparse(K) else double(K)) / largest)
+
+
+def peaks_of_columns(K: Matrix) -> Array:
+    """The largest size of an entry in each column, in float64."""
+    if scipy.sparse.issparse(K):
+        highest, lowest = (part.toarray().ravel() for part in (K.max(axis=0), K.min(axis=0)))
+        return double(np.maximum(highest, -lowest))
+    xp = namespace(K)
+    highest, lowest = xp.max(K, axis=0), xp.min(K, axis=0)
+    return double(xp.where(highest > -lowest, highest, -lowest))
 
 
 def _sums_of_columns(K: Matrix, entries: Array) -> Array:

@@ -54,7 +54,9 @@ class FollowRules(NamedTuple):
     """Entries of columns that are worth a copy."""
     rounds: int
     models: int
-    """How many one radius may take."""
+    """How many one try at a radius may take."""
+    most_models: int
+    """How many one radius may take altogether, with those of radii in between."""
     bridges: int
     """How many radii in between one radius may take, where it is too far from the last."""
     most_fall: float
@@ -124,12 +126,13 @@ def follow_radii(
     r, none = radii.shape[0], np.empty(0)
     x, bound_terms, models = np.empty((r, problem.K.width)), np.empty((r, TERMS)), np.zeros(r, np.int64)
     k, radius, bridges = 0, radii[0], 0
-    while k < r and newer.multiplier > 0.0:
+    while k < r and newer.multiplier > 0.0 and models[k] < rules.most_models:
         start, slope = predicted(problem, older, newer, radius, rules.most_fall)
         lowest = newer.loss + problem.ridge * inner(newer.x, newer.x)
         polytope = Polytope(problem.polytope.kind, radius, none, none)
         at_radius = CompiledProblem(problem.K, problem.loss, problem.ridge, polytope)
-        is_solved, last, linearised, chosen, taken = solve_radius(at_radius, chosen, start, slope, lowest, rules)
+        most = min(rules.models, rules.most_models - models[k])
+        is_solved, last, linearised, chosen, taken = solve_radius(at_radius, chosen, start, slope, lowest, most, rules)
         models[k] += taken
         if not is_solved and (not last.suffice or bridges == rules.bridges):
             break
@@ -171,7 +174,13 @@ def set_bound_terms(row: Array, at: PathSolution, linearised: LinearisedOnBall) 
 
 @compiled_in_place
 def solve_radius(
-    problem: CompiledProblem, chosen: Columns, start: SearchPoint, slope: Array, lowest: float, rules: FollowRules
+    problem: CompiledProblem,
+    chosen: Columns,
+    start: SearchPoint,
+    slope: Array,
+    lowest: float,
+    most_models: int,
+    rules: FollowRules,
 ) -> tuple[bool, Step, LinearisedOnBall, Columns, int]:
     """Whether models, the first of them at a start with some slope, lead to a small gap, each to a lower F than before.
 
@@ -185,7 +194,7 @@ def solve_radius(
     t = rules.first_t_of_many if has_many and ridge > 0.0 else rules.first_t
     x, u, theta, b = start.x, start.u, start.theta, start.intercept
     last, models = Step(False, True, True, none, none, none, 0.0, 0.0), 0
-    while models < rules.models:
+    while models < most_models:
         is_new = False
         while True:
             lengths = t, rules.t, rules.screen.needed, rules.rounds

@@ -17,6 +17,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import inplace_column_scale
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from condgrad import _checks
 from condgrad.arrays.inputs import each_entry_once
 from condgrad.linear_model.solver import Fit, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
@@ -62,6 +63,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """X, y and the weights, checked; those of Dask are checked block by block where the blocks are."""
+        self._check_flags()
         if is_dask(X) or isinstance(X, RowBlocks):
             return self._blocks(X), as_array(y), as_array(sample_weight)
         X, y = self._read(X, y)
@@ -69,6 +71,12 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, X.shape[0])
         return X, y, sample_weight
+
+    def _check_flags(self) -> None:
+        """An error for a flag that is neither True nor False."""
+        for name in ("fit_intercept", "standardize", "positive", "warm_start"):
+            if hasattr(self, name):
+                _checks.flag(name, getattr(self, name))
 
     def _blocks(self, X: Any) -> RowBlocks:
         """The blocks of Dask's data, whose features are noted as scikit-learn does."""
@@ -220,7 +228,7 @@ class SingleFit(LinearEstimator):
         """
         X, y, sample_weight = self._data(X, y, sample_weight)
         tasks = self._tasks(X, y, sample_weight)
-        solver = replace(self._solver(), progress=bool(self.verbose))
+        solver = replace(self._solver(), progress=_checks.loudness("verbose", self.verbose))
         fits = [
             solver.solve(task, radius=self.radius, ridge=self.ridge, start=start)
             for task, start in zip(tasks, self._starts(tasks), strict=True)

@@ -235,6 +235,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     tol : float
         Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
     max_iter : int
+        The most iterations of one fit, whatever runs: steps of Newton's method, each with one model, or of another.
     warm_start : bool
         Start from the last coefficients.
     method : str

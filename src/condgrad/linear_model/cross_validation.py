@@ -20,6 +20,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from condgrad import _checks
 from condgrad.errors import require_extra
 from condgrad.linear_model.base import LinearEstimator
 from condgrad.linear_model.blocks import held_out_margins, weights_of_part
@@ -91,7 +92,7 @@ class CrossValidated(LinearEstimator):
         search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y))
         self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
-        with FitsLine(shown=bool(self.verbose)) as line:
+        with FitsLine(shown=_checks.loudness("verbose", self.verbose)) as line:
             self.radii_ = self._tried_radii(tasks, search, line)
             line.total = len(tasks) * (len(folds) * len(self.ridges_) * len(self.radii_) + 1)
             self.scores_, tried = self._cross_validate(X, y, weights, folds, search, line)
@@ -340,7 +341,8 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         that the processes together use no more threads than there are cores. Processes take seconds to start: they pay
         for searches that take longer.
     tol, max_iter, method
-        As in `ConstrainedElasticNet`. The fits of the search stop at 1e-4 at the latest: scores are no finer than that.
+        As in `ConstrainedElasticNet`, for each fit. Those of the search stop at 1e-4 at the latest: scores are no finer
+        than that.
     time_limit : float, optional
         Seconds that the whole `fit` may take. Each fit of the search gets what is left, and none at all makes no more
         than a first look at its problem; a tenth of the limit is kept for the last fit, to all samples. A choice among

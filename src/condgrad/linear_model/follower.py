@@ -17,6 +17,7 @@ large, several radii are followed in one compiled call (`kernels.path_steps`).
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +25,16 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, double, is_dense, is_torch, mixed, stack
-from condgrad.certificate import NULL_SHARE, Certificate, Terms, noise_of_bound, tangent_bound
+from condgrad.certificate import (
+    NULL_SHARE,
+    Certificate,
+    Terms,
+    gains_in_double,
+    noise_of_bound,
+    proved_in_double,
+    tangent_bound,
+)
+from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.linear_model.path_models import MOST_FALL, ColumnModels, Solution, SparseModels, models_of
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.one_pass import OnePass
@@ -33,7 +43,7 @@ from condgrad.problem import Simple
 from condgrad.search.steps import Exact, SearchState
 from condgrad.smooth import SquaredHinge
 from condgrad.smooth.blockwise import BlockwiseLoss
-from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation
+from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation, is_at_hand
 
 if TYPE_CHECKING:
     from condgrad.kernels.path_steps import PathSolution, SolvedRadii
@@ -89,7 +99,7 @@ class PathFollower:
         """
         if isinstance(f, BlockwiseLoss):
             return True
-        if not isinstance(f, Composite) or is_torch(f.K):
+        if not is_at_hand(f) or is_torch(f.K):
             return False
         return is_dense(f.K) or f.K.shape[0] <= f.K.shape[1]
 
@@ -142,11 +152,13 @@ class PathFollower:
         point.smooth_gradient = here.smooth_gradient + ahead * (here.smooth_gradient - before.smooth_gradient)
         return point
 
-    def solve_radii(self, g: Simple, radii: Array, ridge: float, *, tol: float) -> list[CertifiedSolution]:
+    def solve_radii(
+        self, g: Simple, radii: Array, ridge: float, *, tol: float, most_models: int = sys.maxsize
+    ) -> list[CertifiedSolution]:
         """Solutions for the first of the next radii, as far as one compiled call finds them with few models.
 
         That is for data that are not large; a radius that needs more is left to `follow`. `g` is that of the
-        first radius.
+        first radius; `most_models` is how many each radius may take.
         """
         models = self._models.few if isinstance(self._models, SparseModels) else self._models
         if not isinstance(models, ColumnModels) or deadline.passed():
@@ -155,7 +167,7 @@ class PathFollower:
         if oracle is None:
             return []
         radii = radii[: max(RADII_AT_ONCE, ENTRIES_AT_ONCE // max(1, oracle.loss.composite.K.size))]
-        rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value)
+        rules = models.rules(ridge, accuracy=tol, least_scale=NULL_SHARE * self.null_value, most_models=most_models)
         known = self._solutions or [self._null_solution(g)]
         solved = models.solve_radii(oracle, known, radii, rules)
         found = self._certified(g, solved, ridge, tol)
@@ -206,13 +218,34 @@ class PathFollower:
         """What is known before the first point."""
         return Certificate(null_size=self.null_value)
 
-    def follow(self, g: Simple, ridge: float, start: Array, *, tol: float, patience: int = PATIENCE) -> CertifiedGuess:
+    def follow(
+        self,
+        g: Simple,
+        ridge: float,
+        start: Array,
+        *,
+        tol: float,
+        most_steps: int = sys.maxsize,
+        patience: int = PATIENCE,
+    ) -> CertifiedGuess | None:
         """The best point on the way from a start in the set, until its gap is within tol or hardly falls.
 
         Where solutions are noted, the start is the last of them, and the first model is that where they point to; or
-        that point itself, in the set, is tried first, where models are dear.
-        `patience` is how many steps may pass without halving the gap.
+        that point itself, in the set, is tried first, where models are dear. `most_steps` is how many models there may
+        be, `patience` how many of them may pass without halving the gap.
+
+        None where a guess has no finite F, where its bound contradicts a value or its equations have no solution: a
+        guess is a dead end then, and the problem may be none.
         """
+        try:
+            return self._follow(g, ridge, start, tol=tol, most_steps=most_steps, patience=patience)
+        except (NotFiniteError, ContradictionError, np.linalg.LinAlgError):
+            return None
+
+    def _follow(
+        self, g: Simple, ridge: float, start: Array, *, tol: float, most_steps: int, patience: int
+    ) -> CertifiedGuess:
+        """What `follow` finds, or the error that a guess ends with."""
         certifier, steps = Certifier(self.f, g, Tally()), 0
         last = self._solutions[-1] if self._solutions else None
         known = last.point.smooth if last is not None and last.point.x is start else None
@@ -221,22 +254,26 @@ class PathFollower:
         prediction = self._predicted(g) if last is None or last.multiplier > 0.0 else None
         if prediction is not None and self._has_many_samples:
             point = point.at(g.on.project(prediction.x))
-        elif prediction is not None:
+        elif prediction is not None and most_steps > 0:
             end = self._models.least(prediction, g, ridge, is_predicted=True)
             if end is not None:
                 point, steps = lower_on_the_way(point, end), 1
         best = point
-        if isinstance(self.f, Composite) and self.f.h.quadratic:
+        if is_at_hand(self.f) and self.f.h.quadratic:
             patience = min(patience, MOST_EXACT_MODELS)
         proof, mark, left = self._no_proof, np.inf, patience
+        finer = gains_in_double(self.f, g, start)
         while True:
-            proof = proof.updated(certifier.iterate(point, 1.0), steps)
+            iterate = certifier.iterate(point, 1.0)
+            proof = proof.updated(iterate, steps)
+            if finer and proof.relative_gap > tol >= proof.without_rounding(iterate).relative_gap:
+                proof = proved_in_double(proof, self.f, g, point.x)
             if proof.x is point.x:
                 best = point
             left -= 1
             if proof.gap <= 0.5 * mark:
                 mark, left = proof.gap, patience
-            if proof.relative_gap <= tol or left == 0 or deadline.passed():
+            if proof.relative_gap <= tol or left == 0 or steps == most_steps or deadline.passed():
                 break
             if steps >= HINGE_MODELS and self._has_dual(point, ridge):
                 break
@@ -255,7 +292,9 @@ class PathFollower:
         A model of a squared hinge with so many coordinates fits all samples that fall short of their margins, whereupon
         others fall short: it may take many models.
         """
-        if not isinstance(self.f, SquaredHinge) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
+        if not is_at_hand(self.f) or np.count_nonzero(point.x) <= self.f.K.shape[0]:
+            return False
+        if not isinstance(self.f, SquaredHinge):
             return False
         return sample_dual.is_worth_it(self.f, ridge)
 

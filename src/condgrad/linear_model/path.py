@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from condgrad import _checks
 from condgrad.arrays import Array, is_torch, stack
 from condgrad.linear_model.base import SingleFit, checked_labels
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
@@ -108,7 +109,7 @@ def path(
         As in `ConstrainedElasticNet`; tensors are to be scaled beforehand.
     sample_weight : array, shape (samples,), optional
     tol, max_iter, method
-        For each radius, as in `condgrad.minimize`.
+        For each radius, as in `condgrad.minimize`. The models that lead from the radius before count as iterations.
     time_limit : float, optional
         Seconds for the whole path: each fit gets what is left, and none at all makes no more than a first look at its
         problem. Fits that it cut short come with a warning, and as all others with their gaps.
@@ -131,6 +132,8 @@ def path(
     if loss not in ESTIMATORS:
         raise ValueError(f"loss must be one of {', '.join(map(repr, ESTIMATORS))}, got {loss!r}")
     estimator = ESTIMATORS[loss](fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors)
+    estimator.set_params(positive=positive)._check_flags()
+    progress = _checks.flag("progress", progress)
     task = _task(estimator, X, y, sample_weight)
     if groups is not None:
         groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]

@@ -38,7 +38,7 @@ SMALL_FACE = 800
 SOLVED, MOST_PRODUCTS = 1e-5, 1000
 """The residual of the equations of a larger face, as a share of what it was, and the products that it may take."""
 MODELS_PER_RADIUS = 4
-"""Models that one radius may take where several radii are followed in one call."""
+"""Models that one try at a radius may take where several radii are followed in one call."""
 BRIDGES, LEAST_BRIDGED = 2, 1e-5
 """Radii in between that one radius may take there, and the curvature of a ridge, as a share of that of the loss, from
 which on: for less the faces of near radii have too little in common."""
@@ -121,13 +121,14 @@ class ColumnModels:
         self._chosen = named(chosen)
         return SolvedRadii(filled, x, bound_terms, models, PathSolution(*older), PathSolution(*newer))
 
-    def rules(self, ridge: float, *, accuracy: float, least_scale: float) -> FollowRules:
+    def rules(self, ridge: float, *, accuracy: float, least_scale: float, most_models: int) -> FollowRules:
         """How to follow a path, for compiled code."""
         from condgrad.kernels.path_steps import FollowRules
 
         t, of_many = step_length(2.0 * ridge + self.curvature), step_length(2.0 * ridge)
         bridges = BRIDGES if 2.0 * ridge >= LEAST_BRIDGED * self.curvature else 0
-        columns, limits = (screen_rules(), self.most_copied), (ROUNDS, MODELS_PER_RADIUS, bridges)
+        columns = screen_rules(), self.most_copied
+        limits = ROUNDS, MODELS_PER_RADIUS, most_models, bridges
         return FollowRules(t, of_many, SHORT * t, *columns, *limits, MOST_FALL, INSIDE, accuracy, least_scale)
 
     def _point_of(self, end: Any, g: Simple) -> ObjectivePoint | None:

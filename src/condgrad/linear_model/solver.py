@@ -43,11 +43,11 @@ ROUGH = 0.03
 CONSTANT = 1e-12
 """A feature whose squares about its mean are below this share of its squares differs by rounding alone."""
 
+ROUGHLY = 1000
+"""Iterations for the norm of the solution without a constraint: a grid needs no more digits than these bring."""
+
 FROM_AFAR = 30
 """Steps that a follower may take without halving the gap where it starts far from the solution."""
-
-FEW = 100
-"""Iterations so few that the user wants to see them counted."""
 
 PROVABLE = 100.0
 """The smallest tolerance in rounding units of the data: a proof is no better than they are."""
@@ -126,6 +126,7 @@ class Solver:
         """A solver whose fits share a time limit that begins to run now."""
         if positive and groups is not None:
             raise ValueError("groups goes with positive=False: the ball of groups has no version without signs")
+        max_iter = _checks.whole("max_iter", max_iter, at_least=0)
         if time_limit is None:
             return cls(method, tol, max_iter, positive, groups)
         seconds = _checks.number("time_limit", time_limit, at_least=0.0)
@@ -211,10 +212,10 @@ class Solver:
         if follower is not None and follower.starts_anywhere:
             with deadline.within(self.time_left), kernels.within_run(used=True):
                 start = g.on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
-                proof = follower.follow(g, g.weight, start, tol=tol, patience=FROM_AFAR).proof
-            if proof.relative_gap <= tol:
-                return proof.x, proof.value, proof.gap
-        result = minimize(f, g, x0, method=self.method, tol=tol, max_iter=1000, time_limit=self.time_left)
+                found = follower.follow(g, g.weight, start, tol=tol, most_steps=ROUGHLY, patience=FROM_AFAR)
+            if found is not None and found.proof.relative_gap <= tol:
+                return found.proof.x, found.proof.value, found.proof.gap
+        result = minimize(f, g, x0, method=self.method, tol=tol, max_iter=ROUGHLY, time_limit=self.time_left)
         result.uninterrupted()
         return result.x, result.value, result.gap
 
@@ -225,8 +226,8 @@ class Solver:
         return SolidSimplex(radius) if self.positive else L1Ball(radius)
 
     def _follower(self, f: Smooth) -> PathFollower | None:
-        """What goes from one radius to the next, unless the user asks for a method or for few iterations."""
-        asked = self.method != "auto" or self.max_iter < FEW or self.progress or self.groups is not None
+        """What goes from one radius to the next, unless the user asks for a method."""
+        asked = self.method != "auto" or self.progress or self.groups is not None
         if asked or not PathFollower.can_follow(f) or not readiness.available():
             return None
         return PathFollower(f)  # type: ignore[arg-type]
@@ -240,7 +241,7 @@ class Solver:
         ridge, tol = checked_ridge(ridge), self._tol(f)
         g = simple_part(ridge, self._set(float(radii[0])))
         with deadline.within(self.time_left), kernels.within_run(used=True):
-            solutions = follower.solve_radii(g, radii, ridge, tol=tol)
+            solutions = follower.solve_radii(g, radii, ridge, tol=tol, most_models=self.max_iter)
         return [
             Fit(
                 coef=end.x,
@@ -268,27 +269,30 @@ class Solver:
         """The solution, as a point and as a fit of its coefficients.
 
         It is looked for from the projection of the start onto the set, first by a follower. Where that fails, its point
-        has many coordinates that are not those of the solution, and the start is the better one for `minimize`.
+        has many coordinates that are not those of the solution, and the start is the better one for `minimize`. The
+        models of a follower count as iterations: both together take `max_iter` of them at most.
         """
         on, ridge = self._set(radius), checked_ridge(ridge)
         g = simple_part(ridge, on)
         tol = self._tol(f)
         x0 = None if start is None else on.project(start)
+        models = 0
         if follower is not None:
             with deadline.within(self.time_left), kernels.within_run(used=True):
                 first = on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
-                found = follower.follow(g, ridge, first, tol=tol)
-                fit = fit_of_guess(found, on, ridge, tol)
-            if fit is not None:
+                found = follower.follow(g, ridge, first, tol=tol, most_steps=self.max_iter)
+                fit = None if found is None else fit_of_guess(found, on, ridge, tol, max_iter=self.max_iter)
+            if found is not None and fit is not None:
                 follower.note(radius, found.point, fit.multiplier)
                 return found.point.x, fit
+            models = 0 if found is None else found.steps
         result = minimize(
             f,
             g,
             x0,
             method=self.method,
             tol=tol,
-            max_iter=self.max_iter,
+            max_iter=self.max_iter - models,
             time_limit=self.time_left,
             progress=self.progress,
         ).uninterrupted()
@@ -302,7 +306,7 @@ class Solver:
             result.value,
             result.gap,
             mu,
-            result.iterations,
+            models + result.iterations,
             result.status,
             result.message,
             tol,
@@ -315,11 +319,16 @@ def simple_part(ridge: float, on: Set) -> Simple:
     return Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
 
 
-def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float) -> Fit | None:
-    """A guess as a fit, if it is good enough or there is no time for a better one with a proof."""
+def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float, *, max_iter: int) -> Fit | None:
+    """A guess as a fit, if it is good enough, or has a proof and no iteration or time is left for a better one."""
     point, proof = guess.point, guess.proof
-    status = Status.CONVERGED if proof.relative_gap <= tol else Status.TIME_LIMIT
-    if status is Status.TIME_LIMIT and not (deadline.passed() and math.isfinite(proof.gap)):
+    if proof.relative_gap <= tol:
+        status = Status.CONVERGED
+    elif math.isfinite(proof.gap) and guess.steps == max_iter:
+        status = Status.ITERATION_LIMIT
+    elif math.isfinite(proof.gap) and deadline.passed():
+        status = Status.TIME_LIMIT
+    else:
         return None
     return Fit(
         point.x,

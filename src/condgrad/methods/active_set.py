@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import Array, Vector, dot, mixed, namespace, precision
+from condgrad.arrays import Array, Vector, dot, mixed, namespace
 from condgrad.certificate import (
     Effort,
     Iterate,
@@ -109,7 +109,7 @@ class ActiveSetCG:
         return "pairwise" if self.pairwise else "away"
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
+        f, g, unit = self.f, self.g, self.f.unit_at(x)
         active, here, evaluations, calls, taken, promised, noise = ActiveSet(x), f.at(x), 1, 0, 0.0, math.inf, 0.0
         k = 0
         while True:

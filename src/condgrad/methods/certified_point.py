@@ -135,7 +135,7 @@ class Certifier:
         self.tally.inner_iterations += answer.inner_iterations
         s, g_there = answer.point, g.value(answer.point) if answer.value is None else answer.value
         noise = noise_of_bound(
-            max(precision(point.x), f.unit),
+            f.unit_at(point.x),
             f=here.value,
             slopes=(here.magnitude(here), here.magnitude(f.at(s) if there is None else there)),
             g=(g.magnitude(point.x, point.terms.g), g.magnitude(s, g_there)),

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from condgrad import deadline
-from condgrad.arrays import Array, differences, dot, mixed, precision
+from condgrad.arrays import Array, differences, dot, mixed
 from condgrad.certificate import (
     Candidate,
     Effort,
@@ -40,7 +40,7 @@ class CGS:
     """The remembered oracle points, kept up to date for a run that will go on from this one."""
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
+        f, g, unit = self.f, self.g, self.f.unit_at(x)
         here, g_here, a, warm, evaluations, inner = f.at(x), g.value(x), 0.0, None, 1, 0
         share, accuracy = 0.1, 0.1 * Terms(here.value, g_here).size
         remembered = deque([(s, f.at(s)) for s in self.past], maxlen=self.memory)

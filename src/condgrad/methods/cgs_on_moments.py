@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import precision
 from condgrad.certificate import (
     Effort,
     Iterate,
@@ -51,7 +50,7 @@ class CGSOnMoments:
             )
 
     def iterates(self, x: Any) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, max(precision(x), self.f.unit)
+        f, g, unit = self.f, self.g, self.f.unit_at(x)
         here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
         terms = Terms.at(x, here, g, g_here)
         g_size = g.magnitude(x, g_here)

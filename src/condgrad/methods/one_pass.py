@@ -15,7 +15,7 @@ from condgrad.kernels import in_use
 from condgrad.problem import Answer, Simple, Smooth, Sum, SumEvaluation
 from condgrad.sets import L1Ball, SolidSimplex
 from condgrad.simple import Ridge, Zero
-from condgrad.smooth.composite import Composite, CompositeEvaluation
+from condgrad.smooth.composite import CompositeEvaluation, is_at_hand
 from condgrad.smooth.folding import FoldedLoss
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class OnePass:
         if not (in_use() and isinstance(g, (Ridge, Zero)) and isinstance(g.on, (L1Ball, SolidSimplex))):
             return None
         composite: Any = f.terms[0] if isinstance(f, Sum) and len(f.terms) == 1 else f
-        if g.on.scale == 0.0 or not isinstance(composite, Composite):
+        if g.on.scale == 0.0 or not is_at_hand(composite):
             return None
         loss = FoldedLoss.of(f)
         compiled_loss = getattr(loss.h, "compiled", None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from condgrad import deadline
-from condgrad.arrays import Array, Space, precision
+from condgrad.arrays import Array, Space
 from condgrad.certificate import (
     Effort,
     Iterate,
@@ -186,7 +186,7 @@ class Newton:
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f, g, model, space = self.f, self.g, self.model, Space.of(x)
-        evaluate, unit = DualEvaluator(model), max(precision(x), f.unit)
+        evaluate, unit = DualEvaluator(model), f.unit_at(x)
         here = f.at(x)
         primal = Primal(x, Terms.at(x, here, g), here.magnitude(here))
         if deadline.passed():

@@ -356,10 +356,19 @@ def centred(u: Array, shares: Array | None) -> Array:
 def interruptible(work: Callable[[], Any], stop: Array) -> Any:
     """What compiled code returns that ends early once stop[0] is set: at the deadline, and when Ctrl-C is pressed.
 
-    It runs in a thread of its own, without Python's lock, while this one looks at the clock.
+    It runs in a thread of its own, without Python's lock, while this one looks at the clock. An error of the work is
+    raised here.
     """
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    failures: list[BaseException] = []
+
+    def keep_what_comes() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:  # of whatever kind: it is the caller's, not the thread's
+            failures.append(error)
+
+    thread = threading.Thread(target=keep_what_comes, daemon=True)
     thread.start()
     try:
         while thread.is_alive():
@@ -369,4 +378,6 @@ def interruptible(work: Callable[[], Any], stop: Array) -> Any:
     finally:
         stop[0] = True
         thread.join()
+    if failures:
+        raise failures[0]
     return found[0]

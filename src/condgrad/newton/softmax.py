@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import Array, double, is_dense, is_torch, precision, steepest_indices
+from condgrad.arrays import Array, double, is_dense, is_torch, precision, steepest_indices, total
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
 from condgrad.kernels import L1_BALL, Polytope, readiness
@@ -57,7 +57,7 @@ class SoftmaxNewton:
     @classmethod
     def of(cls, f: Smooth, g: Simple) -> SoftmaxNewton:
         """The method, or a sentence that names the missing piece."""
-        if not isinstance(f, Multinomial) or is_torch(f.K):
+        if not (isinstance(f, Multinomial) and f.at_hand) or is_torch(f.K):
             raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
         if not isinstance(g, Ridge | Zero) or not isinstance(g.on, L1Ball):
             raise MissingAbility(f"{g!r} is no Ridge or Zero on an L1Ball")
@@ -153,6 +153,8 @@ def hessian(f: Multinomial, here: MultinomialEvaluation, chosen: Array) -> Array
     K: Any = f.K[:, features].T if is_dense(f.K) else f.K.tocsc()[:, features].T.toarray()
     # a row an entry of X: then every product runs along the samples
     rows, by_class = np.ascontiguousarray(K, np.float64), np.ascontiguousarray(shares.T)
+    if h.has_intercept:  # a mean makes no difference then, and a large one would leave no digits of the rest
+        rows = rows - (rows @ (h.weights / total(h.weights)))[:, None]
     pulls = by_class[labels] * rows
     weighted = pulls * h.weights
     H = -(weighted @ pulls.T)

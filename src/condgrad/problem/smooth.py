@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from condgrad import _checks
-from condgrad.arrays import Array, Space, Vector
+from condgrad.arrays import Array, Space, Vector, precision
 from condgrad.search.restriction import Restriction, combined
 
 LARGEST_MULTIPLE = 1e30
@@ -74,6 +74,13 @@ class Smooth(ABC):
     def unit(self) -> float:
         """The rounding unit of f's data."""
         return 0.0 if self.space is None else self.space.unit
+
+    def unit_at(self, x: Array) -> float:
+        """The rounding unit of f and its gradient at x: that of x or of the data, whichever is coarser.
+
+        An f that computes with float32 data in float64 wherever x is in float64 has that of x alone.
+        """
+        return max(precision(x), self.unit)
 
     @property
     def smoothness(self) -> float | None:
@@ -144,6 +151,9 @@ class Sum(Smooth):
     @property
     def unit(self) -> float:
         return max(term.unit for term in self.terms)
+
+    def unit_at(self, x: Array) -> float:
+        return max(term.unit_at(x) for term in self.terms)
 
     @property
     def widens(self) -> bool:  # type: ignore[override]

@@ -73,7 +73,7 @@ class L1Norm(Norm):
     Parameters
     ----------
     weight : float
-        At least 0.
+        Above 0.
     on : Set
         A set with a linear argmin from which shrinking coordinates does not lead out.
 
@@ -112,7 +112,7 @@ class NuclearNorm(Norm):
     Parameters
     ----------
     weight : float
-        At least 0.
+        Above 0.
     on : Set
         `NuclearBall` or `L2Ball`.
 

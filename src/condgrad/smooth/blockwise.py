@@ -18,12 +18,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array, Space, Vector, dot
+from condgrad import _checks
+from condgrad.arrays import Array, Space, Vector, dot, precision, smallest
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.intercept import require_both_classes
-from condgrad.smooth.losses import SEPARABLE, LeastSquares, Logistic, positive_label
+from condgrad.smooth.losses import SEPARABLE, LeastSquares, Logistic, SquaredHinge, positive_label
 from condgrad.smooth.row_blocks import Largest, RowBlocks, as_array, dask, kept, squared, summed, transposed_times
 
 UNIT = sys.float_info.epsilon
@@ -84,6 +85,8 @@ class SumOverBlocks(Smooth):
     """A loss of data in blocks of rows: what those of numbers, of two classes and of several share."""
 
     h: LossFacts
+    at_hand = False
+    """As in `Composite`."""
 
     def __init__(
         self,
@@ -107,6 +110,9 @@ class SumOverBlocks(Smooth):
         self.mass, self.heaviest = float(self.masses.sum()), float(heaviest.values)
         if not self.mass > 0.0:
             raise ValueError("sample_weight must have a positive entry, got only zeros")
+
+    def unit_at(self, x: Array) -> float:
+        return precision(x)
 
     @property
     def column_norms(self) -> Array:
@@ -147,11 +153,17 @@ class BlockwiseLoss(SumOverBlocks):
     BlockwiseLogistic(6 samples, 2 features)
     >>> round(f.value_and_gradient(np.zeros(2))[0], 6)  # 6 log 2
     4.158883
+    >>> isinstance(f, cg.smooth.Logistic)
+    True
     """
+
+    def __new__(cls, loss: Any = None, *_data: Any, **_options: Any) -> Any:
+        return super().__new__(KINDS.get(loss, cls) if cls is BlockwiseLoss else cls)
 
     def __init__(
         self, loss: type[Composite], K: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False
     ) -> None:
+        intercept = _checks.flag("intercept", intercept)
         super().__init__(K, y, sample_weight, columns=(), target=_target, masses_of=_masses_of_signs, loss=loss)
         self.samples = self.data.shape[0]
         if intercept and loss is not LeastSquares:
@@ -181,6 +193,29 @@ class BlockwiseLoss(SumOverBlocks):
     def __repr__(self) -> str:
         intercept = ", intercept" if self.h.has_intercept else ""
         return f"Blockwise{self._name}({self.samples} samples, {self.space.shape[0]} features{intercept})"
+
+
+@LeastSquares.register
+class BlockwiseLeastSquares(BlockwiseLoss):
+    """`LeastSquares` of Dask's data."""
+
+
+@Logistic.register
+class BlockwiseLogistic(BlockwiseLoss):
+    """`Logistic` of Dask's data."""
+
+
+@SquaredHinge.register
+class BlockwiseSquaredHinge(BlockwiseLoss):
+    """`SquaredHinge` of Dask's data."""
+
+
+KINDS: dict[Any, type[BlockwiseLoss]] = {
+    LeastSquares: BlockwiseLeastSquares,
+    Logistic: BlockwiseLogistic,
+    SquaredHinge: BlockwiseSquaredHinge,
+}
+"""What a loss is where its data are Dask's. Each counts as the loss, without what that does with data at hand."""
 
 
 # --- what runs on the workers
@@ -223,11 +258,14 @@ def _theta(h: Any, z: Array, b: float, excess: float) -> Array:
     return theta if excess == 0.0 else theta - excess * h.curvature(z + b)
 
 
-def _first_order(K: Any, h: Any, z: Array, find: Callable[..., Array], **shift: Any) -> tuple[Any, ...]:
+def _first_order(
+    K: Any, h: Any, z: Array, find: Callable[..., Array], in_double: bool, **shift: Any
+) -> tuple[Any, ...]:
     """The `FirstOrder` of a block, theta = find(h, z)."""
     theta = find(h, z, **shift)
-    lost = int(np.count_nonzero((theta != 0.0) & (np.abs(theta) < np.finfo(K.dtype).tiny)))
-    return transposed_times(K, theta), dot(theta, z), dot(theta, theta), lost
+    least = np.finfo(np.float64 if in_double else K.dtype).tiny
+    lost = int(np.count_nonzero((theta != 0.0) & (np.abs(theta) < least)))
+    return transposed_times(K, theta, in_double=in_double), dot(theta, z), dot(theta, theta), lost
 
 
 def _slopes(h: Any, z: Array, *ends: Array, find: Callable[..., Array], **shift: Any) -> tuple[float, ...]:
@@ -307,12 +345,13 @@ class EvaluationOverBlocks:
 
     @cached_property
     def _first_order(self) -> FirstOrder:
-        found = self.f.data.summed(_first_order, self.f.targets, self.margins, find=self.theta, **self._shift)
+        rules: dict[str, Any] = {"find": self.theta, "in_double": self._x.dtype == np.float64, **self._shift}
+        found = self.f.data.summed(_first_order, self.f.targets, self.margins, **rules)
         return FirstOrder(*found)._replace(gradient=self.f.data.inner(found[0]))
 
     @property
     def gradient(self) -> Array:
-        return self._first_order.gradient.astype(self.f.space.dtype, copy=False)
+        return self._first_order.gradient.astype(self._x.dtype, copy=False)
 
     @property
     def offset(self) -> float:
@@ -326,10 +365,10 @@ class EvaluationOverBlocks:
 
     def magnitude(self, other: EvaluationOverBlocks) -> float:
         # the terms are those of `CompositeEvaluation.magnitude`
-        space, h, first = self.f.space, self.f.h, self._first_order
+        unit, h, first = self.f.unit_at(self._x), self.f.h, self._first_order
         length = first.squares**0.5
-        rounding = space.unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
-        underflow = space.smallest / space.unit * first.lost**0.5
+        rounding = unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
+        underflow = smallest(self._x) / unit * first.lost**0.5
         size = (length + rounding + underflow) * other.image_size
         return size + self._charge_for_intercept(self.image_size + other.image_size) if h.has_intercept else size
 
@@ -390,7 +429,7 @@ class BlockwiseEvaluation(EvaluationOverBlocks):
         return {"b": b, "excess": 0.0 if balanced else sums.slope / sums.mass}
 
     def _charge_for_intercept(self, shifts: float) -> float:
-        unit, size = self.f.space.unit, abs(self.intercept)
+        unit, size = self.f.unit_at(self._x), abs(self.intercept)
         charge = UNIT / unit * (size + shifts) * self._best[0].slope_size
         if self.value > 0.0:
             slip = UNIT * size

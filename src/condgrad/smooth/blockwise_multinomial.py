@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from functools import cached_property
@@ -9,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad import _checks
 from condgrad.arrays import Array, Vector
 from condgrad.search.backtracking import backtrack
 from condgrad.smooth.blockwise import ROUNDING, EvaluationOverBlocks, LossFacts, SumOverBlocks
-from condgrad.smooth.multinomial import Softmax
+from condgrad.smooth.multinomial import Multinomial, Softmax, inverse_of_curvature, last_step
 from condgrad.smooth.row_blocks import as_array, dask, is_dask, summed
 
 UNIT = sys.float_info.epsilon
@@ -34,6 +36,7 @@ class SoftmaxSums(NamedTuple):
     """The sum of |theta|, theta the gradient in the margins."""
 
 
+@Multinomial.register
 class BlockwiseMultinomial(SumOverBlocks):
     """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows, dense or sparse.
 
@@ -59,6 +62,7 @@ class BlockwiseMultinomial(SumOverBlocks):
     """
 
     def __init__(self, Z: Any, y: Any, *, classes: int, sample_weight: Any = None, intercept: bool = False) -> None:
+        intercept = _checks.flag("intercept", intercept)
         super().__init__(Z, y, sample_weight, columns=(classes,), target=_softmax, masses_of=_masses, classes=classes)
         self.classes = np.arange(classes)
         if intercept and self.masses.min() < sys.float_info.min:
@@ -113,8 +117,12 @@ def _sums(h: Softmax, z: Array, b: Vector) -> tuple[Any, ...]:
     return value, sums - h.mass, np.diag(sums) - weighted.T @ shares, float(np.abs(h.theta(shares)).sum())
 
 
-def _theta(h: Softmax, z: Array, b: Vector) -> Array:
-    return h.theta(h.value_and_shares(z, b)[1])
+def _sums_of_margins(h: Softmax, z: Array) -> tuple[Any, ...]:
+    return (h.weights @ z,)
+
+
+def _theta(h: Softmax, z: Array, b: Vector, step: Vector) -> Array:
+    return h.theta(h.value_and_shares(z, b)[1], step)
 
 
 # --- what the driver makes of it
@@ -130,20 +138,36 @@ class BlockwiseMultinomialEvaluation(EvaluationOverBlocks):
         if not self.f.h.has_intercept:
             b = np.zeros(self.f.space.shape[1])
             return self._at_intercepts(b), b
-        near = np.log(self.f.masses / self.f.mass) if self._near is None else self._near
+        near = self._first_intercepts() if self._near is None else self._near
         return best_intercepts(self._at_intercepts, near, self.f.mass)
+
+    def _first_intercepts(self) -> Vector:
+        """Those of the classes alone, less the mean margins: large ones would leave a search no curvature."""
+        (sums,) = summed(_sums_of_margins, self.f.targets, self.margins)
+        return np.log(self.f.masses / self.f.mass) - sums / self.f.mass
 
     def _at_intercepts(self, b: Vector) -> SoftmaxSums:
         return SoftmaxSums(*summed(_sums, self.f.targets, self.margins, b=b))
 
     @property
     def _shift(self) -> dict[str, Vector]:
-        return {"b": self.intercept}
+        return {"b": self.intercept, "step": self._last_step}
+
+    @cached_property
+    def _last_step(self) -> Vector:
+        """As in `Softmax.evaluate`; none without intercepts."""
+        sums = self._best[0]
+        if not self.f.h.has_intercept:
+            return np.zeros_like(sums.excess)
+        return last_step(inverse_of_curvature(sums.curvature, self.f.mass), sums.excess)
 
     def _charge_for_intercept(self, shifts: float) -> float:
-        sums, unit = self._best[0], self.f.space.unit
-        excess = float(np.abs(sums.excess).max())
-        return (excess / unit + UNIT / unit * sums.size) * (float(np.abs(self.intercept).max()) + shifts)
+        sums, unit, step = self._best[0], self.f.unit_at(self._x), self._last_step
+        left = float(np.abs(sums.excess).max())
+        if step.any():  # behind the step, by as much as the curvature changes along it
+            left *= math.expm1(float(np.ptp(step)))
+        charge = (left / unit + UNIT / unit * sums.size) * (float(np.abs(self.intercept).max()) + shifts)
+        return charge + float(step @ sums.excess) / unit
 
 
 def best_intercepts(sums_at: Callable[[Vector], SoftmaxSums], b: Vector, mass: float) -> tuple[SoftmaxSums, Vector]:
@@ -157,7 +181,7 @@ def best_intercepts(sums_at: Callable[[Vector], SoftmaxSums], b: Vector, mass: f
         size = float(np.abs(sums.excess).max())
         if size <= ROUNDING * mass:
             break
-        direction = np.linalg.pinv(sums.curvature, hermitian=True) @ sums.excess
+        direction = inverse_of_curvature(sums.curvature, mass) @ sums.excess
 
         def attempt(step: float, b: Vector = b, sums: SoftmaxSums = sums, d: Vector = direction) -> Any:
             there = sums_at(b - step * d)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 import scipy.sparse
@@ -26,6 +26,7 @@ from condgrad.arrays import (
     mixed,
     namespace,
     norms_of_columns,
+    precision,
     product,
     some_columns,
     spectral_norm,
@@ -89,15 +90,18 @@ class Separable(Protocol):
 
 
 class Composite(Smooth):
-    """f(x) = h(Kx)."""
+    """f(x) = h(Kx).
 
+    The losses of Dask's data count as such, too (they are registered in `blockwise`); their K is not `at_hand`.
+    """
+
+    at_hand = True
+    """Whether K is an array or a sparse matrix of this process."""
     target_center = 0.0
     """What was taken off the targets in h; it is added to the intercept that the user sees."""
 
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K, self.h = each_entry_once(K), h
-        self._has_digits = False
-        """Whether a gradient of h was seen that has digits in the precision of K."""
         self.space: Space = Space.of(K, shape=(K.shape[1],))
 
     @cached_property
@@ -157,25 +161,39 @@ class Composite(Smooth):
                 return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
 
+    def unit_at(self, x: Array) -> float:
+        return precision(x)
+
     def magnitude(
-        self, value: Any, intercept: Any, theta_length: Any, theta_sum: Any, image_size: Any, other_image_size: Any
+        self,
+        value: Any,
+        intercept: Any,
+        theta_length: Any,
+        theta_sum: Any,
+        image_size: Any,
+        other_image_size: Any,
+        *,
+        unit: float | None = None,
     ) -> Any:
         """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y, or arrays of them.
+
+        `unit` is the rounding unit at x, by default that of the data.
 
         A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the rounding of K x, as
         in interpolation, it is no larger than the curvature times that rounding.
         """
-        rounding = (theta_length > 0.0) * (self.space.unit * self.h.curvature_bound) * image_size
+        unit = self.space.unit if unit is None else unit
+        rounding = (theta_length > 0.0) * (unit * self.h.curvature_bound) * image_size
         size = (theta_length + rounding) * other_image_size
         if not self.h.has_intercept:
             return size
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
         # by how far the best intercept at the other point is from the one here: no farther than the entries of K x are.
-        share = 1.0 if self.space.unit <= sys.float_info.epsilon else FINER
+        share = 1.0 if unit <= sys.float_info.epsilon else FINER
         size = size + share * (abs(intercept) + image_size + other_image_size) * theta_sum
         # residuals that are nothing but the rounding of the intercept have squares all the same
         slip = (value > 0.0) * sys.float_info.epsilon * abs(intercept)
-        return size + 0.5 * self.h.curvature_bound * self.K.shape[0] * slip * slip / self.space.unit
+        return size + 0.5 * self.h.curvature_bound * self.K.shape[0] * slip * slip / unit
 
     def at(self, x: Array) -> CompositeEvaluation:
         return CompositeEvaluation(self, x)
@@ -184,16 +202,28 @@ class Composite(Smooth):
         """K x in float64."""
         return double(product(self.K, x))
 
+    def gradient_in_double(self, theta: Array) -> Array:
+        """K' theta in float64."""
+        return product(self.transposed, theta)
+
     def gradient_from(self, theta: Array) -> Array:
         """K' theta in the precision of K."""
         if theta.dtype != self.K.dtype:
-            if not self._has_digits:
-                self._has_digits = self._check_digits(theta)
+            if not self._first_slopes:
+                self._check_digits(theta)
             theta = namespace(theta).astype(theta, self.K.dtype)
         return self.transposed @ theta
 
-    def _check_digits(self, theta: Array) -> bool:
-        """Whether theta is not 0; an error where its entries have too few digits in the precision of K, or none.
+    @cached_property
+    def _first_slopes(self) -> list[float]:
+        """The size of the first gradient of h that was not 0, once there was one.
+
+        It belongs to what was computed, not to the problem: as a cached property it is in no digest.
+        """
+        return []
+
+    def _check_digits(self, theta: Array) -> None:
+        """Note the size of theta; an error where its entries have too few digits in the precision of K, or none.
 
         Then K'theta may be 0, and the lower bound that it gives F itself. Where most runs start, theta is of the size
         of the weights; it may be as small as it likes later on, where F is near 0.
@@ -205,7 +235,8 @@ class Composite(Smooth):
                 f"the loss has slopes of {size:.2g}, and {self.K.dtype} data have digits for {low:.0e} to {high:.0e}: "
                 "give float64 data, or multiply sample_weight and what else F has by the same number"
             )
-        return size != 0.0
+        if size != 0.0:
+            self._first_slopes.append(size)
 
     def intercept_at(self, x: Array) -> float:
         """The intercept that was minimised out at x; 0 where there is none."""
@@ -214,6 +245,11 @@ class Composite(Smooth):
     def __repr__(self) -> str:
         m, n = self.K.shape
         return f"{type(self).__name__}({m} samples, {n} features{', intercept' if self.h.has_intercept else ''})"
+
+
+def is_at_hand(f: Any) -> TypeGuard[Composite]:
+    """Whether f is an h(Kx) whose K is an array or a sparse matrix of this process."""
+    return isinstance(f, Composite) and f.at_hand
 
 
 class CompositeEvaluation:
@@ -275,7 +311,12 @@ class CompositeEvaluation:
 
     @property
     def gradient(self) -> Array:
-        return self.f.gradient_from(self.theta)
+        return self.f.gradient_in_double(self.theta) if self._is_finer else self.f.gradient_from(self.theta)
+
+    @property
+    def _is_finer(self) -> bool:
+        """Whether x is in float64 where the data are not, so that all is computed in float64."""
+        return bool(self._x.dtype != self.K.dtype and self._x.dtype == self.theta.dtype)
 
     @property
     def offset(self) -> float:
@@ -284,7 +325,7 @@ class CompositeEvaluation:
     def magnitude(self, other: CompositeEvaluation) -> float:
         theta_sum = self._sum_of_sizes if self.h.has_intercept else 0.0
         here = self.value, self.at_best.intercept, self.theta_length, theta_sum, self.image_size
-        size: float = self.f.magnitude(*here, other.image_size)
+        size: float = self.f.magnitude(*here, other.image_size, unit=self.f.unit_at(self._x))
         return size + self._underflow * other.image_size
 
     @cached_property
@@ -300,7 +341,7 @@ class CompositeEvaluation:
     @property
     def _underflow(self) -> float:
         """What is lost of theta, in units of K's precision, where that has no numbers so small."""
-        if self.K.dtype == self.theta.dtype:
+        if self.K.dtype == self.theta.dtype or self._is_finer:
             return 0.0
         xp, least = namespace(self.theta), self.f.space.smallest
         lost = (self.theta != 0.0) & (xp.abs(self.theta) < least)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from condgrad.arrays import Array, double
 from condgrad.errors import MissingAbility
 from condgrad.problem import Smooth, Sum, SumEvaluation
-from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation, Separable
+from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation, Separable, is_at_hand
 from condgrad.smooth.linear import Linear
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ class FoldedLoss:
     @classmethod
     def of(cls, f: Smooth) -> FoldedLoss:
         """What f is made of, or a sentence that says what is not to be folded."""
-        if isinstance(f, Composite):
+        if is_at_hand(f):
             return cls(f, f.h, None, None)
         if not isinstance(f, Sum):
             raise MissingAbility(f"{f!r} is no h(Kx): LeastSquares, Logistic and SquaredHinge are")
-        composites = [i for i, term in enumerate(f.terms) if isinstance(term, Composite)]
-        others = [term for term in f.terms if not isinstance(term, Composite | Linear)]
+        composites = [i for i, term in enumerate(f.terms) if is_at_hand(term)]
+        others = [term for term in f.terms if not (is_at_hand(term) or isinstance(term, Linear))]
         if len(composites) != 1 or others:
             raise MissingAbility(
                 f"{f!r} is no h(Kx) plus a linear term: one multiple of LeastSquares, Logistic or SquaredHinge and any "

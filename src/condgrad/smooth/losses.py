@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from condgrad import _checks
 from condgrad.arrays import (
     Array,
     Matrix,
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
 
 class DataLoss(Composite):
-    """h(Kx) of data; that of a Dask array or dataframe is a `BlockwiseLoss`, whose data stay where they are."""
+    """h(Kx) of data; that of a Dask array or dataframe is a `BlockwiseLoss`, whose data stay where they are.
+
+    It counts as an instance of the loss all the same: `isinstance(Logistic(Z, y), Logistic)`, whatever Z is.
+    """
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
         K = data[0] if data else options.pop("A", options.pop("Z", None))
@@ -67,6 +71,7 @@ class LeastSquares(DataLoss):
 
     def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         A = data_matrix("A", A)
+        intercept = _checks.flag("intercept", intercept)
         y, weights = _target(A, y), sample_weights(A, sample_weight)
         if intercept:  # a mean that is large against the differences of the targets would cost these their digits
             self.target_center = dot(weights / total(weights), y)
@@ -99,6 +104,7 @@ class Logistic(DataLoss):
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
+        intercept = _checks.flag("intercept", intercept)
         h = _Logistic(_labels(Z, y), sample_weights(Z, sample_weight))
         super().__init__(Z, WithIntercept(h, LogisticIntercept(h.y, h.weights)) if intercept else h)
 
@@ -121,6 +127,7 @@ class SquaredHinge(DataLoss):
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         Z = data_matrix("Z", Z)
+        intercept = _checks.flag("intercept", intercept)
         h = _SquaredHinge(_labels(Z, y), sample_weights(Z, sample_weight))
         super().__init__(Z, WithIntercept(h, HingeIntercept(h.y, h.weights)) if intercept else h)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from condgrad import _checks
 from condgrad.arrays import (
     Array,
     Space,
@@ -25,6 +26,9 @@ from condgrad.arrays import (
     mixed,
     namespace,
     norms_of_columns,
+    peaks_of_columns,
+    precision,
+    product,
     spectral_norm,
     stack,
     total,
@@ -51,7 +55,7 @@ class Multinomial(Smooth):
     Parameters
     ----------
     Z : array, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-        Of Dask's data it makes a `BlockwiseMultinomial`.
+        Of Dask's data it makes a `BlockwiseMultinomial`, which counts as a `Multinomial`.
     y : array, shape (samples,)
         Labels of any kind; the columns of X are the classes in sorted order.
     sample_weight : array of nonnegative numbers, optional
@@ -67,6 +71,9 @@ class Multinomial(Smooth):
     3.295837
     """
 
+    at_hand = True
+    """As in `Composite`."""
+
     def __new__(cls, *data: Any, **options: Any) -> Any:
         Z = data[0] if data else options.pop("Z", None)
         if is_dask(Z):
@@ -77,6 +84,7 @@ class Multinomial(Smooth):
 
     def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
         self.K = data_matrix("Z", Z)
+        intercept = _checks.flag("intercept", intercept)
         self.classes, codes = np.unique(host(y) if is_torch(y) else np.asarray(y), return_inverse=True)
         if codes.shape != (self.K.shape[0],):
             raise ValueError(f"y must have one label for each of the {self.K.shape[0]} rows, got shape {codes.shape}")
@@ -95,12 +103,31 @@ class Multinomial(Smooth):
         """|K_j|_2 for each feature, in float64."""
         return norms_of_columns(self.K)
 
+    @cached_property
+    def column_peaks(self) -> Array:
+        """max_i |K_ij| for each feature j, in float64."""
+        return peaks_of_columns(self.K)
+
+    def unit_at(self, x: Array) -> float:
+        return precision(x)
+
     def at(self, x: Array) -> MultinomialEvaluation:
         return MultinomialEvaluation(self, x)
 
     def __repr__(self) -> str:
         (m, n), k = self.K.shape, len(self.classes)
         return f"Multinomial({m} samples, {n} features, {k} classes{', intercept' if self.h.has_intercept else ''})"
+
+
+class AtBestIntercepts(NamedTuple):
+    """A softmax loss at z with its intercepts at their best."""
+
+    value: float
+    theta: Array
+    """The gradient; with intercepts each of its columns sums to 0."""
+    intercepts: Vector
+    slip: float
+    """How much more than the dual function at theta, at most, value - <theta, z> may be."""
 
 
 class Softmax:
@@ -121,14 +148,18 @@ class Softmax:
                 f"{int(self.mass.argmin())} has none: leave it out"
             )
 
-    def evaluate(self, z: Array, near: Vector | None = None) -> tuple[float, Array, Vector]:
-        """h(z), its gradient and the intercepts."""
-        if not self.has_intercept:
-            value, shares = self.value_and_shares(z, np.zeros(z.shape[1]))
-            return value, self.theta(shares), np.zeros(z.shape[1])
-        b = self._best_intercept(z, near)
+    def evaluate(self, z: Array, near: Vector | None = None) -> AtBestIntercepts:
+        """h(z), its gradient and the intercepts.
+
+        Large ones are known to fewer digits than theta needs to sum to 0: what is left of its sums is taken out.
+        """
+        b = self._best_intercept(z, near) if self.has_intercept else np.zeros(z.shape[1])
         value, shares = self.value_and_shares(z, b)
-        return value, self.theta(shares), b
+        if not self.has_intercept:
+            return AtBestIntercepts(value, self.theta(shares), b, 0.0)
+        excess = self._excess(shares)
+        step = last_step(self._inverse_curvature(shares), excess)
+        return AtBestIntercepts(value, self.theta(shares, step), b, float(step @ excess))
 
     def value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
         """h with given intercepts, and the probabilities of the classes."""
@@ -140,8 +171,13 @@ class Softmax:
         losses = (top + xp.log(sums))[:, 0] - xp.sum(self.one_hot * z, axis=1)
         return dot(self.weights, losses), powers / sums
 
-    def theta(self, shares: Array) -> Array:
-        return self.weights[:, None] * (shares - self.one_hot)
+    def theta(self, shares: Array, step: Vector | None = None) -> Array:
+        """The gradient for given probabilities; with a step, that behind it, to first order in the step."""
+        if step is None or not step.any():
+            return self.weights[:, None] * (shares - self.one_hot)
+        move = like(step, shares)
+        moved = shares - shares * (move - (shares @ move)[:, None])
+        return self.weights[:, None] * (moved - self.one_hot)
 
     def _best_intercept(self, z: Array, near: Vector | None) -> Vector:
         """The b of sum 0 at which each class gets its weight: sum_i w_i p_i = the weights of the classes.
@@ -188,12 +224,10 @@ class Softmax:
         return [LogisticIntercept(2.0 * self.one_hot[:, k] - 1.0, self.weights) for k in range(self.one_hot.shape[1])]
 
     def _inverse_curvature(self, shares: Array) -> Any:
-        """The pseudo-inverse of the curvature in the intercepts; 0 where next to none is left to invert."""
+        """That of the curvature in the intercepts, as `inverse_of_curvature` has it."""
         weighted = self.weights[:, None] * shares
         curvature = np.diag(host(namespace(shares).sum(weighted, axis=0))) - host(weighted.T @ shares)
-        if np.abs(curvature).max() <= NO_CURVATURE * self.mass.sum():
-            return np.zeros_like(curvature)
-        return np.linalg.pinv(curvature, hermitian=True)
+        return inverse_of_curvature(curvature, self.mass.sum())
 
     def hessian_gram(self, z: Array, directions: Array, b: Vector) -> Any:
         """The matrix <d_i, hess h(z) d_j> of a few directions, on the host."""
@@ -210,6 +244,23 @@ class Softmax:
         return gram - pulls @ self._inverse_curvature(shares) @ pulls.T
 
 
+def inverse_of_curvature(curvature: Any, mass: float) -> Any:
+    """The pseudo-inverse of the curvature in the intercepts of all weights; 0 where next to none is left to invert."""
+    if np.abs(curvature).max() <= NO_CURVATURE * mass:
+        return np.zeros_like(curvature)
+    return np.linalg.pinv(curvature, hermitian=True)
+
+
+def last_step(inverse_curvature: Any, excess: Vector) -> Vector:
+    """Newton's step from intercepts that have no more digits, to be taken by theta alone: b - step is the best.
+
+    A step by more than 1 might lead to probabilities below 0, and is none. For others value - <theta, z> exceeds the
+    dual function by less than <step, excess>: along the step the curvature changes by a factor e at most.
+    """
+    step: Vector = inverse_curvature @ excess
+    return step if float(np.ptp(step)) <= 1.0 else np.zeros_like(step)
+
+
 class MultinomialEvaluation:
     """h(K X) at X, from z = K X; as in `CompositeEvaluation`, the bound that it proves holds for any z."""
 
@@ -221,45 +272,54 @@ class MultinomialEvaluation:
     @cached_property
     def z(self) -> Array:
         """K X, in float64."""
-        if is_torch(self._x) and self.f.K.dtype != self._x.dtype:
-            return double(self.f.K) @ double(self._x)
-        return double(self.f.K @ self._x)
+        return double(product(self.f.K, self._x))
 
     @cached_property
     def image_size(self) -> float:
         """The size of K X before columns cancel in it."""
-        return dot(self.f.column_norms, namespace(self._x).sum(double(namespace(self._x).abs(self._x)), axis=1))
+        return dot(self.f.column_norms, self._row_sums)
 
     @cached_property
-    def _at_best(self) -> tuple[float, Array, Vector]:
+    def largest_margin(self) -> float:
+        """The size of the largest entry of K X before columns cancel in it."""
+        return dot(self.f.column_peaks, self._row_sums)
+
+    @cached_property
+    def _row_sums(self) -> Array:
+        """sum_k |X_jk| for each feature j."""
+        xp = namespace(self._x)
+        return xp.sum(double(xp.abs(self._x)), axis=1)
+
+    @cached_property
+    def _at_best(self) -> AtBestIntercepts:
         return self.f.h.evaluate(self.z, self._near)
 
     @property
     def value(self) -> float:
-        return self._at_best[0]
+        return self._at_best.value
 
     @property
     def theta(self) -> Array:
         """The gradient of h."""
-        return self._at_best[1]
+        return self._at_best.theta
 
     @property
     def intercept(self) -> Vector:
-        return self._at_best[2]
+        return self._at_best.intercepts
 
     @property
     def gradient(self) -> Array:
         theta = self.theta
-        if theta.dtype != self.f.K.dtype:
-            theta = namespace(theta).astype(theta, self.f.K.dtype)
-        return self.f.K.T @ theta
+        if theta.dtype != self._x.dtype:
+            theta = namespace(theta).astype(theta, self._x.dtype)
+        return product(self.f.K.T, theta)
 
     @property
     def offset(self) -> float:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: MultinomialEvaluation) -> float:
-        xp, unit = namespace(self.theta), self.f.space.unit
+        xp, unit = namespace(self.theta), self.f.unit_at(self._x)
         length = length_of(self.theta)
         rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
         size = (length + rounding) * other.image_size
@@ -268,8 +328,9 @@ class MultinomialEvaluation:
         # theta sums to 0 over the samples but for rounding, and what is left is multiplied by how far the best
         # intercepts at the other point are from those here: no farther than the entries of K X are
         left = float(xp.max(xp.abs(xp.sum(self.theta, axis=0))))
-        shifts = float(np.abs(self.intercept).max()) + self.image_size + other.image_size
-        return size + (left / unit + UNIT / unit * total(xp.abs(self.theta))) * shifts
+        shifts = float(np.abs(self.intercept).max()) + self.largest_margin + other.largest_margin
+        size += (left / unit + UNIT / unit * total(xp.abs(self.theta))) * shifts
+        return size + self._at_best.slip / unit
 
     def along(self, others: Sequence[MultinomialEvaluation], directions: Array) -> Restriction:
         moves = stack([other.z - self.z for other in others])
@@ -290,12 +351,13 @@ class MultinomialRestriction:
         self.intercept, self.shifts = intercept, shifts
 
     def value(self, a: Vector) -> float:
-        return self._at(a)[1][0]
+        return self._at(a)[1].value
 
     def local(self, a: Vector) -> LocalModel:
-        z, (value, theta, b) = self._at(a)
-        return LocalModel(value, dots(self.directions, theta), self.h.hessian_gram(z, self.directions, b))
+        z, best = self._at(a)
+        hessian = self.h.hessian_gram(z, self.directions, best.intercepts)
+        return LocalModel(best.value, dots(self.directions, best.theta), hessian)
 
-    def _at(self, a: Vector) -> tuple[Array, tuple[float, Array, Vector]]:
+    def _at(self, a: Vector) -> tuple[Array, AtBestIntercepts]:
         z = self.z + combine(a, self.directions)
         return z, self.h.evaluate(z, self.intercept + a @ self.shifts)

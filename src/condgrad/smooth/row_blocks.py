@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array
+from condgrad.arrays import Array, double, product
 from condgrad.arrays.inputs import each_entry_once
 from condgrad.errors import require_extra
 from condgrad.memory import free_memory
@@ -241,12 +241,15 @@ def _checked_column(name: str, values: Any, number: int, start: int) -> list[Any
 def _times(K: Any, x: Array) -> Array:
     if not x.any():
         return np.zeros((K.shape[0], *x.shape[1:]))
-    return np.asarray(K @ x, dtype=np.float64)
+    return double(product(K, x))
 
 
-def transposed_times(K: Any, theta: Array) -> Array:
-    """K' theta in the precision of K, which is not copied to another; the sum over the blocks is in float64."""
-    return np.asarray(K.T @ theta.astype(K.dtype, copy=False), dtype=np.float64)
+def transposed_times(K: Any, theta: Array, *, in_double: bool = False) -> Array:
+    """K' theta in the precision of K or, if asked, in float64; the sum over the blocks is in float64.
+
+    K is not copied to another precision as a whole.
+    """
+    return double(product(K.T, theta if in_double else theta.astype(K.dtype, copy=False)))
 
 
 def squared(K: Any) -> Any:

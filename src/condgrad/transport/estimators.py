@@ -17,6 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from condgrad import _checks
 from condgrad.arrays import Array, double, double_like, host, is_torch, like, namespace
 from condgrad.arrays.inputs import floating
 from condgrad.result import ADVICE
@@ -196,7 +197,7 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
             tol=self.tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            progress=bool(self.verbose),
+            progress=_checks.loudness("verbose", self.verbose),
         )
         self.entropy_ = float(entropy)
         return answer
@@ -457,6 +458,7 @@ def _weighted_laplacian(domain: Domain, neighbors: int, normalized: bool) -> Any
     as large.
     """
     W, mu = neighbor_graph(domain.X, neighbors), host(domain.mass)
+    normalized = _checks.flag("normalized", normalized)
     if _is_even(domain.mass):
         return graph_laplacian(W, normalized=normalized)
     degree = W @ mu

@@ -95,4 +95,4 @@ def neighbor_laplacian(X: Array, neighbors: int, *, normalized: bool) -> Any:
 
 
 def _laplacian_of(W: Any, normalized: bool) -> Any:
-    return scipy.sparse.csr_array(laplacian(W, normed=normalized))
+    return scipy.sparse.csr_array(laplacian(W, normed=_checks.flag("normalized", normalized)))
