@@ -103,6 +103,7 @@ def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificat
         slopes=(here.magnitude(here), here.magnitude(there)),
         g=(g.magnitude(point, terms.g), g.magnitude(s, g_there)),
         oracle=(answer.bound, answer.magnitude),
+        subnormal=subnormal_size(point),
     )
     size = namespace(x).abs
     noise += rounding_noise(precision(x), dot(size(c), size(point)), g.magnitude(point, terms.g))
