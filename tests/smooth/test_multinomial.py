@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
 from types import ModuleType
 from typing import Any
 
@@ -130,3 +131,40 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="class number 2 has none"):
         cg.smooth.Multinomial(Z, Y, sample_weight=np.where(Y == 2, 0.0, 1.0), intercept=True)
     assert repr(cg.smooth.Multinomial(Z, Y)) == "Multinomial(30 samples, 4 features, 3 classes)"
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0, 300.0])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_small_losses_keep_their_digits(scale: float, shift: float) -> None:
+    """Against decimal arithmetic; what all classes share is exact in the data and changes nothing."""
+    rng = np.random.default_rng(0)
+    z = np.round(scale * rng.standard_normal((6, 3)), 3)
+    y = z.argmax(axis=1)
+    z[np.arange(6), y] += np.round(scale, 3)
+    f = cg.smooth.Multinomial(np.eye(6), y)
+    value, gradient = f.value_and_gradient(z + shift)
+    exact_value, exact = Decimal(0), np.empty((6, 3))
+    with localcontext(prec=60):
+        for i, row in enumerate(z + shift):
+            powers = [(Decimal(float(entry)) - Decimal(float(row[y[i]]))).exp() for entry in row]
+            exact_value += sum(powers).ln()
+            for k in range(3):
+                others = sum(power for j, power in enumerate(powers) if j != k)
+                exact[i, k] = float(-others / sum(powers) if k == y[i] else powers[k] / sum(powers))
+    assert value == pytest.approx(float(exact_value), rel=1e-14)
+    np.testing.assert_allclose(gradient, exact, rtol=1e-13)
+
+
+def test_no_bound_exceeds_a_value_where_losses_are_small() -> None:
+    """Value and bound were off by a rounding unit of z, which was more than they gave away."""
+    Z = np.array([[0.0, 694.9245972750632], [0.0, -120.47085045057827], [0.0, 1398.8204791886026]])
+    f, g = cg.smooth.Multinomial(Z, [0, 1, 0]), cg.simple.Ridge(0.00844, on=cg.sets.NuclearBall(0.0557))
+    r = cg.minimize(f, g, method="cgs", step="open-loop", tol=1e-6, max_iter=100)
+    z = Z.astype(np.longdouble) @ r.x.astype(np.longdouble)
+    label = np.array([0, 1, 0])
+    d = np.delete(z - z[np.arange(3), label][:, None], 0, axis=1)[:, 0] * np.where(label == 0, 1, 0)
+    d += np.where(label == 1, z[:, 0] - z[:, 1], 0)
+    value = np.log1p(np.exp(d)).sum() + np.longdouble(0.00844) * (r.x.astype(np.longdouble) ** 2).sum()
+    assert r.success
+    assert r.lower_bound <= value
+    assert r.value == pytest.approx(float(value), rel=1e-14)

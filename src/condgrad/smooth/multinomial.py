@@ -162,22 +162,30 @@ class Softmax:
         return AtBestIntercepts(value, self.theta(shares, step), b, float(step @ excess))
 
     def value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
-        """h with given intercepts, and the probabilities of the classes."""
+        """h with given intercepts, and the probabilities of the classes.
+
+        Entries are relative to that of the label, whose power is 1: a loss near 0 is the small sum of the other powers,
+        and would be lost in the rounding of z.
+        """
         xp = namespace(z)
         z = z + like(b, z)
+        z = z - xp.sum(self.one_hot * z, axis=1, keepdims=True)
         top = xp.max(z, axis=1, keepdims=True)
         powers = xp.exp(z - top)
-        sums = xp.sum(powers, axis=1, keepdims=True)
-        losses = (top + xp.log(sums))[:, 0] - xp.sum(self.one_hot * z, axis=1)
-        return dot(self.weights, losses), powers / sums
+        rest = xp.sum(powers * (1.0 - self.one_hot), axis=1, keepdims=True)
+        sums = rest + xp.exp(-top)
+        losses = xp.where(top > 0.0, top + xp.log(sums), xp.log1p(rest))
+        return dot(self.weights, losses[:, 0]), powers / sums
 
     def theta(self, shares: Array, step: Vector | None = None) -> Array:
         """The gradient for given probabilities; with a step, that behind it, to first order in the step."""
-        if step is None or not step.any():
-            return self.weights[:, None] * (shares - self.one_hot)
-        move = like(step, shares)
-        moved = shares - shares * (move - (shares @ move)[:, None])
-        return self.weights[:, None] * (moved - self.one_hot)
+        if step is not None and step.any():
+            move = like(step, shares)
+            shares = shares - shares * (move - (shares @ move)[:, None])
+        others = shares * (1.0 - self.one_hot)
+        # the label's is its share less 1: of a share near 1 the others' know more digits
+        total_of_others = namespace(shares).sum(others, axis=1, keepdims=True)
+        return self.weights[:, None] * (others - self.one_hot * total_of_others)
 
     def _best_intercept(self, z: Array, near: Vector | None) -> Vector:
         """The b of sum 0 at which each class gets its weight: sum_i w_i p_i = the weights of the classes.
