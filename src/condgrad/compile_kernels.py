@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,12 +38,22 @@ def main() -> None:
         time.sleep(readiness.POLL)
 
 
+def compile_all() -> None:
+    """Compile every kernel now, in this process: what fits call, unless another process is at it, and streamed plans."""
+    with readiness.lock() as is_ours:
+        if is_ours and not readiness.is_compiled():
+            compile_fits()
+    compile_transport()
+
+
 def compile_fits() -> None:
     """Compile what fits, searches and paths call."""
     import numba
 
-    for fit in fits():
-        fit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what these fits prove does not matter
+        for fit in fits():
+            fit()
     if not numba.config.DISABLE_JIT:
         readiness.set_mark()
 

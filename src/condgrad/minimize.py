@@ -204,8 +204,8 @@ def minimize(
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
         or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear
         costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
-        `SharedMarginal`. For h(Kx) it needs compiled code, which the first call on a machine makes, in about a minute,
-        and keeps on disk.
+        `SharedMarginal`. For h(Kx) it needs compiled code, which is made once on a machine, in about a minute, and kept
+        on disk; the first call waits for it.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
         small, on a `Box` or `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
         can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point; `method`

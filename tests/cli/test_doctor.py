@@ -33,7 +33,7 @@ def test_the_report_fits_a_terminal_and_the_small_problems_are_certified(condgra
     assert ended.code == 0
     assert max(map(len, ended.stdout.splitlines())) <= 80
     words = " ".join(ended.stdout.split())
-    for name in (*EXTRAS, "processor", "threads", "memory", "GPU", "colon", "lymphoma"):
+    for name in (*EXTRAS, "processor", "threads", "memory", "kernels", "GPU", "colon", "lymphoma"):
         assert name in words
     assert cg.__version__ in words
     assert words.count("certified: value") == 2
@@ -116,3 +116,15 @@ def test_data_are_verified(condgrad_here: Command, tmp_path: Path, monkeypatch: 
     assert "DataMismatch" in colon["text"]
     assert lymphoma["good"] is None
     assert "condgrad.datasets.load_lymphoma()" in lymphoma["text"]
+
+
+def test_kernels_are_compiled_ahead_of_time(condgrad_here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[bool] = []
+    monkeypatch.setattr("condgrad.kernels.readiness.is_compiled", lambda: bool(compiled))
+    before = json.loads(condgrad_here("doctor", "--json").stdout)
+    monkeypatch.setattr("condgrad.compile_kernels.compile_all", lambda: compiled.append(True))
+    after = json.loads(condgrad_here("doctor", "--compile", "--json").stdout)
+    for report, good, words in ((before, None, "condgrad doctor --compile"), (after, True, "compiled, in ")):
+        [kernels] = [finding for finding in report["machine"] if finding["name"] == "kernels"]
+        assert kernels["good"] is good
+        assert words in kernels["text"]

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import psutil
 import typer
@@ -24,6 +24,7 @@ import condgrad as cg
 from condgrad.cli.report import AsJson, ExitCode, first_line, output, package_version, print_json
 from condgrad.datasets.store import FOLDER_VARIABLE, DataUnavailable
 from condgrad.errors import install_command
+from condgrad.kernels import readiness
 from condgrad.memory import free_memory
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {  # the modules each extra brings
@@ -40,6 +41,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # the modules each extra brings
 }
 DISTRIBUTIONS = {"ot": "POT", "PIL": "pillow"}  # where the name to install is not the name to import
 DATA = {"colon": cg.datasets.load_colon, "lymphoma": cg.datasets.load_lymphoma}
+FOLDER_OF_KERNELS = "NUMBA_CACHE_DIR"
 TOLERANCE = 1e-8
 MARKS = {True: Text("ok", "green"), None: Text("-", "dim"), False: Text("bad", "red")}
 
@@ -53,7 +55,12 @@ class Finding:
     text: str
 
 
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    as_json: AsJson = False,
+    compile_now: Annotated[
+        bool, typer.Option("--compile", help="Compile all kernels first, and keep them: for images and clusters.")
+    ] = False,
+) -> None:
     """Show what is installed and whether it works.
 
     Names extras, threads, GPU and data, and solves two small problems as a test.
@@ -61,12 +68,17 @@ def doctor(as_json: AsJson = False) -> None:
     [bold]Examples[/bold]
       condgrad doctor
       condgrad doctor --json
+      condgrad doctor --compile
 
     Exit codes: 0 both problems certified, 3 not both.
     """
     # a package that is broken may print or warn as it is imported; the report alone belongs on standard output
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if compile_now:
+            from condgrad.compile_kernels import compile_all
+
+            compile_all()
         python = f"{sys.version.split()[0]} ({sys.executable})"
         findings = {
             "versions": [Finding("condgrad", True, cg.__version__), Finding("python", True, python)],
@@ -127,7 +139,18 @@ def _machine() -> list[Finding]:
         "memory": f"{psutil.virtual_memory().total / 1e9:.1f} GB, {free_memory() / 1e9:.1f} GB free",
         "system": f"{platform.system()} {platform.release()} ({platform.machine()})",
     }
-    return [*(Finding(name, True, text) for name, text in facts.items()), _gpu()]
+    return [*(Finding(name, True, text) for name, text in facts.items()), _kernels(), _gpu()]
+
+
+def _kernels() -> Finding:
+    """Whether fits have compiled code, or how to get it."""
+    place = readiness.folder()
+    if place is None:
+        return Finding("kernels", None, f"no folder for them can be written: set {FOLDER_OF_KERNELS} to one")
+    if readiness.is_compiled():
+        return Finding("kernels", True, f"compiled, in {place}")
+    how = "the first fit compiles them beside it; `condgrad doctor --compile` does so now"
+    return Finding("kernels", None, f"not compiled yet: {how}")
 
 
 def _processor() -> str:

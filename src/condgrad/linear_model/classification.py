@@ -204,8 +204,8 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to |coef|_1 <= radius.
 
     Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the coefficients are
-    within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. The first fit on a machine compiles
-    its kernels, in a minute to a minute and a half, and keeps them on disk.
+    within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. While kernels
+    are compiled beside the first fits on a machine, for about a minute, these go by projected gradients.
 
     Parameters
     ----------
