@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def compile_all() -> None:
-    """Compile every kernel now, in this process: what fits call, unless another process is at it, and streamed plans."""
+    """Compile every kernel now: what streamed plans call, and fits, unless another process is at these."""
     with readiness.lock() as is_ours:
         if is_ours and not readiness.is_compiled():
             compile_fits()
