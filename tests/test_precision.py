@@ -288,6 +288,31 @@ def test_an_idle_radius_of_an_estimator_of_float32_data(kind: Any) -> None:
     assert np.all(judge.objective_ - judge.dual_gap_ <= single.objective_ * (1.0 + 1e-6))
 
 
+@pytest.mark.parametrize("method", ["cgs", "spg", "pqn"])
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
+def test_a_run_may_start_where_a_loss_saturates(layout: Any, method: str) -> None:
+    """All margins are above 480, where the slopes of the loss are far below what float32 has, and so is the loss.
+
+    What is left is the ridge, which is least at the corner of the box.
+    """
+    A = np.float32([[220.5, 223.5, 221.25, 222.0, 222.25, 222.0, 220.75, 220.0, 222.0, 222.5]])
+    f = 1e-4 * cg.smooth.Logistic(layout(A), np.float32([1.0]))
+    on = cg.sets.Box(np.full(10, 0.21875, np.float32), np.full(10, 1.0, np.float32))
+    best = 0.0025 * 10 * 0.21875**2
+    found = cg.minimize(f, cg.simple.Ridge(0.0025, on=on), method=method, tol=1e-6)
+    assert found.success
+    assert found.lower_bound <= best <= found.certificate.upper_bound
+    assert found.value == pytest.approx(best, rel=1e-5)
+
+
+def test_weights_that_float32_has_no_digits_for_are_told_where_a_loss_saturates() -> None:
+    A = np.full((1, 10), 220.0, np.float32)
+    f = cg.smooth.Logistic(A, np.float32([1.0]), sample_weight=[1e-33])
+    on = cg.sets.Box(np.full(10, 0.01, np.float32), np.full(10, 1.0, np.float32))
+    with pytest.raises(ValueError, match="float32 data have digits"):
+        cg.minimize(f, cg.simple.Ridge(1e-33, on=on), method="cgs")
+
+
 def test_no_copy_of_float32_data_is_made_in_float64() -> None:
     rng = np.random.default_rng(1)
     A = rng.standard_normal((1000, 4000)).astype(np.float32)

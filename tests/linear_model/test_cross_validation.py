@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer, mean_squared_error
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
+import condgrad as cg
 from condgrad.linear_model import (
     ConstrainedElasticNet,
     ConstrainedElasticNetCV,
@@ -25,6 +26,7 @@ from condgrad.linear_model import (
     cross_validation,
 )
 from condgrad.linear_model.cross_validation import best_pair
+from condgrad.linear_model.solver import typical_square
 from tests.linear_model import drawn
 
 PAIRS = {
@@ -277,6 +279,34 @@ def test_default_ridges_follow_the_units() -> None:
     np.testing.assert_allclose(scaled.radii_, once.radii_ / 10.0, rtol=0.05)
     sparse = ConstrainedElasticNetCV(n_radii=3, cv=3).fit(scipy.sparse.csr_array(X), Y)
     np.testing.assert_allclose(sparse.ridges_, once.ridges_)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse", "dask"])
+@pytest.mark.parametrize(("dtype", "offset"), [(np.float64, 5e5), (np.float64, 1e9), (np.float32, 4096.0)])
+def test_default_ridges_do_not_see_an_offset(layout: str, dtype: Any, offset: float) -> None:
+    """NumPy's variance of the same numbers, in float64, is the judge."""
+    data = (np.round(X, 3) + offset).astype(dtype)
+    spread = 45 * np.median(data.astype(np.float64).var(axis=0))
+    assert typical_square(loss_of(data, layout)) == pytest.approx(spread, rel=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse", "dask"])
+@pytest.mark.parametrize("entry", [0.0, 0.1, 4.7e5])
+def test_where_no_feature_varies_the_ridge_follows_the_weights(layout: str, entry: float) -> None:
+    weights = np.random.default_rng(0).random(45)
+    data = np.full((45, 2), entry)
+    once = typical_square(loss_of(data, layout, weights))
+    assert typical_square(loss_of(data, layout, 2.0**-20 * weights)) == 2.0**-20 * once
+    assert once == pytest.approx(weights.sum() * (entry**2 or 1.0))
+
+
+def loss_of(data: Any, layout: str, weights: Any = None) -> Any:
+    """A least-squares loss with an intercept."""
+    if layout == "sparse":
+        data = scipy.sparse.csc_array(data)
+    if layout == "dask":
+        data = pytest.importorskip("dask.array").from_array(data, chunks=(20, -1))
+    return cg.smooth.LeastSquares(data, Y, sample_weight=weights, intercept=True)
 
 
 def test_one_feature_in_a_unit_of_its_own_leaves_the_ridges_of_the_others() -> None:

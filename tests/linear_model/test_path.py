@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,17 @@ def test_the_default_grid_follows_the_units(loss: str, scale: float) -> None:
     """X * s with ridge * s^2: the same solutions, in radii / s."""
     once, scaled = path(X, Y, loss=loss, n_radii=3), path(scale * X, Y, loss=loss, n_radii=3, ridge=0.5 * scale**2)
     np.testing.assert_allclose(scale * scaled.radii, once.radii, rtol=0.02)
+
+
+def test_the_default_grid_of_a_feature_far_from_0_follows_the_weights() -> None:
+    far = np.array([[495998.506008896], [495998.2044084877]])
+    options: Any = {"loss": "squared-hinge", "n_radii": 4, "ridge": 0.0}
+    one, other = (
+        path(far, np.array([-1.0, 1.0]), sample_weight=np.full(2, c), **options).radii for c in (1.0, 2.0**-20)
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+    # the margins are -1 and 1, or nearly so: the ridge takes next to nothing of what the two need
+    assert one[-1] == pytest.approx(2.0 / float(np.ptp(far)), rel=0.1)
 
 
 def test_small_targets_have_a_grid_too() -> None:

@@ -9,11 +9,13 @@ import cvxpy
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.special
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
 from condgrad.errors import MissingAbility
+from condgrad.kernels import face_qp
 from condgrad.newton.softmax import hessian
 
 RNG = np.random.default_rng(0)
@@ -114,6 +116,53 @@ def test_what_it_is_not_for() -> None:
     with pytest.raises(MissingAbility, match="is no Ridge or Zero on an L1Ball"):
         cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="newton")
     assert cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="auto").method == "spg"
+
+
+SEPARABLE = np.array([[-1.0, 1.6, 0.2], [1.1, 2.1, -1.1], [-0.1, 0.5, 0.6], [-0.6, -1.3, -0.7], [0.9, 0.8, -0.5]])
+SEPARABLE_LABELS = np.array([0, 1, 2, 1, 2])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("method", ["newton", "auto"])
+@pytest.mark.parametrize("radius", [1e3, 5e4])
+def test_classes_that_can_be_separated(method: str, radius: float) -> None:
+    f = cg.smooth.Multinomial(SEPARABLE, SEPARABLE_LABELS, intercept=True)
+    found = cg.minimize(f, simple(0.0, radius), method=method, tol=1e-13, max_iter=100)
+    scores = SEPARABLE @ found.x + f.at(found.x).intercept
+    own = scores[np.arange(5), SEPARABLE_LABELS]
+    assert (own > np.sort(scores, axis=1)[:, -2]).all()  # they are separated
+    loss = float(np.sum(scipy.special.logsumexp(scores - own[:, None], axis=1)))
+    assert found.value == pytest.approx(loss, rel=1e-6, abs=1e-12)
+    assert found.value <= 1e-3  # the infimum without a ball is 0
+    assert found.lower_bound <= found.value
+
+
+def test_the_curvature_in_intercepts_near_certainty() -> None:
+    """Probabilities p and 1 - p of two classes, and weights of 2: the curvature is 2p(1 - p) [[1, -1], [-1, 1]].
+
+    The pseudo-inverse of c [[1, -1], [-1, 1]] is [[1, -1], [-1, 1]] / (4c).
+    """
+    f = cg.smooth.Multinomial([[1.0], [2.0], [3.0]], [0, 1, 1], sample_weight=[1.0, 0.3, 0.7], intercept=True)
+    for exponent in (-6, -10, -14, -20, -60):
+        small = 10.0**exponent
+        shares = np.array([[1.0 - small, small], [small, 1.0 - small], [small, 1.0 - small]])
+        expected = np.array([[1.0, -1.0], [-1.0, 1.0]]) / (4.0 * 2.0 * small * (1.0 - small))
+        np.testing.assert_allclose(f.h._inverse_curvature(shares), expected, rtol=1e-12)
+
+
+def test_a_step_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*arguments: Any) -> Any:
+        _, _, x, *_ = arguments
+        return np.full_like(x, np.nan), 0.0, True, True
+
+    monkeypatch.setattr(face_qp, "minimise", nowhere)
+    f = cg.smooth.Multinomial(Z, Y, sample_weight=WEIGHTS, intercept=True)
+    ended = cg.minimize(f, simple(0.1, 2.0), method="newton")
+    assert not ended.x.any()
+    assert not ended.success
+    went_on = cg.minimize(f, simple(0.1, 2.0), method="auto", tol=1e-7)
+    assert went_on.success
+    assert went_on.value == pytest.approx(judged(Z, Y, WEIGHTS, ridge=0.1, radius=2.0, intercept=True), rel=1e-6)
 
 
 def test_a_time_limit_and_no_room() -> None:

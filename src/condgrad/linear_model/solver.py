@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline, kernels
-from condgrad.arrays import Array, double, host, is_dense, namespace, smallest, total
+from condgrad.arrays import Array, double, host, is_dense, like, namespace, product, smallest, total
 from condgrad.kernels import readiness
 from condgrad.linear_model.follower import CertifiedGuess, PathFollower
 from condgrad.linear_model.path_models import INSIDE
@@ -27,6 +27,7 @@ from condgrad.sets import GroupBall, L1Ball, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
+from condgrad.smooth.row_blocks import CONSTANT, squares_about
 
 FeatureSet = L1Ball | SolidSimplex | GroupBall
 """Where the coefficients may be."""
@@ -39,9 +40,6 @@ RIDGE_SHARES = (1e-3, 1e-2, 1e-1)
 
 ROUGH = 0.03
 """The gap of the solution without a constraint, as a share of what it gains over x = 0, at which its norm is known."""
-
-CONSTANT = 1e-12
-"""A feature whose squares about its mean are below this share of its squares differs by rounding alone."""
 
 ROUGHLY = 1000
 """Iterations for the norm of the solution without a constraint: a grid needs no more digits than these bring."""
@@ -412,11 +410,14 @@ def typical_square(loss: Any) -> float:
     single feature in a unit of its own, and so would the ridges for all others.
     """
     squares, sums, mass = moments(loss)
+    spread = squares
     if loss.h.has_intercept:
-        centred = squares - sums * (sums / mass)
-        squares = np.where(centred > CONSTANT * squares, centred, 0.0)
-    varying = squares[squares > 0.0]
-    return float(np.median(varying)) if len(varying) else 1.0
+        spread = squares_about_means(loss, sums / mass)
+        spread = np.where(spread > CONSTANT**2 * squares, spread, 0.0)
+    for each in (spread, squares):  # where no column varies, x is 0, and any ridge of the right unit will do
+        if each.any():
+            return float(np.median(each[each > 0.0]))
+    return mass
 
 
 def moments(loss: Any) -> tuple[Any, Any, float]:
@@ -424,12 +425,24 @@ def moments(loss: Any) -> tuple[Any, Any, float]:
     if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
         return loss.moments
     K, w = loss.K, loss.h.weights
-    mass = total(w)
+    sums, mass = host(product(K.T, w)), total(w)
     if not is_dense(K):
-        return K.multiply(K).T @ w, K.T @ w, mass
+        return K.multiply(K).T @ w, sums, mass
     xp = namespace(K)
-    w = xp.astype(w, K.dtype)
-    return host(double(xp.einsum("ij,ij,i->j", K, K, w))), host(double(w @ K)), mass
+    squares = xp.einsum("ij,ij,i->j", K, K, xp.astype(w, K.dtype))
+    return host(double(squares)), sums, mass
+
+
+def squares_about_means(loss: Any, means: Any) -> Any:
+    """sum_i w_i (K_ij - mean_j)^2 for each column j, on the host.
+
+    It is a pass of its own: sum w K^2 - (sum w K)^2 / sum w has no digits where a mean is large beside the spread.
+    """
+    if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
+        return loss.squares_about_means
+    K, w = loss.K, loss.h.weights
+    (squares,) = squares_about(K if is_dense(K) else K.tocsr(), w, like(means, w))
+    return host(squares)
 
 
 def checked_radii(radii: Any) -> Any:

@@ -99,7 +99,10 @@ class SoftmaxNewton:
     def _least_of_model(
         self, point: ObjectivePoint, chosen: Array, multiplier: float | None
     ) -> tuple[ObjectivePoint, float] | None:
-        """F at the least point of the model at a point, and its multiplier; None where there is no slope or no time."""
+        """F at the least point of the model at a point, and its multiplier.
+
+        None where there is no slope, no time, or no curvature beyond its rounding, so that the step is not finite.
+        """
         from condgrad.kernels import face_qp
         from condgrad.kernels.free_block import of_matrix
 
@@ -117,7 +120,7 @@ class SoftmaxNewton:
         ball = Polytope(L1_BALL, on.scale, np.empty(0), np.empty(0))
         rest = slope, x, ball, guess, ACCURACY, ROUNDS, stop
         y, mu, _, _ = interruptible(lambda: face_qp.minimise(of_matrix(H), *rest), stop)
-        if deadline.passed():
+        if deadline.passed() or not np.isfinite(y).all():
             return None
         whole = np.zeros(point.x.size, point.x.dtype)
         whole[chosen] = y

@@ -25,7 +25,17 @@ from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.intercept import require_both_classes
 from condgrad.smooth.losses import SEPARABLE, LeastSquares, Logistic, SquaredHinge, positive_label
-from condgrad.smooth.row_blocks import Largest, RowBlocks, as_array, dask, kept, squared, summed, transposed_times
+from condgrad.smooth.row_blocks import (
+    Largest,
+    RowBlocks,
+    as_array,
+    dask,
+    kept,
+    squared,
+    squares_about,
+    summed,
+    transposed_times,
+)
 
 UNIT = sys.float_info.epsilon
 PASSES = 100
@@ -122,9 +132,23 @@ class SumOverBlocks(Smooth):
     @cached_property
     def moments(self) -> tuple[Array, Array, float]:
         """sum w K^2 and sum w K for each column, and sum w."""
-        squares, sums = self.data.summed(_moments, self.targets)
+        squares, sums = self._plain_moments
         inner = self.data.inner
         return inner(inner(squares)), inner(sums), self.mass
+
+    @cached_property
+    def squares_about_means(self) -> Array:
+        """sum w (K - mean)^2 for each column."""
+        _, sums = self._plain_moments
+        (squares,) = self.data.summed(_squares_about, self.targets, mean=sums / self.mass)
+        inner = self.data.inner
+        return inner(inner(squares))
+
+    @cached_property
+    def _plain_moments(self) -> tuple[Array, Array]:
+        """sum w K^2 and sum w K for each column as the workers have it."""
+        squares, sums = self.data.summed(_moments, self.targets)
+        return squares, sums
 
 
 class BlockwiseLoss(SumOverBlocks):
@@ -240,7 +264,11 @@ def _masses_of_signs(h: Any) -> Vector:
 
 def _moments(K: Any, h: Any) -> tuple[Any, ...]:
     """sum w K^2 and sum w K for each column."""
-    return transposed_times(squared(K), h.weights), transposed_times(K, h.weights)
+    return transposed_times(squared(K), h.weights), transposed_times(K, h.weights, in_double=True)
+
+
+def _squares_about(K: Any, h: Any, mean: Array) -> tuple[Array]:
+    return squares_about(K, h.weights, mean)
 
 
 def _mixed(*margins: Array, shares: Sequence[float]) -> Array:

@@ -226,10 +226,14 @@ class Composite(Smooth):
         """Note the size of theta; an error where its entries have too few digits in the precision of K, or none.
 
         Then K'theta may be 0, and the lower bound that it gives F itself. Where most runs start, theta is of the size
-        of the weights; it may be as small as it likes later on, where F is near 0.
+        of the weights; it may be as small as it likes later on, where F is near 0. A run may start there, too: where
+        a loss saturates, or interpolates, theta is nothing beside its size at K x = 0, and that has to have digits.
         """
         size, space = largest_size(theta), self.space
         low, high = space.smallest / space.unit, space.unit * float(space.xp.finfo(space.dtype).max)
+        if 0.0 < size < low:
+            at_zero = self.h.at_best_intercept(namespace(theta).zeros_like(theta))
+            size = max(size, largest_size(at_zero.theta))
         if size != 0.0 and not low <= size <= high:
             raise ValueError(
                 f"the loss has slopes of {size:.2g}, and {self.K.dtype} data have digits for {low:.0e} to {high:.0e}: "

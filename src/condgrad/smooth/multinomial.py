@@ -253,8 +253,15 @@ class Softmax:
 
 
 def inverse_of_curvature(curvature: Any, mass: float) -> Any:
-    """The pseudo-inverse of the curvature in the intercepts of all weights; 0 where next to none is left to invert."""
-    if np.abs(curvature).max() <= NO_CURVATURE * mass:
+    """The pseudo-inverse of the curvature in the intercepts of all weights; 0 where next to none is left to invert.
+
+    Its rows sum to 0: intercepts that all rise alike change nothing. The diagonal is a difference of sums of the size
+    of the weights. Where probabilities are near 0 and 1 little more than its rounding is left, which would count as
+    curvature along intercepts that all rise alike. So it is taken from the other entries, which are products.
+    """
+    curvature = curvature - np.diag(np.diag(curvature))
+    curvature -= np.diag(curvature.sum(axis=1))
+    if not np.abs(curvature).max() > NO_CURVATURE * mass:  # or where it is not finite
         return np.zeros_like(curvature)
     return np.linalg.pinv(curvature, hermitian=True)
 

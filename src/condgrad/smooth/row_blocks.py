@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array, double, product
+from condgrad.arrays import Array, double, product, row_blocks
 from condgrad.arrays.inputs import each_entry_once
 from condgrad.errors import require_extra
 from condgrad.memory import free_memory
@@ -123,7 +123,7 @@ class RowBlocks:
         """The weighted means and standard deviations of the columns, and their largest |entries|."""
         weights = self.ones() if weights is None else self.beside("sample_weight", weights)
         sums, mass, largest = self.summed(_weighted_sums, weights)
-        (squares,) = self.summed(_squares_about, weights, mean=sums / mass)
+        (squares,) = self.summed(squares_about, weights, mean=sums / mass)
         return self.inner(sums / mass), self.inner(np.sqrt(squares / mass)), self.inner(largest.values)
 
     def deviations(self, weights: Any) -> Array:
@@ -268,12 +268,16 @@ def _weighted_sums(K: Any, w: Array) -> tuple[Any, ...]:
     return K.T @ w, float(w.sum()), Largest(np.ravel(sizes).astype(np.float64))
 
 
-def _squares_about(K: Any, w: Array, mean: Array) -> tuple[Array]:
+def squares_about(K: Any, w: Array, mean: Array) -> tuple[Array]:
     """sum w (K - mean)^2 for each column; entries that are not stored are 0."""
     if not scipy.sparse.issparse(K):
-        return (w @ (K - mean) ** 2,)
+        return (sum(w[rows] @ (double(K[rows]) - mean) ** 2 for rows in row_blocks(K)),)
     about = K.copy()
     about.data = (K.data - mean[K.indices]) ** 2
     stored = K.copy()
-    stored.data = np.ones_like(K.data)
-    return (about.T @ w + mean**2 * (w.sum() - stored.T @ w),)
+    stored.data = np.ones_like(K.data, np.float64)
+    # a column that is all stored has no weight left, where a difference of sums would leave its rounding
+    counted = w > 0.0
+    has_zeros = stored.T @ counted.astype(np.float64) < np.count_nonzero(counted)
+    weight_of_zeros = np.where(has_zeros, w.sum() - stored.T @ w, 0.0)
+    return (about.T @ w + mean**2 * np.maximum(weight_of_zeros, 0.0),)
