@@ -121,9 +121,8 @@ def test_spg_reaches_the_vertex_of_a_sparse_hull_under_large_costs() -> None:
     """Its long steps are projected from afar: a projection outside the set leaves it no step."""
     c = [2, 2, 2, -3, -2, 5, 2, 1, 0, 0, 3, -4, 0, 4, 2, 1, 0, 0, 3, -2, 3, 2, 3, 1]
     P = cg.sets.KSparse(0.0498, k=2)
-    r = cg.minimize(
-        21500.0 * cg.smooth.Linear(np.array(c, dtype=np.float64)), cg.simple.Zero(on=P), method="spg", tol=1e-13
-    )
+    f = 21500.0 * cg.smooth.Linear(np.array(c, dtype=np.float64))
+    r = cg.minimize(f, cg.simple.Zero(on=P), method="spg", tol=1e-13)
     assert r.status is cg.Status.CONVERGED
     assert P.violation(r.x) <= 1e-15
     assert r.value == pytest.approx(-21500.0 * 0.0498 * (5.0 + 4.0), rel=1e-13)

@@ -96,7 +96,7 @@ class BatchResult:
     def relative_gap(self) -> Array:
         """gap / scale; where the scale is 0, 0 for a gap of mere rounding, and else infinite."""
         xp = namespace(self.scale)
-        # where the scale is 0, `certify` has compared the gap with rounding: the status says which it is
+        # where the scale is 0, `certify` has compared the gap with rounding, and set the status
         by_status = [0.0 if status is Status.CONVERGED else math.inf for status in self.status]
         unmeasured = xp.asarray(np.asarray(by_status), device=array_api_compat.device(self.scale))
         measured = self.scale > 0.0
