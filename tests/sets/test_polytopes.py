@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import cvxpy as cp
@@ -78,6 +79,53 @@ def test_the_projection_on_sparse_hulls_is_optimal_in_any_unit(seed: int, k: int
     farthest = P.linear_argmin(p - v)
     assert P.contains(p)
     assert (v - p) @ (farthest.point - p) <= 1e-12 * unit**2
+
+
+def exact_sparse_projection(v: Any, radius: float, k: int) -> Any:
+    """The projection of v on KSparse(radius, k), in rational numbers."""
+    sizes = [abs(Fraction(float(entry))) for entry in v]
+    top = Fraction(radius)
+
+    def cut(theta: Fraction) -> list[Fraction]:
+        return [min(max(size - theta, Fraction(0)), top) for size in sizes]
+
+    theta = Fraction(0)
+    if sum(cut(theta)) > k * top:
+        ends = sorted({*sizes, *(size - top for size in sizes)})
+        first = next(i for i, end in enumerate(ends) if sum(cut(end)) <= k * top)
+        left, right = sum(cut(ends[first - 1])), sum(cut(ends[first]))
+        theta = ends[first] - (k * top - right) * (ends[first] - ends[first - 1]) / (left - right)
+    return np.sign(v) * np.array([float(size) for size in cut(theta)])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("offset", [1e-2, 1e3, 1e9, 1e18])
+@pytest.mark.parametrize("k", [1, 3])
+def test_projections_on_sparse_hulls_keep_their_digits(dtype: Any, offset: float, k: int) -> None:
+    """Large entries that are nearly equal, alone and beside others, against rational numbers."""
+    rng = np.random.default_rng(1)
+    few_larger = rng.choice([1.0, 1e3], 40, p=[0.95, 0.05])
+    levels = [np.ones(40), few_larger, rng.choice([0.0, 1.0, 2.0], 40)]
+    P = cg.sets.KSparse(0.125, k=k)
+    few = 10.0 * float(np.finfo(dtype).eps) * P.radius
+    for level in levels:
+        sizes = offset * level + 0.2 * rng.standard_normal(40)
+        v = (rng.choice([-1.0, 1.0], 40) * sizes).astype(dtype)
+        p = P.project(v)
+        assert p.dtype == dtype
+        assert P.violation(p) <= few
+        np.testing.assert_allclose(p, exact_sparse_projection(v, P.radius, k), rtol=0.0, atol=few)
+
+
+def test_spg_reaches_the_vertex_of_a_sparse_hull_under_large_costs() -> None:
+    """Its long steps are projected from afar: a projection outside the set leaves it no step."""
+    c = [2, 2, 2, -3, -2, 5, 2, 1, 0, 0, 3, -4, 0, 4, 2, 1, 0, 0, 3, -2, 3, 2, 3, 1]
+    P = cg.sets.KSparse(0.0498, k=2)
+    f = 21500.0 * cg.smooth.Linear(np.array(c, dtype=np.float64))
+    r = cg.minimize(f, cg.simple.Zero(on=P), method="spg", tol=1e-13)
+    assert r.status is cg.Status.CONVERGED
+    assert P.violation(r.x) <= 1e-15
+    assert r.value == pytest.approx(-21500.0 * 0.0498 * (5.0 + 4.0), rel=1e-13)
 
 
 def test_permutations_by_hand() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,21 @@ def test_what_does_not_fit_is_named() -> None:
         solve_batch(np.ones((2, 0, 3)), entropy=1.0)
     with pytest.raises(ValueError, match="cost"):
         solve_batch(C[0], entropy=1.0)
+
+
+def test_a_gap_of_mere_rounding_is_none_where_f_has_no_terms() -> None:
+    """A mass of 1 in one entry of cost 0 is the only plan, and F = 1 log 1 = 0 there."""
+    C = np.zeros((2, 1, 2))
+    C[1] = 1.0
+    result = solve_batch(C, [1.0], [1.0, 0.0], entropy=[117.0, 117.0], tol=0.0, max_iter=1)
+    assert result.value[0] == result.scale[0] == 0.0
+    assert result.lower_bound[0] <= 0.0
+    assert result.status[0] is cg.Status.CONVERGED
+    assert result.relative_gap[0] == 0.0
+    # the other has terms, and its gap is still measured by them
+    assert result.relative_gap[1] == result.gap[1] / result.scale[1]
+    not_converged = replace(result, status=np.full(2, cg.Status.ITERATION_LIMIT, dtype=object))
+    assert not_converged.relative_gap[0] == np.inf
 
 
 def test_no_problems_have_no_answers() -> None:

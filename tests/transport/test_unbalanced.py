@@ -384,6 +384,25 @@ def test_rows_without_mass_do_not_overflow() -> None:
     assert t.success
 
 
+@pytest.mark.parametrize("least", [-1.0, 0.0, 0.5])
+@pytest.mark.parametrize("penalty", [(1e-6, 0.5), (0.5, 1e-6), (1e-6, math.inf)])
+def test_the_first_bound_is_finite_however_small_a_penalty_is(least: float, penalty: Any) -> None:
+    """No plan gains more than the best one would if all costs were the least one.
+
+    That is known in closed form: (sum of entropy and penalties) (1 - exp(-least/sum)) for masses 1,
+    or the least cost where a marginal is exact.
+    """
+    data, entropy = cloud(5, 3, seed=1), 1e-3
+    data = Cloud(data.Xs, data.Xt, data.a, data.b, data.C - data.C.min() + least)
+    weights = entropy + sum(penalty)
+    known = least if weights == math.inf else -weights * math.expm1(-least / weights)
+    first = unbalanced(data.C, data.a, data.b, entropy=entropy, penalty=penalty, max_iter=0)
+    assert first.lower_bound >= known - 1e-12
+    best = unbalanced(data.C, data.a, data.b, entropy=entropy, penalty=penalty)
+    assert best.success
+    assert first.lower_bound <= objective(best.plan, data, entropy, penalty)
+
+
 @pytest.mark.parametrize("logarithm", [40.0, 600.0])
 def test_the_bound_holds_where_costs_are_gains_and_the_best_plan_is_huge(logarithm: float) -> None:
     """Of one source and one target of mass 1 the best plan carries exp(-cost/(entropy + both penalties)).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,25 +77,37 @@ class KSparse(Ball):
         return max(float(xp.max(xp.abs(x))), total(xp.abs(x)) / self.k)
 
     def project(self, x: Array) -> Array:
-        """sign(x) min(max(|x| - theta, 0), radius), theta being 0 or such that the sum is k radius."""
+        """sign(x) min(max(|x| - theta, 0), radius), theta being 0 or such that the sum is k radius.
+
+        Theta is found as the sum of two shifts. The first has the rounding of |x|, which may be
+        far above the radius. The difference of two floats has only the rounding of itself, so that
+        the second shift, that of |x| less the first, has the rounding of the radius.
+        """
         xp = namespace(x)
         sizes = xp.abs(x)
+        inside = xp.clip(sizes, 0.0, self.radius)
+        if total(inside) <= self.k * self.radius:
+            return signs(x) * inside
+        near = sizes - self._threshold(sizes)
+        shifted = near - self._threshold(near)
+        # of a point just outside, theta may round to below 0
+        return signs(x) * xp.minimum(xp.clip(shifted, 0.0, self.radius), sizes)
 
-        def cut(theta: float) -> Array:
-            return xp.clip(sizes - theta, 0.0, self.radius)
-
+    def _threshold(self, v: Array) -> float:
+        """The theta at which min(max(v - theta, 0), radius) sums to k radius."""
         mass = self.k * self.radius
-        if total(cut(0.0)) <= mass:
-            return signs(x) * cut(0.0)
+
+        def kept(theta: float) -> float:
+            return total(namespace(v).clip(v - theta, 0.0, self.radius))
+
         # the sum falls with theta and is linear between the points where an entry reaches 0 or leaves the radius
-        ends = np.unique(np.concatenate([host(sizes).ravel(), np.maximum(host(sizes).ravel() - self.radius, 0.0)]))
-        low, high = 0, len(ends) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if total(cut(float(ends[middle]))) > mass else (low, middle)
-        left, right = total(cut(float(ends[low]))), total(cut(float(ends[high])))
-        share = (left - mass) / (left - right) if left > right else 0.0
-        return signs(x) * cut(float(ends[low] + share * (ends[high] - ends[low])))
+        flat = host(v).ravel()
+        ends = np.unique(np.concatenate([flat, flat - self.radius]))
+        first = bisect_left(ends, True, hi=len(ends) - 1, key=lambda end: kept(float(end)) <= mass)
+        end = float(ends[first])
+        between = int(np.count_nonzero((flat >= end) & (flat - self.radius < end)))
+        # none is between where v - radius rounds to v: then the sum jumps at this end
+        return end - (mass - kept(end)) / between if between > 0 else end
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)

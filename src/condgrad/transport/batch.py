@@ -94,8 +94,13 @@ class BatchResult:
 
     @property
     def relative_gap(self) -> Array:
-        """gap / scale."""
-        return self.gap / namespace(self.scale).where(self.scale > 0.0, self.scale, 1.0)
+        """gap / scale; where the scale is 0, 0 for a gap of mere rounding, and else infinite."""
+        xp = namespace(self.scale)
+        # where the scale is 0, `certify` has compared the gap with rounding, and set the status
+        by_status = [0.0 if status is Status.CONVERGED else math.inf for status in self.status]
+        unmeasured = xp.asarray(np.asarray(by_status), device=array_api_compat.device(self.scale))
+        measured = self.scale > 0.0
+        return xp.where(measured, self.gap / xp.where(measured, self.scale, 1.0), unmeasured)
 
     @property
     def success(self) -> bool:

@@ -446,7 +446,16 @@ class RelaxedProblem(DualModel):
         return self.reference * (self.mass / total(self.b)) if self.for_a == math.inf else self.reference
 
     def start(self, x: Array) -> Array:
-        return namespace(self.b).zeros_like(self.b)
+        """The potential of every column if all costs were the least one, m.
+
+        With w = entropy + penalty_a + penalty_b, the constants u = m penalty_a/w and
+        v = m penalty_b/w leave exponents of at most -m/w everywhere. So the first bound is at least
+        -(penalty_a sum a + penalty_b sum b + entropy sum R) expm1(-m/w), and >= 0 for costs >= 0.
+        From v = 0, costs below 0 lead to exponents of -m/(entropy + penalty_a), and to no bound.
+        """
+        least = float(namespace(self.C).min(self.C))
+        share = self.for_b / (self.entropy + self.for_a + self.for_b)
+        return namespace(self.b).zeros_like(self.b) + least * share
 
     def farthest_stage(self, z: Array) -> float:
         return 0.5 * self.height / self.entropy
