@@ -161,11 +161,13 @@ def hessian(f: Multinomial, here: MultinomialEvaluation, chosen: Array) -> Array
     pulls = by_class[labels] * rows
     weighted = pulls * h.weights
     H = -(weighted @ pulls.T)
+    coupling = -(weighted @ shares)
     for label in range(classes):
         own = np.flatnonzero(labels == label)
-        H[np.ix_(own, own)] += weighted[own] @ rows[own].T
+        # p (1 - p) by the shares of the others: near 1 the difference would have no digits
+        others = np.delete(by_class, label, axis=0).sum(axis=0)
+        H[np.ix_(own, own)] = (weighted[own] * others) @ rows[own].T
+        coupling[own, label] = weighted[own] @ others
     if h.has_intercept:
-        coupling = -(weighted @ shares)
-        coupling[np.arange(len(chosen)), labels] += weighted.sum(axis=1)
         H -= coupling @ h._inverse_curvature(shares) @ coupling.T
     return H
