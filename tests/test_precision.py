@@ -420,3 +420,23 @@ def test_a_sum_of_two_precisions_is_as_coarse_as_the_coarser() -> None:
         result = cg.minimize(f, g, tol=1e-10, max_iter=2000)
         assert result.x.dtype == np.float64
         assert result.lower_bound <= best.value
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scaled_features_of_float32_data_are_rounded() -> None:
+    """Factors divide float32 columns, which rounds them: no bound may be finer than that of their multiples."""
+    rng = np.random.default_rng(0)
+    factors = np.array([4.652830156604558, 3.734465679839347, 4.514825236353556])
+    for _ in range(20):
+        X = (930.0 + rng.standard_normal((6, 3))).astype(np.float32)
+        y = np.where(rng.random(6) < 0.5, 1.0, -1.0)
+        y[:2] = 1.0, -1.0
+        options = {"radius": 3.77, "ridge": 0.625, "penalty_factors": factors}
+        model = cg.linear_model.ConstrainedLogisticRegression(**options, tol=1e-6).fit(X, y)
+        exact = cg.linear_model.ConstrainedLogisticRegression(**options, tol=1e-12).fit(X.astype(np.float64), y)
+        x = factors * np.ravel(model.coef_)
+        f = cg.smooth.Logistic(X.astype(np.float64) / factors, y, intercept=True)
+        value = f.at(x.astype(np.float64)).value + 0.625 * float(x @ x)
+        x = factors * np.ravel(exact.coef_)
+        least = f.at(x).value + 0.625 * float(x @ x)
+        assert value - model.dual_gap_ <= least

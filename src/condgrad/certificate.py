@@ -75,7 +75,9 @@ def noise_of_bound(
 
 def gains_in_double(f: Any, g: Any, x: Array) -> bool:
     """Whether F and its bound have more digits at x in float64 than they have at x: f has float32 data then."""
-    return bool(f.widens and g.widens and f.unit_at(double(x)) < f.unit_at(x))
+    if f.has_rounded_data or not (f.widens and g.widens):
+        return False
+    return bool(f.unit_at(double(x)) < f.unit_at(x))
 
 
 def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificate:

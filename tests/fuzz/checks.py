@@ -318,7 +318,8 @@ def wrong_status(judged: Judged, gap: float, scale: float, lowest: float) -> str
     case, claim = judged.case, judged.claim
     if claim.status == "CONVERGED":
         # below the smallest normal number all is rounding, and F may have no size at all
-        if gap > max(STATUS_SLACK * case.tol * scale, np.finfo(np.float64).tiny):
+        smallest = np.finfo(np.float32 if judged.unit > 1e-10 else np.float64).tiny
+        if gap > max(STATUS_SLACK * case.tol * scale, smallest):
             return f"CONVERGED with gap {gap:.3g}, tol {case.tol:g}, where the terms of F are of size {scale:.3g}"
         if claim.relative_gap > (1.0 + 1e-6) * case.tol:
             return f"CONVERGED with a relative gap of {claim.relative_gap:.3g}, tol {case.tol:g}"

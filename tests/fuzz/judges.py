@@ -161,11 +161,13 @@ class Softmax:
         return wide(np.eye(self.classes)[self.codes])
 
     def _rows(self, z: Array) -> tuple[Array, Array]:
-        """The losses, and the probabilities of the classes."""
-        z = z - z.max(axis=1, keepdims=True)
-        powers = np.exp(z)
+        """The losses, and the probabilities of the classes; a small loss is the sum of small powers."""
+        z = z - (self._one_hot * z).sum(axis=1, keepdims=True)
+        top = z.max(axis=1, keepdims=True)
+        powers = np.exp(z - top)
         sums = powers.sum(axis=1, keepdims=True)
-        return np.log(sums)[:, 0] - (self._one_hot * z).sum(axis=1), powers / sums
+        rest = (powers * (1 - self._one_hot)).sum(axis=1)
+        return np.where(top[:, 0] > 0, top[:, 0] + np.log(sums)[:, 0], np.log1p(rest)), powers / sums
 
     def _best_intercept(self, z: Array) -> Array:
         """Newton's method, then each class against the rest: any b gives an attained value."""

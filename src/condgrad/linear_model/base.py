@@ -91,7 +91,10 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _tasks(self, X: Any, y: Any, weights: Any) -> list[Task]:
         """The problems to solve, in units in which every coefficient counts alike in the norms."""
         units = self._units(X, weights)
-        return [Task(loss, units) for loss in self._losses(in_units(X, units), y, weights)]
+        losses = self._losses(in_units(X, units), y, weights)
+        for loss in losses:
+            loss.has_rounded_data = units is not None
+        return [Task(loss, units) for loss in losses]
 
     def _units(self, X: Any, weights: Any) -> Any:
         """By what each coefficient is multiplied in the norms; None for 1."""

@@ -65,6 +65,8 @@ class Smooth(ABC):
     """Whether f between known points costs less than f at a new point."""
     widens: bool = True
     """Whether f may be asked at a float64 point where its data is float32."""
+    has_rounded_data: bool = False
+    """Whether its data were computed from those of the user: then they are no better than their precision."""
 
     @abstractmethod
     def at(self, x: Array) -> Any:
@@ -158,6 +160,10 @@ class Sum(Smooth):
     @property
     def widens(self) -> bool:  # type: ignore[override]
         return all(term.widens for term in self.terms)
+
+    @property
+    def has_rounded_data(self) -> bool:  # type: ignore[override]
+        return any(term.has_rounded_data for term in self.terms)
 
     @property
     def smoothness(self) -> float | None:
