@@ -424,19 +424,29 @@ def test_a_sum_of_two_precisions_is_as_coarse_as_the_coarser() -> None:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scaled_features_of_float32_data_are_rounded() -> None:
-    """Factors divide float32 columns, which rounds them: no bound may be finer than that of their multiples."""
-    rng = np.random.default_rng(0)
+    """Factors divide float32 columns, which rounds them: no bound may be finer than that."""
+    X = np.float32(
+        [
+            [930.6154174804688, 929.4794311523438, 929.9841918945312],
+            [930.0457153320312, 928.9203491210938, 928.6192016601562],
+            [931.3682250976562, 929.6133422851562, 932.29150390625],
+            [929.9109497070312, 929.6494750976562, 931.7603759765625],
+            [931.1026611328125, 929.7007446289062, 929.4351196289062],
+            [930.4996948242188, 930.4599609375, 929.458984375],
+        ]
+    )
+    y = np.array([-1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
+    w = np.array([0.7300438251059, 2.2473616241807446, 0.19129663920687429, 0.58421466, 1.15884955, 2.14928075])
     factors = np.array([4.652830156604558, 3.734465679839347, 4.514825236353556])
-    for _ in range(20):
-        X = (930.0 + rng.standard_normal((6, 3))).astype(np.float32)
-        y = np.where(rng.random(6) < 0.5, 1.0, -1.0)
-        y[:2] = 1.0, -1.0
-        options = {"radius": 3.77, "ridge": 0.625, "penalty_factors": factors}
-        model = cg.linear_model.ConstrainedLogisticRegression(**options, tol=1e-6).fit(X, y)
-        exact = cg.linear_model.ConstrainedLogisticRegression(**options, tol=1e-12).fit(X.astype(np.float64), y)
-        x = factors * np.ravel(model.coef_)
-        f = cg.smooth.Logistic(X.astype(np.float64) / factors, y, intercept=True)
-        value = f.at(x.astype(np.float64)).value + 0.625 * float(x @ x)
-        x = factors * np.ravel(exact.coef_)
-        least = f.at(x).value + 0.625 * float(x @ x)
-        assert value - model.dual_gap_ <= least
+    options: dict[str, Any] = {"radius": 3.77, "ridge": 0.625, "penalty_factors": factors}
+    f = cg.smooth.Logistic(X.astype(np.float64) / factors, y, sample_weight=w, intercept=True)
+
+    def objective(model: Any) -> float:
+        x = factors * np.ravel(model.coef_).astype(np.float64)
+        return float(f.at(x).value + 0.625 * (x @ x))
+
+    narrow, wide = (
+        cg.linear_model.ConstrainedLogisticRegression(**options, tol=tol).fit(data, y, sample_weight=w)
+        for data, tol in ((X, 1e-6), (X.astype(np.float64), 1e-13))
+    )
+    assert narrow.objective_ - narrow.dual_gap_ <= objective(wide)

@@ -10,6 +10,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,23 @@ def compile_fits() -> None:
     """Compile what fits, searches and paths call."""
     import numba
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _compiling_here():
         warnings.simplefilter("ignore")  # what these fits prove does not matter
         for fit in fits():
             fit()
     if not numba.config.DISABLE_JIT:
         readiness.set_mark()
+
+
+@contextmanager
+def _compiling_here() -> Iterator[None]:
+    """Whoever calls a kernel inside compiles it: nobody else will, and waiting for that would never end."""
+    asked = os.environ.get(readiness.VARIABLE, "")
+    os.environ[readiness.VARIABLE] = "wait"
+    try:
+        yield
+    finally:
+        os.environ[readiness.VARIABLE] = asked
 
 
 def fits() -> Iterator[Callable[[], Any]]:

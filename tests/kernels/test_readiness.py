@@ -168,6 +168,17 @@ def test_a_lock_ends_with_its_holder_and_others_do_nothing(monkeypatch: pytest.M
         assert is_ours
 
 
+def test_who_compiles_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock is held meanwhile: a fit that waited for its holder would wait for itself."""
+    seen: list[str] = []
+    monkeypatch.setenv(readiness.VARIABLE, "background")
+    monkeypatch.setattr(compile_kernels, "fits", lambda: iter([lambda: seen.append(readiness.mode())]))
+    monkeypatch.setattr(readiness, "set_mark", lambda: None)
+    compile_kernels.compile_fits()
+    assert seen == ["wait"]
+    assert readiness.mode() == "background"
+
+
 def test_marks_of_other_sources_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place = tmp_path / f"{readiness.sources()}-here.compiled"
     of_another_machine = tmp_path / f"{readiness.sources()}-there.compiled"
