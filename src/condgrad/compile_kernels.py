@@ -1,7 +1,7 @@
-"""Compile every kernel that a fit may call, and keep it on disk: `python -m condgrad.compile_kernels`.
+"""Compile every kernel ahead of time and keep it on disk: `python -m condgrad.compile_kernels`.
 
-Small fits of each kind call each entry point with each kind of argument. `kernels.readiness` starts this beside a
-program whose machine has no compiled code yet; `condgrad doctor --compile` does so ahead of time.
+Small fits of each kind call each entry point with each kind of argument. `kernels.readiness` starts `main` beside a
+program whose machine has no compiled code yet.
 """
 
 from __future__ import annotations
@@ -110,4 +110,4 @@ def compile_transport() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    compile_all()

@@ -20,6 +20,8 @@ from experiments.paper.tasks import Scale, Task
 from tests.experiments import FakeExperiment
 from tests.experiments.test_run import fail, swallowed
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -11,6 +11,8 @@ from experiments.benchmarks import cross_validation
 from experiments.benchmarks.cross_validation import CONTESTANTS, Ours, Sklearn, Study, rows_of
 from experiments.clock import quiet
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 
 @functools.cache
 def study_of(loss: str) -> Study:

@@ -7,6 +7,8 @@ import pytest
 
 from experiments.benchmarks.domain_adaptation import PROBLEMS, Domains, estimators, table
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_problems_follow_their_seed(name: str) -> None:

@@ -20,6 +20,8 @@ from experiments.paper.figures import NOT_MEASURED, SOLVERS, STYLE_SHEET, Figure
 from experiments.paper.wording import count, duration, factor, mathml, of_samples, plain, power, span, takes
 from tests.experiments import sample_chapters
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 FIGURES = [figure for chapter in sample_chapters() for figure in chapter.figures]
 
 

@@ -39,6 +39,8 @@ from experiments.paper.microarrays import Samples, microarrays, stratified, toy
 from experiments.paper.tasks import Curve, Scale, first_at
 from experiments.paper.wording import duration, plain
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 Array = np.ndarray
 SIZES = {"n_samples": 50, "n_features": 60, "n_relevant": 4}
 TALL = {"n_samples": 150, "n_features": 20, "n_relevant": 5}

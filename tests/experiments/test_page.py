@@ -17,6 +17,8 @@ from experiments.paper.figures import NOT_MEASURED, SOLVERS
 from experiments.paper.page import render
 from tests.experiments import HOSTILE, sample_chapters
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 FIGURES = [figure for chapter in sample_chapters() for figure in chapter.figures]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]

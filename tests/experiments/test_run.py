@@ -25,6 +25,8 @@ from experiments.paper.run import PaperOutcome, run_paper
 from experiments.paper.tasks import DAMAGED, Curve, Scale, Store, code_digest, write_whole
 from tests.experiments import FakeExperiment, slow_run
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 ONE = Scale(seeds=1)
 REPOSITORY = Path(__file__).parents[2]
 

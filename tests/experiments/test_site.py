@@ -11,6 +11,8 @@ from experiments import site
 from experiments.__main__ import benchmarks
 from experiments.paper.chapter import Source
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 NUMBERS = site.kept()
 MOST_BYTES = 1_500_000
 

@@ -17,6 +17,8 @@ from experiments.paper.figures import STYLES
 from experiments.paper.tasks import Curve, Scale
 from experiments.paper.theory import KINDS, RADIUS, RIDGE, THEORY, TheoryProblem, rates, tasks
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 SIZES = {"least squares": 15, "logistic": 15, "transport": 12, "corner": 400}
 CLAIMS = ("theorem", "open-loop", "linear", "strong", "certificate")
 

@@ -24,6 +24,8 @@ from experiments.paper.wording import plain
 from experiments.problems import ENTROPY, TransportProblem
 from experiments.transport_solvers import COLUMNS, run_in_child
 
+pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
+
 N = 12
 TINY = {N: Caps(cgs=0.4, cg=1.0, pot=0.3, newton=20.0)}
 NAMES = ("certificate", "classical", "time", "objective", "growth", "mosek", "cvxopt")

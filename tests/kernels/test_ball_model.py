@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import condgrad as cg
 from condgrad.kernels import ball_model, chosen_columns
 
+pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone
+
 Array = np.ndarray
 seeds = st.integers(0, 2**32 - 1)
 

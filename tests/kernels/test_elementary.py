@@ -6,6 +6,8 @@ import numpy as np
 
 from condgrad.kernels.elementary import exponential, log_1_plus, power_of_2, times_its_log
 
+pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone
+
 
 def test_powers_of_2_are_precise() -> None:
     x = np.concatenate([np.linspace(-1021.9, 1023.4, 20_001), np.linspace(-1.5, 1.5, 20_001)])

@@ -15,6 +15,8 @@ from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope, fac
 from condgrad.kernels.free_block import Hessian, of_matrix, of_rows, of_sparse_rows
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 
+pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone
+
 Array = np.ndarray
 KINDS = {"box": BOX, "simplex": SIMPLEX, "l1": L1_BALL, "solid simplex": SOLID_SIMPLEX}
 FORMS = "matrix", "rows", "sparse rows"

@@ -17,6 +17,8 @@ import condgrad as cg
 from condgrad import kernels
 from condgrad.kernels import losses
 
+pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone
+
 LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge)
 seeds, decades = st.integers(0, 10_000), st.floats(-3.0, 2.9)
 

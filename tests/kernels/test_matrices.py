@@ -17,6 +17,8 @@ from condgrad.kernels import ldl, matrix, sparse_gram
 from condgrad.newton.working_set import chosen_columns
 from condgrad.smooth.folding import FoldedLoss
 
+pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone
+
 seeds = st.integers(0, 2**32 - 1)
 
 

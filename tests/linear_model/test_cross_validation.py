@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import dask.array
 import numpy as np
 import pandas as pd
 import pytest
@@ -305,7 +306,7 @@ def loss_of(data: Any, layout: str, weights: Any = None) -> Any:
     if layout == "sparse":
         data = scipy.sparse.csc_array(data)
     if layout == "dask":
-        data = pytest.importorskip("dask.array").from_array(data, chunks=(20, -1))
+        data = dask.array.from_array(data, chunks=(20, -1))
     return cg.smooth.LeastSquares(data, Y, sample_weight=weights, intercept=True)
 
 
