@@ -27,7 +27,8 @@ MARK_OF_FIXTURE = {"torch": "torch", "browser": "browser", "client": "slow"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by what they use, so that none can be forgotten: by fixtures, or by torch among its parameters.
+    """Mark tests by what they use, so that none can be forgotten: by fixtures, or by torch among its parameters or in
+    the examples of a docstring.
 
     Nothing is skipped where a library is missing: a marked test is selected or it is not.
     """
@@ -36,7 +37,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(mark)
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        if any(str(value).startswith("torch") for value in parameters):
+        examples = item.dtest.examples if isinstance(item, pytest.DoctestItem) and item.dtest is not None else ()
+        if any(str(value).startswith("torch") for value in parameters) or any(
+            "import torch" in example.source for example in examples
+        ):
             item.add_marker("torch")
 
 

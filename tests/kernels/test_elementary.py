@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from condgrad.kernels.elementary import exponential, log_1_plus, power_of_2, times_its_log
 
