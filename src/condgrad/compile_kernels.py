@@ -92,11 +92,15 @@ def fits() -> Iterator[Callable[[], Any]]:
         Z = X.astype(kind)
         yield newton(smooth.SquaredHinge(Z, y), wide, 1e-3)
         yield newton(smooth.Logistic(np.tile(Z, 10), y), tight)
+        # wider than a first working set, which chooses columns of it
+        thin = np.where(rng.random((40, 600)) < 0.1, np.tile(Z, 10), 0.0).astype(kind)
         for index in (np.int32, np.int64):
             for form in (scipy.sparse.csr_array, scipy.sparse.csc_array):
-                few = form(np.where(rng.random(X.shape) < 0.1, Z, 0.0).astype(kind))
-                few = form((few.data, few.indices.astype(index), few.indptr.astype(index)), shape=X.shape)
+                stored = form(thin)
+                parts = stored.data, stored.indices.astype(index), stored.indptr.astype(index)
+                few = form(parts, shape=thin.shape)
                 yield path(few)
+                yield newton(smooth.Logistic(few, y), tight, 1e-3)
                 yield newton(smooth.SquaredHinge(few, y), wide, 1e-3)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
+from conftest import has_torch
 from tests.fuzz import judges
 from tests.fuzz.judges import Array, Total
 
-HAS_TORCH = find_spec("torch") is not None
+HAS_TORCH = has_torch()
 
 # What a problem is ----------------------------------------------------------------------------------------------------
 
