@@ -92,16 +92,21 @@ def fits() -> Iterator[Callable[[], Any]]:
         Z = X.astype(kind)
         yield newton(smooth.SquaredHinge(Z, y), wide, 1e-3)
         yield newton(smooth.Logistic(np.tile(Z, 10), y), tight)
-        # wider than a first working set, which chooses columns of it
-        thin = np.where(rng.random((40, 600)) < 0.1, np.tile(Z, 10), 0.0).astype(kind)
+        thin = np.where(rng.random(X.shape) < 0.1, Z, 0.0).astype(kind)
+        # with more columns than the first working set takes, and too tall for one compiled call
+        tall = np.where(rng.random((500, 250)) < 0.05, 1.0, 0.0).astype(kind)
         for index in (np.int32, np.int64):
             for form in (scipy.sparse.csr_array, scipy.sparse.csc_array):
-                stored = form(thin)
-                parts = stored.data, stored.indices.astype(index), stored.indptr.astype(index)
-                few = form(parts, shape=thin.shape)
+                few, many = with_indices(form(thin), index), with_indices(form(tall), index)
                 yield path(few)
-                yield newton(smooth.Logistic(few, y), tight, 1e-3)
                 yield newton(smooth.SquaredHinge(few, y), wide, 1e-3)
+                yield newton(smooth.Logistic(many, np.resize(y, 500)), tight)
+                yield newton(smooth.SquaredHinge(many, np.resize(y, 500)), wide)
+
+
+def with_indices(K: Any, kind: Any) -> Any:
+    """The same sparse matrix, with indices of some kind."""
+    return type(K)((K.data, K.indices.astype(kind), K.indptr.astype(kind)), shape=K.shape)
 
 
 def compile_transport() -> None:
