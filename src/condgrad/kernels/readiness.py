@@ -122,6 +122,8 @@ class Background:
             return asked == "wait"
         if not self.is_done:
             self.is_done = is_compiled()
+            if self.is_done and self.process is not None:
+                self.process.wait()  # it has nothing left to do, and would stay in the system's table
         if not self.is_done and not self.is_tried:
             self.is_tried = True
             self._start()
