@@ -55,10 +55,7 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     if model is not None:
         return Newton(f, g, model)
     try:
-        faces = face_newton(f, g)
-        if faces.needs_kernels and readiness.mode() == "off":
-            raise MissingAbility(f"{readiness.VARIABLE}=off switches off the compiled code that it needs")
-        return faces
+        return face_newton(f, g)
     except MissingAbility as missing:
         raise MissingAbility(
             "method='newton' knows h(Kx) and linear terms with Ridge or Zero on sets with faces, and linear costs with "
@@ -68,7 +65,15 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
 
 
 def face_newton(f: Smooth, g: Simple) -> FaceNewton | BlockNewton | SoftmaxNewton:
-    """Newton's method on sets with faces, for data of this machine or of Dask's workers."""
+    """Newton's method on sets with faces, or a sentence that names what is missing."""
+    method = _face_newton(f, g)
+    if method.needs_kernels and readiness.mode() == "off":
+        raise MissingAbility(f"{readiness.VARIABLE}=off switches off the compiled code that it needs")
+    return method
+
+
+def _face_newton(f: Smooth, g: Simple) -> FaceNewton | BlockNewton | SoftmaxNewton:
+    """The method for data of this machine or of Dask's workers."""
     if isinstance(f, Multinomial):
         return SoftmaxNewton.of(f, g)
     return BlockNewton.of(f, g) if isinstance(f, BlockwiseLoss) else FaceNewton.of(f, g)
@@ -93,8 +98,6 @@ def _most_promising_first(f: Smooth, g: Simple, step: StepRule) -> Iterator[Meth
     faces = projected = None
     with suppress(MissingAbility):
         faces = face_newton(f, g)
-    if faces is not None and faces.needs_kernels and readiness.mode() == "off":
-        faces = None
     with suppress(MissingAbility):
         projected = SPG(f, g)
     if faces is not None and faces.affordable:
@@ -204,8 +207,8 @@ def minimize(
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
         or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear
         costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
-        `SharedMarginal`. For h(Kx) it needs compiled code, which is made once on a machine, in about a minute, and kept
-        on disk; the first call waits for it.
+        `SharedMarginal`. For h(Kx) it needs compiled code, which is made once on a machine, in a minute or two, and
+        kept on disk; the first call waits for it.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
         small, on a `Box` or `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
         can; else "cgs" with a memory of 5. Where one has no step left, the next goes on from its best point; `method`

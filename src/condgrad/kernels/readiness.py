@@ -150,8 +150,8 @@ class Background:
             )
         if self.process is not None and is_watched():
             sys.stderr.write(
-                f"condgrad compiles its kernels beside this program, once, for about a minute: kept in {place.parent}. "
-                f"Until then fits take projected gradients ({VARIABLE}=wait waits instead).\n"
+                "condgrad compiles its kernels beside this program, once, for a minute or two: kept in "
+                f"{place.parent}. Until then fits take projected gradients ({VARIABLE}=wait waits instead).\n"
             )
 
     def wait(self) -> bool:
