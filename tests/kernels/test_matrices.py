@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.kernels import ldl, matrix, sparse_gram
+from condgrad.ball.compiled import ldl
+from condgrad.kernels import matrix, sparse_gram
 from condgrad.newton.working_set import chosen_columns
 from condgrad.smooth.folding import FoldedLoss
 

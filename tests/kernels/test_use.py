@@ -19,10 +19,10 @@ from numba.core.event import Event, EventStatus
 
 import condgrad as cg
 from condgrad import kernels
+from condgrad.ball.compiled.ldl import inner
 from condgrad.kernels import readiness
 from condgrad.kernels.chosen_columns import empty_face_gram
 from condgrad.kernels.compiling import Announcement
-from condgrad.kernels.ldl import inner
 from tests.methods import microarray
 
 

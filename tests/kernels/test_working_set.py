@@ -88,7 +88,7 @@ def test_a_working_set_has_all_that_are_not_zero_and_the_steepest(
 
 def test_no_kind_of_input_is_compiled_for_again() -> None:
     """A compilation takes half a minute, which no time limit cuts short."""
-    from condgrad.kernels.face_qp import minimise
+    from condgrad.ball.compiled.face_qp import minimise
     from condgrad.kernels.working_sets import solve_by_working_sets
 
     entry_points = minimise, solve_by_working_sets

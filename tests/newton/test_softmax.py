@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad.ball.compiled import face_qp
 from condgrad.errors import MissingAbility
-from condgrad.kernels import face_qp
 from condgrad.newton.softmax import hessian
 
 RNG = np.random.default_rng(0)

@@ -14,19 +14,8 @@ from typing import Any, NamedTuple
 
 from condgrad.kernels import readiness
 
-BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX = 0, 1, 2, 3
-"""Kinds of sets."""
 SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
 """Kinds of losses."""
-
-
-class Polytope(NamedTuple):
-    """The l1 ball, the simplex, solid or not, or the box; the bounds are those of a box, and of size 0 otherwise."""
-
-    kind: int
-    size: float
-    lower: Any
-    upper: Any
 
 
 class Compressed(NamedTuple):

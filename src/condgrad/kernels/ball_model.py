@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
+from condgrad.ball.compiled.ldl import add_multiple, combination, factor, inner, solve
 from condgrad.kernels import SQUARED_HINGE, SQUARES
 from condgrad.kernels.chosen_columns import Columns, FaceGram, RowGram
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 from condgrad.kernels.keep_mass import onto_l1_ball
-from condgrad.kernels.ldl import add_multiple, combination, factor, inner, solve
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
 from condgrad.rounding import LEAST_CURVATURE, LEAST_CURVATURE_BY_ROWS, TOUCHING
 

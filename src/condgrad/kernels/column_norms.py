@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array
+from condgrad.ball.compiled.ldl import inner
 from condgrad.kernels.compiling import entry_point
-from condgrad.kernels.ldl import inner
 
 LEAST_SQUARE, LARGEST_SQUARE = 1e-200, 1e200
 """Squares that are out of this range may have lost digits."""

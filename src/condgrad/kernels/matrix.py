@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array, Matrix, for_kernels
+from condgrad.ball.compiled.ldl import add_multiple, combination, inner
 from condgrad.kernels import Compressed
 from condgrad.kernels.compiling import compiled, compiled_in_place
-from condgrad.kernels.ldl import add_multiple, combination, inner
 from condgrad.kernels.sparse_gram import columns_by_row
 from condgrad.kernels.sparse_gram import weighted_gram as sparse_weighted_gram
 

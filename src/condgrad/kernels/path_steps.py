@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import SOLID_SIMPLEX, Polytope
+from condgrad.ball.compiled import SOLID_SIMPLEX, Polytope
+from condgrad.ball.compiled.ldl import add_multiple, inner
 from condgrad.kernels.ball_model import BallShape, Step, step
 from condgrad.kernels.chosen_columns import Columns, FaceGram, RowGram, ScreenRules, columns_for, other_columns
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
-from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.matrix import dense_columns
 from condgrad.kernels.working_set import (
     CompiledProblem,

@@ -30,8 +30,8 @@ from condgrad import deadline
 VARIABLE = "CONDGRAD_KERNELS"
 MODES = ("background", "wait", "off")
 PACKAGE = Path(__file__).parents[1]
-BESIDE = ("rounding.py", "search/backtracking.py")
-"""Modules outside this folder whose numbers are compiled into kernels."""
+SOURCES = ("kernels/*.py", "ball/compiled/*.py", "rounding.py", "search/backtracking.py")
+"""Modules of compiled code, and those whose numbers are compiled into it."""
 POLL = 0.05
 """Seconds between two looks at a compilation that someone waits for."""
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from condgrad.compile_kernels import main; main()"
@@ -48,7 +48,7 @@ def mode() -> str:
 @cache
 def sources() -> str:
     """A digest of all that compiled code is made of: a change in any of these files compiles all kernels anew."""
-    files = sorted(Path(__file__).parent.glob("*.py")) + [PACKAGE / name for name in BESIDE]
+    files = [file for pattern in SOURCES for file in sorted(PACKAGE.glob(pattern))]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import L1_BALL, Polytope
+from condgrad.ball.compiled import L1_BALL, Polytope
+from condgrad.ball.compiled.face_qp import bounds_norm, minimise, on_boundary
+from condgrad.ball.compiled.free_block import Hessian
+from condgrad.ball.compiled.ldl import add_multiple, inner
 from condgrad.kernels.column_norms import LARGEST_SQUARE, LEAST_SQUARE
 from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
-from condgrad.kernels.face_qp import bounds_norm, minimise, on_boundary
-from condgrad.kernels.free_block import Hessian
-from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.losses import UNIT, CompiledLoss, set_curvature, set_loss
 from condgrad.kernels.matrix import (
     CompiledMatrix,

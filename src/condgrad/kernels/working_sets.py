@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
+from condgrad.ball.compiled.face_qp import norm
+from condgrad.ball.compiled.ldl import add_multiple, inner
 from condgrad.kernels.compiling import compiled_in_place, entry_point
-from condgrad.kernels.face_qp import norm
-from condgrad.kernels.ldl import add_multiple, inner
 from condgrad.kernels.losses import UNIT
 from condgrad.kernels.matrix import image, some_columns
 from condgrad.kernels.thresholds import NEAR_MULTIPLIER, SETTLED, SLOW

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks, deadline, kernels
 from condgrad.arrays import Array, double, host, is_dense, like, namespace, product, smallest, total
+from condgrad.ball.compiled import L1_BALL, SOLID_SIMPLEX
 from condgrad.kernels import readiness
 from condgrad.linear_model.follower import CertifiedGuess, PathFollower
 from condgrad.linear_model.path_models import INSIDE
@@ -383,7 +384,7 @@ def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float
     if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.in_use():
         from condgrad.kernels.working_set import least_by_threshold
 
-        kind = kernels.SOLID_SIMPLEX if on.nonnegative else kernels.L1_BALL
+        kind = SOLID_SIMPLEX if on.nonnegative else L1_BALL
         pulls = np.ravel(sizes(-gradient))
         return least_by_threshold(pulls, float(pulls.max()), ridge, kind, on.scale)[1]
     v = (-0.5 / ridge) * gradient

@@ -3,7 +3,7 @@
 The same as `faces`, with one model for each working set. A step takes three passes over the data, each a tree of sums:
 
 1. the gradient of f, which proves a bound and chooses the working set W;
-2. the Hessian of f in W, by which the driver has a quadratic model of F, minimised over the set by `kernels.face_qp`;
+2. the Hessian of f in W, by which the driver has a quadratic model of F, minimised over the set by `face_qp`;
 3. the margins K y of its least point y, which stay on the workers. F between x and y follows from the margins alone.
 """
 
@@ -105,8 +105,8 @@ class BlockNewton:
 
     def _least_point(self, here: ObjectivePoint, chosen: Array, multiplier: float) -> LeastOfModel | None:
         """The least point of the model of F in some coordinates, the others staying 0."""
-        from condgrad.kernels import face_qp
-        from condgrad.kernels.free_block import of_matrix
+        from condgrad.ball.compiled import face_qp
+        from condgrad.ball.compiled.free_block import of_matrix
 
         on: Any = self.g.on
         x, slope = double(here.x[chosen]), double(here.gradient[chosen])

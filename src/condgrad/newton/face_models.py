@@ -5,8 +5,8 @@
 with w the second derivatives of the loss; the second W is that of a loss whose intercept is minimised out. Three ways
 to the least point, by shape and kind of the data:
 
-- `kernels.face_qp` on the matrix H, where there are not many more coordinates than samples;
-- `kernels.face_qp` on B with H = B B' + diag(c), where there are, or where B is sparse and a matrix would take longer;
+- `face_qp` on the matrix H, where there are not many more coordinates than samples;
+- `face_qp` on B with H = B B' + diag(c), where there are, or where B is sparse and a matrix would take longer;
 - `by_rows.RowModel`, by operations on whole arrays, where B is dense and too large, or lives on a GPU.
 
 Where the constraint of the l1 ball is likely to be slack, `least_inside` solves H d = -slope in the samples, or by
@@ -40,7 +40,7 @@ from condgrad.arrays import (
     solve_positive,
     total,
 )
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
+from condgrad.ball.compiled import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
 from condgrad.kernels.thresholds import (
     ACCURACY,
     LEAST_SLOPE_CURVATURE,
@@ -59,7 +59,7 @@ from condgrad.smooth.composite import Separable
 from condgrad.smooth.folding import ScaledLoss
 
 if TYPE_CHECKING:
-    from condgrad.kernels.free_block import Hessian
+    from condgrad.ball.compiled.free_block import Hessian
 
 ACCURACY_BY_PRODUCTS = 0.1
 """`ACCURACY` of models by products, where each digit has its price: a tenth costs no Newton step more."""
@@ -235,7 +235,7 @@ class FaceModels:
         unit: float,
         accuracy: float = ACCURACY,
     ) -> LeastPoint | None:
-        from condgrad.kernels import face_qp
+        from condgrad.ball.compiled import face_qp
 
         if hessian is None or deadline.passed():
             return None
@@ -251,7 +251,7 @@ class FaceModels:
 
     def _by_matrix(self, w: Array, curvature: float) -> Hessian | None:
         """K' W K + 2 ridge and a little more, on the host."""
-        from condgrad.kernels.free_block import of_matrix
+        from condgrad.ball.compiled.free_block import of_matrix
 
         if not self._has_gram_of(w):
             self._gram, self._gram_weights = self._new_gram(w), w
@@ -264,7 +264,7 @@ class FaceModels:
 
     def _by_rows(self, w: Array, curvature: float) -> tuple[Hessian, float]:
         """B B' + c, with B B' = K' W K and a row of B a coordinate, in units of the largest weight; this unit."""
-        from condgrad.kernels.free_block import of_rows
+        from condgrad.ball.compiled.free_block import of_rows
 
         w = host(w)
         unit = float(w.max()) or 1.0
@@ -277,7 +277,7 @@ class FaceModels:
 
     def _by_sparse_rows(self, w: Array, curvature: float, *, may_give_up: bool) -> tuple[Hessian, float]:
         """The same for a sparse K, whose columns are not centred: a pull does it."""
-        from condgrad.kernels.free_block import of_sparse_rows
+        from condgrad.ball.compiled.free_block import of_sparse_rows
 
         unit = float(w.max()) or 1.0
         relative = w / unit

@@ -221,7 +221,7 @@ class FaceNewton:
             return FIRST_SIZE
         if m * n < TALL:
             return n
-        from condgrad.kernels.face_qp import separable_multiplier
+        from condgrad.ball.compiled.face_qp import separable_multiplier
 
         kind, size, _, _ = polytope_of(on, point.x)
         here = self.loss.loss_at(point.smooth)

@@ -40,7 +40,7 @@ from condgrad.arrays import (
     some_columns,
     total,
 )
-from condgrad.kernels import BOX, Polytope
+from condgrad.ball.compiled import BOX, Polytope
 from condgrad.newton.face_models import NormBall, sparse_row_gram
 from condgrad.rounding import ON_BOUNDARY
 from condgrad.smooth import LeastSquares, SquaredHinge
@@ -212,8 +212,8 @@ class SampleDual:
 
     def _largest(self, H: Array, rise: Array, start: Array) -> Array:
         """The a >= 0 at which <rise, a> - <a, H a>/2 is largest."""
-        from condgrad.kernels.face_qp import minimise
-        from condgrad.kernels.free_block import of_matrix
+        from condgrad.ball.compiled.face_qp import minimise
+        from condgrad.ball.compiled.free_block import of_matrix
 
         # <a, H a>/2 <= <rise, a> there, and H is at least its diagonal part 1/v
         unit = self.v.max()  # the square of which may be no float

@@ -1,7 +1,7 @@
 """Newton's method for F(X) = softmax loss of K X + ridge |X|^2 on the l1 ball: `smooth.Multinomial` with one radius.
 
 As in `faces`: a working set of entries of X, those that are not 0 and those with the steepest gradients; a quadratic
-model of F in them, minimised over the ball by `kernels.face_qp`; the step to its least point, or the exact one towards
+model of F in them, minimised over the ball by `face_qp`; the step to its least point, or the exact one towards
 it where F is not lower there; and the certificate of the full problem. With the probabilities p_ik of the classes and
 the columns M_(jk) = p_k K_j, the Hessian in the entries (j, k) is
 
@@ -21,9 +21,10 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, double, is_dense, is_torch, precision, steepest_indices, total
+from condgrad.ball.compiled import L1_BALL, Polytope
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
-from condgrad.kernels import L1_BALL, Polytope, readiness
+from condgrad.kernels import readiness
 from condgrad.kernels.thresholds import ACCURACY, FIRST_SIZE, LEAST_SLOPE_CURVATURE, NEAR_MULTIPLIER, ROUNDS
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.newton.face_models import interruptible
@@ -103,8 +104,8 @@ class SoftmaxNewton:
 
         None where there is no slope, no time, or no curvature beyond its rounding, so that the step is not finite.
         """
-        from condgrad.kernels import face_qp
-        from condgrad.kernels.free_block import of_matrix
+        from condgrad.ball.compiled import face_qp
+        from condgrad.ball.compiled.free_block import of_matrix
 
         f, on = self.f, self.g.on
         slope, x = double(point.gradient.ravel()[chosen]), double(point.x.ravel()[chosen])

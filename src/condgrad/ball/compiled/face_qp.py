@@ -46,9 +46,8 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
-from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
-from condgrad.kernels.free_block import (
+from condgrad.ball.compiled import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
+from condgrad.ball.compiled.free_block import (
     Ending,
     FreeBlock,
     Hessian,
@@ -65,7 +64,8 @@ from condgrad.kernels.free_block import (
     solve_block,
     solve_face,
 )
-from condgrad.kernels.ldl import add_multiple, inner
+from condgrad.ball.compiled.ldl import add_multiple, inner
+from condgrad.kernels.compiling import compiled, compiled_exactly, compiled_in_place, entry_point
 from condgrad.rounding import ON_BOUNDARY
 
 SWEEPS, MOST_SWEEPS, FEW = 4, 12, 0.03

@@ -11,8 +11,8 @@ import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from condgrad.kernels import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope, face_qp, ldl
-from condgrad.kernels.free_block import Hessian, of_matrix, of_rows, of_sparse_rows
+from condgrad.ball.compiled import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope, face_qp, ldl
+from condgrad.ball.compiled.free_block import Hessian, of_matrix, of_rows, of_sparse_rows
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 
 pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone

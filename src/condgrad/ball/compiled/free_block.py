@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
+from condgrad.ball.compiled.ldl import add_multiple, add_square, append, factor, inner, multiply, remove, solve
 from condgrad.kernels.compiling import compiled, compiled_in_place
-from condgrad.kernels.ldl import add_multiple, add_square, append, factor, inner, multiply, remove, solve
 
 REMOVAL, ADDITION, UPDATE_BY_ROWS = 12, 2, 8
 """What a row removed, a row added, or by rows a coordinate changed, costs against a row of factors computed afresh."""
