@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
+import secrets
 import shlex
+import signal
 import subprocess
 import sys
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -16,9 +20,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-DONE, BAD_INPUT, FAILED, INTERRUPTED = 0, 2, 3, 130
+DONE, BELOW, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes that a script can rely on."""
 DRAWS, QUICK_DRAWS = 3, 1
+QUICK_RANDOM = 10
 COLORS = {"holds": "green", "holds in part": "yellow", "fails": "red"}
 ROOT = Path(__file__).parents[1]
 
@@ -196,6 +201,80 @@ def site(
     main(only or [], measured=not draw, say=lambda line: output.print(line, markup=False))
 
 
+@app.command()
+def gates(
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="COMMIT", help="The old side.", show_default="before the engine was replaced"),
+    ] = None,
+    rows: Annotated[
+        str, typer.Option(metavar="PATTERN", help="Only rows whose names match; a regular expression.")
+    ] = "",
+    random: Annotated[int, typer.Option(metavar="N", min=0, help="How many random problems.")] = 300,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of the random problems.", show_default="a new one, which is printed")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A few rows of each benchmark and ten random ones.")] = False,
+    rivals: Annotated[
+        bool, typer.Option("--rivals", help="Ask new to be ahead of skglm, given the multiplier.")
+    ] = False,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to keep what old compiles, for the next run.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write all rows as JSON.")] = None,
+) -> None:
+    """Time an old commit and these files in turns, and say which fits became slower.
+
+    Times are the best CPU milliseconds of several turns of two processes, on one
+    thread. A fit of 5 ms or more may take 1.3 times as long, a shorter one 3 ms more,
+    a path or a search 1.6 times as long, and the geometric mean may be 1.25; what
+    old certifies new must certify too. What fails is measured once more.
+
+    [bold]Examples[/bold]
+      python -m experiments gates --quick
+      python -m experiments gates --rows 'path|cross_validation' --random 0
+      python -m experiments gates --rivals --seed 7 --out gates.json
+
+    Exit codes: 0 all passed, 1 a gate is not, 2 bad input, 130 interrupted.
+    """
+    from condgrad.cli.report import json_text
+    from experiments.gates.random_rows import random_rows
+    from experiments.gates.report import RowLines, show_outcome
+    from experiments.gates.rows import Row, rows_of_benchmarks
+    from experiments.gates.run import BEFORE_THE_ENGINE, run_gates
+    from experiments.gates.sides import UnknownCommit, commit_of
+
+    if rivals and not find_spec("skglm"):
+        _bad_input("--rivals compares with skglm, which is not installed: pip install skglm, or leave it out")
+    try:
+        pattern = re.compile(rows)
+        commit = commit_of(against or BEFORE_THE_ENGINE)
+    except re.error as error:
+        _bad_input(f"--rows {rows} is no regular expression: {error}")
+    except UnknownCommit as error:
+        _bad_input(str(error))
+    if seed is None:
+        seed = secrets.randbelow(10**6)
+    count = min(random, QUICK_RANDOM) if quick else random
+    every: list[Row] = [*rows_of_benchmarks(quick=quick), *random_rows(count, seed)]
+    chosen = [row for row in every if pattern.search(row.name)]
+    if not chosen:
+        _bad_input(f"--rows {rows} matches none of {len(every)} rows")
+    output.print(f"{len(chosen)} rows against {commit[:7]}, seed {seed}", markup=False)
+
+    # a run that is ended by its process id leaves no worktree either
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        outcome = run_gates(chosen, commit, seed, rivals=rivals, kept=keep, say=_say, shown=RowLines(output).show)
+    except KeyboardInterrupt:
+        _say("interrupted; the worktree of the old side is removed")
+        raise typer.Exit(INTERRUPTED) from None
+    show_outcome(output, outcome)
+    if out is not None:
+        out.write_text(json_text(outcome.as_json()), "utf-8")
+    raise typer.Exit(DONE if outcome.passed else BELOW)
+
+
 def benchmarks() -> dict[str, str]:
     """The benchmarks by name, each with the first line of its docstring."""
     found = {}
@@ -203,6 +282,14 @@ def benchmarks() -> dict[str, str]:
         docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
         found[path.stem] = docstring.partition("\n")[0]
     return found
+
+
+def _say(line: str) -> None:
+    errors.print(line, markup=False)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _bad_input(sentence: str) -> NoReturn:
