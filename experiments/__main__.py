@@ -275,6 +275,44 @@ def gates(
     raise typer.Exit(DONE if outcome.passed else BELOW)
 
 
+@app.command()
+def budgets(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATHS", help="Files or folders.", show_default="the engine of the l1 ball"),
+    ] = None,
+    compile_too: Annotated[
+        bool, typer.Option("--compile", help="Compile all kernels, from an empty folder, and time it.")
+    ] = False,
+    files_too: Annotated[bool, typer.Option("--files", help="List the files that small fits run through.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write it as JSON.")] = None,
+) -> None:
+    """Count what a part of the package costs those who read it.
+
+    Lines, tokens of code, branches, numbers that are no plain ones, imports that go
+    round or reach into a folder, and where it is asked for what compiling takes and
+    which files a fit runs through.
+
+    [bold]Examples[/bold]
+      python -m experiments budgets
+      python -m experiments budgets src/condgrad/newton src/condgrad/kernels
+      python -m experiments budgets --compile --files --out budgets.json
+
+    Exit codes: 0 counted, 2 bad input.
+    """
+    from condgrad.cli.report import json_text
+    from experiments.budgets import DEFAULTS, budgets_of, show_budgets
+
+    asked = paths or [path for path in DEFAULTS if (ROOT / path).exists()]
+    absent = [path for path in asked if not (ROOT / path).exists()]
+    if absent:
+        _bad_input(f"{absent[0]} is no file or folder of {ROOT}")
+    found = budgets_of(asked, compiling=compile_too, running=files_too)
+    show_budgets(output, found)
+    if out is not None:
+        out.write_text(json_text(found.as_json()), "utf-8")
+
+
 def benchmarks() -> dict[str, str]:
     """The benchmarks by name, each with the first line of its docstring."""
     found = {}
