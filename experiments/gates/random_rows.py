@@ -132,6 +132,8 @@ def job_of(settings: Settings) -> Job:
     positive = settings.region == "positive"
     if settings.call == "minimize":
         bounds: list[Any] = [radius]
+        if settings.region == "simplex":
+            bounds = [settings.features, radius]
         if settings.region == "box":
             bound = np.full(settings.features, settings.room * float(np.abs(coefficients).max()))
             bounds = [-bound, bound]

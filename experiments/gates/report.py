@@ -59,7 +59,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         sentence = f"{neither} rows are certified by neither side, and compare no times"
         console.print(sentence, markup=False)
     for row in outcome.failures:
-        console.print(Text(f"fails  {row.name}\n       {row.failure}", style="red"))
+        sentence = f"fails  {row.name}\n       {row.failure}"
+        console.print(Text(sentence, style="red"), soft_wrap=False)
     if outcome.mean > rules.MEAN_RATIO:
         above = f"{outcome.mean:.2f}, more than {rules.MEAN_RATIO:g}"
         sentence = f"fails  the geometric mean is {above}"

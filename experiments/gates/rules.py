@@ -56,7 +56,7 @@ def failure(
     The rival's time is that of a solver which new has to be ahead of.
     """
     if new.proof is None or new.seconds is None:
-        return f"new fails: {new.error}"
+        return f"{'both fail' if old.error else 'new fails'}: {new.error}"
     if old.proof is not None and contradict(old.proof, new.proof, ROUNDING[precision]):
         return "the proofs of old and new contradict each other"
     if not new.converged:

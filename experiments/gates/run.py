@@ -74,7 +74,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        return not self.failures and not self.mean > rules.MEAN_RATIO
+        return bool(self.rows) and not self.failures and not self.mean > rules.MEAN_RATIO
 
     @property
     def summaries(self) -> list[Summary]:
@@ -138,6 +138,10 @@ class Gauge:
             self.file.write_bytes(pickle.dumps(row.make()))
         except OSError as error:  # data that this machine does not have
             raise LeftOut(f"{row.name} is left out: {error}") from error
+        except Exception as error:  # some data are made by fits, which new may not be able to do
+            broken = Measured(error=f"its data cannot be made: {type(error).__name__}: {error}")
+            failure = rules.failure(row.kind, Measured(), broken)
+            return Judged(row.name, row.group, Measured(), broken, failure=failure)
         old, new = self.measured()
         rival = None
         if rivals and row.rival is not None:

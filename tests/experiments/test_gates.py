@@ -56,7 +56,7 @@ def test_what_old_certifies_new_must_certify() -> None:
 def test_an_error_of_new_fails_whatever_old_does() -> None:
     broken = Measured(error="ValueError: no")
     assert failure(FIT, took(1.0), broken) == "new fails: ValueError: no"
-    assert failure(FIT, broken, broken)
+    assert failure(FIT, broken, broken) == "both fail: ValueError: no"
     assert failure(FIT, broken, took(1.0)) == ""
 
 
@@ -85,6 +85,7 @@ def test_the_mean_fails_where_no_row_does() -> None:
     assert math.isclose(outcome.mean, 1.28)
     assert not outcome.passed
     assert Outcome("old", 0, [*rows, Judged("fast", "paths", took(10.0), took(5.0))]).passed
+    assert not Outcome("old", 0, []).passed
 
 
 def test_summaries_leave_out_what_is_not_compared() -> None:
@@ -129,7 +130,7 @@ def test_an_unknown_commit_is_a_sentence() -> None:
 def test_these_files_pass_against_their_own_commit(tmp_path: Path) -> None:
     """For real: a worktree, two processes, a table, and nothing left behind."""
     out = tmp_path / "gates.json"
-    words = ["--against", "HEAD", "--quick", "--random", "0", "--rows", "colon, radius 1", "--out", str(out)]
+    words = ["--against", "HEAD", "--quick", "--random", "0", "--rows", "200x1000", "--out", str(out)]
     done = subprocess.run(
         [sys.executable, "-m", "experiments", "gates", *words], cwd=ROOT, capture_output=True, text=True
     )
