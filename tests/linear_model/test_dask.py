@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import scipy.special
 from distributed import Client, LocalCluster
 
 import condgrad as cg
@@ -285,6 +286,22 @@ def test_intercepts_of_several_classes_take_offsets_up() -> None:
     assert far.relative_gap <= 1e-5
     assert far.lower_bound <= near.value
     assert near.lower_bound <= far.value * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 3e3])
+@pytest.mark.usefixtures("threads")
+def test_intercepts_of_several_classes_where_probabilities_are_0_and_1(offset: float, dtype: type) -> None:
+    """Newton's method sees no curvature there; the intercepts are those of memory, and give each class its weight."""
+    Z = (X[:60, :4] + offset).astype(dtype)
+    far = (100.0 * np.linspace(-1.0, 1.0, 12)[np.arange(12) * 5 % 12].reshape(4, 3)).astype(dtype)
+    here = cg.smooth.Multinomial(blocks(Z, 25), THREE[:60], intercept=True).at(far)
+    same_here = cg.smooth.Multinomial(Z, THREE[:60], intercept=True).at(far)
+    assert here.value == pytest.approx(same_here.value, rel=1e-9)
+    np.testing.assert_allclose(here.intercept, same_here.intercept, rtol=1e-9, atol=1e-6)
+    scores = np.concatenate(here.margins.compute()) + here.intercept
+    counts = np.unique(THREE[:60], return_counts=True)[1]
+    np.testing.assert_allclose(scipy.special.softmax(scores, axis=1).sum(axis=0), counts, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -447,7 +447,7 @@ class BlockwiseEvaluation(EvaluationOverBlocks):
         return sums, b
 
     def _at_intercept(self, b: float) -> Sums:
-        return Sums(*summed(_sums, self.f.targets, self.margins, b=b))
+        return sums_over_blocks(self.f.targets, self.margins, b)
 
     @property
     def _shift(self) -> dict[str, float]:
@@ -476,6 +476,11 @@ class BlockwiseEvaluation(EvaluationOverBlocks):
             units = data.units[active]
             gram, right = gram / units / units[:, None], right / units
         return NewtonSystem(gram, right)
+
+
+def sums_over_blocks(targets: Any, margins: Any, b: float) -> Sums:
+    """Those of blocks of a loss and of their margins."""
+    return Sums(*summed(_sums, targets, margins, b=b))
 
 
 def best_intercept(sums_at: Callable[[float], Sums], b: float, settled: float) -> tuple[Sums, float]:

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from condgrad import _checks
 from condgrad.arrays import Array, Vector
-from condgrad.search.backtracking import backtrack
-from condgrad.smooth.blockwise import ROUNDING, EvaluationOverBlocks, LossFacts, SumOverBlocks
-from condgrad.smooth.multinomial import Multinomial, Softmax, inverse_of_curvature, last_step
-from condgrad.smooth.row_blocks import as_array, dask, is_dask, summed
+from condgrad.smooth.blockwise import (
+    SETTLED,
+    EvaluationOverBlocks,
+    LossFacts,
+    SumOverBlocks,
+    best_intercept,
+    sums_over_blocks,
+)
+from condgrad.smooth.losses import SEPARABLE, Logistic
+from condgrad.smooth.multinomial import (
+    Multinomial,
+    Softmax,
+    SoftmaxAt,
+    best_intercepts,
+    first_intercepts,
+    inverse_of_curvature,
+    last_step,
+    margin_over_the_rest,
+)
+from condgrad.smooth.row_blocks import as_array, dask, is_dask, kept, summed
 
 UNIT = sys.float_info.epsilon
-PASSES = 100
-"""Newton steps for the best intercepts; from nearby they take two or three."""
-SHORTEST = 1e-6
-"""The shortest of these steps that is tried."""
 
 
 class SoftmaxSums(NamedTuple):
-    """Of the loss over all samples, at margins shifted by the intercepts."""
+    """The `AtIntercepts` of all samples."""
 
     value: float
     excess: Vector
-    """What each class gets beyond its weight: the gradient in the intercepts."""
     curvature: Any
-    """The second derivatives in the intercepts."""
     size: float
     """The sum of |theta|, theta the gradient in the margins."""
 
@@ -111,10 +120,13 @@ def _masses(h: Softmax) -> Vector:
 
 
 def _sums(h: Softmax, z: Array, b: Vector) -> tuple[Any, ...]:
-    value, shares = h.value_and_shares(z, b)
-    weighted = h.weights[:, None] * shares
-    sums = weighted.sum(axis=0)
-    return value, sums - h.mass, np.diag(sums) - weighted.T @ shares, float(np.abs(h.theta(shares)).sum())
+    here = SoftmaxAt(h, z, b)
+    return here.value, here.excess, here.curvature, float(np.abs(h.theta(here.shares)).sum())
+
+
+def _one_class(h: Softmax, k: int) -> Any:
+    """The logistic loss of class k against the rest."""
+    return SEPARABLE[Logistic](2.0 * h.one_hot[:, k] - 1.0, h.weights)
 
 
 def _sums_of_margins(h: Softmax, z: Array) -> tuple[Any, ...]:
@@ -138,16 +150,21 @@ class BlockwiseMultinomialEvaluation(EvaluationOverBlocks):
         if not self.f.h.has_intercept:
             b = np.zeros(self.f.space.shape[1])
             return self._at_intercepts(b), b
-        near = self._first_intercepts() if self._near is None else self._near
-        return best_intercepts(self._at_intercepts, near, self.f.mass)
-
-    def _first_intercepts(self) -> Vector:
-        """Those of the classes alone, less the mean margins: large ones would leave a search no curvature."""
-        (sums,) = summed(_sums_of_margins, self.f.targets, self.margins)
-        return np.log(self.f.masses / self.f.mass) - sums / self.f.mass
+        near = self._near
+        if near is None:
+            (sums_of_margins,) = summed(_sums_of_margins, self.f.targets, self.margins)
+            near = first_intercepts(self.f.masses, sums_of_margins)
+        return best_intercepts(self._at_intercepts, self._against_the_rest, near, self.f.mass)
 
     def _at_intercepts(self, b: Vector) -> SoftmaxSums:
         return SoftmaxSums(*summed(_sums, self.f.targets, self.margins, b=b))
+
+    def _against_the_rest(self, b: Vector, k: int) -> float:
+        """What entry k of b lacks to be at its best for the others."""
+        targets = kept(self.f.targets.map(_one_class, k=k))
+        margins = kept(self.margins.map(margin_over_the_rest, b=b, k=k))
+        sums_at = partial(sums_over_blocks, targets, margins)
+        return best_intercept(sums_at, 0.0, SETTLED)[1]
 
     @property
     def _shift(self) -> dict[str, Vector]:
@@ -168,29 +185,3 @@ class BlockwiseMultinomialEvaluation(EvaluationOverBlocks):
             left *= math.expm1(float(np.ptp(step)))
         charge = (left / unit + UNIT / unit * sums.size) * (float(np.abs(self.intercept).max()) + shifts)
         return charge + float(step @ sums.excess) / unit
-
-
-def best_intercepts(sums_at: Callable[[Vector], SoftmaxSums], b: Vector, mass: float) -> tuple[SoftmaxSums, Vector]:
-    """The b of sum 0 at which each class gets its weight, and the sums there: Newton's method, damped.
-
-    It ends where the excess is nothing but rounding, or no step lowers the loss or the excess any more. What is then
-    left of the excess is a part of the noise of the bound.
-    """
-    sums = sums_at(b)
-    for _ in range(PASSES):
-        size = float(np.abs(sums.excess).max())
-        if size <= ROUNDING * mass:
-            break
-        direction = inverse_of_curvature(sums.curvature, mass) @ sums.excess
-
-        def attempt(step: float, b: Vector = b, sums: SoftmaxSums = sums, d: Vector = direction) -> Any:
-            there = sums_at(b - step * d)
-            falls = there.value < sums.value or np.abs(there.excess).max() < 0.5 * np.abs(sums.excess).max()
-            return there if falls else None
-
-        found = backtrack(attempt, shortest=SHORTEST)
-        if found is None:
-            break
-        step, sums = found
-        b = b - step * direction
-    return sums, b - b.mean()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -153,13 +153,23 @@ class Softmax:
 
         Large ones are known to fewer digits than theta needs to sum to 0: what is left of its sums is taken out.
         """
-        b = self._best_intercept(z, near) if self.has_intercept else np.zeros(z.shape[1])
-        value, shares = self.value_and_shares(z, b)
         if not self.has_intercept:
+            b = np.zeros(z.shape[1])
+            value, shares = self.value_and_shares(z, b)
             return AtBestIntercepts(value, self.theta(shares), b, 0.0)
-        excess = self._excess(shares)
-        step = last_step(self._inverse_curvature(shares), excess)
-        return AtBestIntercepts(value, self.theta(shares, step), b, float(step @ excess))
+        mass = self.mass.sum()
+        start = first_intercepts(self.mass, host(self.weights @ z)) if near is None else near
+
+        def at(b: Vector) -> SoftmaxAt:
+            return SoftmaxAt(self, z, b)
+
+        def against_the_rest(b: Vector, k: int) -> float:
+            return self._searches[k](margin_over_the_rest(z, b, k), 0.0)
+
+        here, b = best_intercepts(at, against_the_rest, start, mass)
+        step = last_step(inverse_of_curvature(here.curvature, mass), here.excess)
+        theta = self.theta(here.shares, step)
+        return AtBestIntercepts(here.value, theta, b, float(step @ here.excess))
 
     def value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
         """h with given intercepts, and the probabilities of the classes.
@@ -187,55 +197,17 @@ class Softmax:
         total_of_others = namespace(shares).sum(others, axis=1, keepdims=True)
         return self.weights[:, None] * (others - self.one_hot * total_of_others)
 
-    def _best_intercept(self, z: Array, near: Vector | None) -> Vector:
-        """The b of sum 0 at which each class gets its weight: sum_i w_i p_i = the weights of the classes.
-
-        Newton's method on a convex function of few variables. Where probabilities round to 0 and 1 it sees no
-        curvature; there each class is set against the rest, one after the other, by the search for one intercept.
-        """
-        b = np.log(self.mass / self.mass.sum()) if near is None else near
-        value, shares = self.value_and_shares(z, b)
-        excess = self._excess(shares)
-        for _ in range(PASSES):
-            size = float(np.abs(excess).max())
-            if size <= SETTLED * UNIT * self.mass.sum():
-                break
-            trial = b - self._inverse_curvature(shares) @ excess
-            there, trial_shares = self.value_and_shares(z, trial)
-            trial_excess = self._excess(trial_shares)
-            if not (there <= value and np.abs(trial_excess).max() < 0.5 * size):
-                trial = self._against_the_rest(z, b)
-                there, trial_shares = self.value_and_shares(z, trial)
-                trial_excess = self._excess(trial_shares)
-                if not (there < value or np.abs(trial_excess).max() < size):
-                    break
-            b, value, shares, excess = trial, there, trial_shares, trial_excess
-        return b - b.mean()
-
-    def _excess(self, shares: Array) -> Vector:
-        """What each class gets beyond its weight."""
-        return host(self.weights @ shares) - self.mass
-
-    def _against_the_rest(self, z: Array, b: Vector) -> Vector:
-        """b with each entry in turn at its best for the others: one intercept of a logistic loss after the other."""
-        xp, b = namespace(z), b.copy()
-        for k, search in enumerate(self._searches):
-            shifted = z + like(b, z)
-            others = xp.concat([shifted[:, :k], shifted[:, k + 1 :]], axis=1)
-            top = xp.max(others, axis=1, keepdims=True)
-            rest = (top + xp.log(xp.sum(xp.exp(others - top), axis=1, keepdims=True)))[:, 0]
-            b[k] += search(shifted[:, k] - rest, 0.0)
-        return b
-
     @cached_property
     def _searches(self) -> list[LogisticIntercept]:
         return [LogisticIntercept(2.0 * self.one_hot[:, k] - 1.0, self.weights) for k in range(self.one_hot.shape[1])]
 
-    def _inverse_curvature(self, shares: Array) -> Any:
-        """That of the curvature in the intercepts, as `inverse_of_curvature` has it."""
+    def curvature(self, shares: Array) -> Any:
+        """The second derivatives in the intercepts at given probabilities, on the host."""
         weighted = self.weights[:, None] * shares
-        curvature = np.diag(host(namespace(shares).sum(weighted, axis=0))) - host(weighted.T @ shares)
-        return inverse_of_curvature(curvature, self.mass.sum())
+        return np.diag(host(namespace(shares).sum(weighted, axis=0))) - host(weighted.T @ shares)
+
+    def _inverse_curvature(self, shares: Array) -> Any:
+        return inverse_of_curvature(self.curvature(shares), self.mass.sum())
 
     def hessian_gram(self, z: Array, directions: Array, b: Vector) -> Any:
         """The matrix <d_i, hess h(z) d_j> of a few directions, on the host."""
@@ -250,6 +222,89 @@ class Softmax:
             return gram
         pulls = host(xp.sum(weighted, axis=1))
         return gram - pulls @ self._inverse_curvature(shares) @ pulls.T
+
+
+class SoftmaxAt:
+    """A softmax loss of margins z at given intercepts."""
+
+    def __init__(self, h: Softmax, z: Array, b: Vector) -> None:
+        self.h = h
+        self.value, self.shares = h.value_and_shares(z, b)
+        self.excess: Vector = host(h.weights @ self.shares) - h.mass
+
+    @cached_property
+    def curvature(self) -> Any:
+        return self.h.curvature(self.shares)
+
+
+class AtIntercepts(Protocol):
+    """A softmax loss at given intercepts, wherever its samples are."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def excess(self) -> Vector:
+        """What each class gets beyond its weight: the gradient in the intercepts."""
+        ...
+
+    @property
+    def curvature(self) -> Any:
+        """The second derivatives in the intercepts."""
+        ...
+
+
+Here = TypeVar("Here", bound=AtIntercepts)
+
+
+def first_intercepts(masses: Vector, sums_of_margins: Vector) -> Vector:
+    """Those of the classes alone, less the mean margins.
+
+    Large mean margins would leave a search no curvature.
+    """
+    mass = masses.sum()
+    return np.log(masses / mass) - sums_of_margins / mass
+
+
+def best_intercepts(
+    at: Callable[[Vector], Here],
+    against_the_rest: Callable[[Vector, int], float],
+    b: Vector,
+    mass: float,
+) -> tuple[Here, Vector]:
+    """The b of sum 0 at which each class gets its weight, sum_i w_i p_i, and the loss there.
+
+    Newton's method on a convex function of few variables, as long as each step halves the
+    gradient. Where probabilities round to 0 and 1 it sees no curvature; there each class is set
+    against the rest, one after the other: `against_the_rest(b, k)` is what entry k of b lacks to
+    be at its best for the others.
+    """
+    here = at(b)
+    for _ in range(PASSES):
+        size = float(np.abs(here.excess).max())
+        if size <= SETTLED * UNIT * mass:
+            break
+        trial = b - inverse_of_curvature(here.curvature, mass) @ here.excess
+        there = at(trial)
+        if not np.abs(there.excess).max() < 0.5 * size:
+            trial = b.copy()
+            for k in range(len(b)):
+                trial[k] += against_the_rest(trial, k)
+            there = at(trial)
+            if not (there.value < here.value or np.abs(there.excess).max() < size):
+                break
+        b, here = trial, there
+    return here, b - b.mean()
+
+
+def margin_over_the_rest(z: Array, b: Vector, k: int) -> Array:
+    """The margins z + b of class k, less the log-sum-exp of those of the other classes."""
+    xp = namespace(z)
+    shifted = z + like(b, z)
+    others = xp.concat([shifted[:, :k], shifted[:, k + 1 :]], axis=1)
+    top = xp.max(others, axis=1, keepdims=True)
+    rest = (top + xp.log(xp.sum(xp.exp(others - top), axis=1, keepdims=True)))[:, 0]
+    return shifted[:, k] - rest
 
 
 def inverse_of_curvature(curvature: Any, mass: float) -> Any:
