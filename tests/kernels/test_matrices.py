@@ -192,12 +192,15 @@ def test_sparse_data_with_indices_of_two_sizes() -> None:
     assert found.value == pytest.approx(expected.value, rel=1e-6)
 
 
-def test_numba_is_loaded_by_the_first_solve_and_not_by_the_import() -> None:
+def test_slow_imports_are_left_to_what_needs_them() -> None:
+    """numba to the first solve, the solvers of scipy.sparse to transport, folds and scores to cross-validation."""
     script = """
 import sys, condgrad as cg
-assert "numba" not in sys.modules
+assert not {"numba", "sklearn", "scipy.sparse.csgraph"} & set(sys.modules)
 f = cg.smooth.LeastSquares([[1.0, 2.0], [0.0, 1.0]], [1.0, 2.0])
 cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), method="newton")
 assert "numba" in sys.modules
+cg.linear_model.ConstrainedElasticNet(1.0).fit([[1.0, 2.0], [0.0, 1.0]], [1.0, 2.0])
+assert not {"rich", "sklearn.metrics", "sklearn.model_selection"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)

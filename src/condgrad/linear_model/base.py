@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import inplace_column_scale
@@ -189,6 +188,8 @@ def checked_labels(groups: Any, features: int) -> Any:
 
 def deviations(X: Any, weights: Any) -> Any:
     """The weighted standard deviations of the columns; 1 where a column does not vary."""
+    from sklearn.preprocessing import StandardScaler  # it loads rich: a plain fit should not wait
+
     mean = 1.0 if weights is None else float(weights.mean())
     if mean > 0.0 and mean != 1.0:  # scikit-learn takes the sum of the weights for how many samples may add to rounding
         weights = weights / mean

@@ -14,8 +14,6 @@ import scipy.sparse
 from sklearn import config_context
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -80,6 +78,8 @@ class CrossValidated(LinearEstimator):
         sample_weight : array, shape (samples,), optional
             Used in the fits, and in the scores where the scorer takes it.
         """
+        from sklearn.model_selection import check_cv  # a fit without folds should not wait for it
+
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
         X, y, weights = self._data(X, y, sample_weight)
@@ -169,7 +169,11 @@ class CrossValidated(LinearEstimator):
         self, X: Any, y: Any, weights: Any, folds: Sequence[Any], solver: Solver, line: FitsLine
     ) -> tuple[Any, list[Fit]]:
         """Scores by ridge, radius and fold, and all the fits."""
-        scorer = None if self.scoring is None else check_scoring(self, scoring=self.scoring)
+        scorer = None
+        if self.scoring is not None:
+            from sklearn.metrics import check_scoring
+
+            scorer = check_scoring(self, scoring=self.scoring)
         shell = copy(self)
         # the data no longer carry names, and a generator of folds or a scorer need not travel
         if hasattr(shell, "feature_names_in_"):

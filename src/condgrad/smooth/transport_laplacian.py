@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.csgraph
 
 from condgrad import _checks
 from condgrad.arrays import (
@@ -311,7 +310,9 @@ def constants_of(L: Matrix, X: Array) -> Array:
         return zeros(X, size, 0)
     labels = np.zeros(size, dtype=np.int64)
     if scipy.sparse.issparse(L) or type(L) is np.ndarray:
-        labels = scipy.sparse.csgraph.connected_components(L, directed=False)[1]
+        from scipy.sparse.csgraph import connected_components  # it loads all solvers of scipy.sparse
+
+        labels = connected_components(L, directed=False)[1]
     indicators = labels[:, None] == np.arange(min(labels.max() + 1, MOST_PARTS))[None, :]
     return double_like(indicators / np.sqrt(np.maximum(1.0, indicators.sum(0)))[None, :], X)
 
