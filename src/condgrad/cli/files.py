@@ -460,7 +460,7 @@ def _plain_entries(array: Any) -> Any:
 def _libsvm_table(path: Path, content: bytes) -> Table:
     """A line is a label and index:value pairs; a column is called by its index in the file."""
     matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True, dtype=np.float64)
-    from_0 = matrix.shape[1] > 0 and matrix[:, [0]].nnz > 0  # most files count from 1
+    from_0 = bool((matrix.indices == 0).any())  # most files count from 1
     naming = Naming.LIBSVM_FROM_0 if from_0 else Naming.LIBSVM
     require(matrix.shape[1] > naming.first, f"{path} holds labels and no features")
     table = _array_table(path, matrix[:, naming.first :], {LABEL: labels})
