@@ -373,7 +373,7 @@ def test_rate_theorem_for_armijo(name: str, fraction: float, shrink: float) -> N
     that h shrinks by 1 - s: h_{j+k} <= 1 / (s q k) from the first j on with q h_j <= 1.
     """
     c = case(name)
-    h = run(name, cg.steps.Armijo(fraction, shrink), 200, x0=max(c.vertices, key=c.F)).h
+    h = run(name, cg.steps.Armijo(fraction, shrink), 100, x0=max(c.vertices, key=c.F)).h
     q = 2.0 * (1.0 - fraction) * shrink / c.curvature
     bounds = [h[0]]
     for _ in h[1:]:

@@ -124,7 +124,7 @@ def solved(name: str, method: str, c: float, dtype: Any, tol: float) -> cg.Resul
     return cg.minimize(f(c, dtype), g(c, dtype), x0, tol=tol, max_iter=150, **options)
 
 
-@pytest.mark.parametrize("power", [-39, -1, 38])
+@pytest.mark.parametrize("power", [-39, 38])
 @pytest.mark.parametrize(("name", "method"), CASES + MEMORY)
 def test_a_power_of_two_changes_not_a_bit(name: str, method: str, power: int) -> None:
     one, other = in_unit_one(name, method, np.float64, 1e-6), solved(name, method, 2.0**power, np.float64, 1e-6)
@@ -136,7 +136,7 @@ def test_a_power_of_two_changes_not_a_bit(name: str, method: str, power: int) ->
 
 @pytest.mark.parametrize(("name", "method"), CASES + MEMORY)
 @pytest.mark.parametrize(("dtype", "decades", "tol"), [(np.float64, 12.0, 1e-6), (np.float32, 6.0, 1e-2)])
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_no_unit_changes_a_decision(
     name: str, method: str, dtype: Any, decades: float, tol: float, data: st.DataObject

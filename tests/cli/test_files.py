@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
@@ -101,6 +101,7 @@ def mixed_tables(draw: st.DrawFn) -> tuple[list[str], list[list[Any]]]:
 
 
 @given(mixed_tables(), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+@settings(max_examples=20)
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory,
     mixed: tuple[list[str], list[list[Any]]],

@@ -196,7 +196,9 @@ def test_what_a_killed_run_has_left_is_removed(tmp_path: Path, condgrad_here: Co
     assert list(tmp_path.glob(".condgrad-*")) == [alive]
 
 
-@pytest.mark.parametrize(("asked", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("asked", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_a_fit_without_a_trace(tmp_path: Path, asked: signal.Signals, code: int) -> None:
     """A solver answers an interrupt with the best it has; a cross-validation of such answers would be worth nothing."""
     script = Path(sys.executable).with_name("condgrad")

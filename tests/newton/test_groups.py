@@ -143,9 +143,7 @@ def test_points_without_weight_take_no_part() -> None:
     assert (newton.x[:, 4] == 0).all()
 
 
-GRID = [
-    (entropy, weight, 0) for entropy in (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6) for weight in (1e-6, 1e-2, 1, 1e3)
-]
+GRID = [(entropy, weight, 0) for entropy in (1.0, 1e-2, 1e-4, 1e-6) for weight in (1e-6, 1e-2, 1, 1e3)]
 GRID += [(entropy, weight, 6) for entropy in (1e-2, 1e-4, 1e-6) for weight in (1e-2, 1, 1e3)]
 
 

@@ -35,8 +35,7 @@ def least_by_clarabel(f: Any, K: Array, y: Array, w: Array, ridge: float, on: An
 @pytest.mark.parametrize("loss", [cg.smooth.LeastSquares, cg.smooth.SquaredHinge])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(("ridge", "radius"), [(1.0, 0.3), (1.0, 1.5), (0.1, 3.0), (1e-2, 4.0), (1e-2, 50.0)])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("weighted", "sparse"), [(False, True), (True, False)])
 @pytest.mark.parametrize("kind", [cg.sets.L1Ball, cg.sets.SolidSimplex])
 def test_it_agrees_with_clarabel(
     loss: Any, intercept: bool, ridge: float, radius: float, weighted: bool, sparse: bool, kind: Any

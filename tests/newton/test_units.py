@@ -72,9 +72,9 @@ def test_the_unit_of_the_objective(loss: str, shape: str, on: str, ridge: float,
     A, y = data(loss, shape)
     f, P = LOSSES[loss](A, y, intercept=intercept), a_set(on, A.shape[1])
     usual = walked(f, a_quadratic(ridge, P))
-    for unit in (2.0**-40, 0.5, 2.0**40):
+    for unit in (2.0**-40, 2.0**40):
         assert_same_bits(walked(unit * f, a_quadratic(unit * ridge, P)), usual)
-    for unit in (1e-12, 1e-3, 1e12):
+    for unit in (1e-12, 1e12):
         assert_same_course(walked(unit * f, a_quadratic(unit * ridge, P)), usual)
 
 
@@ -117,7 +117,7 @@ def solved_in(unit: float, loss: str, on: str, method: str) -> cg.Result:
 
 @EVERY_LOSS
 @EVERY_SET
-@pytest.mark.parametrize("unit", [1e-250, 1e-170, 1e170, 1e250])
+@pytest.mark.parametrize("unit", [1e-250, 1e250])
 @pytest.mark.parametrize("method", ["newton", "cgs"])
 def test_units_whose_squares_are_no_numbers_prove_the_same(loss: str, on: str, unit: float, method: str) -> None:
     one, other = (solved_in(each, loss, on, method) for each in (1.0, unit))

@@ -128,7 +128,7 @@ class TestStreamedValues:
     @pytest.mark.parametrize("stiffness", [None, 1e-2, 10.0, 1e3])
     @pytest.mark.parametrize("share", [1e-8, 1e-6, 1e-3])
     def test_no_value_is_below_the_minimum(self, share: float, stiffness: float | None) -> None:
-        for seed in range(3):
+        for seed in range(2):
             problem = random_problem(seed, share, stiffness)
             t = problem.solved(plan="streamed", method="newton", tol=1e-12, max_iter=60)
             proof = t.result.certificate
@@ -141,14 +141,15 @@ class TestStreamedValues:
 
     def test_what_is_computed_lies_below_it(self) -> None:
         """The law above is no empty one: without what `repair` adds it fails."""
-        below = []
-        for seed in range(12):
+
+        def lies_below(seed: int) -> bool:
             # the moments of a Laplacian are those of the plan before its rows are exact
             problem = random_problem(seed, 1e-6, 10.0)
             t = problem.solved(plan="streamed", method="newton", tol=1e-12, max_iter=60)
             terms = t.result.certificate.terms
-            below.append(terms.f + terms.g < float(judged(problem, t).lower) - 1e-14 * t.scale)
-        assert any(below) or not FINE
+            return terms.f + terms.g < float(judged(problem, t).lower) - 1e-14 * t.scale
+
+        assert any(lies_below(seed) for seed in range(12)) or not FINE
 
     def test_repair_follows_the_rounding_of_scores(self) -> None:
         """A product of weights has none; else it falls like entropy and not with the number of points."""
@@ -165,9 +166,9 @@ class TestStreamedValues:
     def test_ratios_beyond_all_digits_end_with_a_true_bound(self, share: float, method: str) -> None:
         for seed in range(3):
             problem = random_problem(seed, share, 1.0)
-            t = problem.solved(plan="streamed", method=method, max_iter=5, time_limit=0.5)
+            t = problem.solved(plan="streamed", method=method, max_iter=5, time_limit=0.1)
             assert t.lower_bound <= t.value
-            dense = problem.solved(plan="dense", method="cgs", max_iter=5, time_limit=0.5)
+            dense = problem.solved(plan="dense", method="cgs", max_iter=5, time_limit=0.1)
             assert t.lower_bound <= dense.value + 1e-9 * t.scale
             assert dense.lower_bound <= t.value + 1e-9 * t.scale
 
@@ -199,7 +200,8 @@ class TestFarCoordinates:
         for shift in (0.0, 1e6):
             laplacian = Laplacian(Xs + shift, Xt + shift, weight=10.0, neighbors=5, normalized=False)
             cost = SquaredEuclidean(Xs + shift, Xt + shift)
-            t = solve(cost, entropy=0.1, regularizers=[laplacian], plan=plan, method=method, tol=1e-6)
+            tol = 1e-6 if method == "newton" else 1e-4
+            t = solve(cost, entropy=0.1, regularizers=[laplacian], plan=plan, method=method, tol=tol)
             assert t.success
             values.append((t.lower_bound, t.value))
         assert values[0][0] <= values[1][1] + 1e-12

@@ -140,9 +140,17 @@ def test_products_are_those_of_the_dense_plan(name: str) -> None:
     assert turned.negentropy == pytest.approx(t.result.x.negentropy, rel=1e-12)
 
 
-@pytest.mark.parametrize("weight", [1e6, 1e9, 1e12])
-@pytest.mark.parametrize("method", ["newton", "cgs"])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("weight", "method", "turned"),
+    [
+        (1e6, "newton", False),
+        (1e9, "newton", True),
+        (1e12, "newton", False),
+        (1e6, "cgs", True),
+        (1e9, "cgs", False),
+        (1e12, "cgs", True),
+    ],
+)
 def test_a_stiff_laplacian_costs_the_marginals_no_digits(weight: float, method: str, turned: bool) -> None:
     """Scores whose terms are millions and cancel: all answers are of one plan, of sums a and b."""
     n = len(SMALL.a)
@@ -151,7 +159,7 @@ def test_a_stiff_laplacian_costs_the_marginals_no_digits(weight: float, method: 
         a, b, Xs, Xt = b, a, Xt, Xs
     options: dict[str, Any] = {"entropy": 0.02, "regularizers": laplacian(Xs, Xt, weight)}
     cost = SquaredEuclidean(Xs, Xt)
-    t = solve(cost, a, b, plan="streamed", method=method, max_iter=30, **options)
+    t = solve(cost, a, b, plan="streamed", method=method, max_iter=10, **options)
     dense = t.dense()
     # sums without rounding, as far as an entry goes
     np.testing.assert_allclose([math.fsum(row) for row in dense], a, rtol=1e-14)
@@ -464,7 +472,7 @@ def run(n):
     assert t.success and t.apply(Y).shape == (n, 2)
 run(50)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-run(20_000)
+run(10_000)
 print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 """
 
@@ -472,7 +480,7 @@ print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 def test_memory_stays_far_below_a_plan() -> None:
     done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True)
     kilobytes = json.loads(done.stdout)
-    assert kilobytes * 1024 < 0.05 * 8 * 20_000**2
+    assert kilobytes * 1024 < 0.05 * 8 * 10_000**2
 
 
 class TestErrors:
