@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 matplotlib.use("Agg")
-settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=40)
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=25)
 settings.load_profile("repeatable")
 
 
