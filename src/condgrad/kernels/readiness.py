@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from condgrad import deadline
 VARIABLE = "CONDGRAD_KERNELS"
 MODES = ("background", "wait", "off")
 PACKAGE = Path(__file__).parents[1]
+BESIDE_SOURCES = Path(__file__).with_name("__pycache__")
 SOURCES = ("kernels/*.py", "ball/compiled/*.py", "rounding.py", "search/backtracking.py")
 """Modules of compiled code, and those whose numbers are compiled into it."""
 POLL = 0.05
@@ -56,15 +58,15 @@ def sources() -> str:
 def folder() -> Path | None:
     """Where machine code is kept: with numba's where the user has named a place, beside the sources, or in the home.
 
-    None where nothing can be written.
+    Each state of the sources has a folder of its own: what is in that of another names modules that may be gone. None
+    where nothing can be written.
     """
     named = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(named) / "condgrad"] if named else [Path(__file__).with_name("__pycache__")]
-    if all(_can_be_written(place) for place in places):
-        return places[0]
+    first = Path(named) / "condgrad" if named else BESIDE_SOURCES
     with suppress(RuntimeError):  # there is no home
-        place = Path.home() / ".cache" / "condgrad"
-        return place if _can_be_written(place) else None
+        for place in (first, Path.home() / ".cache" / "condgrad"):
+            if _can_be_written(place / f"kernels-{sources()}"):
+                return place / f"kernels-{sources()}"
     return None
 
 
@@ -87,7 +89,7 @@ def mark() -> Path | None:
 
     features = binding.get_host_cpu_features().flatten()
     machine = (sys.version, version("numba"), version("numpy"), binding.get_host_cpu_name(), features)
-    return place / f"{sources()}-{hashlib.sha256(repr(machine).encode()).hexdigest()[:16]}.compiled"
+    return place / f"{hashlib.sha256(repr(machine).encode()).hexdigest()[:16]}.compiled"
 
 
 def is_compiled() -> bool:
@@ -97,14 +99,15 @@ def is_compiled() -> bool:
 
 
 def set_mark() -> None:
-    """Say that every kernel is compiled; what says so of other sources goes."""
+    """Say that every kernel is compiled; what is compiled of older sources goes."""
     place = mark()
     if place is None:
         return
-    for other in place.parent.glob("*.compiled"):
-        if not other.name.startswith(sources()):
-            other.unlink(missing_ok=True)
     place.touch()
+    if place.parent.parent == BESIDE_SOURCES:  # elsewhere other versions may have theirs
+        for other in BESIDE_SOURCES.glob("kernels-*"):
+            if other != place.parent:
+                shutil.rmtree(other, ignore_errors=True)
 
 
 class Background:
@@ -150,7 +153,7 @@ class Background:
             )
         if self.process is not None and is_watched():
             sys.stderr.write(
-                "condgrad compiles its kernels beside this program, once, for a minute or two: kept in "
+                "condgrad compiles its kernels beside this program, once, for half a minute or so: kept in "
                 f"{place.parent}. Until then fits take projected gradients ({VARIABLE}=wait waits instead).\n"
             )
 
