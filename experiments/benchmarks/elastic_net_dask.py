@@ -24,6 +24,8 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 import condgrad as cg
+from condgrad.linear_model.solver import multiplier_at
+from condgrad.methods.certified_point import ObjectivePoint, Tally
 from experiments.benchmarks import run, shown
 
 FEATURES, USED = 200, 20
@@ -101,9 +103,7 @@ def on_workers(rows: int, workers: int, memory: str) -> dict[str, Any]:
             "made in": made,
             "x": result.x,
             "b": f.intercept_at(result.x),
-            "multiplier": cg.linear_model.solver.multiplier(
-                result.x, f.at(result.x).gradient.astype(np.float64), RIDGE, g.on
-            ),
+            "multiplier": multiplier_at(ObjectivePoint(f, g, result.x, Tally()), RIDGE, g.on),
         }
 
 

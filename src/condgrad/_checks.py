@@ -28,19 +28,19 @@ def loudness(name: str, value: Any) -> bool:
 
 def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
     """A finite number in the allowed range."""
-    allowed = "finite"
-    if above is not None:
-        allowed = f"finite and > {above:g}"
-    elif at_least is not None:
-        allowed = f"finite and >= {at_least:g}"
     try:
-        if isinstance(value, str) or is_flag(value):
+        if isinstance(value, str) or (not isinstance(value, float) and is_flag(value)):
             raise TypeError
         result = float(value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be a number, got {value!r}") from error
     inside = (above is None or result > above) and (at_least is None or result >= at_least)
     if not math.isfinite(result) or not inside:
+        allowed = "finite"
+        if above is not None:
+            allowed = f"finite and > {above:g}"
+        elif at_least is not None:
+            allowed = f"finite and >= {at_least:g}"
         shown = value.item() if hasattr(value, "item") else value  # not np.float64(...)
         raise ValueError(f"{name} must be {allowed}, got {shown!r}")
     return result

@@ -1,6 +1,6 @@
 """Compile every kernel ahead of time and keep it on disk: `python -m condgrad.compile_kernels`.
 
-Small fits of each kind call each entry point with each kind of argument. `kernels.readiness` starts `main` beside a
+Small problems call each entry point with each kind of argument. `kernels.readiness` starts `main` beside a
 program whose machine has no compiled code yet.
 """
 
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad import linear_model, sets, simple, smooth, transport
+from condgrad import sets, simple, smooth, transport
 from condgrad.kernels import readiness
 from condgrad.minimize import minimize
+from condgrad.sets.threshold import MANY
 
 LOW_PRIORITY = 10
 """Steps of `os.nice` below the programs of the user."""
@@ -48,7 +49,7 @@ def compile_all() -> None:
 
 
 def compile_fits() -> None:
-    """Compile what fits, searches and paths call."""
+    """Compile what fits, searches and paths call, and projections of long vectors."""
     import numba
 
     with warnings.catch_warnings(), _compiling_here():
@@ -71,42 +72,24 @@ def _compiling_here() -> Iterator[None]:
 
 
 def fits() -> Iterator[Callable[[], Any]]:
-    """Small fits that call all kernels between them, with every kind of argument."""
+    """What calls all kernels of fits, with every kind of argument."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 60))
     y = np.where(X[:, 0] + rng.standard_normal(40) > 0.0, 1.0, -1.0)
-    tight, wide = sets.L1Ball(1.0), sets.L1Ball(1e3)
+    thin = scipy.sparse.csr_array(np.where(rng.random(X.shape) < 0.1, X, 0.0))
 
-    def newton(f: Any, on: Any, ridge: float = 1.0) -> Callable[[], Any]:
-        return lambda: minimize(f, simple.Ridge(ridge, on=on), method="newton")
+    def newton(K: Any) -> Callable[[], Any]:
+        g = simple.Ridge(1.0, on=sets.L1Ball(1.0))
+        return lambda: minimize(smooth.Logistic(K, y), g, method="newton")
 
-    def path(Z: Any) -> Callable[[], Any]:
-        return lambda: linear_model.path(Z, y, loss="squared-hinge", ridge=1.0, n_radii=10)
+    def projected(on: Any, kind: Any) -> Callable[[], Any]:
+        return lambda: on.project(np.linspace(0.0, 1.0, MANY, dtype=kind))
 
-    # the one that most fits call first: a program may end before the rest is done
-    yield newton(smooth.Logistic(X, y, intercept=True), tight)
-    yield path(X)
-    yield newton(smooth.Multinomial(X, np.arange(40) % 3), tight)
-    yield newton(smooth.Logistic(X, y), sets.Box(-0.1, 0.1))
+    yield newton(X)
+    yield newton(thin)
     for kind in (np.float64, np.float32):
-        Z = X.astype(kind)
-        yield newton(smooth.SquaredHinge(Z, y), wide, 1e-3)
-        yield newton(smooth.Logistic(np.tile(Z, 10), y), tight)
-        thin = np.where(rng.random(X.shape) < 0.1, Z, 0.0).astype(kind)
-        # with more columns than the first working set takes, and too tall for one compiled call
-        tall = np.where(rng.random((500, 250)) < 0.05, 1.0, 0.0).astype(kind)
-        for index in (np.int32, np.int64):
-            for form in (scipy.sparse.csr_array, scipy.sparse.csc_array):
-                few, many = with_indices(form(thin), index), with_indices(form(tall), index)
-                yield path(few)
-                yield newton(smooth.SquaredHinge(few, y), wide, 1e-3)
-                yield newton(smooth.Logistic(many, np.resize(y, 500)), tight)
-                yield newton(smooth.SquaredHinge(many, np.resize(y, 500)), wide)
-
-
-def with_indices(K: Any, kind: Any) -> Any:
-    """The same sparse matrix, with indices of some kind."""
-    return type(K)((K.data, K.indices.astype(kind), K.indptr.astype(kind)), shape=K.shape)
+        yield projected(sets.L1Ball(1.0), kind)
+        yield projected(sets.Simplex(MANY), kind)
 
 
 def compile_transport() -> None:

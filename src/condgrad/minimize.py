@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from condgrad import _checks, deadline, kernels, overflow, resuming
+from condgrad import _checks, ball, deadline, kernels, overflow, resuming
 from condgrad.arrays import Array, Space, copied
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
@@ -21,10 +21,7 @@ from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
 from condgrad.methods.cgs_on_moments import CGSOnMoments
 from condgrad.methods.in_turn import InTurn, UntilCompiled
 from condgrad.newton.ascent import Newton
-from condgrad.newton.blocks import BlockNewton
 from condgrad.newton.engines import dual_model
-from condgrad.newton.faces import FaceNewton
-from condgrad.newton.softmax import SoftmaxNewton
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
@@ -32,8 +29,6 @@ from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
 from condgrad.sets.balls import Ball
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple.oracle import Unknown
-from condgrad.smooth import Multinomial
-from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.stopping import RelativeGap, StopRule
 from condgrad.streamed_plan import StreamedPlan
 
@@ -55,28 +50,13 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     if model is not None:
         return Newton(f, g, model)
     try:
-        return face_newton(f, g)
+        return ball.Newton.of(f, g)
     except MissingAbility as missing:
         raise MissingAbility(
             "method='newton' knows h(Kx) and linear terms with Ridge or Zero on sets with faces, and linear costs with "
             f"TransportLaplacian or GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
             "method='cgs' works for every pair"
         ) from None
-
-
-def face_newton(f: Smooth, g: Simple) -> FaceNewton | BlockNewton | SoftmaxNewton:
-    """Newton's method on sets with faces, or a sentence that names what is missing."""
-    method = _face_newton(f, g)
-    if method.needs_kernels and readiness.mode() == "off":
-        raise MissingAbility(f"{readiness.VARIABLE}=off switches off the compiled code that it needs")
-    return method
-
-
-def _face_newton(f: Smooth, g: Simple) -> FaceNewton | BlockNewton | SoftmaxNewton:
-    """The method for data of this machine or of Dask's workers."""
-    if isinstance(f, Multinomial):
-        return SoftmaxNewton.of(f, g)
-    return BlockNewton.of(f, g) if isinstance(f, BlockwiseLoss) else FaceNewton.of(f, g)
 
 
 def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
@@ -90,22 +70,21 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     return InTurn(next(methods), methods)
 
 
-def _most_promising_first(f: Smooth, g: Simple, step: StepRule) -> Iterator[Method]:
-    """The methods of "auto", each made when it is asked for."""
+def _most_promising_first(f: Smooth, g: Simple, step: StepRule, warm: ball.Warm | None = None) -> Iterator[Method]:
+    """The methods of "auto", each made when it is asked for; `warm` is what an earlier run left."""
     model = dual_model(f, g)
     if model is not None and model.affordable:
         yield Newton(f, g, model)
-    faces = projected = None
+    faces = None
     with suppress(MissingAbility):
-        faces = face_newton(f, g)
-    with suppress(MissingAbility):
-        projected = SPG(f, g)
+        faces = ball.Newton.of(f, g, warm)
     if faces is not None and faces.affordable:
-        if projected is not None and faces.needs_kernels and not readiness.available():
-            yield UntilCompiled(projected)
+        if not readiness.available():
+            with suppress(MissingAbility):
+                yield UntilCompiled(SPG(f, g))
         yield faces
-    if projected is not None:
-        yield projected
+    with suppress(MissingAbility):
+        yield SPG(f, g)
     if faces is not None and not faces.affordable:
         yield faces
     yield cgs(f, g, step, 0 if isinstance(g.on, StreamedTransport) else AUTO_MEMORY)
@@ -207,7 +186,7 @@ def minimize(
         certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
         or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear
         costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
-        `SharedMarginal`. For h(Kx) it needs compiled code, which is made once on a machine, in a minute or two, and
+        `SharedMarginal`. For h(Kx) it needs compiled code, which is made once on a machine, in half a minute or so, and
         kept on disk; the first call waits for it.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
         small, on a `Box` or `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
@@ -273,7 +252,7 @@ def minimize(
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
     limit, overflows = deadline.within(time_limit), overflow.silent_in_our_code()
-    with _progress_line(progress) as show, limit, kernels.within_run(), overflows:
+    with _progress_line(progress) as show, limit, kernels.with_signals_as_raised(), overflows:
         if show is not None:
             callback = _both(show, callback)
         earlier, kept, point = _earlier(f, g, x0, start, checkpoint, checkpoint_every)
@@ -286,12 +265,13 @@ def minimize(
         if earlier is not None and isinstance(chosen, CGS):
             past = deque(resuming.in_space(s, Space.of(first)) for s in earlier.past)
             chosen = replace(chosen, first=earlier.iterations, past=past)
+        null = null_size(f, g, first) if earlier is None else earlier.certificate.null_size
         if stop is None:
-            chosen = _ending_at(chosen, tol)
+            chosen = _ending_at(chosen, tol, null)
         result = run(
             chosen,
             first,
-            null_size=null_size(f, g, first) if earlier is None else earlier.certificate.null_size,
+            null_size=null,
             stop=RelativeGap(tol) if stop is None else stop,
             max_iter=max_iter,
             callback=callback,
@@ -310,12 +290,35 @@ def minimize(
     return replace(result, digest=resuming.cheap_digest(f, g, result.seconds))
 
 
-def _ending_at(method: Method, tol: float) -> Method:
+def minimize_next(
+    f: Smooth,
+    g: Simple,
+    x: Array,
+    *,
+    warm: ball.Warm,
+    null_size: float,
+    tol: float,
+    max_iter: int,
+    time_limit: float | None,
+) -> Result:
+    """`minimize` by "auto" where runs of one f follow each other, from a point of the set.
+
+    What the last run knows of that point goes on; `null_size` is that of f and g together.
+    """
+    overflows = overflow.silent_in_our_code()
+    with deadline.within(time_limit), kernels.with_signals_as_raised(), overflows:
+        methods = _most_promising_first(f, g, Exact(), warm)
+        method = _ending_at(InTurn(next(methods), methods), tol, null_size)
+        return run(method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter).uninterrupted()
+
+
+def _ending_at(method: Method, tol: float, null: float) -> Method:
     """The same method, which knows the gap that ends the run if it can use that."""
     if isinstance(method, InTurn):
-        return InTurn(_ending_at(method.first, tol), (_ending_at(each, tol) for each in method.others))
-    if isinstance(method, FaceNewton):
-        return replace(method, wanted=tol)
+        others = (_ending_at(each, tol, null) for each in method.others)
+        return InTurn(_ending_at(method.first, tol, null), others)
+    if isinstance(method, ball.Newton):
+        return replace(method, wanted=tol, null_size=null)
     return replace(method, wanted=tol or math.inf) if isinstance(method, Newton) else method
 
 

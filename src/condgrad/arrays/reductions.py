@@ -52,7 +52,7 @@ def length_of(x: Array) -> float:
 def total(x: Array) -> float:
     """The sum of all entries, accumulated in float64."""
     if type(x) is np.ndarray:
-        return float(x.sum(dtype=np.float64))
+        return float(np.add.reduce(x, axis=None, dtype=np.float64))  # faster than x.sum
     xp = namespace(x)
     return float(xp.sum(x, dtype=xp.float64))
 

@@ -9,38 +9,11 @@ pressed meanwhile, Python raises KeyboardInterrupt in that call; numba does not 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, NamedTuple
-
-from condgrad.kernels import readiness
-
-SQUARES, LOGISTIC, SQUARED_HINGE = 0, 1, 2
-"""Kinds of losses."""
-
-
-class Compressed(NamedTuple):
-    """A sparse matrix of which the entries of one line, a column or a row, lie behind those of the line before."""
-
-    starts: Any
-    """Where the entries of each line begin, and where those of the last one end."""
-    places: Any
-    """Where in its line an entry is; none twice."""
-    entries: Any
-
-
-_in_use: ContextVar[bool] = ContextVar("kernels in use", default=False)
 
 
 @contextmanager
-def within_run(*, used: bool = False) -> Iterator[None]:
-    """Kernels that come into use inside are in use to its end, and no longer.
-
-    Kernels and their plain references differ in the last digits. So which of them a run takes must not depend on what
-    else the process has done; it depends on whether they were compiled when it was asked, and the name of its method
-    says what ran. `used` says whether they are in use from the beginning. What the handler of a signal raises inside
-    comes out as it is.
-    """
-    token = _in_use.set(used)
+def with_signals_as_raised() -> Iterator[None]:
+    """What the handler of a signal raises inside, while numba makes arrays, comes out as it is."""
     try:
         yield
     except SystemError as error:
@@ -48,8 +21,6 @@ def within_run(*, used: bool = False) -> Iterator[None]:
         if cause is error:
             raise
         raise cause from None
-    finally:
-        _in_use.reset(token)
 
 
 def first_cause(error: BaseException) -> BaseException:
@@ -57,13 +28,3 @@ def first_cause(error: BaseException) -> BaseException:
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
     return error
-
-
-def use() -> None:
-    """Take kernels from here on to the end of the run, unless time is up before they are compiled."""
-    _in_use.set(readiness.wait())
-
-
-def in_use() -> bool:
-    """Whether this run takes kernels for short arrays too, for which alone numba would not be loaded."""
-    return _in_use.get()

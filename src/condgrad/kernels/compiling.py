@@ -95,7 +95,7 @@ class Announcement(event.Listener):  # type: ignore[misc]
             return
         folder = readiness.folder()
         kept = "again in each process, as no folder can be written" if folder is None else f"once: kept in {folder}"
-        sys.stderr.write(f"condgrad compiles its kernels, for a minute or two, {kept}\n")
+        sys.stderr.write(f"condgrad compiles its kernels, for half a minute or so, {kept}\n")
 
     def on_end(self, event: Any) -> None:
         """Nothing to say."""

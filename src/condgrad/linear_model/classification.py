@@ -205,7 +205,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
 
     Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the coefficients are
     within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. While kernels
-    are compiled beside the first fits on a machine, for a minute or two, these go by projected gradients.
+    are compiled beside the first fits on a machine, for half a minute or so, these go by projected gradients.
 
     Parameters
     ----------

@@ -5,25 +5,22 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from condgrad import _checks, deadline, kernels
+from condgrad import _checks
 from condgrad.arrays import Array, double, host, is_dense, like, namespace, product, smallest, total
-from condgrad.ball.compiled import L1_BALL, SOLID_SIMPLEX
-from condgrad.kernels import readiness
-from condgrad.linear_model.follower import CertifiedGuess, PathFollower
-from condgrad.linear_model.path_models import INSIDE
+from condgrad.ball import Warm
 from condgrad.linear_model.progress import FitsLine
 from condgrad.methods.certified_point import ObjectivePoint, Tally
-from condgrad.minimize import minimize
+from condgrad.minimize import minimize, minimize_next
 from condgrad.problem import Set, Simple, Smooth
-from condgrad.result import ADVICE, Status
+from condgrad.result import ADVICE, Result, Status
 from condgrad.sets import GroupBall, L1Ball, SolidSimplex
 from condgrad.simple import Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
@@ -45,8 +42,11 @@ ROUGH = 0.03
 ROUGHLY = 1000
 """Iterations for the norm of the solution without a constraint: a grid needs no more digits than these bring."""
 
-FROM_AFAR = 30
-"""Steps that a follower may take without halving the gap where it starts far from the solution."""
+FINER = 1e-3
+"""The factor between the tolerances that are tried until the norm is known."""
+
+INSIDE = 1e-3
+"""How far inside the ball, as a share of its radius, a solution shows by itself that the constraint is idle."""
 
 PROVABLE = 100.0
 """The smallest tolerance in rounding units of the data: a proof is no better than they are."""
@@ -74,7 +74,7 @@ class Fit:
     def unproved(self) -> Fit:
         """The same point for a problem that there was no time for."""
         status, nothing = Status.TIME_LIMIT, math.inf
-        message = message_of(status, self.tol, nothing)
+        message = f"{status.value}; gap / scale is inf"
         return replace(self, gap=nothing, iterations=0, status=status, message=message, relative_gap=nothing)
 
 
@@ -93,6 +93,20 @@ class Task:
     def coefficients(self, x: Array) -> Array:
         """The coefficients for a given x, in its precision."""
         return x if self.units is None else (x.T / self.units).T.astype(x.dtype, copy=False)
+
+
+@dataclass
+class Runs:
+    """Runs of one f, each with what the last one left."""
+
+    f: Smooth
+    warm: Warm = field(default_factory=Warm)
+
+    @cached_property
+    def null_size(self) -> float:
+        """|F| at 0, against which gaps are held; 0 where it is no number."""
+        size = abs(self.f.at(self.f.space.full(0.0)).value)  # type: ignore[union-attr]
+        return size if math.isfinite(size) else 0.0
 
 
 @dataclass(frozen=True)
@@ -147,34 +161,27 @@ class Solver:
 
     def solve(self, task: Task, *, radius: float, ridge: float, start: Array = None) -> Fit:
         """The solution for one radius, from the projection of the coefficients of a start onto the ball."""
-        x, fit = self._solved(task.loss, radius, ridge, None if start is None else task.variable(start))
+        x0 = None if start is None else task.variable(start)
+        x, fit = self._solved(Runs(task.loss), radius, ridge, x0)
         return replace(fit, coef=task.coefficients(x))
 
     def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
         """The solutions for increasing radii, each from where the two before point to, counted on a line."""
-        follower: PathFollower | None = None
-        points: list[Array] = []
+        runs = Runs(task.loss)
+        x: Array = None
+        before: Array = None
         fits: list[Fit] = []
-        ahead_of_turn: deque[Fit] = deque()
         for k, radius in enumerate(radii):
-            if fits and not ahead_of_turn and self.time_left == 0.0:  # radii increase: the last point is in the ball
+            if fits and self.time_left == 0.0:  # radii increase: the last point is in the ball
                 fits.append(fits[-1].unproved)
                 line.fitted(radius=radius, ridge=ridge, relative_gap=math.inf)
                 continue
-            if follower is None:  # until its kernels are compiled
-                follower = self._follower(task.loss)
-            if follower is not None and not ahead_of_turn:
-                ahead_of_turn.extend(self._next_fits(task.loss, np.array(radii[k:], np.float64), ridge, follower))
-            if ahead_of_turn:
-                fit = ahead_of_turn.popleft()
-                x = fit.coef
-            else:
-                start = points[-1] if points else None
-                if follower is None and k > 1:
-                    ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
-                    start = start + float(ahead) * (start - points[-2])
-                x, fit = self._solved(task.loss, radius, ridge, start, follower)
-            points.append(x)
+            start = x
+            if k > 1 and runs.warm.part is None:  # Newton's models know where to go from the last point
+                ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
+                start = x + float(ahead) * (x - before)
+            before = x
+            x, fit = self._solved(runs, radius, ridge, start)
             fits.append(fit if task.units is None else replace(fit, coef=task.coefficients(x)))
             line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
         return fits
@@ -195,28 +202,40 @@ class Solver:
         entries = math.prod(f.space.shape)  # type: ignore[union-attr]
         on = self._set((entries * here.value / ridge) ** 0.5)
         g = Ridge(ridge, on=on)
-        follower = self._follower(f)
-        x0 = None
-        for tol in (1e-3, 1e-6, 1e-9):
-            x, value, gap = self._roughly(f, g, x0, tol, follower)
-            if gap <= ROUGH * (here.value - value):
+        runs = Runs(f)
+        x = None
+        tol = 1.0
+        for _ in range(3):
+            tol *= FINER
+            result = self._minimized(runs, g, x, tol, ROUGHLY)
+            x = result.x
+            if result.gap <= ROUGH * (here.value - result.value):
                 return size_in(on, x)
-            x0 = x
         return size_in(on, x) or size_in(on, g.argmin(here.gradient).point) or 1.0
 
-    def _roughly(
-        self, f: Smooth, g: Ridge, x0: Array, tol: float, follower: PathFollower | None
-    ) -> tuple[Array, float, float]:
-        """A point, F there and its gap."""
-        if follower is not None and follower.starts_anywhere:
-            with deadline.within(self.time_left), kernels.within_run(used=True):
-                start = g.on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
-                found = follower.follow(g, g.weight, start, tol=tol, most_steps=ROUGHLY, patience=FROM_AFAR)
-            if found is not None and found.proof.relative_gap <= tol:
-                return found.proof.x, found.proof.value, found.proof.gap
-        result = minimize(f, g, x0, method=self.method, tol=tol, max_iter=ROUGHLY, time_limit=self.time_left)
-        result.uninterrupted()
-        return result.x, result.value, result.gap
+    def _minimized(self, runs: Runs, g: Simple, x0: Array, tol: float, max_iter: int) -> Result:
+        """The solution from a point of the set; by "auto" with what the last run left."""
+        if self.method != "auto" or self.progress:
+            return minimize(
+                runs.f,
+                g,
+                x0,
+                method=self.method,
+                tol=tol,
+                max_iter=max_iter,
+                time_limit=self.time_left,
+                progress=self.progress,
+            ).uninterrupted()
+        return minimize_next(
+            runs.f,
+            g,
+            g.on.start(runs.f.space) if x0 is None else x0,  # type: ignore[arg-type]
+            warm=runs.warm,
+            null_size=runs.null_size,
+            tol=tol,
+            max_iter=max_iter,
+            time_limit=self.time_left,
+        )
 
     def _set(self, radius: float) -> FeatureSet:
         radius = _checks.number("radius", radius, at_least=0.0)
@@ -224,129 +243,39 @@ class Solver:
             return GroupBall(radius, self.groups)
         return SolidSimplex(radius) if self.positive else L1Ball(radius)
 
-    def _follower(self, f: Smooth) -> PathFollower | None:
-        """What goes from one radius to the next, unless the user asks for a method."""
-        asked = self.method != "auto" or self.progress or self.groups is not None
-        if asked or not PathFollower.can_follow(f) or not readiness.available():
-            return None
-        return PathFollower(f)  # type: ignore[arg-type]
-
     def _tol(self, f: Smooth) -> float:
         """The tolerance, or what a proof can be held to."""
         return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
 
-    def _next_fits(self, f: Smooth, radii: Array, ridge: float, follower: PathFollower) -> list[Fit]:
-        """The solutions for the first of the next radii, as far as the follower finds them at once."""
-        ridge, tol = checked_ridge(ridge), self._tol(f)
-        g = simple_part(ridge, self._set(float(radii[0])))
-        with deadline.within(self.time_left), kernels.within_run(used=True):
-            solutions = follower.solve_radii(g, radii, ridge, tol=tol, most_models=self.max_iter)
-        return [
-            Fit(
-                coef=end.x,
-                intercept=end.intercept,
-                value=end.value,
-                gap=end.gap,
-                multiplier=end.multiplier,
-                iterations=end.models,
-                status=Status.CONVERGED,
-                message=message_of(Status.CONVERGED, tol, end.relative_gap),
-                tol=tol,
-                relative_gap=end.relative_gap,
-            )
-            for end in solutions
-        ]
-
-    def _solved(
-        self,
-        f: Smooth,
-        radius: float,
-        ridge: float,
-        start: Array,
-        follower: PathFollower | None = None,
-    ) -> tuple[Array, Fit]:
-        """The solution, as a point and as a fit of its coefficients.
-
-        It is looked for from the projection of the start onto the set, first by a follower. Where that fails, its point
-        has many coordinates that are not those of the solution, and the start is the better one for `minimize`. The
-        models of a follower count as iterations: both together take `max_iter` of them at most.
-        """
+    def _solved(self, runs: Runs, radius: float, ridge: float, start: Array) -> tuple[Array, Fit]:
+        """The solution, as a point and as a fit of its coefficients, from a start or its projection."""
         on, ridge = self._set(radius), checked_ridge(ridge)
         g = simple_part(ridge, on)
-        tol = self._tol(f)
-        x0 = None if start is None else on.project(start)
-        models = 0
-        if follower is not None:
-            with deadline.within(self.time_left), kernels.within_run(used=True):
-                first = on.start(f.space) if x0 is None else x0  # type: ignore[arg-type]
-                found = follower.follow(g, ridge, first, tol=tol, most_steps=self.max_iter)
-                fit = None if found is None else fit_of_guess(found, on, ridge, tol, max_iter=self.max_iter)
-            if found is not None and fit is not None:
-                follower.note(radius, found.point, fit.multiplier)
-                return found.point.x, fit
-            models = 0 if found is None else found.steps
-        result = minimize(
-            f,
-            g,
-            x0,
-            method=self.method,
-            tol=tol,
-            max_iter=self.max_iter - models,
-            time_limit=self.time_left,
-            progress=self.progress,
-        ).uninterrupted()
-        point = ObjectivePoint(f, g, result.x, Tally())
-        mu = multiplier_at(point, ridge, on)
-        if follower is not None:
-            follower.note(radius, point, mu)
+        tol = self._tol(runs.f)
+        x0 = start
+        if start is not None and on.violation(start) > 0.0:
+            x0 = on.project(start)
+        result = self._minimized(runs, g, x0, tol, self.max_iter)
+        point = runs.warm.point
+        if point is None or point.x is not result.x:
+            point = ObjectivePoint(runs.f, g, result.x, Tally())
         return result.x, Fit(
-            result.x,
-            point.smooth.intercept,
-            result.value,
-            result.gap,
-            mu,
-            models + result.iterations,
-            result.status,
-            result.message,
-            tol,
-            result.relative_gap,
+            coef=result.x,
+            intercept=point.smooth.intercept,
+            value=result.value,
+            gap=result.gap,
+            multiplier=multiplier_at(point, ridge, on),
+            iterations=result.iterations,
+            status=result.status,
+            message=result.message,
+            tol=tol,
+            relative_gap=result.relative_gap,
         )
 
 
 def simple_part(ridge: float, on: Set) -> Simple:
     """ridge |x|_2^2 on a set."""
     return Ridge(ridge, on=on) if ridge > 0.0 else Zero(on=on)
-
-
-def fit_of_guess(guess: CertifiedGuess, on: FeatureSet, ridge: float, tol: float, *, max_iter: int) -> Fit | None:
-    """A guess as a fit, if it is good enough, or has a proof and no iteration or time is left for a better one."""
-    point, proof = guess.point, guess.proof
-    if proof.relative_gap <= tol:
-        status = Status.CONVERGED
-    elif math.isfinite(proof.gap) and guess.steps == max_iter:
-        status = Status.ITERATION_LIMIT
-    elif math.isfinite(proof.gap) and deadline.passed():
-        status = Status.TIME_LIMIT
-    else:
-        return None
-    return Fit(
-        point.x,
-        point.smooth.intercept,
-        proof.value,
-        proof.gap,
-        multiplier_at(point, ridge, on),
-        guess.steps,
-        status,
-        message_of(status, tol, proof.relative_gap),
-        tol,
-        proof.relative_gap,
-    )
-
-
-def message_of(status: Status, tol: float, relative_gap: float) -> str:
-    """Why a follower ended, and with which gap."""
-    verdict = f"within the tolerance {tol:.3g}" if status is Status.CONVERGED else str(status.value)
-    return f"{verdict}; gap / scale is {relative_gap:.3g}"
 
 
 def checked_ridge(ridge: Any) -> float:
@@ -360,36 +289,27 @@ def size_in(on: FeatureSet, x: Array) -> float:
 
 
 def multiplier_at(point: ObjectivePoint, ridge: float, on: FeatureSet) -> float:
-    """The multiplier of the constraint, at a solution that is certified."""
-    solved = point.linearised
-    if solved is None or solved.threshold is None:
-        return multiplier(point.x, double(point.smooth_gradient), ridge, on)
-    return solved.threshold if size_in(on, point.x) >= (1.0 - INSIDE) * on.scale else 0.0
-
-
-def multiplier(x: Array, gradient: Array, ridge: float, on: FeatureSet) -> float:
-    """mu >= 0 for which x minimises f + ridge |x|_2^2 + mu |x| too, in the norm of the set, from x and grad f(x).
+    """mu >= 0 for which a solution x minimises f + ridge |x|_2^2 + mu |x| too, in the norm of the set.
 
     At the solution the oracle's point is x itself: v = -grad f(x) / (2 ridge), soft-thresholded at mu / (2 ridge). That
     threshold is what the projection takes off the largest entries, and exactly 0 where v lies in the set. A small
     ridge magnifies what is left of the gradient in v; there a point inside the set, for which
     mu <= gap / (radius - |x|_1), is the better witness. With no ridge, mu is the steepest slope towards the boundary.
     """
-    if size_in(on, x) < (1.0 - INSIDE) * on.scale:
+    if size_in(on, point.x) < (1.0 - INSIDE) * on.scale:
         return 0.0
-    xp = namespace(gradient)
-    sizes: Any = on.group_norms if isinstance(on, GroupBall) else (lambda v: v) if on.nonnegative else xp.abs
-    if ridge <= smallest(gradient):  # none, or less than floats of this kind can tell
-        return max(0.0, float(xp.max(sizes(-gradient))))
-    if type(gradient) is np.ndarray and not isinstance(on, GroupBall) and kernels.in_use():
-        from condgrad.kernels.working_set import least_by_threshold
-
-        kind = SOLID_SIMPLEX if on.nonnegative else L1_BALL
-        pulls = np.ravel(sizes(-gradient))
-        return least_by_threshold(pulls, float(pulls.max()), ridge, kind, on.scale)[1]
-    v = (-0.5 / ridge) * gradient
-    # the largest entries have the same threshold taken off
-    return 2.0 * ridge * max(0.0, float(xp.max(sizes(v))) - float(xp.max(sizes(on.project(v)))))
+    c = double(point.smooth_gradient)
+    xp = namespace(c)
+    sizes: Any = xp.abs
+    if isinstance(on, GroupBall):
+        sizes = on.group_norms
+    elif on.nonnegative:
+        sizes = lambda v: v  # noqa: E731
+    steepest = float(xp.max(sizes(-c)))
+    if ridge <= smallest(c):  # none, or less than floats of this kind can tell
+        return max(0.0, steepest)
+    answer = point.answer or point.g.argmin(c)
+    return max(0.0, steepest - 2.0 * ridge * float(xp.max(sizes(double(answer.point)))))
 
 
 def default_radii(tasks: Sequence[Task], *, ridge: float, n_radii: int, solver: Solver) -> Any:

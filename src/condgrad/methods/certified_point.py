@@ -19,8 +19,7 @@ from condgrad.certificate import (
     subnormal_size,
     tangent_bound,
 )
-from condgrad.methods.one_pass import OnePass, SolvedLinearisation
-from condgrad.problem import Simple, Smooth
+from condgrad.problem import Answer, Simple, Smooth
 
 
 @dataclass
@@ -40,7 +39,6 @@ class ObjectivePoint:
     """F = f + g at x, each part computed when first asked for.
 
     `smooth` is f at x where that is known; `afresh` says whether it comes from the data, not from other points.
-    `linearised` is what an exact oracle says there, where it was asked before.
     """
 
     def __init__(
@@ -52,13 +50,14 @@ class ObjectivePoint:
         smooth: Any = None,
         *,
         afresh: bool = False,
-        linearised: SolvedLinearisation | None = None,
     ) -> None:
         self.f, self.g, self.x, self.tally = f, g, x, tally
         if smooth is None:
             tally.evaluations += 1
         self.smooth = f.at(x) if smooth is None else smooth
-        self.afresh, self.linearised = smooth is None or afresh, linearised
+        self.afresh = smooth is None or afresh
+        self.answer: Answer | None = None
+        """That of the oracle at this point, once it was asked."""
 
     @cached_property
     def terms(self) -> Terms:
@@ -71,12 +70,7 @@ class ObjectivePoint:
     @cached_property
     def smooth_gradient(self) -> Array:
         """grad f(x)."""
-        return self.smooth.gradient if self.linearised is None else self.linearised.c
-
-    @property
-    def needs_gradient(self) -> bool:
-        """Whether grad f(x) is still to be computed."""
-        return self.linearised is None and "smooth_gradient" not in self.__dict__
+        return self.smooth.gradient
 
     @cached_property
     def gradient(self) -> Array:
@@ -113,23 +107,14 @@ class Certifier:
         self.f, self.g, self.tally = f, g, tally
         self.accuracy, self.warm = 0.0, None
 
-    @cached_property
-    def one_pass(self) -> OnePass | None:
-        """The oracle in compiled code, where there is one and kernels are in use."""
-        return OnePass.of(self.f, self.g)
-
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
         f, g, here = self.f, self.g, point.smooth
-        if point.needs_gradient and not deadline.passed() and self.one_pass is not None:
-            point.linearised = self.one_pass(here, point.x)
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
-        if point.linearised is None:
-            answer, there = g.argmin(c, warm=self.warm, accuracy=self.accuracy), None
-        else:
-            _, answer, there, _ = point.linearised
+        answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
+        point.answer = answer
         self.warm = answer.warm
         self.tally.oracle_calls += 1
         self.tally.inner_iterations += answer.inner_iterations
@@ -137,7 +122,7 @@ class Certifier:
         noise = noise_of_bound(
             f.unit_at(point.x),
             f=here.value,
-            slopes=(here.magnitude(here), here.magnitude(f.at(s) if there is None else there)),
+            slopes=(here.magnitude(here), here.magnitude(f.at(s))),
             g=(g.magnitude(point.x, point.terms.g), g.magnitude(s, g_there)),
             oracle=(answer.bound, answer.magnitude),
             subnormal=subnormal_size(point.x),

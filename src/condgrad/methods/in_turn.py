@@ -83,7 +83,7 @@ class InTurn:
                     iterate = next(iterates, None)
                 except (NotFiniteError, np.linalg.LinAlgError) as error:
                     # equations without a solution are one method's dead end, unless nothing is known yet
-                    if lower == -math.inf:
+                    if value == math.inf:
                         raise
                     failure = error
                     break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from condgrad.arrays import Array, at_least, namespace, sorted_threshold, total
-from condgrad.kernels import in_use, readiness
+from condgrad.kernels import readiness
 
 FEW = 400
 """Entries that are sorted faster than they are pruned."""
@@ -16,8 +16,8 @@ MANY = 100_000
 
 
 def worth_compiling(v: Array) -> bool:
-    """Whether v is a vector for compiled code: a long one, or any in a run that takes kernels."""
-    if type(v) is not np.ndarray or not (in_use() or (v.shape[0] >= MANY and readiness.available())):
+    """Whether v is a vector for compiled code: a long one, where there is some."""
+    if type(v) is not np.ndarray or v.shape[0] < MANY or not readiness.available():
         return False
     return v.ndim == 1 and v.flags.c_contiguous and v.dtype in COMPILED_TYPES
 

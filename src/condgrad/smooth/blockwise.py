@@ -84,13 +84,6 @@ class FirstOrder(NamedTuple):
     """How many of theta are too small for the precision of K."""
 
 
-class NewtonSystem(NamedTuple):
-    """The Hessian of f in some coordinates, and K'(W K x - theta) there."""
-
-    gram: Array
-    right: Array
-
-
 class SumOverBlocks(Smooth):
     """A loss of data in blocks of rows: what those of numbers, of two classes and of several share."""
 
@@ -301,30 +294,29 @@ def _slopes(h: Any, z: Array, *ends: Array, find: Callable[..., Array], **shift:
     return tuple(dot(theta, end) for end in ends)
 
 
-def _system(K: Any, h: Any, z: Array, b: float, excess: float, active: Any) -> tuple[Any, ...]:
-    """K_A' W K_A, K_A' (W z - theta), K_A' w, w' z and the sum of w."""
-    w, theta = h.curvature(z + b), _theta(h, z, b, excess)
-    sides = np.stack([w * z - theta, w], axis=1)
-    gram, products = weighted_products(K, active, w, sides)
-    return gram, products[:, 0], products[:, 1], float(w @ z), float(w.sum())
+def _hessian(K: Any, h: Any, z: Array, b: float, active: Any) -> tuple[Array, Array, float]:
+    """K_A' W K_A, K_A' w and the sum of w."""
+    w = h.curvature(z + b)
+    gram, sums = weighted_products(K, active, w)
+    return gram, sums, float(w.sum())
 
 
-def weighted_products(K: Any, active: Any, w: Array, sides: Array) -> tuple[Array, Array]:
-    """K_A' diag(w) K_A, in the precision of K where that is dense, and K_A' sides in float64."""
+def weighted_products(K: Any, active: Any, w: Array) -> tuple[Array, Array]:
+    """K_A' diag(w) K_A, in the precision of K where that is dense, and K_A' w in float64."""
     if scipy.sparse.issparse(K):
         from condgrad.kernels import sparse_gram
 
         K = K[:, active].astype(np.float64)
-        return sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, K.shape[1])[0], K.T @ sides
+        return sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, K.shape[1])
     whole, root = len(active) == K.shape[1], np.sqrt(w).astype(K.dtype)
-    gram, products = np.zeros((len(active), len(active))), np.zeros((len(active), sides.shape[1]))
+    gram, sums = np.zeros((len(active), len(active))), np.zeros(len(active))
     for begin in range(0, K.shape[0], ROWS_AT_ONCE):
         some = slice(begin, begin + ROWS_AT_ONCE)
         rows = K[some] if whole else K[some][:, active]
-        products += rows.T.astype(np.float64) @ sides[some]
+        sums += rows.T.astype(np.float64) @ w[some]
         rows = root[some, None] * rows
         gram += rows.T @ rows
-    return gram, products
+    return gram, sums
 
 
 # --- what the driver makes of it
@@ -464,18 +456,17 @@ class BlockwiseEvaluation(EvaluationOverBlocks):
             charge += 0.5 * self.f.h.curvature_bound * self.f.samples * slip * slip / unit
         return charge
 
-    def newton_system(self, active: Array) -> NewtonSystem:
-        """Of f in some coordinates, the intercept at its best."""
+    def hessian_in(self, active: Array) -> Array:
+        """The Hessian of f in some coordinates, the intercept at its best."""
         data = self.f.data
-        gram, right, pull, level, mass = data.summed(
-            _system, self.f.targets, self.margins, **self._shift, active=active
-        )
+        _, b = self._best
+        gram, sums, mass = data.summed(_hessian, self.f.targets, self.margins, b=b, active=active)
         if self.f.h.has_intercept and mass > 0.0:
-            gram, right = gram - np.outer(pull / mass, pull), right - pull * (level / mass)
+            gram = gram - np.outer(sums / mass, sums)
         if data.units is not None:
             units = data.units[active]
-            gram, right = gram / units / units[:, None], right / units
-        return NewtonSystem(gram, right)
+            gram = gram / units / units[:, None]
+        return gram
 
 
 def sums_over_blocks(targets: Any, margins: Any, b: float) -> Sums:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 import scipy.sparse
@@ -19,7 +19,6 @@ from condgrad.arrays import (
     dot,
     dots,
     double,
-    for_kernels,
     is_dense,
     largest_size,
     length_of,
@@ -34,18 +33,11 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.arrays.inputs import each_entry_once
-from condgrad.kernels import in_use
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction
 
-if TYPE_CHECKING:
-    from condgrad.kernels.matrix import CompiledMatrix
-
 FINER = 2.0**-29
 """The rounding unit of float64 in those of float32."""
-
-SMALL = 1 << 21
-"""Entries of K up to which a pass over it is compiled code, which has one thread, and a copy costs little."""
 
 FEW = 64
 """Columns to each one whose norm is computed by itself."""
@@ -115,25 +107,9 @@ class Composite(Smooth):
         return self.K if is_dense(self.K) else scipy.sparse.csr_array(self.K)
 
     @cached_property
-    def columns(self) -> Array | None:
-        """K', so that columns of K lie one after the other, for compiled code; None but for a dense K that is small."""
-        K = self.K
-        if not (type(K) is np.ndarray and K.dtype == np.float64 and K.size <= SMALL):
-            return None
-        return for_kernels(K.T)
-
-    @cached_property
-    def compiled_matrix(self) -> CompiledMatrix | None:
-        """K for compiled code; None where that is in another precision or large."""
-        from condgrad.kernels import matrix
-
-        if is_dense(self.K):
-            return None if self.columns is None else matrix.of_dense(self.columns)
-        if self.K.dtype != np.float64 or self.K.nnz > SMALL:
-            return None
-        if self.K.format == "csr" and self.K.shape[0] > self.K.shape[1]:
-            return None  # few columns need few working sets: another form would take longer than it saves
-        return matrix.of_sparse(self.K.tocsc())
+    def by_column(self) -> Matrix:
+        """A sparse K in a form that has one column after the other, so that some are copied fast."""
+        return scipy.sparse.csc_array(self.K)
 
     @cached_property
     def transposed(self) -> Matrix:
@@ -143,12 +119,6 @@ class Composite(Smooth):
     @cached_property
     def column_norms(self) -> Array:
         """|K_j|_2 for each column, in float64."""
-        if in_use() and self.columns is not None:
-            from condgrad.kernels import column_norms
-
-            norms, is_right = column_norms.norms_of_rows(self.columns)
-            if is_right:
-                return norms
         return norms_of_columns(self.K)
 
     def image_size(self, x: Array) -> float:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from condgrad.arrays import Array, double
+from condgrad.arrays import Array, double, is_torch
 from condgrad.errors import MissingAbility
 from condgrad.problem import Smooth, Sum, SumEvaluation
 from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation, Separable, is_at_hand
 from condgrad.smooth.linear import Linear
-
-if TYPE_CHECKING:
-    from condgrad.kernels.losses import CompiledLoss
 
 
 @dataclass(frozen=True)
@@ -30,12 +27,6 @@ class ScaledLoss:
     @property
     def has_intercept(self) -> bool:
         return self.h.has_intercept
-
-    @cached_property
-    def compiled(self) -> CompiledLoss | None:
-        """The same loss for compiled code, where h has one."""
-        loss = getattr(self.h, "compiled", None)
-        return None if loss is None else loss._replace(weights=self.weight * loss.weights)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         return self.scaled(self.h.at_best_intercept(z, near=near))
@@ -85,6 +76,14 @@ class FoldedLoss:
             if isinstance(term, Linear):
                 tilt = w * double(term.C) if tilt is None else tilt + w * double(term.C)
         return cls(loss, loss.h if weight == 1.0 else ScaledLoss(weight, loss.h), tilt, place)
+
+    @cached_property
+    def on_host(self) -> Any:
+        """h of margins on the host."""
+        if not is_torch(self.composite.K):
+            return self.h
+        plain = self.composite.h.on_host()  # type: ignore[attr-defined]
+        return ScaledLoss(self.h.weight, plain) if isinstance(self.h, ScaledLoss) else plain
 
     @property
     def weight(self) -> float:

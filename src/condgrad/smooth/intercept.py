@@ -9,19 +9,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from condgrad.arrays import Array, at_least, dot, gram, namespace, total
-from condgrad.kernels import in_use
 from condgrad.smooth.composite import AtBestIntercept
 
-if TYPE_CHECKING:
-    from condgrad.kernels.losses import CompiledLoss
-
 UNIT = sys.float_info.epsilon
+NEAR_STEPS = 4
+"""Newton steps from a known intercept nearby; where they do not settle, a bracket does it."""
+SETTLED = 1e-9
+"""A step of the intercept whose square is rounding."""
 PASSES = 200
 """More than bisection needs from any bracket of float64 numbers that a loss can tell apart."""
 
@@ -34,21 +31,17 @@ class LossWithoutIntercept(Protocol):
     y: Array
     weights: Array
 
-    @property
-    def compiled(self) -> CompiledLoss | None: ...
-
     def evaluate(self, z: Array) -> tuple[float, Array]: ...
 
     def curvature(self, z: Array) -> Array: ...
+
+    def on_host(self) -> LossWithoutIntercept: ...
 
 
 class BestIntercept(Protocol):
     """argmin_b h(z + b) for one loss, to rounding; `near` may say where to look first."""
 
-    shares: Array
-    """The weights over their sum, or over a power of two near it; 0 for one so small that half of it underflows."""
-    odds: float
-    """The logarithm of what the shares of the positive class are to those of the negative one; 0 for squares."""
+    def __init__(self, y: Array, weights: Array) -> None: ...
 
     def __call__(self, z: Array, near: float | None) -> float: ...
 
@@ -63,13 +56,10 @@ class WithIntercept:
         self.quadratic, self.curvature_bound = loss.quadratic, loss.curvature_bound
         self.y, self.weights = loss.y, loss.weights
 
-    @cached_property
-    def compiled(self) -> CompiledLoss | None:
-        """The same loss for compiled code; None of arrays that are not NumPy's."""
-        loss = self.loss.compiled
-        if loss is None:
-            return None
-        return loss._replace(has_intercept=True, shares=self.best.shares, odds=self.best.odds)
+    def on_host(self) -> WithIntercept:
+        """The same loss of margins on the host."""
+        loss = self.loss.on_host()
+        return WithIntercept(loss, type(self.best)(loss.y, loss.weights))
 
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
         return self.at_best_intercept(z, near=near).intercept
@@ -79,26 +69,38 @@ class WithIntercept:
         return value, theta
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
-        if type(z) is np.ndarray and in_use():
-            from condgrad.kernels.losses import set_loss
-
-            theta = np.empty(z.shape[0])
-            value, b = set_loss(self.compiled, z, math.nan if near is None else near, theta)
-            return AtBestIntercept(value, theta, b)
+        if near is not None and not self.quadratic:
+            found = self._from_near(z, near)
+            if found is not None:
+                return found
         b = self.best(z, near)
         shifted = z + b
         value, theta = self.loss.evaluate(shifted)
         return AtBestIntercept(value, self._balanced(theta, shifted), b)
 
+    def _from_near(self, z: Array, b: float) -> AtBestIntercept | None:
+        """By Newton's method on b from nearby, which mostly ends in two steps; None where it does not.
+
+        The third derivative of a loss is no larger than the second. So a step below `SETTLED` leaves an error of its
+        square, which is rounding; and theta is balanced by that step.
+        """
+        for _ in range(NEAR_STEPS):
+            shifted = z + b
+            value, theta = self.loss.evaluate(shifted)
+            excess = total(theta)
+            weights = self.loss.curvature(shifted)
+            mass = total(weights)
+            if not mass > abs(excess):  # far from its margins a loss has hardly any curvature
+                return None
+            step = excess / mass
+            if abs(step) <= SETTLED:
+                return AtBestIntercept(value - 0.5 * step * excess, theta - step * weights, b - step)
+            b -= step
+        return None
+
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         b = self.intercept_at(z) if intercept is None else intercept
-        if not (type(z) is np.ndarray and in_use()):
-            return self.loss.curvature(z + b)
-        from condgrad.kernels.losses import set_curvature
-
-        curvature = np.empty(z.shape[0])
-        set_curvature(self.compiled, z, b, curvature)
-        return curvature
+        return self.loss.curvature(z + b)
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
         weights = self.curvature(z, intercept=intercept)
@@ -126,8 +128,6 @@ class WithIntercept:
 class SquaresIntercept:
     """The weighted mean of the residuals."""
 
-    odds = 0.0
-
     def __init__(self, y: Array, weights: Array) -> None:
         self.y, self.shares = y, weights / total(weights)
 
@@ -146,7 +146,6 @@ class TwoClasses:
         used = (weights >= least) & (shares >= least)
         self.positive, self.negative = (xp.nonzero(used & (y == sign))[0] for sign in (1.0, -1.0))
         require_both_classes(self.positive.shape[0], self.negative.shape[0])
-        self.shares = xp.where(used, shares, xp.zeros_like(shares))
         self.positive_shares, self.negative_shares = shares[self.positive], shares[self.negative]
         self.odds = math.log(total(self.positive_shares)) - math.log(total(self.negative_shares))
 

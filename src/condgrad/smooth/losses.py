@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from condgrad.arrays import (
     dot,
     double,
     double_like,
-    for_kernels,
     gram,
     host,
     is_torch,
@@ -24,13 +23,9 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.arrays.inputs import data_matrix, floating
-from condgrad.kernels import LOGISTIC, SQUARED_HINGE, SQUARES, in_use
 from condgrad.smooth.composite import AtBestIntercept, Composite
 from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, SquaresIntercept, WithIntercept
 from condgrad.smooth.row_blocks import is_dask
-
-if TYPE_CHECKING:
-    from condgrad.kernels.losses import CompiledLoss
 
 
 class DataLoss(Composite):
@@ -135,8 +130,6 @@ class SquaredHinge(DataLoss):
 class _Loss(ABC):
     """Targets and weights of a separable loss, both in float64."""
 
-    kind: ClassVar[int]
-    """Its name in compiled code."""
     quadratic = False
     has_intercept = False
     steepest_curvature = 1.0
@@ -146,40 +139,16 @@ class _Loss(ABC):
         self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
 
     @abstractmethod
-    def evaluate_by_arrays(self, z: Array) -> tuple[float, Array]:
-        """`evaluate` by operations on whole arrays."""
-
-    @abstractmethod
-    def curvature_by_arrays(self, z: Array) -> Array:
-        """`curvature` by operations on whole arrays."""
-
     def evaluate(self, z: Array) -> tuple[float, Array]:
         """h(z) and its gradient."""
-        if not (type(z) is np.ndarray and in_use()):
-            return self.evaluate_by_arrays(z)
-        from condgrad.kernels.losses import loss_at
 
-        theta = np.empty(z.shape[0])
-        return loss_at(self.compiled, z, 0.0, theta), theta
-
+    @abstractmethod
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         """The diagonal of the Hessian."""
-        if not (type(z) is np.ndarray and in_use()):
-            return self.curvature_by_arrays(z)
-        from condgrad.kernels.losses import set_curvature
 
-        curvature = np.empty(z.shape[0])
-        set_curvature(self.compiled, z, 0.0, curvature)
-        return curvature
-
-    @cached_property
-    def compiled(self) -> CompiledLoss | None:
-        """The same loss for compiled code; None of arrays that are not NumPy's."""
-        if type(self.y) is not np.ndarray:
-            return None
-        from condgrad.kernels.losses import CompiledLoss
-
-        return CompiledLoss(self.kind, for_kernels(self.y), for_kernels(self.weights), False, np.empty(0), 0.0)
+    def on_host(self) -> _Loss:
+        """The same loss of margins on the host."""
+        return type(self)(host(self.y), host(self.weights))
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         return AtBestIntercept(*self.evaluate(z), 0.0)
@@ -192,20 +161,18 @@ class _Loss(ABC):
 
 
 class _Squares(_Loss):
-    kind = SQUARES
     quadratic = True
 
-    def evaluate_by_arrays(self, z: Array) -> tuple[float, Array]:
+    def evaluate(self, z: Array) -> tuple[float, Array]:
         residual = z - self.y
         theta = self.weights * residual
         return 0.5 * dot(theta, residual), theta
 
-    def curvature_by_arrays(self, z: Array) -> Array:
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         return self.weights
 
 
 class _Logistic(_Loss):
-    kind = LOGISTIC
     steepest_curvature = 0.25
 
     @cached_property
@@ -216,29 +183,28 @@ class _Logistic(_Loss):
     def _signed_weights(self) -> Array:
         return self.weights * self._opposite
 
-    def evaluate_by_arrays(self, z: Array) -> tuple[float, Array]:
+    def evaluate(self, z: Array) -> tuple[float, Array]:
         xp = namespace(z)
         shortfall = self._opposite * z  # the margin with the other sign
         losses = at_least(0.0, shortfall) + xp.log1p(xp.exp(-xp.abs(shortfall)))  # faster than logaddexp
         # sigma(-margin) = exp(-margin) / (1 + exp(-margin)), with the logarithm already at hand
         return dot(self.weights, losses), self._signed_weights * xp.exp(shortfall - losses)
 
-    def curvature_by_arrays(self, z: Array) -> Array:
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         xp = namespace(z)
         fall = xp.exp(-xp.abs(z))
         return self.weights * fall / (1.0 + fall) ** 2
 
 
 class _SquaredHinge(_Loss):
-    kind = SQUARED_HINGE
     steepest_curvature = 2.0
 
-    def evaluate_by_arrays(self, z: Array) -> tuple[float, Array]:
+    def evaluate(self, z: Array) -> tuple[float, Array]:
         short = at_least(0.0, 1.0 - self.y * z)
         theta = self.weights * short
         return dot(theta, short), -2.0 * self.y * theta
 
-    def curvature_by_arrays(self, z: Array) -> Array:
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         xp = namespace(z)
         return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
 

@@ -20,6 +20,7 @@ from condgrad.arrays import (
     double,
     double_like,
     host,
+    is_dense,
     is_torch,
     length_of,
     like,
@@ -411,6 +412,38 @@ class MultinomialEvaluation:
         z = mixed(self.z, [other.z for other in others], a)
         near = self.intercept + sum(a[i] * (other.intercept - self.intercept) for i, other in enumerate(others))
         return MultinomialEvaluation(self.f, x, z, near)
+
+    def hessian_in(self, chosen: Array) -> Array:
+        """The Hessian of f in some entries of X, which are numbered as in X.ravel().
+
+        With the probabilities p_ik of the classes and the columns M_(jk) = p_k K_j it is
+
+            sum_i w_i p_ik K_ij K_il [k = k']  -  M_(jk)' diag(w) M_(lk')
+
+        in the entries (j, k) and (l, k'), less what intercepts, minimised out, take of it.
+        """
+        f = self.f
+        h, classes = f.h, len(f.classes)
+        features, labels = chosen // classes, chosen % classes
+        _, shares = h.value_and_shares(self.z, self.intercept)
+        K: Any = f.K[:, features].T if is_dense(f.K) else f.K.tocsc()[:, features].T.toarray()
+        # a row an entry of X: then every product runs along the samples
+        rows, by_class = np.ascontiguousarray(K, np.float64), np.ascontiguousarray(shares.T)
+        if h.has_intercept:  # a mean makes no difference then, and a large one would leave no digits of the rest
+            rows = rows - (rows @ (h.weights / total(h.weights)))[:, None]
+        pulls = by_class[labels] * rows
+        weighted = pulls * h.weights
+        H = -(weighted @ pulls.T)
+        coupling = -(weighted @ shares)
+        for label in range(classes):
+            own = np.flatnonzero(labels == label)
+            # p (1 - p) by the shares of the others: near 1 the difference would have no digits
+            others = np.delete(by_class, label, axis=0).sum(axis=0)
+            H[np.ix_(own, own)] = (weighted[own] * others) @ rows[own].T
+            coupling[own, label] = weighted[own] @ others
+        if h.has_intercept:
+            H -= coupling @ h._inverse_curvature(shares) @ coupling.T
+        return H
 
 
 class MultinomialRestriction:

@@ -5,14 +5,17 @@ Importing this package loads nothing; a module of it loads numba.
 
 from typing import Any, NamedTuple
 
-BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX = 0, 1, 2, 3
-"""Kinds of sets."""
+BOX, SIMPLEX, L1_BALL, SOLID_SIMPLEX, PENALISED, PENALISED_POSITIVE = range(6)
+"""Kinds of sets. The last two are all x, and all x >= 0, with a multiple of |x|_1 in the model."""
 
 
 class Polytope(NamedTuple):
-    """The l1 ball, the simplex, solid or not, or the box; the bounds are those of a box, and of size 0 otherwise."""
+    """The set of a quadratic program; see `face_qp`."""
 
     kind: int
     size: float
+    """The radius or the sum; the multiple of |x|_1 where the model is penalised; the scale of a
+    box."""
     lower: Any
+    """The bounds of a box, and of size 0 otherwise."""
     upper: Any

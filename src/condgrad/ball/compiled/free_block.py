@@ -1,13 +1,11 @@
-"""The Hessian H of a quadratic model, and its block H_AA of the coordinates A that are free to move.
+"""The Hessian H of a quadratic model, and its block H_AA of the coordinates A that may move.
 
-H is a matrix, or B B' - pull pull' + diag(ridge) with a row of B a coordinate and a column a sample. There are three
-ways to solve with H_AA:
+H is a matrix, or B B' - pull pull' + diag(ridge) with a row of B a coordinate and a column a
+sample. There are two ways to solve with H_AA:
 
 - where H is a matrix, by its own factors, which follow A as it gains and loses coordinates;
-- where the rows of B are dense and many more than the samples, by the factors of 1 + sum_A B_j B_j'/ridge_j, which has
-  a row a sample and follows A too;
-- where the rows of B are sparse, by conjugate gradients, which take two passes over the rows of A a step, and give up
-  where they take too many.
+- by the rows of B, which are sparse, by conjugate gradients, which take two passes over the rows of
+  A a step, and give up where they take too many.
 """
 
 from __future__ import annotations
@@ -17,57 +15,52 @@ from typing import NamedTuple
 import numpy as np
 
 from condgrad.arrays import Array
-from condgrad.ball.compiled.ldl import add_multiple, add_square, append, factor, inner, multiply, remove, solve
+from condgrad.ball.compiled.ldl import (
+    add_multiple,
+    append,
+    factor,
+    inner,
+    norm,
+    remove,
+)
 from condgrad.kernels.compiling import compiled, compiled_in_place
 
-REMOVAL, ADDITION, UPDATE_BY_ROWS = 12, 2, 8
-"""What a row removed, a row added, or by rows a coordinate changed, costs against a row of factors computed afresh."""
+REMOVAL, ADDITION = 12, 2
+"""What a coordinate removed, and one added, costs against a row of new factors. Where the changes
+cost more than all rows, the factors are computed afresh."""
 CONJUGATE_STEPS = 1000
-"""Conjugate gradients at most: what they end at lowers the model too."""
-MATRIX_SHARE = 1.0
-"""Multiplications of conjugate gradients after which they give up, as a share of |A|^2 times the coordinates in all: a
-model by factors was seen to take as long."""
-REFINEMENTS = 2
-"""Solutions by dense rows: a second one, of what the first left over, wins back the digits that a difference loses."""
-NOTHING_LEFT = 1e-12
-"""What a solution may leave over, as a share of the right-hand side, that is not worth a second one."""
+"""Conjugate gradients end after so many steps: what they end at lowers the model too."""
 
 
 class Hessian(NamedTuple):
-    """H = matrix, or B B' - pull pull' + diag(ridge) where the matrix has size 0; see `of_matrix` and the others."""
+    """H = matrix, or B B' - pull pull' + diag(ridge) where the matrix has size 0."""
 
     matrix: Array
-    rows: Array
-    """B, if it is dense."""
     ridge: Array
     starts: Array
-    """Where the entries of each row of a sparse B begin, and where the last one ends."""
+    """Where the entries of each row of B begin, and where the last one ends."""
     places: Array
     """The samples of these entries."""
     entries: Array
     pull: Array
-    """One for each coordinate, if B is sparse."""
+    """One for each coordinate."""
     samples: int
     spent: Array
-    """Multiplications of conjugate gradients so far; infinite once they gave up, of size 0 where they never do."""
+    """Multiplications of conjugate gradients so far; infinite once they gave up, of size 0 where
+    they never do."""
 
 
 NO_VECTOR, NO_MATRIX = np.empty(0), np.empty((0, 0))
-NO_STARTS, NO_PLACES = np.empty(0, np.uint32), np.empty(0, np.uint32)
-WITHOUT_END = np.empty(0)
+NO_INDICES = np.empty(0, np.uint32)
 
 
 def of_matrix(H: Array) -> Hessian:
     """A Hessian that is a matrix."""
-    return Hessian(H, NO_MATRIX, NO_VECTOR, NO_STARTS, NO_PLACES, NO_VECTOR, NO_VECTOR, 0, WITHOUT_END)
+    no_rows = (NO_INDICES, NO_INDICES, NO_VECTOR, NO_VECTOR)
+    return Hessian(H, NO_VECTOR, *no_rows, 0, NO_VECTOR)
 
 
-def of_rows(B: Array, ridge: Array) -> Hessian:
-    """B B' + diag(ridge) for a dense B."""
-    return Hessian(NO_MATRIX, B, ridge, NO_STARTS, NO_PLACES, NO_VECTOR, NO_VECTOR, B.shape[1], WITHOUT_END)
-
-
-def of_sparse_rows(
+def of_rows(
     starts: Array,
     places: Array,
     entries: Array,
@@ -75,18 +68,19 @@ def of_sparse_rows(
     *,
     pull: Array,
     ridge: Array,
-    spent: Array = WITHOUT_END,
+    spent: Array = NO_VECTOR,
 ) -> Hessian:
-    """B B' - pull pull' + diag(ridge) for a sparse B, from the arrays of its rows."""
+    """B B' - pull pull' + diag(ridge), from the arrays of the rows of B."""
     # unsigned, so that no loop asks whether an index counts from the end
-    starts, places = starts.astype(np.uint32), places.astype(np.int32, copy=False).view(np.uint32)
-    return Hessian(NO_MATRIX, NO_MATRIX, ridge, starts, places, entries, pull, samples, spent)
+    starts = starts.astype(np.uint32)
+    places = places.astype(np.int32, copy=False).view(np.uint32)
+    return Hessian(NO_MATRIX, ridge, starts, places, entries, pull, samples, spent)
 
 
 class FreeBlock(NamedTuple):
     """The coordinates A = free[:width], and the factors L D L' of their block.
 
-    Where the rows of B are sparse there are no factors, and D is the diagonal of H.
+    By rows there are no factors, and D is the diagonal of H.
     """
 
     width: int | np.int64
@@ -96,25 +90,29 @@ class FreeBlock(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """When compiled loops end: once stop[0] is set, and conjugate gradients where the residual is small enough."""
+    """When compiled loops end: once stop[0] is set, and conjugate gradients at a small residual."""
 
     stop: Array
     share: float
-    """What the residual may add to the gap of a point, as a share of what the model has fallen by."""
+    """What the residual may add to the gap of a point, as a share of what the model has fallen
+    by."""
     size: float
-    """Of the set: a residual r adds at most 2 size max |r_j|, and at most sum r_j^2/(2 c_j) with the ridge c."""
+    """Of the set: a residual r adds at most 2 size max |r_j| to the gap, and at most
+    sum r_j^2/(2 c_j) with the ridge c."""
     fall: float
     """What the model has fallen by so far."""
 
 
 @compiled_in_place
-def no_free_block(hessian: Hessian, size: int) -> FreeBlock:
+def no_free_block(hessian: Hessian, curvatures: Array) -> FreeBlock:
     """The block of no coordinate, with room for all."""
-    none = np.empty(size, np.int64)
-    if has_sparse_rows(hessian):
-        return FreeBlock(np.int64(0), none, np.eye(0), diagonal(hessian, size))
-    side = hessian.samples if by_rows(hessian) else size
-    return FreeBlock(np.int64(0), none, np.eye(side), np.ones(side))
+    none = np.empty(curvatures.shape[0], np.int64)
+    D = curvatures.copy()
+    side = 0 if by_rows(hessian) else D.shape[0]
+    L = np.zeros((side, side))
+    for i in range(side):
+        L[i, i] = 1.0
+    return FreeBlock(np.int64(0), none, L, D)
 
 
 @compiled
@@ -123,64 +121,42 @@ def by_rows(hessian: Hessian) -> bool:
 
 
 @compiled
-def has_sparse_rows(hessian: Hessian) -> bool:
-    return hessian.starts.shape[0] > 0
+def no_image(hessian: Hessian) -> Array:
+    """The image B' d of d = 0; one entry more is <pull, d>."""
+    return np.zeros(hessian.samples + 1)
 
 
 @compiled
-def no_image(hessian: Hessian) -> Array:
-    """The image B' d of d = 0; with a sparse B one entry more, <pull, d>."""
-    return np.zeros(hessian.samples + 1 if has_sparse_rows(hessian) else hessian.samples)
-
-
-@compiled_in_place
-def add_sparse(image: Array, a: float, places: Array, entries: Array) -> None:
-    """image += a times a row of B, from the arrays of that row."""
+def add_row(hessian: Hessian, image: Array, a: float, j: int) -> None:
+    """The image of d, once a is added to d_j."""
+    row = slice(hessian.starts[j], hessian.starts[j + 1])
+    places, entries = hessian.places[row], hessian.entries[row]
     for t in range(entries.shape[0]):
         image[places[t]] += a * entries[t]
+    image[hessian.samples] += a * hessian.pull[j]
 
 
-@compiled_in_place
-def inner_sparse(places: Array, entries: Array, image: Array) -> float:
-    """The inner product of a row of B with an image."""
-    found = 0.0
+@compiled
+def row_times(hessian: Hessian, j: int, image: Array) -> float:
+    """Entry j of (B B' - pull pull') d, from the image of d."""
+    row = slice(hessian.starts[j], hessian.starts[j + 1])
+    places, entries = hessian.places[row], hessian.entries[row]
+    found = -hessian.pull[j] * image[hessian.samples]
     for t in range(entries.shape[0]):
         found += entries[t] * image[places[t]]
     return found
 
 
 @compiled_in_place
-def add_row(hessian: Hessian, image: Array, a: float, j: int) -> None:
-    """The image of d, once a is added to d_j."""
-    if has_sparse_rows(hessian):
-        row = slice(hessian.starts[j], hessian.starts[j + 1])
-        add_sparse(image, a, hessian.places[row], hessian.entries[row])
-        image[hessian.samples] += a * hessian.pull[j]
-    else:
-        add_multiple(image, a, hessian.rows[j])
-
-
-@compiled_in_place
-def row_times(hessian: Hessian, j: int, image: Array) -> float:
-    """Entry j of (B B' - pull pull') d, from the image of d."""
-    if has_sparse_rows(hessian):
-        row = slice(hessian.starts[j], hessian.starts[j + 1])
-        found = inner_sparse(hessian.places[row], hessian.entries[row], image)
-        return found - hessian.pull[j] * image[hessian.samples]
-    return inner(hessian.rows[j], image)
-
-
-@compiled
 def diagonal(hessian: Hessian, size: int) -> Array:
     """The diagonal of H."""
     found = np.empty(size)
     for j in range(size):
-        if has_sparse_rows(hessian):
+        if by_rows(hessian):
             entries = hessian.entries[hessian.starts[j] : hessian.starts[j + 1]]
+            square = inner(entries, entries) - hessian.pull[j] * hessian.pull[j]
             # where means cancel, rounding may leave less than 0
-            found[j] = max(0.0, inner(entries, entries) - hessian.pull[j] ** 2) + hessian.ridge[j]
-        elif by_rows(hessian):
-            found[j] = inner(hessian.rows[j], hessian.rows[j]) + hessian.ridge[j]
+            found[j] = max(0.0, square) + hessian.ridge[j]
         else:
             found[j] = hessian.matrix[j, j]
     return found
@@ -191,12 +167,13 @@ def add_product(hessian: Hessian, d: Array, q: Array) -> None:
     """q += H d, for a d with many zeros."""
     image = no_image(hessian)
     for j in range(d.shape[0]):
-        if d[j] != 0.0:
-            if by_rows(hessian):
-                add_row(hessian, image, d[j], j)
-                q[j] += d[j] * hessian.ridge[j]
-            else:
-                add_multiple(q, d[j], hessian.matrix[j])
+        if d[j] == 0.0:
+            continue
+        if by_rows(hessian):
+            add_row(hessian, image, d[j], j)
+            q[j] += d[j] * hessian.ridge[j]
+        else:
+            add_multiple(q, d[j], hessian.matrix[j])
     if by_rows(hessian):
         for j in range(d.shape[0]):
             q[j] += row_times(hessian, j, image)
@@ -205,50 +182,22 @@ def add_product(hessian: Hessian, d: Array, q: Array) -> None:
 @compiled
 def multiply_block(hessian: Hessian, block: FreeBlock, d: Array) -> Array:
     """H_AA d."""
-    if not by_rows(hessian):
-        return multiply(block.L, block.D, block.width, d)
-    found, image = np.empty(block.width), no_image(hessian)
+    found = np.zeros(block.width)
+    image = no_image(hessian)
     for p in range(block.width):
-        add_row(hessian, image, d[p], block.free[p])
-    for p in range(block.width):
-        j = block.free[p]
-        found[p] = row_times(hessian, j, image) + hessian.ridge[j] * d[p]
+        if d[p] == 0.0:
+            continue
+        if by_rows(hessian):
+            add_row(hessian, image, d[p], block.free[p])
+        else:
+            row = hessian.matrix[block.free[p]]
+            for i in range(block.width):
+                found[i] += d[p] * row[block.free[i]]
+    if by_rows(hessian):
+        for p in range(block.width):
+            j = block.free[p]
+            found[p] = row_times(hessian, j, image) + hessian.ridge[j] * d[p]
     return found
-
-
-@compiled
-def solve_block(hessian: Hessian, block: FreeBlock, b: Array) -> None:
-    """H_AA^-1 b, in the place of b, by factors.
-
-    By dense rows from (B B' + c)^-1 = 1/c - (B/c) (1 + B' (B/c))^-1 (B/c)'.
-    """
-    if not by_rows(hessian):
-        solve(block.L, block.D, block.width, b)
-        return
-    B, c, samples = hessian.rows, hessian.ridge, hessian.rows.shape[1]
-    left, least = np.empty(block.width), 0.0
-    for p in range(block.width):
-        left[p], b[p] = b[p], 0.0
-        least = max(least, NOTHING_LEFT * abs(left[p]))
-    for refinement in range(REFINEMENTS):
-        shared, image, largest = np.zeros(samples), np.zeros(samples), 0.0
-        for p in range(block.width):
-            j = block.free[p]
-            add_multiple(shared, left[p] / c[j], B[j])
-        solve(block.L, block.D, samples, shared)
-        for p in range(block.width):
-            j = block.free[p]
-            more = (left[p] - inner(B[j], shared)) / c[j]
-            b[p] += more
-            left[p] -= c[j] * more
-            add_multiple(image, more, B[j])
-        if refinement + 1 == REFINEMENTS:
-            break
-        for p in range(block.width):
-            left[p] -= inner(B[block.free[p]], image)
-            largest = max(largest, abs(left[p]))
-        if largest <= least:
-            break
 
 
 @compiled_in_place
@@ -261,45 +210,48 @@ def solve_face(
     room: float,
     guess: Array,
     ending: Ending,
-) -> tuple[Array, float, float]:
-    """d with H_AA d + mu e = -q_A and <e, d> = room, mu, and <d, r> for what is left, r = -q_A - mu e - H_AA d.
+) -> tuple[Array, float]:
+    """d with H_AA d + mu e = -q_A and <e, d> = room, and mu; without the equation mu is 0.
 
-    By conjugate gradients on the plane of the equation, from a guess and preconditioned by the diagonal of H.
+    By conjugate gradients on the plane of the equation, from a guess and preconditioned by the
+    diagonal of H.
     """
-    width = block.width
-    inverse, steady = np.empty(width), np.zeros(width)
-    flexibility, mu, before, fall = 0.0, 0.0, 0.0, 0.0
-    for p in range(width):
+    inverse, steady = np.empty(block.width), np.zeros(block.width)
+    flexibility = 0.0
+    for p in range(block.width):
         inverse[p] = 1.0 / block.D[block.free[p]]
         steady[p] = normal[p] * inverse[p]
         flexibility += inverse[p]
-    d, left, towards, steps = guess.copy(), minus_q.copy(), np.zeros(width), 0
+    d, left, towards = guess.copy(), minus_q.copy(), np.zeros(block.width)
+    mu, before, fall, steps = 0.0, 0.0, 0.0, 0
     if on_sum:
         add_multiple(d, (room - inner(normal, d)) / flexibility, steady)
-    if np.any(d != 0.0):
-        left -= multiply_block(hessian, block, d)
-    for _ in range(CONJUGATE_STEPS):
+    if norm(d) > 0.0:
+        add_multiple(left, -1.0, multiply_block(hessian, block, d))
+    while steps < CONJUGATE_STEPS:
         if on_sum:  # what is left along e moves nothing
             along = inner(steady, left) / flexibility
             add_multiple(left, -along, normal)
             mu += along
         largest, of_ridge, size = 0.0, 0.0, 0.0
-        for p in range(width):
+        for p in range(block.width):
             square = left[p] * left[p]
             largest = max(largest, abs(left[p]))
             of_ridge += 0.5 * square / hessian.ridge[block.free[p]]
             size += inverse[p] * square
-        if min(2.0 * ending.size * largest, of_ridge) <= ending.share * (ending.fall + fall) or ending.stop[0]:
+        added = min(of_ridge, 2.0 * ending.size * largest)
+        if added <= ending.share * (ending.fall + fall) or ending.stop[0]:
             break
         ratio = size / before if before > 0.0 else 0.0
-        for p in range(width):
+        for p in range(block.width):
             towards[p] = inverse[p] * left[p] + ratio * towards[p]
         image = multiply_block(hessian, block, towards)
         curvature = inner(towards, image)
         if not curvature > 0.0:
             break
         steps += 1
-        step, before = size / curvature, size
+        step = size / curvature
+        before = size
         add_multiple(d, step, towards)
         add_multiple(left, -step, image)
         fall += 0.5 * step * size
@@ -307,18 +259,22 @@ def solve_face(
         ending.stop[0] = True
     if on_sum:  # rounding adds up to another sum than the room
         add_multiple(d, (room - inner(normal, d)) / flexibility, steady)
-    return d, mu, inner(d, left)
+    return d, mu
 
 
 @compiled_in_place
 def gives_up(hessian: Hessian, block: FreeBlock, steps: int) -> bool:
-    """Whether conjugate gradients, with these steps more, have taken as long as a matrix would have."""
+    """Whether conjugate gradients, with these steps more, have taken as long as a matrix would
+    have.
+
+    A model by factors was seen to take as long as |A|^2 times the coordinates multiplications.
+    """
     if hessian.spent.shape[0] == 0:
         return False
     for p in range(block.width):
         j = block.free[p]
         hessian.spent[0] += 2.0 * steps * (hessian.starts[j + 1] - hessian.starts[j])
-    if hessian.spent[0] < MATRIX_SHARE * block.width**2 * hessian.ridge.shape[0]:
+    if hessian.spent[0] < block.width**2 * hessian.ridge.shape[0]:
         return False
     hessian.spent[0] = np.inf
     return True
@@ -326,69 +282,44 @@ def gives_up(hessian: Hessian, block: FreeBlock, steps: int) -> bool:
 
 @compiled
 def refactored(hessian: Hessian, block: FreeBlock, is_free: Array, stop: Array) -> FreeBlock:
-    """The block of other free coordinates: by updates of its factors, or afresh where too many change.
+    """The block of other free coordinates: by updates of its factors, or afresh where many change.
 
     It is left half done, and of no use, once stop[0] is set.
     """
-    count, free, L, D = block
-    if has_sparse_rows(hessian):
-        count = np.int64(0)
-        for j in range(is_free.shape[0]):
-            if is_free[j]:
-                free[count] = j
-                count += 1
-        return FreeBlock(count, free, L, D)
+    cost = 0
     was_free = np.zeros(is_free.shape[0], np.bool_)
-    for p in range(count):
-        was_free[free[p]] = True
-    dropped, added = 0, 0
+    for p in range(block.width):
+        was_free[block.free[p]] = True
     for j in range(is_free.shape[0]):
-        dropped += was_free[j] and not is_free[j]
-        added += is_free[j] and not was_free[j]
+        if was_free[j] and not is_free[j]:
+            cost += REMOVAL
+        elif is_free[j] and not was_free[j]:
+            cost += ADDITION
     if by_rows(hessian):
-        afresh = UPDATE_BY_ROWS * (dropped + added) > L.shape[0]
-    else:
-        afresh = REMOVAL * dropped + ADDITION * added > count
-    for p in range(count - 1, -1, -1):
-        j = free[p]
-        if afresh or is_free[j] or stop[0]:
-            continue
-        if by_rows(hessian):
-            afresh = not add_square(L, D, -1.0 / hessian.ridge[j], hessian.rows[j])
-            for i in range(p + 1, count):
-                free[i - 1] = free[i]
-        else:
-            remove(L, D, count, free, p)
-        count -= 1
-    if afresh:
-        count = 0
+        return FreeBlock(list_free(is_free, block.free), block.free, block.L, block.D)
+    if cost > block.width:
+        width = list_free(is_free, block.free)
+        factor(block.L, block.D, width, hessian.matrix, block.free, stop)
+        return FreeBlock(width, block.free, block.L, block.D)
+    width = block.width
+    for p in range(block.width - 1, -1, -1):
+        if not is_free[block.free[p]]:
+            remove(block.L, block.D, width, block.free, p)
+            width -= 1
     for j in range(is_free.shape[0]):
-        if is_free[j] and (afresh or not was_free[j]) and not stop[0]:
-            free[count] = j
-            if by_rows(hessian) and not afresh:
-                add_square(L, D, 1.0 / hessian.ridge[j], hessian.rows[j])
-            elif not afresh:
-                append(L, D, count, hessian.matrix, free)
-            count += 1
-    if afresh and by_rows(hessian):
-        inside = one_plus_squares(hessian, free[:count])
-        factor(L, D, L.shape[0], inside, np.arange(L.shape[0]), stop)
-    elif afresh:
-        factor(L, D, count, hessian.matrix, free, stop)
-    return FreeBlock(count, free, L, D)
+        if is_free[j] and not was_free[j]:
+            block.free[width] = j
+            append(block.L, block.D, width, hessian.matrix, block.free)
+            width += 1
+    return FreeBlock(width, block.free, block.L, block.D)
 
 
-@compiled_in_place
-def one_plus_squares(hessian: Hessian, free: Array) -> Array:
-    """1 + sum_A B_j B_j'/c_j."""
-    samples = hessian.rows.shape[1]
-    rows, scaled = np.empty((free.shape[0], samples)), np.empty((free.shape[0], samples))
-    for p in range(free.shape[0]):
-        row = hessian.rows[free[p]]
-        for i in range(samples):
-            rows[p, i] = row[i]
-            scaled[p, i] = row[i] / hessian.ridge[free[p]]
-    found = np.dot(rows.T, scaled)
-    for i in range(samples):
-        found[i, i] += 1.0
-    return found
+@compiled
+def list_free(is_free: Array, free: Array) -> int | np.int64:
+    """Write down which coordinates are free; their number."""
+    width = np.int64(0)
+    for j in range(is_free.shape[0]):
+        if is_free[j]:
+            free[width] = j
+            width += 1
+    return width

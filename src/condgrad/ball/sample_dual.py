@@ -34,50 +34,68 @@ from condgrad.arrays import (
     dot,
     double,
     is_dense,
+    is_torch,
+    like,
     product,
     row_gram,
     solve_positive,
     some_columns,
     total,
 )
+from condgrad.ball.columns import for_compiled_code, pulled_in
 from condgrad.ball.compiled import BOX, Polytope
-from condgrad.newton.face_models import NormBall, sparse_row_gram
+from condgrad.ball.models import NormBall, sparse_gram
+from condgrad.ball.options import OPTIONS
+from condgrad.methods.certified_point import ObjectivePoint
+from condgrad.problem import Simple
 from condgrad.rounding import ON_BOUNDARY
+from condgrad.simple import Ridge
 from condgrad.smooth import LeastSquares, SquaredHinge
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.folding import FoldedLoss
 
-STEPS = 30
-"""Newton steps at most; five are usual."""
-GAP = 1e-9
-"""The gap between F and its dual, as a share of F, at which it ends."""
 MOST_SAMPLES: dict[type[Composite], int] = {LeastSquares: 2500, SquaredHinge: 1000}
-"""Samples up to which a step, with equations or a quadratic program in as many variables, is worth its time."""
-FEW_SAMPLES, SMALL_RIDGE = 300, 1000.0
-"""Samples up to which it is so for sparse data in any case, and the mean of |K_j|^2 over the ridge from which on it is
-so for more."""
-ACCURACY, ROUNDS = 1e-12, 1000
-"""The gap of a quadratic program, as a share of what it falls by, and the rounds of its active-set method."""
-BALANCE, INTERCEPT_STEPS = 1e-13, 60
-"""How far sum theta_i may be from 0, as a share of sum |theta_i|, and the intercepts that are tried for that."""
-SHORTEST_STEP, SHORT_STEP, SHORT_STEPS = 1e-6, 0.01, 3
-"""The shortest step that a line search tries, and how many of what length end it: too few coordinates matter."""
+"""Samples up to which a step, with equations or a quadratic program in as many variables, pays."""
 
 
 def is_worth_it(composite: Composite, ridge: float) -> bool:
-    """Whether there is such a dual, with fewer variables than coordinates, of data in main memory.
+    """Whether there is such a dual, with fewer variables than coordinates, of data on the host."""
+    m, n = composite.K.shape
+    is_small = m <= min(n, MOST_SAMPLES.get(type(composite), 0))
+    return ridge > 0.0 and is_small and not is_torch(composite.K)
 
-    Of sparse data with many samples only for small ridges: for others Newton's method in x, by products, is faster.
-    """
-    K, most = composite.K, MOST_SAMPLES.get(type(composite), 0)
-    if ridge == 0.0 or K.shape[0] > min(K.shape[1], most):
-        return False
-    if is_dense(K):
-        return type(K) is np.ndarray
-    if K.shape[0] <= FEW_SAMPLES:
-        return True
-    weights: Array = composite.h.weights  # type: ignore[attr-defined]
-    return float(weights.mean() * np.mean(composite.column_norms**2)) > SMALL_RIDGE * ridge
+
+class DualRoad:
+    """By way of the dual, once, where more coordinates than samples matter."""
+
+    def __init__(self, loss: FoldedLoss, ridge: float) -> None:
+        self.loss = loss
+        self.ridge = ridge
+        self.is_open = True
+
+    @classmethod
+    def of(cls, loss: FoldedLoss, g: Simple) -> DualRoad | None:
+        """None where there is no such dual, or it is not worth its time."""
+        if not isinstance(g, Ridge) or not isinstance(g.on, NormBall) or loss.tilt is not None:
+            return None
+        if not is_worth_it(loss.composite, g.weight / loss.weight):
+            return None
+        return cls(loss, g.weight)
+
+    def is_due(self, point: ObjectivePoint, part: Any, size: int) -> bool:
+        """Whether more coordinates than samples are not 0, or will be in a next part."""
+        m = self.loss.composite.K.shape[0]
+        will_be = part is not None and part.is_slack and size > m
+        return self.is_open and (will_be or int(np.count_nonzero(point.x)) > m)
+
+    def leads_to(self, point: ObjectivePoint, enough: float) -> ObjectivePoint | None:
+        """The least point of all, about."""
+        self.is_open = False
+        on: Any = point.g.on
+        dual = SampleDual(self.loss, self.ridge, on)
+        x = like(dual.least(self.loss.at_best(point.smooth).theta), point.x)
+        point.tally.inner_iterations += dual.steps
+        return point.at(x if on.violation(x) == 0.0 else pulled_in(on, x))
 
 
 class SampleDualPoint(NamedTuple):
@@ -119,7 +137,7 @@ class SampleDual:
             value = self.h.at_best_intercept(product(self.all_rows, here.x)).value + self.ridge * float(here.x @ here.x)
             if value < least:
                 best, least = here.x, value
-            if least - here.value <= GAP * least or self.steps == STEPS or deadline.passed():
+            if least - here.value <= OPTIONS.dual_gap * least or self.steps == OPTIONS.dual_steps or deadline.passed():
                 return best
             H = self._hessian(here.x)
             if not all_finite(H):
@@ -127,14 +145,14 @@ class SampleDual:
             self.steps += 1
             end, intercept = self._model_end(here, H, intercept)
             there, step = self._search(here, end)
-            short += step < SHORT_STEP
-            if not there.value > here.value or short == SHORT_STEPS:
+            short += step < OPTIONS.short_step
+            if not there.value > here.value or short > 2:
                 return best
             here = there
 
     def _at(self, theta: Array) -> SampleDualPoint:
         c = self.K.T @ theta
-        least = c / (-2.0 * self.ridge)
+        least = -c / (2.0 * self.ridge)
         if not all_finite(least):
             return SampleDualPoint(theta, np.zeros_like(c), -np.inf)
         x = self.on.project(least)
@@ -144,7 +162,7 @@ class SampleDual:
     def _search(self, here: SampleDualPoint, end: Array) -> tuple[SampleDualPoint, float]:
         """The first of some points on the way to an end where D is larger, or the last of them, and the step there."""
         step, there = 1.0, self._at(end)
-        while there.value < here.value and step > SHORTEST_STEP and not deadline.passed():
+        while there.value < here.value and step > OPTIONS.narrow and not deadline.passed():
             step *= 0.5
             there = self._at(here.theta + step * (end - here.theta))
         return there, step
@@ -178,7 +196,7 @@ class SampleDual:
             gram = row_gram(K)
         else:
             K = self.K if is_null else self.K[:, support]
-            gram = sparse_row_gram(K)
+            gram, _ = sparse_gram(for_compiled_code(K.T), np.ones(K.shape[1]))
         if not is_null and all_finite(gram) and float(np.abs(x).sum()) >= self.on.scale * (1.0 - ON_BOUNDARY):
             along = K @ np.sign(x[support])
             gram -= np.outer(along, along / support.shape[0])
@@ -192,10 +210,10 @@ class SampleDual:
         """
         H = self.y[:, None] * H * self.y[None, :]
         a, low, high = np.maximum(0.0, -self.y * theta), -np.inf, np.inf
-        for _ in range(INTERCEPT_STEPS):
+        for _ in range(OPTIONS.newton_steps):
             a = self._largest(H, -self.y * (rise - b), a)
             excess, free = -float(self.y @ a), np.flatnonzero(a)
-            if not self.h.has_intercept or abs(excess) <= BALANCE * float(a.sum()) or deadline.passed():
+            if not self.h.has_intercept or abs(excess) <= OPTIONS.exact * float(a.sum()) or deadline.passed():
                 break
             if excess > 0.0:
                 low = b
@@ -218,12 +236,12 @@ class SampleDual:
         # <a, H a>/2 <= <rise, a> there, and H is at least its diagonal part 1/v
         unit = self.v.max()  # the square of which may be no float
         relative = self.v / unit
-        upper = unit * np.sqrt(4.0 * relative * np.sum(relative * rise * rise))
+        upper = 2.0 * unit * np.sqrt(relative * np.sum(relative * rise * rise))
         size, stop = float(upper.max()), np.zeros(1, np.bool_)
         start = np.minimum(start, upper)
         q = H @ start - rise
         box = Polytope(BOX, size, np.zeros_like(upper), upper)
-        return minimise(of_matrix(H), q, start, box, 0.0, ACCURACY, ROUNDS, stop)[0]
+        return minimise(of_matrix(H), q, start, box, 0.0, OPTIONS.exact, OPTIONS.rounds, stop)[0]
 
 
 def double_rows(K: Matrix, rows: Array | None) -> Matrix:

@@ -1,0 +1,347 @@
+"""Newton's method for F(x) = f(x) + ridge |x|^2 on the l1 ball, the simplex, solid or not, and the box.
+
+One turn, whatever the data:
+
+1. The full problem: F at x, its gradient and the lower bound that this proves.
+2. A working set: the coordinates that are not 0 and, of the rest, those with the largest pulls.
+3. The problem in these coordinates (a part): a quadratic model of F there, its least point over the
+   set by a compiled quadratic program, and a line search towards it.
+
+| f                                        | part                | steps in a part             |
+|------------------------------------------|---------------------|-----------------------------|
+| h(Kx) and linear terms, K at hand        | `columns.Columns`   | until it has little to gain |
+| several classes; K in blocks of Dask     | `entries.Entries`   | one                         |
+
+Two roads lead to points where turns would take long, for h(Kx) alone: the dual in as many variables
+as there are samples, where more coordinates than samples matter (`sample_dual`), and models of all
+coordinates inside the ball, where its constraint is slack (`inside`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from condgrad import deadline
+from condgrad.arrays import Array, host, is_dense, is_torch, steepest_indices
+from condgrad.ball.columns import Columns, pulls_at
+from condgrad.ball.entries import Entries
+from condgrad.ball.inside import InsideRoad
+from condgrad.ball.models import NormBall, SetWithFaces
+from condgrad.ball.options import OPTIONS
+from condgrad.ball.sample_dual import DualRoad
+from condgrad.certificate import NULL_SHARE, Iterate
+from condgrad.errors import MissingAbility
+from condgrad.kernels import readiness
+from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
+from condgrad.problem import Simple, Smooth
+from condgrad.sets import L1Ball
+from condgrad.simple import Ridge, Zero
+from condgrad.smooth import Multinomial
+from condgrad.smooth.blockwise import BlockwiseLoss
+from condgrad.smooth.folding import FoldedLoss
+
+
+class Part(Protocol):
+    """The problem in some coordinates, and its best point so far."""
+
+    chosen: Array | None
+    """Which coordinates; None for all of them."""
+    multiplier: float | None
+    is_slack: bool
+    steps: int
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def has_moved(self) -> bool: ...
+
+    @property
+    def has_fallen(self) -> bool: ...
+
+    def begin(self, point: ObjectivePoint) -> None: ...
+
+    def solve(self, enough: float) -> None: ...
+
+    def point(self) -> ObjectivePoint: ...
+
+    def uncertified(self, iterate: Iterate) -> Iterate: ...
+
+
+class Road(Protocol):
+    """Another way to a lower point."""
+
+    def is_due(self, point: ObjectivePoint, part: Part | None, size: int) -> bool:
+        """Whether to go it now, rather than take a part of some size."""
+
+    def leads_to(self, point: ObjectivePoint, enough: float) -> ObjectivePoint | None:
+        """A point that is about least, or none."""
+
+
+@dataclass
+class Warm:
+    """What a run leaves for the next one, of the same f and ridge and a larger set."""
+
+    point: ObjectivePoint | None = None
+    part: Part | None = None
+    before: ObjectivePoint | None = None
+    """The last point of the run before, by which the next solution can be guessed."""
+
+    def begin(self, f: Smooth, g: Simple, x: Array, tally: Tally) -> ObjectivePoint:
+        """F at x, from what is known of it."""
+        last = self.point
+        if last is None or last.x is not x:
+            self.part = None
+            self.before = None
+            return ObjectivePoint(f, g, x, tally)
+        point = ObjectivePoint(f, g, x, tally, last.smooth, afresh=last.afresh)
+        point.smooth_gradient = last.smooth_gradient
+        return point
+
+    def ahead(self, on: Any) -> Array | None:
+        """What the last two solutions let expect x to move by on a larger set; None without two."""
+        last = self.point
+        if last is None or self.before is None:
+            return None
+        earlier = self.before.g.on.scale
+        now = last.g.on.scale
+        if not earlier < now < on.scale:
+            return None
+        return (on.scale - now) / (now - earlier) * (last.x - self.before.x)
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Newton's method for a smooth loss and a ridge, or none, on a set with faces."""
+
+    f: Smooth
+    g: Ridge | Zero
+    loss: FoldedLoss | None = field(repr=False)
+    """f as h(Kx) and linear terms; None where f knows its own Hessian."""
+    wanted: float = 0.0
+    """The gap that ends the run, as a share of F; 0 where that is not known."""
+    null_size: float = 0.0
+    """|F| at the null point, a hundredth of which F counts as at least; 0 stands for that at x0."""
+    warm: Warm = field(default_factory=Warm, repr=False)
+    name: ClassVar[str] = "newton"
+
+    @classmethod
+    def of(cls, f: Smooth, g: Simple, warm: Warm | None = None) -> Newton:
+        """The method, or a sentence that names the missing piece."""
+        warm = warm or Warm()
+        if not isinstance(g, Ridge | Zero):
+            raise MissingAbility(f"{g!r} is no quadratic: Ridge and Zero are")
+        if not isinstance(g.on, SetWithFaces):
+            sets = "L1Ball, Simplex, SolidSimplex and Box do"
+            raise MissingAbility(f"{g.on!r} has no faces: {sets}")
+        if readiness.mode() == "off":
+            off = f"{readiness.VARIABLE}=off switches off the compiled code that it needs"
+            raise MissingAbility(off)
+        if isinstance(f, BlockwiseLoss):
+            return cls(f, g, None, warm=warm)
+        if not isinstance(f, Multinomial):
+            return cls(f, g, FoldedLoss.of(f), warm=warm)
+        if not f.at_hand or is_torch(f.K):
+            raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
+        if not isinstance(g.on, L1Ball):
+            raise MissingAbility(f"{g.on!r} is no L1Ball, where Multinomial needs one")
+        return cls(f, g, None, warm=warm)
+
+    @property
+    def affordable(self) -> bool:
+        """Where projected gradients are not ahead: few coordinates matter, or samples are many."""
+        if isinstance(self.g.on, NormBall):
+            return True
+        if self.loss is None:
+            return self._coordinates <= OPTIONS.largest_model
+        m, n = self.loss.composite.K.shape
+        return bool(n <= max(m, OPTIONS.wide_box))
+
+    @property
+    def _coordinates(self) -> int:
+        return math.prod(self.f.space.shape)  # type: ignore[union-attr]
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        tally = Tally()
+        certifier = Certifier(self.f, self.g, tally)
+        warm = self.warm
+        point = warm.begin(self.f, self.g, x, tally)
+        roads = self._roads(point)
+        ahead = warm.ahead(self.g.on)
+        if warm.part is not None:
+            warm.before = warm.point
+            if self.loss is not None:  # once for all certificates to come
+                _ = self.loss.composite.column_norms
+        least_scale = NULL_SHARE * (self.null_size or point.value)
+        gap = math.inf
+        is_idle = False
+        if warm.part is None or warm.part.is_slack:
+            iterate = certifier.iterate(point, 0.0)
+        else:  # the bound of another radius' solution is worth nothing here
+            iterate = Iterate(x, point.terms, -math.inf, None, 0.0, tally.effort, 0.0)
+        while True:
+            warm.point = point
+            yield iterate
+            if not readiness.wait() or deadline.passed() or self.g.on.scale == 0.0:
+                return
+            before = gap
+            gap = iterate.value - iterate.lower_bound
+            part = warm.part
+            if part is not None and before < math.inf:
+                was_idle = is_idle
+                is_idle = not part.has_fallen and not gap <= 0.5 * before
+                if is_idle and (was_idle or part.size == self._coordinates):
+                    return
+            is_slow = gap > OPTIONS.slow * before
+            pulls = pulls_at(point)
+            size = self._next_size(point.x, pulls, part, is_slow=is_slow)
+            if part is not None and is_idle:  # what rounding hides here, more may show, once
+                size = max(size, 2 * part.size)
+            there = self._by_road(roads, point, part, size, OPTIONS.slow * gap)
+            if there is not None:
+                warm.part = None
+                point = there
+                iterate = certifier.iterate(point, 1.0)
+                continue
+            is_last = self._is_good_again(part, pulls, size, is_slow=is_slow)
+            if part is None or not is_last:
+                part = self._part(point.x, pulls, size, part)
+            if part is None:
+                return
+            warm.part = part
+            part.begin(point)
+            if ahead is not None and isinstance(part, Columns):
+                part.advance(ahead)
+                ahead = None
+            asked = self.wanted * max(point.value, least_scale)
+            part.solve(self._enough(asked, gap, part.size, is_last=is_last))
+            tally.inner_iterations += part.steps
+            if deadline.passed():
+                yield part.uncertified(iterate)
+                return
+            if part.has_moved:
+                point = part.point()
+            elif part.size == self._coordinates:
+                return
+            iterate = certifier.iterate(point, 1.0 if part.has_fallen else 0.0)
+
+    def _enough(self, asked: float, gap: float, size: int, *, is_last: bool) -> float:
+        """The gap at which a part has done its work; infinite for one step.
+
+        A part that is likely the last one is solved to what is asked for. But where the
+        gap is not known, as at the start of the next radius, one step is likely enough: then a look
+        at the full problem follows, unless that costs much more.
+        """
+        is_cheap = self._coordinates <= OPTIONS.growth * size
+        if not is_last or (gap == math.inf and is_cheap):
+            return OPTIONS.slow * gap
+        return min(OPTIONS.slow * gap, asked)
+
+    def _roads(self, start: ObjectivePoint) -> list[Road]:
+        """What may lead on where turns would take long.
+
+        Of dense data the dual is faster wherever there is one.
+        """
+        if self.loss is None or is_torch(start.x):
+            return []
+        by_dual = DualRoad.of(self.loss, self.g)
+        roads: list[Road] = []
+        if isinstance(self.g.on, L1Ball) and not (by_dual and is_dense(self.loss.composite.K)):
+            roads.append(InsideRoad(self.loss, start))
+        if by_dual is not None:
+            roads.append(by_dual)
+        return roads
+
+    def _by_road(
+        self,
+        roads: list[Road],
+        point: ObjectivePoint,
+        part: Part | None,
+        size: int,
+        enough: float,
+    ) -> ObjectivePoint | None:
+        """A lower point that a road leads to; a road that leads to none is not gone again."""
+        for road in list(roads):
+            if road.is_due(point, part, self._coordinates if self._takes_all(size) else size):
+                there = road.leads_to(point, enough)
+                if there is not None and there.value < point.value:
+                    return there
+                roads.remove(road)
+        return None
+
+    @property
+    def _first_size(self) -> int:
+        """Fewer for tall data, where the Gram matrix costs most; more in blocks, where passes do."""
+        if isinstance(self.f, BlockwiseLoss):
+            return OPTIONS.wide_box
+        if self.loss is None:
+            return OPTIONS.first_size
+        m, n = self.loss.composite.K.shape
+        return OPTIONS.first_size if n >= m else OPTIONS.first_size // OPTIONS.growth
+
+    def _takes_all(self, size: int) -> bool:
+        """Whether a working set of some size would rather be all coordinates."""
+        may_be_sparse = self.g.on.solid and self.g.on.shape is None
+        return not may_be_sparse or self._coordinates <= OPTIONS.most_of_all * size
+
+    def _next_size(self, x: Array, pulls: Array, part: Part | None, *, is_slow: bool) -> int:
+        """How many coordinates the next working set should have.
+
+        Twice as many as are not 0, and several times as many as before where these brought little;
+        but no more than are not 0 or have pulls near the multiplier.
+        """
+        first = self._first_size
+        is_used = host(x) != 0.0
+        support = int(np.count_nonzero(is_used))
+        if part is None:
+            return max(first, 2 * support)
+        most = max(OPTIONS.growth * part.size if is_slow else part.size, 2 * support)
+        if part.multiplier is None or not isinstance(self.g.on, NormBall):
+            return most
+        near = int(np.count_nonzero((pulls >= OPTIONS.near * part.multiplier) | is_used))
+        least = max(support + first // 2, first)
+        return max(least, min(most, near))
+
+    def _is_good_again(self, part: Part | None, pulls: Array, size: int, *, is_slow: bool) -> bool:
+        """Whether the last part will do: no other coordinate has a pull above the multiplier.
+
+        If the part was solved on the set of the radius before, the next multiplier is smaller: half
+        way, say, to the pulls that brought coordinates into the part.
+        """
+        if not isinstance(part, Columns):
+            return False
+        if part.chosen is None:
+            is_small = self._coordinates <= OPTIONS.most_of_all * self._first_size
+            return is_small or self._takes_all(size)
+        if is_slow or self._takes_all(size) or part.multiplier is None:
+            return False
+        others = pulls.copy()
+        others[part.chosen] = 0.0
+        is_of_smaller_set = part.on is not self.g.on
+        share = 0.5 * (1.0 + OPTIONS.near) if is_of_smaller_set else 1.0
+        return bool(others.max() <= share * part.multiplier)
+
+    def _part(self, x: Array, pulls: Array, size: int, last: Part | None) -> Part | None:
+        """The problem in about so many coordinates; None where they are too many, or no number."""
+        n = self._coordinates
+        whole = self._takes_all(size)
+        if self.loss is None and (n if whole else size) > OPTIONS.largest_model:
+            return None
+        chosen = None
+        if not whole:
+            if not np.isfinite(pulls).all():
+                return None
+            chosen = np.sort(steepest_indices(np.ravel(pulls), np.ravel(host(x)), size))
+        part: Part
+        if self.loss is not None:
+            part = Columns(self.loss, chosen)
+        else:
+            part = Entries(np.arange(n) if chosen is None else chosen)
+        if last is not None:
+            part.multiplier = last.multiplier
+        return part

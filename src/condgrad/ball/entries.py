@@ -1,0 +1,109 @@
+"""The problem in some of the coordinates where f itself knows its Hessian in them: one model at a time.
+
+That is a softmax loss of several classes, and any loss of data in blocks on the workers of Dask. A
+step takes three passes over the data: the gradient, which proves a bound and chooses the
+coordinates; the Hessian in them; and F at the least point of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from condgrad import deadline
+from condgrad.arrays import Array, dot, host, like, precision
+from condgrad.ball.columns import pulled_in
+from condgrad.ball.models import Model, curvature_added, least_point, of_gram
+from condgrad.ball.options import OPTIONS
+from condgrad.certificate import Iterate
+from condgrad.methods.certified_point import ObjectivePoint
+from condgrad.search.steps import Exact, SearchState
+from condgrad.sets import Simplex
+
+ROUGHLY = Exact(OPTIONS.short_step)
+"""How far to go towards the least point of a model where F is not lower there."""
+
+
+class Entries:
+    """Some of the coordinates of an f that has `hessian_in(chosen)` at each point."""
+
+    def __init__(self, chosen: Array) -> None:
+        self.chosen = chosen
+        self.multiplier: float | None = None
+        self.is_slack = False
+
+    @property
+    def size(self) -> int:
+        return len(self.chosen)
+
+    def begin(self, point: ObjectivePoint) -> None:
+        """Be at a point of the full problem."""
+        self.start = point
+        self.end = point
+        self.steps = 0
+
+    @property
+    def has_moved(self) -> bool:
+        return self.end is not self.start
+
+    @property
+    def has_fallen(self) -> bool:
+        return self.end.value < self.start.value
+
+    def solve(self, enough: float) -> None:
+        """One step to the least point of the model, or towards it; none where F does not fall."""
+        there = self._least_of_model()
+        if there is not None:
+            self.steps = 1
+            self.end = lower_on_the_way(self.start, there) or self.start
+
+    def _least_of_model(self) -> ObjectivePoint | None:
+        point = self.start
+        on: Any = point.g.on
+        x = np.ravel(host(point.x))[self.chosen]
+        slope = np.ravel(host(point.gradient))[self.chosen]
+        if isinstance(on, Simplex):  # what all share moves nothing, and would hide the rest
+            slope = slope - dot(slope, x) / on.mass
+        ridge: float = point.g.weight  # type: ignore[attr-defined]
+        added = curvature_added(ridge, slope, on)
+        if added is None:
+            return None
+        none = np.empty(0)
+        model = Model(x, slope, none, ridge, added, on, self.multiplier)
+        gram = np.ascontiguousarray(point.smooth.hessian_in(self.chosen))
+        least = least_point(of_gram(gram, model), model)
+        if least is None or deadline.passed() or not np.isfinite(least.x).all():
+            return None
+        self.multiplier = least.multiplier
+        self.is_slack = least.is_slack
+        whole = np.zeros(math.prod(point.x.shape))
+        whole[self.chosen] = least.x
+        end = like(whole, point.x).reshape(point.x.shape)
+        return point.at(end if on.violation(end) == 0.0 else pulled_in(on, end))
+
+    def point(self) -> ObjectivePoint:
+        """The full problem at the point so far."""
+        return self.end
+
+    def uncertified(self, iterate: Iterate) -> Iterate:
+        """The point so far, when there is no time for a bound of its own: the last one will do."""
+        return iterate
+
+
+def lower_on_the_way(point: ObjectivePoint, end: ObjectivePoint) -> ObjectivePoint | None:
+    """The end if F is lower there, or the lowest point on the way; None where none is lower.
+
+    Where rounding alone tells F at the end from F here, the end counts: its gap may be smaller.
+    """
+    if end.value < point.value:
+        return end
+    direction = (end.x - point.x)[None]
+    here = point.f, point.g, 0, point.x, point.smooth
+    state = SearchState(*here, [end.smooth], direction, point.value, 0.0)
+    between = point.moved(end, float(ROUGHLY(state)[0]))
+    if between.value < point.value:
+        return between
+    rounding = precision(point.x) * point.terms.size
+    return end if end.value - point.value <= rounding else None

@@ -1,0 +1,406 @@
+"""Quadratic models of F(x) = h(Kx) + <tilt, x> + ridge |x|^2, and their least points over a set.
+
+    <slope, y - x> + <y - x, H (y - x)>/2,   H = K'WK + 2 ridge,   W = diag(w) or diag(w) - ww'/sum(w)
+
+with w the second derivatives of the loss; the second W is that of a loss whose intercept is
+minimised out. `curvature_of` chooses what knows H, by shape and kind of K:
+
+- `ByMatrix` computes H, where there are not many more coordinates than samples;
+- `BySamples` solves the dual in as many variables as samples, where there are;
+- `ByProducts` keeps a sparse B with H = BB' + c, where a matrix would take longer.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from condgrad import deadline
+from condgrad.arrays import Array, Matrix, dot, double, is_dense, like, solve_positive
+from condgrad.ball.compiled import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
+from condgrad.ball.options import OPTIONS
+from condgrad.errors import NotFiniteError
+from condgrad.problem import Face
+from condgrad.rounding import LEAST_CURVATURE
+from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
+
+if TYPE_CHECKING:
+    from condgrad.ball.compiled.free_block import Hessian
+
+NormBall = L1Ball | SolidSimplex
+"""Sets of |x|_1 <= size, whose norms may be below that."""
+SetWithFaces = NormBall | Simplex | Box
+"""Where models are minimised."""
+
+
+class LeastPoint(NamedTuple):
+    """The least point of a model over the set."""
+
+    x: Array
+    multiplier: float
+    """Of the sum or the norm."""
+    is_slack: bool
+    """Whether its norm is below the size of a `NormBall`."""
+
+
+class Model(NamedTuple):
+    """What a model is beside its Hessian, on the host and in float64."""
+
+    x: Array
+    slope: Array
+    w: Array
+    """The second derivatives of the loss, one a sample."""
+    ridge: float
+    curvature: float
+    """What is added to K'WK: 2 ridge, and for coordinates along which F is linear a little more."""
+    on: Any
+    """The set."""
+    multiplier: float | None
+    """Of the model before."""
+
+
+class Curvature(Protocol):
+    """What knows H."""
+
+    def least(self, model: Model) -> LeastPoint | None:
+        """The least point of a model; None where there is none to be found, or time is up."""
+
+
+def polytope_of(on: Any, x: Array) -> Polytope:
+    """A set of points such as x, for compiled code."""
+    none = np.empty(0)
+    if isinstance(on, L1Ball):
+        return Polytope(L1_BALL, on.radius, none, none)
+    if isinstance(on, Simplex):
+        return Polytope(SIMPLEX, on.mass, none, none)
+    if isinstance(on, SolidSimplex):
+        return Polytope(SOLID_SIMPLEX, on.mass, none, none)
+    lower = np.array(np.broadcast_to(double(like(on.lower, x)), x.shape), order="C")
+    upper = np.array(np.broadcast_to(double(like(on.upper, x)), x.shape), order="C")
+    return Polytope(BOX, on.scale, lower, upper)
+
+
+def curvature_added(ridge: float, slope: Array, on: Any) -> float | None:
+    """What is added to the Hessian of a loss; None where the slope leads nowhere."""
+    steepest = float(np.abs(slope).max())
+    if steepest == 0.0 or not math.isfinite(steepest):
+        return None
+    return 2.0 * ridge + OPTIONS.slope_curvature * steepest / on.scale
+
+
+def least_point(
+    hessian: Hessian,
+    model: Model,
+    *,
+    unit: float = 1.0,
+    accuracy: float = OPTIONS.accuracy,
+) -> LeastPoint | None:
+    """The least point by the compiled quadratic program; the Hessian is in some unit."""
+    from condgrad.ball.compiled import face_qp
+
+    if deadline.passed():
+        return None
+    stop = np.zeros(1, np.bool_)
+    guess = -1.0 if model.multiplier is None else model.multiplier / unit
+    begin = model.slope / unit, model.x, polytope_of(model.on, model.x), guess
+
+    def minimise() -> Any:
+        return face_qp.minimise(hessian, *begin, accuracy, OPTIONS.rounds, stop)
+
+    is_long = model.x.shape[0] > OPTIONS.long
+    y, multiplier, is_slack, _ = interruptible(minimise, stop) if is_long else minimise()
+    return LeastPoint(y, multiplier * unit, is_slack)
+
+
+def of_gram(gram: Array, model: Model) -> Hessian:
+    """H from K'WK, whose diagonal is spoiled."""
+    from condgrad.ball.compiled.free_block import of_matrix
+
+    diagonal = np.einsum("jj->j", gram)
+    # where means cancel, rounding may leave less than 0
+    diagonal[:] = (1.0 + LEAST_CURVATURE) * np.maximum(diagonal, 0.0)
+    diagonal += model.curvature
+    return of_matrix(gram)
+
+
+class ByMatrix:
+    """From H itself."""
+
+    def __init__(self, K: Matrix, *, centred: bool, is_constant: bool) -> None:
+        self.K = K
+        self.centred = centred
+        self.is_constant = is_constant
+        """Whether the weights never change."""
+        self._gram: Any = None
+
+    def least(self, model: Model) -> LeastPoint | None:
+        gram = self._gram
+        if gram is None:
+            gram = self._weighted_gram(model.w)
+        if gram is None:
+            return None
+        if self.is_constant:
+            self._gram = gram
+            gram = gram.copy()
+        return least_point(of_gram(gram, model), model)
+
+    def _weighted_gram(self, w: Array) -> Array | None:
+        mass = float(w.sum()) if self.centred else 0.0
+        if is_dense(self.K):
+            return weighted_gram(self.K, w, means=self.K.T @ (w / mass) if mass > 0.0 else None)
+        gram, sums = sparse_gram(self.K, w)
+        if mass > 0.0:
+            gram -= np.outer(sums / mass, sums)
+        return gram
+
+
+class BySamples:
+    """From B with B'B = K'WK, a row of B a sample, for many more coordinates than samples.
+
+    With r = slope - H x the model is <r, y> + |By|^2/2 + c |y|^2/2, up to a constant. Its dual
+
+        max D(theta) = min over y of <r + B'theta, y> + c |y|^2/2,   less |theta|^2/2,
+
+    is piecewise quadratic: y(theta) is a projection, on a face with free coordinates A and, where
+    their sum or norm is the largest, a normal e. Its Hessian there is -(1 + B_A P B_A'/c), with
+    P = 1 - ee'/|e|^2. Newton's method takes about five steps, whatever the number of coordinates.
+    It may take many where c is small: then, and without a ridge, H itself is used.
+    """
+
+    def __init__(self, K: Matrix, *, centred: bool, is_constant: bool) -> None:
+        self.K = K
+        self.centred = centred
+        self.is_constant = is_constant
+        self._last_rows: Array | None = None
+        self.matrix = ByMatrix(K, centred=centred, is_constant=is_constant)
+        self.is_hard = False
+
+    def least(self, model: Model) -> LeastPoint | None:
+        if not self.is_hard and model.ridge > 0.0:
+            found = self._by_dual(model)
+            if found is not None or deadline.passed():
+                return found
+            self.is_hard = True
+        k = self.K.shape[1]
+        return self.matrix.least(model) if k * k <= OPTIONS.most_copied else None
+
+    def _by_dual(self, model: Model) -> LeastPoint | None:
+        """The least point; None where it is not found in some steps."""
+        w, unit = in_unit(model.w)
+        rows = self._rows(w)
+        c = model.curvature / unit
+        image = model.x @ rows
+        dual = DualOfModel(rows, model.slope / unit - c * model.x - rows @ image, c, model.on)
+        start = dual.model_at(model.x, image)
+        here = dual.at(image)
+        for _ in range(OPTIONS.dual_steps):
+            value = dual.model_at(here.face.point, here.image)
+            if value - here.value <= OPTIONS.accuracy * (start - value):
+                return dual.least_point(here, unit)
+            after = None if deadline.passed() else dual.after_step(here)
+            if after is None:
+                return None
+            here = after
+        return None
+
+    def _rows(self, w: Array) -> Array:
+        """B', a coordinate a row, so that those of a face are copied fast."""
+        if self._last_rows is not None:
+            return self._last_rows
+        means = 0.0
+        mass = float(w.sum())
+        if self.centred and mass > 0.0:
+            means = (w / mass) @ self.K
+        rows = np.empty(self.K.shape[::-1])
+        np.multiply((self.K - means).T if self.centred else self.K.T, np.sqrt(w), out=rows)
+        if self.is_constant:
+            self._last_rows = rows
+        return rows
+
+
+class DualPoint(NamedTuple):
+    """A point of the dual of a model."""
+
+    theta: Array
+    v: Array
+    """What is projected."""
+    face: Face
+    """Where that leads to: y(theta)."""
+    image: Array
+    """B y."""
+    value: float
+
+
+class DualOfModel:
+    """The dual of <r, y> + |By|^2/2 + c |y|^2/2 over a set."""
+
+    def __init__(self, rows: Array, r: Array, c: float, on: Any) -> None:
+        self.rows = rows
+        """B', a coordinate a row."""
+        self.r = r
+        self.c = c
+        self.on = on
+
+    def model_at(self, y: Array, image: Array) -> float:
+        return dot(self.r, y) + 0.5 * dot(image, image) + 0.5 * self.c * dot(y, y)
+
+    def at(self, theta: Array) -> DualPoint:
+        a = self.r + self.rows @ theta
+        v = a / -self.c
+        face = self.on.face(v)
+        y = face.point
+        value = dot(a, y) + 0.5 * self.c * dot(y, y) - 0.5 * dot(theta, theta)
+        return DualPoint(theta, v, face, y @ self.rows, value)
+
+    def after_step(self, here: DualPoint) -> DualPoint | None:
+        """Where a Newton step leads to; None where D rises no more."""
+        active = here.face.active
+        rows = self.rows if len(active) == len(self.rows) else np.take(self.rows, active, axis=0)
+        gram = rows.T @ rows / self.c
+        normal = here.face.normal
+        if normal is not None:
+            along = normal @ rows
+            gram -= np.outer(along, along / (self.c * dot(normal, normal)))
+        try:
+            d = solve_positive(gram, (here.image - here.theta)[:, None], ridge=1.0)[:, 0]
+        except NotFiniteError:  # c is too small for the digits of 1 + BB'/c
+            return None
+        step = 1.0
+        while step > OPTIONS.narrow:
+            there = self.at(here.theta + step * d)
+            if there.value > here.value:
+                return there
+            step *= 0.5
+        return None
+
+    def least_point(self, here: DualPoint, unit: float) -> LeastPoint:
+        """What is found, in the unit of F."""
+        y = here.face.point
+        if not isinstance(self.on, NormBall) or here.face.normal is None:
+            return LeastPoint(y, 0.0, isinstance(self.on, NormBall))
+        # what the projection takes off the largest entries
+        sizes = here.v if self.on.nonnegative else np.abs(here.v)
+        threshold = max(0.0, float(sizes.max()) - float(np.abs(y).max()))
+        return LeastPoint(y, threshold * self.c * unit, False)
+
+
+class ByProducts:
+    """The same for a sparse K: by conjugate gradients, or by H once these have taken too long."""
+
+    def __init__(self, K: Matrix, *, centred: bool, is_constant: bool) -> None:
+        self.columns = K.tocsc()
+        self.centred = centred
+        self.matrix = ByMatrix(K, centred=centred, is_constant=is_constant)
+        self.is_hard = False
+
+    def least(self, model: Model) -> LeastPoint | None:
+        if not self.is_hard:
+            hessian, unit = self._rows(model)
+            found = least_point(hessian, model, unit=unit, accuracy=OPTIONS.accuracy_by_products)
+            self.is_hard = bool(np.isinf(hessian.spent).any())
+            if not self.is_hard:
+                return found
+        return self.matrix.least(model)
+
+    def _rows(self, model: Model) -> tuple[Hessian, float]:
+        from condgrad.ball.compiled.free_block import of_rows
+
+        K = self.columns
+        m, k = K.shape
+        w, unit = in_unit(model.w)
+        mass = float(w.sum())
+        pull = np.zeros(k)
+        if self.centred and mass > 0.0:  # columns that are centred would not be sparse
+            pull = K.T @ (w / math.sqrt(mass))
+        # a matrix of more coordinates than samples is singular, and a large one has no room
+        may_give_up = k <= m and k * k <= OPTIONS.most_copied
+        hessian = of_rows(
+            K.indptr,
+            K.indices,
+            K.data * np.sqrt(w)[K.indices],
+            m,
+            pull=pull,
+            ridge=np.full(k, model.curvature / unit),
+            spent=np.zeros(1 if may_give_up else 0),
+        )
+        return hessian, unit
+
+
+def curvature_of(K: Matrix, *, centred: bool, is_constant: bool) -> Curvature | None:
+    """What knows H of these columns; None where it would take too much room."""
+    m, k = K.shape
+    is_wide = k > max(2 * m, OPTIONS.wide)
+    if not is_dense(K) and (is_wide or k * k * k > OPTIONS.passes * K.nnz):
+        return ByProducts(K, centred=centred, is_constant=is_constant)
+    if min(m, k) * k > OPTIONS.most_copied:
+        return None
+    if is_wide:
+        return BySamples(K, centred=centred, is_constant=is_constant)
+    return ByMatrix(K, centred=centred, is_constant=is_constant)
+
+
+def in_unit(w: Array) -> tuple[Array, float]:
+    """Weights as shares of the largest, and that: then a square root does not know the unit of F."""
+    unit = float(w.max()) or 1.0
+    return w / unit, unit
+
+
+def weighted_gram(K: Array, w: Array, *, means: Array | None = None) -> Array | None:
+    """K' diag(w) K from a block of rows after the other; None where the time is up in between.
+
+    Means are taken off the columns first: large ones would leave no digits of the rest.
+    """
+    m, k = K.shape
+    rows = max(1, OPTIONS.block // (k * k))
+    gram: Any = None
+    for begin in range(0, m, rows):
+        if deadline.passed():
+            return None
+        block = K[begin : begin + rows]
+        if means is not None:
+            block = block - means
+        part = block.T @ (w[begin : begin + rows, None] * block)
+        gram = part if gram is None else gram + part
+    return gram
+
+
+def sparse_gram(K: Matrix, w: Array) -> tuple[Array, Array]:
+    """K' diag(w) K and K'w for a sparse K."""
+    from condgrad.kernels.sparse_gram import weighted_gram
+
+    by_row = K.tocsr()
+    return weighted_gram(by_row.indptr, by_row.indices, by_row.data, w, K.shape[1])
+
+
+def interruptible(work: Callable[[], Any], stop: Array) -> Any:
+    """What compiled code returns that ends early once stop[0] is set: at the deadline, by Ctrl-C.
+
+    It runs in a thread of its own, without Python's lock, while this one looks at the clock. An
+    error of the work is raised here.
+    """
+    found: list[Any] = []
+    failures: list[BaseException] = []
+
+    def keep_what_comes() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:  # of whatever kind: it is the caller's, not the thread's
+            failures.append(error)
+
+    thread = threading.Thread(target=keep_what_comes, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(OPTIONS.look)
+            if deadline.passed():
+                stop[0] = True
+    finally:
+        stop[0] = True
+        thread.join()
+    if failures:
+        raise failures[0]
+    return found[0]
