@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from types import ModuleType
 
 # Tests run side by side, one process a core: with more threads of BLAS than that, small solves wait for each other and
@@ -42,15 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             "import torch" in example.source for example in examples
         ):
             item.add_marker("torch")
-
-
-@pytest.fixture(autouse=True)
-def kernels_of_its_own() -> Iterator[None]:
-    """What a method takes into use outside a run, when a test calls it by hand, is not in use in the next test."""
-    from condgrad import kernels
-
-    with kernels.within_run():
-        yield
 
 
 @pytest.fixture

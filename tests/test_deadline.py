@@ -11,9 +11,9 @@ import pytest
 
 import condgrad as cg
 from condgrad import deadline
+from condgrad.ball import Newton
+from condgrad.ball.columns import Columns
 from condgrad.methods.certified_point import Certifier
-from condgrad.newton.faces import FaceNewton
-from condgrad.newton.working_set import WorkingSet
 
 
 def stiff_transport(n: int = 40) -> tuple[cg.smooth.Linear, cg.simple.Entropy]:
@@ -216,17 +216,17 @@ def test_a_working_set_cut_short_keeps_what_it_found(monkeypatch: pytest.MonkeyP
     f = cg.smooth.SquaredHinge(Z, np.where(Z[:, 0] + rng.standard_normal(60) > 0.0, 1.0, -1.0))
     g = cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(1.0))
     whole, out_of_time = cg.minimize(f, g, method="newton", tol=1e-10), [False]
-    step = WorkingSet._newton_step
+    step = Columns._newton_step
 
-    def last_step(self: WorkingSet, slope: np.ndarray) -> bool:
+    def last_step(self: Columns, slope: np.ndarray) -> bool:
         fell = step(self, slope)
         out_of_time[0] = True
         return fell
 
-    monkeypatch.setattr(WorkingSet, "_newton_step", last_step)
+    monkeypatch.setattr(Columns, "_newton_step", last_step)
     monkeypatch.setattr(deadline, "passed", lambda: out_of_time[0])
     monkeypatch.setattr(Certifier, "iterate", once(Certifier.iterate))
-    first, second = islice(FaceNewton.of(f, g).iterates(np.zeros(30)), 2)
+    first, second = islice(Newton.of(f, g).iterates(np.zeros(30)), 2)
     assert second.lower_bound == -np.inf
     assert second.gradient is None
     assert whole.lower_bound <= second.value < first.value

@@ -11,15 +11,26 @@ import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from condgrad.ball.compiled import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope, face_qp, ldl
-from condgrad.ball.compiled.free_block import Hessian, of_matrix, of_rows, of_sparse_rows
+from condgrad.ball.compiled import (
+    BOX,
+    L1_BALL,
+    PENALISED,
+    PENALISED_POSITIVE,
+    SIMPLEX,
+    SOLID_SIMPLEX,
+    Polytope,
+    face_qp,
+    ldl,
+)
+from condgrad.ball.compiled.free_block import Hessian, of_matrix, of_rows
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
+from tests.ball import reference
 
 pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone
 
 Array = np.ndarray
 KINDS = {"box": BOX, "simplex": SIMPLEX, "l1": L1_BALL, "solid simplex": SOLID_SIMPLEX}
-FORMS = "matrix", "rows", "sparse rows"
+FORMS = ["matrix", "rows"]
 NONE = np.empty(0)
 GO_ON = np.zeros(1, np.bool_)
 seeds = st.integers(0, 2**32 - 1)
@@ -67,11 +78,9 @@ class Model:
         """The Hessian in one of the forms that it may have."""
         if form == "matrix":
             return of_matrix(self.H)
-        if form == "rows":
-            return of_rows(self.B, self.c)
         pull = self.B.sum(axis=1)
         more = scipy.sparse.csr_array(np.column_stack([self.B, pull]))  # what the pull takes off again
-        return of_sparse_rows(more.indptr, more.indices, more.data, more.shape[1], pull=pull, ridge=self.c)
+        return of_rows(more.indptr, more.indices, more.data, more.shape[1], pull=pull, ridge=self.c)
 
     def solve(
         self, *, form: str = "matrix", rounds: int = 1000, accuracy: float = 1e-8
@@ -118,7 +127,7 @@ class Model:
 # a step that is short against the way to the least point of all ends on the boundary, not just before it
 @example(seed=881510446, kind="l1", k=51, decade=-6.505494624533848, form="rows")
 # on a face whose mu is 0 but for rounding, no way leads inside
-@example(seed=146304143, kind="l1", k=33, decade=-6.632622559505766, form="sparse rows")
+@example(seed=146304143, kind="l1", k=33, decade=-6.632622559505766, form="rows")
 # steps through the inside that the boundary cuts short, and proposals that lead inside again
 @example(seed=2814683130, kind="solid simplex", k=37, decade=-5.202848343057306, form="matrix")
 # a wrong guess of mu, inside, and no coordinate at its bound
@@ -168,7 +177,7 @@ def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     rng = np.random.default_rng(0)
     k, m = 400, 600
     B = scipy.sparse.csr_array(rng.standard_normal((k, m)) * (rng.random((k, m)) < 0.05))
-    hessian = of_sparse_rows(B.indptr, B.indices, B.data, m, pull=np.zeros(k), ridge=np.ones(k))
+    hessian = of_rows(B.indptr, B.indices, B.data, m, pull=np.zeros(k), ridge=np.ones(k))
     q0 = rng.standard_normal(k)
     solution, mu, _, _ = face_qp.minimise(hessian, q0, np.zeros(k), l1_ball(5.0), -1.0, 1e-12, 1000, GO_ON)
     x0 = solution * (1.0 + 1e-3 * rng.standard_normal(k))
@@ -208,12 +217,12 @@ def test_it_agrees_with_the_plain_reference(seed: int, kind: str, k: int, decade
     """Random, ill-conditioned and degenerate models: duplicated coordinates, curvatures down to 1e-8."""
     model = Model(seed, kind, k=k, decade=decade)
     polytope = model.polytope
-    plain = face_qp.minimise_by_arrays(model.H, model.q0, model.x0, polytope)
+    plain = reference.minimise(model.H, model.q0, model.x0, polytope)
     assert model.excess(plain) <= 1e-9 * model.size
-    found, reference = model.value(model.solve(form=form)[0]), model.value(plain)
+    found, least = model.value(model.solve(form=form)[0]), model.value(plain)
     scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(plain)))
-    assert found <= reference + 1e-6 * abs(reference) + 1e-11 * scale
-    assert reference <= found + 1e-6 * abs(found) + 1e-7 * scale
+    assert found <= least + 1e-6 * abs(least) + 1e-11 * scale
+    assert least <= found + 1e-6 * abs(found) + 1e-7 * scale
 
 
 def least_of_all_faces(model: Model) -> float:
@@ -342,6 +351,20 @@ def test_a_flag_that_is_set_stops_it_where_it_is(kind: str, form: str) -> None:
     assert model.value(x) <= 0.0
 
 
+@settings(max_examples=100)
+@given(seed=seeds, kind=st.sampled_from(["l1", "simplex", "solid simplex"]), share=st.floats(0.0, 1.0))
+@example(seed=0, kind="simplex", share=0.9)
+def test_conjugate_gradients_that_give_up_leave_a_point_of_the_set(seed: int, kind: str, share: float) -> None:
+    """They stop it in the middle of a walk, where coordinates may be fixed and the sum is another."""
+    model, k = Model(seed, kind, k=40, decade=-6.0), 40
+    spent, stop = np.array([share * k**3]), np.zeros(1, np.bool_)
+    rest = (model.q0, model.x0, model.polytope, -1.0, 1e-8, 1000, stop)
+    x, _, _, done = face_qp.minimise(model.hessian("rows")._replace(spent=spent), *rest)
+    assert model.excess(x) <= 1e-12 * model.size
+    assert model.value(x) <= 1e-12 * float(np.abs(model.q0) @ np.abs(model.x0))
+    assert not (done and stop[0])
+
+
 def test_a_proposal_of_two_thousand_coordinates_is_not_walked_one_by_one() -> None:
     """From the inside of the ball, few rounds lead to a face of a few hundred out of 2000 coordinates."""
     rng = np.random.default_rng(0)
@@ -350,9 +373,88 @@ def test_a_proposal_of_two_thousand_coordinates_is_not_walked_one_by_one() -> No
     x0 = np.where(np.arange(k) < 100, 0.04, 0.0)
     q0 = B @ rng.standard_normal(m)
     x, mu, inside, done = face_qp.minimise(
-        of_rows(B, np.full(k, 1e-2)), q0, x0, l1_ball(0.2 * 40.0), 0.0, 1e-8, 30, GO_ON
+        of_matrix(B @ B.T + 1e-2 * np.eye(k)), q0, x0, l1_ball(0.2 * 40.0), 0.0, 1e-8, 30, GO_ON
     )
     assert done
     q = q0 + B @ (B.T @ (x - x0)) + 1e-2 * (x - x0)
     assert q @ x + 8.0 * np.abs(q).max() <= 1e-7 * abs(q0 @ (x - x0))
     assert inside == (mu == 0.0)
+
+
+class PenalisedModel(Model):
+    """A random model plus mu |x|_1, over all x or x >= 0."""
+
+    def __init__(self, seed: int, kind: int, *, k: int, decade: float) -> None:
+        super().__init__(seed, "l1", k=k, decade=decade)
+        rng = np.random.default_rng(seed)
+        if kind == PENALISED_POSITIVE:
+            self.x0 = np.abs(self.x0)
+        largest = np.abs(self.q0 - self.H @ self.x0).max()
+        self.kind, self.size = kind, float(largest * rng.choice([1e-3, 0.1, 0.5, 1.1]))
+
+    def value(self, x: Array) -> float:
+        return super().value(x) + self.size * float(np.abs(x).sum() - np.abs(self.x0).sum())
+
+    def violation(self, x: Array) -> float:
+        """How far the optimality conditions are from holding, as a share of the multiplier."""
+        q = self.q0 + self.H @ (x - self.x0)
+        at_zero = np.abs(q) if self.kind == PENALISED else -q
+        return float(np.where(x != 0.0, np.abs(q + self.size * np.sign(x)), at_zero - self.size).max() / self.size)
+
+
+penalties = st.sampled_from([PENALISED, PENALISED_POSITIVE])
+
+
+@settings(max_examples=40)
+@given(seed=seeds, kind=penalties, k=st.integers(1, 10), decade=st.floats(-1.0, 1.0), form=forms)
+def test_a_penalised_model_agrees_with_the_plain_reference(
+    seed: int, kind: int, k: int, decade: float, form: str
+) -> None:
+    model = PenalisedModel(seed, kind, k=k, decade=decade)
+    x, mu, inside, done = model.solve(form=form, accuracy=1e-10)
+    assert done
+    assert (mu, inside) == (model.size, False)
+    assert kind == PENALISED or x.min() >= 0.0
+    least = model.value(reference.minimise(model.H, model.q0, model.x0, model.polytope))
+    scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(x)))
+    assert abs(model.value(x) - least) <= 1e-8 * abs(least) + 1e-12 * scale
+
+
+@settings(max_examples=100)
+@given(seed=seeds, kind=penalties, k=st.integers(1, 40), decade=st.floats(-4.0, 1.0))
+def test_the_conditions_of_a_penalised_model_hold(seed: int, kind: int, k: int, decade: float) -> None:
+    model = PenalisedModel(seed, kind, k=k, decade=decade)
+    x, _, _, done = model.solve()
+    assert done
+    scale = float(np.abs(model.H @ np.abs(x)).max() + np.abs(model.q0).max()) / model.size
+    assert model.violation(x) <= 1e-8 + 1e-10 * scale
+
+
+@settings(max_examples=30)
+@given(seed=seeds, kind=penalties, power=st.sampled_from([-40, 8]))
+def test_a_power_of_two_changes_no_bit_of_a_penalised_model(seed: int, kind: int, power: int) -> None:
+    model = PenalisedModel(seed, kind, k=15, decade=-3.0)
+    x, unit = model.solve()[0], 2.0**power
+    model.q0, model.H, model.size = unit * model.q0, unit * model.H, unit * model.size
+    np.testing.assert_array_equal(model.solve()[0], x)
+
+
+@settings(max_examples=40)
+@given(seed=seeds)
+def test_the_multiplier_of_a_ball_gives_its_least_point_back(seed: int) -> None:
+    """The ball of the norm of a penalised solution, and the penalty of a ball's multiplier, agree."""
+    model = Model(seed, "l1", k=20, decade=-1.0)
+    x, mu, inside, _ = model.solve(accuracy=1e-12)
+    if inside or mu <= 1e-6 * np.abs(model.q0).max():
+        return
+    penalised = Polytope(PENALISED, mu, NONE, NONE)
+    again, _, _, done = face_qp.minimise(of_matrix(model.H), model.q0, model.x0, penalised, -1.0, 1e-12, 1000, GO_ON)
+    assert done
+    np.testing.assert_allclose(again, x, atol=1e-6 * model.size)
+
+
+def test_a_cut_from_a_point_that_rounding_took_outside_ends_there() -> None:
+    x = np.array([0.05, -0.05 * (1.0 + 1e-12)])
+    y = np.array([0.3, -0.2])
+    face_qp.cut_at_boundary(x, y, 0.1)
+    np.testing.assert_array_equal(y, x)

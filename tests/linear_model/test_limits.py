@@ -32,23 +32,29 @@ RADII = [0.1, 0.5, 2.0]
 
 
 class Fits:
-    """Stands before `minimize`: keeps the options of every call, and may do something during one of them."""
+    """Stands before each run: keeps its options, and may do something during one of them."""
 
     def __init__(self) -> None:
         self.options: list[dict[str, Any]] = []
         self.during: Callable[[int], None] = lambda _: None
-        self.minimize = solver.minimize
+        self.minimize, self.minimize_next = solver.minimize, solver.minimize_next
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def by_name(self, *args: Any, **options: Any) -> Any:
         self.options.append(options)
         number = len(self.options)
         return self.minimize(*args, **options, callback=lambda _: self.during(number))
+
+    def by_auto(self, *args: Any, **options: Any) -> Any:
+        self.options.append(options)
+        self.during(len(self.options))
+        return self.minimize_next(*args, **options)
 
 
 @pytest.fixture
 def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
     counted = Fits()
-    monkeypatch.setattr(solver, "minimize", counted)
+    monkeypatch.setattr(solver, "minimize", counted.by_name)
+    monkeypatch.setattr(solver, "minimize_next", counted.by_auto)
     return counted
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,9 +12,7 @@ import scipy.optimize
 import scipy.sparse
 
 import condgrad as cg
-from condgrad.methods.certified_point import ObjectivePoint
-from condgrad.newton.faces import FaceNewton
-from condgrad.newton.working_set import WorkingSet
+from condgrad.ball import OPTIONS, inside, models
 from tests.methods import SMOOTH, microarray
 
 Array = np.ndarray
@@ -116,7 +115,7 @@ def test_columns_with_large_offsets(loss: str, on: Any, zeros: float, full: int)
     for radius in (0.1, 1.0, 10.0):
         g = cg.simple.Zero(on=on(radius))
         results = [
-            cg.minimize(smooth(loss, K, y, intercept=True), g, method="newton", tol=1e-8, max_iter=50)
+            cg.minimize(smooth(loss, K, y, intercept=True), g, method="newton", tol=1e-7, max_iter=50)
             for K in (A, scipy.sparse.csr_array(A), scipy.sparse.csc_array(A))
         ]
         assert all(result.status is cg.Status.CONVERGED for result in results), (radius, results)
@@ -218,22 +217,20 @@ def test_entries_given_twice_add_up(stored: Any, ridge: float, loss: str) -> Non
 
 
 @EVERY_LOSS
-def test_models_too_large_for_a_copy_are_kept_by_array_operations(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a wide model is where it has no room: the same answer, dense, sparse and of torch."""
-    from condgrad.newton import face_models, faces
-
+def test_models_too_large_for_a_copy_are_left_to_projected_gradients(
+    loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     A, y = correlated(13, 20, 500)
-    for radius, intercept, ridge in product((0.5, 100.0), (False, True), (1.0, 1e-2)):
-        g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius))
-        copied = cg.minimize(smooth(loss, A, y, intercept=intercept), g, method="newton", tol=1e-7)
+    for radius, intercept in product((0.5, 100.0), (False, True)):
+        g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(radius))
+        copied = cg.minimize(smooth(loss, A, y, intercept=intercept), g, method="auto", tol=1e-5)
         with monkeypatch.context() as patched:
-            patched.setattr(face_models, "ROWS_AT_MOST", 0)
-            patched.setattr(faces, "FIRST_SIZE", 500)
-            for form in (A, scipy.sparse.csr_array(A)):
-                result = cg.minimize(smooth(loss, form, y, intercept=intercept), g, method="newton", tol=1e-7)
-                assert result.status is cg.Status.CONVERGED
-                assert result.lower_bound <= copied.value
-                assert copied.lower_bound <= result.value
+            patched.setattr(models, "OPTIONS", replace(OPTIONS, most_copied=0))
+            result = cg.minimize(smooth(loss, A, y, intercept=intercept), g, method="auto", tol=1e-5)
+        assert "spg" in result.method
+        assert result.status is cg.Status.CONVERGED
+        assert result.lower_bound <= copied.value
+        assert copied.lower_bound <= result.value
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -264,14 +261,11 @@ def test_an_inside_that_leads_no_further_is_tried_once(monkeypatch: pytest.Monke
     """Else it is found again after each working set, and the run goes back to it each time."""
     tried = []
 
-    def no_further(newton: FaceNewton, start: ObjectivePoint, gap: float) -> WorkingSet:
-        tried.append(gap)
-        found = WorkingSet(newton.loss, newton.g, None, 0.0, inside=True)
-        found.begin(start)
-        return found
+    def no_further(*arguments: Any) -> None:
+        tried.append(arguments)
 
     A, y = microarray(3, m=20, n=300)
     f, g = cg.smooth.Logistic(scipy.sparse.csr_array(A), y), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e3))
-    monkeypatch.setattr(FaceNewton, "_solved_inside", no_further)
+    monkeypatch.setattr(inside.InsideRoad, "leads_to", no_further)
     assert cg.minimize(f, g, method="newton", tol=1e-8).success
     assert len(tried) == 1

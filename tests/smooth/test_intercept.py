@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_expit
+from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.special import expit, log_expit
 
 import condgrad as cg
 from condgrad.arrays import host
@@ -108,6 +108,45 @@ def test_a_hint_changes_nothing(kind: type, seed: int, scale: float, near: float
     again = h.at_best_intercept(z)
     assert again.intercept == cold.intercept
     np.testing.assert_array_equal(again.theta, cold.theta)
+
+
+@given(seed=seeds, scale=scales, distance=st.floats(-6.0, 1.0))
+def test_steps_from_nearby_end_at_the_best(seed: int, scale: float, distance: float) -> None:
+    """The loss and its gradient at the root that a scalar solver finds, and a theta that sums to 0."""
+    z, y, weights = drawn(seed)
+    z *= scale
+    h: Any = loss(cg.smooth.Logistic, y, weights)
+    reach = float(np.abs(z).max()) + 50.0
+    root = brentq(lambda b: float(h.weights @ (expit(z + b) - (h.y > 0.0))), -reach, reach, xtol=1e-14, rtol=1e-15)
+    found = h._from_near(z, root + 10.0**distance)
+    if found is None:  # it is left to a bracket
+        return
+    expected, gradient = h.loss.evaluate(z + root)
+    size = float(np.abs(gradient).sum())
+    assert found.value == pytest.approx(expected, rel=1e-13)
+    # rounding of the sum, which the judge has too, moves the root by this share of the curvature
+    slack = 1e-13 * size / float(h.loss.curvature(z + root).sum())
+    assert found.intercept == pytest.approx(root, rel=1e-13, abs=slack)
+    np.testing.assert_allclose(found.theta, gradient, rtol=1e-10, atol=slack * size)
+    assert abs(math.fsum(found.theta)) <= 4e-16 * len(z) * size
+
+
+def test_margins_beyond_all_exponentials() -> None:
+    z, y = np.array([-4000.0, -4500.0, 6000.0, 7000.0]), np.array([-1.0, -1.0, 1.0, 1.0])
+    h: Any = cg.smooth.Logistic(np.eye(4), y, intercept=True).h
+    for near in (None, -1000.0, 0.0, 1e5):
+        found = h.at_best_intercept(z, near=near)
+        assert found.intercept == pytest.approx(-1000.0, rel=1e-12)
+        assert found.value == 0.0
+    found = h.at_best_intercept(-z)  # all of them far on the wrong side
+    assert found.value == pytest.approx(np.abs(z).sum(), rel=1e-15)
+    np.testing.assert_array_equal(found.theta, -y)
+
+
+@pytest.mark.parametrize("kind", [cg.smooth.Logistic, cg.smooth.SquaredHinge])
+def test_a_class_without_a_weight_beside_the_other_is_none(kind: type) -> None:
+    with pytest.raises(ValueError, match=r"two classes, each with a positive sample_weight.*got only -1"):
+        kind(np.eye(3), [1, -1, 1], sample_weight=[1e-300, 1e300, 1e-300], intercept=True)
 
 
 def test_intercept_of_constant_positions_is_the_log_odds() -> None:

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad.ball import Newton
 from condgrad.loop import Progress
-from condgrad.newton.faces import FaceNewton
 from condgrad.stopping import RelativeGap
 from tests.methods import SMOOTH, Judged, assert_lawful, data, microarray
 
@@ -450,7 +450,7 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
         ),
     ):
         with pytest.raises(cg.MissingAbility, match=sentence):
-            FaceNewton.of(*pair)
+            Newton.of(*pair)
         with pytest.raises(cg.MissingAbility, match=rf"method='newton' knows.*{sentence}.*method='cgs' works"):
             newton(*pair)
     for options in ({"step": "armijo"}, {"memory": 2}):
@@ -477,18 +477,30 @@ def test_products_with_the_data(loss: str, intercept: bool, features: int, monke
     assert result.value == pytest.approx(smooth(loss, A, y, intercept=intercept).at(x).value + 0.1 * (x @ x), rel=1e-13)
 
 
-@EVERY_LOSS
-@EVERY_SET
-def test_a_whole_working_set_asks_the_oracle_once_a_point(loss: str, on: str) -> None:
-    """Its last gap and the certificate are one answer: as many as there are points at which it was asked."""
-    A, y, _ = data(3)
-    asked: list[bytes] = []
+def test_no_kind_of_input_is_compiled_for_again() -> None:
+    """A compilation takes half a minute, which no time limit cuts short."""
+    from condgrad.ball.compiled.face_qp import minimise
+    from condgrad.kernels.sparse_gram import weighted_gram
 
-    class Counting(cg.simple.Ridge):
-        def argmin(self, c: Any, **options: Any) -> Any:
-            asked.append(c.tobytes())
-            return super().argmin(c, **options)
-
-    g = Counting(0.01, on=SETS[on][0])
-    assert_solved(newton(smooth(loss, A, y), g, tol=1e-8), g)
-    assert len(set(asked)) == len(asked)
+    entry_points = minimise, weighted_gram
+    K = np.asfortranarray(np.random.default_rng(0).standard_normal((30, 8)))
+    y, ones = K[:, 0].copy(), np.ones(8)
+    boxes = cg.sets.Box(-ones, ones), cg.sets.Box(-ones, 1.0), cg.sets.Box(-1.0, 1.0)
+    counts = set()
+    for on in (cg.sets.L1Ball(1.0), cg.sets.Simplex(8), cg.sets.SolidSimplex(1.0), *boxes):
+        for A in (K, K.copy(), np.ascontiguousarray(K), K.astype(np.float32)):
+            for may_write in (True, False):
+                A.flags.writeable = may_write
+                cg.minimize(cg.smooth.LeastSquares(A, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3)
+                counts.add(tuple(len(each.signatures) for each in entry_points))
+        thin = np.where(np.abs(K) > 1.2, K, 0.0)
+        for S in (
+            scipy.sparse.csr_array(thin),
+            scipy.sparse.csc_array(thin),
+            scipy.sparse.csc_matrix(thin.astype(np.float32)),
+        ):
+            for part in (S.data, S.indices, S.indptr):
+                part.flags.writeable = False
+            cg.minimize(cg.smooth.LeastSquares(S, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3)
+            counts.add(tuple(len(each.signatures) for each in entry_points))
+    assert max(counts) == (1, 1)
