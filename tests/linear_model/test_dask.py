@@ -167,7 +167,7 @@ def test_other_problems(kind: type, radius: float, ridge: float, intercept: bool
 
 def test_a_worker_that_is_killed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask computes anew what it had; the fit ends as if nothing had happened."""
-    taken, killed = BlockwiseEvaluation.newton_system, []
+    taken, killed = BlockwiseEvaluation.hessian_in, []
 
     def during(self: BlockwiseEvaluation, active: Any) -> Any:
         if not killed:
@@ -175,7 +175,7 @@ def test_a_worker_that_is_killed(client: Client, monkeypatch: pytest.MonkeyPatch
             os.kill(killed[0], signal.SIGKILL)
         return taken(self, active)
 
-    monkeypatch.setattr(BlockwiseEvaluation, "newton_system", during)
+    monkeypatch.setattr(BlockwiseEvaluation, "hessian_in", during)
     model = ConstrainedLogisticRegression(0.5, tol=TOL).fit(blocks(X, 200), Y)
     assert killed
     same(model, ConstrainedLogisticRegression(0.5, tol=TOL).fit(X, Y))

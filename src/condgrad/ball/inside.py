@@ -158,15 +158,18 @@ def near_least(loss: FoldedLoss, start: ObjectivePoint) -> ObjectivePoint:
     is_plain = loss.place is None and isinstance(start.g, Ridge)
     if not (isinstance(composite, SquaredHinge) and is_plain) or is_dense(composite.K):
         return start
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import LinearSVC
-
     h: Any = composite.h
     weight = float(h.weights.max())
     C = 0.5 * weight / start.g.weight  # type: ignore[attr-defined]
+    has_two_classes = bool((h.y > 0.0).any() and (h.y < 0.0).any())
+    if not (has_two_classes and 0.0 < C < math.inf):  # it would refuse them
+        return start
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
     svc = LinearSVC(C=C, fit_intercept=h.has_intercept, max_iter=OPTIONS.inside_steps, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        svc.fit(composite.by_row, h.y, sample_weight=h.weights / weight)
+        svc.fit(for_compiled_code(composite.by_row), h.y, sample_weight=h.weights / weight)
     x = like(svc.coef_[0], start.x)
     return start if start.g.on.violation(x) > 0.0 else start.at(x)
