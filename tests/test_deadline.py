@@ -11,7 +11,7 @@ import pytest
 
 import condgrad as cg
 from condgrad import deadline
-from condgrad.ball import Newton
+from condgrad.ball import FaceNewton
 from condgrad.ball.columns import Columns
 from condgrad.methods.certified_point import Certifier
 
@@ -226,7 +226,7 @@ def test_a_working_set_cut_short_keeps_what_it_found(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Columns, "_newton_step", last_step)
     monkeypatch.setattr(deadline, "passed", lambda: out_of_time[0])
     monkeypatch.setattr(Certifier, "iterate", once(Certifier.iterate))
-    first, second = islice(Newton.of(f, g).iterates(np.zeros(30)), 2)
+    first, second = islice(FaceNewton.of(f, g).iterates(np.zeros(30)), 2)
     assert second.lower_bound == -np.inf
     assert second.gradient is None
     assert whole.lower_bound <= second.value < first.value

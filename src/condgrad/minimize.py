@@ -50,7 +50,7 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     if model is not None:
         return Newton(f, g, model)
     try:
-        return ball.Newton.of(f, g)
+        return ball.FaceNewton.of(f, g)
     except MissingAbility as missing:
         raise MissingAbility(
             "method='newton' knows h(Kx) and linear terms with Ridge or Zero on sets with faces, and linear costs with "
@@ -77,7 +77,7 @@ def _most_promising_first(f: Smooth, g: Simple, step: StepRule, warm: ball.Warm 
         yield Newton(f, g, model)
     faces = None
     with suppress(MissingAbility):
-        faces = ball.Newton.of(f, g, warm)
+        faces = ball.FaceNewton.of(f, g, warm)
     if faces is not None and faces.affordable:
         if not readiness.available():
             with suppress(MissingAbility):
@@ -317,7 +317,7 @@ def _ending_at(method: Method, tol: float, null: float) -> Method:
     if isinstance(method, InTurn):
         others = (_ending_at(each, tol, null) for each in method.others)
         return InTurn(_ending_at(method.first, tol, null), others)
-    if isinstance(method, ball.Newton):
+    if isinstance(method, ball.FaceNewton):
         return replace(method, wanted=tol, null_size=null)
     return replace(method, wanted=tol or math.inf) if isinstance(method, Newton) else method
 

@@ -22,12 +22,8 @@ SAME_POINTS = 1e-13
 
 LEAST_CURVATURE = 1e-13
 """What is added to the curvature of each coordinate of a model, as a share of it, so that none is singular."""
-LEAST_CURVATURE_BY_ROWS = 1e-10
-"""The same for models by rows, of more coordinates than samples, whose solutions have fewer digits."""
 ON_BOUNDARY = 1e-12
 """How far below the radius, as a share of it, the norm of a point may be that is on the boundary up to rounding."""
-TOUCHING = 1e-9
-"""The same for a gradient step from a point on the boundary, whose multiplier is then 0 up to rounding."""
 
 
 def membership_tolerance(x: Array) -> float:

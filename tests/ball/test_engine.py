@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.ball import Newton
+from condgrad.ball import FaceNewton
 from condgrad.loop import Progress
 from condgrad.stopping import RelativeGap
 from tests.methods import SMOOTH, Judged, assert_lawful, data, microarray
@@ -450,7 +450,7 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
         ),
     ):
         with pytest.raises(cg.MissingAbility, match=sentence):
-            Newton.of(*pair)
+            FaceNewton.of(*pair)
         with pytest.raises(cg.MissingAbility, match=rf"method='newton' knows.*{sentence}.*method='cgs' works"):
             newton(*pair)
     for options in ({"step": "armijo"}, {"memory": 2}):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import condgrad as cg
-from condgrad.ball import Newton
+from condgrad.ball import FaceNewton
 from condgrad.smooth.composite import AtBestIntercept, Composite
 from tests.methods import SMOOTH, data
 
@@ -57,7 +57,7 @@ def test_what_does_not_fold_is_said_in_a_sentence() -> None:
     function = cg.smooth.Function(lambda x: (float(x @ x), 2.0 * x))
     for smooth in (f + f, f + function, cg.smooth.Linear(np.ones(N)) + cg.smooth.Linear(np.ones(N))):
         with pytest.raises(cg.MissingAbility, match=r"is no h\(Kx\) plus a linear term: one multiple of LeastSquares"):
-            Newton.of(smooth, g)
+            FaceNewton.of(smooth, g)
 
 
 class Huber:

@@ -46,7 +46,7 @@ from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.folding import FoldedLoss
 
 
-class Part(Protocol):
+class WorkingSet(Protocol):
     """The problem in some coordinates, and its best point so far."""
 
     chosen: Array | None
@@ -76,7 +76,7 @@ class Part(Protocol):
 class Road(Protocol):
     """Another way to a lower point."""
 
-    def is_due(self, point: ObjectivePoint, part: Part | None, size: int) -> bool:
+    def is_due(self, point: ObjectivePoint, part: WorkingSet | None, size: int) -> bool:
         """Whether to go it now, rather than take a part of some size."""
 
     def leads_to(self, point: ObjectivePoint, enough: float) -> ObjectivePoint | None:
@@ -84,11 +84,34 @@ class Road(Protocol):
 
 
 @dataclass
+class Gaps:
+    """How the gap of the full problem goes from turn to turn."""
+
+    last: float = math.inf
+    before: float = math.inf
+    idle_turns: int = 0
+    """Turns in a row whose working set brought neither a lower F nor half of the gap."""
+
+    def note(self, iterate: Iterate, part: WorkingSet | None) -> None:
+        """One turn more, which a working set has brought, or a road, or the start of the run."""
+        self.before = self.last
+        self.last = iterate.value - iterate.lower_bound
+        if part is not None and self.before < math.inf:
+            is_idle = not part.has_fallen and not self.last <= 0.5 * self.before
+            self.idle_turns = self.idle_turns + 1 if is_idle else 0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the last turn left most of the gap."""
+        return self.last > OPTIONS.slow * self.before
+
+
+@dataclass
 class Warm:
     """What a run leaves for the next one, of the same f and ridge and a larger set."""
 
     point: ObjectivePoint | None = None
-    part: Part | None = None
+    part: WorkingSet | None = None
     before: ObjectivePoint | None = None
     """The last point of the run before, by which the next solution can be guessed."""
 
@@ -116,7 +139,7 @@ class Warm:
 
 
 @dataclass(frozen=True)
-class Newton:
+class FaceNewton:
     """Newton's method for a smooth loss and a ridge, or none, on a set with faces."""
 
     f: Smooth
@@ -131,7 +154,7 @@ class Newton:
     name: ClassVar[str] = "newton"
 
     @classmethod
-    def of(cls, f: Smooth, g: Simple, warm: Warm | None = None) -> Newton:
+    def of(cls, f: Smooth, g: Simple, warm: Warm | None = None) -> FaceNewton:
         """The method, or a sentence that names the missing piece."""
         warm = warm or Warm()
         if not isinstance(g, Ridge | Zero):
@@ -178,8 +201,7 @@ class Newton:
             if self.loss is not None:  # once for all certificates to come
                 _ = self.loss.composite.column_norms
         least_scale = NULL_SHARE * (self.null_size or point.value)
-        gap = math.inf
-        is_idle = False
+        gaps = Gaps()
         if warm.part is None or warm.part.is_slack:
             iterate = certifier.iterate(point, 0.0)
         else:  # the bound of another radius' solution is worth nothing here
@@ -189,46 +211,45 @@ class Newton:
             yield iterate
             if not readiness.wait() or deadline.passed() or self.g.on.scale == 0.0:
                 return
-            before = gap
-            gap = iterate.value - iterate.lower_bound
-            part = warm.part
-            if part is not None and before < math.inf:
-                was_idle = is_idle
-                is_idle = not part.has_fallen and not gap <= 0.5 * before
-                if is_idle and (was_idle or part.size == self._coordinates):
-                    return
-            is_slow = gap > OPTIONS.slow * before
+            gaps.note(iterate, warm.part)
+            if gaps.idle_turns == 2 or (gaps.idle_turns == 1 and self._has_all_in(warm.part)):
+                return
             pulls = pulls_at(point)
-            size = self._next_size(point.x, pulls, part, is_slow=is_slow)
-            if part is not None and is_idle:  # what rounding hides here, more may show, once
-                size = max(size, 2 * part.size)
-            there = self._by_road(roads, point, part, size, OPTIONS.slow * gap)
+            size = self._next_size(point.x, pulls, warm.part, gaps)
+            there = self._by_road(roads, point, warm.part, size, OPTIONS.slow * gaps.last)
+            step = 1.0
             if there is not None:
                 warm.part = None
                 point = there
-                iterate = certifier.iterate(point, 1.0)
-                continue
-            is_last = self._is_good_again(part, pulls, size, is_slow=is_slow)
-            if part is None or not is_last:
-                part = self._part(point.x, pulls, size, part)
-            if part is None:
-                return
-            warm.part = part
-            part.begin(point)
-            if ahead is not None and isinstance(part, Columns):
-                part.advance(ahead)
-                ahead = None
-            asked = self.wanted * max(point.value, least_scale)
-            part.solve(self._enough(asked, gap, part.size, is_last=is_last))
-            tally.inner_iterations += part.steps
-            if deadline.passed():
-                yield part.uncertified(iterate)
-                return
-            if part.has_moved:
-                point = part.point()
-            elif part.size == self._coordinates:
-                return
-            iterate = certifier.iterate(point, 1.0 if part.has_fallen else 0.0)
+            else:
+                part, is_last = self._next_part(point.x, pulls, size, gaps)
+                if part is None:
+                    return
+                part.begin(point)
+                if ahead is not None and isinstance(part, Columns):
+                    part.advance(ahead)
+                    ahead = None
+                asked = self.wanted * max(point.value, least_scale)
+                part.solve(self._enough(asked, gaps.last, part.size, is_last=is_last))
+                tally.inner_iterations += part.steps
+                if deadline.passed():
+                    yield part.uncertified(iterate)
+                    return
+                if part.has_moved:
+                    point = part.point()
+                elif self._has_all_in(part):
+                    return
+                step = 1.0 if part.has_fallen else 0.0
+            iterate = certifier.iterate(point, step)
+
+    def _next_part(self, x: Array, pulls: Array, size: int, gaps: Gaps) -> tuple[WorkingSet | None, bool]:
+        """The next working set, and whether it is likely the last: where that before does again."""
+        part = self.warm.part
+        is_last = self._is_good_again(part, pulls, size, is_slow=gaps.is_slow)
+        if not is_last:
+            part = self._part(x, pulls, size, part)
+            self.warm.part = part
+        return part, is_last
 
     def _enough(self, asked: float, gap: float, size: int, *, is_last: bool) -> float:
         """The gap at which a part has done its work; infinite for one step.
@@ -261,7 +282,7 @@ class Newton:
         self,
         roads: list[Road],
         point: ObjectivePoint,
-        part: Part | None,
+        part: WorkingSet | None,
         size: int,
         enough: float,
     ) -> ObjectivePoint | None:
@@ -284,30 +305,34 @@ class Newton:
         m, n = self.loss.composite.K.shape
         return OPTIONS.first_size if n >= m else OPTIONS.first_size // OPTIONS.growth
 
+    def _has_all_in(self, part: WorkingSet | None) -> bool:
+        return part is not None and part.size == self._coordinates
+
     def _takes_all(self, size: int) -> bool:
         """Whether a working set of some size would rather be all coordinates."""
         may_be_sparse = self.g.on.solid and self.g.on.shape is None
         return not may_be_sparse or self._coordinates <= OPTIONS.most_of_all * size
 
-    def _next_size(self, x: Array, pulls: Array, part: Part | None, *, is_slow: bool) -> int:
+    def _next_size(self, x: Array, pulls: Array, part: WorkingSet | None, gaps: Gaps) -> int:
         """How many coordinates the next working set should have.
 
         Twice as many as are not 0, and several times as many as before where these brought little;
-        but no more than are not 0 or have pulls near the multiplier.
+        but no more than are not 0 or have pulls near the multiplier. After an idle turn it is
+        larger in any case: what rounding hides in some coordinates, more of them may show.
         """
         first = self._first_size
         is_used = host(x) != 0.0
         support = int(np.count_nonzero(is_used))
         if part is None:
             return max(first, 2 * support)
-        most = max(OPTIONS.growth * part.size if is_slow else part.size, 2 * support)
+        least = 2 * part.size if gaps.idle_turns else 0
+        most = max(OPTIONS.growth * part.size if gaps.is_slow else part.size, 2 * support)
         if part.multiplier is None or not isinstance(self.g.on, NormBall):
-            return most
+            return max(least, most)
         near = int(np.count_nonzero((pulls >= OPTIONS.near * part.multiplier) | is_used))
-        least = max(support + first // 2, first)
-        return max(least, min(most, near))
+        return max(least, support + first // 2, first, min(most, near))
 
-    def _is_good_again(self, part: Part | None, pulls: Array, size: int, *, is_slow: bool) -> bool:
+    def _is_good_again(self, part: WorkingSet | None, pulls: Array, size: int, *, is_slow: bool) -> bool:
         """Whether the last part will do: no other coordinate has a pull above the multiplier.
 
         If the part was solved on the set of the radius before, the next multiplier is smaller: half
@@ -326,7 +351,7 @@ class Newton:
         share = 0.5 * (1.0 + OPTIONS.near) if is_of_smaller_set else 1.0
         return bool(others.max() <= share * part.multiplier)
 
-    def _part(self, x: Array, pulls: Array, size: int, last: Part | None) -> Part | None:
+    def _part(self, x: Array, pulls: Array, size: int, last: WorkingSet | None) -> WorkingSet | None:
         """The problem in about so many coordinates; None where they are too many, or no number."""
         n = self._coordinates
         whole = self._takes_all(size)
@@ -337,7 +362,7 @@ class Newton:
             if not np.isfinite(pulls).all():
                 return None
             chosen = np.sort(steepest_indices(np.ravel(pulls), np.ravel(host(x)), size))
-        part: Part
+        part: WorkingSet
         if self.loss is not None:
             part = Columns(self.loss, chosen)
         else:

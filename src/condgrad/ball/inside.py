@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import Array, Matrix, dot, is_dense, like, norms_of_columns, solve_positive
+from condgrad.arrays import Array, Matrix, dot, is_dense, like, norms_of_columns, row_gram, solve_positive
 from condgrad.ball.columns import Columns, for_compiled_code
 from condgrad.ball.models import LeastPoint, Model, in_unit, sparse_gram
 from condgrad.ball.options import OPTIONS
@@ -76,7 +76,7 @@ class Inside:
     @cached_property
     def _row_gram(self) -> Array:
         """KK' of a dense K."""
-        return self.K @ self.Kt
+        return row_gram(self.K)
 
     def _by_products(self, model: Model, shares: Array | None, *, is_needed: bool) -> Array | None:
         """-H^-1 slope, about; None where it takes too many products, unless it is needed anyway."""

@@ -222,7 +222,7 @@ class BySamples:
         return rows
 
 
-class DualPoint(NamedTuple):
+class PointOfDual(NamedTuple):
     """A point of the dual of a model."""
 
     theta: Array
@@ -248,15 +248,15 @@ class DualOfModel:
     def model_at(self, y: Array, image: Array) -> float:
         return dot(self.r, y) + 0.5 * dot(image, image) + 0.5 * self.c * dot(y, y)
 
-    def at(self, theta: Array) -> DualPoint:
+    def at(self, theta: Array) -> PointOfDual:
         a = self.r + self.rows @ theta
         v = a / -self.c
         face = self.on.face(v)
         y = face.point
         value = dot(a, y) + 0.5 * self.c * dot(y, y) - 0.5 * dot(theta, theta)
-        return DualPoint(theta, v, face, y @ self.rows, value)
+        return PointOfDual(theta, v, face, y @ self.rows, value)
 
-    def after_step(self, here: DualPoint) -> DualPoint | None:
+    def after_step(self, here: PointOfDual) -> PointOfDual | None:
         """Where a Newton step leads to; None where D rises no more."""
         active = here.face.active
         rows = self.rows if len(active) == len(self.rows) else np.take(self.rows, active, axis=0)
@@ -277,7 +277,7 @@ class DualOfModel:
             step *= 0.5
         return None
 
-    def least_point(self, here: DualPoint, unit: float) -> LeastPoint:
+    def least_point(self, here: PointOfDual, unit: float) -> LeastPoint:
         """What is found, in the unit of F."""
         y = here.face.point
         if not isinstance(self.on, NormBall) or here.face.normal is None:

@@ -16,9 +16,6 @@ from numba.extending import intrinsic
 from condgrad.kernels.compiling import compiled_exactly
 
 LOG2E, LN2 = math.log2(math.e), math.log(2.0)
-LN2_HIGH = float.fromhex("0x1.62e42fefa0000p-1")
-LN2_LOW = 1.6465949582897082e-12
-"""log 2 in two parts: products of the first with whole numbers up to 2000 are exact."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -68,19 +65,6 @@ def power_of_2(x: float) -> float:
 
 
 @compiled_exactly
-def exponential(x: float) -> float:
-    """e^x for x <= 0, to 2 ulp or so; 0 below -708.
-
-    x = k log 2 + r with k whole; 2^k times 2^(r/log 2).
-    """
-    shifted = x * LOG2E + ROUNDER
-    k = shifted - ROUNDER
-    rest = (x - k * LN2_HIGH) - k * LN2_LOW
-    power = power_of_2_near_0(rest * LOG2E) * from_bits((bits(shifted) + 1023) << 52)
-    return 0.0 if x < -708.0 else power
-
-
-@compiled_exactly
 def twice_artanh(t: float) -> float:
     """log((1 + t)/(1 - t)) for |t| <= 0.172."""
     y = t * t
@@ -93,14 +77,6 @@ def twice_artanh(t: float) -> float:
     q = q * y + 0.6666666666666765
     q = q * y + 2.0
     return t * q
-
-
-@compiled_exactly
-def log_1_plus(e: float) -> float:
-    """log(1 + e) for 0 <= e <= 1, to 2 ulp or so."""
-    is_large = e > 0.4142135623730951
-    t = (e - 1.0) / (e + 3.0) if is_large else e / (e + 2.0)  # of (1 + e)/2, or of 1 + e
-    return (LN2 if is_large else 0.0) + twice_artanh(t)
 
 
 SQRT_HALF = 0x3FE6A09E667F3BCD

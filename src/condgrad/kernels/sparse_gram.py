@@ -36,8 +36,3 @@ def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: i
                     G[i, j] = both
                     G[j, i] = both
     return G, pull
-
-
-def weighted_gram_by_arrays(K: Array, w: Array) -> tuple[Array, Array]:
-    """The same from a dense K, by NumPy."""
-    return K.T @ (w[:, None] * K), K.T @ w

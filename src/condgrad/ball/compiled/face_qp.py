@@ -83,7 +83,7 @@ LOWER, REACHED_BOUNDARY, AT_LEAST, RELEASE_ONE, NONE_LOWER = range(5)
 least point of its face; there, and one coordinate must be set free; there, and nothing is lower."""
 
 
-class Problem(NamedTuple):
+class QuadraticProgram(NamedTuple):
     """What is minimised."""
 
     hessian: Hessian
@@ -134,7 +134,7 @@ def minimise(
     set, end it early, at a point of the set that is no worse than x0.
     """
     k = x0.shape[0]
-    problem = Problem(hessian, free_block.diagonal(hessian, k), q0, x0, polytope)
+    problem = QuadraticProgram(hessian, free_block.diagonal(hessian, k), q0, x0, polytope)
     block = free_block.no_free_block(hessian, problem.curvatures)
     face = Face(np.zeros(k), np.empty(k), np.empty(k))
     here, due = start(problem, mu)
@@ -219,7 +219,7 @@ def on_boundary(x: Array, size: float) -> bool:
 
 
 @compiled_in_place
-def start(problem: Problem, mu: float) -> tuple[Position, int]:
+def start(problem: QuadraticProgram, mu: float) -> tuple[Position, int]:
     """The first position, and what is due there.
 
     A start says little of the active face, and nothing inside the ball: a proposal, unless the
@@ -244,7 +244,7 @@ def keeps_sum(x: Array, kind: int, size: float) -> bool:
 
 
 @compiled
-def position_at(problem: Problem, x: Array, mu: float) -> Position:
+def position_at(problem: QuadraticProgram, x: Array, mu: float) -> Position:
     """A point with the gradient and the value of the model there."""
     x0, q0, polytope = problem.x0, problem.q0, problem.polytope
     kind = polytope.kind
@@ -270,7 +270,7 @@ def position_at(problem: Problem, x: Array, mu: float) -> Position:
 
 @compiled_in_place
 def walk(
-    problem: Problem,
+    problem: QuadraticProgram,
     block: FreeBlock,
     face: Face,
     here: Position,
@@ -517,7 +517,7 @@ def direction(
 
 @compiled_in_place
 def propose(
-    problem: Problem, block: FreeBlock, face: Face, here: Position, ending: Ending
+    problem: QuadraticProgram, block: FreeBlock, face: Face, here: Position, ending: Ending
 ) -> tuple[FreeBlock, Position]:
     """A point that may be lower: the least one of a face that coordinate descent finds.
 
