@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from condgrad.certificate import Certificate
+from condgrad.comparison import Comparison, compare
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 from condgrad.loop import Progress
 from condgrad.minimize import minimize
@@ -22,6 +23,7 @@ __version__ = version("condgrad")
 __all__ = [
     "Answer",
     "Certificate",
+    "Comparison",
     "ContradictionError",
     "MissingAbility",
     "MissingExtra",
@@ -30,6 +32,7 @@ __all__ = [
     "Result",
     "Status",
     "Trace",
+    "compare",
     "datasets",
     "linear_model",
     "load",

@@ -125,31 +125,40 @@ class Trace:
             writer.writerow(self.columns)
             writer.writerows(self.rows)
 
-    def plot(self, *, against: str = "iteration", ax: Any = None) -> Any:
+    def plot(self, *, against: str = "iteration", label: str | None = None, ax: Any = None) -> Any:
         """How far the best value may be from F*, on a log scale, against `iteration` or `seconds`.
 
         The certified gap is what was known at the time; the distance to the last lower bound is what is known in
         hindsight. The two meet at the end. A distance of 0 is drawn at one rounding unit of the largest value.
-        Returns the matplotlib axes.
+        With a label the certified gap is drawn alone, so that several runs share an axis; `condgrad.compare` does
+        that for runs on one problem. Returns the matplotlib axes.
         """
         pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Trace.plot")
         if against not in ("iteration", "seconds"):
             raise ValueError(f"against must be 'iteration' or 'seconds', got {against!r}")
         if ax is None:
             _, ax = pyplot.subplots(figsize=(6, 4), layout="constrained")
-        value, lower = self["best_value"], self["lower_bound"]
-        distances = {"certified gap": (value - lower, "#0072B2", "-")}
-        if len(lower) and np.isfinite(lower[-1]):
-            distances["value - last lower bound"] = (value - lower[-1], "#D55E00", "--")
-        rounding = np.finfo(np.float64).eps * (np.abs(value).max(initial=0.0) or 1.0)
-        marker = "." if len(value) <= FEW_POINTS else None
-        for label, (distance, color, style) in distances.items():
-            shown = np.maximum(distance, rounding)
-            ax.plot(self[against], shown, color=color, linestyle=style, marker=marker, label=label)
+        spent = self[against]
+        value = self["best_value"]
+        lower = self["lower_bound"]
+        if label is not None:
+            draw_distance(ax, spent, value, lower, label=label)
+        else:
+            draw_distance(ax, spent, value, lower, label="certified gap", color="#0072B2")
+            if len(lower) and np.isfinite(lower[-1]):
+                style = {"color": "#D55E00", "linestyle": "--"}
+                draw_distance(ax, spent, value, lower[-1], label="value - last lower bound", **style)
         ax.set(xlabel=against, ylabel="distance to the optimum, at most", yscale="log")
         ax.grid(alpha=0.3)
         ax.legend(frameon=False)
         return ax
+
+
+def draw_distance(ax: Any, spent: Any, value: Any, lower: Any, *, label: str, **style: Any) -> None:
+    """value - lower against what was spent; at least a rounding unit, as a log scale has no 0."""
+    rounding = np.finfo(np.float64).eps * (np.abs(value).max(initial=0.0) or 1.0)
+    marker = "." if len(value) <= FEW_POINTS else None
+    ax.plot(spent, np.maximum(value - lower, rounding), marker=marker, label=label, **style)
 
 
 @dataclass(frozen=True, eq=False)
