@@ -430,7 +430,7 @@ OPTIONS = {
     "unknown step": (
         {"step": "wolfe"},
         ValueError,
-        r"step must be one of 'exact', 'armijo', 'open-loop', 'short'.*got 'wolfe'",
+        r"step must be one of 'exact', 'armijo', 'open-loop', 'log-open-loop', 'short', 'adaptive'.*got 'wolfe'",
     ),
     "a number as step": ({"step": 0.5}, TypeError, r"step must be a name or a step rule.*got 0\.5"),
     "a class as step": ({"step": cg.steps.Armijo}, TypeError, r"step must be .*Armijo"),

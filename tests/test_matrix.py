@@ -22,7 +22,7 @@ import condgrad as cg
 
 Array = np.ndarray
 ValueGradient = Callable[[Array], tuple[float, Array]]
-STEPS = ("exact", "memory", "armijo", "open-loop", "short")
+STEPS = ("exact", "memory", "armijo", "open-loop", "short", "adaptive")
 
 
 # The judge ------------------------------------------------------------------------------------------------------------
@@ -629,7 +629,7 @@ def test_progress_and_honest_status(name: str, method: str, step: str) -> None:
 
 @pytest.mark.parametrize(("name", "step"), promised_pairs())
 def test_linear_rate_reaches_eight_digits(name: str, step: str) -> None:
-    """A strongly convex g promises a linear rate to CGS with exact, Armijo and short steps."""
+    """A strongly convex g promises a linear rate to CGS with exact, Armijo, short and adaptive steps."""
     r, judged = solved(name, "cgs", step), verdict(name)
     assert r.status is cg.Status.CONVERGED
     assert r.value - judged.lower <= 1e-8 * judged.scale

@@ -194,7 +194,7 @@ def minimize(
         of the result says what ran. Nobody waits for a compiler: while the code that "newton" needs is compiled, once
         on a machine and in a process of its own, "spg" runs (the environment variable `CONDGRAD_KERNELS` may be
         "background", the default, "wait" or "off").
-    step : {"exact", "armijo", "open-loop", "short"} or a step rule
+    step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float
         Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the answer, or a

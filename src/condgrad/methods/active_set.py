@@ -102,7 +102,9 @@ class ActiveSetCG:
                 f"got {self.g!r}: put g into f where it is smooth, or take method='cgs'"
             )
         if isinstance(self.step, OpenLoop):
-            raise ValueError(f"method={self.name!r} needs a step that looks at F: 'exact', 'armijo' or 'short'")
+            raise ValueError(
+                f"method={self.name!r} needs a step that looks at F: 'exact', 'armijo', 'short' or 'adaptive'"
+            )
 
     @property
     def name(self) -> str:
@@ -112,6 +114,7 @@ class ActiveSetCG:
         f, g, unit = self.f, self.g, self.f.unit_at(x)
         active, here, evaluations, calls, taken, promised, noise = ActiveSet(x), f.at(x), 1, 0, 0.0, math.inf, 0.0
         k = 0
+        notes: dict[str, float] = {}
         while True:
             if deadline.passed():
                 if k == 0:
@@ -145,7 +148,7 @@ class ActiveSetCG:
                 end = x + way.longest * way.direction
                 far = f.at(end)
                 directions = (end - x)[None]
-                state = SearchState(f, g, k, x, here, [far], directions, here.value, promise)
+                state = SearchState(f, g, k, x, here, [far], directions, here.value, promise, notes)
                 fractions = checked_fractions(self.step(state), 1)
                 evaluations += 1 + state.evaluations
             else:

@@ -45,6 +45,7 @@ class CGS:
         share, accuracy = 0.1, 0.1 * Terms(here.value, g_here).size
         remembered = deque([(s, f.at(s)) for s in self.past], maxlen=self.memory)
         evaluations += len(remembered)
+        notes: dict[str, float] = {}
         for k in count(self.first):
             c = None if deadline.passed() else here.gradient
             if deadline.passed():
@@ -80,7 +81,7 @@ class CGS:
             directions = differences(points, x)
             slope = dot(c, directions[0])
             model_gap = g_here - g_there - slope
-            state = SearchState(f, g, k, x, here, ends, directions, value, model_gap)
+            state = SearchState(f, g, k, x, here, ends, directions, value, model_gap, notes)
             fractions = checked_fractions(self.step(state), len(points))  # line 4
             evaluations += state.evaluations
             a = float(fractions.sum())

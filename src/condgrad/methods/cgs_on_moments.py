@@ -90,7 +90,7 @@ class CGSOnMoments:
 
     def _fraction(self, k: int, line: Quadratic, rise: float) -> float:
         if isinstance(self.step, OpenLoop):
-            return 2.0 / (k + 2.0)
+            return self.step.length(k)
         slope, curvature = float(line.slope[0]) + rise, float(line.curvature[0, 0])
         if slope >= 0.0:
             return 0.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,6 +17,9 @@ from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
 from condgrad.search.hull import minimize_over_hull
 from condgrad.search.restriction import LocalModel, Quadratic, Restriction, calls_made, combined
+
+SMOOTHNESS = "smoothness"
+"""The note that holds the last L of `Adaptive`."""
 
 
 @dataclass
@@ -40,6 +44,8 @@ class SearchState:
         F(x).
     model_gap : float
         <grad f(x), x - s> + g(x) - g(s).
+    notes : dict
+        What a rule leaves for its next step in the same run; empty at the first.
 
     Examples
     --------
@@ -59,6 +65,7 @@ class SearchState:
     directions: Array
     value: float
     model_gap: float
+    notes: dict[str, float] = field(default_factory=dict)
 
     @cached_property
     def smooth_restriction(self) -> Restriction:
@@ -109,19 +116,40 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """2 / (k + 2), whatever happens: `step="open-loop"`.
+    """order / (k + order), whatever happens: `step="open-loop"` is 2 / (k + 2).
+
+    Where the gap falls like a power of 1/k, it falls like one of at most `order`: a larger order may
+    be faster, and keeps steps long for longer. An order of 2 + log(k + 1) needs no choice
+    (`step="log-open-loop"`; Wirth, Pena and Pokutta, Accelerated affine-invariant convergence rates of
+    the Frank-Wolfe algorithm with open-loop step-sizes, 2023).
+
+    Parameters
+    ----------
+    order : float or "log"
+        At least 2; "log" stands for 2 + log(k + 1).
 
     Examples
     --------
     >>> import condgrad as cg
     >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
-    >>> r = cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)), step=cg.steps.OpenLoop(), tol=1e-2)
-    >>> r.success
+    >>> g = cg.simple.Zero(on=cg.sets.Simplex(2))
+    >>> cg.minimize(f, g, step=cg.steps.OpenLoop(4), tol=1e-2).success
     True
     """
 
+    order: float | str = 2.0
+
+    def __post_init__(self) -> None:
+        if self.order != "log":
+            object.__setattr__(self, "order", _checks.number("order", self.order, at_least=2.0))
+
+    def length(self, k: int) -> float:
+        """The step number k, counted from 0."""
+        order = 2.0 + math.log(k + 1.0) if isinstance(self.order, str) else self.order
+        return order / (k + order)
+
     def __call__(self, state: SearchState) -> Vector:
-        return np.array([2.0 / (state.k + 2.0)])
+        return np.array([self.length(state.k)])
 
 
 @dataclass(frozen=True)
@@ -139,12 +167,86 @@ class Short:
     """
 
     def __call__(self, state: SearchState) -> Vector:
-        L, mu, D = state.f.smoothness, state.g.strong_convexity, state.squared_length
+        L = state.f.smoothness
         if L is None:
-            raise MissingAbility(f"step='short' needs the smoothness constant of f, and {state.f!r} has none")
-        curvature = (L + mu) * D
-        gain = max(0.0, state.model_gap) + 0.5 * mu * D
-        return np.array([1.0 if curvature <= gain else gain / curvature])
+            raise MissingAbility(
+                f"step='short' needs the smoothness constant of f, and {state.f!r} has none; "
+                "step='adaptive' finds one on the way"
+            )
+        return np.array([_least_of_model(state, L)])
+
+
+def _least_of_model(state: SearchState, L: float) -> float:
+    """Where the model with L for f and mu for g is least, on the way from x to s."""
+    mu = state.g.strong_convexity
+    D = state.squared_length
+    curvature = (L + mu) * D
+    gain = max(0.0, state.model_gap) + 0.5 * mu * D
+    return 1.0 if curvature <= gain else gain / curvature
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """The short step with an L that follows f: `step="adaptive"`.
+
+    Each step first tries an L a little below the last one. It is multiplied by `growth` until F is
+    no higher than the model with it says,
+
+        F(x + a (s - x)) <= F(x) - a gap + a^2 L D/2 - a (1 - a) mu D/2,   D = |s - x|^2.
+
+    So no constant of f need be known, and steps are longer where f is flat (Pedregosa, Negiar, Askari
+    and Jaggi, Linearly convergent Frank-Wolfe with backtracking line-search, AISTATS 2020).
+
+    Parameters
+    ----------
+    growth : float
+        What an L that is too small is multiplied by; above 1.
+    decay : float
+        What the last L is multiplied by at the next step; above 0 and at most 1.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    >>> cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), step="adaptive").success
+    True
+    """
+
+    growth: float = 2.0
+    decay: float = 0.9
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "growth", _checks.number("growth", self.growth, above=1.0))
+        object.__setattr__(self, "decay", _checks.number("decay", self.decay, above=0.0))
+        if self.decay > 1.0:
+            raise ValueError(f"decay must be <= 1, got {self.decay!r}")
+
+    def __call__(self, state: SearchState) -> Vector:
+        D = state.squared_length
+        if state.model_gap <= 0.0 or D == 0.0:
+            return np.zeros(1)
+        L = state.notes.get(SMOOTHNESS, 0.0) * self.decay or self._first(state, D)
+        mu = state.g.strong_convexity
+
+        def is_below_model(step: float) -> bool:
+            change = -step * state.model_gap + 0.5 * step * D * (step * L - (1.0 - step) * mu)
+            value = state.restriction.value(np.array([step]))
+            return value <= state.value + change + state.rounding
+
+        step = _least_of_model(state, L)
+        while not is_below_model(step) and math.isfinite(L) and not deadline.passed():
+            L *= self.growth
+            step = _least_of_model(state, L)
+        state.notes[SMOOTHNESS] = L
+        return np.array([step])
+
+    @staticmethod
+    def _first(state: SearchState, D: float) -> float:
+        """The least L for which the model holds at s, or any L above 0 where F is linear."""
+        rise = state.restriction.value(np.ones(1)) - state.value + state.model_gap
+        if not rise > 0.0:
+            rise = state.rounding or state.model_gap
+        return 2.0 * rise / D
 
 
 @dataclass(frozen=True)
@@ -326,7 +428,14 @@ def _next_trial(
     return trial if low < trial < high else 0.5 * (low + high)
 
 
-STEP_RULES: dict[str, StepRule] = {"exact": Exact(), "armijo": Armijo(), "open-loop": OpenLoop(), "short": Short()}
+STEP_RULES: dict[str, StepRule] = {
+    "exact": Exact(),
+    "armijo": Armijo(),
+    "open-loop": OpenLoop(),
+    "log-open-loop": OpenLoop("log"),
+    "short": Short(),
+    "adaptive": Adaptive(),
+}
 
 
 def step_rule(step: str | StepRule) -> StepRule:
