@@ -20,13 +20,12 @@ import numpy as np
 
 import condgrad as cg
 
-RUNS = [
-    ("cg", False, "conditional gradient", "#D55E00", "-"),
-    ("away", False, "away steps", "#009E73", "-"),
-    ("pairwise", False, "pairwise steps", "#0072B2", "-"),
-    ("pairwise", True, "pairwise, lazy", "#56B4E9", "--"),
-]
-"""method, lazy, label, colour, line"""
+RUNS = {
+    "conditional gradient": {"method": "cg"},
+    "away steps": {"method": "away"},
+    "pairwise steps": {"method": "pairwise"},
+    "pairwise, lazy": {"method": "pairwise", "lazy": True},
+}
 
 
 def problems(rng: np.random.Generator) -> dict[str, tuple[cg.smooth.LeastSquares, cg.sets.Set]]:
@@ -57,15 +56,14 @@ class Near(cg.smooth.Function):
 def main(out: Path) -> None:
     figure, panels = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained", sharey=True)
     for axes, (name, (f, on)) in zip(panels, problems(np.random.default_rng(0)).items(), strict=True):
-        print(f"\n{name}\n{'':24}{'oracle calls':>14}{'iterations':>12}{'relative gap':>14}")
-        for method, lazy, label, colour, line in RUNS:
-            r = cg.minimize(f, cg.simple.Zero(on=on), method=method, lazy=lazy, tol=1e-6, max_iter=2000)
-            calls, gap = r.trace["oracle_calls"], (r.trace["best_value"] - r.trace["lower_bound"]) / r.scale
-            print(f"{label:24}{calls[-1]:14}{r.iterations:12}{r.relative_gap:14.1e}")
-            axes.plot(calls, gap, color=colour, linestyle=line, label=label)
-        axes.set(title=name, xlabel="calls of the linear oracle", xscale="log", yscale="log", ylim=(1e-7, 100))
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("certified gap / scale of F")
+        g = cg.simple.Zero(on=on)
+        runs = {label: cg.minimize(f, g, tol=1e-6, max_iter=2000, **way) for label, way in RUNS.items()}
+        comparison = cg.compare(runs)
+        print(f"\n{name}\n{comparison}")
+        comparison.plot(measure="gap", against="oracle_calls", ax=axes)
+        axes.set(title=name, xlabel="calls of the linear oracle", ylabel="", xscale="log")
+        axes.get_legend().remove()
+    panels[0].set_ylabel("certified gap")
     panels[0].legend(frameon=False, loc="lower left")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "frank_wolfe_family.png", dpi=130)

@@ -98,6 +98,13 @@ def auto() -> Rows:
     return rows
 
 
+def steps() -> Rows:
+    """Iterations of CGS with each step rule."""
+    from experiments.benchmarks.steps import rows_of
+
+    return list(rows_of(5, 2000))
+
+
 def newton_grid() -> Rows:
     """Newton over entropies, Laplacians and clouds."""
     from experiments.benchmarks.newton_grid import rows_of
@@ -171,7 +178,19 @@ def gpu() -> Rows:
 
 MEASURED: dict[str, Callable[[], Rows]] = {
     work.__name__: work
-    for work in (first, transport, auto, newton_grid, elastic_net, domain_adaptation, memory, projection, paper, gpu)
+    for work in (
+        first,
+        transport,
+        auto,
+        steps,
+        newton_grid,
+        elastic_net,
+        domain_adaptation,
+        memory,
+        projection,
+        paper,
+        gpu,
+    )
 }
 ON_A_GPU = ("gpu",)
 """Measured only where they are named: most machines have none."""
@@ -368,6 +387,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "speed": _speed(rows),
         "machine": _machine(numbers),
         "auto": _auto(rows["auto"]),
+        "steps": _steps(rows["steps"]),
         "grid": _grid(rows["newton_grid"]),
         "memory": _memory(rows["memory"]),
         "nets": _nets(rows["memory"]),
@@ -423,6 +443,15 @@ def _auto(rows: Rows) -> str:
         f"at most twice the time of the best method; the median ratio is {np.median(ratios):.2f}, "
         f"the worst {max(ratios):.1f}.\n"
     )
+
+
+def _steps(rows: Rows) -> str:
+    rules = [key for key in rows[0] if key not in ("problem", "to")]
+    lines = [f"| iterations to | {' | '.join(rules)} |", "|---" * (len(rules) + 1) + "|"]
+    for row in rows:
+        cells = ("more than 2000" if row[rule] is None else str(row[rule]) for rule in rules)
+        lines.append(f"| {row['to']:.0e}, {row['problem']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _grid(rows: Rows) -> str:
