@@ -3,9 +3,11 @@
 from condgrad.problem import Set
 from condgrad.sets.balls import L1Ball, L2Ball, NuclearBall
 from condgrad.sets.box import Box
+from condgrad.sets.combined import Hull, Product
+from condgrad.sets.constraints import Polytope
 from condgrad.sets.group_ball import GroupBall
 from condgrad.sets.partial_transport import PartialTransport
-from condgrad.sets.polytopes import Birkhoff, KSparse, LInfBall, Spectraplex
+from condgrad.sets.polytopes import Birkhoff, HyperSimplex, KSparse, LInfBall, Spectraplex, WeightedL1Ball
 from condgrad.sets.shared_marginal import SharedMarginal
 from condgrad.sets.simplex import Simplex
 from condgrad.sets.solid_simplex import SolidSimplex
@@ -15,16 +17,21 @@ __all__ = [
     "Birkhoff",
     "Box",
     "GroupBall",
+    "Hull",
+    "HyperSimplex",
     "KSparse",
     "L1Ball",
     "L2Ball",
     "LInfBall",
     "NuclearBall",
     "PartialTransport",
+    "Polytope",
+    "Product",
     "Set",
     "SharedMarginal",
     "Simplex",
     "SolidSimplex",
     "Spectraplex",
     "Transport",
+    "WeightedL1Ball",
 ]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad.arrays import Array, Space, dot, host, like, namespace, signs, total
+from condgrad.arrays import Array, Space, at_least, dot, host, like, namespace, signs, total
+from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
 from condgrad.sets.balls import Ball
 from condgrad.sets.threshold import keep_mass
@@ -44,6 +45,22 @@ class LInfBall(Ball):
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)
         return Answer(-self.radius * signs(c), -self.radius * total(xp.abs(c)), value=0.0)
+
+
+def clipping_shift(v: Array, highest: float, mass: float) -> float:
+    """The theta at which min(max(v - theta, 0), highest) sums to a mass."""
+
+    def kept(theta: float) -> float:
+        return total(namespace(v).clip(v - theta, 0.0, highest))
+
+    # the sum falls with theta and is linear between the points where an entry reaches 0 or leaves the highest
+    flat = host(v).ravel()
+    ends = np.unique(np.concatenate([flat, flat - highest]))
+    first = bisect_left(ends, True, hi=len(ends) - 1, key=lambda end: kept(float(end)) <= mass)
+    end = float(ends[first])
+    between = int(np.count_nonzero((flat >= end) & (flat - highest < end)))
+    # none is between where v - highest rounds to v: then the sum jumps at this end
+    return end - (mass - kept(end)) / between if between > 0 else end
 
 
 @dataclass(frozen=True)
@@ -88,26 +105,10 @@ class KSparse(Ball):
         inside = xp.clip(sizes, 0.0, self.radius)
         if total(inside) <= self.k * self.radius:
             return signs(x) * inside
-        near = sizes - self._threshold(sizes)
-        shifted = near - self._threshold(near)
+        near = sizes - clipping_shift(sizes, self.radius, self.k * self.radius)
+        shifted = near - clipping_shift(near, self.radius, self.k * self.radius)
         # of a point just outside, theta may round to below 0
         return signs(x) * xp.minimum(xp.clip(shifted, 0.0, self.radius), sizes)
-
-    def _threshold(self, v: Array) -> float:
-        """The theta at which min(max(v - theta, 0), radius) sums to k radius."""
-        mass = self.k * self.radius
-
-        def kept(theta: float) -> float:
-            return total(namespace(v).clip(v - theta, 0.0, self.radius))
-
-        # the sum falls with theta and is linear between the points where an entry reaches 0 or leaves the radius
-        flat = host(v).ravel()
-        ends = np.unique(np.concatenate([flat, flat - self.radius]))
-        first = bisect_left(ends, True, hi=len(ends) - 1, key=lambda end: kept(float(end)) <= mass)
-        end = float(ends[first])
-        between = int(np.count_nonzero((flat >= end) & (flat - self.radius < end)))
-        # none is between where v - radius rounds to v: then the sum jumps at this end
-        return end - (mass - kept(end)) / between if between > 0 else end
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)
@@ -116,6 +117,136 @@ class KSparse(Ball):
         s = xp.zeros_like(flat)
         s[steepest] = -self.radius * signs(flat[steepest])
         return Answer(xp.reshape(s, c.shape), dot(flat, s), value=0.0)
+
+
+@dataclass(frozen=True)
+class HyperSimplex(Set):
+    """{x in R^n : 0 <= x_i <= 1, sum x = k}: the hull of vectors with k ones and n - k zeros.
+
+    Parameters
+    ----------
+    n : int
+        Coordinates.
+    k : int
+        Ones of a vertex; at least 1 and at most n.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cg.sets.HyperSimplex(4, k=2).linear_argmin(np.array([3.0, -1.0, 2.0, 0.0])).point.tolist()
+    [0.0, 1.0, 0.0, 1.0]
+    """
+
+    n: int
+    k: int
+    nonnegative = True
+    smallest_entry = 0.0
+    largest_entry = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", _checks.whole("n", self.n, at_least=1))
+        object.__setattr__(self, "k", _checks.whole("k", self.k, at_least=1))
+        if self.k > self.n:
+            raise ValueError(f"k must be at most n = {self.n}, got {self.k}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """(n,)."""
+        return (self.n,)
+
+    def start(self, space: Space) -> Array:
+        return space.full(self.k / self.n)
+
+    def violation(self, x: Array) -> float:
+        xp = namespace(x)
+        return max(0.0, -float(xp.min(x)), float(xp.max(x)) - 1.0, abs(total(x) - self.k) / self.n)
+
+    def project(self, x: Array) -> Array:
+        """min(max(x - theta, 0), 1), theta such that the sum is k; in two shifts, as for `KSparse`."""
+        near = x - clipping_shift(x, 1.0, float(self.k))
+        return namespace(x).clip(near - clipping_shift(near, 1.0, float(self.k)), 0.0, 1.0)
+
+    def linear_argmin(self, c: Array) -> Answer:
+        xp = namespace(c)
+        s = xp.zeros_like(c)
+        s[xp.argsort(c)[: self.k]] = 1.0
+        return Answer(s, dot(c, s), value=0.0, magnitude=dot(xp.abs(c), s))
+
+
+class WeightedL1Ball(Set):
+    """{x : sum_i weights_i |x_i| <= radius}.
+
+    Parameters
+    ----------
+    weights : array of positive numbers, shape (n,)
+    radius : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> P = cg.sets.WeightedL1Ball([1.0, 4.0], radius=2.0)
+    >>> P.linear_argmin(np.array([-1.0, 6.0])).point.tolist(), P.project(np.array([3.0, 0.1])).tolist()
+    ([0.0, -0.5], [2.0, 0.0])
+    """
+
+    solid = True
+    projection_rounding = 0.0
+
+    def __init__(self, weights: Any, radius: float) -> None:
+        self.weights = floating("weights", weights, ndim=1)
+        lowest = float(namespace(self.weights).min(self.weights)) if self.weights.shape[0] else 0.0
+        if not lowest > 0.0:
+            raise ValueError(f"weights must be > 0, got {lowest:g} among its entries")
+        self.radius = _checks.number("radius", radius, at_least=0.0)
+        self.shape = tuple(self.weights.shape)
+        self.largest_entry = self.radius / lowest
+        self.scale = self.largest_entry
+
+    def __repr__(self) -> str:
+        return f"WeightedL1Ball({self.weights.shape[0]} weights, radius={self.radius:g})"
+
+    def norm(self, x: Array) -> float:
+        """sum_i weights_i |x_i|."""
+        return dot(like(self.weights, x), namespace(x).abs(x))
+
+    def start(self, space: Space) -> Array:
+        return space.full(0.0)
+
+    def violation(self, x: Array) -> float:
+        """What the norm is above the radius, in the unit of x."""
+        excess = self.norm(x) - self.radius
+        return max(0.0, excess / float(namespace(self.weights).max(self.weights)))
+
+    def project(self, x: Array) -> Array:
+        """sign(x) max(|x| - theta weights, 0), theta being 0 or such that the norm is the radius.
+
+        The coordinates that are kept are those with the largest |x_i| / weights_i.
+        """
+        xp = namespace(x)
+        sizes = xp.abs(x)
+        weights = like(self.weights, x)
+        if dot(weights, sizes) <= self.radius:
+            return x
+        if self.radius == 0.0:
+            return xp.zeros_like(x)
+        order = xp.argsort(sizes / weights, descending=True)
+        w = weights[order]
+        sums = xp.cumulative_sum(w * sizes[order]) - self.radius
+        squares = xp.cumulative_sum(w * w)
+        # theta by the first coordinates, as long as the last of them is above it
+        is_kept = sizes[order] * squares > w * sums
+        last = max(1, int(xp.count_nonzero(is_kept)))
+        theta = float(sums[last - 1]) / float(squares[last - 1])
+        return signs(x) * xp.minimum(at_least(0.0, sizes - theta * weights), sizes)
+
+    def linear_argmin(self, c: Array) -> Answer:
+        xp = namespace(c)
+        weights = like(self.weights, c)
+        i = int(xp.argmax(xp.abs(c) / weights))
+        s = xp.zeros_like(c)
+        s[i] = -self.radius / float(weights[i]) * (1.0 if float(c[i]) > 0.0 else -1.0)
+        return Answer(s, dot(c, s), value=0.0)
 
 
 class Birkhoff(Transport):

@@ -1,0 +1,386 @@
+"""Sets by linear constraints, with HiGHS as the linear oracle and a lower bound from its dual.
+
+    P = {x : A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}
+
+For all y_ub <= 0 and y_eq, with r = c - A_ub'y_ub - A_eq'y_eq,
+
+    min over P of <c, s> >= <b_ub, y_ub> + <b_eq, y_eq> + sum_j min(r_j lower_j, r_j upper_j).
+
+So the prices of a linear program prove a bound however inexact they are, as long as every coordinate
+has finite bounds. Where the user gave none, the constraints imply some, or P is not bounded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from condgrad import _checks
+from condgrad.arrays import Array, Matrix, Space, double, host, like
+from condgrad.arrays.inputs import data_matrix, floating
+from condgrad.errors import NotFiniteError
+from condgrad.problem import Answer, Set
+
+PROPAGATIONS = 10
+"""Passes over the rows that look for bounds which they imply; linear programs find the others."""
+WIDER = 1e-9
+"""Share of itself by which a bound from linear programs is moved out: their own rounding."""
+OUTSIDE = 1e-13
+"""A point of a linear program is moved in where it is farther outside, in units of the set."""
+
+
+class Prices(NamedTuple):
+    """The dual variables of a linear program."""
+
+    ub: Any
+    """At most 0."""
+    eq: Any
+
+
+class Polytope(Set):
+    """{x : A_ub x <= b_ub, A_eq x = b_eq, bounds}, with the arguments of `scipy.optimize.linprog`.
+
+    Its linear oracle is HiGHS; the bound comes from the dual, so that it holds whatever the tolerances
+    of HiGHS are. A set without points, or one that is not bounded, is refused.
+
+    Parameters
+    ----------
+    A_ub : matrix, dense or sparse, shape (rows, n), optional
+    b_ub : array, shape (rows,), optional
+    A_eq : matrix, dense or sparse, shape (rows, n), optional
+    b_eq : array, shape (rows,), optional
+    bounds : pair, or sequence of n pairs
+        The least and the largest value of each coordinate, None for no bound; one pair is for all.
+        As in SciPy the default is (0, None): x >= 0.
+
+    Examples
+    --------
+    A portfolio: weights of sum 1, none above a half.
+
+    >>> import numpy as np, condgrad as cg
+    >>> P = cg.sets.Polytope(A_eq=[[1.0, 1.0, 1.0]], b_eq=[1.0], bounds=(0.0, 0.5))
+    >>> P.linear_argmin(np.array([-3.0, -2.0, -1.0])).point.tolist()
+    [0.5, 0.5, 0.0]
+    """
+
+    def __init__(
+        self,
+        A_ub: Any = None,
+        b_ub: Any = None,
+        A_eq: Any = None,
+        b_eq: Any = None,
+        bounds: Any = (0, None),
+    ) -> None:
+        A_ub, self.b_ub = _rows("ub", A_ub, b_ub)
+        A_eq, self.b_eq = _rows("eq", A_eq, b_eq)
+        n = _dimension(A_ub, A_eq, bounds)
+        self.A_ub: Matrix = _sparse(A_ub, n)
+        self.A_eq: Matrix = _sparse(A_eq, n)
+        self.lower, self.upper = _pairs(bounds, n)
+        self.shape = (n,)
+        self._unit = self._scale_to_unit()
+        """In this unit of x the set is of size 1, about: HiGHS has tolerances of its own unit."""
+        self._bounds = np.column_stack([self.lower, self.upper])
+        """What HiGHS is told: `lower` and `upper` become finite below."""
+        self._center = self._inner_point()
+        self._bound_every_coordinate()
+        largest = self._unit * float(np.maximum(np.abs(self.lower), np.abs(self.upper)).max())
+        self.largest_entry = largest
+        self.scale = largest or 1.0
+        self.smallest_entry = self._unit * float(self.lower.min())
+        self.nonnegative = bool((self.lower >= 0.0).all())
+
+    def _scale_to_unit(self) -> float:
+        """Rows of length 1 and right-hand sides of size 1, up to powers of 2, which cost no digit."""
+        sizes = [np.ones(0)]
+        for A, b in ((self.A_ub, self.b_ub), (self.A_eq, self.b_eq)):
+            lengths = np.sqrt((A * A).sum(axis=1))
+            factors = _power_of_2(np.where(lengths > 0.0, lengths, 1.0))
+            A.data /= np.repeat(factors, np.diff(A.indptr))
+            b /= factors
+            sizes.append(np.abs(b))
+        sizes += [np.abs(each[np.isfinite(each)]) for each in (self.lower, self.upper)]
+        unit = float(_power_of_2(np.concatenate(sizes).max(initial=0.0) or 1.0))
+        for each in (self.b_ub, self.b_eq, self.lower, self.upper):
+            each /= unit
+        return unit
+
+    def __repr__(self) -> str:
+        rows = f"{self.A_ub.shape[0]} inequalities, {self.A_eq.shape[0]} equations"
+        return f"Polytope({len(self.lower)} coordinates, {rows})"
+
+    def start(self, space: Space) -> Array:
+        return like(self._unit * self._center, space.full(0.0))
+
+    def violation(self, x: Array) -> float:
+        """The largest distance to a half-space, hyperplane or bound that x is outside of, about."""
+        return self._unit * self._violation(double(host(x)) / self._unit)
+
+    def _violation(self, at: Any) -> float:
+        outside = [self.lower - at, at - self.upper]
+        outside += [self.A_ub @ at - self.b_ub, np.abs(self.A_eq @ at - self.b_eq)]
+        return max(0.0, *(float(each.max(initial=0.0)) for each in outside))
+
+    def linear_argmin(self, c: Array) -> Answer:
+        costs = double(host(c))
+        size = float(np.abs(costs).max())
+        if not math.isfinite(size):
+            raise NotFiniteError(f"the slopes of f turned {size}")
+        if size == 0.0:
+            return Answer(like(self._unit * self._center, c), 0.0, value=0.0)
+        found = self._linprog(costs / size)
+        if found.x is None:
+            raise RuntimeError(f"HiGHS found no point of {self!r}: {found.message}")
+        bound, magnitude = (self._unit * each for each in self._bound(costs, _prices(found, size)))
+        point = like(self._unit * self._inside(found.x), c)
+        return Answer(point, bound, value=0.0, magnitude=magnitude)
+
+    def _linprog(self, costs: Any, bounds: Any = None) -> Any:
+        from scipy.optimize import linprog
+
+        has_ub = self.A_ub.shape[0] > 0
+        has_eq = self.A_eq.shape[0] > 0
+        return linprog(
+            costs,
+            A_ub=self.A_ub if has_ub else None,
+            b_ub=self.b_ub if has_ub else None,
+            A_eq=self.A_eq if has_eq else None,
+            b_eq=self.b_eq if has_eq else None,
+            bounds=self._bounds if bounds is None else bounds,
+            method="highs",
+        )
+
+    def _reduced(self, costs: Any, prices: Prices) -> tuple[Any, Any]:
+        """c - A_ub'y_ub - A_eq'y_eq, and the size of its terms."""
+        r = costs - self.A_ub.T @ prices.ub - self.A_eq.T @ prices.eq
+        size = np.abs(costs) + abs(self.A_ub).T @ np.abs(prices.ub)
+        return r, size + abs(self.A_eq).T @ np.abs(prices.eq)
+
+    def _bound(self, costs: Any, prices: Prices) -> tuple[float, float]:
+        """The bound that prices prove, and the size of its terms."""
+        r, size = self._reduced(costs, prices)
+        bound = self.b_ub @ prices.ub + self.b_eq @ prices.eq
+        bound += np.minimum(r * self.lower, r * self.upper).sum()
+        largest = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        rows = np.abs(self.b_ub) @ np.abs(prices.ub) + np.abs(self.b_eq) @ np.abs(prices.eq)
+        return float(bound), float(rows + size @ largest)
+
+    # --- a point of the set
+
+    def _inner_point(self) -> Any:
+        """A point as far inside all inequalities and bounds as there is; an error where P is empty."""
+        from scipy.optimize import linprog
+
+        n = len(self.lower)
+        ub = scipy.sparse.hstack([self.A_ub, np.ones((self.A_ub.shape[0], 1))], format="csr")
+        eq = scipy.sparse.hstack([self.A_eq, np.zeros((self.A_eq.shape[0], 1))], format="csr")
+        identity = scipy.sparse.eye_array(n, format="csr")
+        ones = np.ones((n, 1))
+        has_lower = np.isfinite(self.lower)
+        has_upper = np.isfinite(self.upper)
+        below = scipy.sparse.hstack([-identity, ones], format="csr")[has_lower]
+        above = scipy.sparse.hstack([identity, ones], format="csr")[has_upper]
+        found = linprog(
+            np.append(np.zeros(n), -1.0),
+            A_ub=scipy.sparse.vstack([ub, below, above], format="csr"),
+            b_ub=np.concatenate([self.b_ub, -self.lower[has_lower], self.upper[has_upper]]),
+            A_eq=eq if self.A_eq.shape[0] else None,
+            b_eq=self.b_eq if self.A_eq.shape[0] else None,
+            bounds=[(None, None)] * n + [(0.0, 1.0)],
+            method="highs",
+        )
+        if found.x is None:
+            raise ValueError(self._why_empty(found.message))
+        self._slack = float(found.x[-1])
+        return np.clip(found.x[:n], self.lower, self.upper)
+
+    def _why_empty(self, message: str) -> str:
+        """Why P has no points, proved by weights of its constraints where these are found (Farkas).
+
+        The least sum of what an x within the bounds misses the constraints by is a linear program. If
+        its prices prove that the sum is above 0, no point misses none.
+        """
+        from scipy.optimize import linprog
+
+        n = len(self.lower)
+        p = self.A_ub.shape[0]
+        q = self.A_eq.shape[0]
+        missed = scipy.sparse.eye_array(p)
+        off = scipy.sparse.eye_array(q)
+        found = linprog(
+            np.concatenate([np.zeros(n), np.ones(p + 2 * q)]),
+            A_ub=scipy.sparse.hstack([self.A_ub, -missed, scipy.sparse.csr_array((p, 2 * q))]),
+            b_ub=self.b_ub,
+            A_eq=scipy.sparse.hstack([self.A_eq, scipy.sparse.csr_array((q, p)), off, -off]),
+            b_eq=self.b_eq,
+            bounds=[*self._bounds, *[(0.0, None)] * (p + 2 * q)],
+            method="highs",
+        )
+        if found.x is None:
+            return f"the constraints leave no point: {message}"
+        prices = _prices(found, 1.0)
+        most = max(1.0, float(np.abs(prices.ub).max(initial=0.0)), float(np.abs(prices.eq).max(initial=0.0)))
+        sum_missed, _ = self._partial_bound(np.zeros(n), Prices(prices.ub / most, prices.eq / most))
+        return (
+            "the constraints leave no point: every x within the bounds misses them by "
+            f"{self._unit * max(sum_missed, 0.0):.3g} or more in sum"
+        )
+
+    def _inside(self, x: Any) -> Any:
+        """A point of a linear program, moved in where its tolerances left it outside.
+
+        Equations are met by the least move that meets them; inequalities and bounds by a part of the
+        way to the centre, where that is inside all of them.
+        """
+        at = np.clip(x, self.lower, self.upper)
+        missed = self.b_eq - self.A_eq @ at
+        if np.abs(missed).max(initial=0.0) > OUTSIDE:
+            at = at + np.linalg.lstsq(self.A_eq.toarray(), missed, rcond=None)[0]
+        outside = self._violation(at)
+        if outside > OUTSIDE and self._slack > 0.0:
+            share = outside / (outside + self._slack)
+            at = (1.0 - share) * at + share * self._center
+        return at
+
+    # --- bounds of every coordinate
+
+    def _bound_every_coordinate(self) -> None:
+        """Tighten `lower` and `upper` until they are finite; an error where P is not bounded."""
+        for A, b, is_equation in ((self.A_ub, self.b_ub, False), (self.A_eq, self.b_eq, True)):
+            for _ in range(PROPAGATIONS):
+                if not A.shape[0] or self._is_bounded or not self._propagate(A, b):
+                    break
+                if is_equation:
+                    self._propagate(-A, -b)
+        if not self._is_bounded:
+            self._bound_by_programs()
+
+    @property
+    def _is_bounded(self) -> bool:
+        return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
+
+    def _propagate(self, A: Matrix, b: Any) -> bool:
+        """Give bounds to coordinates that have none where a single row implies them; whether one did.
+
+        In a row a_j x_j <= b_i - (the least of all other terms), if that is finite.
+        """
+        is_new = False
+        for i in range(A.shape[0]):
+            part = slice(A.indptr[i], A.indptr[i + 1])
+            columns = A.indices[part][A.data[part] != 0.0]
+            entries = A.data[part][A.data[part] != 0.0]
+            ends = np.where(entries > 0.0, self.lower[columns], self.upper[columns])
+            unknown = np.flatnonzero(~np.isfinite(ends))
+            if len(unknown) > 1:
+                continue
+            terms = entries * np.where(np.isfinite(ends), ends, 0.0)
+            margin = WIDER * (abs(float(b[i])) + np.abs(terms).sum())
+            for k in unknown if len(unknown) else range(len(columns)):
+                limit = (float(b[i]) - (terms.sum() - terms[k]) + margin) / entries[k]
+                of = self.upper if entries[k] > 0.0 else self.lower
+                if not np.isfinite(of[columns[k]]):
+                    of[columns[k]] = limit
+                    is_new = True
+        return is_new
+
+    def _bound_by_programs(self) -> None:
+        """Give bounds to the other coordinates by two linear programs each.
+
+        Their prices prove |x_j| <= limit_j + sum_k error_jk |x_k|, with an error for each coordinate k
+        whose reduced cost is not quite 0 where it has no bound. If the errors of every row are below
+        a half in sum, |x_j| is at most twice the largest limit.
+        """
+        is_free = ~(np.isfinite(self.lower) & np.isfinite(self.upper))
+        limits = []
+        errors = []
+        for j in np.flatnonzero(is_free):
+            for sign in (1.0, -1.0):
+                direction = np.zeros(len(is_free))
+                direction[j] = sign
+                found = self._linprog(direction)
+                if found.x is None:
+                    size = "small" if sign > 0.0 else "large"
+                    raise ValueError(
+                        f"the set is not bounded: x[{j}] may be as {size} as one likes; give bounds, "
+                        "as in bounds=(0, 1)"
+                    )
+                limit, error = self._partial_bound(direction, _prices(found, 1.0))
+                limits.append(abs(limit))
+                errors.append(error)
+        if max(errors) >= 0.5:
+            raise ValueError("the set is not shown to be bounded: give bounds of every coordinate")
+        limit = 2.0 * max(limits)
+        self.lower = np.maximum(self.lower, -limit)
+        self.upper = np.minimum(self.upper, limit)
+
+    def _partial_bound(self, costs: Any, prices: Prices) -> tuple[float, float]:
+        """The bound that prices prove, less the terms r_k x_k without a bound; and sum |r_k| of these."""
+        r, _ = self._reduced(costs, prices)
+        ends = np.where(r > 0.0, self.lower, self.upper)
+        is_known = np.isfinite(ends)
+        known = r[is_known] @ ends[is_known]
+        bound = self.b_ub @ prices.ub + self.b_eq @ prices.eq + known
+        return float(bound), float(np.abs(r[~is_known]).sum())
+
+
+def _prices(found: Any, unit: float) -> Prices:
+    """The dual variables that HiGHS has found, in a unit of the costs."""
+    ub = np.minimum(np.asarray(found.ineqlin.marginals, float), 0.0)
+    return Prices(unit * ub, unit * np.asarray(found.eqlin.marginals, float))
+
+
+def _power_of_2(size: Any) -> Any:
+    """The power of 2 next to a size, or to each."""
+    return np.exp2(np.round(np.log2(size)))
+
+
+def _rows(kind: str, A: Any, b: Any) -> tuple[Any, Any]:
+    """The matrix and the right-hand side of one kind of constraints, checked; None and nothing without."""
+    if (A is None) != (b is None):
+        missing, given = (f"A_{kind}", f"b_{kind}") if A is None else (f"b_{kind}", f"A_{kind}")
+        raise ValueError(f"{missing} is missing where {given} is given")
+    if A is None:
+        return None, np.zeros(0)
+    A = data_matrix(f"A_{kind}", A)
+    b = np.array(double(host(floating(f"b_{kind}", b, ndim=1))))
+    if A.shape[0] != len(b):
+        raise ValueError(f"b_{kind} must have one entry for each of the {A.shape[0]} rows, got {len(b)}")
+    return A, b
+
+
+def _dimension(A_ub: Any, A_eq: Any, bounds: Any) -> int:
+    """How many coordinates there are, by whoever says so."""
+    sizes = {name: A.shape[1] for name, A in (("A_ub", A_ub), ("A_eq", A_eq)) if A is not None}
+    if not _is_one_pair(bounds):
+        sizes["bounds"] = len(bounds)
+    if not sizes:
+        raise ValueError("A_ub, A_eq or a pair of bounds for each coordinate is needed, got none of them")
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{size} by {name}" for name, size in sizes.items())
+        raise ValueError(f"the number of coordinates must be one, got {told}")
+    return _checks.whole("the number of coordinates", next(iter(sizes.values())), at_least=1)
+
+
+def _is_one_pair(bounds: Any) -> bool:
+    return len(bounds) == 2 and all(each is None or np.ndim(each) == 0 for each in bounds)
+
+
+def _pairs(bounds: Any, n: int) -> tuple[Any, Any]:
+    """The lower and the upper bounds, infinite where there are none."""
+    pairs = [bounds] * n if _is_one_pair(bounds) else list(bounds)
+    lower, upper = np.empty(n), np.empty(n)
+    for j, pair in enumerate(pairs):
+        low, high = pair
+        lower[j] = -math.inf if low is None else float(low)
+        upper[j] = math.inf if high is None else float(high)
+        if not lower[j] <= upper[j] or lower[j] == math.inf or upper[j] == -math.inf:
+            raise ValueError(f"bounds must be pairs with lower <= upper, got {pair!r} for x[{j}]")
+    return lower, upper
+
+
+def _sparse(A: Any, n: int) -> Matrix:
+    """The matrix as a sparse one by rows, without rows where there is none."""
+    return scipy.sparse.csr_array((0, n)) if A is None else scipy.sparse.csr_array(A, dtype=np.float64, copy=True)
