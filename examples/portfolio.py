@@ -1,0 +1,82 @@
+"""A portfolio under constraints
+=============================
+
+Least risk for a given taste for return, under caps for assets and sectors: three methods, one picture.
+
+Run it by ``python examples/portfolio.py --out out``.
+The weights of 200 assets sum to 1, none is above 5 %, and no sector is above a fifth. ``sets.Polytope`` takes these
+constraints as SciPy's ``linprog`` does. Its oracle is a linear program, whose dual proves the lower bound. So every
+portfolio below comes with a proof of how far its utility is from the best one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+
+import condgrad as cg
+
+ASSETS, SECTORS, FACTORS = 200, 12, 8
+TASTES = np.geomspace(0.02, 0.8, 6)
+"""How much a unit of expected return is worth beside the variance."""
+
+
+def market(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A root of the covariance (a row a factor or an asset), expected returns, and the sector of each asset."""
+    loadings = 0.1 * rng.standard_normal((FACTORS, ASSETS))
+    own_risk = np.diag(0.05 + 0.15 * rng.random(ASSETS))
+    returns = 0.02 + 0.1 * rng.random(ASSETS) + 0.2 * np.abs(loadings[0])
+    return np.vstack([loadings, own_risk]), returns, rng.integers(0, SECTORS, ASSETS)
+
+
+def main(out: Path) -> None:
+    root, returns, sector = market(np.random.default_rng(0))
+    allowed = cg.sets.Polytope(
+        A_ub=np.eye(SECTORS)[sector].T,
+        b_ub=np.full(SECTORS, 0.2),
+        A_eq=np.ones((1, ASSETS)),
+        b_eq=[1.0],
+        bounds=(0.0, 0.05),
+    )
+    g = cg.simple.Zero(on=allowed)
+    variance = cg.smooth.LeastSquares(root, np.zeros(len(root)))  # half of it
+
+    f = variance + cg.smooth.Linear(-0.2 * returns)
+    comparison = cg.compare(
+        {
+            "Frank-Wolfe": cg.minimize(f, g, max_iter=150),
+            "pairwise, lazy": cg.minimize(f, g, method="pairwise", lazy=True, max_iter=1000),
+            "auto: CGS with a memory": cg.minimize(f, g, method="auto"),
+        }
+    )
+    print(comparison)
+
+    frontier = [cg.minimize(variance + cg.smooth.Linear(-t * returns), g, method="auto") for t in TASTES]
+    assert all(r.success for r in frontier)
+    risk = [float(np.linalg.norm(root @ r.x)) for r in frontier]
+    gain = [float(returns @ r.x) for r in frontier]
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    comparison.plot(measure="gap", against="oracle_calls", ax=left)
+    left.set(xscale="log", xlabel="linear programs solved", title="three methods, one portfolio")
+    right.plot(risk, gain, "o-", color="#0072B2")
+    for r, x, y in zip(frontier, risk, gain, strict=True):
+        count = int(np.count_nonzero(r.x > 1e-6))
+        right.annotate(f"{count} assets", (x, y), textcoords="offset points", xytext=(8, -10), fontsize=8)
+    right.set(xlabel="risk (standard deviation)", ylabel="expected return", title="certified frontier")
+    right.margins(x=0.2, y=0.1)
+    right.grid(alpha=0.3)
+    out.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out / "portfolio.png", dpi=130)
+    print(f"Picture: {out / 'portfolio.png'}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, default=Path("out"))
+    matplotlib.use("Agg")
+    main(parser.parse_args().out)
