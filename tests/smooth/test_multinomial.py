@@ -6,6 +6,7 @@ from decimal import Decimal, localcontext
 from types import ModuleType
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse
@@ -131,6 +132,24 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="class number 2 has none"):
         cg.smooth.Multinomial(Z, Y, sample_weight=np.where(Y == 2, 0.0, 1.0), intercept=True)
     assert repr(cg.smooth.Multinomial(Z, Y)) == "Multinomial(30 samples, 4 features, 3 classes)"
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("margin", [60.0, 200.0])
+@pytest.mark.parametrize("blockwise", [False, True])
+def test_intercepts_are_the_best_where_losses_are_near_0(classes: int, margin: float, blockwise: bool) -> None:
+    """One sample a class, margins alike but for offsets that the intercepts take: k log(1 + (k - 1) exp(-margin)).
+
+    Another sample of the first class, whose loss is nothing beside these, leads means of margins astray.
+    """
+    offsets = np.arange(1.0, classes + 1.0)
+    X = margin * np.eye(classes) + offsets
+    Z = np.eye(classes)[[*range(classes), 0]]
+    Z[-1] *= 3.0
+    data = da.from_array(Z, chunks=(2, classes)) if blockwise else Z
+    here = cg.smooth.Multinomial(data, [*range(classes), 0], intercept=True).at(X)
+    assert here.value == pytest.approx(classes * np.log1p((classes - 1) * np.exp(-margin)), rel=1e-10, abs=0.0)
+    np.testing.assert_allclose(here.intercept, offsets.mean() - offsets, atol=1e-8)
 
 
 @pytest.mark.parametrize("scale", [1.0, 20.0, 300.0])
