@@ -47,7 +47,8 @@ PASSES = 100
 SETTLED = 8.0
 """Rounding units of the gradient's terms that the excess of a class may be at the best intercepts."""
 NEARLY_SETTLED = 1e-8
-"""An excess, as a part of the gradient's terms, that changes the loss by rounding: the loss follows its square."""
+"""An excess, as a part of the gradient's terms, beyond which no step is called the last: along intercepts with hardly
+any curvature the step that Newton's method sees may gain nothing while another does."""
 NO_CURVATURE = 1e-100
 """Curvature, as a part of all weights, that is what is left of probabilities of 0 and 1."""
 
@@ -293,19 +294,23 @@ def best_intercepts(
     rest, one after the other: `against_the_rest(b, k)` is what entry k of b lacks to be at its
     best for the others.
     """
+    b = b - b.mean()
     here = at(b)
     for _ in range(PASSES):
         left = _part_left(here)
         if left <= SETTLED * UNIT:
             break
-        trial = b - inverse_of_curvature(here.curvature, mass) @ here.excess
+        step = inverse_of_curvature(here.curvature, mass) @ here.excess
+        trial = b - step
         there = at(trial)
         if not _part_left(there) < 0.5 * left:
-            if left <= NEARLY_SETTLED:  # no more digits: the last step is for theta alone
+            gains_nothing = 0.0 < step @ here.excess <= UNIT * here.value
+            if gains_nothing and left <= NEARLY_SETTLED:  # no more digits: the last step is for theta alone
                 break
             trial = b.copy()
             for k in range(len(b)):
                 trial[k] += against_the_rest(trial, k)
+            trial -= trial.mean()  # they may all have risen alike, which costs digits
             there = at(trial)
             if not (there.value < here.value or _part_left(there) < left):
                 break
