@@ -97,7 +97,7 @@ class TestScales:
         f, part = loss(kind, A, scale), simple(g, 6)
         corner = np.eye(6)[2]
         for step in STEPS:
-            r = cg.minimize(f, part, step=step, max_iter=60)
+            r = cg.minimize(f, part, step=step, max_iter=20)
             assert_certified(r, f, part)
             assert_bounds_hold(r, f, part, [corner, part.on.project(np.zeros(6))])
 
@@ -150,7 +150,7 @@ class TestScales:
         assert r.value >= least - 1e-12 * abs(least)
         assert r.gap <= 1e-6 * r.scale
 
-    @pytest.mark.parametrize("weight", [1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6])
+    @pytest.mark.parametrize("weight", [1e-6, 1e-2, 1e2, 1e6])
     @pytest.mark.parametrize(
         ("method", "step"), [*(("cgs", step) for step in STEPS), ("cg", "exact"), ("cg", "armijo"), ("cg", "open-loop")]
     )
@@ -251,18 +251,18 @@ class TestDegenerateData:
         f = getattr(cg.smooth, kind)(data, target if kind == "LeastSquares" else labels)
         part = simple(g, n)
         for step in STEPS:
-            r = cg.minimize(f, part, step=step, max_iter=100)
+            r = cg.minimize(f, part, step=step, max_iter=30)
             assert_certified(r, f, part)
             assert_bounds_hold(r, f, part, [np.eye(n)[0], np.full(n, 1.0 / n)])
 
-    @pytest.mark.parametrize("memory", [1, 5, 40])
     @pytest.mark.parametrize("g", ["ridge on the l1 ball", "zero on the l1 ball", "l1 norm", "entropy"])
-    def test_memory(self, data: Any, target: Any, g: str, memory: int) -> None:
+    def test_memory(self, data: Any, target: Any, g: str) -> None:
         n = data.shape[1]
         f, part = cg.smooth.LeastSquares(data, target), simple(g, n)
-        r = cg.minimize(f, part, memory=memory, max_iter=30)
-        assert_certified(r, f, part)
-        assert_bounds_hold(r, f, part, [np.eye(n)[0], np.full(n, 1.0 / n)])
+        for memory in (1, 40):
+            r = cg.minimize(f, part, memory=memory, max_iter=30)
+            assert_certified(r, f, part)
+            assert_bounds_hold(r, f, part, [np.eye(n)[0], np.full(n, 1.0 / n)])
 
 
 REFERENCE = cg.minimize(cg.smooth.LeastSquares(A, Y), simple("ridge on the l1 ball", 6), tol=1e-8)
@@ -355,10 +355,10 @@ class TestLayouts:
     def test_float32(self, kind: str, g: str) -> None:
         f, part = loss(kind, A.astype(np.float32)), simple(g, 6)
         for step in STEPS:
-            r = cg.minimize(f, part, step=step, max_iter=100)
+            r = cg.minimize(f, part, step=step, max_iter=30)
             assert r.x.dtype == np.float32
             assert_certified(r, f, part, tolerance=1e-5)
-            wide = cg.minimize(loss(kind, A), part, step=step, max_iter=100)
+            wide = cg.minimize(loss(kind, A), part, step=step, max_iter=30)
             assert r.lower_bound <= wide.value * (1 + 1e-5)
             assert wide.lower_bound <= r.value * (1 + 1e-5)
 

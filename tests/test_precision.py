@@ -197,8 +197,8 @@ def test_converged_means_converged_on_other_shapes(seed: int) -> None:
     weight = float(10.0 ** rng.uniform(-2.0, 1.0))
     ridged = cg.simple.Ridge(weight, on=cg.sets.Box(-1.0, 2.0))
     g = ridged if seed in (3, 23, 78) else cg.simple.Entropy(1.0, on=cg.sets.Box(0.5, 3.0))
-    for tol in np.geomspace(1e-7, 1e-5, 4):
-        r = cg.minimize(cg.smooth.LeastSquares(A, y), g, tol=float(tol), max_iter=400)
+    for tol in np.geomspace(1e-7, 1e-5, 3):
+        r = cg.minimize(cg.smooth.LeastSquares(A, y), g, tol=float(tol), max_iter=150)
         within = r.gap <= tol * r.scale
         assert within or not r.success, f"tol={tol!r}"
 
@@ -257,7 +257,7 @@ def least_squares_without_a_constraint(A: Array, y: Array) -> float:
     return 0.5 * float(((A @ np.linalg.lstsq(A, y)[0] - y) ** 2).sum())
 
 
-@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
+@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
 @pytest.mark.parametrize("method", ["auto", "spg", "pqn"])
 @pytest.mark.parametrize("radius", [1.0, 30.0, 1e3])
 def test_an_idle_radius_costs_what_x_has_of_rounding(layout: Any, method: str, radius: float) -> None:

@@ -121,7 +121,7 @@ def solved(name: str, method: str, c: float, dtype: Any, tol: float) -> cg.Resul
     f, g, _ = PROBLEMS[name]
     options: dict[str, Any] = {"method": "cgs", "memory": 3} if method == "memory" else {"method": method}
     x0 = np.zeros(40, dtype=dtype) if name.startswith("own") else None
-    return cg.minimize(f(c, dtype), g(c, dtype), x0, tol=tol, max_iter=150, **options)
+    return cg.minimize(f(c, dtype), g(c, dtype), x0, tol=tol, max_iter=50, **options)
 
 
 @pytest.mark.parametrize("power", [-39, 38])

@@ -29,8 +29,8 @@ from condgrad.transport import EntropicTransport, GroupLasso, GroupTransport, La
 from tests.linear_model import SINGLE, Array, drawn
 from tests.transport import cloud
 
-EXACT = [2.0**-40, 2.0**-7, 2.0**3, 2.0**40]
-INEXACT = [1e-12, 3e-6, 7e3, 1e12]
+EXACT = [2.0**-40, 2.0**37]
+INEXACT = [1e-12, 7e3]
 SINGLE_PRECISION = [2.0**-20, 1e-6, 1e6]
 factors = pytest.mark.parametrize("c", [*EXACT, *INEXACT])
 every_kind = pytest.mark.parametrize("kind", SINGLE)

@@ -7,6 +7,8 @@ program whose machine has no compiled code yet.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,6 +29,11 @@ TRIES = 20
 """Looks at a lock that a program holds for a moment to see whether somebody compiles."""
 
 
+TRANSPORT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from condgrad.compile_kernels import compile_transport as c; c()"
+)
+
+
 def main() -> None:
     """What the process beside a program does: nothing where another one is at it or has done it."""
     if hasattr(os, "nice"):
@@ -41,11 +48,24 @@ def main() -> None:
 
 
 def compile_all() -> None:
-    """Compile every kernel now: what streamed plans call, and fits, unless another process is at these."""
+    """Compile every kernel now: what streamed plans call, and fits, unless another process is at these.
+
+    Someone waits for it: the two parts share no kernel, and are compiled at the same time.
+    """
+    beside = _transport_beside()
     with readiness.lock() as is_ours:
         if is_ours and not readiness.is_compiled():
             compile_fits()
-    compile_transport()
+    if beside is None or beside.wait() != 0:
+        compile_transport()
+
+
+def _transport_beside() -> subprocess.Popen[bytes] | None:
+    """A process that compiles what streamed plans call; None where it would be of no use."""
+    if readiness.folder() is None or not sys.executable or getattr(sys, "frozen", False):
+        return None
+    command = [sys.executable, "-c", TRANSPORT, str(readiness.PACKAGE.parent)]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
 
 def compile_fits() -> None:

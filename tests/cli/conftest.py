@@ -48,9 +48,15 @@ def condgrad(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def drawn() -> None:
+    """For tests that look at a picture."""
+
+
+@pytest.fixture(autouse=True)
+def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are files without content, where nothing looks at them: to draw one takes longer than a fit."""
-    monkeypatch.setattr("condgrad.pictures.save_figure", lambda _, file: file.touch())
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr("condgrad.pictures.save_figure", lambda _, file: file.touch())
 
 
 @pytest.fixture

@@ -74,7 +74,6 @@ def model_in(folder: Path) -> FittedModel:
     return read_model((folder / "model.json").read_bytes(), source="model.json")
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", sorted(ESTIMATORS))
 def test_coefficients_in_the_units_of_the_data(
@@ -113,7 +112,6 @@ def test_coefficients_in_the_units_of_the_data(
         assert float(lead["coefficient"]) == pytest.approx(float(b.value), rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_least_squares_is_scikit_learns_at_the_multiplier(tmp_path: Path, condgrad_here: Command) -> None:
     X, y, _ = data()
     file, out = write_data(tmp_path, y, X), tmp_path / "out"
@@ -136,7 +134,6 @@ def test_columns_as_they_are(tmp_path: Path, condgrad_here: Command) -> None:
     np.testing.assert_allclose(plain(coefficients(tmp_path / "condgrad-fit")), best.coef, atol=1e-3)
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 def test_the_unit_of_the_target_does_not_matter(unit: float, tmp_path: Path, condgrad_here: Command) -> None:
     X, y, _ = data()
@@ -147,7 +144,6 @@ def test_the_unit_of_the_target_does_not_matter(unit: float, tmp_path: Path, con
     np.testing.assert_allclose(model_in(tmp_path / "other").coef, unit * np.array(model_in(tmp_path / "one").coef))
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_weight_is_a_number_of_rows(tmp_path: Path, condgrad_here: Command) -> None:
     X, y, _ = data(2)
     counts = np.arange(len(y)) % 3
@@ -159,6 +155,7 @@ def test_a_weight_is_a_number_of_rows(tmp_path: Path, condgrad_here: Command) ->
     np.testing.assert_allclose(model_in(tmp_path / "a").coef, model_in(tmp_path / "b").coef, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Command) -> None:
     """Radius and ridge by cross-validation, one block for each class, and the round trip of the model."""
     X, _, labels = data()
@@ -198,7 +195,6 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
     assert facts["training_score"] == pytest.approx(np.mean(estimator.predict(seen) == labels))
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_the_auc_of_three_classes_is_that_of_the_probabilities(tmp_path: Path, condgrad_here: Command) -> None:
     X, _, y = data(3, rows=90)
     ended = condgrad_here("fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--folds", 5)
@@ -216,7 +212,6 @@ def test_the_auc_of_three_classes_is_that_of_the_probabilities(tmp_path: Path, c
     assert certificate(tmp_path / "condgrad-fit")["cross_validated_auc"] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_the_scores_are_scikit_learns(tmp_path: Path, condgrad_here: Command) -> None:
     """Held-out AUC and the majority's share, and the curve of the cross-validation as a table."""
     X, _, labels = data(3, rows=60)
@@ -263,7 +258,6 @@ def test_the_same_seed_gives_the_same_files(tmp_path: Path, condgrad_here: Comma
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_files_of_arrays_give_the_same_model(tmp_path: Path, condgrad_here: Command) -> None:
     """A sparse matrix is not centred: the intercept takes the difference, and nothing else changes."""
     X, y, _ = data(6)
@@ -297,7 +291,6 @@ def test_a_radius_that_is_hardly_felt_is_called_so(tmp_path: Path, condgrad_here
         assert ("The radius is not felt" in " ".join(said.split())) is not felt
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_an_unfinished_fit_says_so_and_ends_with_3(tmp_path: Path, condgrad_here: Command) -> None:
     X, _, labels = data()
     file = write_data(tmp_path, np.where(labels == "low", 0, 1), X)
@@ -400,7 +393,6 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, condgrad_here: Command, monk
     assert [file.name for file in tmp_path.iterdir()] == ["data.csv"]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command) -> None:
     (tmp_path / "data.csv").write_bytes(b"\xef\xbb\xbf" + TABLE.replace(",", ";").replace("\n", "\r\n").encode())
     assert condgrad_here("fit", "data.csv", "--target", "y", "--loss", "squared-hinge", *SMALL).code == 0
@@ -442,7 +434,6 @@ def test_columns_of_zeros_and_of_ones(options: tuple[str, ...], tmp_path: Path, 
     assert (found["ones"] == 0.0) is ("--no-intercept" not in options)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_all_coefficients_are_shown_where_one_would_be_left(tmp_path: Path, condgrad_here: Command) -> None:
     """Ten are shown, eleven too, and of twelve ten and a note on two."""
     rng = np.random.default_rng(7)
@@ -455,7 +446,6 @@ def test_all_coefficients_are_shown_where_one_would_be_left(tmp_path: Path, cond
         assert left is None or f"and {left} more" in said
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_what_was_taken_for_what_is_said(tmp_path: Path, condgrad_here: Command) -> None:
     """A file of pandas with its index, and the same numbers without any header."""
     X, y, _ = data()

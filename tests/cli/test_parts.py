@@ -12,7 +12,6 @@ import pytest
 
 from tests.cli.conftest import Command
 
-pytestmark = pytest.mark.usefixtures("undrawn")
 GIVEN = ("--radius", 1, "--ridge", 0.5, "--tol", 1e-12)
 
 

@@ -16,7 +16,6 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_sco
 from tests.cli.conftest import Command
 from tests.cli.test_fit import write_table
 
-pytestmark = pytest.mark.usefixtures("undrawn")
 FIT = ("--target", "y", "--loss", "least-squares", "--radius", 2, "--ridge", 0.1, "--tol", 1e-10)
 
 

@@ -35,6 +35,7 @@ def pixels(path: Path) -> Any:
         return np.asarray(image)
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.usefixtures("pictures")
 def test_colours_become_those_of_the_palette(condgrad_here: Command, tmp_path: Path) -> None:
     done = condgrad_here("recolor", "dark.png", "bright.png", "--compare")

@@ -45,6 +45,7 @@ def negative_entropy(plan: Any) -> float:
     return float(np.sum(np.where(plan > 0, plan * np.log(np.maximum(plan, 1e-300)), 0.0)))
 
 
+@pytest.mark.usefixtures("drawn")
 def test_two_clouds(condgrad_here: Command, clouds: tuple[Path, Path], tmp_path: Path) -> None:
     """Marginals, value and certificate against POT's Sinkhorn; every file as promised."""
     done = condgrad_here("transport", "source.csv", "target.tsv", "--entropy", "0.1")
@@ -225,6 +226,7 @@ def test_class_groups_keep_classes_apart(condgrad_here: Command, tmp_path: Path)
     assert mixed(2.0) < 0.8 * mixed(0.0)
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("dimension", [1, 5])
 def test_pictures_of_other_dimensions(condgrad_here: Command, tmp_path: Path, dimension: int) -> None:
     np.savez(tmp_path / "c.npz", s=rng.normal(size=(20, dimension)), t=rng.normal(size=(30, dimension)))
@@ -234,6 +236,7 @@ def test_pictures_of_other_dimensions(condgrad_here: Command, tmp_path: Path, di
         assert (abs(drawn - color).sum(axis=2) < 60).sum() > 200
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_large_plan_as_an_image(condgrad_here: Command, tmp_path: Path) -> None:
     np.save(tmp_path / "cost.npy", np.random.default_rng(2).uniform(size=(3, 2500)))
     assert condgrad_here("transport", "--cost", "cost.npy", "--tol", 1e-3).code == 0

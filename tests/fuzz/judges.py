@@ -170,47 +170,55 @@ class Softmax:
         return np.where(top[:, 0] > 0, top[:, 0] + np.log(sums)[:, 0], np.log1p(rest)), powers / sums
 
     def _best_intercept(self, z: Array) -> Array:
-        """Newton's method, then each class against the rest: any b gives an attained value."""
+        """Newton's method, and each class against the rest: any b gives an attained value.
+
+        Where all losses are near 0 so is the gradient: what is left of it is told by its own terms.
+        """
         w = wide(self.weights)
         mass = w @ self._one_hot
         b = np.log(mass / mass.sum())
 
-        def at(b: Array) -> tuple[Any, Array]:
+        def at(b: Array) -> tuple[Any, Array, Array]:
             losses, shares = self._rows(z + b)
-            return w @ losses, shares
+            others = shares * (1 - self._one_hot)
+            slopes = others - self._one_hot * others.sum(axis=1, keepdims=True)
+            return w @ losses, shares, w[:, None] * slopes
 
-        value, shares = at(b)
+        value, shares, slopes = at(b)
         for _ in range(60):
-            excess = w @ shares - mass
-            if np.abs(excess).max() <= 4 * EXTENDED_UNIT * mass.sum():
+            excess, size = slopes.sum(axis=0), np.abs(slopes).sum()
+            if np.abs(excess).max() <= 4 * EXTENDED_UNIT * size:
                 break
-            curvature = np.diag(w @ shares) - (w[:, None] * shares).T @ shares
-            step, found = wide(_least_squares(curvature, excess)), False
-            for _ in range(30):
-                there, new_shares = at(b - step)
+            products = (w[:, None] * shares).T @ shares
+            np.fill_diagonal(products, 0)
+            step, found = wide(_least_squares(np.diag(products.sum(axis=0)) - products, excess)), False
+            # far from the best one Newton's steps are no longer than 1
+            for _ in range(30 if np.abs(excess).max() < 0.1 * size else 0):
+                there, new_shares, new_slopes = at(b - step)
                 if there < value:
-                    b, value, shares, found = b - step, there, new_shares, True
+                    b, value, shares, slopes, found = b - step, there, new_shares, new_slopes, True
                     break
                 step = step / 2
             if not found:
-                b, moved = self._class_by_class(z, b, mass, w)
-                lower, shares = at(b)
+                b, moved = self._class_by_class(z, b, w)
+                lower, shares, slopes = at(b)
                 if not (moved and lower < value):
                     break
                 value = lower
         return np.asarray(b - b.mean())
 
-    def _class_by_class(self, z: Array, b: Array, mass: Array, w: Array) -> tuple[Array, bool]:
+    def _class_by_class(self, z: Array, b: Array, w: Array) -> tuple[Array, bool]:
         """Each intercept at the root of its slope, by bisection, where Newton's method is blind."""
         b, before = b.copy(), b
         for k in range(self.classes):
             others = np.delete(z + b, k, axis=1)
             top = others.max(axis=1)
             rest = top + np.log(np.exp(others - top[:, None]).sum(axis=1))
+            signs = 1 - 2 * self._one_hot[:, k]
             margins = z[:, k] - rest
 
-            def excess(shift: Any, margins: Array = margins, wanted: Any = mass[k]) -> Any:
-                return w @ (1 / (1 + np.exp(-(margins + shift)))) - wanted
+            def excess(shift: Any, margins: Array = margins, signs: Array = signs) -> Any:
+                return (w * signs) @ (1 / (1 + np.exp(-signs * (margins + shift))))
 
             with np.errstate(over="ignore"):
                 reach = 2 * np.abs(margins).max() + 100

@@ -72,6 +72,27 @@ def test_it_moves_over_at_its_next_iterate(beside: Background, seen: int) -> Non
     assert np.all(np.diff(found.trace["lower_bound"]) >= 0.0)
 
 
+def test_it_leaves_iterations_for_the_method_that_waits(beside: Background, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("condgrad.methods.in_turn.MOST_BEFORE_COMPILED", 3)
+    found = cg.minimize(*problem(), method="auto", tol=1e-10)
+    assert found.success
+    assert found.method == "spg, then newton"
+    assert not beside.is_done
+
+
+def test_plans_and_fits_are_compiled_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what another process cannot compile is compiled in this one."""
+    done: list[str] = []
+    for name in ("fits", "transport"):
+        monkeypatch.setattr(compile_kernels, f"compile_{name}", lambda name=name: done.append(name))
+    monkeypatch.setattr(readiness, "is_compiled", lambda: False)
+    compile_kernels.compile_all()
+    assert done == ["fits"]
+    monkeypatch.setattr(compile_kernels, "TRANSPORT", "raise SystemExit(1)")
+    compile_kernels.compile_all()
+    assert done == ["fits", "fits", "transport"]
+
+
 def test_a_path_goes_by_warm_starts_and_then_by_its_follower(beside: Background) -> None:
     f, _ = problem()
     options: dict[str, Any] = {"loss": "logistic", "ridge": 0.5, "radii": [0.1, 0.3, 1.0, 2.0], "tol": 1e-8}

@@ -19,6 +19,7 @@ from scipy.special import expit, log_expit
 import condgrad as cg
 from condgrad.arrays import host
 from condgrad.smooth import LeastSquares, Logistic, SquaredHinge
+from tests.fuzz.judges import Loss, squared_hinge, wide
 
 Array = Any
 LAW = settings(max_examples=60)
@@ -129,6 +130,21 @@ def test_steps_from_nearby_end_at_the_best(seed: int, scale: float, distance: fl
     assert found.intercept == pytest.approx(root, rel=1e-13, abs=slack)
     np.testing.assert_allclose(found.theta, gradient, rtol=1e-10, atol=slack * size)
     assert abs(math.fsum(found.theta)) <= 4e-16 * len(z) * size
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("width", [1e-13, 1e-11, 1e-9])
+def test_margins_that_nearly_coincide(seed: int, width: float) -> None:
+    """Extended precision as judge: from nearby no step leads past a margin, and no theta has the wrong sign."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(8) % 2, 1.0, -1.0)
+    z = y * (1.0 + width * rng.standard_normal(8)) - 3.0 * rng.standard_normal()
+    z += y * np.where(rng.random(8) < 0.4, 2.0 * rng.random(8), 0.0)
+    h = SquaredHinge(np.eye(8), y, intercept=True).h
+    found = h.at_best_intercept(z, near=h.best(z, None) + 0.3 * width * rng.standard_normal())
+    judged = Loss(squared_hinge, np.eye(8), y, np.ones(8), intercept=True).at(wide(z))
+    assert abs(found.value - judged.value) <= judged.rounding(np.finfo(float).eps)
+    assert (y * found.theta).max() <= 1e-14 * np.abs(z).max()
 
 
 def test_margins_beyond_all_exponentials() -> None:

@@ -6,6 +6,7 @@ from decimal import Decimal, localcontext
 from types import ModuleType
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse
@@ -13,6 +14,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
 import condgrad as cg
+from tests.fuzz.judges import Softmax, wide
 
 RNG = np.random.default_rng(0)
 Z, Y = RNG.standard_normal((30, 4)), RNG.integers(0, 3, 30)
@@ -131,6 +133,34 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="class number 2 has none"):
         cg.smooth.Multinomial(Z, Y, sample_weight=np.where(Y == 2, 0.0, 1.0), intercept=True)
     assert repr(cg.smooth.Multinomial(Z, Y)) == "Multinomial(30 samples, 4 features, 3 classes)"
+
+
+def test_intercepts_that_rise_alike_cost_no_digits() -> None:
+    """Extended precision as judge, where each class is set against the rest many times."""
+    Z = np.array([10.278, 14.198, -32.902, -18.741, -4.804, -22.767, 2.475])[:, None]
+    labels = np.array([0, 1, 2, 1, 1, 0, 1])
+    f, judge = cg.smooth.Multinomial(Z, labels, intercept=True), Softmax(Z, labels, 3, np.ones(7), intercept=True)
+    for X in np.random.default_rng(0).uniform(-9.0, 9.0, (20, 1, 3)):
+        judged = judge.at(wide(X))
+        assert abs(f.at(X).value - judged.value) <= judged.rounding(np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("margin", [60.0, 200.0])
+@pytest.mark.parametrize("blockwise", [False, True])
+def test_intercepts_are_the_best_where_losses_are_near_0(classes: int, margin: float, blockwise: bool) -> None:
+    """One sample a class, margins alike but for offsets that the intercepts take: k log(1 + (k - 1) exp(-margin)).
+
+    Another sample of the first class, whose loss is nothing beside these, leads means of margins astray.
+    """
+    offsets = np.arange(1.0, classes + 1.0)
+    X = margin * np.eye(classes) + offsets
+    Z = np.eye(classes)[[*range(classes), 0]]
+    Z[-1] *= 3.0
+    data = da.from_array(Z, chunks=(2, classes)) if blockwise else Z
+    here = cg.smooth.Multinomial(data, [*range(classes), 0], intercept=True).at(X)
+    assert here.value == pytest.approx(classes * np.log1p((classes - 1) * np.exp(-margin)), rel=1e-10, abs=0.0)
+    np.testing.assert_allclose(here.intercept, offsets.mean() - offsets, atol=1e-8)
 
 
 @pytest.mark.parametrize("scale", [1.0, 20.0, 300.0])

@@ -182,12 +182,12 @@ def test_no_accuracy_is_as_good_as_it_gets(shape: tuple[int, int], cost: str) ->
 
 
 @pytest.mark.parametrize("entropy", [1.0, 1e-2, 1e-4])
-@pytest.mark.parametrize("scale", [1.0, 30.0, 1e3, 1e6])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
 def test_garbage_to_start_from(entropy: float, scale: float) -> None:
     """Weak duality holds from any potentials: a bad start costs passes, never truth."""
     data, rng = cloud(12, 9, seed=12), np.random.default_rng(13)
     height = scale * data.C.max()
-    for _ in range(3):
+    for _ in range(2):
         warm = Potentials(height * rng.standard_normal(12), height * rng.standard_normal(9))
         answer = asked(data.C, data.a, data.b, entropy, accuracy=1e-9, warm=warm)
         bracketed(answer, data.C, data.a, data.b, entropy, passes=1000)

@@ -197,10 +197,31 @@ def test_laplacian_smoothness_is_not_much_too_large() -> None:
     assert largest * (1 - 1e-12) <= f.smoothness <= 4.0 * largest
 
 
-def test_laplacian_magnitude_bounds_the_product() -> None:
-    dense = Dense(6, 5)
-    f, x, y = dense.ours(), dense.point(), dense.point()
-    assert f.at(x).magnitude(f.at(y)) >= abs(np.vdot(dense.gradient(x), y)) * (1 - 1e-12)
+@LAW
+@given(seeds, st.sampled_from([0.0, 1e2, 1e5]), st.booleans())
+def test_laplacian_is_as_exact_as_its_magnitude_says(seed: int, offset: float, balanced: bool) -> None:
+    """Extended precision as judge, at points whose entries have any sign: they cancel in the moments and sums."""
+    dense = Dense(6, 5, seed=seed)
+    dense.Xs = dense.Xs + offset
+    dense.Xt = dense.Xt - offset
+    f = dense.ours()
+    x, y = dense.rng.standard_normal((2, *dense.shape))
+    if balanced:
+        x -= x.mean(axis=1, keepdims=True)
+        y -= y.mean(axis=0)
+    here, there = f.at(x), f.at(y)
+    moved = here.moved(0.75 * x + 0.25 * y, [there], np.array([0.25]))
+    units = 4.0 * np.finfo(float).eps
+    for one, point in ((here, x), (moved, 0.75 * x + 0.25 * y)):
+        product = np.longdouble(2.0) * extended_form(dense, point, y)
+        assert abs(np.vdot(one.gradient, y) - product) <= units * one.magnitude(there)
+        assert abs(one.value - extended_form(dense, point, point)) <= units * one.magnitude(one)
+
+
+def extended_form(dense: Dense, x: Array, y: Array) -> Any:
+    """The bilinear form of f, in extended precision."""
+    x, y, Xs, Xt, Ls, Lt = (np.asarray(A, np.longdouble) for A in (x, y, dense.Xs, dense.Xt, dense.Ls, dense.Lt))
+    return dense.ls * ((Ls @ (x @ Xt)) * (y @ Xt)).sum() + dense.lt * ((Lt @ (x.T @ Xs)) * (y.T @ Xs)).sum()
 
 
 @pytest.mark.parametrize("kind", [raw, normalised])

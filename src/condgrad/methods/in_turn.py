@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from condgrad.rounding import EXHAUSTED
 
 PATIENCE = 20
 """Iterations of a window of `StallWatch`; fewer than the loop grants, so that the next method gets its turn."""
+MOST_BEFORE_COMPILED = 5000
+"""Iterates of a method while nobody has compiled code for the next one, which then waits for it: half of those that a
+run has by default. On colon, a squared hinge at radius 50 used up all 10 000 in four seconds and was not proved."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class UntilCompiled:
         return self.method.name
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        for iterate in self.method.iterates(x):
+        for iterate in islice(self.method.iterates(x), MOST_BEFORE_COMPILED):
             yield iterate
             if readiness.available():
                 return

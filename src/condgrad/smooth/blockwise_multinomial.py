@@ -121,7 +121,7 @@ def _masses(h: Softmax) -> Vector:
 
 def _sums(h: Softmax, z: Array, b: Vector) -> tuple[Any, ...]:
     here = SoftmaxAt(h, z, b)
-    return here.value, here.excess, here.curvature, float(np.abs(h.theta(here.shares)).sum())
+    return here.value, here.excess, here.curvature, here.size
 
 
 def _one_class(h: Softmax, k: int) -> Any:

@@ -19,6 +19,8 @@ NEAR_STEPS = 4
 """Newton steps from a known intercept nearby; where they do not settle, a bracket does it."""
 SETTLED = 1e-9
 """A step of the intercept whose square is rounding."""
+SETTLED_AT_KINKS = 8.0
+"""Rounding units of the margins that such a step may be where the second derivative jumps."""
 PASSES = 200
 """More than bisection needs from any bracket of float64 numbers that a loss can tell apart."""
 
@@ -27,6 +29,8 @@ class LossWithoutIntercept(Protocol):
     """A separable loss without an intercept."""
 
     quadratic: bool
+    has_kinks: bool
+    """Whether the second derivative jumps."""
     curvature_bound: float
     y: Array
     weights: Array
@@ -82,7 +86,9 @@ class WithIntercept:
         """By Newton's method on b from nearby, which mostly ends in two steps; None where it does not.
 
         The third derivative of a loss is no larger than the second. So a step below `SETTLED` leaves an error of its
-        square, which is rounding; and theta is balanced by that step.
+        square, which is rounding; and theta is balanced by that step. Where the second derivative jumps, a step may
+        lead past the margin of a sample, whose theta would get a sign that it cannot have: there Newton's method is
+        exact once it knows which samples are short, and the last step must be rounding itself.
         """
         for _ in range(NEAR_STEPS):
             shifted = z + b
@@ -93,7 +99,10 @@ class WithIntercept:
             if not mass > abs(excess):  # far from its margins a loss has hardly any curvature
                 return None
             step = excess / mass
-            if abs(step) <= SETTLED:
+            settled = SETTLED
+            if self.loss.has_kinks:
+                settled = min(settled, SETTLED_AT_KINKS * UNIT * float(namespace(shifted).abs(shifted).max()))
+            if abs(step) <= settled:
                 return AtBestIntercept(value - 0.5 * step * excess, theta - step * weights, b - step)
             b -= step
         return None

@@ -131,6 +131,7 @@ class _Loss(ABC):
     """Targets and weights of a separable loss, both in float64."""
 
     quadratic = False
+    has_kinks = False
     has_intercept = False
     steepest_curvature = 1.0
 
@@ -197,6 +198,7 @@ class _Logistic(_Loss):
 
 
 class _SquaredHinge(_Loss):
+    has_kinks = True
     steepest_curvature = 2.0
 
     def evaluate(self, z: Array) -> tuple[float, Array]:

@@ -45,7 +45,10 @@ UNIT = sys.float_info.epsilon
 PASSES = 100
 """Newton steps for the best intercepts; from nearby they take two or three."""
 SETTLED = 8.0
-"""Rounding units of all weights that the excess of a class may be at the best intercepts."""
+"""Rounding units of the gradient's terms that the excess of a class may be at the best intercepts."""
+NEARLY_SETTLED = 1e-8
+"""An excess, as a part of the gradient's terms, beyond which no step is called the last: along intercepts with hardly
+any curvature the step that Newton's method sees may gain nothing while another does."""
 NO_CURVATURE = 1e-100
 """Curvature, as a part of all weights, that is what is left of probabilities of 0 and 1."""
 
@@ -231,7 +234,11 @@ class SoftmaxAt:
     def __init__(self, h: Softmax, z: Array, b: Vector) -> None:
         self.h = h
         self.value, self.shares = h.value_and_shares(z, b)
-        self.excess: Vector = host(h.weights @ self.shares) - h.mass
+        theta = h.theta(self.shares)
+        xp = namespace(theta)
+        # less the weights of the classes, the sums of shares near 0 and 1 would have no digits
+        self.excess: Vector = host(xp.sum(theta, axis=0))
+        self.size = total(xp.abs(theta))
 
     @cached_property
     def curvature(self) -> Any:
@@ -247,6 +254,11 @@ class AtIntercepts(Protocol):
     @property
     def excess(self) -> Vector:
         """What each class gets beyond its weight: the gradient in the intercepts."""
+        ...
+
+    @property
+    def size(self) -> float:
+        """The sum of |theta|: of the terms of the excess before they cancel."""
         ...
 
     @property
@@ -276,26 +288,39 @@ def best_intercepts(
     """The b of sum 0 at which each class gets its weight, sum_i w_i p_i, and the loss there.
 
     Newton's method on a convex function of few variables, as long as each step halves the
-    gradient. Where probabilities round to 0 and 1 it sees no curvature; there each class is set
-    against the rest, one after the other: `against_the_rest(b, k)` is what entry k of b lacks to
-    be at its best for the others.
+    gradient, as a part of its terms before they cancel: where all losses are near 0, the best
+    intercepts still decide by how much. Where the step does not, as Newton's method is slow on
+    exponentials and blind where probabilities round to 0 and 1, each class is set against the
+    rest, one after the other: `against_the_rest(b, k)` is what entry k of b lacks to be at its
+    best for the others.
     """
+    b = b - b.mean()
     here = at(b)
     for _ in range(PASSES):
-        size = float(np.abs(here.excess).max())
-        if size <= SETTLED * UNIT * mass:
+        left = _part_left(here)
+        if left <= SETTLED * UNIT:
             break
-        trial = b - inverse_of_curvature(here.curvature, mass) @ here.excess
+        step = inverse_of_curvature(here.curvature, mass) @ here.excess
+        trial = b - step
         there = at(trial)
-        if not np.abs(there.excess).max() < 0.5 * size:
+        if not _part_left(there) < 0.5 * left:
+            gains_nothing = 0.0 < step @ here.excess <= UNIT * here.value
+            if gains_nothing and left <= NEARLY_SETTLED:  # no more digits: the last step is for theta alone
+                break
             trial = b.copy()
             for k in range(len(b)):
                 trial[k] += against_the_rest(trial, k)
+            trial -= trial.mean()  # they may all have risen alike, which costs digits
             there = at(trial)
-            if not (there.value < here.value or np.abs(there.excess).max() < size):
+            if not (there.value < here.value or _part_left(there) < left):
                 break
         b, here = trial, there
     return here, b - b.mean()
+
+
+def _part_left(here: AtIntercepts) -> float:
+    """The excess of a class, at most, as a part of the terms that cancel in it."""
+    return float(np.abs(here.excess).max()) / here.size if here.size > 0.0 else 0.0
 
 
 def margin_over_the_rest(z: Array, b: Vector, k: int) -> Array:

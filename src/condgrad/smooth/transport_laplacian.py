@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,7 +156,16 @@ class TransportLaplacian(Smooth):
         P, Q = x @ like(points.Xt, x), x.T @ like(points.Xs, x)
         if isinstance(x, StreamedPlan):
             return MomentEvaluation(self, P, Q, x.a, x.b, forms_gradient=False)
-        return MomentEvaluation(self, P, Q, xp.sum(x, axis=1), xp.sum(x, axis=0))
+        sizes = self._sizes(xp.abs(x)) if float(xp.min(x)) < 0.0 else None
+        return MomentEvaluation(self, P, Q, xp.sum(x, axis=1), xp.sum(x, axis=0), sizes=sizes)
+
+    def _sizes(self, x: Array) -> Moments:
+        """The sizes of the moments of a point before its entries cancel in them, from the sizes of these."""
+        xp = namespace(x)
+        points = CentredPoints(*(xp.abs(like(part, x)) for part in self.centred))
+        P = x @ (points.Xt + points.mean_t[None, :])
+        Q = x.T @ (points.Xs + points.mean_s[None, :])
+        return Moments(P, Q, xp.sum(x, axis=1), xp.sum(x, axis=0))
 
 
 class CentredPoints(NamedTuple):
@@ -165,6 +175,15 @@ class CentredPoints(NamedTuple):
     Xt: Array
     mean_s: Array
     mean_t: Array
+
+
+class Moments(NamedTuple):
+    """G Yt, G' Ys, G 1 and G' 1 for points Ys and Yt around their means."""
+
+    P: Array
+    Q: Array
+    rows: Array
+    columns: Array
 
 
 class MomentEvaluation:
@@ -177,10 +196,22 @@ class MomentEvaluation:
     """
 
     def __init__(
-        self, f: TransportLaplacian, P: Array, Q: Array, rows: Array, columns: Array, *, forms_gradient: bool = True
+        self,
+        f: TransportLaplacian,
+        P: Array,
+        Q: Array,
+        rows: Array,
+        columns: Array,
+        *,
+        forms_gradient: bool = True,
+        sizes: Moments | None = None,
     ) -> None:
         self.f, self.P, self.Q, self.rows, self.columns = f, P, Q, rows, columns
         self.forms_gradient = forms_gradient
+        # of a plan nothing cancels in its sums; in those of a point of a ball anything may
+        self.cancels = sizes is not None
+        size = namespace(P).abs
+        self.sizes = sizes or Moments(size(P), size(Q), rows, columns)
         self._mean_s, self._mean_t = like(f.centred.mean_s, P), like(f.centred.mean_t, P)
 
     @cached_property
@@ -244,26 +275,36 @@ class MomentEvaluation:
 
     def value_size(self, other: MomentEvaluation) -> float:
         """The size of the terms of the value before they cancel, or of those between this point and another."""
-        size, f = namespace(self.P).abs, self.f
+        size, f, mine, its = namespace(self.P).abs, self.f, self.sizes, other.sizes
+        cancels = self.cancels or other.cancels
         result = f.quadratic_size(*self._seen, *other._seen)
-        if any(kernel.shape[1] for kernel in f.exact_kernels):
+        if cancels or any(kernel.shape[1] for kernel in f.exact_kernels):
             # the moments are rounded themselves: what that does to a quadratic is of first and of second order
-            result += dot(size(self.U), size(other.P)) + dot(size(other.U), size(self.P))
-            result += dot(size(self.V), size(other.Q)) + dot(size(other.V), size(self.Q))
-            result += precision(self.P) * f.quadratic_size(self.P, self.Q, other.P, other.Q)
-        for weight, L, whole, mean, mass, other_moment, other_mass in (
-            (f.source_weight, f.Ls, f.has_whole_entries[0], self._mean_t, self.rows, other.P, other.rows),
-            (f.target_weight, f.Lt, f.has_whole_entries[1], self._mean_s, self.columns, other.Q, other.columns),
+            result += dot(size(self.U), its.P) + dot(size(other.U), mine.P)
+            result += dot(size(self.V), its.Q) + dot(size(other.V), mine.Q)
+            result += precision(self.P) * f.quadratic_size(mine.P, mine.Q, its.P, its.Q)
+        for weight, L, whole, mean, mass, masses, its_moments, its_masses in (
+            (f.source_weight, f.Ls, f.has_whole_entries[0], self._mean_t, self.rows, mine.rows, its.P, its.rows),
+            (
+                f.target_weight,
+                f.Lt,
+                f.has_whole_entries[1],
+                self._mean_s,
+                self.columns,
+                mine.columns,
+                its.Q,
+                its.columns,
+            ),
         ):
-            gradient = times_marginal(L, mass) if whole else product(abs(L), mass[:, None])[:, 0]
-            result += 2.0 * weight * dot(size(gradient), size(other_moment) @ size(mean) + dot(mean, mean) * other_mass)
+            exact = whole and not cancels
+            gradient = times_marginal(L, mass) if exact else product(abs(L), masses[:, None])[:, 0]
+            result += 2.0 * weight * dot(size(gradient), its_moments @ size(mean) + dot(mean, mean) * its_masses)
         return result
 
     def magnitude(self, other: MomentEvaluation) -> float:
-        size = namespace(self.P).abs
-        result = dot(size(self.U) @ size(self._mean_t), other.rows) + dot(
-            size(self.V) @ size(self._mean_s), other.columns
-        )
+        size, its = namespace(self.P).abs, other.sizes
+        result = dot(size(self.U) @ size(self._mean_t), its.rows)
+        result += dot(size(self.V) @ size(self._mean_s), its.columns)
         return result + self.value_size(other)
 
     def sensitivity(self, a: Array, b: Array, error: float) -> float:
@@ -287,11 +328,14 @@ class MomentEvaluation:
         return Quadratic(self.value, slope, _inner(dP, dU) + _inner(dQ, dV))
 
     def moved(self, x: Array, others: Sequence[MomentEvaluation], a: Vector) -> MomentEvaluation:
-        mixtures = [
-            mixed(getattr(self, name), [getattr(other, name) for other in others], a)
-            for name in ("P", "Q", "rows", "columns")
-        ]
-        return MomentEvaluation(self.f, *mixtures, forms_gradient=self.forms_gradient)
+        def mixture(of: Callable[[MomentEvaluation], Array]) -> Array:
+            return mixed(of(self), [of(other) for other in others], a)
+
+        moments = [mixture(attrgetter(name)) for name in Moments._fields]
+        sizes = None
+        if self.cancels or any(other.cancels for other in others):
+            sizes = Moments(*(mixture(attrgetter(f"sizes.{name}")) for name in Moments._fields))
+        return MomentEvaluation(self.f, *moments, forms_gradient=self.forms_gradient, sizes=sizes)
 
 
 def times_marginal(L: Matrix, x: Array) -> Array:
