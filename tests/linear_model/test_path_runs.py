@@ -27,9 +27,9 @@ every_loss = pytest.mark.parametrize("loss", LOSSES)
 
 @every_loss
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize(("features", "is_sparse"), [(6, False), (30, False), (400, False), (400, True)])
+@pytest.mark.parametrize(("features", "is_sparse"), [(6, False), (400, False), (400, True)])
 @pytest.mark.parametrize("positive", [False, True])
-@pytest.mark.parametrize("ridge", [0.0, 1e-4, 0.5])
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
 def test_each_radius_is_proved_as_if_it_were_alone(
     loss: str, intercept: bool, features: int, is_sparse: bool, positive: bool, ridge: float
 ) -> None:
@@ -43,7 +43,7 @@ def test_each_radius_is_proved_as_if_it_were_alone(
     for k, radius in enumerate(radii):
         on = cg.sets.SolidSimplex(radius) if positive else cg.sets.L1Ball(radius)
         g = cg.simple.Ridge(ridge, on=on) if ridge else cg.simple.Zero(on=on)
-        judged = cg.minimize(f, g, method="cgs", memory=5, tol=1e-3, max_iter=300)
+        judged = cg.minimize(f, g, method="spg", tol=1e-3, max_iter=100)
         assert found.values[k] - found.gaps[k] <= judged.value * (1.0 + 1e-12)
         assert judged.lower_bound <= found.values[k] * (1.0 + 1e-12)
         assert found.gaps[k] <= 1e-6 * max(found.values[k], 0.01 * null) * (1.0 + 1e-9)
