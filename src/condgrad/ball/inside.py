@@ -20,6 +20,7 @@ from condgrad.ball.models import LeastPoint, Model, in_unit, sparse_gram
 from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.sets.penalised import Penalised
 from condgrad.simple import Ridge
 from condgrad.smooth import SquaredHinge
 from condgrad.smooth.folding import FoldedLoss
@@ -125,6 +126,8 @@ class InsideRoad:
         if self.part is not None:
             return True
         n = point.x.shape[0]
+        if isinstance(point.g.on, Penalised):  # a ridge alone: nothing but the shape decides
+            return bool(n > self.loss.composite.K.shape[0])
         if part is None or not part.is_slack or size == n:
             return False
         on: Any = point.g.on

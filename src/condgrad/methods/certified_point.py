@@ -74,8 +74,8 @@ class ObjectivePoint:
 
     @cached_property
     def gradient(self) -> Array:
-        """grad F(x)."""
-        return self.smooth_gradient + self.g.gradient(self.x)
+        """grad F(x), but for what of g is `kinked`."""
+        return self.smooth_gradient + self.g.slope(self.x)
 
     @cached_property
     def slope_rounding(self) -> float:
@@ -113,7 +113,7 @@ class Certifier:
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
-        answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
+        answer = g.beside(f, here, point.value).argmin(c, warm=self.warm, accuracy=self.accuracy)
         point.answer = answer
         self.warm = answer.warm
         self.tally.oracle_calls += 1
@@ -122,7 +122,7 @@ class Certifier:
         noise = noise_of_bound(
             f.unit_at(point.x),
             f=here.value,
-            slopes=(here.magnitude(here), here.magnitude(f.at(s))),
+            slopes=(here.magnitude(here), here.magnitude(f.at(answer.spoiled_at))),
             g=(g.magnitude(point.x, point.terms.g), g.magnitude(s, g_there)),
             oracle=(answer.bound, answer.magnitude),
             subnormal=subnormal_size(point.x),

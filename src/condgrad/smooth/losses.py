@@ -23,6 +23,7 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.arrays.inputs import data_matrix, floating
+from condgrad.problem import Floor
 from condgrad.smooth.composite import AtBestIntercept, Composite
 from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, SquaresIntercept, WithIntercept
 from condgrad.smooth.row_blocks import is_dask
@@ -33,6 +34,8 @@ class DataLoss(Composite):
 
     It counts as an instance of the loss all the same: `isinstance(Logistic(Z, y), Logistic)`, whatever Z is.
     """
+
+    floor = Floor(0.0, 0.0)
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
         K = data[0] if data else options.pop("A", options.pop("Z", None))
