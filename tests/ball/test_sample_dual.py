@@ -56,7 +56,8 @@ def test_it_agrees_with_clarabel(
 def test_a_good_start_saves_steps() -> None:
     K, y = data(3)
     f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.0)
-    cold, warm = SampleDual(FoldedLoss.of(f), cg.simple.Ridge(0.1, on=on)), SampleDual(FoldedLoss.of(f), cg.simple.Ridge(0.1, on=on))
+    g = cg.simple.Ridge(0.1, on=on)
+    cold, warm = SampleDual(FoldedLoss.of(f), g), SampleDual(FoldedLoss.of(f), g)
     x = cold.least(np.zeros(len(y)))
     again = warm.least(f.at(x).theta)
     assert warm.steps <= 1 < cold.steps

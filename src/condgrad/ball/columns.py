@@ -327,7 +327,9 @@ class Columns:
     def _first_order_fall(self, end: Array, d: Array, slope: Array) -> float:
         """What F falls by along d, to first order.
 
-        A penalty counts with its change over the whole of d, which is no less. Between two points of one norm, the largest, the multiplier times the change of the norm,
+        A penalty counts with its change over the whole of d, which is no less.
+
+        Between two points of one norm, the largest, the multiplier times the change of the norm,
         which is 0, is taken out term by term: its rounding would hide a small fall.
         """
         x = self.here.x

@@ -32,12 +32,11 @@ from condgrad.ball.compiled import (
 )
 from condgrad.ball.options import OPTIONS
 from condgrad.errors import NotFiniteError
-from condgrad.problem import Face
 from condgrad.methods.certified_point import ObjectivePoint
+from condgrad.problem import Face
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from condgrad.sets.penalised import Penalised
-
 from condgrad.simple import ElasticNet
 
 if TYPE_CHECKING:

@@ -55,10 +55,11 @@ class CGS:
             answer = g.beside(f, here, value).argmin(c, warm=warm, accuracy=accuracy)  # line 3
             s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
             there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
+            spoiled = there if answer.witness is None else f.at(answer.witness)
             noise = noise_of_bound(
                 unit,
                 f=here.value,
-                slopes=(here.magnitude(here), here.magnitude(there if answer.witness is None else f.at(answer.witness))),
+                slopes=(here.magnitude(here), here.magnitude(spoiled)),
                 g=(g.magnitude(x, g_here), g.magnitude(s, g_there)),
                 oracle=(answer.bound, answer.magnitude),
                 subnormal=subnormal_size(x),

@@ -647,8 +647,9 @@ def gap(hessian: Hessian, here: Position, polytope: Polytope) -> float:
     """A bound on how much lower than here the model may be: the less of two.
 
     The first is max <q, x - s> over the points s of the set. Of a penalised model it is
-    max <q, x - s> + mu (|x|_1 - |s|_1) over the s whose norm is at most `reach`. By rows there is a second bound, which keeps the
-    ridge c of the model, and adds mu times the norm less the size to it in place of the constraint:
+    max <q, x - s> + mu (|x|_1 - |s|_1) over the s whose norm is at most `reach`. By
+    rows there is a second bound, which keeps the ridge c of the model, and adds mu times the norm
+    less the size to it in place of the constraint:
 
         mu (size - |x|_1) + sum_j max_d -q_j d - mu (|x_j + d| - |x_j|) - c_j d^2/2
 
