@@ -175,7 +175,6 @@ class Columns:
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
-        self.start = point
         self.on: Any = point.g.on
         self.ridge: float = point.g.weight  # type: ignore[attr-defined]
         self.l1 = self.on.l1 if isinstance(self.on, Penalised) else 0.0
@@ -183,8 +182,12 @@ class Columns:
         self.steps = 0
         self.has_moved = False
         if point.x is self.made:
+            if self.start.g is not point.g:  # on a path by penalties F is another one
+                self.here = self._with_value(self.here.x, self.here.u, self.here.loss)
+            self.start = point
             self.start_value = self.here.value
             return
+        self.start = point
         x = host(point.x if self.chosen is None else point.x[self.chosen])
         best = self.loss.at_best(point.smooth)
         shift = self._shift(x)

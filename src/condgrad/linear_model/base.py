@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _checks
 from condgrad.arrays.inputs import each_entry_once
-from condgrad.linear_model.solver import Fit, Solver, Task, warn_unless_converged
+from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
 from condgrad.sets.group_ball import checked_groups
 from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
@@ -30,7 +30,7 @@ PRECISIONS = (np.float64, np.float32)
 class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model whose fit is one or several constrained problems (`tasks`)."""
 
-    loss: Callable[..., Any]
+    smooth_part: Callable[..., Any]
     """The smooth part, from `condgrad.smooth`."""
 
     # what every subclass declares in its __init__, as scikit-learn wants
@@ -104,6 +104,18 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             scale = X.deviations(weights) if isinstance(X, RowBlocks) else deviations(X, weights)
             units = scale if units is None else units * scale
         return units
+
+    def _unit(self, task: Task) -> float:
+        """What the objective that the class names is in units of the sum over the samples."""
+        return 1.0
+
+    def _in_own_unit(self, fit: Fit, task: Task) -> Fit:
+        unit = self._unit(task)
+        return fit if unit == 1.0 else replace(fit, value=unit * fit.value, gap=unit * fit.gap)
+
+    def _tell_sizes(self, fits: Sequence[Fit]) -> None:
+        """Set the bound on the norm, which all problems share."""
+        self.radius_ = fits[0].radius
 
     def _solver(self) -> Solver:
         return Solver.starting_now(
@@ -212,14 +224,18 @@ def in_units(X: Any, units: Any) -> Any:
 
 
 class SingleFit(LinearEstimator):
-    """A fit for one radius and one ridge."""
+    """A fit for one size of the coefficients: by default for one radius and one ridge."""
 
     radius: float
     ridge: float
     warm_start: bool
 
+    def _size(self, task: Task) -> Size:
+        """What keeps the coefficients small, for a loss that is a sum over samples."""
+        return Size(self.ridge, radius=self.radius)
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve the constrained problem.
+        """Solve the problem.
 
         Parameters
         ----------
@@ -234,10 +250,11 @@ class SingleFit(LinearEstimator):
         tasks = self._tasks(X, y, sample_weight)
         solver = replace(self._solver(), progress=_checks.loudness("verbose", self.verbose))
         fits = [
-            solver.solve(task, radius=self.radius, ridge=self.ridge, start=start)
+            self._in_own_unit(solver.solve(task, self._size(task), start=start), task)
             for task, start in zip(tasks, self._starts(tasks), strict=True)
         ]
         self._absorb(fits)
+        self._tell_sizes(fits)
         warn_unless_converged(fits, stacklevel=2)
         return self
 

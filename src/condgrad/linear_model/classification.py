@@ -52,7 +52,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         """The losses for the labels of data of Dask, which all share the blocks of X."""
         labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        loss: Any = self.loss
+        loss: Any = self.smooth_part
         return [
             BlockwiseLoss(loss, X, blocks.signs(y, label), sample_weight=weights, intercept=self.fit_intercept)
             for label in labels
@@ -62,7 +62,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         """The losses for the codes of the classes."""
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         return [
-            self.loss(X, np.where(codes == k, 1.0, -1.0), sample_weight=weights, intercept=self.fit_intercept)
+            self.smooth_part(X, np.where(codes == k, 1.0, -1.0), sample_weight=weights, intercept=self.fit_intercept)
             for k in positives
         ]
 
@@ -104,7 +104,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 class LogisticClassifier(LinearClassifier):
     """Adds probabilities, and one problem for all classes."""
 
-    loss = Logistic
+    smooth_part = Logistic
     multi_class: str
 
     @property
@@ -156,7 +156,7 @@ class LogisticClassifier(LinearClassifier):
 class HingeClassifier(LinearClassifier):
     """The squared hinge loss."""
 
-    loss = SquaredHinge
+    smooth_part = SquaredHinge
 
     def _default_score(self, margins: Any, y: Any, weights: Any) -> float:
         """The accuracy."""

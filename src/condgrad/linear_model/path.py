@@ -13,7 +13,7 @@ from condgrad.linear_model.base import SingleFit, checked_labels
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import ConstrainedElasticNet
-from condgrad.linear_model.solver import Solver, Task, checked_radii, default_radii, warn_unless_converged
+from condgrad.linear_model.solver import Size, Solver, Task, checked_radii, default_radii, warn_unless_converged
 
 ESTIMATORS: dict[str, type[SingleFit]] = {
     "logistic": ConstrainedLogisticRegression,
@@ -144,7 +144,7 @@ def path(
             radii = default_radii([task], ridge=ridge, n_radii=n_radii, solver=solver)
         radii = checked_radii(radii)
         line.total = len(radii)
-        fits = solver.path(task, radii=radii, ridge=ridge, line=line)
+        fits = solver.path(task, [Size(ridge, radius=radius) for radius in radii], line)
     warn_unless_converged(fits, stacklevel=2)
     return Path(
         radii,
@@ -162,7 +162,7 @@ def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any) -> Task:
     if is_torch(X):
         if estimator.standardize or estimator.penalty_factors is not None:
             raise TypeError("standardize and penalty_factors are for NumPy, pandas and SciPy: scale the tensor instead")
-        return Task(estimator.loss(X, y, sample_weight=sample_weight, intercept=estimator.fit_intercept))
+        return Task(estimator.smooth_part(X, y, sample_weight=sample_weight, intercept=estimator.fit_intercept))
     tasks = estimator._tasks(*estimator._data(X, y, sample_weight))
     if len(tasks) > 1:
         raise ValueError(

@@ -21,7 +21,7 @@ from condgrad.smooth.row_blocks import RowBlocks
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     """One least-squares problem."""
 
-    loss = LeastSquares
+    smooth_part = LeastSquares
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
@@ -29,8 +29,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
         if isinstance(X, RowBlocks):
-            return [BlockwiseLoss(self.loss, X, y, sample_weight=weights, intercept=self.fit_intercept)]
-        return [self.loss(X, y, sample_weight=weights, intercept=self.fit_intercept)]
+            return [BlockwiseLoss(self.smooth_part, X, y, sample_weight=weights, intercept=self.fit_intercept)]
+        return [self.smooth_part(X, y, sample_weight=weights, intercept=self.fit_intercept)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         (fit,) = fits
