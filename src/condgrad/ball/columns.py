@@ -166,6 +166,8 @@ class Columns:
         """Whether the norm of the last model's least point is below the size of a `NormBall`."""
         self.here: Any = None
         """F at the best point so far: an `At`."""
+        self.start: Any = None
+        """The full problem where this one began: an `ObjectivePoint`."""
         self.made: Array = None
         """The point of the full problem that this one has led to."""
 

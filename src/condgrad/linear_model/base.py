@@ -115,7 +115,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _tell_sizes(self, fits: Sequence[Fit]) -> None:
         """Set the bound on the norm, which all problems share."""
-        self.radius_ = fits[0].radius
+        self.radius_: Any = fits[0].radius
 
     def _solver(self) -> Solver:
         return Solver.starting_now(

@@ -67,6 +67,9 @@ class Searched(LinearEstimator):
 
     scores_: Any
 
+    selections: tuple[str, ...] = SELECTIONS
+    """What `selection` may be."""
+
     @abstractmethod
     def _set_grid(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> None:
         """Set the attributes that say what is tried."""
@@ -105,7 +108,7 @@ class Searched(LinearEstimator):
         """
         from sklearn.model_selection import check_cv  # a fit without folds should not wait for it
 
-        if self.selection not in SELECTIONS:
+        if self.selection not in self.selections:
             raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
         X, y, weights = self._data(X, y, sample_weight)
         if isinstance(X, RowBlocks):  # folds are drawn, and scores computed, from one number a row

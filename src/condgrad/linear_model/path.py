@@ -1,4 +1,4 @@
-"""The solutions for a range of radii."""
+"""The solutions for a range of radii, or of penalties."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from condgrad import _checks
 from condgrad.arrays import Array, is_torch, stack
 from condgrad.linear_model.base import SingleFit, checked_labels
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
+from condgrad.linear_model.penalised import penalty_of_mean
+from condgrad.linear_model.penalty_search import checked_alphas, penalty_grid
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import ConstrainedElasticNet
 from condgrad.linear_model.solver import Size, Solver, Task, checked_radii, default_radii, warn_unless_converged
@@ -25,12 +27,14 @@ ESTIMATORS: dict[str, type[SingleFit]] = {
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Solutions of one problem for increasing radii, each with its proof; the entries of all arrays correspond.
+    """Solutions of one problem for increasing radii or falling penalties, each with its proof.
+
+    The entries of all arrays correspond.
 
     Attributes
     ----------
     radii : array, shape (radii,)
-        In increasing order.
+        In increasing order; for penalties, the norms of the solutions.
     coefs : array, shape (radii, features)
         The coefficients for each radius.
     intercepts : array, shape (radii,)
@@ -43,6 +47,8 @@ class Path:
         The penalties of |coef|_1 that have the same solutions; 0 where the constraint is idle.
     n_iters : array, shape (radii,)
         What each fit took.
+    alphas : array, shape (radii,), optional
+        The strengths of the penalty, of which there are none for radii.
 
     Examples
     --------
@@ -62,6 +68,7 @@ class Path:
     gaps: Any
     multipliers: Any
     n_iters: Any
+    alphas: Any = None
 
 
 def path(
@@ -71,7 +78,10 @@ def path(
     loss: str = "logistic",
     radii: Any = None,
     n_radii: int = 50,
-    ridge: float = 0.5,
+    ridge: float | None = None,
+    alphas: Any = None,
+    eps: float = 1e-3,
+    l1_ratio: float | None = None,
     fit_intercept: bool = True,
     standardize: bool = False,
     penalty_factors: Any = None,
@@ -85,6 +95,8 @@ def path(
     progress: bool = False,
 ) -> Path:
     """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius for many radii, each from the solutions before.
+
+    Or, for `alphas`, mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) for many alphas.
 
     The data are checked once, and each radius starts on the face of the ball where the solutions before point to; each
     point has its own proof all the same.
@@ -102,8 +114,14 @@ def path(
         whose first is a thousandth of it.
     n_radii : int
     ridge : float
-        At least 0, which is the lasso. It may have no solution without a constraint: there the default grid is that of
-        a ridge of a thousandth of the sum of squares of a typical feature.
+        At least 0, which is the lasso; by default 0.5. It may have no solution without a constraint: there the grid is
+        that of a ridge of a thousandth of the sum of squares of a typical feature.
+    alphas : int or array, optional
+        By penalties instead: how many alphas on glmnet's grid, from that at which the first coefficient leaves 0 down
+        to `eps` times it, or the alphas themselves. Then radii and ridge are not to be given.
+    eps : float
+    l1_ratio : float
+        From 0 to 1, for alphas alone; by default 1, the lasso.
     fit_intercept : bool
     standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNet`; tensors are to be scaled beforehand.
@@ -119,7 +137,8 @@ def path(
     Returns
     -------
     Path
-        In the order of increasing radii.
+        In the order of increasing radii, or falling alphas. `values` and `gaps` are those of the sum over the samples,
+        as `multipliers` are.
 
     Examples
     --------
@@ -138,23 +157,45 @@ def path(
     if groups is not None:
         groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]
     solver = Solver.starting_now(method, tol, max_iter, time_limit, positive=positive, groups=groups)
+    if alphas is None and l1_ratio is not None:
+        raise ValueError(f"l1_ratio goes with alphas, got l1_ratio={l1_ratio!r} and no alphas")
+    if alphas is not None and not (radii is None and ridge is None):
+        raise ValueError("alphas go without radii and ridge: a path is by radius or by penalty")
     with FitsLine(shown=progress) as line:
-        if radii is None:
-            line.say("looking for the largest radius")
-            radii = default_radii([task], ridge=ridge, n_radii=n_radii, solver=solver)
-        radii = checked_radii(radii)
-        line.total = len(radii)
-        fits = solver.path(task, [Size(ridge, radius=radius) for radius in radii], line)
+        if alphas is not None:
+            alphas = _alphas(task, alphas, eps, l1_ratio, positive=positive)
+            sizes = [_penalised(task, alpha, l1_ratio) for alpha in alphas]
+        else:
+            ridge = 0.5 if ridge is None else ridge
+            if radii is None:
+                line.say("looking for the largest radius")
+                radii = default_radii([task], ridge=ridge, n_radii=n_radii, solver=solver)
+            sizes = [Size(ridge, radius=radius) for radius in checked_radii(radii)]
+        line.total = len(sizes)
+        fits = solver.path(task, sizes, line)
     warn_unless_converged(fits, stacklevel=2)
     return Path(
-        radii,
+        np.array([fit.radius for fit in fits]),
         stack([fit.coef for fit in fits]),
         np.array([fit.intercept for fit in fits]),
         np.array([fit.value for fit in fits]),
         np.array([fit.gap for fit in fits]),
         np.array([fit.multiplier for fit in fits]),
         np.array([fit.iterations for fit in fits]),
+        alphas,
     )
+
+
+def _alphas(task: Task, alphas: Any, eps: float, l1_ratio: float | None, *, positive: bool) -> Any:
+    """The strengths of a path by penalties, in falling order."""
+    if np.ndim(alphas) > 0:
+        return checked_alphas(alphas)
+    share = 1.0 if l1_ratio is None else l1_ratio
+    return penalty_grid([task], l1_ratio=share, eps=eps, n_alphas=alphas, positive=positive)
+
+
+def _penalised(task: Task, alpha: float, l1_ratio: float | None) -> Size:
+    return penalty_of_mean(alpha, 1.0 if l1_ratio is None else l1_ratio, task)
 
 
 def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any) -> Task:

@@ -23,6 +23,7 @@ class Penalised(LinearEstimator):
     penalty_factors: Any
 
     multiplier_: Any
+    radius_: Any
 
     def _tell_sizes(self, fits: Sequence[Fit]) -> None:
         """Set the numbers of the form with a radius: the norm of each solution is the one that has it too."""
@@ -40,10 +41,7 @@ class PenaltyOfMean(Penalised):
     """mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2)."""
 
     def _penalised(self, alpha: float, l1_ratio: float, task: Task) -> Size:
-        """The same penalty of the sum over the samples."""
-        mass = _checks.number("alpha", alpha, above=0.0) * mass_of(task.loss)
-        share = checked_ratio(l1_ratio)
-        return Size(0.5 * (1.0 - share) * mass, l1=share * mass)
+        return penalty_of_mean(alpha, l1_ratio, task)
 
     def _unit(self, task: Task) -> float:
         return 1.0 / mass_of(task.loss)
@@ -59,7 +57,14 @@ class PenaltyOfSum(Penalised):
         return Size(0.5 * (1.0 - share) / C, l1=share / C)
 
     def _unit(self, task: Task) -> float:
-        return float(getattr(self, "C_", None) or self.C)  # type: ignore[attr-defined]
+        return float(getattr(self, "C_", None) or self.C)
+
+
+def penalty_of_mean(alpha: float, l1_ratio: float, task: Task) -> Size:
+    """alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) beside the mean loss, in units of the sum."""
+    mass = _checks.number("alpha", alpha, above=0.0) * mass_of(task.loss)
+    share = checked_ratio(l1_ratio)
+    return Size(0.5 * (1.0 - share) * mass, l1=share * mass)
 
 
 def checked_ratio(l1_ratio: Any) -> float:
