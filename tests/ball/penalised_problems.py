@@ -1,4 +1,4 @@
-"""Random penalised problems with CVXPY as the judge, in units from 1e-6 to 1e6."""
+"""Random penalised problems, of all losses, with CVXPY as the judge and in units from 1e-6 to 1e6."""
 
 from __future__ import annotations
 
@@ -43,6 +43,33 @@ LOSSES: dict[str, Loss] = {
     "logistic": Loss(cg.smooth.Logistic, lambda z, y: cp.logistic(-cp.multiply(y, z)), _signs),
     "squared hinge": Loss(cg.smooth.SquaredHinge, lambda z, y: cp.square(cp.pos(1.0 - cp.multiply(y, z))), _signs),
 }
+WIDTH = 0.7
+"""Huber's delta, in the unit of the targets."""
+
+
+def _counts(rng: np.random.Generator, scores: Array) -> Array:
+    y = rng.poisson(np.exp(np.clip(scores, -3.0, 3.0))).astype(float)
+    y[0] += 1.0
+    return y
+
+
+def _amounts(rng: np.random.Generator, scores: Array) -> Array:
+    return np.exp(np.clip(scores, -5.0, 5.0)) * rng.gamma(2.0, 0.5, len(scores))
+
+
+def _huber(X: Any, y: Array, *, unit: float = 1.0, **options: Any) -> Any:
+    return cg.smooth.Huber(X, y, delta=WIDTH * unit, **options)
+
+
+LOSSES |= {
+    "poisson": Loss(
+        cg.smooth.Poisson,
+        lambda z, y: cp.exp(z) - cp.multiply(y, z) + np.where(y > 0.0, y * np.log(np.where(y > 0.0, y, 1.0)) - y, 0.0),
+        _counts,
+    ),
+    "gamma": Loss(cg.smooth.Gamma, lambda z, y: cp.multiply(y, cp.exp(-z)) + z - 1.0 - np.log(y), _amounts),
+    "huber": Loss(_huber, lambda z, y: 0.5 * cp.huber(z - y, WIDTH), lambda _, scores: scores),
+}
 SHAPES = ["plain", "plain", "plain", "separable", "zeros", "constant", "twins", "offset columns"]
 
 
@@ -72,6 +99,8 @@ class PenalisedProblem:
             "sparse": bool(rng.random() < 0.3),
             "unit": float(10.0 ** rng.integers(-6, 7)),
             "money": float(10.0 ** rng.integers(-6, 7)),
+            "target": float(10.0 ** rng.integers(-3, 4)) if self.loss in ("squares", "huber") else 1.0,
+            "offset": str(rng.choice(["none", "none", "some", "constant", "huge"])),
             "shape": str(rng.choice(SHAPES)),
         }
 
@@ -99,10 +128,22 @@ class PenalisedProblem:
         return X, y, weights
 
     @cached_property
+    def offset(self) -> Any:
+        """A known part of the scores, in the unit of the targets; a huge one needs an intercept."""
+        m = len(self.data[0])
+        rng = np.random.default_rng([self.number, 99])
+        kind = self.facts["offset"]
+        if kind == "huge" and self.facts["intercept"]:
+            return 1e4 + rng.standard_normal(m)
+        offsets = {"constant": np.full(m, 0.7), "some": rng.standard_normal(m)}
+        return offsets.get(kind)
+
+    @cached_property
     def plain(self) -> Any:
         """The loss in units of 1."""
         X, y, weights = self.data
-        return LOSSES[self.loss].make(X, y, sample_weight=weights, intercept=self.facts["intercept"])
+        options = {"sample_weight": weights, "intercept": self.facts["intercept"], "offset": self.offset}
+        return LOSSES[self.loss].make(X, y, **options)
 
     @cached_property
     def penalties(self) -> tuple[float, float]:
@@ -121,14 +162,20 @@ class PenalisedProblem:
         X, y, weights = self.data
         K = self.facts["unit"] * X
         K = scipy.sparse.csc_array(K) if self.facts["sparse"] else K
-        weights = self.facts["money"] * weights
-        return LOSSES[self.loss].make(K, y, sample_weight=weights, intercept=self.facts["intercept"])
+        target = self.facts["target"]
+        options: dict[str, Any] = {"sample_weight": self.facts["money"] * weights, "intercept": self.facts["intercept"]}
+        if self.offset is not None:
+            options["offset"] = target * self.offset
+        if self.loss == "huber":
+            options["unit"] = target
+        return LOSSES[self.loss].make(K, target * y, **options)
 
     @cached_property
     def g(self) -> Any:
         l1, ridge = self.penalties
-        unit, money = self.facts["unit"], self.facts["money"]
-        return cg.simple.ElasticNet(money * unit * l1, money * unit**2 * ridge, positive=self.facts["positive"])
+        unit, money, target = (self.facts[name] for name in ("unit", "money", "target"))
+        l1 = money * unit * target * l1
+        return cg.simple.ElasticNet(l1, money * unit**2 * ridge, positive=self.facts["positive"])
 
     @cached_property
     def null(self) -> float:
@@ -141,14 +188,18 @@ class PenalisedProblem:
         X, y, weights = self.data
         l1, ridge = self.penalties
         x = cp.Variable(X.shape[1], nonneg=self.facts["positive"])
-        z = X @ x + (cp.Variable() if self.facts["intercept"] else 0.0)
+        z = X @ x
+        if self.facts["intercept"]:  # which takes the mean of an offset
+            z = z + cp.Variable()
+        if self.offset is not None:
+            z = z + self.offset - (self.offset.mean() if self.facts["intercept"] else 0.0)
         goal = weights @ LOSSES[self.loss].each(z, y) + l1 * cp.norm1(x) + ridge * cp.sum_squares(x)
         problem = cp.Problem(cp.Minimize(goal))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             problem.solve(solver=cp.CLARABEL)
         accuracy = JUDGED if problem.status == cp.OPTIMAL else JUDGED_ROUGHLY
-        money = self.facts["money"]
+        money = self.facts["money"] * self.facts["target"] ** 2
         return money * float(problem.value), accuracy * self.null + 1e-12 * money
 
     def assert_proved(self, result: Any) -> None:

@@ -353,7 +353,11 @@ class Columns:
     def _noise(self) -> float:
         """What rounding does to F."""
         here = self.here
-        size = dot(np.abs(here.loss.theta), np.abs(here.u))
+        sizes = np.abs(here.loss.theta)
+        size = dot(sizes, np.abs(here.u))
+        shift = self.loss.composite.shift_size
+        if shift > 0.0:
+            size += shift * total(sizes)
         return rounding_noise(0.5 * precision(here.u), here.value, size)
 
     def point(self) -> ObjectivePoint:

@@ -24,6 +24,7 @@ from condgrad.sets.penalised import Penalised
 from condgrad.simple import Ridge
 from condgrad.smooth import SquaredHinge
 from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.offset import WithOffset
 
 
 class Inside:
@@ -162,6 +163,8 @@ def near_least(loss: FoldedLoss, start: ObjectivePoint) -> ObjectivePoint:
     if not (isinstance(composite, SquaredHinge) and is_plain) or is_dense(composite.K):
         return start
     h: Any = composite.h
+    if isinstance(h, WithOffset):  # liblinear has none
+        return start
     weight = float(h.weights.max())
     C = 0.5 * weight / start.g.weight  # type: ignore[attr-defined]
     has_two_classes = bool((h.y > 0.0).any() and (h.y < 0.0).any())

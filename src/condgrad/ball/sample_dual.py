@@ -53,6 +53,7 @@ from condgrad.simple import ElasticNet, Ridge
 from condgrad.smooth import LeastSquares, SquaredHinge
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.offset import WithOffset
 
 MOST_SAMPLES: dict[type[Composite], int] = {LeastSquares: 2500, SquaredHinge: 1000}
 """Samples up to which a step, with equations or a quadratic program in as many variables, pays."""
@@ -62,6 +63,8 @@ def is_worth_it(composite: Composite, ridge: float) -> bool:
     """Whether there is such a dual, with fewer variables than coordinates, of data on the host."""
     m, n = composite.K.shape
     is_small = m <= min(n, MOST_SAMPLES.get(type(composite), 0))
+    if isinstance(composite.h, WithOffset):
+        return False
     return ridge > 0.0 and is_small and not is_torch(composite.K)
 
 

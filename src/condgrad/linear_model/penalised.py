@@ -120,7 +120,7 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
     --------
     >>> from condgrad.linear_model import Lasso
     >>> model = Lasso(alpha=0.1).fit([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], [0.0, 1.0, 2.0])
-    >>> model.coef_.sum().round(3), model.intercept_.__round__(3), model.relative_gap_ <= 1e-6
+    >>> round(float(model.coef_.sum()), 3), round(model.intercept_, 3), model.relative_gap_ <= 1e-6
     (0.85, 0.15, True)
     """
 
@@ -188,7 +188,7 @@ class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
     --------
     >>> from condgrad.linear_model import ElasticNet
     >>> model = ElasticNet(alpha=0.1, l1_ratio=0.5).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
-    >>> model.coef_.round(3), model.radius_.__round__(3)
+    >>> model.coef_.round(3), round(model.radius_, 3)
     (array([0.86]), 0.86)
     """
 

@@ -65,7 +65,8 @@ class CGS:
                 subnormal=subnormal_size(x),
             )
             bound = tangent_bound(here.offset, answer.bound, noise)
-            known = f.mixes and not deadline.passed()  # whether f at s is worth its price
+            # whether f at s is worth its price, and a number: exp of a far point is none
+            known = f.mixes and not deadline.passed() and math.isfinite(there.value)
             evaluations += known
             yield Iterate(
                 x,
