@@ -14,7 +14,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
@@ -22,7 +22,7 @@ from tests.ball.penalised_problems import LOSSES, PenalisedProblem
 from tests.methods import data, microarray
 
 Array = np.ndarray
-PROBLEMS = int(os.environ.get("CONDGRAD_PROBLEMS", "30"))
+PROBLEMS = int(os.environ.get("CONDGRAD_PROBLEMS", "16"))
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
 seeds = st.integers(0, 2**32 - 1)
 
@@ -59,7 +59,9 @@ def test_the_bound_holds_from_every_point(number: int, seed: int, decade: float,
     rng = np.random.default_rng(seed)
     x = 10.0**decade / problem.facts["unit"] * rng.standard_normal(f.space.shape[0])
     x = g.on.project(x * (rng.random(x.shape) < 0.5))
-    here = f.at(x)
+    with np.errstate(over="ignore"):  # exp of far scores
+        here = f.at(x)
+        assume(np.isfinite(here.value))
     answer = g.beside(f, here, here.value + g.value(x)).argmin(here.gradient)
     least, off = problem.judged
     rounding = 1e-12 * (here.value + g.value(x))

@@ -17,12 +17,18 @@ from condgrad.linear_model import (
     ConstrainedLogisticRegressionCV,
     ElasticNet,
     ElasticNetCV,
+    GammaRegressor,
+    GammaRegressorCV,
+    HuberRegressor,
+    HuberRegressorCV,
     Lasso,
     LassoCV,
     LinearSVC,
     LinearSVCCV,
     LogisticRegression,
     LogisticRegressionCV,
+    PoissonRegressor,
+    PoissonRegressorCV,
 )
 
 ESTIMATORS = [
@@ -41,6 +47,12 @@ ESTIMATORS = [
     ElasticNetCV(alphas=2, cv=2, tol=1e-3),
     LogisticRegressionCV(Cs=2, cv=2, tol=1e-3),
     LinearSVCCV(Cs=2, cv=2, tol=1e-3),
+    PoissonRegressor(),
+    GammaRegressor(l1_ratio=0.5),
+    HuberRegressor(),
+    PoissonRegressorCV(alphas=2, cv=2, tol=1e-3),
+    GammaRegressorCV(alphas=2, cv=2, tol=1e-3),
+    HuberRegressorCV(alphas=2, cv=2, tol=1e-3),
 ]
 ONLY_WITH_A_SWITCH = "check_array_api_input"
 """Skips itself unless SciPy was imported with SCIPY_ARRAY_API=1."""

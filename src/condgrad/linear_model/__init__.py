@@ -9,6 +9,14 @@ from condgrad.linear_model.cross_validation import (
     ConstrainedLinearSVCCV,
     ConstrainedLogisticRegressionCV,
 )
+from condgrad.linear_model.generalized import (
+    GammaRegressor,
+    GammaRegressorCV,
+    HuberRegressor,
+    HuberRegressorCV,
+    PoissonRegressor,
+    PoissonRegressorCV,
+)
 from condgrad.linear_model.path import Path, path
 from condgrad.linear_model.penalised import ElasticNet, Lasso, LinearSVC, LogisticRegression
 from condgrad.linear_model.penalty_search import ElasticNetCV, LassoCV, LinearSVCCV, LogisticRegressionCV
@@ -23,6 +31,10 @@ __all__ = [
     "ConstrainedLogisticRegressionCV",
     "ElasticNet",
     "ElasticNetCV",
+    "GammaRegressor",
+    "GammaRegressorCV",
+    "HuberRegressor",
+    "HuberRegressorCV",
     "Lasso",
     "LassoCV",
     "LinearSVC",
@@ -30,5 +42,7 @@ __all__ = [
     "LogisticRegression",
     "LogisticRegressionCV",
     "Path",
+    "PoissonRegressor",
+    "PoissonRegressorCV",
     "path",
 ]

@@ -53,7 +53,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """X and y, checked."""
 
     @abstractmethod
-    def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
         """The smooth parts of the problems to solve."""
 
     @abstractmethod
@@ -87,10 +87,10 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_features_in_ = rows.shape[1]
         return rows
 
-    def _tasks(self, X: Any, y: Any, weights: Any) -> list[Task]:
+    def _tasks(self, X: Any, y: Any, weights: Any, offset: Any = None) -> list[Task]:
         """The problems to solve, in units in which every coefficient counts alike in the norms."""
         units = self._units(X, weights)
-        losses = self._losses(in_units(X, units), y, weights)
+        losses = self._losses(in_units(X, units), y, weights, offset)
         for loss in losses:
             loss.has_rounded_data = units is not None
         return [Task(loss, units) for loss in losses]
@@ -127,10 +127,15 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             groups=None if self.groups is None else checked_labels(self.groups, self.n_features_in_),
         )
 
-    def _scores(self, X: Any) -> Any:
-        """X coef' + intercept."""
+    def _scores(self, X: Any, offset: Any = None) -> Any:
+        """X coef' + intercept, and what is known of them."""
         check_is_fitted(self)
-        return self._scores_of_checked(validate_data(self, X, accept_sparse=FORMATS, dtype=PRECISIONS, reset=False))
+        X = validate_data(self, X, accept_sparse=FORMATS, dtype=PRECISIONS, reset=False)
+        scores = self._scores_of_checked(X)
+        if offset is None:
+            return scores
+        offset = checked_offset(offset, X)
+        return scores + (offset if scores.ndim == 1 else offset[:, None])
 
     def _scores_of_checked(self, X: Any) -> Any:
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
@@ -171,6 +176,18 @@ def checked_weights(sample_weight: Any, samples: int) -> Any:
             f"sample_weight must have one entry for each of the {samples} samples, got shape {weights.shape}"
         )
     return weights
+
+
+def checked_offset(offset: Any, X: Any) -> Any:
+    """A known part of the score of each sample; None for none."""
+    if offset is None:
+        return None
+    if isinstance(X, RowBlocks):
+        raise ValueError("offset goes with data in memory, not with blocks of Dask")
+    known = check_array(offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset")
+    if known.shape != (X.shape[0],):
+        raise ValueError(f"offset must have one entry for each of the {X.shape[0]} samples, got shape {known.shape}")
+    return known
 
 
 def checked_factors(penalty_factors: Any, features: int) -> Any:
@@ -234,7 +251,7 @@ class SingleFit(LinearEstimator):
         """What keeps the coefficients small, for a loss that is a sum over samples."""
         return Size(self.ridge, radius=self.radius)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Solve the problem.
 
         Parameters
@@ -245,9 +262,11 @@ class SingleFit(LinearEstimator):
             Beside Dask data, one of Dask's or an array.
         sample_weight : array, shape (samples,), optional
             Nonnegative; a sample of weight 2 counts as two samples, one of weight 0 as none.
+        offset : array, shape (samples,), optional
+            A known part of each score, which is added to X coef + intercept; `predict` takes one too.
         """
         X, y, sample_weight = self._data(X, y, sample_weight)
-        tasks = self._tasks(X, y, sample_weight)
+        tasks = self._tasks(X, y, sample_weight, checked_offset(offset, X))
         solver = replace(self._solver(), progress=_checks.loudness("verbose", self.verbose))
         fits = [
             self._in_own_unit(solver.solve(task, self._size(task), start=start), task)

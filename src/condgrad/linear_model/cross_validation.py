@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from condgrad import _checks
 from condgrad.errors import require_extra
-from condgrad.linear_model.base import LinearEstimator
+from condgrad.linear_model.base import LinearEstimator, checked_offset
 from condgrad.linear_model.blocks import held_out_margins, weights_of_part
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
 from condgrad.linear_model.progress import FitsLine
@@ -94,7 +94,7 @@ class Searched(LinearEstimator):
     def _chosen(self, task: Task) -> Size:
         """What was chosen, for one problem."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Choose by the scores, then fit all samples.
 
         Parameters
@@ -105,17 +105,22 @@ class Searched(LinearEstimator):
         y : array, shape (samples,)
         sample_weight : array, shape (samples,), optional
             Used in the fits, and in the scores where the scorer takes it.
+        offset : array, shape (samples,), optional
+            A known part of each score, in fits and on held-out samples; with the default `scoring` alone.
         """
         from sklearn.model_selection import check_cv  # a fit without folds should not wait for it
 
         if self.selection not in self.selections:
             raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
+        if offset is not None and self.scoring is not None:
+            raise ValueError(f"offset goes with scoring=None, got {self.scoring!r}: a scorer knows of no offset")
         X, y, weights = self._data(X, y, sample_weight)
+        offset = checked_offset(offset, X)
         if isinstance(X, RowBlocks):  # folds are drawn, and scores computed, from one number a row
             y, weights = np.asarray(y), None if weights is None else np.asarray(weights)
         elif not scipy.sparse.issparse(X) and X.shape[0] < X.shape[1]:
             X = np.asfortranarray(X)  # paths copy columns of the folds
-        tasks, solver = self._tasks(X, y, weights), self._solver()
+        tasks, solver = self._tasks(X, y, weights, offset), self._solver()
         kept = 0.0 if solver.time_left is None else (1.0 - SHARE_OF_SEARCH) * solver.time_left
         search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y))
@@ -123,7 +128,7 @@ class Searched(LinearEstimator):
             self._set_grid(tasks, search, line)
             tried_sizes = sum(len(row) for row in self._sizes(tasks[0]))
             line.total = len(tasks) * (len(folds) * tried_sizes + 1)
-            self.scores_, tried = self._cross_validate(X, y, weights, folds, search, line)
+            self.scores_, tried = self._cross_validate(X, y, weights, offset, folds, search, line)
             self._choose()
             solver = solver.with_at_least(kept)  # however long the last fit of the search took
             fits = []
@@ -191,7 +196,14 @@ class Searched(LinearEstimator):
         return ""
 
     def _cross_validate(
-        self, X: Any, y: Any, weights: Any, folds: Sequence[Any], solver: Solver, line: FitsLine
+        self,
+        X: Any,
+        y: Any,
+        weights: Any,
+        offset: Any,
+        folds: Sequence[Any],
+        solver: Solver,
+        line: FitsLine,
     ) -> tuple[Any, list[Fit]]:
         """Scores by ridge, radius and fold, and all the fits."""
         scorer = None
@@ -205,7 +217,7 @@ class Searched(LinearEstimator):
             del shell.feature_names_in_
         shell.cv = shell.scoring = None
         jobs = (
-            delayed(score_fold)(shell, solver, scorer, X, y, weights, train, test, k, line)
+            delayed(score_fold)(shell, solver, scorer, X, y, weights, offset, train, test, k, line)
             for k, (train, test) in enumerate(folds)
         )
         line.say("the folds")
@@ -226,6 +238,7 @@ def score_fold(
     X: Any,
     y: Any,
     weights: Any,
+    offset: Any,
     train: Any,
     test: Any,
     number: int,
@@ -237,7 +250,8 @@ def score_fold(
         if isinstance(X, RowBlocks):
             tasks = shell._tasks(X, y, weights_of_part(train, X.shape[0], weights))
         else:
-            tasks = shell._tasks(some_rows(X, train), y[train], None if weights is None else weights[train])
+            some = [None if each is None else each[train] for each in (weights, offset)]
+            tasks = shell._tasks(some_rows(X, train), y[train], *some)
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
     held_out = None if isinstance(X, RowBlocks) else some_rows(X, test)
@@ -250,8 +264,9 @@ def score_fold(
         together = list(zip(*paths, strict=True))
         tried += [fit for fits in together for fit in fits]
         if scorer is None and held_out is not None:
+            known = 0.0 if offset is None else offset[test][:, None]
             margins = margins_along(paths, held_out)
-            scores[i] = [default_score(shell, of_radius, y_out, weights_out) for of_radius in margins]
+            scores[i] = [default_score(shell, of_size + known, y_out, weights_out) for of_size in margins]
             continue
         models = [copy(shell) for _ in together]
         for model, fits in zip(models, together, strict=True):

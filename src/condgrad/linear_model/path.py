@@ -9,8 +9,9 @@ import numpy as np
 
 from condgrad import _checks
 from condgrad.arrays import Array, is_torch, stack
-from condgrad.linear_model.base import SingleFit, checked_labels
+from condgrad.linear_model.base import SingleFit, checked_labels, checked_offset
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
+from condgrad.linear_model.generalized import GammaRegressor, HuberRegressor, PoissonRegressor
 from condgrad.linear_model.penalised import penalty_of_mean
 from condgrad.linear_model.penalty_search import checked_alphas, penalty_grid
 from condgrad.linear_model.progress import FitsLine
@@ -23,6 +24,13 @@ ESTIMATORS: dict[str, type[SingleFit]] = {
     "squared-hinge": ConstrainedLinearSVC,
 }
 """Whose problem it is, by loss."""
+
+LOSSES: dict[str, type[SingleFit]] = ESTIMATORS | {
+    "poisson": PoissonRegressor,
+    "gamma": GammaRegressor,
+    "huber": HuberRegressor,
+}
+"""The same for all losses, some of which have a penalised estimator alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +96,7 @@ def path(
     positive: bool = False,
     groups: Any = None,
     sample_weight: Any = None,
+    offset: Any = None,
     tol: float = 1e-6,
     max_iter: int = 10_000,
     method: str = "auto",
@@ -107,8 +116,8 @@ def path(
     y : array, Series or list, shape (samples,)
         As for the estimators: numbers, or for the classification losses labels of any kind of two classes, of which
         the last in sorted order counts as the positive one. Beside a tensor, two numbers.
-    loss : {"logistic", "least-squares", "squared-hinge"}
-        A sum over the samples, as in `condgrad.smooth`.
+    loss : {"logistic", "least-squares", "squared-hinge", "poisson", "gamma", "huber"}
+        A sum over the samples, as in `condgrad.smooth`; Huber's with its default delta.
     radii : array, optional
         By default a geometric grid of `n_radii`, whose last is about the norm of the solution without a constraint and
         whose first is a thousandth of it.
@@ -126,6 +135,8 @@ def path(
     standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNet`; tensors are to be scaled beforehand.
     sample_weight : array, shape (samples,), optional
+    offset : array, shape (samples,), optional
+        A known part of each score.
     tol, max_iter, method
         For each radius, as in `condgrad.minimize`. The models that lead from the radius before count as iterations.
     time_limit : float, optional
@@ -148,12 +159,12 @@ def path(
     (array([[ 0. , -0.5],
            [ 0. , -1. ]]), array([3.5, 1. ]))
     """
-    if loss not in ESTIMATORS:
-        raise ValueError(f"loss must be one of {', '.join(map(repr, ESTIMATORS))}, got {loss!r}")
-    estimator = ESTIMATORS[loss](fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors)
+    if loss not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}")
+    estimator = LOSSES[loss](fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors)
     estimator.set_params(positive=positive)._check_flags()
     progress = _checks.flag("progress", progress)
-    task = _task(estimator, X, y, sample_weight)
+    task = _task(estimator, X, y, sample_weight, offset)
     if groups is not None:
         groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]
     solver = Solver.starting_now(method, tol, max_iter, time_limit, positive=positive, groups=groups)
@@ -198,13 +209,15 @@ def _penalised(task: Task, alpha: float, l1_ratio: float | None) -> Size:
     return penalty_of_mean(alpha, 1.0 if l1_ratio is None else l1_ratio, task)
 
 
-def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any) -> Task:
+def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any, offset: Any) -> Task:
     """The estimator's one problem, from data checked as `fit` checks them; tensors stay tensors."""
     if is_torch(X):
         if estimator.standardize or estimator.penalty_factors is not None:
             raise TypeError("standardize and penalty_factors are for NumPy, pandas and SciPy: scale the tensor instead")
-        return Task(estimator.smooth_part(X, y, sample_weight=sample_weight, intercept=estimator.fit_intercept))
-    tasks = estimator._tasks(*estimator._data(X, y, sample_weight))
+        options = {"sample_weight": sample_weight, "intercept": estimator.fit_intercept, "offset": offset}
+        return Task(estimator.smooth_part(X, y, **options))
+    X, y, sample_weight = estimator._data(X, y, sample_weight)
+    tasks = estimator._tasks(X, y, sample_weight, checked_offset(offset, X))
     if len(tasks) > 1:
         raise ValueError(
             f"y must hold two classes, got {len(tasks)}: ask for the path of one class against the rest, "

@@ -40,7 +40,6 @@ from condgrad.smooth.intercept import (
 from condgrad.smooth.offset import WithOffset
 from condgrad.smooth.row_blocks import is_dask
 
-
 CURVATURE_BEYOND = 1e-3
 """The share of delta/|r| that Huber's loss has for curvature where it is linear. A Newton step leaves about so much of
 its error for the next; with none, one problem in five was not solved."""

@@ -25,13 +25,13 @@ class WithOffset:
         return WithOffset(self.h.on_host(), host(self.offset))
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
-        return self.h.evaluate(z + self.offset)  # type: ignore[no-any-return]
+        return self.h.evaluate(z + self.offset)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
-        return self.h.at_best_intercept(z + self.offset, near=near)  # type: ignore[no-any-return]
+        return self.h.at_best_intercept(z + self.offset, near=near)
 
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
-        return self.h.intercept_at(z + self.offset, near=near)  # type: ignore[no-any-return]
+        return self.h.intercept_at(z + self.offset, near=near)
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         return self.h.curvature(z + self.offset, intercept=intercept)
