@@ -251,13 +251,21 @@ class FaceNewton:
             iterate = certifier.iterate(point, step)
 
     def _next_part(self, x: Array, pulls: Array, size: int, gaps: Gaps) -> tuple[WorkingSet | None, bool]:
-        """The next working set, and whether it is likely the last: where that before does again."""
+        """The next working set, and whether it is likely the last: where that before does again.
+
+        And under a penalty, whose multiplier is known, where it has all coordinates that are near.
+        """
         part = self.warm.part
         is_last = self._is_good_again(part, pulls, size, is_slow=gaps.is_slow)
         if not is_last:
             part = self._part(x, pulls, size, part)
             self.warm.part = part
+            is_last = isinstance(self.g, ElasticNet) and self._count_near(x, pulls, self.g.l1) <= size
         return part, is_last
+
+    def _count_near(self, x: Array, pulls: Array, multiplier: float) -> int:
+        """Coordinates that are not 0, or have pulls near the multiplier."""
+        return int(np.count_nonzero((pulls >= OPTIONS.near * multiplier) | (host(x) != 0.0)))
 
     def _enough(self, asked: float, gap: float, size: int, *, is_last: bool) -> float:
         """The gap at which a part has done its work; infinite for one step.
@@ -348,7 +356,7 @@ class FaceNewton:
         multiplier = self._multiplier(part)
         if multiplier is None or not isinstance(self.g.on, SparseSet):
             return max(least, most)
-        near = int(np.count_nonzero((pulls >= OPTIONS.near * multiplier) | is_used))
+        near = self._count_near(x, pulls, multiplier)
         return max(least, support + first // 2, first, min(most, near))
 
     def _is_good_again(self, part: WorkingSet | None, pulls: Array, size: int, *, is_slow: bool) -> bool:

@@ -17,7 +17,8 @@ none it is -inf wherever |c|_inf > l1, but for what f adds: f(x) >= height - slo
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field, replace
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from condgrad import _checks
@@ -111,37 +112,45 @@ class ElasticNet(Simple):
             raise MissingAbility(
                 f"{self!r} needs a ridge > 0 beside {flat}, and {f!r} is one: nothing else keeps F from falling forever"
             )
-        known = replace(self)
+        known = copy(self)
         reach = ROUNDED_UP * max(0.0, value - floor.height) / (self.l1 - floor.slope)
         object.__setattr__(known, "reach", reach)
         object.__setattr__(known, "_scaled", (here.offset - floor.height, floor.slope))
         return known
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
-        soft = -self.on.soft(-c, self.l1)
-        answer = self._over_ball(c, soft) if self.reach < math.inf else self._over_all(soft)
-        if self._scaled is not None:
-            height, slope = self._scaled
-            steepest = self.on.steepest(c)
-            if steepest > self.l1:
-                share = (self.l1 - slope) / (steepest - slope)
-                answer = answer._replace(bound=max(answer.bound, -(1.0 - share) * height))
+        answer = self._with_ridge(c) if self.ridge > 0.0 else self._at_vertex(c)
+        if self._scaled is None:
+            return answer
+        height, slope = self._scaled
+        steepest = self.on.steepest(c)
+        if steepest <= self.l1:
+            return answer
+        share = (self.l1 - slope) / (steepest - slope)
+        return answer._replace(bound=max(answer.bound, -(1.0 - share) * height))
+
+    def _with_ridge(self, c: Array) -> Answer:
+        """Over the ball of all solutions, or over all x where nothing is known of them."""
+        soft = -self.on.soft(-c, self.l1)  # <c, s> + l1 |s|_1 is <soft, s> where it is least
+        if self.reach < math.inf:
+            answer = Ridge(self.ridge, on=self.on.ball(self.reach)).argmin(soft)
+        else:
+            s = (-0.5 / self.ridge) * soft
+            answer = Answer(s, dot(soft, s) + self.ridge * dot(s, s))
         return answer._replace(value=self.value(answer.point))
 
-    def _over_all(self, soft: Array) -> Answer:
-        """The least point of <soft, s> + ridge |s|^2."""
-        if self.ridge == 0.0:
-            raise MissingAbility(f"{self!r} has no argmin by itself: <c, s> + g(s) may fall without bound; add a ridge")
-        s = (-0.5 / self.ridge) * soft
-        return Answer(s, dot(soft, s) + self.ridge * dot(s, s))
+    def _at_vertex(self, c: Array) -> Answer:
+        """Over the ball of all solutions, where a vertex or 0 is least.
 
-    def _over_ball(self, c: Array, soft: Array) -> Answer:
-        """The same over the ball that holds all solutions."""
-        ball = self.on.ball(self.reach)
-        if self.ridge > 0.0:
-            return Ridge(self.ridge, on=ball).argmin(soft)
-        # a slope that reaches l1 but for its rounding has its least value at a vertex
-        return ball.linear_argmin(soft)._replace(witness=ball.linear_argmin(c).point)
+        Where 0 is, but for rounding in c, the vertex is the witness.
+        """
+        if self.reach == math.inf:
+            raise MissingAbility(f"{self!r} has no argmin by itself: <c, s> + g(s) may fall without bound; add a ridge")
+        vertex = self.on.ball(self.reach).linear_argmin(c)
+        bound = vertex.bound + self.l1 * self.reach
+        if bound < 0.0:
+            return Answer(vertex.point, bound, self.l1 * self.reach)
+        return Answer(namespace(c).zeros_like(c), 0.0, 0.0, witness=vertex.point)
 
     def along(self, x: Array, directions: Array) -> Restriction:
         return RestrictionByCalls(
