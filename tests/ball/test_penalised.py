@@ -8,6 +8,7 @@ Some random problems at each run; all 300 of each loss by
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import cvxpy as cp
@@ -18,6 +19,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad.errors import NotFiniteError
 from tests.ball.penalised_problems import LOSSES, PenalisedProblem
 from tests.methods import data, microarray
 
@@ -198,14 +200,28 @@ def test_a_start_may_be_anywhere() -> None:
         problem.assert_proved(cg.minimize(problem.f, problem.g, wild, method=method, tol=1e-7))
 
 
+def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    problem = PenalisedProblem("squares", 4)
+    options: dict[str, Any] = {"method": "spg", "checkpoint": tmp_path / "run.npz"}
+    first = cg.minimize(problem.f, problem.g, tol=0.0, max_iter=3, **options)
+    again = cg.minimize(problem.f, problem.g, tol=1e-7, **options)
+    assert (first.iterations, again.status) == (3, cg.Status.CONVERGED)
+    assert again.iterations > 3
+    problem.assert_proved(again)
+    with pytest.raises(ValueError, match="another problem"):
+        cg.minimize(problem.f, cg.simple.ElasticNet(2.0 * problem.g.l1, problem.g.ridge), **options)
+
+
 def test_bad_input_gets_a_sentence() -> None:
+    K, y, _ = data(9)
+    with pytest.raises(NotFiniteError, match="at iteration 0: F turned inf"):
+        newton(cg.smooth.Poisson(K, np.abs(y), offset=np.full(len(y), 1e3)), cg.simple.ElasticNet(1.0))
     with pytest.raises(ValueError, match="l1 or ridge must be > 0, got 0 for both"):
         cg.simple.ElasticNet(0.0)
     with pytest.raises(ValueError, match="l1 must be"):
         cg.simple.ElasticNet(-1.0)
     with pytest.raises(ValueError, match="ridge must be"):
         cg.simple.ElasticNet(1.0, -1.0)
-    K, y, _ = data(9)
     f, g = cg.smooth.LeastSquares(K, y), cg.simple.ElasticNet(1.0)
     own = cg.smooth.Function(lambda x: (float(x @ x), 2.0 * x))
     with pytest.raises(cg.MissingAbility, match="needs a ridge > 0 beside an f that may fall without bound"):

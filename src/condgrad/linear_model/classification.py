@@ -258,6 +258,8 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     relative_gap_ : array
         `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
         that is larger.
+    radius_ : float
+        The radius.
     multiplier_ : array
         The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu |coef|_1 without a
         constraint (in the norm of `standardize` and `penalty_factors`); exactly 0 where the constraint is idle.
@@ -338,7 +340,7 @@ class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
 
     Attributes
     ----------
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_
         As in `ConstrainedLogisticRegression`.
 
     Examples

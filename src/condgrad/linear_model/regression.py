@@ -112,6 +112,8 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
     relative_gap_ : float
         `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
         that is larger.
+    radius_ : float
+        The radius.
     multiplier_ : float
         The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge |coef|_2^2 + mu |coef|_1
         without a constraint (in the norm of `standardize` and `penalty_factors`); exactly 0 where the constraint is

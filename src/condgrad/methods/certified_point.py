@@ -19,6 +19,7 @@ from condgrad.certificate import (
     subnormal_size,
     tangent_bound,
 )
+from condgrad.errors import NotFiniteError
 from condgrad.problem import Answer, Simple, Smooth
 
 
@@ -110,6 +111,8 @@ class Certifier:
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
         f, g, here = self.f, self.g, point.smooth
+        if not math.isfinite(point.value):  # its gradient would be no number either
+            raise NotFiniteError(f"F turned {point.value}")
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
