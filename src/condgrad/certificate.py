@@ -96,9 +96,9 @@ def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificat
     if proof.x is x or terms.value < proof.value:
         proof = replace(proof, x=x, terms=terms)
     c = here.gradient
-    answer = g.argmin(c, warm=None, accuracy=0.0)
+    answer = g.beside(f, here, proof.value).argmin(c, warm=None, accuracy=0.0)
     s = answer.point
-    there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
+    there, g_there = f.at(answer.spoiled_at), g.value(s) if answer.value is None else answer.value
     noise = noise_of_bound(
         max(f.unit_at(point), precision(s)),
         f=here.value,

@@ -59,9 +59,9 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
         return ball.FaceNewton.of(f, g)
     except MissingAbility as missing:
         raise MissingAbility(
-            "method='newton' knows h(Kx) and linear terms with Ridge or Zero on sets with faces, and linear costs with "
-            f"TransportLaplacian or GroupLasso under Entropy on Transport, not f = {f!r} and g = {g!r}: {missing}; "
-            "method='cgs' works for every pair"
+            "method='newton' knows h(Kx) and linear terms with ElasticNet, or Ridge or Zero on sets with faces, and "
+            "linear costs with TransportLaplacian or GroupLasso under Entropy on Transport, "
+            f"not f = {f!r} and g = {g!r}: {missing}; method='cgs' works for every pair"
         ) from None
 
 
@@ -201,12 +201,13 @@ def minimize(
         "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "away" and
         "pairwise" are Frank-Wolfe with an active set of vertices, for g = `Zero` on polytopes; "spg" and "pqn"
         are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
-        projection (step "exact" is their own rule, "armijo" the monotone one). "newton" is Newton's method on the
-        certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic` or `SquaredHinge`, plus `Linear`) with `Ridge`
-        or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with them on `L1Ball`, for linear
-        costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on
-        `SharedMarginal`. For h(Kx) it needs compiled code, which is made once on a machine, in half a minute or so, and
-        kept on disk; the first call waits for it.
+        projection, and the first for `ElasticNet` too (step "exact" is their own rule, "armijo" the monotone one).
+        "newton" is Newton's method on the certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic`,
+        `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`) with `ElasticNet`, or with `Ridge` or `Zero` on
+        `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with `ElasticNet` or with the others on
+        `L1Ball`, for linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one
+        `GroupLasso`, and alone on `SharedMarginal`. For h(Kx) it needs compiled code, which is made once on a machine,
+        in half a minute or so, and kept on disk; the first call waits for it.
         "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
         small, on a `Box` or `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
         can; else, for `Zero`, lazy "pairwise" where f is known by its values alone; else "cgs", with a memory of 5, or

@@ -47,7 +47,7 @@ def test_it_agrees_with_clarabel(
     w = np.random.default_rng(2).choice([0.0, 0.5, 3.0], len(y)) if weighted else np.ones(len(y))
     f = loss(scipy.sparse.csr_array(K) if sparse else K, y, sample_weight=w, intercept=intercept)
     on = kind(radius)
-    x = SampleDual(FoldedLoss.of(f), ridge, on).least(np.zeros(len(y)))
+    x = SampleDual(FoldedLoss.of(f), cg.simple.Ridge(ridge, on=on)).least(np.zeros(len(y)))
     assert on.violation(x) <= 1e-15 * radius
     least = least_by_clarabel(f, K, y, w, ridge, on)
     assert f.at(x).value + ridge * x @ x == pytest.approx(least, rel=1e-5)
@@ -56,7 +56,8 @@ def test_it_agrees_with_clarabel(
 def test_a_good_start_saves_steps() -> None:
     K, y = data(3)
     f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.0)
-    cold, warm = SampleDual(FoldedLoss.of(f), 0.1, on), SampleDual(FoldedLoss.of(f), 0.1, on)
+    g = cg.simple.Ridge(0.1, on=on)
+    cold, warm = SampleDual(FoldedLoss.of(f), g), SampleDual(FoldedLoss.of(f), g)
     x = cold.least(np.zeros(len(y)))
     again = warm.least(f.at(x).theta)
     assert warm.steps <= 1 < cold.steps
@@ -67,7 +68,7 @@ def test_where_few_coordinates_matter_it_ends_at_a_point_of_the_set() -> None:
     """There it takes too many steps: Newton's method in x goes on from the best of its points."""
     K, y = data(4)
     f, on = cg.smooth.SquaredHinge(K, y, intercept=True), cg.sets.L1Ball(1.5)
-    dual = SampleDual(FoldedLoss.of(f), 1e-4, on)
+    dual = SampleDual(FoldedLoss.of(f), cg.simple.Ridge(1e-4, on=on))
     x = dual.least(np.zeros(len(y)))
     assert dual.steps <= 30
     assert on.violation(x) <= 1e-15
@@ -76,7 +77,7 @@ def test_where_few_coordinates_matter_it_ends_at_a_point_of_the_set() -> None:
 
 def test_it_ends_when_time_is_up() -> None:
     K, y = data(5)
-    dual = SampleDual(FoldedLoss.of(cg.smooth.SquaredHinge(K, y)), 0.1, cg.sets.L1Ball(1.0))
+    dual = SampleDual(FoldedLoss.of(cg.smooth.SquaredHinge(K, y)), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)))
     with deadline.within(0.0):
         x = dual.least(np.zeros(len(y)))
     assert dual.steps == 0

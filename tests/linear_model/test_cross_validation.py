@@ -26,7 +26,7 @@ from condgrad.linear_model import (
     ConstrainedLogisticRegressionCV,
     cross_validation,
 )
-from condgrad.linear_model.cross_validation import best_pair
+from condgrad.linear_model.cross_validation import best_cell
 from condgrad.linear_model.solver import typical_square
 from tests.linear_model import drawn
 
@@ -139,9 +139,9 @@ def test_equal_scores_prefer_the_simplest(kind: type) -> None:
 
 def test_scores_that_are_not_numbers() -> None:
     means = np.array([[np.nan, 1.0, 2.0]])
-    assert best_pair(means, [1.0, 2.0, 3.0], [0.5]) == (3.0, 0.5)
+    assert best_cell(means) == (0, 2)
     with pytest.raises(ValueError, match="no score is finite"):
-        best_pair(means[:, :1], [1.0], [0.5])
+        best_cell(means[:, :1])
 
 
 @pytest.mark.usefixtures("fine_search")

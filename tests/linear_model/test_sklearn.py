@@ -15,6 +15,20 @@ from condgrad.linear_model import (
     ConstrainedLinearSVCCV,
     ConstrainedLogisticRegression,
     ConstrainedLogisticRegressionCV,
+    ElasticNet,
+    ElasticNetCV,
+    GammaRegressor,
+    GammaRegressorCV,
+    HuberRegressor,
+    HuberRegressorCV,
+    Lasso,
+    LassoCV,
+    LinearSVC,
+    LinearSVCCV,
+    LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    PoissonRegressorCV,
 )
 
 ESTIMATORS = [
@@ -25,6 +39,20 @@ ESTIMATORS = [
     ConstrainedElasticNetCV(n_radii=2, cv=2, tol=1e-3),
     ConstrainedLinearSVCCV(n_radii=2, cv=2, tol=1e-3),
     ConstrainedLogisticRegressionCV(n_radii=2, cv=2, tol=1e-3),
+    Lasso(alpha=0.01),
+    ElasticNet(alpha=0.01),
+    LogisticRegression(l1_ratio=0.5),
+    LinearSVC(penalty="l1"),
+    LassoCV(alphas=2, cv=2, tol=1e-3),
+    ElasticNetCV(alphas=2, cv=2, tol=1e-3),
+    LogisticRegressionCV(Cs=2, cv=2, tol=1e-3),
+    LinearSVCCV(Cs=2, cv=2, tol=1e-3),
+    PoissonRegressor(),
+    GammaRegressor(l1_ratio=0.5),
+    HuberRegressor(),
+    PoissonRegressorCV(alphas=2, cv=2, tol=1e-3),
+    GammaRegressorCV(alphas=2, cv=2, tol=1e-3),
+    HuberRegressorCV(alphas=2, cv=2, tol=1e-3),
 ]
 ONLY_WITH_A_SWITCH = "check_array_api_input"
 """Skips itself unless SciPy was imported with SCIPY_ARRAY_API=1."""

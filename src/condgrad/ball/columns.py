@@ -33,6 +33,7 @@ from condgrad.ball.models import (
     NormBall,
     curvature_added,
     curvature_of,
+    reach_at,
 )
 from condgrad.ball.options import OPTIONS
 from condgrad.certificate import Iterate, Terms, rounding_noise
@@ -41,6 +42,7 @@ from condgrad.problem import Set
 from condgrad.rounding import ON_BOUNDARY
 from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.sets import Box, Simplex
+from condgrad.sets.penalised import Penalised
 from condgrad.smooth.composite import AtBestIntercept
 from condgrad.smooth.folding import FoldedLoss
 
@@ -60,7 +62,7 @@ def pulled_in(on: Set, x: Array) -> Array:
     By a factor where there is a sum to keep: a projection would move all coordinates by the same
     length, which may be much for a small one.
     """
-    if isinstance(on, Box):
+    if isinstance(on, Box | Penalised):
         return on.project(x)
     if isinstance(on, Simplex):
         x = at_least(0.0, x)
@@ -123,6 +125,11 @@ def centred_where_stored(K: Matrix) -> tuple[Matrix, Array | None]:
     return for_compiled_code(K - scipy.sparse.csr_array(np.ones((m, 1))) @ row), means
 
 
+def growth_of_sizes(x: Array, end: Array) -> Array:
+    """|end_j| - |x_j|, from the difference itself where the sign stays: it has more digits."""
+    return np.where(end * x >= 0.0, np.sign(end + x) * (end - x), np.abs(end) - np.abs(x))
+
+
 class At(NamedTuple):
     """F at a point of the working set."""
 
@@ -132,6 +139,12 @@ class At(NamedTuple):
     loss: AtBestIntercept
     value: float
     """F(x)."""
+
+
+class Plane(NamedTuple):
+    """A tangent plane of f, by its height at 0."""
+
+    offset: float
 
 
 class Columns:
@@ -153,6 +166,8 @@ class Columns:
         """Whether the norm of the last model's least point is below the size of a `NormBall`."""
         self.here: Any = None
         """F at the best point so far: an `At`."""
+        self.start: Any = None
+        """The full problem where this one began: an `ObjectivePoint`."""
         self.made: Array = None
         """The point of the full problem that this one has led to."""
 
@@ -162,14 +177,19 @@ class Columns:
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
-        self.start = point
         self.on: Any = point.g.on
         self.ridge: float = point.g.weight  # type: ignore[attr-defined]
+        self.l1 = self.on.l1 if isinstance(self.on, Penalised) else 0.0
+        self.reach = reach_at(point)
         self.steps = 0
         self.has_moved = False
         if point.x is self.made:
+            if self.start.g is not point.g:  # on a path by penalties F is another one
+                self.here = self._with_value(self.here.x, self.here.u, self.here.loss)
+            self.start = point
             self.start_value = self.here.value
             return
+        self.start = point
         x = host(point.x if self.chosen is None else point.x[self.chosen])
         best = self.loss.at_best(point.smooth)
         shift = self._shift(x)
@@ -200,6 +220,8 @@ class Columns:
 
     def _with_value(self, x: Array, u: Array, loss: AtBestIntercept) -> At:
         value = loss.value + self.ridge * dot(x, x)
+        if self.l1 > 0.0:
+            value += self.l1 * total(np.abs(x))
         return At(x, u, loss, value if self.tilt is None else value + dot(self.tilt, x))
 
     @property
@@ -235,9 +257,10 @@ class Columns:
 
     def _gap(self, c: Array) -> float:
         """What F may be above its least value in these coordinates."""
-        theta = self.here.loss.theta
-        bound = self.start.g.argmin(c).bound
-        return self.here.value - (self.here.loss.value - dot(theta, self.here.u) + bound)
+        here = self.here
+        plane = Plane(here.loss.value - dot(here.loss.theta, here.u))
+        bound = self.start.g.beside(self.start.f, plane, here.value).argmin(c).bound
+        return here.value - (plane.offset + bound)
 
     def _slope(self, c: Array) -> Array:
         """The gradient of F, up to a constant on a simplex, from that of f."""
@@ -249,11 +272,11 @@ class Columns:
     def _newton_step(self, slope: Array) -> bool:
         """A step towards the least point of the model at x; whether F fell, up to rounding."""
         here = self.here
-        added = curvature_added(self.ridge, slope, self.on)
+        added = curvature_added(self.ridge, slope, self.reach)
         if added is None or self.curvature is None:
             return False
         w = self.h.curvature(here.u, intercept=here.loss.intercept)
-        model = Model(here.x, slope, w, self.ridge, added, self.on, self.multiplier)
+        model = Model(here.x, slope, w, self.ridge, added, self.on, self.multiplier, self.reach)
         least = self.curvature.least(model)
         self.is_slack = least is not None and least.is_slack
         if least is None or deadline.passed() or not np.isfinite(least.x).all():
@@ -296,6 +319,9 @@ class Columns:
         slope = dot(trial.loss.theta, move) + 2.0 * self.ridge * dot(trial.x, d)
         if self.tilt is not None:
             slope += dot(self.tilt, d)
+        if self.l1 > 0.0:  # the slope from the side of the start, where an entry has come to 0
+            sides = np.where(trial.x == 0.0, self.here.x, trial.x)
+            slope += self.l1 * dot(np.sign(sides), d)
         promised = ARMIJO_FRACTION * bracket.step * bracket.fall
         falls = trial.value <= self.here.value - promised + noise
         if falls and (bracket.is_flat(slope) or bracket.fall <= noise or bracket.is_narrow):
@@ -306,10 +332,14 @@ class Columns:
     def _first_order_fall(self, end: Array, d: Array, slope: Array) -> float:
         """What F falls by along d, to first order.
 
+        A penalty counts with its change over the whole of d, which is no less.
+
         Between two points of one norm, the largest, the multiplier times the change of the norm,
         which is 0, is taken out term by term: its rounding would hide a small fall.
         """
         x = self.here.x
+        if self.l1 > 0.0:
+            return -total(slope * d + self.l1 * growth_of_sizes(x, end))
         fall = -dot(slope, d)
         level = -dot(slope, x)
         if not isinstance(self.on, NormBall) or fall > OPTIONS.hidden_fall * level:
@@ -317,14 +347,17 @@ class Columns:
         smaller = min(float(np.abs(end).sum()), float(np.abs(x).sum()))
         if smaller < self.on.scale * (1.0 - ON_BOUNDARY):
             return fall
-        growth = np.where(end * x >= 0.0, np.sign(end + x) * d, np.abs(end) - np.abs(x))
-        return -total(slope * d + (level / self.on.scale) * growth)
+        return -total(slope * d + (level / self.on.scale) * growth_of_sizes(x, end))
 
     @property
     def _noise(self) -> float:
         """What rounding does to F."""
         here = self.here
-        size = dot(np.abs(here.loss.theta), np.abs(here.u))
+        sizes = np.abs(here.loss.theta)
+        size = dot(sizes, np.abs(here.u))
+        shift = self.loss.composite.shift_size
+        if shift > 0.0:
+            size += shift * total(sizes)
         return rounding_noise(0.5 * precision(here.u), here.value, size)
 
     def point(self) -> ObjectivePoint:
@@ -363,7 +396,7 @@ class Columns:
         value = here.value + self._noise * (precision(x) / precision(here.x))
         if not value < iterate.value:
             return iterate
-        simple = self.ridge * dot(here.x, here.x)
+        simple = self.start.g.value(here.x)
         terms = Terms(value - simple, simple)
         return Iterate(x, terms, -math.inf, None, 1.0, self.start.tally.effort, iterate.noise)
 

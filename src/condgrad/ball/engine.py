@@ -1,5 +1,7 @@
 """Newton's method for F(x) = f(x) + ridge |x|^2 on the l1 ball, the simplex, solid or not, and the box.
 
+A penalty l1 |x|_1 in place of a ball (`ElasticNet`) is one set more: all x, with the multiplier known.
+
 One turn, whatever the data:
 
 1. The full problem: F at x, its gradient and the lower bound that this proves.
@@ -31,7 +33,7 @@ from condgrad.arrays import Array, host, is_dense, is_torch, steepest_indices
 from condgrad.ball.columns import Columns, pulls_at
 from condgrad.ball.entries import Entries
 from condgrad.ball.inside import InsideRoad
-from condgrad.ball.models import NormBall, SetWithFaces
+from condgrad.ball.models import SetWithFaces, SparseSet
 from condgrad.ball.options import OPTIONS
 from condgrad.ball.sample_dual import DualRoad
 from condgrad.certificate import NULL_SHARE, Iterate
@@ -40,7 +42,8 @@ from condgrad.kernels import readiness
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Simple, Smooth
 from condgrad.sets import L1Ball
-from condgrad.simple import Ridge, Zero
+from condgrad.sets.penalised import Penalised
+from condgrad.simple import ElasticNet, Ridge, Zero
 from condgrad.smooth import Multinomial
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.folding import FoldedLoss
@@ -131,19 +134,24 @@ class Warm:
         last = self.point
         if last is None or self.before is None:
             return None
-        earlier = self.before.g.on.scale
-        now = last.g.on.scale
-        if not earlier < now < on.scale:
+        earlier = extent(self.before.g.on)
+        now = extent(last.g.on)
+        if not earlier < now < extent(on):
             return None
-        return (on.scale - now) / (now - earlier) * (last.x - self.before.x)
+        return (extent(on) - now) / (now - earlier) * (last.x - self.before.x)
+
+
+def extent(on: Any) -> float:
+    """What grows from run to run of a path: the size of the set, or less the penalty in its place."""
+    return -on.l1 if isinstance(on, Penalised) else float(on.scale)
 
 
 @dataclass(frozen=True)
 class FaceNewton:
-    """Newton's method for a smooth loss and a ridge, or none, on a set with faces."""
+    """Newton's method for a smooth loss and a ridge, or none, on a set with faces or under a penalty."""
 
     f: Smooth
-    g: Ridge | Zero
+    g: Ridge | Zero | ElasticNet
     loss: FoldedLoss | None = field(repr=False)
     """f as h(Kx) and linear terms; None where f knows its own Hessian."""
     wanted: float = 0.0
@@ -157,8 +165,8 @@ class FaceNewton:
     def of(cls, f: Smooth, g: Simple, warm: Warm | None = None) -> FaceNewton:
         """The method, or a sentence that names the missing piece."""
         warm = warm or Warm()
-        if not isinstance(g, Ridge | Zero):
-            raise MissingAbility(f"{g!r} is no quadratic: Ridge and Zero are")
+        if not isinstance(g, Ridge | Zero | ElasticNet):
+            raise MissingAbility(f"{g!r} is no quadratic: Ridge and Zero are, and ElasticNet is one on each side of 0")
         if not isinstance(g.on, SetWithFaces):
             sets = "L1Ball, Simplex, SolidSimplex and Box do"
             raise MissingAbility(f"{g.on!r} has no faces: {sets}")
@@ -171,14 +179,14 @@ class FaceNewton:
             return cls(f, g, FoldedLoss.of(f), warm=warm)
         if not f.at_hand or is_torch(f.K):
             raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
-        if not isinstance(g.on, L1Ball):
-            raise MissingAbility(f"{g.on!r} is no L1Ball, where Multinomial needs one")
+        if not isinstance(g.on, L1Ball | Penalised) or g.on.nonnegative:
+            raise MissingAbility(f"{g.on!r} is no L1Ball, where Multinomial needs one, or ElasticNet for both signs")
         return cls(f, g, None, warm=warm)
 
     @property
     def affordable(self) -> bool:
         """Where projected gradients are not ahead: few coordinates matter, or samples are many."""
-        if isinstance(self.g.on, NormBall):
+        if isinstance(self.g.on, SparseSet):
             return True
         if self.loss is None:
             return self._coordinates <= OPTIONS.largest_model
@@ -243,13 +251,21 @@ class FaceNewton:
             iterate = certifier.iterate(point, step)
 
     def _next_part(self, x: Array, pulls: Array, size: int, gaps: Gaps) -> tuple[WorkingSet | None, bool]:
-        """The next working set, and whether it is likely the last: where that before does again."""
+        """The next working set, and whether it is likely the last: where that before does again.
+
+        And under a penalty, whose multiplier is known, where it has all coordinates that are near.
+        """
         part = self.warm.part
         is_last = self._is_good_again(part, pulls, size, is_slow=gaps.is_slow)
         if not is_last:
             part = self._part(x, pulls, size, part)
             self.warm.part = part
+            is_last = isinstance(self.g, ElasticNet) and self._count_near(x, pulls, self.g.l1) <= size
         return part, is_last
+
+    def _count_near(self, x: Array, pulls: Array, multiplier: float) -> int:
+        """Coordinates that are not 0, or have pulls near the multiplier."""
+        return int(np.count_nonzero((pulls >= OPTIONS.near * multiplier) | (host(x) != 0.0)))
 
     def _enough(self, asked: float, gap: float, size: int, *, is_last: bool) -> float:
         """The gap at which a part has done its work; infinite for one step.
@@ -272,7 +288,8 @@ class FaceNewton:
             return []
         by_dual = DualRoad.of(self.loss, self.g)
         roads: list[Road] = []
-        if isinstance(self.g.on, L1Ball) and not (by_dual and is_dense(self.loss.composite.K)):
+        may_be_inside = isinstance(self.g.on, L1Ball) or self._is_plain_ridge
+        if may_be_inside and not (by_dual and is_dense(self.loss.composite.K)):
             roads.append(InsideRoad(self.loss, start))
         if by_dual is not None:
             roads.append(by_dual)
@@ -296,6 +313,15 @@ class FaceNewton:
         return None
 
     @property
+    def _is_plain_ridge(self) -> bool:
+        """Whether nothing but a ridge keeps x small: then no coordinate is 0."""
+        return isinstance(self.g, ElasticNet) and self.g.l1 == 0.0 and not self.g.positive
+
+    def _multiplier(self, part: WorkingSet) -> float | None:
+        """That of the norm, if known; a penalty always is."""
+        return self.g.l1 if isinstance(self.g, ElasticNet) else part.multiplier
+
+    @property
     def _first_size(self) -> int:
         """Fewer for tall data, where the Gram matrix costs most; more in blocks, where passes do."""
         if isinstance(self.f, BlockwiseLoss):
@@ -310,7 +336,7 @@ class FaceNewton:
 
     def _takes_all(self, size: int) -> bool:
         """Whether a working set of some size would rather be all coordinates."""
-        may_be_sparse = self.g.on.solid and self.g.on.shape is None
+        may_be_sparse = self.g.on.solid and self.g.on.shape is None and not self._is_plain_ridge
         return not may_be_sparse or self._coordinates <= OPTIONS.most_of_all * size
 
     def _next_size(self, x: Array, pulls: Array, part: WorkingSet | None, gaps: Gaps) -> int:
@@ -327,9 +353,10 @@ class FaceNewton:
             return max(first, 2 * support)
         least = 2 * part.size if gaps.idle_turns else 0
         most = max(OPTIONS.growth * part.size if gaps.is_slow else part.size, 2 * support)
-        if part.multiplier is None or not isinstance(self.g.on, NormBall):
+        multiplier = self._multiplier(part)
+        if multiplier is None or not isinstance(self.g.on, SparseSet):
             return max(least, most)
-        near = int(np.count_nonzero((pulls >= OPTIONS.near * part.multiplier) | is_used))
+        near = self._count_near(x, pulls, multiplier)
         return max(least, support + first // 2, first, min(most, near))
 
     def _is_good_again(self, part: WorkingSet | None, pulls: Array, size: int, *, is_slow: bool) -> bool:
@@ -343,13 +370,14 @@ class FaceNewton:
         if part.chosen is None:
             is_small = self._coordinates <= OPTIONS.most_of_all * self._first_size
             return is_small or self._takes_all(size)
-        if is_slow or self._takes_all(size) or part.multiplier is None:
+        multiplier = self._multiplier(part)
+        if is_slow or self._takes_all(size) or multiplier is None:
             return False
         others = pulls.copy()
         others[part.chosen] = 0.0
-        is_of_smaller_set = part.on is not self.g.on
-        share = 0.5 * (1.0 + OPTIONS.near) if is_of_smaller_set else 1.0
-        return bool(others.max() <= share * part.multiplier)
+        is_guess = part.on is not self.g.on and not isinstance(self.g, ElasticNet)
+        share = 0.5 * (1.0 + OPTIONS.near) if is_guess else 1.0
+        return bool(others.max() <= share * multiplier)
 
     def _part(self, x: Array, pulls: Array, size: int, last: WorkingSet | None) -> WorkingSet | None:
         """The problem in about so many coordinates; None where they are too many, or no number."""

@@ -15,7 +15,7 @@ import numpy as np
 from condgrad import deadline
 from condgrad.arrays import Array, dot, host, like, precision
 from condgrad.ball.columns import pulled_in
-from condgrad.ball.models import Model, curvature_added, least_point, of_gram
+from condgrad.ball.models import Model, curvature_added, least_point, of_gram, reach_at
 from condgrad.ball.options import OPTIONS
 from condgrad.certificate import Iterate
 from condgrad.methods.certified_point import ObjectivePoint
@@ -67,11 +67,12 @@ class Entries:
         if isinstance(on, Simplex):  # what all share moves nothing, and would hide the rest
             slope = slope - dot(slope, x) / on.mass
         ridge: float = point.g.weight  # type: ignore[attr-defined]
-        added = curvature_added(ridge, slope, on)
+        reach = reach_at(point)
+        added = curvature_added(ridge, slope, reach)
         if added is None:
             return None
         none = np.empty(0)
-        model = Model(x, slope, none, ridge, added, on, self.multiplier)
+        model = Model(x, slope, none, ridge, added, on, self.multiplier, reach)
         gram = np.ascontiguousarray(point.smooth.hessian_in(self.chosen))
         least = least_point(of_gram(gram, model), model)
         if least is None or deadline.passed() or not np.isfinite(least.x).all():

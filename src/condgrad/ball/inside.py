@@ -20,9 +20,11 @@ from condgrad.ball.models import LeastPoint, Model, in_unit, sparse_gram
 from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.sets.penalised import Penalised
 from condgrad.simple import Ridge
 from condgrad.smooth import SquaredHinge
 from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.offset import WithOffset
 
 
 class Inside:
@@ -125,6 +127,8 @@ class InsideRoad:
         if self.part is not None:
             return True
         n = point.x.shape[0]
+        if isinstance(point.g.on, Penalised):  # a ridge alone: nothing but the shape decides
+            return bool(n > self.loss.composite.K.shape[0])
         if part is None or not part.is_slack or size == n:
             return False
         on: Any = point.g.on
@@ -159,6 +163,8 @@ def near_least(loss: FoldedLoss, start: ObjectivePoint) -> ObjectivePoint:
     if not (isinstance(composite, SquaredHinge) and is_plain) or is_dense(composite.K):
         return start
     h: Any = composite.h
+    if isinstance(h, WithOffset):  # liblinear has none
+        return start
     weight = float(h.weights.max())
     C = 0.5 * weight / start.g.weight  # type: ignore[attr-defined]
     has_two_classes = bool((h.y > 0.0).any() and (h.y < 0.0).any())

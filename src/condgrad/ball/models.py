@@ -21,19 +21,32 @@ import numpy as np
 
 from condgrad import deadline
 from condgrad.arrays import Array, Matrix, dot, double, is_dense, like, solve_positive
-from condgrad.ball.compiled import BOX, L1_BALL, SIMPLEX, SOLID_SIMPLEX, Polytope
+from condgrad.ball.compiled import (
+    BOX,
+    L1_BALL,
+    PENALISED,
+    PENALISED_POSITIVE,
+    SIMPLEX,
+    SOLID_SIMPLEX,
+    Polytope,
+)
 from condgrad.ball.options import OPTIONS
 from condgrad.errors import NotFiniteError
+from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.problem import Face
 from condgrad.rounding import LEAST_CURVATURE
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
+from condgrad.sets.penalised import Penalised
+from condgrad.simple import ElasticNet
 
 if TYPE_CHECKING:
     from condgrad.ball.compiled.free_block import Hessian
 
 NormBall = L1Ball | SolidSimplex
 """Sets of |x|_1 <= size, whose norms may be below that."""
-SetWithFaces = NormBall | Simplex | Box
+SparseSet = NormBall | Penalised
+"""Where most coordinates of solutions are 0: those whose pulls are below the multiplier."""
+SetWithFaces = SparseSet | Simplex | Box
 """Where models are minimised."""
 
 
@@ -61,6 +74,8 @@ class Model(NamedTuple):
     """The set."""
     multiplier: float | None
     """Of the model before."""
+    reach: float = math.inf
+    """What the norm of solutions does not exceed."""
 
 
 class Curvature(Protocol):
@@ -70,9 +85,14 @@ class Curvature(Protocol):
         """The least point of a model; None where there is none to be found, or time is up."""
 
 
-def polytope_of(on: Any, x: Array) -> Polytope:
-    """A set of points such as x, for compiled code."""
+def polytope_of(model: Model, unit: float) -> Polytope:
+    """The set of a model in some unit, for compiled code."""
+    on = model.on
+    x = model.x
     none = np.empty(0)
+    if isinstance(on, Penalised):
+        kind = PENALISED_POSITIVE if on.positive else PENALISED
+        return Polytope(kind, on.l1 / unit, np.array([model.reach]), none)
     if isinstance(on, L1Ball):
         return Polytope(L1_BALL, on.radius, none, none)
     if isinstance(on, Simplex):
@@ -84,12 +104,20 @@ def polytope_of(on: Any, x: Array) -> Polytope:
     return Polytope(BOX, on.scale, lower, upper)
 
 
-def curvature_added(ridge: float, slope: Array, on: Any) -> float | None:
+def reach_at(point: ObjectivePoint) -> float:
+    """What the norm of solutions does not exceed: the size of the set, or what a penalty leaves of it."""
+    g: Any = point.g
+    if not isinstance(g, ElasticNet):
+        return float(g.on.scale)
+    return g.beside(point.f, point.smooth, point.value).reach
+
+
+def curvature_added(ridge: float, slope: Array, reach: float) -> float | None:
     """What is added to the Hessian of a loss; None where the slope leads nowhere."""
     steepest = float(np.abs(slope).max())
     if steepest == 0.0 or not math.isfinite(steepest):
         return None
-    return 2.0 * ridge + OPTIONS.slope_curvature * steepest / on.scale
+    return 2.0 * ridge + OPTIONS.slope_curvature * steepest / reach
 
 
 def least_point(
@@ -106,7 +134,7 @@ def least_point(
         return None
     stop = np.zeros(1, np.bool_)
     guess = -1.0 if model.multiplier is None else model.multiplier / unit
-    begin = model.slope / unit, model.x, polytope_of(model.on, model.x), guess
+    begin = model.slope / unit, model.x, polytope_of(model, unit), guess
 
     def minimise() -> Any:
         return face_qp.minimise(hessian, *begin, accuracy, OPTIONS.rounds, stop)
@@ -194,7 +222,8 @@ class BySamples:
         rows = self._rows(w)
         c = model.curvature / unit
         image = model.x @ rows
-        dual = DualOfModel(rows, model.slope / unit - c * model.x - rows @ image, c, model.on)
+        l1 = model.on.l1 / unit if isinstance(model.on, Penalised) else 0.0
+        dual = DualOfModel(rows, model.slope / unit - c * model.x - rows @ image, c, model.on, l1)
         start = dual.model_at(model.x, image)
         here = dual.at(image)
         for _ in range(OPTIONS.dual_steps):
@@ -236,24 +265,31 @@ class PointOfDual(NamedTuple):
 
 
 class DualOfModel:
-    """The dual of <r, y> + |By|^2/2 + c |y|^2/2 over a set."""
+    """The dual of <r, y> + |By|^2/2 + c |y|^2/2 + l1 |y|_1 over a set."""
 
-    def __init__(self, rows: Array, r: Array, c: float, on: Any) -> None:
+    def __init__(self, rows: Array, r: Array, c: float, on: Any, l1: float = 0.0) -> None:
         self.rows = rows
         """B', a coordinate a row."""
         self.r = r
         self.c = c
         self.on = on
+        self.l1 = l1
+        """The penalty in the unit of the model; 0 where a set bounds the norm."""
 
     def model_at(self, y: Array, image: Array) -> float:
-        return dot(self.r, y) + 0.5 * dot(image, image) + 0.5 * self.c * dot(y, y)
+        return dot(self.r, y) + 0.5 * dot(image, image) + self._simple(y)
+
+    def _simple(self, y: Array) -> float:
+        square = 0.5 * self.c * dot(y, y)
+        return square if self.l1 == 0.0 else square + self.l1 * float(np.abs(y).sum())
 
     def at(self, theta: Array) -> PointOfDual:
         a = self.r + self.rows @ theta
         v = a / -self.c
-        face = self.on.face(v)
+        is_penalised = isinstance(self.on, Penalised)
+        face = self.on.near(v, self.l1 / self.c) if is_penalised else self.on.face(v)
         y = face.point
-        value = dot(a, y) + 0.5 * self.c * dot(y, y) - 0.5 * dot(theta, theta)
+        value = dot(a, y) + self._simple(y) - 0.5 * dot(theta, theta)
         return PointOfDual(theta, v, face, y @ self.rows, value)
 
     def after_step(self, here: PointOfDual) -> PointOfDual | None:
@@ -280,6 +316,8 @@ class DualOfModel:
     def least_point(self, here: PointOfDual, unit: float) -> LeastPoint:
         """What is found, in the unit of F."""
         y = here.face.point
+        if isinstance(self.on, Penalised):
+            return LeastPoint(y, self.on.l1, False)
         if not isinstance(self.on, NormBall) or here.face.normal is None:
             return LeastPoint(y, 0.0, isinstance(self.on, NormBall))
         # what the projection takes off the largest entries

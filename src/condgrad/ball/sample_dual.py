@@ -2,12 +2,13 @@
 
     min h(Kx + b) + ridge |x|^2   over   |x|_1 <= radius, and x >= 0 on the solid simplex,
 
-has the dual
+or with l1 |x|_1 in F instead of the radius, has the dual
 
     max D(theta) = min <c, x> + ridge |x|^2 - sum_i y_i theta_i + theta_i^2/(2 v_i),   c = K' theta,
 
 with sum theta_i = 0 where there is an intercept b. For least squares v are the weights of the samples; for the squared
-hinge v are twice the weights, and y_i theta_i <= 0. The minimum is at x(theta), the projection of -c/(2 ridge). D is
+hinge v are twice the weights, and y_i theta_i <= 0. The minimum is at x(theta), the projection of -c/(2 ridge), or that
+less l1/(2 ridge). D is
 piecewise quadratic: with A the coordinates of x(theta) that are not 0, or all of them where x = 0, its second
 derivative is
 
@@ -31,7 +32,6 @@ from condgrad.arrays import (
     Array,
     Matrix,
     all_finite,
-    dot,
     double,
     is_dense,
     is_torch,
@@ -44,15 +44,16 @@ from condgrad.arrays import (
 )
 from condgrad.ball.columns import for_compiled_code, pulled_in
 from condgrad.ball.compiled import BOX, Polytope
-from condgrad.ball.models import NormBall, sparse_gram
+from condgrad.ball.models import SparseSet, sparse_gram
 from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.problem import Simple
 from condgrad.rounding import ON_BOUNDARY
-from condgrad.simple import Ridge
+from condgrad.simple import ElasticNet, Ridge
 from condgrad.smooth import LeastSquares, SquaredHinge
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.offset import WithOffset
 
 MOST_SAMPLES: dict[type[Composite], int] = {LeastSquares: 2500, SquaredHinge: 1000}
 """Samples up to which a step, with equations or a quadratic program in as many variables, pays."""
@@ -62,25 +63,26 @@ def is_worth_it(composite: Composite, ridge: float) -> bool:
     """Whether there is such a dual, with fewer variables than coordinates, of data on the host."""
     m, n = composite.K.shape
     is_small = m <= min(n, MOST_SAMPLES.get(type(composite), 0))
+    if isinstance(composite.h, WithOffset):
+        return False
     return ridge > 0.0 and is_small and not is_torch(composite.K)
 
 
 class DualRoad:
     """By way of the dual, once, where more coordinates than samples matter."""
 
-    def __init__(self, loss: FoldedLoss, ridge: float) -> None:
+    def __init__(self, loss: FoldedLoss) -> None:
         self.loss = loss
-        self.ridge = ridge
         self.is_open = True
 
     @classmethod
     def of(cls, loss: FoldedLoss, g: Simple) -> DualRoad | None:
         """None where there is no such dual, or it is not worth its time."""
-        if not isinstance(g, Ridge) or not isinstance(g.on, NormBall) or loss.tilt is not None:
+        if not isinstance(g, Ridge | ElasticNet) or not isinstance(g.on, SparseSet) or loss.tilt is not None:
             return None
         if not is_worth_it(loss.composite, g.weight / loss.weight):
             return None
-        return cls(loss, g.weight)
+        return cls(loss)
 
     def is_due(self, point: ObjectivePoint, part: Any, size: int) -> bool:
         """Whether more coordinates than samples are not 0, or will be in a next part."""
@@ -92,7 +94,7 @@ class DualRoad:
         """The least point of all, about."""
         self.is_open = False
         on: Any = point.g.on
-        dual = SampleDual(self.loss, self.ridge, on)
+        dual = SampleDual(self.loss, point.g)
         x = like(dual.least(self.loss.at_best(point.smooth).theta), point.x)
         point.tally.inner_iterations += dual.steps
         return point.at(x if on.violation(x) == 0.0 else pulled_in(on, x))
@@ -111,8 +113,8 @@ class SampleDualPoint(NamedTuple):
 class SampleDual:
     """The dual of a loss that is quadratic where it is not flat."""
 
-    def __init__(self, loss: FoldedLoss, ridge: float, on: NormBall) -> None:
-        self.h, self.ridge, self.on = loss.h, ridge, on
+    def __init__(self, loss: FoldedLoss, g: Any) -> None:
+        self.h, self.g, self.ridge = loss.h, g, g.weight
         self.is_hinge = isinstance(loss.composite, SquaredHinge)
         h: Any = loss.composite.h
         v = h.weights * loss.weight * (2.0 if self.is_hinge else 1.0)
@@ -134,7 +136,7 @@ class SampleDual:
             here = start
         best, least, intercept, short = here.x, np.inf, 0.0, 0
         while True:
-            value = self.h.at_best_intercept(product(self.all_rows, here.x)).value + self.ridge * float(here.x @ here.x)
+            value = self.h.at_best_intercept(product(self.all_rows, here.x)).value + self.g.value(here.x)
             if value < least:
                 best, least = here.x, value
             if least - here.value <= OPTIONS.dual_gap * least or self.steps == OPTIONS.dual_steps or deadline.passed():
@@ -152,12 +154,11 @@ class SampleDual:
 
     def _at(self, theta: Array) -> SampleDualPoint:
         c = self.K.T @ theta
-        least = -c / (2.0 * self.ridge)
-        if not all_finite(least):
+        if not all_finite(c / (2.0 * self.ridge)):
             return SampleDualPoint(theta, np.zeros_like(c), -np.inf)
-        x = self.on.project(least)
+        least = self.g.argmin(c)
         loss = total(theta * (self.y + 0.5 * theta / self.v))
-        return SampleDualPoint(theta, x, dot(c, x) + self.ridge * dot(x, x) - loss)
+        return SampleDualPoint(theta, least.point, least.bound - loss)
 
     def _search(self, here: SampleDualPoint, end: Array) -> tuple[SampleDualPoint, float]:
         """The first of some points on the way to an end where D is larger, or the last of them, and the step there."""
@@ -197,7 +198,7 @@ class SampleDual:
         else:
             K = self.K if is_null else self.K[:, support]
             gram, _ = sparse_gram(for_compiled_code(K.T), np.ones(K.shape[1]))
-        if not is_null and all_finite(gram) and float(np.abs(x).sum()) >= self.on.scale * (1.0 - ON_BOUNDARY):
+        if not is_null and all_finite(gram) and float(np.abs(x).sum()) >= self.g.on.scale * (1.0 - ON_BOUNDARY):
             along = K @ np.sign(x[support])
             gram -= np.outer(along, along / support.shape[0])
         return gram

@@ -1,4 +1,7 @@
-"""The l1-constrained elastic net: minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius, certified."""
+"""The elastic net, certified: loss + ridge |coef|_2^2 subject to |coef|_1 <= radius, or with a penalty in its place.
+
+Classes of the first form begin with `Constrained`; those of the second have scikit-learn's names, parameters and units.
+"""
 
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
 from condgrad.linear_model.cross_validation import (
@@ -6,7 +9,17 @@ from condgrad.linear_model.cross_validation import (
     ConstrainedLinearSVCCV,
     ConstrainedLogisticRegressionCV,
 )
+from condgrad.linear_model.generalized import (
+    GammaRegressor,
+    GammaRegressorCV,
+    HuberRegressor,
+    HuberRegressorCV,
+    PoissonRegressor,
+    PoissonRegressorCV,
+)
 from condgrad.linear_model.path import Path, path
+from condgrad.linear_model.penalised import ElasticNet, Lasso, LinearSVC, LogisticRegression
+from condgrad.linear_model.penalty_search import ElasticNetCV, LassoCV, LinearSVCCV, LogisticRegressionCV
 from condgrad.linear_model.regression import ConstrainedElasticNet
 
 __all__ = [
@@ -16,6 +29,20 @@ __all__ = [
     "ConstrainedLinearSVCCV",
     "ConstrainedLogisticRegression",
     "ConstrainedLogisticRegressionCV",
+    "ElasticNet",
+    "ElasticNetCV",
+    "GammaRegressor",
+    "GammaRegressorCV",
+    "HuberRegressor",
+    "HuberRegressorCV",
+    "Lasso",
+    "LassoCV",
+    "LinearSVC",
+    "LinearSVCCV",
+    "LogisticRegression",
+    "LogisticRegressionCV",
     "Path",
+    "PoissonRegressor",
+    "PoissonRegressorCV",
     "path",
 ]

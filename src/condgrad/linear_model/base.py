@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _checks
 from condgrad.arrays.inputs import each_entry_once
-from condgrad.linear_model.solver import Fit, Solver, Task, warn_unless_converged
+from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
 from condgrad.sets.group_ball import checked_groups
 from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
@@ -30,7 +30,7 @@ PRECISIONS = (np.float64, np.float32)
 class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model whose fit is one or several constrained problems (`tasks`)."""
 
-    loss: Callable[..., Any]
+    smooth_part: Callable[..., Any]
     """The smooth part, from `condgrad.smooth`."""
 
     # what every subclass declares in its __init__, as scikit-learn wants
@@ -53,7 +53,7 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """X and y, checked."""
 
     @abstractmethod
-    def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
         """The smooth parts of the problems to solve."""
 
     @abstractmethod
@@ -87,10 +87,10 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_features_in_ = rows.shape[1]
         return rows
 
-    def _tasks(self, X: Any, y: Any, weights: Any) -> list[Task]:
+    def _tasks(self, X: Any, y: Any, weights: Any, offset: Any = None) -> list[Task]:
         """The problems to solve, in units in which every coefficient counts alike in the norms."""
         units = self._units(X, weights)
-        losses = self._losses(in_units(X, units), y, weights)
+        losses = self._losses(in_units(X, units), y, weights, offset)
         for loss in losses:
             loss.has_rounded_data = units is not None
         return [Task(loss, units) for loss in losses]
@@ -105,6 +105,18 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             units = scale if units is None else units * scale
         return units
 
+    def _unit(self, task: Task) -> float:
+        """What the objective that the class names is in units of the sum over the samples."""
+        return 1.0
+
+    def _in_own_unit(self, fit: Fit, task: Task) -> Fit:
+        unit = self._unit(task)
+        return fit if unit == 1.0 else replace(fit, value=unit * fit.value, gap=unit * fit.gap)
+
+    def _tell_sizes(self, fits: Sequence[Fit]) -> None:
+        """Set the bound on the norm, which all problems share."""
+        self.radius_: Any = fits[0].radius
+
     def _solver(self) -> Solver:
         return Solver.starting_now(
             self.method,
@@ -115,10 +127,15 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             groups=None if self.groups is None else checked_labels(self.groups, self.n_features_in_),
         )
 
-    def _scores(self, X: Any) -> Any:
-        """X coef' + intercept."""
+    def _scores(self, X: Any, offset: Any = None) -> Any:
+        """X coef' + intercept, and what is known of them."""
         check_is_fitted(self)
-        return self._scores_of_checked(validate_data(self, X, accept_sparse=FORMATS, dtype=PRECISIONS, reset=False))
+        X = validate_data(self, X, accept_sparse=FORMATS, dtype=PRECISIONS, reset=False)
+        scores = self._scores_of_checked(X)
+        if offset is None:
+            return scores
+        offset = checked_offset(offset, X)
+        return scores + (offset if scores.ndim == 1 else offset[:, None])
 
     def _scores_of_checked(self, X: Any) -> Any:
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
@@ -159,6 +176,18 @@ def checked_weights(sample_weight: Any, samples: int) -> Any:
             f"sample_weight must have one entry for each of the {samples} samples, got shape {weights.shape}"
         )
     return weights
+
+
+def checked_offset(offset: Any, X: Any) -> Any:
+    """A known part of the score of each sample; None for none."""
+    if offset is None:
+        return None
+    if isinstance(X, RowBlocks):
+        raise ValueError("offset goes with data in memory, not with blocks of Dask")
+    known = check_array(offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset")
+    if known.shape != (X.shape[0],):
+        raise ValueError(f"offset must have one entry for each of the {X.shape[0]} samples, got shape {known.shape}")
+    return known
 
 
 def checked_factors(penalty_factors: Any, features: int) -> Any:
@@ -212,14 +241,18 @@ def in_units(X: Any, units: Any) -> Any:
 
 
 class SingleFit(LinearEstimator):
-    """A fit for one radius and one ridge."""
+    """A fit for one size of the coefficients: by default for one radius and one ridge."""
 
     radius: float
     ridge: float
     warm_start: bool
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve the constrained problem.
+    def _size(self, task: Task) -> Size:
+        """What keeps the coefficients small, for a loss that is a sum over samples."""
+        return Size(self.ridge, radius=self.radius)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Solve the problem.
 
         Parameters
         ----------
@@ -229,15 +262,18 @@ class SingleFit(LinearEstimator):
             Beside Dask data, one of Dask's or an array.
         sample_weight : array, shape (samples,), optional
             Nonnegative; a sample of weight 2 counts as two samples, one of weight 0 as none.
+        offset : array, shape (samples,), optional
+            A known part of each score, which is added to X coef + intercept; `predict` takes one too.
         """
         X, y, sample_weight = self._data(X, y, sample_weight)
-        tasks = self._tasks(X, y, sample_weight)
+        tasks = self._tasks(X, y, sample_weight, checked_offset(offset, X))
         solver = replace(self._solver(), progress=_checks.loudness("verbose", self.verbose))
         fits = [
-            solver.solve(task, radius=self.radius, ridge=self.ridge, start=start)
+            self._in_own_unit(solver.solve(task, self._size(task), start=start), task)
             for task, start in zip(tasks, self._starts(tasks), strict=True)
         ]
         self._absorb(fits)
+        self._tell_sizes(fits)
         warn_unless_converged(fits, stacklevel=2)
         return self
 

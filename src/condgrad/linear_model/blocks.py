@@ -18,7 +18,7 @@ from condgrad.smooth.row_blocks import RowBlocks, as_array, column_names, comput
 MOST_MARGINS = 1 << 24
 """Decision values of held-out rows that come to the driver at a time."""
 
-Method = Callable[[Any, Any], Any]
+Method = Callable[..., Any]
 
 
 def column(values: Any) -> Any:
@@ -58,9 +58,11 @@ def block_by_block(method: Method) -> Method:
     """A method of an estimator that answers for each row; for data of Dask the answer is a lazy Dask array."""
 
     @wraps(method)
-    def answer(self: Any, X: Any) -> Any:
+    def answer(self: Any, X: Any, offset: Any = None) -> Any:
         if not is_dask(X):
-            return method(self, X)
+            return method(self, X) if offset is None else method(self, X, offset)
+        if offset is not None:
+            raise ValueError("offset goes with data in memory, not with blocks of Dask")
         check_is_fitted(self)
         names = column_names(X)
         X = X.to_dask_array() if hasattr(X, "to_dask_array") else X

@@ -34,7 +34,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         check_classification_targets(y)
         return X, y
 
-    def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
+    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
         if isinstance(X, RowBlocks):
             self.classes_ = blocks.classes_of(y)
             if len(self.classes_) < 2:
@@ -47,24 +47,24 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             raise ValueError(f"y must hold at least two classes, got one class: {self.classes_.tolist()[0]!r}")
         if self.class_weight is not None:
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
-        return self._losses_of(X, codes, weights)
+        if offset is not None and len(self.classes_) > 2:
+            raise ValueError(f"offset goes with two classes, got {len(self.classes_)}")
+        return self._losses_of(X, codes, weights, offset)
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         """The losses for the labels of data of Dask, which all share the blocks of X."""
         labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        loss: Any = self.loss
+        loss: Any = self.smooth_part
         return [
             BlockwiseLoss(loss, X, blocks.signs(y, label), sample_weight=weights, intercept=self.fit_intercept)
             for label in labels
         ]
 
-    def _losses_of(self, X: Any, codes: Any, weights: Any) -> Sequence[Smooth]:
+    def _losses_of(self, X: Any, codes: Any, weights: Any, offset: Any) -> Sequence[Smooth]:
         """The losses for the codes of the classes."""
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        return [
-            self.loss(X, np.where(codes == k, 1.0, -1.0), sample_weight=weights, intercept=self.fit_intercept)
-            for k in positives
-        ]
+        options = {"sample_weight": weights, "intercept": self.fit_intercept, "offset": offset}
+        return [self.smooth_part(X, np.where(codes == k, 1.0, -1.0), **options) for k in positives]
 
     def _class_weights(self, y: Any, codes: Any, weights: Any) -> Any:
         """The weight of each sample's class; a balanced one makes all classes weigh alike."""
@@ -86,15 +86,15 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.multiplier_ = np.array([fit.multiplier for fit in fits])
 
     @block_by_block
-    def decision_function(self, X: Any) -> Any:
-        """X coef' + intercept: shape (samples,) for two classes, else (samples, classes)."""
-        scores = self._scores(X)
+    def decision_function(self, X: Any, offset: Any = None) -> Any:
+        """X coef' + intercept, and an offset: shape (samples,) for two classes, else (samples, classes)."""
+        scores = self._scores(X, offset)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @block_by_block
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """The class with the highest score."""
-        return self._predicted(self._scores(X))
+        return self._predicted(self._scores(X, offset))
 
     def _predicted(self, scores: Any) -> Any:
         best = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -104,7 +104,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 class LogisticClassifier(LinearClassifier):
     """Adds probabilities, and one problem for all classes."""
 
-    loss = Logistic
+    smooth_part = Logistic
     multi_class: str
 
     @property
@@ -114,10 +114,10 @@ class LogisticClassifier(LinearClassifier):
             raise ValueError(f"multi_class must be 'ovr' or 'multinomial', got {self.multi_class!r}")
         return self.multi_class == "multinomial" and len(self.classes_) > 2
 
-    def _losses_of(self, X: Any, codes: Any, weights: Any) -> Sequence[Smooth]:
+    def _losses_of(self, X: Any, codes: Any, weights: Any, offset: Any) -> Sequence[Smooth]:
         if self._joint:
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
-        return super()._losses_of(X, codes, weights)
+        return super()._losses_of(X, codes, weights, offset)
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         if self._joint:
@@ -131,14 +131,14 @@ class LogisticClassifier(LinearClassifier):
             self.intercept_ = np.asarray(fits[0].intercept, dtype=self.coef_.dtype) * np.ones(len(self.classes_))
 
     @block_by_block
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
         """The logarithms of the probabilities, exact where these round to 0."""
-        return self._log_proba(self._scores(X))
+        return self._log_proba(self._scores(X, offset))
 
     @block_by_block
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """The probability of each class, in the order of `classes_`; one against the rest is scaled to sum to 1."""
-        return np.exp(self.predict_log_proba(X))
+        return np.exp(self.predict_log_proba(X, offset))
 
     def _log_proba(self, scores: Any) -> Any:
         if scores.shape[1] == 1:
@@ -156,7 +156,7 @@ class LogisticClassifier(LinearClassifier):
 class HingeClassifier(LinearClassifier):
     """The squared hinge loss."""
 
-    loss = SquaredHinge
+    smooth_part = SquaredHinge
 
     def _default_score(self, margins: Any, y: Any, weights: Any) -> float:
         """The accuracy."""
@@ -258,6 +258,8 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     relative_gap_ : array
         `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
         that is larger.
+    radius_ : float
+        The radius.
     multiplier_ : array
         The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu |coef|_1 without a
         constraint (in the norm of `standardize` and `penalty_factors`); exactly 0 where the constraint is idle.
@@ -338,7 +340,7 @@ class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
 
     Attributes
     ----------
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, multiplier_
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_
         As in `ConstrainedLogisticRegression`.
 
     Examples

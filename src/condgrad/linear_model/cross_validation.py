@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -20,13 +21,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from condgrad import _checks
 from condgrad.errors import require_extra
-from condgrad.linear_model.base import LinearEstimator
+from condgrad.linear_model.base import LinearEstimator, checked_offset
 from condgrad.linear_model.blocks import held_out_margins, weights_of_part
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import (
     Fit,
+    Size,
     Solver,
     Task,
     checked_radii,
@@ -52,22 +54,48 @@ SELECTIONS = ("best", "1se")
 Scorer = Callable[..., float]
 
 
-class CrossValidated(LinearEstimator):
-    """A fit for the radius and the ridge that a rule chooses by their scores on held-out samples."""
+class Searched(LinearEstimator):
+    """A fit for the size of coefficients that a rule chooses by scores on held-out samples."""
 
     default_scoring: str
     """What `_default_score` computes, by the name that scikit-learn has for it."""
 
-    radii: Any
-    n_radii: int
-    ridges: Any
     selection: str
     cv: Any
     scoring: Any
     n_jobs: int | None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose the radius and the ridge, then fit all samples with them.
+    scores_: Any
+
+    selections: tuple[str, ...] = SELECTIONS
+    """What `selection` may be."""
+
+    @abstractmethod
+    def _set_grid(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> None:
+        """Set the attributes that say what is tried."""
+
+    @abstractmethod
+    def _sizes(self, task: Task) -> list[list[Size]]:
+        """What is tried for one problem: rows of paths, each with more and more room."""
+
+    @abstractmethod
+    def _tell_choice(self, row: int, best: int, simplest: int) -> dict[str, float]:
+        """Set what the scores say: the path of the best mean score, and on it two sizes by their numbers.
+
+        The second is the first on the path that is within a standard error of the best. What is
+        chosen is told by the names of its columns in the table.
+        """
+
+    @abstractmethod
+    def _parameters(self) -> dict[str, Any]:
+        """The columns of the table that say what was tried: arrays of rows of paths."""
+
+    @abstractmethod
+    def _chosen(self, task: Task) -> Size:
+        """What was chosen, for one problem."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Choose by the scores, then fit all samples.
 
         Parameters
         ----------
@@ -77,61 +105,67 @@ class CrossValidated(LinearEstimator):
         y : array, shape (samples,)
         sample_weight : array, shape (samples,), optional
             Used in the fits, and in the scores where the scorer takes it.
+        offset : array, shape (samples,), optional
+            A known part of each score, in fits and on held-out samples; with the default `scoring` alone.
         """
         from sklearn.model_selection import check_cv  # a fit without folds should not wait for it
 
-        if self.selection not in SELECTIONS:
+        if self.selection not in self.selections:
             raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
+        if offset is not None and self.scoring is not None:
+            raise ValueError(f"offset goes with scoring=None, got {self.scoring!r}: a scorer knows of no offset")
         X, y, weights = self._data(X, y, sample_weight)
+        offset = checked_offset(offset, X)
         if isinstance(X, RowBlocks):  # folds are drawn, and scores computed, from one number a row
             y, weights = np.asarray(y), None if weights is None else np.asarray(weights)
         elif not scipy.sparse.issparse(X) and X.shape[0] < X.shape[1]:
             X = np.asfortranarray(X)  # paths copy columns of the folds
-        tasks, solver = self._tasks(X, y, weights), self._solver()
+        tasks, solver = self._tasks(X, y, weights, offset), self._solver()
         kept = 0.0 if solver.time_left is None else (1.0 - SHARE_OF_SEARCH) * solver.time_left
         search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y))
-        self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
         with FitsLine(shown=_checks.loudness("verbose", self.verbose)) as line:
-            self.radii_ = self._tried_radii(tasks, search, line)
-            line.total = len(tasks) * (len(folds) * len(self.ridges_) * len(self.radii_) + 1)
-            self.scores_, tried = self._cross_validate(X, y, weights, folds, search, line)
+            self._set_grid(tasks, search, line)
+            tried_sizes = sum(len(row) for row in self._sizes(tasks[0]))
+            line.total = len(tasks) * (len(folds) * tried_sizes + 1)
+            self.scores_, tried = self._cross_validate(X, y, weights, offset, folds, search, line)
             self._choose()
             solver = solver.with_at_least(kept)  # however long the last fit of the search took
-            fits = [solver.solve(task, radius=self.radius_, ridge=self.ridge_) for task in tasks]
-            for fit in fits:
-                line.fitted(radius=self.radius_, ridge=self.ridge_, relative_gap=fit.relative_gap)
+            fits = []
+            for task in tasks:
+                size = self._chosen(task)
+                fits.append(self._in_own_unit(solver.solve(task, size), task))
+                line.fitted(relative_gap=fits[-1].relative_gap, **size.numbers)
         self._absorb(fits)
+        self._tell_sizes(fits)
         self._warn(fits, tried)
         return self
 
     def _choose(self) -> None:
         """Set what the scores say, and what the rule makes of it."""
         means, errors = self.scores_.mean(axis=2), standard_errors(self.scores_)
-        self.radius_best_, self.ridge_ = best_pair(means, self.radii_, self.ridges_)
-        row = int(np.flatnonzero(self.ridges_ == self.ridge_)[0])
-        best = int(np.flatnonzero(self.radii_ == self.radius_best_)[0])
-        # radii increase: the first that is good enough is the smallest
+        row, best = self._best(means)
+        # there is more and more room along a row: the first that is good enough is the simplest
         enough = means[row] >= means[row, best] - errors[row, best]
-        self.radius_1se_ = float(self.radii_[np.flatnonzero(enough)[0]])
-        self.radius_ = self.radius_best_ if self.selection == "best" else self.radius_1se_
+        self._selected = self._tell_choice(row, best, int(np.flatnonzero(enough)[0]))
         ranks = 1 + np.searchsorted(np.sort(-means.ravel()), -means.ravel())  # equal scores share the first rank
-        ridges, radii = np.meshgrid(self.ridges_, self.radii_, indexing="ij")
         self.cv_results_ = {
-            "param_ridge": ridges.ravel(),
-            "param_radius": radii.ravel(),
+            **{name: np.ravel(tried) for name, tried in self._parameters().items()},
             "mean_test_score": means.ravel(),
             "standard_error": errors.ravel(),
             "rank_test_score": ranks,
             **{f"split{k}_test_score": self.scores_[:, :, k].ravel() for k in range(self.scores_.shape[2])},
         }
 
+    def _best(self, means: Any) -> tuple[int, int]:
+        return best_cell(means)
+
     def cv_table(self) -> Any:
         """`cv_results_` as a pandas DataFrame, with a column that marks the chosen pair."""
         check_is_fitted(self)
         pandas = require_extra("pandas", extra="pandas", purpose="cv_table")
         table = pandas.DataFrame(self.cv_results_)
-        table["selected"] = (table["param_ridge"] == self.ridge_) & (table["param_radius"] == self.radius_)
+        table["selected"] = np.logical_and.reduce([table[name] == value for name, value in self._selected.items()])
         return table
 
     def _warn(self, fits: Sequence[Fit], tried: Sequence[Fit]) -> None:
@@ -142,31 +176,34 @@ class CrossValidated(LinearEstimator):
             nothing = f", {unproved} of them before anything was proved," if unproved else ""
             warnings.warn(
                 f"the time limit of {self.time_limit:g} s cut {len(cut)} of the {len(tried)} fits short{nothing} by "
-                f"whose scores radius_ and ridge_ were chosen: the choice may be another with more time. Raise "
-                "time_limit, or try fewer radii, ridges or folds.",
+                f"whose scores {self.chosen_names} were chosen: the choice may be another with more time. Raise "
+                f"time_limit, or try fewer {self.tried_names} or folds.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        # the last radius of a default grid leaves the constraint idle, unless there is no ridge
-        ends_early = self.radii is not None or self.ridge_ == 0.0
-        at_the_end = len(self.radii_) > 1 and self.radius_best_ == self.radii_[-1]
-        if ends_early and at_the_end and not cut and any(fit.multiplier > 0.0 for fit in fits):
-            warnings.warn(
-                f"the best of the radii is the last, {self.radius_best_:g}: a larger one may score better. Try larger "
-                "radii as well.",
-                UserWarning,
-                stacklevel=3,
-            )
+        elsewhere = self._advice(fits)
+        if elsewhere and not cut:
+            warnings.warn(elsewhere, UserWarning, stacklevel=3)
         warn_unless_converged([*fits, *(fit for fit in tried if fit.status is not Status.TIME_LIMIT)], stacklevel=3)
 
-    def _tried_radii(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> Any:
-        if self.radii is not None:
-            return checked_radii(self.radii)
-        line.say("looking for the largest radius")
-        return default_radii(tasks, ridge=float(self.ridges_.min()), n_radii=self.n_radii, solver=solver)
+    chosen_names: str
+    """What was chosen, in a sentence."""
+    tried_names: str
+    """What was tried."""
+
+    def _advice(self, fits: Sequence[Fit]) -> str:
+        """A sentence where the best may lie beyond what was tried; none otherwise."""
+        return ""
 
     def _cross_validate(
-        self, X: Any, y: Any, weights: Any, folds: Sequence[Any], solver: Solver, line: FitsLine
+        self,
+        X: Any,
+        y: Any,
+        weights: Any,
+        offset: Any,
+        folds: Sequence[Any],
+        solver: Solver,
+        line: FitsLine,
     ) -> tuple[Any, list[Fit]]:
         """Scores by ridge, radius and fold, and all the fits."""
         scorer = None
@@ -180,7 +217,7 @@ class CrossValidated(LinearEstimator):
             del shell.feature_names_in_
         shell.cv = shell.scoring = None
         jobs = (
-            delayed(score_fold)(shell, solver, scorer, X, y, weights, train, test, k, line)
+            delayed(score_fold)(shell, solver, scorer, X, y, weights, offset, train, test, k, line)
             for k, (train, test) in enumerate(folds)
         )
         line.say("the folds")
@@ -195,12 +232,13 @@ class CrossValidated(LinearEstimator):
 
 
 def score_fold(
-    shell: CrossValidated,
+    shell: Searched,
     solver: Solver,
     scorer: Scorer | None,
     X: Any,
     y: Any,
     weights: Any,
+    offset: Any,
     train: Any,
     test: Any,
     number: int,
@@ -212,20 +250,23 @@ def score_fold(
         if isinstance(X, RowBlocks):
             tasks = shell._tasks(X, y, weights_of_part(train, X.shape[0], weights))
         else:
-            tasks = shell._tasks(some_rows(X, train), y[train], None if weights is None else weights[train])
+            some = [None if each is None else each[train] for each in (weights, offset)]
+            tasks = shell._tasks(some_rows(X, train), y[train], *some)
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
     held_out = None if isinstance(X, RowBlocks) else some_rows(X, test)
     y_out, weights_out = y[test], None if weights is None else weights[test]
-    scores = np.empty((len(shell.ridges_), len(shell.radii_)))
+    sizes = [shell._sizes(task) for task in tasks]
+    scores = np.empty((len(sizes[0]), len(sizes[0][0])))
     tried: list[Fit] = []
-    for i, ridge in enumerate(shell.ridges_):
-        paths = [solver.path(task, radii=shell.radii_, ridge=ridge, line=line) for task in tasks]
+    for i in range(len(scores)):
+        paths = [solver.path(task, of_task[i], line) for task, of_task in zip(tasks, sizes, strict=True)]
         together = list(zip(*paths, strict=True))
         tried += [fit for fits in together for fit in fits]
         if scorer is None and held_out is not None:
+            known = 0.0 if offset is None else offset[test][:, None]
             margins = margins_along(paths, held_out)
-            scores[i] = [default_score(shell, of_radius, y_out, weights_out) for of_radius in margins]
+            scores[i] = [default_score(shell, of_size + known, y_out, weights_out) for of_size in margins]
             continue
         models = [copy(shell) for _ in together]
         for model, fits in zip(models, together, strict=True):
@@ -303,15 +344,66 @@ def checked_ridges(ridges: Any) -> Any:
     return np.array(checked)
 
 
-def best_pair(means: Any, radii: Any, ridges: Any) -> tuple[float, float]:
-    """The radius and the ridge of the highest mean score; among equals the smallest radius, then the largest ridge."""
+def best_cell(means: Any) -> tuple[int, int]:
+    """The row and the column of the highest mean score; among equals the first column, then the last row."""
     if not np.isfinite(means).any():
         raise ValueError("no score is finite: choose another scoring, or folds that it can score")
-    best = np.nanmax(means)
-    radius, minus_ridge = min(
-        (float(radii[j]), -float(ridges[i])) for i, j in zip(*np.nonzero(means == best), strict=True)
-    )
-    return radius, -minus_ridge
+    rows, columns = np.nonzero(means == np.nanmax(means))
+    column, minus_row = min(zip(columns.tolist(), (-rows).tolist(), strict=True))
+    return -minus_row, column
+
+
+class CrossValidated(Searched):
+    """A fit for the radius and the ridge that a rule chooses by their scores on held-out samples."""
+
+    chosen_names = "radius_ and ridge_"
+    tried_names = "radii, ridges"
+
+    radii: Any
+    n_radii: int
+    ridges: Any
+
+    def _set_grid(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> None:
+        self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
+        if self.radii is not None:
+            self.radii_ = checked_radii(self.radii)
+            return
+        line.say("looking for the largest radius")
+        self.radii_ = default_radii(tasks, ridge=float(self.ridges_.min()), n_radii=self.n_radii, solver=solver)
+
+    def _sizes(self, task: Task) -> list[list[Size]]:
+        return [[Size(ridge, radius=radius) for radius in self.radii_] for ridge in self.ridges_]
+
+    def _best(self, means: Any) -> tuple[int, int]:
+        """That of the highest mean score; among equals the smallest radius, then the largest ridge."""
+        by_ridge = np.argsort(self.ridges_, kind="stable")
+        row, column = best_cell(means[by_ridge])
+        return int(by_ridge[row]), column
+
+    def _tell_choice(self, row: int, best: int, simplest: int) -> dict[str, float]:
+        self.ridge_ = float(self.ridges_[row])
+        self.radius_best_ = float(self.radii_[best])
+        self.radius_1se_ = float(self.radii_[simplest])
+        self.radius_ = self.radius_best_ if self.selection == "best" else self.radius_1se_
+        return {"param_ridge": self.ridge_, "param_radius": self.radius_}
+
+    def _parameters(self) -> dict[str, Any]:
+        ridges, radii = np.meshgrid(self.ridges_, self.radii_, indexing="ij")
+        return {"param_ridge": ridges, "param_radius": radii}
+
+    def _chosen(self, task: Task) -> Size:
+        return Size(self.ridge_, radius=self.radius_)
+
+    def _advice(self, fits: Sequence[Fit]) -> str:
+        # the last radius of a default grid leaves the constraint idle, unless there is no ridge
+        ends_early = self.radii is not None or self.ridge_ == 0.0
+        at_the_end = len(self.radii_) > 1 and self.radius_best_ == self.radii_[-1]
+        if not (ends_early and at_the_end and any(fit.multiplier > 0.0 for fit in fits)):
+            return ""
+        return (
+            f"the best of the radii is the last, {self.radius_best_:g}: a larger one may score better. Try larger "
+            "radii as well."
+        )
 
 
 class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):

@@ -1,4 +1,4 @@
-"""The solutions for a range of radii."""
+"""The solutions for a range of radii, or of penalties."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 
 from condgrad import _checks
 from condgrad.arrays import Array, is_torch, stack
-from condgrad.linear_model.base import SingleFit, checked_labels
+from condgrad.linear_model.base import SingleFit, checked_labels, checked_offset
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
+from condgrad.linear_model.generalized import GammaRegressor, HuberRegressor, PoissonRegressor
+from condgrad.linear_model.penalised import penalty_of_mean
+from condgrad.linear_model.penalty_search import checked_alphas, penalty_grid
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import ConstrainedElasticNet
-from condgrad.linear_model.solver import Solver, Task, checked_radii, default_radii, warn_unless_converged
+from condgrad.linear_model.solver import Size, Solver, Task, checked_radii, default_radii, warn_unless_converged
 
 ESTIMATORS: dict[str, type[SingleFit]] = {
     "logistic": ConstrainedLogisticRegression,
@@ -22,15 +25,24 @@ ESTIMATORS: dict[str, type[SingleFit]] = {
 }
 """Whose problem it is, by loss."""
 
+LOSSES: dict[str, type[SingleFit]] = ESTIMATORS | {
+    "poisson": PoissonRegressor,
+    "gamma": GammaRegressor,
+    "huber": HuberRegressor,
+}
+"""The same for all losses, some of which have a penalised estimator alone."""
+
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Solutions of one problem for increasing radii, each with its proof; the entries of all arrays correspond.
+    """Solutions of one problem for increasing radii or falling penalties, each with its proof.
+
+    The entries of all arrays correspond.
 
     Attributes
     ----------
     radii : array, shape (radii,)
-        In increasing order.
+        In increasing order; for penalties, the norms of the solutions.
     coefs : array, shape (radii, features)
         The coefficients for each radius.
     intercepts : array, shape (radii,)
@@ -43,6 +55,8 @@ class Path:
         The penalties of |coef|_1 that have the same solutions; 0 where the constraint is idle.
     n_iters : array, shape (radii,)
         What each fit took.
+    alphas : array, shape (radii,), optional
+        The strengths of the penalty, of which there are none for radii.
 
     Examples
     --------
@@ -62,6 +76,7 @@ class Path:
     gaps: Any
     multipliers: Any
     n_iters: Any
+    alphas: Any = None
 
 
 def path(
@@ -71,13 +86,17 @@ def path(
     loss: str = "logistic",
     radii: Any = None,
     n_radii: int = 50,
-    ridge: float = 0.5,
+    ridge: float | None = None,
+    alphas: Any = None,
+    eps: float = 1e-3,
+    l1_ratio: float | None = None,
     fit_intercept: bool = True,
     standardize: bool = False,
     penalty_factors: Any = None,
     positive: bool = False,
     groups: Any = None,
     sample_weight: Any = None,
+    offset: Any = None,
     tol: float = 1e-6,
     max_iter: int = 10_000,
     method: str = "auto",
@@ -85,6 +104,8 @@ def path(
     progress: bool = False,
 ) -> Path:
     """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius for many radii, each from the solutions before.
+
+    Or, for `alphas`, mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) for many alphas.
 
     The data are checked once, and each radius starts on the face of the ball where the solutions before point to; each
     point has its own proof all the same.
@@ -95,19 +116,27 @@ def path(
     y : array, Series or list, shape (samples,)
         As for the estimators: numbers, or for the classification losses labels of any kind of two classes, of which
         the last in sorted order counts as the positive one. Beside a tensor, two numbers.
-    loss : {"logistic", "least-squares", "squared-hinge"}
-        A sum over the samples, as in `condgrad.smooth`.
+    loss : {"logistic", "least-squares", "squared-hinge", "poisson", "gamma", "huber"}
+        A sum over the samples, as in `condgrad.smooth`; Huber's with its default delta.
     radii : array, optional
         By default a geometric grid of `n_radii`, whose last is about the norm of the solution without a constraint and
         whose first is a thousandth of it.
     n_radii : int
     ridge : float
-        At least 0, which is the lasso. It may have no solution without a constraint: there the default grid is that of
-        a ridge of a thousandth of the sum of squares of a typical feature.
+        At least 0, which is the lasso; by default 0.5. It may have no solution without a constraint: there the grid is
+        that of a ridge of a thousandth of the sum of squares of a typical feature.
+    alphas : int or array, optional
+        By penalties instead: how many alphas on glmnet's grid, from that at which the first coefficient leaves 0 down
+        to `eps` times it, or the alphas themselves. Then radii and ridge are not to be given.
+    eps : float
+    l1_ratio : float
+        From 0 to 1, for alphas alone; by default 1, the lasso.
     fit_intercept : bool
     standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNet`; tensors are to be scaled beforehand.
     sample_weight : array, shape (samples,), optional
+    offset : array, shape (samples,), optional
+        A known part of each score.
     tol, max_iter, method
         For each radius, as in `condgrad.minimize`. The models that lead from the radius before count as iterations.
     time_limit : float, optional
@@ -119,7 +148,8 @@ def path(
     Returns
     -------
     Path
-        In the order of increasing radii.
+        In the order of increasing radii, or falling alphas. `values` and `gaps` are those of the sum over the samples,
+        as `multipliers` are.
 
     Examples
     --------
@@ -129,41 +159,65 @@ def path(
     (array([[ 0. , -0.5],
            [ 0. , -1. ]]), array([3.5, 1. ]))
     """
-    if loss not in ESTIMATORS:
-        raise ValueError(f"loss must be one of {', '.join(map(repr, ESTIMATORS))}, got {loss!r}")
-    estimator = ESTIMATORS[loss](fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors)
+    if loss not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}")
+    estimator = LOSSES[loss](fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors)
     estimator.set_params(positive=positive)._check_flags()
     progress = _checks.flag("progress", progress)
-    task = _task(estimator, X, y, sample_weight)
+    task = _task(estimator, X, y, sample_weight, offset)
     if groups is not None:
         groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]
     solver = Solver.starting_now(method, tol, max_iter, time_limit, positive=positive, groups=groups)
+    if alphas is None and l1_ratio is not None:
+        raise ValueError(f"l1_ratio goes with alphas, got l1_ratio={l1_ratio!r} and no alphas")
+    if alphas is not None and not (radii is None and ridge is None):
+        raise ValueError("alphas go without radii and ridge: a path is by radius or by penalty")
     with FitsLine(shown=progress) as line:
-        if radii is None:
-            line.say("looking for the largest radius")
-            radii = default_radii([task], ridge=ridge, n_radii=n_radii, solver=solver)
-        radii = checked_radii(radii)
-        line.total = len(radii)
-        fits = solver.path(task, radii=radii, ridge=ridge, line=line)
+        if alphas is not None:
+            alphas = _alphas(task, alphas, eps, l1_ratio, positive=positive)
+            sizes = [_penalised(task, alpha, l1_ratio) for alpha in alphas]
+        else:
+            ridge = 0.5 if ridge is None else ridge
+            if radii is None:
+                line.say("looking for the largest radius")
+                radii = default_radii([task], ridge=ridge, n_radii=n_radii, solver=solver)
+            sizes = [Size(ridge, radius=radius) for radius in checked_radii(radii)]
+        line.total = len(sizes)
+        fits = solver.path(task, sizes, line)
     warn_unless_converged(fits, stacklevel=2)
     return Path(
-        radii,
+        np.array([fit.radius for fit in fits]),
         stack([fit.coef for fit in fits]),
         np.array([fit.intercept for fit in fits]),
         np.array([fit.value for fit in fits]),
         np.array([fit.gap for fit in fits]),
         np.array([fit.multiplier for fit in fits]),
         np.array([fit.iterations for fit in fits]),
+        alphas,
     )
 
 
-def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any) -> Task:
+def _alphas(task: Task, alphas: Any, eps: float, l1_ratio: float | None, *, positive: bool) -> Any:
+    """The strengths of a path by penalties, in falling order."""
+    if np.ndim(alphas) > 0:
+        return checked_alphas(alphas)
+    share = 1.0 if l1_ratio is None else l1_ratio
+    return penalty_grid([task], l1_ratio=share, eps=eps, n_alphas=alphas, positive=positive)
+
+
+def _penalised(task: Task, alpha: float, l1_ratio: float | None) -> Size:
+    return penalty_of_mean(alpha, 1.0 if l1_ratio is None else l1_ratio, task)
+
+
+def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any, offset: Any) -> Task:
     """The estimator's one problem, from data checked as `fit` checks them; tensors stay tensors."""
     if is_torch(X):
         if estimator.standardize or estimator.penalty_factors is not None:
             raise TypeError("standardize and penalty_factors are for NumPy, pandas and SciPy: scale the tensor instead")
-        return Task(estimator.loss(X, y, sample_weight=sample_weight, intercept=estimator.fit_intercept))
-    tasks = estimator._tasks(*estimator._data(X, y, sample_weight))
+        options = {"sample_weight": sample_weight, "intercept": estimator.fit_intercept, "offset": offset}
+        return Task(estimator.smooth_part(X, y, **options))
+    X, y, sample_weight = estimator._data(X, y, sample_weight)
+    tasks = estimator._tasks(X, y, sample_weight, checked_offset(offset, X))
     if len(tasks) > 1:
         raise ValueError(
             f"y must hold two classes, got {len(tasks)}: ask for the path of one class against the rest, "

@@ -46,11 +46,12 @@ class FitsLine:
         self._text = text
         self._show()
 
-    def fitted(self, *, radius: float, ridge: float, relative_gap: float) -> None:
-        """One fit more."""
+    def fitted(self, *, relative_gap: float, **numbers: float) -> None:
+        """One fit more, with the numbers that it was given."""
         self.done += 1
         if self._live is not None:
-            self._text = f"radius {radius:.3g}  ridge {ridge:.3g}  gap / scale {relative_gap:.0e}"
+            given = "".join(f"{name} {number:.3g}  " for name, number in numbers.items())
+            self._text = f"{given}gap / scale {relative_gap:.0e}"
             self._show()
 
     def reached(self, done: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,19 @@ from condgrad.smooth.row_blocks import RowBlocks
 class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     """One least-squares problem."""
 
-    loss = LeastSquares
+    smooth_part: Callable[..., Any] = LeastSquares
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
         return X, y
 
-    def _losses(self, X: Any, y: Any, weights: Any) -> Sequence[Smooth]:
-        if isinstance(X, RowBlocks):
-            return [BlockwiseLoss(self.loss, X, y, sample_weight=weights, intercept=self.fit_intercept)]
-        return [self.loss(X, y, sample_weight=weights, intercept=self.fit_intercept)]
+    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
+        options = {"sample_weight": weights, "intercept": self.fit_intercept}
+        if not isinstance(X, RowBlocks):
+            return [self.smooth_part(X, y, offset=offset, **options)]
+        if self.smooth_part is not LeastSquares:
+            raise ValueError(f"{type(self).__name__} takes data in memory, not blocks of Dask")
+        return [BlockwiseLoss(self.smooth_part, X, y, **options)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         (fit,) = fits
@@ -40,9 +43,13 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.multiplier_ = fit.multiplier
 
     @block_by_block
-    def predict(self, X: Any) -> Any:
-        """X coef + intercept."""
-        return np.ravel(self._scores(X))
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """X coef + intercept, and an offset where there is one."""
+        return self._means(np.ravel(self._scores(X, offset)))
+
+    def _means(self, scores: Any) -> Any:
+        """What is predicted from scores: for least squares, these."""
+        return scores
 
     def _dense_coef(self) -> Any:
         return np.ravel(super()._dense_coef())
@@ -105,6 +112,8 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
     relative_gap_ : float
         `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
         that is larger.
+    radius_ : float
+        The radius.
     multiplier_ : float
         The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge |coef|_2^2 + mu |coef|_1
         without a constraint (in the norm of `standardize` and `penalty_factors`); exactly 0 where the constraint is

@@ -1,4 +1,4 @@
-"""One constrained problem, or a path of them: what every estimator here asks of `condgrad.minimize`."""
+"""One constrained or penalised problem, or a path of them: what every estimator here asks of `condgrad.minimize`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,8 @@ from condgrad.minimize import minimize, minimize_next
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import ADVICE, Result, Status
 from condgrad.sets import GroupBall, L1Ball, SolidSimplex
-from condgrad.simple import Ridge, Zero
+from condgrad.sets.penalised import Penalised
+from condgrad.simple import ElasticNet, Ridge, Zero
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.row_blocks import CONSTANT, squares_about
@@ -61,6 +62,9 @@ class Fit:
     """A number, or one for each class where one problem has several."""
     value: float
     gap: float
+    radius: float
+    """The bound on the norm of x, or the norm itself where a penalty is in its place."""
+    ridge: float
     multiplier: float
     iterations: int
     status: Status
@@ -95,6 +99,28 @@ class Task:
         return x if self.units is None else (x.T / self.units).T.astype(x.dtype, copy=False)
 
 
+@dataclass(frozen=True)
+class Size:
+    """What keeps x small in one fit: a ridge, and a bound on the norm of x or a penalty of it."""
+
+    ridge: float
+    _: KW_ONLY
+    radius: float | None = None
+    l1: float | None = None
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """What a line on the terminal shows."""
+        if self.radius is None:
+            return {"l1": float(self.l1 or 0.0), "ridge": self.ridge}
+        return {"radius": self.radius, "ridge": self.ridge}
+
+    @property
+    def room(self) -> float:
+        """What grows along a path: the radius, or less the penalties."""
+        return -(float(self.l1 or 0.0) + self.ridge) if self.radius is None else self.radius
+
+
 @dataclass
 class Runs:
     """Runs of one f, each with what the last one left."""
@@ -111,7 +137,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Solver:
-    """How to minimise f(x) + ridge |x|_2^2 over a ball of a radius, and when all such fits together must end."""
+    """How to minimise f(x) + ridge |x|_2^2 over a ball or under a penalty, and when all such fits together must end."""
 
     method: str
     tol: float
@@ -159,31 +185,34 @@ class Solver:
         """A solver that has so many seconds from now on, or more."""
         return replace(self, ends=max(self.ends, time.perf_counter() + seconds))
 
-    def solve(self, task: Task, *, radius: float, ridge: float, start: Array = None) -> Fit:
-        """The solution for one radius, from the projection of the coefficients of a start onto the ball."""
+    def solve(self, task: Task, size: Size, *, start: Array = None) -> Fit:
+        """The solution for one size, from the coefficients of a start or their projection onto the ball."""
         x0 = None if start is None else task.variable(start)
-        x, fit = self._solved(Runs(task.loss), radius, ridge, x0)
+        x, fit = self._solved(Runs(task.loss), size, x0)
         return replace(fit, coef=task.coefficients(x))
 
-    def path(self, task: Task, *, radii: Sequence[float], ridge: float, line: FitsLine) -> list[Fit]:
-        """The solutions for increasing radii, each from where the two before point to, counted on a line."""
+    def path(self, task: Task, sizes: Sequence[Size], line: FitsLine) -> list[Fit]:
+        """The solutions for sizes with more and more room, each from where the two before point to.
+
+        They are counted on a line.
+        """
         runs = Runs(task.loss)
         x: Array = None
         before: Array = None
         fits: list[Fit] = []
-        for k, radius in enumerate(radii):
+        for k, size in enumerate(sizes):
             if fits and self.time_left == 0.0:  # radii increase: the last point is in the ball
                 fits.append(fits[-1].unproved)
-                line.fitted(radius=radius, ridge=ridge, relative_gap=math.inf)
+                line.fitted(relative_gap=math.inf, **size.numbers)
                 continue
             start = x
             if k > 1 and runs.warm.part is None:  # Newton's models know where to go from the last point
-                ahead = (radius - radii[k - 1]) / (radii[k - 1] - radii[k - 2])
+                ahead = (size.room - sizes[k - 1].room) / (sizes[k - 1].room - sizes[k - 2].room)
                 start = x + float(ahead) * (x - before)
             before = x
-            x, fit = self._solved(runs, radius, ridge, start)
+            x, fit = self._solved(runs, size, start)
             fits.append(fit if task.units is None else replace(fit, coef=task.coefficients(x)))
-            line.fitted(radius=radius, ridge=ridge, relative_gap=fit.relative_gap)
+            line.fitted(relative_gap=fit.relative_gap, **size.numbers)
         return fits
 
     def idle_radius(self, f: Smooth, ridge: float) -> float:
@@ -237,6 +266,15 @@ class Solver:
             time_limit=self.time_left,
         )
 
+    def _simple(self, size: Size) -> Simple:
+        """The part of F that keeps x small."""
+        ridge = checked_ridge(size.ridge)
+        if size.radius is not None:
+            return simple_part(ridge, self._set(size.radius))
+        if self.groups is not None:
+            raise ValueError("groups goes with a radius: a penalty is one of |coef|_1")
+        return ElasticNet(size.l1 or 0.0, ridge, positive=self.positive)
+
     def _set(self, radius: float) -> FeatureSet:
         radius = _checks.number("radius", radius, at_least=0.0)
         if self.groups is not None:
@@ -247,10 +285,10 @@ class Solver:
         """The tolerance, or what a proof can be held to."""
         return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
 
-    def _solved(self, runs: Runs, radius: float, ridge: float, start: Array) -> tuple[Array, Fit]:
+    def _solved(self, runs: Runs, size: Size, start: Array) -> tuple[Array, Fit]:
         """The solution, as a point and as a fit of its coefficients, from a start or its projection."""
-        on, ridge = self._set(radius), checked_ridge(ridge)
-        g = simple_part(ridge, on)
+        g = self._simple(size)
+        on: Any = g.on
         tol = self._tol(runs.f)
         x0 = start
         if start is not None and on.violation(start) > 0.0:
@@ -264,7 +302,9 @@ class Solver:
             intercept=point.smooth.intercept,
             value=result.value,
             gap=result.gap,
-            multiplier=multiplier_at(point, ridge, on),
+            radius=size_in(on, result.x) if size.radius is None else size.radius,
+            ridge=size.ridge,
+            multiplier=multiplier_at(point, size.ridge, on) if size.l1 is None else size.l1,
             iterations=result.iterations,
             status=result.status,
             message=result.message,
@@ -283,7 +323,7 @@ def checked_ridge(ridge: Any) -> float:
     return _checks.number("ridge", ridge, at_least=0.0)
 
 
-def size_in(on: FeatureSet, x: Array) -> float:
+def size_in(on: Any, x: Array) -> float:
     """The norm of x that the set bounds."""
     return on.norm(x) if isinstance(on, GroupBall) else total(namespace(x).abs(x))
 
@@ -317,6 +357,19 @@ def default_radii(tasks: Sequence[Task], *, ridge: float, n_radii: int, solver: 
     _checks.whole("n_radii", n_radii, at_least=1)
     top = max(solver.idle_radius(task.loss, ridge) for task in tasks)
     return top * np.geomspace(SMALLEST_SHARE, 1.0, n_radii) if n_radii > 1 else np.array([top])
+
+
+def mass_of(loss: Any) -> float:
+    """sum_i w_i."""
+    if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
+        return float(loss.moments[2])
+    return total(loss.h.weights)
+
+
+def largest_penalty(loss: Smooth, *, positive: bool) -> float:
+    """The l1 from which on x = 0: the steepest slope there."""
+    slope = loss.at(loss.space.full(0.0)).gradient  # type: ignore[union-attr]
+    return Penalised(0.0, positive).steepest(slope)
 
 
 def default_ridges(tasks: Sequence[Task]) -> Any:

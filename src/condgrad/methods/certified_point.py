@@ -19,6 +19,7 @@ from condgrad.certificate import (
     subnormal_size,
     tangent_bound,
 )
+from condgrad.errors import NotFiniteError
 from condgrad.problem import Answer, Simple, Smooth
 
 
@@ -74,8 +75,8 @@ class ObjectivePoint:
 
     @cached_property
     def gradient(self) -> Array:
-        """grad F(x)."""
-        return self.smooth_gradient + self.g.gradient(self.x)
+        """grad F(x), but for what of g is `kinked`."""
+        return self.smooth_gradient + self.g.slope(self.x)
 
     @cached_property
     def slope_rounding(self) -> float:
@@ -110,10 +111,12 @@ class Certifier:
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
         f, g, here = self.f, self.g, point.smooth
+        if not math.isfinite(point.value):  # its gradient would be no number either
+            raise NotFiniteError(f"F turned {point.value}")
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
-        answer = g.argmin(c, warm=self.warm, accuracy=self.accuracy)
+        answer = g.beside(f, here, point.value).argmin(c, warm=self.warm, accuracy=self.accuracy)
         point.answer = answer
         self.warm = answer.warm
         self.tally.oracle_calls += 1
@@ -122,7 +125,7 @@ class Certifier:
         noise = noise_of_bound(
             f.unit_at(point.x),
             f=here.value,
-            slopes=(here.magnitude(here), here.magnitude(f.at(s))),
+            slopes=(here.magnitude(here), here.magnitude(f.at(answer.spoiled_at))),
             g=(g.magnitude(point.x, point.terms.g), g.magnitude(s, g_there)),
             oracle=(answer.bound, answer.magnitude),
             subnormal=subnormal_size(point.x),

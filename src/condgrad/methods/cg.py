@@ -12,6 +12,7 @@ from typing import Any
 
 from condgrad.arrays import Array, Vector, dot, namespace
 from condgrad.certificate import Iterate, Terms
+from condgrad.errors import MissingAbility
 from condgrad.methods.cgs import CGS
 from condgrad.problem import Simple, Smooth
 from condgrad.search.restriction import Restriction
@@ -21,6 +22,8 @@ from condgrad.simple import Zero
 
 def CG(f: Smooth, g: Simple, step: StepRule, memory: int = 0) -> CGS:
     """The conditional gradient for f + g."""
+    if type(g).gradient is Simple.gradient:
+        raise MissingAbility(f"method='cg' linearises g, and {g!r} has no gradient: use method='cgs'")
     if isinstance(g, Zero):
         return CGS(f, g, step, memory, name="cg")
     return LinearisedCGS(f + Linearised(g), Zero(on=g.on), step, memory, name="cg", linearised=g)

@@ -52,20 +52,22 @@ class CGS:
                 if k == self.first:
                     yield Iterate(x, Terms(here.value, g_here), -math.inf, c, a, Effort(1, 0, 0), 0.0)
                 return
-            answer = g.argmin(c, warm=warm, accuracy=accuracy)  # line 3
+            value = here.value + g_here
+            answer = g.beside(f, here, value).argmin(c, warm=warm, accuracy=accuracy)  # line 3
             s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
             there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
-            value = here.value + g_here
+            spoiled = there if answer.witness is None else f.at(answer.witness)
             noise = noise_of_bound(
                 unit,
                 f=here.value,
-                slopes=(here.magnitude(here), here.magnitude(there)),
+                slopes=(here.magnitude(here), here.magnitude(spoiled)),
                 g=(g.magnitude(x, g_here), g.magnitude(s, g_there)),
                 oracle=(answer.bound, answer.magnitude),
                 subnormal=subnormal_size(x),
             )
             bound = tangent_bound(here.offset, answer.bound, noise)
-            known = f.mixes and not deadline.passed()  # whether f at s is worth its price
+            # whether f at s is worth its price, and a number: exp of a far point is none
+            known = f.mixes and not deadline.passed() and math.isfinite(there.value)
             evaluations += known
             yield Iterate(
                 x,

@@ -103,7 +103,7 @@ class PQN:
         """The model's minimiser, loosely, by monotone spectral projected gradients."""
         x = model.base.x
         point, projections = ModelPoint(model, x, namespace(x).zeros_like(x)), 0
-        moves = spectral_moves(point, self.g.on.project, 1.0 / model.B.sigma, window=1, armijo=self.armijo)
+        moves = spectral_moves(point, self.g.prox, 1.0 / model.B.sigma, window=1, armijo=self.armijo)
         for move in islice(moves, 1, self.inner_iterations + 1):  # the first is the start itself
             point, projections = move.point, projections + 1
             if move.promise <= self.inner_tolerance * point.energy or deadline.passed():

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, dot, namespace, precision
+from condgrad.arrays import Array, dot, largest_size, namespace, precision
 from condgrad.certificate import Iterate
 from condgrad.errors import MissingAbility
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
@@ -23,7 +23,7 @@ from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.backtracking import backtrack
 from condgrad.search.steps import Armijo
-from condgrad.simple import Entropy
+from condgrad.simple import ElasticNet, Entropy
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,19 @@ class SPG:
     name: ClassVar[str] = "spg"
 
     def __post_init__(self) -> None:
-        require_projected_gradients(self.g, by="method='spg'")
+        if not isinstance(self.g, ElasticNet):
+            require_projected_gradients(self.g, by="method='spg'")
         _checks.whole("window", self.window, at_least=1)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         tally = Tally()
         certifier, start = Certifier(self.f, self.g, tally), ObjectivePoint(self.f, self.g, x, tally)
         yield certifier.iterate(start, 0.0)
-        length = first_length(start, self.g.on.scale)
-        moves = spectral_moves(start, self.g.on.project, length, window=self.window, armijo=self.armijo)
+        scale = self.g.on.scale
+        if scale == math.inf:  # the oracle knows how large solutions may be
+            scale = 0.0 if start.answer is None else largest_size(start.answer.point)
+        length = first_length(start, scale)
+        moves = spectral_moves(start, self.g.prox, length, window=self.window, armijo=self.armijo, kinked=self.g.kinked)
         for move in islice(moves, 1, None):  # the first is the start itself
             yield certifier.iterate(move.point, move.step)
 
@@ -105,9 +109,19 @@ class SpectralMove(NamedTuple, Generic[AnyPoint]):
 
 
 def spectral_moves(
-    here: AnyPoint, project: Callable[[Array], Array], length: float, *, window: int, armijo: Armijo
+    here: AnyPoint,
+    prox: Callable[[Array, float], Array],
+    length: float,
+    *,
+    window: int,
+    armijo: Armijo,
+    kinked: Callable[[Array], float] = lambda _: 0.0,
 ) -> Iterator[SpectralMove[AnyPoint]]:
-    """The path of spectral projected gradients from a `DifferentiablePoint`, `length` being the first alpha."""
+    """The path of spectral projected gradients from a `DifferentiablePoint`, `length` being the first alpha.
+
+    Where the function has a part without a gradient, `kinked`, prox takes it into account (the spectral proximal
+    gradient of Wright, Nowak and Figueiredo, IEEE Trans. Signal Process. 57:2479, 2009); else it is a projection.
+    """
     step, promise = 0.0, math.inf
     recent: deque[float] = deque(maxlen=window)
     while True:
@@ -115,13 +129,14 @@ def spectral_moves(
         if length == 0.0:  # the gradient leaves the floats, or what it is multiplied by does
             return
         recent.append(here.value)
-        target = project(here.x - length * here.gradient)
+        target = prox(here.x - length * here.gradient, length)
         if deadline.passed():
             return
         end = here.at(target)
         d = end.x - here.x
         # a projection promises |d|^2 / alpha or more, which rounding may hide in the slope
-        promise = max(-dot(here.gradient, d), dot(d, d) / length)
+        rise = dot(here.gradient, d) + kinked(end.x) - kinked(here.x)
+        promise = max(-rise, dot(d, d) / length)
         step, there = armijo_step(here, end, promise, max(recent), armijo=armijo)
         if step == 0.0:
             return

@@ -9,12 +9,13 @@ Writing your own f, g or P means writing one of these; `smooth.Function` and `si
 
 from condgrad.problem.set import Answer, Face, Set, checked_set, linear_answer
 from condgrad.problem.simple import Simple
-from condgrad.problem.smooth import Evaluation, Smooth, Sum, SumEvaluation
+from condgrad.problem.smooth import Evaluation, Floor, Smooth, Sum, SumEvaluation
 
 __all__ = [
     "Answer",
     "Evaluation",
     "Face",
+    "Floor",
     "Set",
     "Simple",
     "Smooth",

@@ -27,6 +27,8 @@ class Answer(NamedTuple):
         What the next call may start from, in a form of the oracle's own.
     magnitude : float
         The size of the bound's own terms before they cancel, beyond those of <c, point>; what rounding may spoil.
+    witness : array, optional
+        The point y for which rounding in <c, y> spoils the bound most, where that is not `point`.
 
     Examples
     --------
@@ -42,6 +44,12 @@ class Answer(NamedTuple):
     inner_iterations: int = 0
     warm: Any = None
     magnitude: float = 0.0
+    witness: Array = None
+
+    @property
+    def spoiled_at(self) -> Array:
+        """Where the rounding of c counts."""
+        return self.point if self.witness is None else self.witness
 
 
 def linear_answer(answer: Any, c: Array) -> Answer:

@@ -8,6 +8,7 @@ from typing import Any
 from condgrad.arrays import Array
 from condgrad.errors import MissingAbility
 from condgrad.problem.set import Answer, Set
+from condgrad.problem.smooth import Smooth
 from condgrad.search.restriction import Restriction
 
 
@@ -55,6 +56,13 @@ class Simple(ABC):
         Exact oracles ignore both.
         """
 
+    def beside(self, f: Smooth, here: Any, value: float) -> Simple:
+        """g for the oracle at a point where f is `here` and f + g is `value`.
+
+        Only what minimises f + g matters then: a g that knows where that is, or a better bound, says so.
+        """
+        return self
+
     @abstractmethod
     def along(self, x: Array, directions: Array) -> Restriction:
         """g restricted to x + sum_i a_i directions[i]."""
@@ -67,3 +75,15 @@ class Simple(ABC):
     def gradient(self, x: Array) -> Array:
         """grad g(x), for methods that linearise g."""
         raise MissingAbility(f"{self!r} has no gradient; method='cgs' does not need one")
+
+    def slope(self, x: Array) -> Array:
+        """The gradient of what is differentiable in g: all of it, but for a g that says otherwise."""
+        return self.gradient(x)
+
+    def kinked(self, x: Array) -> float:
+        """What is not: g less the part whose gradient is `slope`."""
+        return 0.0
+
+    def prox(self, v: Array, length: float) -> Array:
+        """Where |y - v|^2 / (2 length) plus `kinked` at y is least on the set."""
+        return self.on.project(v)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from condgrad import _checks
 from condgrad.arrays import Array, Space, Vector, precision
@@ -45,6 +45,13 @@ class Evaluation(Protocol):
         """The evaluation at x, which is this point moved by the fractions a towards the others."""
 
 
+class Floor(NamedTuple):
+    """What f is never below: f(x) >= height - slope |x|_1."""
+
+    height: float
+    slope: float
+
+
 class Smooth(ABC):
     """f: convex and differentiable.
 
@@ -65,6 +72,8 @@ class Smooth(ABC):
     """Whether f between known points costs less than f at a new point."""
     widens: bool = True
     """Whether f may be asked at a float64 point where its data is float32."""
+    floor: Floor | None = None
+    """What f is never below, if known."""
     has_rounded_data: bool = False
     """Whether its data were computed from those of the user: then they are no better than their precision."""
 
@@ -160,6 +169,17 @@ class Sum(Smooth):
     @property
     def widens(self) -> bool:  # type: ignore[override]
         return all(term.widens for term in self.terms)
+
+    @property
+    def floor(self) -> Floor | None:  # type: ignore[override]
+        height = 0.0
+        slope = 0.0
+        for weight, term in zip(self.weights, self.terms, strict=True):
+            if term.floor is None:
+                return None
+            height += weight * term.floor.height
+            slope += weight * term.floor.slope
+        return Floor(height, slope)
 
     @property
     def has_rounded_data(self) -> bool:  # type: ignore[override]

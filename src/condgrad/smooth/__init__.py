@@ -6,7 +6,7 @@ from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.function import Function
 from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
-from condgrad.smooth.losses import LeastSquares, Logistic, SquaredHinge
+from condgrad.smooth.losses import Gamma, Huber, LeastSquares, Logistic, Poisson, SquaredHinge
 from condgrad.smooth.multinomial import Multinomial
 from condgrad.smooth.transport_cost import TransportCost
 from condgrad.smooth.transport_laplacian import TransportLaplacian
@@ -15,11 +15,14 @@ __all__ = [
     "BlockwiseLoss",
     "BlockwiseMultinomial",
     "Function",
+    "Gamma",
     "GroupLasso",
+    "Huber",
     "LeastSquares",
     "Linear",
     "Logistic",
     "Multinomial",
+    "Poisson",
     "Smooth",
     "SquaredHinge",
     "TransportCost",

@@ -20,7 +20,7 @@ import scipy.sparse
 
 from condgrad import _checks
 from condgrad.arrays import Array, Space, Vector, dot, precision, smallest
-from condgrad.problem import Smooth
+from condgrad.problem import Floor, Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.composite import Composite
 from condgrad.smooth.intercept import require_both_classes
@@ -90,6 +90,7 @@ class SumOverBlocks(Smooth):
     h: LossFacts
     at_hand = False
     """As in `Composite`."""
+    floor = Floor(0.0, 0.0)
 
     def __init__(
         self,

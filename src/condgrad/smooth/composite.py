@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from functools import cached_property
@@ -89,6 +90,8 @@ class Composite(Smooth):
 
     at_hand = True
     """Whether K is an array or a sparse matrix of this process."""
+    shift_size = 0.0
+    """The size of what h adds to K x before anything else, for the rounding of that: offsets, logarithms of targets."""
     target_center = 0.0
     """What was taken off the targets in h; it is added to the intercept that the user sees."""
 
@@ -98,8 +101,9 @@ class Composite(Smooth):
 
     @cached_property
     def smoothness(self) -> float | None:
-        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2."""
-        return self.h.curvature_bound * spectral_norm(self.K) ** 2
+        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2, if it has one."""
+        bound = self.h.curvature_bound
+        return bound * spectral_norm(self.K) ** 2 if bound < math.inf else None
 
     @cached_property
     def by_row(self) -> Matrix:
@@ -144,16 +148,18 @@ class Composite(Smooth):
         other_image_size: Any,
         *,
         unit: float | None = None,
+        curvature: float | None = None,
     ) -> Any:
         """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y, or arrays of them.
 
-        `unit` is the rounding unit at x, by default that of the data.
+        `unit` is the rounding unit at x, by default that of the data; `curvature` that of h at x, by default its bound.
 
         A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the rounding of K x, as
         in interpolation, it is no larger than the curvature times that rounding.
         """
         unit = self.space.unit if unit is None else unit
-        rounding = (theta_length > 0.0) * (unit * self.h.curvature_bound) * image_size
+        curvature = self.h.curvature_bound if curvature is None else curvature
+        rounding = (theta_length > 0.0) * (unit * curvature) * image_size
         size = (theta_length + rounding) * other_image_size
         if not self.h.has_intercept:
             return size
@@ -163,7 +169,7 @@ class Composite(Smooth):
         size = size + share * (abs(intercept) + image_size + other_image_size) * theta_sum
         # residuals that are nothing but the rounding of the intercept have squares all the same
         slip = (value > 0.0) * sys.float_info.epsilon * abs(intercept)
-        return size + 0.5 * self.h.curvature_bound * self.K.shape[0] * slip * slip / unit
+        return size + 0.5 * curvature * self.K.shape[0] * slip * slip / unit
 
     def at(self, x: Array) -> CompositeEvaluation:
         return CompositeEvaluation(self, x)
@@ -299,8 +305,20 @@ class CompositeEvaluation:
     def magnitude(self, other: CompositeEvaluation) -> float:
         theta_sum = self._sum_of_sizes if self.h.has_intercept else 0.0
         here = self.value, self.at_best.intercept, self.theta_length, theta_sum, self.image_size
-        size: float = self.f.magnitude(*here, other.image_size, unit=self.f.unit_at(self._x))
+        unit = self.f.unit_at(self._x)
+        size: float = self.f.magnitude(*here, other.image_size, unit=unit, curvature=self._curvature)
+        if self.f.shift_size > 0.0:  # which is added in float64
+            share = 1.0 if unit <= sys.float_info.epsilon else FINER
+            size += share * self.f.shift_size * self._sum_of_sizes
         return size + self._underflow * other.image_size
+
+    @cached_property
+    def _curvature(self) -> float:
+        """A bound on the second derivatives of h; where there is none for all z, the largest here."""
+        bound = self.h.curvature_bound
+        if bound < math.inf:
+            return bound
+        return largest_size(self.h.curvature(self.z, intercept=self.at_best.intercept))
 
     @cached_property
     def _sum_of_sizes(self) -> float:

@@ -34,6 +34,10 @@ class LossWithoutIntercept(Protocol):
     curvature_bound: float
     y: Array
     weights: Array
+    width: float
+    """Over which distance of z the loss changes its shape."""
+    extra: tuple[float, ...]
+    """What it is made of beside targets and weights."""
 
     def evaluate(self, z: Array) -> tuple[float, Array]: ...
 
@@ -45,7 +49,10 @@ class LossWithoutIntercept(Protocol):
 class BestIntercept(Protocol):
     """argmin_b h(z + b) for one loss, to rounding; `near` may say where to look first."""
 
-    def __init__(self, y: Array, weights: Array) -> None: ...
+    is_closed: bool
+    """Whether it is a formula, for which an intercept nearby saves nothing."""
+
+    def __init__(self, y: Array, weights: Array, *extra: float) -> None: ...
 
     def __call__(self, z: Array, near: float | None) -> float: ...
 
@@ -63,7 +70,7 @@ class WithIntercept:
     def on_host(self) -> WithIntercept:
         """The same loss of margins on the host."""
         loss = self.loss.on_host()
-        return WithIntercept(loss, type(self.best)(loss.y, loss.weights))
+        return WithIntercept(loss, type(self.best)(loss.y, loss.weights, *loss.extra))
 
     def intercept_at(self, z: Array, *, near: float | None = None) -> float:
         return self.at_best_intercept(z, near=near).intercept
@@ -73,7 +80,7 @@ class WithIntercept:
         return value, theta
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
-        if near is not None and not self.quadratic:
+        if near is not None and not self.best.is_closed:
             found = self._from_near(z, near)
             if found is not None:
                 return found
@@ -96,10 +103,10 @@ class WithIntercept:
             excess = total(theta)
             weights = self.loss.curvature(shifted)
             mass = total(weights)
-            if not mass > abs(excess):  # far from its margins a loss has hardly any curvature
+            if not mass * self.loss.width > abs(excess):  # far from its margins a loss has hardly any curvature
                 return None
             step = excess / mass
-            settled = SETTLED
+            settled = SETTLED * self.loss.width
             if self.loss.has_kinks:
                 settled = min(settled, SETTLED_AT_KINKS * UNIT * float(namespace(shifted).abs(shifted).max()))
             if abs(step) <= settled:
@@ -131,11 +138,14 @@ class WithIntercept:
             return theta
         weights = self.loss.curvature(z)
         mass = total(weights)
-        return theta - (excess / mass) * weights if mass > abs(excess) or self.quadratic else theta
+        is_near = mass * self.loss.width > abs(excess)
+        return theta - (excess / mass) * weights if is_near or self.quadratic else theta
 
 
 class SquaresIntercept:
     """The weighted mean of the residuals."""
+
+    is_closed = True
 
     def __init__(self, y: Array, weights: Array) -> None:
         self.y, self.shares = y, weights / total(weights)
@@ -146,6 +156,8 @@ class SquaresIntercept:
 
 class TwoClasses:
     """The samples of positive weight by class."""
+
+    is_closed = False
 
     def __init__(self, y: Array, weights: Array) -> None:
         xp = namespace(y)
@@ -229,6 +241,79 @@ class HingeIntercept(TwoClasses):
             return trial, trial == b
 
         return _bracketed(newton, 0.5 * (low + high) if near is None else near, low, high)
+
+
+class PoissonIntercept:
+    """The b at which the means exp(z + b) add up to the counts."""
+
+    is_closed = True
+
+    def __init__(self, y: Array, weights: Array) -> None:
+        self.used = namespace(y).nonzero(weights > 0.0)[0]
+        # weights and counts as shares: logarithms of sums must not depend on the unit of F
+        self.shares = weights[self.used] / total(weights)
+        counts = dot(self.shares, y[self.used])
+        if not counts > 0.0:
+            raise ValueError(
+                "y must hold a count above 0, with a positive sample_weight, where there is an intercept; got only "
+                "zeros: the intercept alone would fit them perfectly"
+            )
+        self.log_counts = math.log(counts)
+
+    def __call__(self, z: Array, near: float | None) -> float:
+        return self.log_counts - _log_mean(self.shares, z[self.used])
+
+
+class GammaIntercept:
+    """The b at which the mean of y exp(-z - b) is 1."""
+
+    is_closed = True
+
+    def __init__(self, y: Array, weights: Array) -> None:
+        xp = namespace(y)
+        self.used = xp.nonzero(weights > 0.0)[0]
+        self.shares = weights[self.used] / total(weights)
+        self.logs = xp.log(y[self.used])
+
+    def __call__(self, z: Array, near: float | None) -> float:
+        return _log_mean(self.shares, self.logs - z[self.used])
+
+
+def _log_mean(shares: Array, exponents: Array) -> float:
+    """log sum_i share_i exp(exponent_i), which never leaves the floats."""
+    top = float(exponents.max())
+    return top + math.log(dot(shares, namespace(exponents).exp(exponents - top)))
+
+
+class HuberIntercept:
+    """The b at which the residuals, cut at the width, have mean 0; all in units of the width."""
+
+    is_closed = True  # a theta beyond the width would be no point of the dual: no step but those in here
+
+    def __init__(self, y: Array, weights: Array, delta: float) -> None:
+        self.used = namespace(y).nonzero(weights > 0.0)[0]
+        self.y = y[self.used]
+        self.shares = weights[self.used] / total(weights)
+        self.delta = delta
+
+    def __call__(self, z: Array, near: float | None) -> float:
+        xp = namespace(z)
+        places = (self.y - z[self.used]) / self.delta
+
+        def newton(b: float) -> tuple[float, bool]:
+            residuals = b - places
+            excess = dot(self.shares, xp.clip(residuals, min=-1.0, max=1.0))
+            if abs(excess) <= UNIT:
+                return b, True
+            mass = dot(self.shares, xp.astype(xp.abs(residuals) < 1.0, xp.float64))
+            if mass == 0.0:
+                return math.copysign(math.inf, -excess), False
+            trial = b - excess / mass
+            return trial, trial == b
+
+        low, high = float(places.min()), float(places.max())
+        start = 0.5 * (low + high) if near is None else near / self.delta
+        return self.delta * _bracketed(newton, start, low, high)
 
 
 def _bracketed(newton: Callable[[float], tuple[float, bool]], b: float, low: float, high: float) -> float:

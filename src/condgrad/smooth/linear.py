@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from condgrad.arrays import Array, Space, Vector, dot, namespace
+from condgrad.arrays import Array, Space, Vector, dot, largest_size, namespace
 from condgrad.arrays.inputs import floating
-from condgrad.problem import Smooth
+from condgrad.problem import Floor, Smooth
 from condgrad.search.restriction import Quadratic, Restriction
 
 
@@ -36,6 +36,11 @@ class Linear(Smooth):
             raise ValueError(f"C must not be empty, got shape {tuple(self.C.shape)}")
         self.one_signed = float(namespace(self.C).min(self.C)) >= 0.0
         self.space = Space.of(self.C)
+
+    @cached_property
+    def floor(self) -> Floor:  # type: ignore[override]
+        """-|C|_inf |x|_1."""
+        return Floor(0.0, largest_size(self.C))
 
     @property
     def smoothness(self) -> float | None:

@@ -1,7 +1,8 @@
-"""The data-fitting terms of the paper: least squares, logistic, squared hinge, on dense or sparse data."""
+"""The data-fitting terms: least squares, logistic, squared hinge, Poisson, gamma, Huber; on dense or sparse data."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
@@ -19,13 +20,29 @@ from condgrad.arrays import (
     gram,
     host,
     is_torch,
+    largest_size,
     namespace,
     total,
 )
 from condgrad.arrays.inputs import data_matrix, floating
+from condgrad.errors import MissingAbility
+from condgrad.problem import Floor
 from condgrad.smooth.composite import AtBestIntercept, Composite
-from condgrad.smooth.intercept import HingeIntercept, LogisticIntercept, SquaresIntercept, WithIntercept
+from condgrad.smooth.intercept import (
+    GammaIntercept,
+    HingeIntercept,
+    HuberIntercept,
+    LogisticIntercept,
+    PoissonIntercept,
+    SquaresIntercept,
+    WithIntercept,
+)
+from condgrad.smooth.offset import WithOffset
 from condgrad.smooth.row_blocks import is_dask
+
+CURVATURE_BEYOND = 1e-3
+"""The share of delta/|r| that Huber's loss has for curvature where it is linear. A Newton step leaves about so much of
+its error for the next; with none, one problem in five was not solved."""
 
 
 class DataLoss(Composite):
@@ -34,13 +51,31 @@ class DataLoss(Composite):
     It counts as an instance of the loss all the same: `isinstance(Logistic(Z, y), Logistic)`, whatever Z is.
     """
 
+    floor = Floor(0.0, 0.0)
+
     def __new__(cls, *data: Any, **options: Any) -> Any:
         K = data[0] if data else options.pop("A", options.pop("Z", None))
         if is_dask(K):
             from condgrad.smooth.blockwise import BlockwiseLoss
 
+            if options.pop("offset", None) is not None:
+                raise MissingAbility("offset goes with data in memory, not with blocks of Dask")
+            if cls not in SEPARABLE:
+                raise MissingAbility(
+                    f"{cls.__name__} takes data in memory; LeastSquares, Logistic and SquaredHinge take Dask's blocks"
+                )
             return BlockwiseLoss.of_labels(cls, K, *data[1:], **options)
         return super().__new__(cls)
+
+    def __init__(self, K: Matrix, h: Any, best: Any = None, offset: Any = None) -> None:
+        """h, with its intercept minimised out where `best` finds it, of K x + offset."""
+        self.shift_size = h.shift_size
+        if best is not None:
+            h = WithIntercept(h, best(h.y, h.weights, *h.extra))
+        if offset is not None:
+            self.shift_size += largest_size(offset)
+            h = WithOffset(h, offset)
+        super().__init__(K, h)
 
 
 class LeastSquares(DataLoss):
@@ -55,6 +90,8 @@ class LeastSquares(DataLoss):
     intercept : bool
         Add an unpenalised intercept and minimise it out: f(x) = min_b of the same with a_i.x + b for a_i.x. The best b
         at x is `intercept_at(x)`.
+    offset : array, shape (samples,), optional
+        A known part of each score: a_i.x + offset_i takes the place of a_i.x.
 
     Examples
     --------
@@ -64,15 +101,16 @@ class LeastSquares(DataLoss):
     2.5
     """
 
-    def __init__(self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
+    def __init__(
+        self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+    ) -> None:
         A = data_matrix("A", A)
         intercept = _checks.flag("intercept", intercept)
-        y, weights = _target(A, y), sample_weights(A, sample_weight)
+        y, weights = _less_offset(A, _target(A, y), offset), sample_weights(A, sample_weight)
         if intercept:  # a mean that is large against the differences of the targets would cost these their digits
             self.target_center = dot(weights / total(weights), y)
             y = y - self.target_center
-        h = _Squares(y, weights)
-        super().__init__(A, WithIntercept(h, SquaresIntercept(h.y, h.weights)) if intercept else h)
+        super().__init__(A, _Squares(y, weights), SquaresIntercept if intercept else None)
 
 
 class Logistic(DataLoss):
@@ -88,6 +126,8 @@ class Logistic(DataLoss):
     intercept : bool
         Add an unpenalised intercept and minimise it out, as in `LeastSquares`. It needs samples of both classes: with
         one alone it would grow without bound.
+    offset : array, shape (samples,), optional
+        As in `LeastSquares`.
 
     Examples
     --------
@@ -97,11 +137,13 @@ class Logistic(DataLoss):
     1.386294
     """
 
-    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
+    def __init__(
+        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+    ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
         h = _Logistic(_labels(Z, y), sample_weights(Z, sample_weight))
-        super().__init__(Z, WithIntercept(h, LogisticIntercept(h.y, h.weights)) if intercept else h)
+        super().__init__(Z, h, LogisticIntercept if intercept else None, checked_offset(Z, offset))
 
 
 class SquaredHinge(DataLoss):
@@ -109,7 +151,7 @@ class SquaredHinge(DataLoss):
 
     Parameters
     ----------
-    Z, y, sample_weight, intercept
+    Z, y, sample_weight, intercept, offset
         As for `Logistic`.
 
     Examples
@@ -120,11 +162,119 @@ class SquaredHinge(DataLoss):
     0.25
     """
 
-    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
+    def __init__(
+        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+    ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
         h = _SquaredHinge(_labels(Z, y), sample_weights(Z, sample_weight))
-        super().__init__(Z, WithIntercept(h, HingeIntercept(h.y, h.weights)) if intercept else h)
+        super().__init__(Z, h, HingeIntercept if intercept else None, checked_offset(Z, offset))
+
+
+class Poisson(DataLoss):
+    """f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)) with mu_i = exp(z_i.x): half of Poisson's deviance.
+
+    It has no smoothness constant, so that `step="short"` refuses it.
+
+    Parameters
+    ----------
+    Z, sample_weight, offset
+        As for `LeastSquares`. The offset of counts over different exposures is the logarithm of the exposure.
+    y : array, shape (samples,)
+        Counts, or other numbers of at least 0.
+    intercept : bool
+        As for `LeastSquares`; it needs a count above 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.Poisson([[1.0, 0.0], [0.0, 2.0]], [1, 0])
+    >>> f.value_and_gradient(np.zeros(2))[0]
+    1.0
+    """
+
+    def __init__(
+        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+    ) -> None:
+        Z = data_matrix("Z", Z)
+        intercept = _checks.flag("intercept", intercept)
+        counts = _target(Z, y)
+        lowest = float(namespace(counts).min(counts))
+        if lowest < 0.0:
+            raise ValueError(f"y must hold counts of at least 0 for Poisson, got {lowest:g} among them")
+        h = _Poisson(counts, sample_weights(Z, sample_weight))
+        super().__init__(Z, h, PoissonIntercept if intercept else None, checked_offset(Z, offset))
+
+
+class Gamma(DataLoss):
+    """f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)) with mu_i = exp(z_i.x): half of the gamma deviance.
+
+    It has no smoothness constant, so that `step="short"` refuses it.
+
+    Parameters
+    ----------
+    Z, sample_weight, intercept, offset
+        As for `LeastSquares`.
+    y : array, shape (samples,)
+        Above 0.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.Gamma([[1.0, 0.0], [0.0, 2.0]], [1.0, 1.0])
+    >>> f.value_and_gradient(np.zeros(2))[0]
+    0.0
+    """
+
+    def __init__(
+        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+    ) -> None:
+        Z = data_matrix("Z", Z)
+        intercept = _checks.flag("intercept", intercept)
+        amounts = _target(Z, y)
+        lowest = float(namespace(amounts).min(amounts))
+        if lowest <= 0.0:
+            raise ValueError(f"y must hold amounts above 0 for Gamma, got {lowest:g} among them")
+        h = _Gamma(amounts, sample_weights(Z, sample_weight))
+        super().__init__(Z, h, GammaIntercept if intercept else None, checked_offset(Z, offset))
+
+
+class Huber(DataLoss):
+    """f(x) = sum_i w_i r_i^2/2 where |r_i| <= delta, else w_i delta (|r_i| - delta/2), with r_i = a_i.x - y_i.
+
+    Parameters
+    ----------
+    A, y, sample_weight, intercept, offset
+        As for `LeastSquares`.
+    delta : float
+        Above 0, in the unit of y: residuals beyond it count by their size, not by their square.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> f = cg.smooth.Huber([[1.0], [1.0]], [0.5, 10.0], delta=1.0)
+    >>> f.value_and_gradient(np.zeros(1))[0]
+    9.625
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        y: Any,
+        *,
+        delta: float = 1.35,
+        sample_weight: Any = None,
+        intercept: bool = False,
+        offset: Any = None,
+    ) -> None:
+        A = data_matrix("A", A)
+        intercept = _checks.flag("intercept", intercept)
+        delta = _checks.number("delta", delta, above=0.0)
+        y, weights = _less_offset(A, _target(A, y), offset), sample_weights(A, sample_weight)
+        if intercept:  # as for squares
+            self.target_center = dot(weights / total(weights), y)
+            y = y - self.target_center
+        super().__init__(A, _Huber(y, weights, delta), HuberIntercept if intercept else None)
 
 
 class _Loss(ABC):
@@ -134,6 +284,12 @@ class _Loss(ABC):
     has_kinks = False
     has_intercept = False
     steepest_curvature = 1.0
+    shift_size = 0.0
+    """The size of what is added to z before anything else, for the rounding of that."""
+    width = 1.0
+    """Over which distance of z the loss changes its shape."""
+    extra: tuple[float, ...] = ()
+    """What it is made of beside targets and weights."""
 
     def __init__(self, y: Array, weights: Array) -> None:
         self.y, self.weights = y, weights
@@ -149,7 +305,7 @@ class _Loss(ABC):
 
     def on_host(self) -> _Loss:
         """The same loss of margins on the host."""
-        return type(self)(host(self.y), host(self.weights))
+        return type(self)(host(self.y), host(self.weights), *self.extra)
 
     def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
         return AtBestIntercept(*self.evaluate(z), 0.0)
@@ -211,12 +367,82 @@ class _SquaredHinge(_Loss):
         return 2.0 * self.weights * xp.astype(self.y * z < 1.0, xp.float64)
 
 
+class _Poisson(_Loss):
+    """By d = z - log y, so that small deviances keep their digits; where y = 0, by exp(z) alone."""
+
+    steepest_curvature = math.inf
+
+    def __init__(self, y: Array, weights: Array) -> None:
+        super().__init__(y, weights)
+        xp = namespace(y)
+        self.is_count = y > 0.0
+        self.base = xp.where(self.is_count, y, xp.ones_like(y))
+        self.logs = xp.log(self.base)
+        self.shift_size = largest_size(self.logs)
+
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        xp = namespace(z)
+        d = z - self.logs
+        growth = xp.expm1(d)
+        slopes = xp.where(self.is_count, self.base * growth, growth + 1.0)
+        losses = xp.where(self.is_count, slopes - self.base * d, slopes)
+        return dot(self.weights, losses), self.weights * slopes
+
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+        return self.weights * namespace(z).exp(z)
+
+
+class _Gamma(_Loss):
+    """By d = log y - z, so that small deviances keep their digits."""
+
+    steepest_curvature = math.inf
+
+    def __init__(self, y: Array, weights: Array) -> None:
+        super().__init__(y, weights)
+        self.logs = namespace(y).log(y)
+        self.shift_size = largest_size(self.logs)
+
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        d = self.logs - z
+        growth = namespace(z).expm1(d)
+        return dot(self.weights, growth - d), -(self.weights * growth)
+
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+        return self.weights * namespace(z).exp(self.logs - z)
+
+
+class _Huber(_Loss):
+    has_kinks = True
+
+    def __init__(self, y: Array, weights: Array, delta: float) -> None:
+        super().__init__(y, weights)
+        self.delta = delta
+        self.width = delta
+        self.extra = (delta,)
+
+    def evaluate(self, z: Array) -> tuple[float, Array]:
+        residual = z - self.y
+        cut = namespace(z).clip(residual, min=-self.delta, max=self.delta)
+        theta = self.weights * cut
+        return dot(theta, residual - 0.5 * cut), theta
+
+    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+        """1 up to delta. Beyond it a little of delta/|r|, which is the curvature of a parabola above the loss.
+
+        With none at all, a model knows no way back from where all residuals are beyond.
+        """
+        xp = namespace(z)
+        sizes = at_least(self.delta, xp.abs(z - self.y))
+        is_beyond = xp.astype(sizes > self.delta, xp.float64)
+        return self.weights * (1.0 - is_beyond * (1.0 - CURVATURE_BEYOND * (self.delta / sizes)))
+
+
 SEPARABLE: dict[type[Composite], type[_Loss]] = {
     LeastSquares: _Squares,
     Logistic: _Logistic,
     SquaredHinge: _SquaredHinge,
 }
-"""The h of each h(Kx), without an intercept: what a part of the samples has of it."""
+"""The h of each h(Kx) that blocks of samples have, without an intercept: what one of them has of it."""
 
 
 def _beside(A: Matrix, name: str, values: Any) -> Array:
@@ -235,6 +461,16 @@ def _target(A: Matrix, y: Any) -> Array:
     if A.shape[0] == 0 or A.shape[1] == 0:
         raise ValueError(f"the data matrix must have rows and columns, got shape {tuple(A.shape)}")
     return _beside(A, "y", y)
+
+
+def checked_offset(A: Matrix, offset: Any) -> Array | None:
+    """A known part of each score."""
+    return None if offset is None else _beside(A, "offset", offset)
+
+
+def _less_offset(A: Matrix, y: Array, offset: Any) -> Array:
+    """What is left of targets for the other part of the scores."""
+    return y if offset is None else y - checked_offset(A, offset)
 
 
 def sample_weights(A: Matrix, weights: Any) -> Array:

@@ -35,7 +35,7 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.arrays.inputs import data_matrix
-from condgrad.problem import Smooth
+from condgrad.problem import Floor, Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 from condgrad.smooth.intercept import LogisticIntercept
 from condgrad.smooth.losses import sample_weights
@@ -77,6 +77,8 @@ class Multinomial(Smooth):
 
     at_hand = True
     """As in `Composite`."""
+
+    floor = Floor(0.0, 0.0)
 
     def __new__(cls, *data: Any, **options: Any) -> Any:
         Z = data[0] if data else options.pop("Z", None)

@@ -17,5 +17,6 @@ class Polytope(NamedTuple):
     """The radius or the sum; the multiple of |x|_1 where the model is penalised; the scale of a
     box."""
     lower: Any
-    """The bounds of a box, and of size 0 otherwise."""
+    """The bounds of a box, and of size 0 otherwise; where the model is penalised, lower[0] may be a
+    number that the norm of its least point does not exceed."""
     upper: Any

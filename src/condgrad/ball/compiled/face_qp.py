@@ -636,13 +636,20 @@ def separable_multiplier(curvatures: Array, q: Array, x: Array, kind: int, size:
     return mu
 
 
+@compiled_in_place
+def reach(polytope: Polytope) -> float:
+    """What the norm of the least point of a penalised model does not exceed."""
+    return polytope.lower[0] if polytope.lower.shape[0] > 0 else np.inf
+
+
 @compiled
 def gap(hessian: Hessian, here: Position, polytope: Polytope) -> float:
     """A bound on how much lower than here the model may be: the less of two.
 
-    The first is max <q, x - s> over the points s of the set. A penalised model has none but where
-    |q_j| <= mu for all j: <q, x> + mu |x|_1. By rows there is a second bound, which keeps the
-    ridge c of the model, and adds mu times the norm less the size to it in place of the constraint:
+    The first is max <q, x - s> over the points s of the set. Of a penalised model it is
+    max <q, x - s> + mu (|x|_1 - |s|_1) over the s whose norm is at most `reach`. By
+    rows there is a second bound, which keeps the ridge c of the model, and adds mu times the norm
+    less the size to it in place of the constraint:
 
         mu (size - |x|_1) + sum_j max_d -q_j d - mu (|x_j + d| - |x_j|) - c_j d^2/2
 
@@ -666,7 +673,9 @@ def gap(hessian: Hessian, here: Position, polytope: Polytope) -> float:
     if kind == SOLID_SIMPLEX:
         steepest = max(0.0, steepest)
     if is_penalised(kind):
-        linear += mu * norm(x) if steepest <= mu else np.inf
+        linear += mu * norm(x)
+        if steepest > mu:
+            linear += (steepest - mu) * reach(polytope)
     elif kind != BOX:
         linear += polytope.size * steepest
     return min(linear, curved) if free_block.by_rows(hessian) else linear

@@ -1,0 +1,435 @@
+"""Penalised regression with the losses of Poisson, gamma and Huber, under scikit-learn's names and in its units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+
+from condgrad import _checks
+from condgrad.linear_model.base import SingleFit
+from condgrad.linear_model.penalised import PenaltyOfMean
+from condgrad.linear_model.penalty_search import SearchedAlphas
+from condgrad.linear_model.regression import LinearRegressor
+from condgrad.linear_model.solver import Size, Task
+from condgrad.smooth import Gamma, Huber, Poisson
+
+
+class LogRegressor(LinearRegressor):
+    """The mean is exp(score), and what counts is a deviance."""
+
+    def _half_deviances(self, scores: Any, y: Any) -> Any:
+        """Half of the deviance of each sample."""
+        raise NotImplementedError
+
+    def _means(self, scores: Any) -> Any:
+        return np.exp(scores)
+
+    def _default_score(self, margins: Any, y: Any, weights: Any) -> float:
+        """Minus the mean half-deviance."""
+        with np.errstate(over="ignore"):  # of scores far off, which lose
+            return -float(np.average(self._half_deviances(np.ravel(margins), y), weights=weights))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """The share of the deviance that the model explains: 1 less that of the model over that of the mean of y."""
+        y = np.asarray(y, dtype=np.float64)
+        mean = np.log(np.average(y, weights=sample_weight))
+        null = self._default_score(np.full(len(y), mean), y, sample_weight)
+        return 1.0 - self._default_score(self._scores(X, offset), y, sample_weight) / null
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class CountRegressor(LogRegressor):
+    """Poisson's deviance."""
+
+    smooth_part = Poisson
+
+    def _half_deviances(self, scores: Any, y: Any) -> Any:
+        return np.exp(scores) - y + xlogy(y, y) - y * scores
+
+
+class AmountRegressor(LogRegressor):
+    """The gamma deviance."""
+
+    smooth_part = Gamma
+
+    def _half_deviances(self, scores: Any, y: Any) -> Any:
+        return np.expm1(np.log(y) - scores) - np.log(y) + scores
+
+
+class RobustRegressor(LinearRegressor):
+    """Huber's loss."""
+
+    delta: float
+
+    @property
+    def smooth_part(self) -> Callable[..., Any]:  # type: ignore[override]
+        """Huber's loss at the delta of the model."""
+        return partial(Huber, delta=_checks.number("delta", self.delta, above=0.0))
+
+    def _default_score(self, margins: Any, y: Any, weights: Any) -> float:
+        """Minus the mean loss."""
+        sizes = np.abs(np.ravel(margins) - y)
+        cut = np.minimum(sizes, self.delta)
+        return -float(np.average(cut * (sizes - 0.5 * cut), weights=weights))
+
+
+class SinglePenalty(SingleFit, PenaltyOfMean):
+    """The parameters of a fit for one alpha and one l1_ratio."""
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        l1_ratio: float = 0.0,
+        fit_intercept: bool = True,
+        solver: str = "lbfgs",
+        max_iter: int = 10_000,
+        tol: float = 1e-6,
+        warm_start: bool = False,
+        verbose: bool = False,
+        positive: bool = False,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.positive = positive
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+
+    def _size(self, task: Task) -> Size:
+        return self._penalised(self.alpha, self.l1_ratio, task)
+
+
+class PoissonRegressor(SinglePenalty, CountRegressor):
+    """Minimise the mean half-deviance of counts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2), proved.
+
+    The half-deviance of a sample is mu - y + y log(y / mu) with mu = exp(x.coef + intercept + offset). With l1_ratio=0
+    it is `sklearn.linear_model.PoissonRegressor`, with a certificate.
+
+    Parameters
+    ----------
+    alpha : float
+        Above 0.
+    l1_ratio : float
+        From 0, the default, to 1.
+    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method, time_limit, verbose
+        As in `Lasso`.
+    solver
+        Taken for the sake of programs that have it; it changes nothing here.
+
+    Attributes
+    ----------
+    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        As in `Lasso`.
+
+    Notes
+    -----
+    Counts over different exposures: `fit(X, counts, offset=np.log(exposure))`, and `predict(X, offset=...)` for counts
+    over the exposures of X; without an offset `predict` gives counts per unit. `score` is the share of the deviance
+    that is explained, as in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.linear_model import PoissonRegressor
+    >>> X, counts, years = [[0.0], [1.0], [2.0], [3.0]], [2, 4, 16, 16], [1.0, 1.0, 2.0, 1.0]
+    >>> model = PoissonRegressor(alpha=1e-3).fit(X, counts, offset=np.log(years))
+    >>> model.predict([[1.0]]).round(1), model.predict([[1.0]], offset=np.log([2.0])).round(1)
+    (array([4.]), array([8.]))
+    """
+
+
+class GammaRegressor(SinglePenalty, AmountRegressor):
+    """Minimise the mean half-deviance of amounts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2), proved.
+
+    The half-deviance of a sample is y / mu - 1 - log(y / mu) with mu = exp(x.coef + intercept + offset). With
+    l1_ratio=0 it is `sklearn.linear_model.GammaRegressor`, with a certificate.
+
+    Parameters
+    ----------
+    alpha, l1_ratio, fit_intercept, positive, standardize, penalty_factors, solver
+        As in `PoissonRegressor`.
+    tol, max_iter, warm_start, method, time_limit, verbose
+        As in `Lasso`.
+
+    Attributes
+    ----------
+    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        As in `Lasso`.
+
+    Examples
+    --------
+    >>> from condgrad.linear_model import GammaRegressor
+    >>> model = GammaRegressor(alpha=1e-3).fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 4.0])
+    >>> model.predict([[1.0]]).round(2)
+    array([2.])
+    """
+
+
+class HuberRegressor(SinglePenalty, RobustRegressor):
+    """Minimise the mean of Huber's loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2), proved.
+
+    The loss of a residual r is r^2/2 up to delta, and delta (|r| - delta/2) beyond. scikit-learn's `HuberRegressor`
+    finds a scale as well: where it found `scale_` for its `epsilon`, `delta = epsilon * scale_` and
+    `alpha = its alpha * scale_ / n_samples` have the same solution.
+
+    Parameters
+    ----------
+    delta : float
+        Above 0, in the unit of y.
+    alpha : float
+        Above 0.
+    l1_ratio, fit_intercept, positive, standardize, penalty_factors
+        As in `PoissonRegressor`.
+    tol, max_iter, warm_start, method, time_limit, verbose
+        As in `Lasso`.
+
+    Attributes
+    ----------
+    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        As in `Lasso`.
+
+    Examples
+    --------
+    >>> from condgrad.linear_model import HuberRegressor
+    >>> model = HuberRegressor(delta=0.5).fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.0, 2.0, 3.0, 40.0])
+    >>> model.coef_.round(1)  # one sample is far off
+    array([1.2])
+    """
+
+    def __init__(
+        self,
+        *,
+        delta: float = 1.35,
+        max_iter: int = 10_000,
+        alpha: float = 1e-4,
+        l1_ratio: float = 0.0,
+        warm_start: bool = False,
+        fit_intercept: bool = True,
+        tol: float = 1e-6,
+        verbose: bool = False,
+        positive: bool = False,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.delta = delta
+        self.max_iter = max_iter
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.warm_start = warm_start
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.verbose = verbose
+        self.positive = positive
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+
+
+class SearchedPenalty(SearchedAlphas):
+    """The parameters of a search over alphas and ratios."""
+
+    def __init__(
+        self,
+        *,
+        l1_ratio: Any = 0.5,
+        eps: float = 1e-3,
+        alphas: Any = 100,
+        n_alphas: int | None = None,
+        fit_intercept: bool = True,
+        max_iter: int = 10_000,
+        tol: float = 1e-6,
+        cv: Any = None,
+        verbose: bool = False,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        selection: str = "best",
+        scoring: Any = None,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.l1_ratio = l1_ratio
+        self.eps = eps
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cv = cv
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.positive = positive
+        self.selection = selection
+        self.scoring = scoring
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+
+
+class PoissonRegressorCV(SearchedPenalty, CountRegressor):
+    """`PoissonRegressor` with alpha and l1_ratio chosen by cross-validation.
+
+    Parameters
+    ----------
+    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+        As in `ElasticNetCV`.
+    scoring : str or callable, optional
+        By default minus the mean half-deviance.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`.
+
+    Attributes
+    ----------
+    alpha_, l1_ratio_, alpha_best_, alpha_1se_, alphas_, scores_, cv_results_
+        As in `ElasticNetCV`.
+    coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        Of the last fit, to all samples, as in `Lasso`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.linear_model import PoissonRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 10))
+    >>> model = PoissonRegressorCV(alphas=10, cv=3).fit(X, rng.poisson(np.exp(X[:, 0])))
+    >>> int(np.argmax(np.abs(model.coef_)))
+    0
+    """
+
+    default_scoring = "neg_mean_poisson_deviance"
+
+
+class GammaRegressorCV(SearchedPenalty, AmountRegressor):
+    """`GammaRegressor` with alpha and l1_ratio chosen by cross-validation.
+
+    Parameters
+    ----------
+    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+        As in `ElasticNetCV`.
+    scoring : str or callable, optional
+        By default minus the mean half-deviance.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`.
+
+    Attributes
+    ----------
+    alpha_, l1_ratio_, alpha_best_, alpha_1se_, alphas_, scores_, cv_results_
+        As in `ElasticNetCV`.
+    coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        Of the last fit, to all samples, as in `Lasso`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.linear_model import GammaRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 10))
+    >>> model = GammaRegressorCV(alphas=10, cv=3).fit(X, np.exp(X[:, 0]) * rng.gamma(2.0, 0.5, 60))
+    >>> int(np.argmax(np.abs(model.coef_)))
+    0
+    """
+
+    default_scoring = "neg_mean_gamma_deviance"
+
+
+class HuberRegressorCV(SearchedPenalty, RobustRegressor):
+    """`HuberRegressor` with alpha and l1_ratio chosen by cross-validation.
+
+    Parameters
+    ----------
+    delta : float
+        As in `HuberRegressor`.
+    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+        As in `ElasticNetCV`.
+    scoring : str or callable, optional
+        By default minus the mean loss.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`.
+
+    Attributes
+    ----------
+    alpha_, l1_ratio_, alpha_best_, alpha_1se_, alphas_, scores_, cv_results_
+        As in `ElasticNetCV`.
+    coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        Of the last fit, to all samples, as in `Lasso`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.linear_model import HuberRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 10))
+    >>> model = HuberRegressorCV(alphas=10, cv=3).fit(X, X[:, 0] + rng.standard_t(2, 60))
+    >>> int(np.argmax(np.abs(model.coef_)))
+    0
+    """
+
+    default_scoring = "neg_mean_absolute_error"
+
+    def __init__(
+        self,
+        *,
+        delta: float = 1.35,
+        l1_ratio: Any = 0.5,
+        eps: float = 1e-3,
+        alphas: Any = 100,
+        n_alphas: int | None = None,
+        fit_intercept: bool = True,
+        max_iter: int = 10_000,
+        tol: float = 1e-6,
+        cv: Any = None,
+        verbose: bool = False,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        selection: str = "best",
+        scoring: Any = None,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(
+            l1_ratio=l1_ratio,
+            eps=eps,
+            alphas=alphas,
+            n_alphas=n_alphas,
+            fit_intercept=fit_intercept,
+            max_iter=max_iter,
+            tol=tol,
+            cv=cv,
+            verbose=verbose,
+            n_jobs=n_jobs,
+            positive=positive,
+            selection=selection,
+            scoring=scoring,
+            standardize=standardize,
+            penalty_factors=penalty_factors,
+            method=method,
+            time_limit=time_limit,
+        )
+        self.delta = delta

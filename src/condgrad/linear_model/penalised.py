@@ -1,0 +1,416 @@
+"""The penalised form, under scikit-learn's names and in its units: change the import, and each fit has a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from condgrad import _checks
+from condgrad.linear_model.base import LinearEstimator, SingleFit
+from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
+from condgrad.linear_model.regression import LinearRegressor
+from condgrad.linear_model.solver import Fit, Size, Task, mass_of
+
+
+class Penalised(LinearEstimator):
+    """A penalty of |coef|_1 and |coef|_2^2 in the place of a radius."""
+
+    groups = None
+    standardize: bool
+    penalty_factors: Any
+
+    multiplier_: Any
+    radius_: Any
+
+    def _tell_sizes(self, fits: Sequence[Fit]) -> None:
+        """Set the numbers of the form with a radius: the norm of each solution is the one that has it too."""
+        is_number = np.ndim(self.multiplier_) == 0
+        self.radius_ = fits[0].radius if is_number else np.array([fit.radius for fit in fits])
+        self.ridge_ = fits[0].ridge
+
+    @property
+    def sparse_coef_(self) -> Any:
+        """`coef_` as a SciPy sparse matrix."""
+        return scipy.sparse.csr_matrix(self.coef_)
+
+
+class PenaltyOfMean(Penalised):
+    """mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2)."""
+
+    def _penalised(self, alpha: float, l1_ratio: float, task: Task) -> Size:
+        return penalty_of_mean(alpha, l1_ratio, task)
+
+    def _unit(self, task: Task) -> float:
+        return 1.0 / mass_of(task.loss)
+
+
+class PenaltyOfSum(Penalised):
+    """C (sum of losses) + l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2."""
+
+    def _penalised(self, C: float, l1_ratio: float, task: Task) -> Size:
+        """The same divided by C."""
+        C = _checks.number("C", C, above=0.0)
+        share = checked_ratio(l1_ratio)
+        return Size(0.5 * (1.0 - share) / C, l1=share / C)
+
+    def _unit(self, task: Task) -> float:
+        return float(getattr(self, "C_", None) or self.C)
+
+
+def penalty_of_mean(alpha: float, l1_ratio: float, task: Task) -> Size:
+    """alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) beside the mean loss, in units of the sum."""
+    mass = _checks.number("alpha", alpha, above=0.0) * mass_of(task.loss)
+    share = checked_ratio(l1_ratio)
+    return Size(0.5 * (1.0 - share) * mass, l1=share * mass)
+
+
+def checked_ratio(l1_ratio: Any) -> float:
+    """The share of |coef|_1 in a penalty; None, as scikit-learn has it, for 0."""
+    share = _checks.number("l1_ratio", 0.0 if l1_ratio is None else l1_ratio, at_least=0.0)
+    if share > 1.0:
+        raise ValueError(f"l1_ratio must be from 0 to 1, got {l1_ratio!r}")
+    return share
+
+
+class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
+    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha |coef|_1: `sklearn.linear_model.Lasso`, proved.
+
+    `dual_gap_` bounds what the objective is above its minimum. With sample weights, the mean is the weighted one, as in
+    scikit-learn.
+
+    Parameters
+    ----------
+    alpha : float
+        Above 0. For the form with a bound on |coef|_1 see `ConstrainedElasticNet`, and `radius_` below.
+    fit_intercept : bool
+        The intercept is not penalised.
+    positive : bool
+        Allow no negative coefficients.
+    standardize, penalty_factors
+        As in `ConstrainedElasticNet`: which |coef| it is.
+    tol : float
+        Stop at `relative_gap_ <= tol`. It is a gap that is proved, in units of the objective of the null model: 1e-6 is
+        finer than scikit-learn's 1e-4.
+    max_iter, warm_start, method, time_limit, verbose
+        As in `ConstrainedElasticNet`.
+    precompute, copy_X, random_state, selection
+        Taken for the sake of programs that have them; they change nothing here.
+
+    Attributes
+    ----------
+    coef_ : array, shape (features,)
+    sparse_coef_ : SciPy sparse matrix, shape (1, features)
+    intercept_ : float
+    n_iter_ : int
+    objective_ : float
+        The objective at the solution, as above.
+    dual_gap_ : float
+        What the objective may be above its minimum, at most.
+    relative_gap_ : float
+        `dual_gap_` over the objective of the null model, or a hundredth of it where that of the solution is smaller.
+    radius_ : float
+        |coef|_1: `ConstrainedElasticNet(radius_, ridge_)` has the same solution.
+    multiplier_, ridge_ : float
+        The penalties in units of the sum over the samples, as `ConstrainedElasticNet` has them.
+
+    Examples
+    --------
+    >>> from condgrad.linear_model import Lasso
+    >>> model = Lasso(alpha=0.1).fit([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], [0.0, 1.0, 2.0])
+    >>> round(float(model.coef_.sum()), 3), round(model.intercept_, 3), model.relative_gap_ <= 1e-6
+    (0.85, 0.15, True)
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        precompute: Any = False,
+        copy_X: bool = True,
+        max_iter: int = 10_000,
+        tol: float = 1e-6,
+        warm_start: bool = False,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "cyclic",
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.copy_X = copy_X
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose
+
+    def _size(self, task: Task) -> Size:
+        return self._penalised(self.alpha, 1.0, task)
+
+
+class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
+    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - b)^2 + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2), proved.
+
+    It is `sklearn.linear_model.ElasticNet` with a certificate; l1_ratio=0 is ridge regression.
+
+    Parameters
+    ----------
+    alpha : float
+        Above 0.
+    l1_ratio : float
+        From 0 to 1.
+    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method, time_limit, verbose
+        As in `Lasso`.
+    precompute, copy_X, random_state, selection
+        Taken for the sake of programs that have them; they change nothing here.
+
+    Attributes
+    ----------
+    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        As in `Lasso`.
+
+    Examples
+    --------
+    >>> from condgrad.linear_model import ElasticNet
+    >>> model = ElasticNet(alpha=0.1, l1_ratio=0.5).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> model.coef_.round(3), round(model.radius_, 3)
+    (array([0.86]), 0.86)
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        precompute: Any = False,
+        max_iter: int = 10_000,
+        copy_X: bool = True,
+        tol: float = 1e-6,
+        warm_start: bool = False,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "cyclic",
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.max_iter = max_iter
+        self.copy_X = copy_X
+        self.tol = tol
+        self.warm_start = warm_start
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+        self.verbose = verbose
+
+    def _size(self, task: Task) -> Size:
+        return self._penalised(self.alpha, self.l1_ratio, task)
+
+
+class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
+    """Minimise C sum_i w_i log(1 + exp(-y_i (x_i.coef + b))) + l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2, proved.
+
+    It is `sklearn.linear_model.LogisticRegression` with a certificate, whatever the `l1_ratio`. The intercept is not
+    penalised. Several classes share one softmax loss, as there.
+
+    Parameters
+    ----------
+    penalty : {"deprecated", "l1", "l2", "elasticnet"}
+        As scikit-learn had it before version 1.8: "l1" and "l2" say what `l1_ratio` is.
+    C : float
+        Above 0.
+    l1_ratio : float
+        From 0, the default as in scikit-learn, to 1.
+    fit_intercept : bool
+    class_weight : dict or "balanced", optional
+    multi_class : {"multinomial", "ovr"}
+        One softmax loss for three classes or more, or each class against the rest.
+    positive, standardize, penalty_factors, tol, max_iter, warm_start, method, time_limit, verbose
+        As in `Lasso`.
+    dual, intercept_scaling, random_state, solver, n_jobs
+        Taken for the sake of programs that have them; they change nothing here.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_
+        As in scikit-learn.
+    n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_ : array
+        As in `Lasso`, an entry for each problem: one, but for "ovr" of three classes or more.
+    ridge_ : float
+
+    Examples
+    --------
+    >>> from condgrad.linear_model import LogisticRegression
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]], ["no", "no", "yes", "yes"]
+    >>> model = LogisticRegression(C=1.0, l1_ratio=1.0).fit(X, y)
+    >>> model.predict([[2.5, 0.5]]), bool(model.relative_gap_[0] <= 1e-6)
+    (array(['yes'], dtype='<U3'), True)
+    """
+
+    def __init__(
+        self,
+        penalty: str = "deprecated",
+        *,
+        C: float = 1.0,
+        l1_ratio: float | None = 0.0,
+        dual: bool = False,
+        tol: float = 1e-6,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        random_state: Any = None,
+        solver: str = "lbfgs",
+        max_iter: int = 10_000,
+        verbose: bool = False,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        multi_class: str = "multinomial",
+        positive: bool = False,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.dual = dual
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.solver = solver
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.multi_class = multi_class
+        self.positive = positive
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+
+    def _size(self, task: Task) -> Size:
+        return self._penalised(self.C, ratio_of(self.penalty, self.l1_ratio), task)
+
+
+class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
+    """Minimise C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + |coef|_2^2 / 2, or + |coef|_1, proved.
+
+    It is `sklearn.svm.LinearSVC` with a certificate, but for one thing: there the intercept is penalised as if it were
+    a coefficient, and here it is not. Several classes are fitted one against the rest.
+
+    Parameters
+    ----------
+    penalty : {"l2", "l1", "elasticnet"}
+    loss : {"squared_hinge"}
+        The hinge itself is not smooth.
+    C : float
+        Above 0.
+    l1_ratio : float
+        The share of |coef|_1, for "elasticnet".
+    fit_intercept, class_weight, positive, standardize, penalty_factors
+        As in `LogisticRegression`.
+    tol, max_iter, warm_start, method, time_limit, verbose
+        As in `Lasso`.
+    dual, multi_class, intercept_scaling, random_state
+        Taken for the sake of programs that have them; they change nothing here.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        As in `LogisticRegression`.
+
+    Examples
+    --------
+    >>> from condgrad.linear_model import LinearSVC
+    >>> LinearSVC().fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]).predict([[2.0], [3.0]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        penalty: str = "l2",
+        loss: str = "squared_hinge",
+        *,
+        dual: Any = "auto",
+        tol: float = 1e-6,
+        C: float = 1.0,
+        l1_ratio: float = 0.5,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        verbose: bool = False,
+        random_state: Any = None,
+        max_iter: int = 10_000,
+        warm_start: bool = False,
+        positive: bool = False,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.positive = positive
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+
+    def _check_flags(self) -> None:
+        super()._check_flags()
+        if self.loss != "squared_hinge":
+            raise ValueError(f"loss must be 'squared_hinge', got {self.loss!r}: the hinge itself is not smooth")
+
+    def _size(self, task: Task) -> Size:
+        return self._penalised(self.C, ratio_of(self.penalty, self.l1_ratio), task)
+
+
+def ratio_of(penalty: Any, l1_ratio: Any) -> Any:
+    """The share of |coef|_1 by the name that scikit-learn had for it."""
+    ratios = {"l1": 1.0, "l2": 0.0, "elasticnet": l1_ratio, "deprecated": l1_ratio}
+    if not isinstance(penalty, str) or penalty not in ratios:
+        raise ValueError(f"penalty must be 'l1', 'l2' or 'elasticnet', got {penalty!r}")
+    return ratios[penalty]

@@ -1,0 +1,491 @@
+"""The strength of a penalty by cross-validation, along paths from where no coefficient is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from condgrad import _checks
+from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
+from condgrad.linear_model.cross_validation import SELECTIONS, Searched
+from condgrad.linear_model.penalised import PenaltyOfMean, PenaltyOfSum, checked_ratio
+from condgrad.linear_model.progress import FitsLine
+from condgrad.linear_model.regression import LinearRegressor
+from condgrad.linear_model.solver import Size, Solver, Task, largest_penalty, mass_of
+
+LEAST_RATIO = 1e-3
+"""The share of |coef|_1 by which the grid of a smaller share begins, as in glmnet: a ridge alone has no largest."""
+
+
+def penalty_grid(
+    tasks: Sequence[Task],
+    *,
+    l1_ratio: float,
+    eps: float,
+    n_alphas: int,
+    positive: bool,
+) -> Any:
+    """glmnet's grid: from the strength at which the first coefficient leaves 0, a geometric one down to eps times it.
+
+    Where no coefficient ever leaves 0, it begins at 1.
+    """
+    eps = _checks.number("eps", eps, above=0.0)
+    n_alphas = _checks.whole("n_alphas", n_alphas, at_least=1)
+    tops = [largest_penalty(task.loss, positive=positive) / mass_of(task.loss) for task in tasks]
+    top = max(tops) / max(checked_ratio(l1_ratio), LEAST_RATIO) or 1.0
+    return top * np.geomspace(1.0, eps, n_alphas) if n_alphas > 1 else np.array([top])
+
+
+class PenaltySearched(Searched):
+    """A fit for the strength and the `l1_ratio` that a rule chooses by their scores on held-out samples."""
+
+    strength: str
+    """The name of what is tried on a path."""
+
+    positive: bool
+
+    def _ratios(self) -> Any:
+        """The shares of |coef|_1 that are tried, a row of paths each."""
+        raise NotImplementedError
+
+    def _strengths(self) -> Any:
+        """What is tried for each share, with less and less penalty."""
+        raise NotImplementedError
+
+    def _sizes(self, task: Task) -> list[list[Size]]:
+        pairs = zip(self._strengths(), self._ratios(), strict=True)
+        return [[self._penalised(each, ratio, task) for each in row] for row, ratio in pairs]
+
+    def _tell_choice(self, row: int, best: int, simplest: int) -> dict[str, float]:
+        strengths = self._strengths()[row]
+        found = {"best": float(strengths[best]), "1se": float(strengths[simplest])}
+        for rule, number in found.items():
+            setattr(self, f"{self.strength}_{rule}_", number)
+        self.l1_ratio_ = float(self._ratios()[row])
+        chosen = found["1se" if self.selection == "1se" else "best"]
+        setattr(self, f"{self.strength}_", chosen)
+        return {"param_l1_ratio": self.l1_ratio_, f"param_{self.strength}": chosen}
+
+    def _parameters(self) -> dict[str, Any]:
+        strengths = self._strengths()
+        ratios = np.broadcast_to(self._ratios()[:, None], strengths.shape)
+        return {"param_l1_ratio": ratios, f"param_{self.strength}": strengths}
+
+    def _chosen(self, task: Task) -> Size:
+        return self._penalised(getattr(self, f"{self.strength}_"), self.l1_ratio_, task)
+
+
+class SearchedAlphas(PenaltyOfMean, PenaltySearched):
+    """Strengths of a penalty of the mean loss."""
+
+    strength = "alpha"
+    selections = (*SELECTIONS, "cyclic", "random")  # the last two are scikit-learn's orders of coordinates
+    chosen_names = "alpha_ and l1_ratio_"
+    tried_names = "alphas, ratios"
+
+    alphas: Any
+    n_alphas: int | None
+    eps: float
+    l1_ratio: Any = 1.0
+
+    def _ratios(self) -> Any:
+        return np.array([checked_ratio(ratio) for ratio in np.ravel(self.l1_ratio)])
+
+    def _set_grid(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> None:
+        ratios = self._ratios()
+        if len(ratios) == 0:
+            raise ValueError("l1_ratio must hold at least one number, got none")
+        count = self.alphas if self.n_alphas is None else self.n_alphas
+        if self.alphas is None or np.ndim(self.alphas) == 0:
+            rows = [
+                penalty_grid(tasks, l1_ratio=ratio, eps=self.eps, n_alphas=count, positive=self.positive)
+                for ratio in ratios
+            ]
+        else:
+            rows = [checked_alphas(self.alphas)] * len(ratios)
+        self.alphas_ = rows[0] if np.ndim(self.l1_ratio) == 0 else np.stack(rows)
+
+    def _strengths(self) -> Any:
+        return np.atleast_2d(self.alphas_)
+
+
+class SearchedCs(PenaltyOfSum, PenaltySearched):
+    """Strengths of the loss beside a penalty."""
+
+    strength = "C"
+    chosen_names = "C_ and l1_ratio_"
+    tried_names = "Cs, ratios"
+
+    Cs: Any
+    l1_ratios: Any
+
+    def _ratios(self) -> Any:
+        ratios = (0.0,) if self.l1_ratios is None else np.ravel(self.l1_ratios)
+        return np.array([checked_ratio(ratio) for ratio in ratios])
+
+    def _set_grid(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> None:
+        if np.ndim(self.Cs) == 0:
+            self.Cs_ = np.logspace(-4.0, 4.0, _checks.whole("Cs", self.Cs, at_least=1))
+        else:
+            self.Cs_ = np.unique([_checks.number("Cs", C, above=0.0) for C in np.ravel(self.Cs)])
+        if len(self.Cs_) == 0 or len(self._ratios()) == 0:
+            raise ValueError("Cs and l1_ratios must hold at least one number each")
+
+    def _strengths(self) -> Any:
+        return np.tile(self.Cs_, (len(self._ratios()), 1))
+
+
+def checked_alphas(alphas: Any) -> Any:
+    """A user's strengths, each once, in falling order."""
+    checked = np.unique([_checks.number("alphas", alpha, above=0.0) for alpha in np.ravel(alphas)])[::-1]
+    if len(checked) == 0:
+        raise ValueError("alphas must hold at least one number, got none; leave it 100 for a default grid")
+    return checked
+
+
+class ElasticNetCV(SearchedAlphas, LinearRegressor):
+    """`ElasticNet` with alpha and l1_ratio chosen by cross-validation: `sklearn.linear_model.ElasticNetCV`, proved.
+
+    Parameters
+    ----------
+    l1_ratio : float or list of floats
+        The shares to try.
+    eps : float
+        The least alpha of a default grid, as a share of the largest: that at which the first coefficient leaves 0.
+    alphas : int or array
+        How many alphas a default grid has (100), or the alphas to try.
+    n_alphas : int, optional
+        How many, by the name that scikit-learn had for it before version 1.9.
+    selection : {"best", "1se"}
+        Which alpha to fit at the ratio of the best mean score: that of the best, or the largest whose mean score is
+        within one standard error of it. (scikit-learn's `selection`, an order of coordinates, does nothing here: its
+        two values are taken for "best".)
+    fit_intercept, positive, standardize, penalty_factors
+        As in `Lasso`.
+    cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`.
+    precompute, copy_X, random_state
+        Taken for the sake of programs that have them; they change nothing here.
+
+    Attributes
+    ----------
+    alpha_, l1_ratio_ : float
+        What was chosen.
+    alpha_best_, alpha_1se_ : float
+        What the two rules choose.
+    alphas_ : array, shape (alphas,) or (ratios, alphas)
+        In falling order.
+    mse_path_ : array, shape (alphas, folds) or (ratios, alphas, folds)
+        The mean squared errors, where `scoring` is None.
+    scores_, cv_results_
+        As in `ConstrainedElasticNetCV`; `cv_table()` has them as a DataFrame.
+    coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        Of the last fit, to all samples, as in `Lasso`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.linear_model import ElasticNetCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((40, 30))
+    >>> y = 3.0 * X[:, 0] + 0.1 * rng.standard_normal(40)  # one of 30 features matters
+    >>> model = ElasticNetCV(l1_ratio=[0.5, 1.0], alphas=10, cv=3).fit(X, y)
+    >>> int(np.argmax(np.abs(model.coef_))), model.l1_ratio_, model.mse_path_.shape
+    (0, 1.0, (2, 10, 3))
+    """
+
+    default_scoring = "neg_mean_squared_error"
+
+    def __init__(
+        self,
+        *,
+        l1_ratio: Any = 0.5,
+        eps: float = 1e-3,
+        alphas: Any = 100,
+        n_alphas: int | None = None,
+        fit_intercept: bool = True,
+        precompute: Any = "auto",
+        max_iter: int = 10_000,
+        tol: float = 1e-6,
+        cv: Any = None,
+        copy_X: bool = True,
+        verbose: bool = False,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "best",
+        scoring: Any = None,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.l1_ratio = l1_ratio
+        self.eps = eps
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cv = cv
+        self.copy_X = copy_X
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.scoring = scoring
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+
+    @property
+    def mse_path_(self) -> Any:
+        """Minus `scores_`, as scikit-learn has them."""
+        return -self.scores_[0] if np.ndim(self.l1_ratio) == 0 else -self.scores_
+
+
+class LassoCV(SearchedAlphas, LinearRegressor):
+    """`Lasso` with alpha chosen by cross-validation: `sklearn.linear_model.LassoCV`, proved.
+
+    Parameters
+    ----------
+    eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+        As in `ElasticNetCV`.
+    cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`.
+    precompute, copy_X, random_state
+        Taken for the sake of programs that have them; they change nothing here.
+
+    Attributes
+    ----------
+    alpha_, alpha_best_, alpha_1se_, alphas_, mse_path_, scores_, cv_results_
+        As in `ElasticNetCV`.
+    coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        Of the last fit, to all samples, as in `Lasso`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.linear_model import LassoCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((40, 30))
+    >>> model = LassoCV(alphas=10, cv=3, selection="1se").fit(X, X[:, 0] + 0.1 * rng.standard_normal(40))
+    >>> model.alpha_ == model.alpha_1se_ >= model.alpha_best_, int(np.argmax(np.abs(model.coef_)))
+    (True, 0)
+    """
+
+    default_scoring = "neg_mean_squared_error"
+
+    def __init__(
+        self,
+        *,
+        eps: float = 1e-3,
+        alphas: Any = 100,
+        n_alphas: int | None = None,
+        fit_intercept: bool = True,
+        precompute: Any = "auto",
+        max_iter: int = 10_000,
+        tol: float = 1e-6,
+        copy_X: bool = True,
+        cv: Any = None,
+        verbose: bool = False,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        random_state: Any = None,
+        selection: str = "best",
+        scoring: Any = None,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.eps = eps
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.fit_intercept = fit_intercept
+        self.precompute = precompute
+        self.max_iter = max_iter
+        self.tol = tol
+        self.copy_X = copy_X
+        self.cv = cv
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.positive = positive
+        self.random_state = random_state
+        self.selection = selection
+        self.scoring = scoring
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+
+    @property
+    def mse_path_(self) -> Any:
+        """Minus `scores_`, as scikit-learn has them."""
+        return -self.scores_[0]
+
+
+class LogisticRegressionCV(SearchedCs, LogisticClassifier):
+    """`LogisticRegression` with C and l1_ratio chosen by cross-validation, proved.
+
+    Parameters
+    ----------
+    Cs : int or array
+        How many, from 1e-4 to 1e4 as in scikit-learn, or the values to try.
+    l1_ratios : list of floats, optional
+        The shares of |coef|_1 to try; None stands for 0 alone.
+    selection : {"best", "1se"}
+        Which C to fit at the ratio of the best mean score: that of the best, or the smallest whose mean score is within
+        one standard error of it.
+    scoring : str or callable, optional
+        As in `ConstrainedLogisticRegressionCV`: by default minus the log loss.
+    fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors
+        As in `LogisticRegression`.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`; the folds are stratified.
+    dual, solver, intercept_scaling, random_state
+        Taken for the sake of programs that have them; they change nothing here.
+
+    Attributes
+    ----------
+    C_, l1_ratio_ : float
+        What was chosen, for all classes.
+    C_best_, C_1se_ : float
+        What the two rules choose.
+    Cs_ : array
+        In increasing order.
+    scores_, cv_results_
+        As in `ConstrainedElasticNetCV`: shape (ratios, Cs, folds).
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        Of the last fit, to all samples, as in `LogisticRegression`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_sparse_classification(n_samples=100, n_features=50, n_relevant=5)
+    >>> model = cg.linear_model.LogisticRegressionCV(Cs=5, l1_ratios=[1.0], cv=3).fit(d.X_train, d.y_train)
+    >>> model.C_ in model.Cs_, model.scores_.shape  # ratios, Cs, folds
+    (True, (1, 5, 3))
+    """
+
+    default_scoring = "neg_log_loss"
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        l1_ratios: Any = None,
+        fit_intercept: bool = True,
+        cv: Any = None,
+        dual: bool = False,
+        scoring: Any = None,
+        solver: str = "lbfgs",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        intercept_scaling: float = 1.0,
+        random_state: Any = None,
+        selection: str = "best",
+        multi_class: str = "multinomial",
+        positive: bool = False,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.Cs = Cs
+        self.l1_ratios = l1_ratios
+        self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.dual = dual
+        self.scoring = scoring
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.intercept_scaling = intercept_scaling
+        self.random_state = random_state
+        self.selection = selection
+        self.multi_class = multi_class
+        self.positive = positive
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit
+
+
+class LinearSVCCV(SearchedCs, HingeClassifier):
+    """`LinearSVC` with C and l1_ratio chosen by cross-validation, proved.
+
+    Parameters
+    ----------
+    Cs, l1_ratios, selection, fit_intercept, class_weight, positive, standardize, penalty_factors
+        As in `LogisticRegressionCV`.
+    scoring : str or callable, optional
+        By default the accuracy.
+    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+        As in `ConstrainedElasticNetCV`; the folds are stratified.
+
+    Attributes
+    ----------
+    C_, l1_ratio_, C_best_, C_1se_, Cs_, scores_, cv_results_
+        As in `LogisticRegressionCV`.
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+        Of the last fit, to all samples, as in `LogisticRegression`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> d = cg.datasets.make_sparse_classification(n_samples=100, n_features=50, n_relevant=5)
+    >>> model = cg.linear_model.LinearSVCCV(Cs=[0.01, 0.1], l1_ratios=[1.0], cv=3).fit(d.X_train, d.y_train)
+    >>> model.C_ in model.Cs_
+    True
+    """
+
+    default_scoring = "accuracy"
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        l1_ratios: Any = None,
+        fit_intercept: bool = True,
+        cv: Any = None,
+        scoring: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        selection: str = "best",
+        positive: bool = False,
+        standardize: bool = False,
+        penalty_factors: Any = None,
+        method: str = "auto",
+        time_limit: float | None = None,
+    ) -> None:
+        self.Cs = Cs
+        self.l1_ratios = l1_ratios
+        self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.scoring = scoring
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.selection = selection
+        self.positive = positive
+        self.standardize = standardize
+        self.penalty_factors = penalty_factors
+        self.method = method
+        self.time_limit = time_limit

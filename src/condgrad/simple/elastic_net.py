@@ -1,0 +1,158 @@
+"""g(x) = l1 |x|_1 + ridge |x|^2 with no bound on x: the penalised form.
+
+The certificate needs min <c, s> + g(s). With a ridge that is a number, by soft thresholds. With
+none it is -inf wherever |c|_inf > l1, but for what f adds: f(x) >= height - slope |x|_1 (its
+`floor`; 0 and 0 for a loss). Then there are two bounds, of which the larger is taken.
+
+- Every solution is in a ball: (l1 - slope) |x|_1 <= F(x) - height <= F at any point, less the
+  height. So the minimum is over that ball, and a ridge counts there as well.
+- Two lower bounds of f, the tangent plane and the floor, have mixtures that are lower bounds too,
+
+      f(s) >= t (offset + <c, s>) + (1 - t) (height - slope |s|_1),
+
+  and for t with t |c|_inf + (1 - t) slope = l1 the right side plus l1 |s|_1 is at least
+  t offset + (1 - t) height. That is the dual point scaled by t.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+from condgrad import _checks
+from condgrad.arrays import Array, dot, namespace, signs, total
+from condgrad.errors import MissingAbility
+from condgrad.problem import Answer, Simple, Smooth
+from condgrad.search.restriction import Restriction, RestrictionByCalls
+from condgrad.sets.penalised import Penalised
+from condgrad.simple.ridge import Ridge
+
+ROUNDED_UP = 1.001
+"""By what the radius of the ball of all solutions is multiplied: more than rounding does to F, also
+in float32, and next to nothing in the bound."""
+
+
+@dataclass(frozen=True)
+class ElasticNet(Simple):
+    """g(x) = l1 |x|_1 + ridge |x|_2^2, over all x.
+
+    Parameters
+    ----------
+    l1 : float
+        At least 0.
+    ridge : float
+        At least 0; one of the two is above 0. Without a ridge, f must be bounded below, as losses
+        are: a `Linear` term must be flatter than l1.
+    positive : bool
+        Minimise over x >= 0 instead.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.LeastSquares([[1.0, 0.0], [0.0, 1.0]], [3.0, 0.5])
+    >>> r = cg.minimize(f, cg.simple.ElasticNet(1.0), method="auto")
+    >>> [round(float(x), 3) for x in r.x], r.relative_gap <= 1e-6
+    ([2.0, 0.0], True)
+    """
+
+    l1: float
+    ridge: float = 0.0
+    _: KW_ONLY
+    positive: bool = False
+    on: Penalised = field(init=False, repr=False, compare=False)
+    reach: float = field(default=math.inf, init=False, repr=False, compare=False)
+    """All solutions have |x|_1 <= reach; infinite for a g that knows of no f."""
+    _scaled: tuple[float, float] | None = field(default=None, init=False, repr=False, compare=False)
+    """The height of a tangent plane above the floor of f, and the slope of that floor."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "l1", _checks.number("l1", self.l1, at_least=0.0))
+        object.__setattr__(self, "ridge", _checks.number("ridge", self.ridge, at_least=0.0))
+        _checks.flag("positive", self.positive)
+        if self.l1 == 0.0 and self.ridge == 0.0:
+            raise ValueError("l1 or ridge must be > 0, got 0 for both: that is no penalty")
+        object.__setattr__(self, "on", Penalised(self.l1, self.positive))
+
+    @property
+    def weight(self) -> float:
+        """That of |x|_2^2, as `Ridge` has it."""
+        return self.ridge
+
+    @property
+    def strong_convexity(self) -> float:  # type: ignore[override]
+        return 2.0 * self.ridge
+
+    def value(self, x: Array) -> float:
+        return self.kinked(x) + self.ridge * dot(x, x)
+
+    def magnitude(self, x: Array, value: float) -> float:
+        return 2.0 * value  # a rounding unit in x is two in |x|^2
+
+    def slope(self, x: Array) -> Array:
+        """That of the ridge."""
+        return (2.0 * self.ridge) * x
+
+    def kinked(self, x: Array) -> float:
+        """l1 |x|_1."""
+        return self.l1 * total(namespace(x).abs(x))
+
+    def prox(self, v: Array, length: float) -> Array:
+        """v, each entry moved towards 0 by length * l1."""
+        return self.on.soft(v, length * self.l1)
+
+    def beside(self, f: Smooth, here: Any, value: float) -> ElasticNet:
+        """The same g, which knows where all solutions are and how far f falls at most."""
+        floor = f.floor
+        if floor is None or not floor.slope < self.l1:
+            if self.ridge > 0.0:
+                return self
+            flat = "a Linear term that is as steep as l1" if floor else "an f that may fall without bound"
+            raise MissingAbility(
+                f"{self!r} needs a ridge > 0 beside {flat}, and {f!r} is one: nothing else keeps F from falling forever"
+            )
+        known = copy(self)
+        reach = ROUNDED_UP * max(0.0, value - floor.height) / (self.l1 - floor.slope)
+        object.__setattr__(known, "reach", reach)
+        object.__setattr__(known, "_scaled", (here.offset - floor.height, floor.slope))
+        return known
+
+    def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+        answer = self._with_ridge(c) if self.ridge > 0.0 else self._at_vertex(c)
+        if self._scaled is None:
+            return answer
+        height, slope = self._scaled
+        steepest = self.on.steepest(c)
+        if steepest <= self.l1:
+            return answer
+        share = (self.l1 - slope) / (steepest - slope)
+        return answer._replace(bound=max(answer.bound, -(1.0 - share) * height))
+
+    def _with_ridge(self, c: Array) -> Answer:
+        """Over the ball of all solutions, or over all x where nothing is known of them."""
+        soft = -self.on.soft(-c, self.l1)  # <c, s> + l1 |s|_1 is <soft, s> where it is least
+        if self.reach < math.inf:
+            answer = Ridge(self.ridge, on=self.on.ball(self.reach)).argmin(soft)
+        else:
+            s = (-0.5 / self.ridge) * soft
+            answer = Answer(s, dot(soft, s) + self.ridge * dot(s, s))
+        return answer._replace(value=self.value(answer.point))
+
+    def _at_vertex(self, c: Array) -> Answer:
+        """Over the ball of all solutions, where a vertex or 0 is least.
+
+        Where 0 is, but for rounding in c, the vertex is the witness.
+        """
+        if self.reach == math.inf:
+            raise MissingAbility(f"{self!r} has no argmin by itself: <c, s> + g(s) may fall without bound; add a ridge")
+        vertex = self.on.ball(self.reach).linear_argmin(c)
+        bound = vertex.bound + self.l1 * self.reach
+        if bound < 0.0:
+            return Answer(vertex.point, bound, self.l1 * self.reach)
+        return Answer(namespace(c).zeros_like(c), 0.0, 0.0, witness=vertex.point)
+
+    def along(self, x: Array, directions: Array) -> Restriction:
+        return RestrictionByCalls(
+            self.value, lambda y: (self.value(y), self.l1 * signs(y) + self.slope(y)), x, directions
+        )
