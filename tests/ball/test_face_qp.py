@@ -391,6 +391,10 @@ class PenalisedModel(Model):
             self.x0 = np.abs(self.x0)
         largest = np.abs(self.q0 - self.H @ self.x0).max()
         self.kind, self.size = kind, float(largest * rng.choice([1e-3, 0.1, 0.5, 1.1]))
+        self.lower = self.upper = NONE
+        if k <= 10 and rng.random() < 0.5:  # what the norm of the least point does not exceed
+            least = reference.minimise(self.H, self.q0, self.x0, self.polytope)
+            self.lower = np.array([2.0 * np.abs(least).sum()])
 
     def value(self, x: Array) -> float:
         return super().value(x) + self.size * float(np.abs(x).sum() - np.abs(self.x0).sum())
