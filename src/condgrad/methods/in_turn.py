@@ -93,7 +93,9 @@ class InTurn:
                 if iterate.value <= value:
                     x, value = iterate.x, iterate.value
                 lower, noise = max(lower, iterate.lower_bound), max(noise, iterate.noise)
-                still = stalled.by(iterate, lower)
+                if not method.f.convex:  # a tangent bounds nothing: the gap is that of the point itself
+                    lower = value + iterate.lower_bound - iterate.value
+                still = stalled.by(iterate, lower if method.f.convex else lower - value)
                 shown = iterate if effort is iterate.effort else iterate._replace(effort=effort)
                 del iterate  # as large as several x: not to be held while the method works
                 yield shown
