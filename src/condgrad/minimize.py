@@ -18,8 +18,8 @@ from condgrad.errors import MissingAbility
 from condgrad.kernels import readiness
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
-from condgrad.methods.cgs_on_moments import CGSOnMoments
-from condgrad.methods.in_turn import InTurn, UntilCompiled
+from condgrad.methods.cgs_on_moments import CGSOnMoments, WholeStepCGS
+from condgrad.methods.in_turn import InTurn, UntilCompiled, UntilNear
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
 from condgrad.problem import Set, Simple, Smooth
@@ -28,12 +28,16 @@ from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
 from condgrad.sets.streamed_transport import StreamedTransport
+from condgrad.simple import Zero
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
 from condgrad.streamed_plan import StreamedPlan
 
 WORTH_RESUMING = 0.2
 """Seconds of a finished run below which nobody needs its bound to go on: a digest would take a part of them."""
+NEAR = 1e-3
+"""Gap, as a share of the size of F, at which "auto" leaves plain conditional gradients for pairwise steps where f is
+not convex: earlier they end in worse points, later they are slow to leave the mixture that they start from."""
 AUTO_MEMORY = 5
 """Past oracle points that CGS uses where nobody asked for a number."""
 
@@ -84,6 +88,9 @@ def _most_promising_first(f: Smooth, g: Simple, step: StepRule, warm: ball.Warm 
     if not f.convex:
         with suppress(MissingAbility):
             yield SPG(f, g, window=1)
+        if isinstance(g, Zero) and not isinstance(step, OpenLoop):
+            yield UntilNear(cgs(f, g, step, 0), NEAR)
+            yield ActiveSetCG(f, g, step, pairwise=True)
         yield cgs(f, g, step, 0)
         return
     model = dual_model(f, g)
@@ -146,7 +153,9 @@ def _active_set(f: Smooth, g: Simple, step: StepRule, memory: int, *, pairwise: 
 
 def cgs(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """The paper's Algorithm 1; on plans that are never formed, on their moments."""
-    return CGSOnMoments(f, g, step, memory) if isinstance(g.on, StreamedTransport) else CGS(f, g, step, memory)
+    if not isinstance(g.on, StreamedTransport):
+        return CGS(f, g, step, memory)
+    return CGSOnMoments(f, g, step, memory) if f.convex else WholeStepCGS(f, g, step, memory)
 
 
 METHODS: dict[str, MethodFactory] = {
@@ -215,7 +224,7 @@ def minimize(
         on a machine and in a process of its own, "spg" runs (the environment variable `CONDGRAD_KERNELS` may be
         "background", the default, "wait" or "off").
         An f that is not convex goes with "cgs", "cg", "away", "pairwise", "spg" (monotone then) and "auto", which
-        takes "spg" where it can and else "cgs".
+        takes "spg" where it can; else "cgs", and near a stationary point "pairwise" where g = `Zero`.
     step : {"exact", "armijo", "open-loop", "short"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float

@@ -144,7 +144,7 @@ class Trace:
             _, ax = pyplot.subplots(figsize=(6, 4), layout="constrained")
         value, lower = self["best_value"], self["lower_bound"]
         distances = {"certified gap": (value - lower, "#0072B2", "-")}
-        if len(lower) and lower[-1] == -np.inf:  # f is not convex, or no time was left to prove a bound
+        if len(lower) and lower[-1] == -np.inf and np.isfinite(self["measure"][-1]):  # f is not convex
             distances = {"what the stopping rule measures": (self["measure"], "#0072B2", "-")}
         if len(lower) and np.isfinite(lower[-1]):
             distances["value - last lower bound"] = (value - lower[-1], "#D55E00", "--")
