@@ -32,7 +32,6 @@ from condgrad.errors import NotFiniteError
 from condgrad.rounding import LIFT
 from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
 
-
 NEWTON_AFTER = 50
 """Passes after which steps of Newton's method are tried, and one more for every `NEWTON_COLUMNS` columns."""
 NEWTON_COLUMNS = 10
@@ -242,7 +241,7 @@ class Scaling(AcceleratedScaling):
         self.newton_from = max(self.newton_from, self.passes + NEWTON_AGAIN)
 
     def newton_step(self) -> Array:
-        """A step of Newton's method on the dual in the log-scaling, cut where it leaves what exp is nearly linear in."""
+        """A step of Newton's method on the dual in the log-scaling, cut to a length that exp can follow."""
         xp, state = namespace(self.v), self.state
         plan = self.K * xp.exp(state.x)[None, :]
         plan *= (state.rows / xp.sqrt(self.a))[:, None]

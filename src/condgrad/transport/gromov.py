@@ -26,6 +26,7 @@ from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.smooth.gromov import LOSSES, GromovPoints, GromovWasserstein
 from condgrad.transport.costs import PointCost, SquaredEuclidean
 from condgrad.transport.gromov_bound import line_transports
+from condgrad.transport.gromov_oracle import EntropyByNewton
 from condgrad.transport.gromov_starts import NamedStart, start_plans
 from condgrad.transport.solve import PLANS, TransportResult, beside, plan_is_streamed, solve, weights_like
 
@@ -337,7 +338,11 @@ def gromov_problem(
         else:
             features = weight * double(M.dense() if isinstance(M, PointCost) else M)
             f = f + smooth.Linear(features)
-    g: Simple = simple.Entropy(entropy, on=on) if entropy > 0.0 else simple.Zero(on=on)
+    g: Simple
+    if entropy > 0.0:
+        g = EntropyByNewton(entropy, on=on) if streamed else simple.Entropy(entropy, on=on)
+    else:
+        g = simple.Zero(on=on)
     return GromovProblem((first, second), f, g, loss, features)
 
 
