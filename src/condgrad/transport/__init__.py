@@ -7,6 +7,8 @@ from condgrad.transport.costs import BlockCost, LowRank, SquaredEuclidean, cosin
 from condgrad.transport.divergence import Divergence, divergence, divergence_loss
 from condgrad.transport.estimators import EntropicTransport, GroupTransport, LaplaceTransport
 from condgrad.transport.gromov import GromovGap, GromovResult, gromov, gromov_gap
+from condgrad.transport.gromov_estimator import GromovTransport
+from condgrad.transport.gromov_loss import gromov_loss
 from condgrad.transport.loss import CertifiedLoss, GradientError, barycentric_map, certified_loss, loss
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, solve
@@ -23,6 +25,7 @@ __all__ = [
     "GradientError",
     "GromovGap",
     "GromovResult",
+    "GromovTransport",
     "GroupLasso",
     "GroupTransport",
     "LaplaceTransport",
@@ -41,6 +44,7 @@ __all__ = [
     "free_barycenter",
     "gromov",
     "gromov_gap",
+    "gromov_loss",
     "loss",
     "partial",
     "recolor",
