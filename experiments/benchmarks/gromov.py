@@ -5,7 +5,8 @@
 
 Random problems: sizes 10 to 80, dimensions 1 to 5, distances, squared distances, graphs and numbers without symmetry,
 both losses, fused or not, entropies 0 and 1e-3 to 1e-1 of the loss of the product plan. Both run to 1e-9 in their own
-measure, POT's entropic solver for 100 iterations at most, which take seconds where its Sinkhorn does not converge. Each plan of ours is judged by its gradient in long double and, at entropy 0, by a linear program of another engine.
+measure, POT's entropic solver for 100 iterations at most, which take seconds where its Sinkhorn does not converge.
+Each plan of ours is judged by its gradient in long double, and by another engine for the linearised problem.
 """
 
 from __future__ import annotations
