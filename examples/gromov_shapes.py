@@ -4,9 +4,9 @@
 Gromov-Wasserstein between two eggs, one of them turned: what the product start does, what several starts do.
 
 Run it by ``python examples/gromov_shapes.py --out out``.
-An egg is nearly an ellipse, which looks the same from both ends and from both sides. A plan that takes one side to the
-other is nearly as good as the right one and stationary too: no certificate of stationarity tells them apart. The table of
-starts does, and the lower bound says how much there is left to gain.
+An egg is nearly an ellipse, which looks the same from both ends and from both sides. A plan that takes one side to
+the other is nearly as good as the right one and stationary too: no certificate of stationarity tells them apart. The
+table of starts does, and the lower bound says how much there is left to gain.
 """
 
 from __future__ import annotations

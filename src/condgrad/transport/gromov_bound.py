@@ -26,7 +26,8 @@ from condgrad.certificate import rounding_noise
 from condgrad.smooth.gromov import loss_parts
 
 CELLS = 2
-"""Cells of the quantile functions, as a multiple of n + m: with 2 the bound of 20 random problems was within 1e-3."""
+"""Cells of the quantile functions, as a multiple of n + m: more make the bound a little better and dearer. With 2 it
+lost 0.1 to 0.8 % for random weights of 7 to 40 points."""
 
 
 class LineTransports(NamedTuple):
