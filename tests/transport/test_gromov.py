@@ -73,7 +73,7 @@ problems = given(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @problems
 def test_stationarity_is_an_upper_bound_on_the_gap_in_long_double(seed, kind, loss, uniform, fused, entropy):
     rng = np.random.default_rng(seed)
@@ -152,7 +152,7 @@ def test_bounds_lie_below_all_permutations_of_points():
         assert q.value >= best * (1.0 - 1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @problems
 def test_no_random_plan_is_below_the_bound(seed, kind, loss, uniform, fused, entropy):
     rng = np.random.default_rng(seed)
