@@ -583,8 +583,8 @@ class TestResult:
         assert "\n" not in text
 
     def test_status_reads_as_its_name_and_carries_a_sentence(self) -> None:
-        names = ("CONVERGED", "ITERATION_LIMIT", "TIME_LIMIT", "STALLED", "INTERRUPTED", "STOPPED_BY_CALLBACK")
-        assert tuple(str(status) for status in Status) == names
+        limits = ("ITERATION_LIMIT", "TIME_LIMIT", "STALLED", "INTERRUPTED", "STOPPED_BY_CALLBACK")
+        assert tuple(str(status) for status in Status) == ("CONVERGED", "STATIONARY", *limits)
         assert all(" " in status.value for status in Status)
 
     def test_messages_of_unfinished_runs_tell_the_measure(self) -> None:

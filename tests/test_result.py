@@ -71,6 +71,7 @@ def rows(values: list[float], bounds: list[float]) -> list[tuple[float, ...]]:
         "value": values,
         "best_value": np.minimum.accumulate(values),
         "lower_bound": bounds,
+        "measure": np.subtract(values, bounds),
     }
     columns = [known.get(name, np.zeros(len(values))) for name in cg.Trace.columns]
     return list(zip(*columns, strict=True))

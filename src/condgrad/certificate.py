@@ -10,6 +10,14 @@ does not; and where F* is 0, as in interpolation, or the run starts near the sol
 the null model loses. Lasso solvers do that too, with |y|^2/2; here a hundredth of it counts, since a null model that is
 far worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
 
+*What is proved where f is not convex?* A tangent is no bound then. What stands is that x itself is stationary up to
+
+    stationarity = <c, x> + g(x) - min_s [<c, s> + g(s)],  c = grad f(x),
+
+which is never below 0, and 0 at stationary points alone. It is F(x) less the `tangent_bound` at x, so that an inexact
+oracle and rounding make it larger, never smaller. It belongs to its point: the answer is a point with its own gap,
+never the best value beside the least gap of another iterate.
+
 *What may rounding have done to a bound?* A few units of the terms of the bound, taken before they cancel. That much is
 given away, so that the inequality survives floating-point arithmetic. Terms below the smallest
 normal number count as that number: they are rounded to a multiple of its last digit. Thresholds of
@@ -26,6 +34,8 @@ from condgrad.arrays import Array, dot, double, largest_size, namespace, precisi
 from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
+NOT_AS_IT_SAYS = "the gradient of f is wrong, or f is not convex, which convex=False says"
+"""What a value below a tangent of f means."""
 NULL_SHARE = 0.01
 """The part of |f| + |g| at the null point that is taken to be left where the answer has less."""
 
@@ -37,6 +47,16 @@ def tangent_bound(offset: float, oracle_bound: float, noise: float) -> float:
     What rounding may have added is given away.
     """
     return offset + oracle_bound - noise
+
+
+def check_tangent(value: float, height: float, noise: float) -> None:
+    """An error where f is below one of its tangents by more than rounding explains, and so is not convex."""
+    short = height - value
+    if short > CONTRADICTION * noise:
+        raise ContradictionError(
+            f"f has the value {value:.12g} where one of its tangents has {height:.12g}, {short:.3g} more: "
+            f"{NOT_AS_IT_SAYS}"
+        )
 
 
 def rounding_noise(unit: float, *terms: float) -> float:
@@ -110,6 +130,8 @@ def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificat
     size = namespace(x).abs
     noise += rounding_noise(precision(x), dot(size(c), size(point)), g.magnitude(point, terms.g))
     bound = tangent_bound(here.offset, answer.bound, noise)
+    if proof.stationarity is not None:
+        return proof.with_stationary_point(x, terms, bound, noise, "an iterate in float64")
     if bound > proof.lower_bound:
         # a value at another point has its own rounding
         noise = noise if proof.x is x else max(noise, proof.noise)
@@ -178,7 +200,7 @@ class Iterate(NamedTuple):
     terms: Terms
     """f and g at x."""
     lower_bound: float
-    """A lower bound on F* proved at x; -inf where the method had no time left to prove one."""
+    """The `tangent_bound` at x, a lower bound on F* where f is convex; -inf where no time was left for the oracle."""
     gradient: Array
     """grad f(x), or None from a method that has none."""
     step: float
@@ -213,6 +235,8 @@ class Certificate:
         What rounding may have done to the value and the bound, at most.
     value_from, bound_from : str
         Which point of which iteration they come from, in words.
+    stationarity : float or None
+        Where f is not convex, how far x is from a stationary point: the gap of x itself. None where f is convex.
 
     Examples
     --------
@@ -230,6 +254,7 @@ class Certificate:
     noise: float = 0.0
     value_from: str = "nothing yet"
     bound_from: str = "nothing yet"
+    stationarity: float | None = None
 
     @property
     def value(self) -> float:
@@ -257,10 +282,23 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """gap / scale; where the scale is 0, which leaves nothing to compare with, 0 for a gap of mere rounding."""
+        return self._over_scale(self.gap)
+
+    @property
+    def relative_stationarity(self) -> float:
+        """stationarity / scale, likewise; inf where f is convex, whose proof is the gap."""
+        return math.inf if self.stationarity is None else self._over_scale(self.stationarity)
+
+    @property
+    def progress(self) -> float:
+        """What must rise if a run is to get anywhere: the bound, or minus the stationarity gap."""
+        return self.lower_bound if self.stationarity is None else -self.stationarity
+
+    def _over_scale(self, gap: float) -> float:
         scale = self.scale
         if scale == 0.0:
-            return 0.0 if self.gap <= self.noise + self.terms.repair else math.inf
-        return self.gap / scale
+            return 0.0 if gap <= self.noise + self.terms.repair else math.inf
+        return gap / scale
 
     def updated(self, iterate: Iterate, k: int) -> Certificate:
         """The certificate after iteration k."""
@@ -271,6 +309,10 @@ class Certificate:
             raise NotFiniteError(f"the lower bound turned {iterate.lower_bound}")
         if candidate is not None and not math.isfinite(candidate.terms.value):
             raise NotFiniteError(f"F turned {candidate.terms.value} at the oracle's point")
+        if self.stationarity is not None:
+            return self.with_stationary_point(
+                iterate.x, iterate.terms, iterate.lower_bound, iterate.noise, f"iterate {k}"
+            )
         x, terms, value_from = self.x, self.terms, self.value_from
         if value < terms.value:
             x, terms, value_from = iterate.x, iterate.terms, f"iterate {k}"
@@ -284,17 +326,33 @@ class Certificate:
         best = Certificate(x, terms, lower, self.null_size, noise, value_from, bound_from)
         return best.consistent(f"at iteration {k} ")
 
+    def with_stationary_point(self, x: Array, terms: Terms, bound: float, noise: float, name: str) -> Certificate:
+        """This certificate, or x with its own stationarity gap where x is better.
+
+        A lower value is better, but for rounding; so is, at the same value, a smaller gap. A point whose gap nobody
+        had time to compute is better than nothing alone.
+        """
+        if bound == -math.inf and self.value < math.inf:
+            return self
+        stationarity = terms.value - bound
+        lower = terms.value < self.value - noise
+        if not lower and (terms.value > self.value + noise or stationarity > self.stationarity):  # type: ignore[operator]
+            return self
+        return replace(self, x=x, terms=terms, noise=noise, value_from=name, stationarity=stationarity)
+
     def against(self, null_size: float) -> Certificate:
         """The same proof with its gap measured against another null point."""
-        best = self.x, self.terms, self.lower_bound
-        return Certificate(*best, null_size, self.noise, self.value_from, self.bound_from)
+        return replace(self, null_size=null_size)
 
     def without_rounding(self, iterate: Iterate) -> Certificate:
         """The most that the bound of an iterate might be in float64: what it gives away, and as much again for errors.
 
         Where this would be a proof, nothing but rounding is between the iterate and one.
         """
-        return replace(self, lower_bound=min(self.value, iterate.lower_bound + 2.0 * iterate.noise))
+        bound = min(self.value, iterate.lower_bound + 2.0 * iterate.noise)
+        if self.stationarity is not None:
+            return replace(self, stationarity=self.value - bound)
+        return replace(self, lower_bound=bound)
 
     def revalued(self, terms: Terms) -> Certificate:
         """The same proof with f and g at x computed afresh."""
@@ -311,8 +369,10 @@ class Certificate:
             return self
         if excess > CONTRADICTION * self.noise:
             times = "" if self.noise == 0.0 else f", {excess / self.noise:.0e} times what rounding explains"
-            raise ContradictionError(
+            error = ContradictionError(
                 f"{where}the lower bound {self.lower_bound:.12g} exceeds a value of F, {self.value:.12g}, by "
-                f"{excess:.3g}{times}: the oracle's bound or the gradient of f is wrong, or f is not convex"
+                f"{excess:.3g}{times}: the oracle's bound is wrong, or {NOT_AS_IT_SAYS}"
             )
+            error.x, error.value = self.x, self.value
+            raise error
         return replace(self, lower_bound=self.value - excess - self.noise)

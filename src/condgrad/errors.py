@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -54,6 +55,13 @@ class ContradictionError(ValueError):
 
     A gradient that is not the gradient, an f that is not convex, or a bound of an oracle that is none.
 
+    Attributes
+    ----------
+    x : array or None
+        The best point of the run so far.
+    value : float
+        F(x).
+
     Examples
     --------
     >>> import condgrad as cg
@@ -62,8 +70,11 @@ class ContradictionError(ValueError):
     ...     cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)), x0=[0.9, 0.1])
     ... except cg.ContradictionError as error:
     ...     print(str(error).rpartition(": ")[2])
-    the oracle's bound or the gradient of f is wrong, or f is not convex
+    the gradient of f is wrong, or f is not convex, which convex=False says
     """
+
+    x: Any = None
+    value: float = math.inf
 
 
 class MissingExtra(ImportError):

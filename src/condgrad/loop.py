@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from condgrad import deadline, kernels
@@ -18,7 +19,7 @@ from condgrad.certificate import (
     gains_in_double,
     proved_in_double,
 )
-from condgrad.errors import NotFiniteError
+from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
 from condgrad.rounding import NO_GAIN
@@ -72,6 +73,8 @@ class Progress(NamedTuple):
         The best value so far minus the best bound so far.
     step : float
         How far the last step went.
+    stationarity : float or None
+        Where f is not convex, the stationarity gap of the iterate.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class Progress(NamedTuple):
     lower_bound: float
     gap: float
     step: float
+    stationarity: float | None = None
 
 
 Callback = Callable[[Progress], Any]
@@ -117,7 +121,12 @@ def run(
     begin = time.perf_counter()
     problem = problem or (method.f, method.g)
     before = _Before.of(earlier)
-    proof, k, measure = before.proof or Certificate(x0, null_size=null_size, value_from="the start"), -1, math.inf
+    convex = problem[0].convex
+    met = Status.CONVERGED if convex else Status.STATIONARY
+    proof = before.proof or Certificate(x0, null_size=null_size, value_from="the start")
+    if not convex and proof.stationarity is None:
+        proof = replace(proof, stationarity=math.inf)
+    k, measure = -1, math.inf
     rows = list(before.rows)
     stalled = StallWatch(precision(x0), STALL_WINDOW)
     finer = not isinstance(x0, StreamedPlan) and gains_in_double(*problem, x0)
@@ -156,14 +165,14 @@ def run(
                     measure = stop.measure(iterate, proof, method.g)
                     unproved = None
             if measure <= stop.tolerance:
-                status = Status.CONVERGED
+                status = met
             elif asked:
                 status = Status.STOPPED_BY_CALLBACK
             elif k >= max_iter:
                 status = Status.ITERATION_LIMIT
             elif deadline.passed():
                 status = Status.TIME_LIMIT
-            elif stalled.by(iterate, proof.lower_bound):
+            elif stalled.by(iterate, proof.progress):
                 status = Status.STALLED
             else:
                 del iterate  # as large as several x: not to be held while the oracle works
@@ -171,18 +180,22 @@ def run(
             break
         else:  # the method has no step left that helps, or no time for one
             status = Status.TIME_LIMIT if deadline.passed() else Status.STALLED
-        if status is not Status.CONVERGED:
+        if status is not met:
             if unproved is not None and not deadline.passed():
                 proof = proved_in_double(proof, *problem, unproved)
             proof = _revalued(problem, proof)
             if isinstance(stop, RelativeGap):
-                measure = proof.relative_gap
-                status = Status.CONVERGED if measure <= stop.tolerance else status
+                measure = stop.of(proof)
+                status = met if measure <= stop.tolerance else status
     except (KeyboardInterrupt, SystemError) as stopped:
         if not isinstance(kernels.first_cause(stopped), KeyboardInterrupt):
             raise
         status = Status.INTERRUPTED
         proof = _revalued(problem, proof)
+    except ContradictionError as error:
+        if error.x is None and proof.value < math.inf:
+            error.x, error.value = proof.x, proof.value
+        raise
     except NotFiniteError as error:
         raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
     message = _message(status, stop, measure)
@@ -195,7 +208,7 @@ def run(
 
 
 def _message(status: Status, stop: StopRule, measure: float) -> str:
-    if status is Status.CONVERGED:
+    if status in (Status.CONVERGED, Status.STATIONARY):
         return f"{stop.name} is {measure:.3g}, within the tolerance {stop.tolerance:.3g}"
     return f"{status.value}; {stop.name} is {measure:.3g}"
 
@@ -240,7 +253,8 @@ class _Before(NamedTuple):
 
 
 def _progress(k: int, seconds: float, iterate: Iterate, proof: Certificate) -> Progress:
-    return Progress(k, seconds, iterate.x, iterate.value, proof.lower_bound, proof.gap, iterate.step)
+    now = Progress(k, seconds, iterate.x, iterate.value, proof.lower_bound, proof.gap, iterate.step)
+    return now if proof.stationarity is None else now._replace(stationarity=iterate.value - iterate.lower_bound)
 
 
 def _is_true(asked: Any) -> bool:
@@ -256,14 +270,17 @@ def _is_true(asked: Any) -> bool:
 
 
 class StallWatch:
-    """Whether two windows in a row brought neither a new value nor a better bound, up to rounding."""
+    """Whether two windows in a row brought neither a new value nor a better proof, up to rounding."""
 
     def __init__(self, unit: float, window: int) -> None:
         self.unit, self.window, self.left, self.lowest = unit, window, window, math.inf
         self.before = (math.inf, -math.inf)
 
-    def by(self, iterate: Iterate, lower_bound: float) -> bool:
-        """Whether the run stands still after one more iterate, of those that prove a bound."""
+    def by(self, iterate: Iterate, proved: float) -> bool:
+        """Whether the run stands still after one more iterate, of those that prove something.
+
+        `proved` is what must rise: see `Certificate.progress`.
+        """
         if iterate.lower_bound == -math.inf:
             return False
         value = iterate.value
@@ -272,7 +289,7 @@ class StallWatch:
         self.left -= 1
         if self.left:
             return False
-        noise = NO_GAIN * self.unit * max(abs(value), abs(lower_bound) if math.isfinite(lower_bound) else 0.0)
-        still = abs(self.lowest - self.before[0]) <= noise and lower_bound - self.before[1] <= noise
-        self.before, self.lowest, self.left = (self.lowest, lower_bound), math.inf, self.window
+        noise = NO_GAIN * self.unit * max(abs(value), abs(proved) if math.isfinite(proved) else 0.0)
+        still = abs(self.lowest - self.before[0]) <= noise and proved - self.before[1] <= noise
+        self.before, self.lowest, self.left = (self.lowest, proved), math.inf, self.window
         return still

@@ -18,23 +18,26 @@ from condgrad.errors import MissingAbility
 from condgrad.kernels import readiness
 from condgrad.loop import Callback, Method, Progress, run
 from condgrad.methods import CG, CGS, PQN, SPG, ActiveSetCG
-from condgrad.methods.cgs_on_moments import CGSOnMoments
-from condgrad.methods.in_turn import InTurn, UntilCompiled
+from condgrad.methods.cgs_on_moments import CGSOnMoments, WholeStepCGS
+from condgrad.methods.in_turn import InTurn, UntilCompiled, UntilNear
 from condgrad.newton.ascent import Newton
 from condgrad.newton.engines import dual_model
 from condgrad.problem import Set, Simple, Smooth
 from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
-from condgrad.search.steps import Armijo, Exact, StepRule, step_rule
+from condgrad.search.steps import Armijo, Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple import Zero
 from condgrad.simple.oracle import Unknown
-from condgrad.stopping import RelativeGap, StopRule
+from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
 from condgrad.streamed_plan import StreamedPlan
 
 WORTH_RESUMING = 0.2
 """Seconds of a finished run below which nobody needs its bound to go on: a digest would take a part of them."""
+NEAR = 1e-3
+"""Gap, as a share of the size of F, at which "auto" leaves plain conditional gradients for pairwise steps where f is
+not convex: earlier they end in worse points, later they are slow to leave the mixture that they start from."""
 AUTO_MEMORY = 5
 """Past oracle points that CGS uses where nobody asked for a number."""
 VERTEX_MEMORY = 50
@@ -48,8 +51,17 @@ class MethodFactory(Protocol):
     def __call__(self, f: Smooth, g: Simple, step: StepRule, memory: int) -> Method: ...
 
 
+def _require_convex(f: Smooth, method: str) -> None:
+    if not f.convex:
+        raise MissingAbility(
+            f"method={method!r} needs a convex f, and {f!r} says that it is not: take 'cgs', 'cg', 'away', 'pairwise', "
+            "'spg' or 'auto'"
+        )
+
+
 def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """Newton chooses its own steps."""
+    _require_convex(f, "newton")
     if memory or step != Exact():
         raise ValueError("method='newton' chooses its own steps: leave step='exact' and memory=0")
     model = dual_model(f, g)
@@ -78,6 +90,14 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
 
 def _most_promising_first(f: Smooth, g: Simple, step: StepRule, warm: ball.Warm | None = None) -> Iterator[Method]:
     """The methods of "auto", each made when it is asked for; `warm` is what an earlier run left."""
+    if not f.convex:
+        with suppress(MissingAbility):
+            yield SPG(f, g, window=1)
+        if isinstance(g, Zero) and not isinstance(step, OpenLoop):
+            yield UntilNear(cgs(f, g, step, 0), NEAR)
+            yield ActiveSetCG(f, g, step, pairwise=True)
+        yield cgs(f, g, step, 0)
+        return
     model = dual_model(f, g)
     if model is not None and model.affordable:
         yield Newton(f, g, model)
@@ -110,17 +130,20 @@ def _auto_memory(f: Smooth, g: Simple) -> int:
 
 
 def spg(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Non-monotone by default, monotone with Armijo's rule."""
+    """Non-monotone by default, monotone with Armijo's rule and where f is not convex."""
     if memory or not (step == Exact() or isinstance(step, Armijo)):
         raise ValueError(
             "method='spg' searches along projected gradients: step must be 'exact' (non-monotone), 'armijo' (monotone) "
             f"or a steps.Armijo, and memory 0, got {step!r} and memory={memory}"
         )
-    return SPG(f, g, window=1, armijo=step) if isinstance(step, Armijo) else SPG(f, g)
+    if isinstance(step, Armijo):
+        return SPG(f, g, window=1, armijo=step)
+    return SPG(f, g) if f.convex else SPG(f, g, window=1)
 
 
 def pqn(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """Monotone always, with the parameters of Armijo's rule if it is given."""
+    _require_convex(f, "pqn")
     if memory or not (step == Exact() or isinstance(step, Armijo)):
         raise ValueError(
             "method='pqn' tries the whole step and backtracks: step must be 'exact', 'armijo' or a steps.Armijo, "
@@ -148,7 +171,9 @@ def _active_set(f: Smooth, g: Simple, step: StepRule, memory: int, *, pairwise: 
 
 def cgs(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """The paper's Algorithm 1; on plans that are never formed, on their moments."""
-    return CGSOnMoments(f, g, step, memory) if isinstance(g.on, StreamedTransport) else CGS(f, g, step, memory)
+    if not isinstance(g.on, StreamedTransport):
+        return CGS(f, g, step, memory)
+    return CGSOnMoments(f, g, step, memory) if f.convex else WholeStepCGS(f, g, step, memory)
 
 
 METHODS: dict[str, MethodFactory] = {
@@ -184,6 +209,9 @@ def minimize(
 ) -> Result:
     """Minimise f(x) + g(x) over the set that g lives on, with a proof of how good the answer is.
 
+    Where f is not convex (`f.convex` is False) the answer is a stationary point instead, with a proof of how far from
+    one it is: `stationarity`. F never rises on the way there.
+
     Parameters
     ----------
     f : Smooth
@@ -215,12 +243,15 @@ def minimize(
         of the result says what ran. Nobody waits for a compiler: while the code that "newton" needs is compiled, once
         on a machine and in a process of its own, "spg" runs (the environment variable `CONDGRAD_KERNELS` may be
         "background", the default, "wait" or "off").
+        An f that is not convex goes with "cgs", "cg", "away", "pairwise", "spg" (monotone then) and "auto", which
+        takes "spg" where it can; else "cgs", and near a stationary point "pairwise" where g = `Zero`.
     step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float
         Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the answer, or a
         hundredth of that at the point of the set nearest to the origin if it is more: multiplying f and g by a constant
-        changes nothing. See `condgrad.certificate`.
+        changes nothing. See `condgrad.certificate`. Where f is not convex, it is the stationarity gap of the answer
+        that must be within `tol * scale`.
     max_iter, time_limit : int, float
         Limits on iterations and seconds.
     memory : int
@@ -243,7 +274,7 @@ def minimize(
     Returns
     -------
     Result
-        With `lower_bound <= F* <= value`, whatever its status.
+        With `lower_bound <= F* <= value`, whatever its status; the bound is -inf where f is not convex.
 
     Examples
     --------
@@ -264,6 +295,8 @@ def minimize(
     rule = step_rule(step)
     if _checks.whole("memory", memory, at_least=0) and not isinstance(rule, Exact):
         raise ValueError(f"memory={memory} minimises over past points and goes with step='exact', got {step!r}")
+    if not f.convex:
+        _check_descent(f, rule, memory)
     _checks.whole("max_iter", max_iter, at_least=0)
     lazy, progress = _checks.flag("lazy", lazy), _checks.flag("progress", progress)
     if time_limit is not None:
@@ -293,7 +326,7 @@ def minimize(
             chosen,
             first,
             null_size=null,
-            stop=RelativeGap(tol) if stop is None else stop,
+            stop=_stop_rule(f, tol, stop),
             max_iter=max_iter,
             callback=callback,
             problem=(f, g),
@@ -331,6 +364,26 @@ def minimize_next(
         methods = _most_promising_first(f, g, Exact(), warm)
         method = _ending_at(InTurn(next(methods), methods), tol, null_size)
         return run(method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter).uninterrupted()
+
+
+def _stop_rule(f: Smooth, tol: float, stop: StopRule | None) -> StopRule:
+    """What ends the run: `tol` or a relative gap is one of stationarity where f is not convex."""
+    if stop is None:
+        stop = RelativeGap(tol)
+    if not f.convex and type(stop) is RelativeGap:
+        return RelativeStationarity(stop.tolerance)
+    return stop
+
+
+def _check_descent(f: Smooth, rule: StepRule, memory: int) -> None:
+    """Refuse what would let an f that is not convex rise, or what looks for its minimum over a hull."""
+    if memory:
+        raise ValueError(f"memory={memory} looks for the minimum over a hull and needs a convex f: leave 0 for {f!r}")
+    if isinstance(rule, OpenLoop):
+        raise ValueError(
+            f"step={rule!r} does not look at F and may let it rise: for {f!r}, which is not convex, take 'exact', "
+            "'armijo' or 'short'"
+        )
 
 
 def _ending_at(method: Method, tol: float, null: float) -> Method:

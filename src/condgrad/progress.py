@@ -64,4 +64,7 @@ class ProgressLine(LiveLine):
             self._show_iteration(now)
 
     def _show_iteration(self, now: Progress) -> None:
-        self.show(f"iteration {now.iteration:>6}  value {now.value:.8g}  gap {now.gap:.2e}  {now.seconds:.1f} s")
+        proved = f"gap {now.gap:.2e}"
+        if now.stationarity is not None:
+            proved = f"stationarity {now.stationarity:.2e}"
+        self.show(f"iteration {now.iteration:>6}  value {now.value:.8g}  {proved}  {now.seconds:.1f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -21,12 +22,15 @@ FEW_POINTS = 20
 class Status(Enum):
     """Why a run ended; the value of a member is its sentence.
 
-    In all cases the best certified answer comes back, with its gap; only CONVERGED says that the gap is what was asked.
+    In all cases the best certified answer comes back, with its gap; only CONVERGED and STATIONARY say that the gap is
+    what was asked.
 
     Attributes
     ----------
     CONVERGED
         A stopping rule was met: by default, the certified gap is within `tol`.
+    STATIONARY
+        The same where f is not convex: the stationarity gap of the answer is within `tol`. Other points may be better.
     ITERATION_LIMIT, TIME_LIMIT
         `max_iter` or `time_limit` came first.
     STALLED
@@ -44,6 +48,7 @@ class Status(Enum):
     """
 
     CONVERGED = "the stopping rule was met"
+    STATIONARY = "the stopping rule was met at a stationary point"
     ITERATION_LIMIT = "the iteration limit was reached before the stopping rule was met"
     TIME_LIMIT = "the time limit was reached before the stopping rule was met"
     STALLED = "no step brings F or the bound any further"
@@ -141,11 +146,15 @@ class Trace:
         spent = self[against]
         value = self["best_value"]
         lower = self["lower_bound"]
-        if label is not None:
+        is_bounded = bool(len(lower)) and bool(np.isfinite(lower[-1]))
+        if len(lower) and not is_bounded and np.isfinite(self["measure"][-1]):  # f is not convex
+            name = label or "what the stopping rule measures"
+            draw_distance(ax, spent, self["measure"], 0.0, label=name)
+        elif label is not None:
             draw_distance(ax, spent, value, lower, label=label)
         else:
             draw_distance(ax, spent, value, lower, label="certified gap", color="#0072B2")
-            if len(lower) and np.isfinite(lower[-1]):
+            if is_bounded:
                 style = {"color": "#D55E00", "linestyle": "--"}
                 draw_distance(ax, spent, value, lower[-1], label="value - last lower bound", **style)
         ax.set(xlabel=against, ylabel="distance to the optimum, at most", yscale="log")
@@ -233,9 +242,18 @@ class Result:
         return self.certificate.relative_gap
 
     @property
+    def stationarity(self) -> float | None:
+        """How far x is from a stationary point, where f is not convex; None where it is, and the gap proves more.
+
+        It is <c, x> + g(x) - min_s [<c, s> + g(s)] with c = grad f(x), or more: no point s of the set promises a
+        larger fall to first order.
+        """
+        return self.certificate.stationarity
+
+    @property
     def success(self) -> bool:
         """Whether a stopping rule was met."""
-        return self.status is Status.CONVERGED
+        return self.status in (Status.CONVERGED, Status.STATIONARY)
 
     def save(self, path: str | Path) -> None:
         """Write this result to a file, for `condgrad.load` and `minimize(..., start=...)`."""
@@ -255,16 +273,27 @@ class Result:
 
     def __str__(self) -> str:
         proof, plural = self.certificate, "" if self.iterations == 1 else "s"
-        return (
-            f"{self.status}: {self.message}\n"
-            f"  value        {proof.value:.12g}   ({proof.value_from})\n"
-            f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two\n"
-            f"  gap          {proof.gap:.3g}, which is {proof.relative_gap:.3g} of the scale of F, {proof.scale:.3g}\n"
-            f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s"
-        )
+        lines = [f"{self.status}: {self.message}", f"  value        {proof.value:.12g}   ({proof.value_from})"]
+        if proof.stationarity is not None:
+            share = proof.relative_stationarity
+            lines += [
+                f"  stationarity {proof.stationarity:.3g}, which is {share:.3g} of the scale of F, {proof.scale:.3g};",
+                "               proved: x is stationary up to this; not proved: that no other point is better",
+            ]
+        if proof.stationarity is None or proof.lower_bound > -math.inf:
+            share = proof.relative_gap
+            lines += [
+                f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two",
+                f"  gap          {proof.gap:.3g}, which is {share:.3g} of the scale of F, {proof.scale:.3g}",
+            ]
+        lines.append(f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"Result({self.status}, value={self.value:.10g}, gap={self.gap:.3g}, iterations={self.iterations})"
+        proved = f"gap={self.gap:.3g}"
+        if self.stationarity is not None:
+            proved = f"stationarity={self.stationarity:.3g}"
+        return f"Result({self.status}, value={self.value:.10g}, {proved}, iterations={self.iterations})"
 
 
 class AnswerOfRun:
@@ -296,6 +325,11 @@ class AnswerOfRun:
     def relative_gap(self) -> float:
         """gap / scale."""
         return self.result.relative_gap
+
+    @property
+    def stationarity(self) -> float | None:
+        """How far the answer is from a stationary point, where f is not convex; see `Result`."""
+        return self.result.stationarity
 
     @property
     def method(self) -> str:

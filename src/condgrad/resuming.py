@@ -127,6 +127,7 @@ def save(result: Result, path: str | Path) -> None:
         "noise": proof.noise,
         "value_from": proof.value_from,
         "bound_from": proof.bound_from,
+        "stationarity": proof.stationarity,
         "digest": result.digest,
     }
     arrays = {f"past_{i}": _plain(point) for i, point in enumerate(result.past)}
@@ -217,6 +218,7 @@ def _result(about: dict[str, Any], x: Array, rows: Array, past: tuple[Array, ...
         about["noise"],
         about["value_from"],
         about["bound_from"],
+        about.get("stationarity"),
     )
     return Result(
         x,

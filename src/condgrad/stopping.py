@@ -12,7 +12,7 @@ from condgrad.certificate import Certificate, Iterate
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple
 
-__all__ = ["FixedPoint", "RelativeGap", "StopRule"]
+__all__ = ["FixedPoint", "RelativeGap", "RelativeStationarity", "StopRule"]
 
 
 class StopRule(Protocol):
@@ -79,13 +79,42 @@ class RelativeGap:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tolerance", _checks.number("tol", self.tolerance, at_least=0.0))
 
-    def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+    def of(self, certificate: Certificate) -> float:
         """gap / scale."""
         return certificate.relative_gap
+
+    def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
+        """gap / scale, whatever the iterate."""
+        return self.of(certificate)
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
         """The best point and the best bound."""
         return certificate
+
+
+@dataclass(frozen=True)
+class RelativeStationarity(RelativeGap):
+    """stationarity gap / scale <= tolerance, of the best point so far: what `tol` means where f is not convex.
+
+    Parameters
+    ----------
+    tolerance : float
+        At least 0. `condgrad.certificate` says what the scale is.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> f = cg.smooth.Function(lambda x: (-x @ x, -2.0 * x), convex=False)
+    >>> r = cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(2)), stop=cg.stopping.RelativeStationarity(1e-4))
+    >>> r.success, r.stationarity <= 1e-4 * r.scale
+    (True, True)
+    """
+
+    name = "stationarity gap / scale of F"
+
+    def of(self, certificate: Certificate) -> float:
+        """stationarity / scale."""
+        return certificate.relative_stationarity
 
 
 @dataclass(frozen=True)
@@ -126,5 +155,8 @@ class FixedPoint:
         return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))
 
     def answer(self, iterate: Iterate, certificate: Certificate, k: int) -> Certificate:
-        """The iterate that met the rule, with the best bound."""
-        return replace(certificate, x=iterate.x, terms=iterate.terms, value_from=f"iterate {k}")
+        """The iterate that met the rule, with the best bound, or with its own stationarity gap."""
+        met = replace(certificate, x=iterate.x, terms=iterate.terms, value_from=f"iterate {k}")
+        if certificate.stationarity is None:
+            return met
+        return replace(met, stationarity=iterate.value - iterate.lower_bound)

@@ -3,6 +3,7 @@
     from condgrad.compat.pot import gcg      # in place of: from ot.optim import gcg
     from condgrad.compat.pot import emd_laplace, sinkhorn_l1l2_gl, sinkhorn_lpl1_mm        # ... from ot.da
     from condgrad.compat.pot import SinkhornL1l2Transport, EMDLaplaceTransport, ...         # ... from ot.da
+    from condgrad.compat.pot import gromov_wasserstein, entropic_gromov_wasserstein, ...    # ... from ot, ot.gromov
 
 Arguments and return values are those of POT 0.9, but for options of its inner solvers. What differs: plans have exact
 marginals, tolerances bound the certified gap (over the scale of the objective, `stopThr2` of `gcg` absolute) instead of
@@ -26,6 +27,16 @@ from condgrad import _checks, sets, simple, smooth
 from condgrad.arrays import Array, Space, detached, host, is_torch, like, namespace, on_device
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Certificate, Iterate
+from condgrad.compat.pot_gromov import (
+    entropic_fused_gromov_wasserstein,
+    entropic_fused_gromov_wasserstein2,
+    entropic_gromov_wasserstein,
+    entropic_gromov_wasserstein2,
+    fused_gromov_wasserstein,
+    fused_gromov_wasserstein2,
+    gromov_wasserstein,
+    gromov_wasserstein2,
+)
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
 from condgrad.transport.costs import PointCost
@@ -40,7 +51,15 @@ __all__ = [
     "SinkhornLpl1Transport",
     "SinkhornTransport",
     "emd_laplace",
+    "entropic_fused_gromov_wasserstein",
+    "entropic_fused_gromov_wasserstein2",
+    "entropic_gromov_wasserstein",
+    "entropic_gromov_wasserstein2",
+    "fused_gromov_wasserstein",
+    "fused_gromov_wasserstein2",
     "gcg",
+    "gromov_wasserstein",
+    "gromov_wasserstein2",
     "sinkhorn_l1l2_gl",
     "sinkhorn_lpl1_mm",
 ]

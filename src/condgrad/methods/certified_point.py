@@ -15,6 +15,7 @@ from condgrad.certificate import (
     Effort,
     Iterate,
     Terms,
+    check_tangent,
     noise_of_bound,
     subnormal_size,
     tangent_bound,
@@ -107,6 +108,9 @@ class Certifier:
     def __init__(self, f: Smooth, g: Simple, tally: Tally) -> None:
         self.f, self.g, self.tally = f, g, tally
         self.accuracy, self.warm = 0.0, None
+        self.before: ObjectivePoint | None = None
+        """The last point, whose tangent a convex f is not below."""
+        self.noise_before = 0.0
 
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
@@ -131,5 +135,9 @@ class Certifier:
             subnormal=subnormal_size(point.x),
         )
         bound = tangent_bound(here.offset, answer.bound, noise)
+        if f.convex and self.before is not None:
+            height = self.before.smooth.value + dot(self.before.smooth_gradient, point.x - self.before.x)
+            check_tangent(here.value, height, noise + self.noise_before)
+        self.before, self.noise_before = point, noise
         self.accuracy = max(0.1 * (point.value - bound), noise)
         return Iterate(point.x, point.terms, bound, c, step, self.tally.effort, noise)

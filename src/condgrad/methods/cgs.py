@@ -16,12 +16,14 @@ from condgrad.certificate import (
     Effort,
     Iterate,
     Terms,
+    check_tangent,
     noise_of_bound,
+    rounding_noise,
     subnormal_size,
     tangent_bound,
 )
 from condgrad.problem import Simple, Smooth
-from condgrad.rounding import ROUNDING_UNITS
+from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 from condgrad.search.steps import SearchState, StepRule, checked_fractions
 
 
@@ -82,13 +84,17 @@ class CGS:
             points, ends = [s, *(p for p, _ in remembered)], [there, *(e for _, e in remembered)]
             directions = differences(points, x)
             slope = dot(c, directions[0])
+            if known and f.convex:
+                check_tangent(there.value, here.value + slope, noise + rounding_noise(unit, there.value))
             model_gap = g_here - g_there - slope
             state = SearchState(f, g, k, x, here, ends, directions, value, model_gap, notes)
             fractions = checked_fractions(self.step(state), len(points))  # line 4
             evaluations += state.evaluations
             a = float(fractions.sum())
             # more accuracy of the oracle than f is curved between x and s would not shorten the way
-            flatness = max(there.value - here.value - slope, 1e-3 * (value - bound)) if f.mixes else math.inf
+            flatness = math.inf
+            if f.mixes and f.convex:
+                flatness = max(there.value - here.value - slope, 1e-3 * (value - bound))
             accuracy = max(share * min(value - bound, flatness), noise)  # below rounding there is nothing to gain
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
                 if value - bound - model_gap <= ROUNDING_UNITS * noise or share < 1e-6:
@@ -98,8 +104,17 @@ class CGS:
             if deadline.passed():
                 return
             x = mixed(x, points, fractions)  # line 5
+            tangent = here.value + a * slope
             here, g_here = here.moved(x, ends, fractions), g.value(x)
             evaluations += not f.mixes
+            slack = noise + rounding_noise(unit, here.value)
+            if f.convex and len(points) == 1:
+                check_tangent(here.value, tangent, slack)
+            elif not f.convex and here.value + g_here > value + CONTRADICTION * slack:
+                raise ValueError(
+                    f"step = {self.step!r} let F rise from {value:.12g} to {here.value + g_here:.12g}: an f that is "
+                    "not convex needs a step rule that does not, such as 'exact' or 'armijo'"
+                )
             remembered.append((s, there))
             self.remember(remembered)
             del c, directions, state  # as large as x, each: not to be held while the oracle works

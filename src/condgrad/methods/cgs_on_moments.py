@@ -23,10 +23,14 @@ from condgrad.certificate import (
     subnormal_size,
     tangent_bound,
 )
+from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.restriction import Quadratic
 from condgrad.search.steps import Exact, OpenLoop, StepRule
+
+OWN_SHARE = 0.1
+"""The oracle's own gap, as a share of the gap so far: F falls by what is left of it."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +99,63 @@ class CGSOnMoments:
         if slope >= 0.0:
             return 0.0
         return 1.0 if curvature <= -slope else -slope / curvature
+
+
+@dataclass(frozen=True)
+class WholeStepCGS:
+    """Generalised conditional gradient with whole steps, for an f that is concave: the iterates are oracle points.
+
+    f is below its tangents, so that a whole step lowers F by the model gap or more, and no mixture of plans is needed.
+    """
+
+    f: Smooth
+    g: Simple
+    step: StepRule
+    memory: int = 0
+    name: str = "cgs"
+
+    def __post_init__(self) -> None:
+        if self.memory or not isinstance(self.step, Exact):
+            raise ValueError(
+                "a plan that is never formed, and an f that is concave, go with step='exact' and memory 0, got "
+                f"{self.step!r} and memory={self.memory}"
+            )
+
+    def iterates(self, x: Any) -> Iterator[Iterate]:
+        f, g, unit = self.f, self.g, self.f.unit_at(x)
+        here = f.at(x)
+        terms = Terms.at(x, here, g)
+        warm, inner, step = None, 0, 0.0
+        accuracy = 0.1 * terms.size
+        share = OWN_SHARE
+        for k in count():
+            if deadline.passed():
+                if k == 0:
+                    yield Iterate(x, terms, -math.inf, None, step, Effort(1, 0, 0), 0.0)
+                return
+            answer = g.argmin(here.gradient, warm=warm, accuracy=accuracy)
+            s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
+            there = f.at(s)
+            g_there = g.value(s) if answer.value is None else answer.value
+            noise = noise_of_bound(
+                unit,
+                f=here.value,
+                slopes=(here.magnitude(here), here.magnitude(there)),
+                g=(g.magnitude(x, terms.g), g.magnitude(s, g_there)),
+                oracle=(answer.bound, answer.magnitude),
+                subnormal=subnormal_size(s),
+            )
+            bound = tangent_bound(here.offset, answer.bound, noise)
+            yield Iterate(x, terms, bound, None, step, Effort(k + 1, k + 1, inner), noise)
+            line = here.along([there], None)
+            if float(line.curvature[0, 0]) > unit * abs(float(line.slope[0])):
+                raise MissingAbility(f"plans that are never formed need an f that is convex or concave, not {f!r}")
+            gap = terms.value - bound
+            accuracy = max(share * gap, noise)
+            if terms.g - g_there - float(line.slope[0]) <= 0.0:  # stationary, or the oracle must try harder
+                if gap <= ROUNDING_UNITS * noise or share < 1e-6:
+                    return
+                share *= 0.1
+                continue
+            x, here, step = s, there, 1.0
+            terms = Terms.at(s, there, g, g_there)

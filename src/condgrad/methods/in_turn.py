@@ -51,6 +51,33 @@ class UntilCompiled:
 
 
 @dataclass(frozen=True)
+class UntilNear:
+    """A method until its gap is within a share of the size of F, for another one to go on from there."""
+
+    method: Method
+    share: float
+
+    @property
+    def f(self) -> Smooth:
+        return self.method.f
+
+    @property
+    def g(self) -> Simple:
+        return self.method.g
+
+    @property
+    def name(self) -> str:
+        return self.method.name
+
+    def iterates(self, x: Array) -> Iterator[Iterate]:
+        for iterate in self.method.iterates(x):
+            near = iterate.value - iterate.lower_bound <= self.share * iterate.terms.size
+            yield iterate
+            if near:
+                return
+
+
+@dataclass(frozen=True)
 class InTurn:
     """The first method, until it has no step left or stands still; then the next, from the best point so far.
 
@@ -97,7 +124,9 @@ class InTurn:
                 if iterate.value <= value:
                     x, value = iterate.x, iterate.value
                 lower, noise = max(lower, iterate.lower_bound), max(noise, iterate.noise)
-                still = stalled.by(iterate, lower)
+                if not method.f.convex:  # a tangent bounds nothing: the gap is that of the point itself
+                    lower = value + iterate.lower_bound - iterate.value
+                still = stalled.by(iterate, lower if method.f.convex else lower - value)
                 shown = iterate if effort is iterate.effort else iterate._replace(effort=effort)
                 del iterate  # as large as several x: not to be held while the method works
                 yield shown

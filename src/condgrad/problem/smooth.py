@@ -1,4 +1,4 @@
-"""f: convex and differentiable, with sums and positive multiples."""
+"""f: differentiable, convex unless it says otherwise, with sums and positive multiples."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Floor(NamedTuple):
 
 
 class Smooth(ABC):
-    """f: convex and differentiable.
+    """f: differentiable, and convex unless `convex` is False.
 
     An f of your own implements `at`, which returns an `Evaluation`: value, gradient, and how f goes on from there.
     `smooth.Function` does it from a plain callable. Sums and positive multiples of smooth parts are smooth parts.
@@ -74,6 +74,9 @@ class Smooth(ABC):
     """Whether f may be asked at a float64 point where its data is float32."""
     floor: Floor | None = None
     """What f is never below, if known."""
+    convex: bool = True
+    """Whether f is convex. Where it is not, a tangent bounds nothing from below: what is proved then is how far the
+    answer is from a stationary point."""
     has_rounded_data: bool = False
     """Whether its data were computed from those of the user: then they are no better than their precision."""
 
@@ -180,6 +183,10 @@ class Sum(Smooth):
             height += weight * term.floor.height
             slope += weight * term.floor.slope
         return Floor(height, slope)
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        return all(term.convex for term in self.terms)
 
     @property
     def has_rounded_data(self) -> bool:  # type: ignore[override]

@@ -251,7 +251,7 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Armijo:
-    """The first of 1, shrink, shrink^2, ... that brings F down by `fraction` of step * gap.
+    """The first of 1, shrink, shrink^2, ... that brings F down by `fraction` of step * gap; f need not be convex.
 
     The gap stands in for the slope, -gap >= <grad F, s - x>, so that g need not be differentiable.
 
@@ -297,6 +297,8 @@ class Armijo:
 class Exact:
     """The minimiser of F along the segment, or over the hull of all remembered points: `step="exact"`.
 
+    Where f is not convex and F is not quadratic on the segment, it is a point no higher than that of Armijo's rule.
+
     Parameters
     ----------
     slope_tolerance : float
@@ -319,6 +321,8 @@ class Exact:
     def __call__(self, state: SearchState) -> Vector:
         restriction = state.restriction
         size = len(state.others)
+        if not state.f.convex:
+            return np.array([_without_convexity(state, self.slope_tolerance)])
         if size == 1 and isinstance(restriction, Quadratic):
             return np.array([_closed_form(restriction)])
         start = restriction.local(np.zeros(size))
@@ -357,6 +361,29 @@ def _closed_form(line: Quadratic) -> float:
     if slope >= 0.0:
         return 0.0
     return 1.0 if curvature <= -slope else -slope / curvature
+
+
+def _without_convexity(state: SearchState, tolerance: float) -> float:
+    """A step that lets F fall, from 0 to 1, for an f that need not be convex.
+
+    The minimiser in closed form where F is quadratic on the segment. The whole step where f is concave there: f is
+    below its tangent, so that F falls by the model gap or more, and it still falls at the end. Else what the searches
+    for convex functions find, if it is no higher than Armijo's point: they end at a local minimiser at best.
+    """
+    if isinstance(state.restriction, Quadratic):
+        return _closed_form(state.restriction)
+    along = state.smooth_restriction
+    if state.model_gap > 0.0 and isinstance(along, Quadratic) and float(along.curvature[0, 0]) <= 0.0:
+        return 1.0
+    accepted = float(Armijo()(state)[0])
+    if accepted == 0.0:
+        return 0.0
+    start = state.restriction.local(np.zeros(1))
+    if start.slope is None:
+        found = _by_values(state.restriction)
+    else:
+        found = _by_slopes(state.restriction, start, tolerance, state.rounding)
+    return min((accepted, found), key=lambda step: state.restriction.value(np.array([step])))
 
 
 def _by_values(line: Restriction) -> float:

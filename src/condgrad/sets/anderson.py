@@ -72,6 +72,14 @@ class AcceleratedScaling(ABC):
     def evaluate(self, x: Array) -> Any:
         """The state at x."""
 
+    def proposed(self) -> Array:
+        """Where to look next: by Anderson's rule."""
+        return self.anderson.propose(self.state.x, self.state.image)
+
+    def refused(self) -> None:
+        """What was proposed let the dual fall."""
+        self.anderson.forget()
+
     def allowed(self, x: Array) -> Array:
         """An extrapolation, brought back to where the dual is finite."""
         return x
@@ -84,12 +92,12 @@ class AcceleratedScaling(ABC):
             if float(xp.max(xp.abs(before.image))) > limit:
                 self.restart(self.absorbed + self.weight * before.image)
                 continue
-            trial = self.allowed(self.anderson.propose(before.x, before.image))
+            trial = self.allowed(self.proposed())
             far = not float(xp.max(xp.abs(trial))) <= limit
             if not far:
                 self.state = self.evaluate(trial)
             if far or not self.state.dual >= before.dual:
                 # the extrapolation went too far; the map's own step cannot
-                self.anderson.forget()
+                self.refused()
                 self.state = self.evaluate(before.image)
                 self.stuck = self.state.dual <= before.dual and self.state.error >= before.error

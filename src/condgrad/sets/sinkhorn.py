@@ -16,9 +16,37 @@ import math
 from typing import NamedTuple
 
 from condgrad import deadline
-from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, row_blocks, total
+from condgrad.arrays import (
+    Array,
+    at_least,
+    cholesky,
+    dot,
+    log_or_least,
+    namespace,
+    precision,
+    row_blocks,
+    solve_cholesky,
+    total,
+)
 from condgrad.errors import NotFiniteError
+from condgrad.rounding import LIFT
 from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
+
+NEWTON_AFTER = 50
+"""Passes after which steps of Newton's method are tried, and one more for every `NEWTON_COLUMNS` columns."""
+NEWTON_COLUMNS = 10
+"""Columns for which a step of Newton's method takes about as long as a pass more."""
+NEWTON_AGAIN = 5
+"""Passes after which one more is tried where the last one was refused."""
+NEWTON_AT_MOST = 3000
+"""Columns beyond which a step takes longer than hundreds of passes."""
+COARSE = 1e-10
+"""A rounding unit above which Newton's equations have too few digits: that of float32."""
+PATH_AFTER = 300
+"""Passes, and one more for each column, after which a path of entropies is walked by Newton's method: from a start that
+is not near, at an entropy of 1e-4 of the costs, 1000 passes were not enough where the path took 300."""
+LONGEST_STEP = 3.0
+"""How far a step of Newton's method may change the logarithm of a scaling."""
 
 
 class Potentials(NamedTuple):
@@ -55,15 +83,25 @@ def solve(
     # The marginal error at which to look; what a look shows sets the next one.
     xp = namespace(c)
     aim = accuracy / (float(xp.max(scaling.v) - xp.min(scaling.v)) + 10.0 * weight)
+    path_is_left = scaling.newton_from < math.inf
+    allowed = min(max_passes, PATH_AFTER + b.shape[0]) if path_is_left else max_passes
     while True:
-        scaling.iterate(aim, max_passes)
+        scaling.iterate(aim, allowed)
         (plan, cost, value), bound = scaling.rounded(), scaling.state.dual
         gap = cost + value - bound
-        spent = scaling.passes >= max_passes or deadline.passed()
-        if gap <= accuracy or spent or scaling.stuck or not scaling.state.error > 0.0:
-            passes += scaling.passes
-            return Entropic(plan, value, bound, passes, scaling.potentials, scaling.magnitude)
-        aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
+        if gap <= accuracy or scaling.stuck or not scaling.state.error > 0.0 or deadline.passed():
+            break
+        if scaling.passes < allowed:
+            aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
+        elif path_is_left:  # the start was too far away for an entropy as small as this
+            path_is_left, allowed = False, max_passes
+            start, more = newton_path(c, a, b, weight)
+            passes += more + scaling.passes
+            scaling = Scaling(c, a, b, weight, start, newton_from=0)
+        else:
+            break
+    passes += scaling.passes
+    return Entropic(plan, value, bound, passes, scaling.potentials, scaling.magnitude)
 
 
 def height_of(c: Array) -> float:
@@ -97,6 +135,19 @@ def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, in
     return v, passes
 
 
+def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
+    """A column potential from larger entropies, falling by two, each by Newton's method: slow, and it arrives."""
+    v, passes = namespace(c).zeros_like(b), 0
+    most = 20 * (1 + b.shape[0] // NEWTON_COLUMNS)
+    t = height_of(c) / 20.0
+    while t > weight and not deadline.passed():
+        scaling = Scaling(c, a, b, t, v, newton_from=0)
+        scaling.iterate(1e-3 * total(a), most)
+        v, passes = scaling.potentials.v, passes + scaling.passes
+        t *= 0.5
+    return v, passes
+
+
 def normalised_rows(exponent: Array, a: Array) -> tuple[Array, Array]:
     """exp(exponent) with its rows scaled to sums a, and the logarithms of the sums it had; spoils `exponent`."""
     xp = namespace(exponent)
@@ -126,11 +177,15 @@ class ScalingState(NamedTuple):
 class Scaling(AcceleratedScaling):
     """Sinkhorn's iteration on a kernel K = exp((u + v - c)/weight) with row sums a."""
 
-    def __init__(self, c: Array, a: Array, b: Array, weight: float, v: Array) -> None:
+    def __init__(self, c: Array, a: Array, b: Array, weight: float, v: Array, newton_from: float | None = None) -> None:
         xp = namespace(c)
         self.c, self.a, self.b, self.weight = c, a, b, weight
         self.log_a, self.log_b = xp.log(a), xp.log(b)
         super().__init__()
+        columns = b.shape[0]
+        self.newton_from = NEWTON_AFTER + columns // NEWTON_COLUMNS if newton_from is None else newton_from
+        if columns > NEWTON_AT_MOST or precision(b) > COARSE:
+            self.newton_from = math.inf
         self.restart(v)
 
     def restart(self, v: Array) -> None:
@@ -173,6 +228,36 @@ class Scaling(AcceleratedScaling):
         return ScalingState(
             x, rows, columns, dual, total(xp.abs(columns - self.b)), x + self.log_b - log_or_least(columns)
         )
+
+    def proposed(self) -> Array:
+        """Anderson's point; after many passes Newton's, and a few passes later again where that was refused."""
+        if self.passes < self.newton_from:
+            return super().proposed()
+        self.passes += self.b.shape[0] // NEWTON_COLUMNS
+        return self.state.x + self.newton_step()
+
+    def refused(self) -> None:
+        super().refused()
+        self.newton_from = max(self.newton_from, self.passes + NEWTON_AGAIN)
+
+    def newton_step(self) -> Array:
+        """A step of Newton's method on the dual in the log-scaling, cut to a length that exp can follow."""
+        xp, state = namespace(self.v), self.state
+        plan = self.K * xp.exp(state.x)[None, :]
+        plan *= (state.rows / xp.sqrt(self.a))[:, None]
+        mass = total(self.b)
+        lift = self.b[:, None] * (self.b / mass)[None, :]  # a constant changes nothing
+
+        def curvature() -> Array:
+            result = lift - plan.T @ plan
+            diagonal = xp.arange(result.shape[0])
+            result[diagonal, diagonal] += state.columns
+            return result
+
+        factor = cholesky(curvature, ridge=LIFT * float(xp.max(state.columns)))
+        step = solve_cholesky(factor, self.b - state.columns)
+        longest = float(xp.max(xp.abs(step)))
+        return step if longest <= LONGEST_STEP else step * (LONGEST_STEP / longest)
 
     @property
     def absorbed(self) -> Array:

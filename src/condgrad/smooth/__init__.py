@@ -4,6 +4,7 @@ from condgrad.problem import Smooth
 from condgrad.smooth.blockwise import BlockwiseLoss
 from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.function import Function
+from condgrad.smooth.gromov import GromovPoints, GromovWasserstein
 from condgrad.smooth.group_lasso import GroupLasso
 from condgrad.smooth.linear import Linear
 from condgrad.smooth.losses import Gamma, Huber, LeastSquares, Logistic, Poisson, SquaredHinge
@@ -16,6 +17,8 @@ __all__ = [
     "BlockwiseMultinomial",
     "Function",
     "Gamma",
+    "GromovPoints",
+    "GromovWasserstein",
     "GroupLasso",
     "Huber",
     "LeastSquares",

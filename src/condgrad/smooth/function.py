@@ -25,6 +25,11 @@ class Function(Smooth):
         gradient is taken by autograd. It must not modify x.
     smoothness : float, optional
         The Lipschitz constant of the gradient; `step="short"` needs it.
+    convex : bool
+        Whether f is convex. Say False where it is not: the answer is then a stationary point, proved by its
+        stationarity gap, and no lower bound is claimed. A function that is called convex and is not is often caught,
+        where a bound or a tangent contradicts a value, and that is an error; but it cannot be caught always, and a
+        lower bound of an f that is not convex means nothing.
 
     Examples
     --------
@@ -33,15 +38,22 @@ class Function(Smooth):
     >>> r = cg.minimize(f, cg.simple.Zero(on=cg.sets.L2Ball(2.0)), x0=np.zeros(2))
     >>> [round(abs(float(x)), 3) for x in r.x]
     [1.0, 0.0]
+    >>> f = cg.smooth.Function(lambda x: (-x @ x, -2.0 * x), convex=False)
+    >>> r = cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(3)), x0=[0.5, 0.3, 0.2])
+    >>> r.status.name, r.x.tolist(), r.stationarity <= 1e-6 * r.scale, r.lower_bound
+    ('STATIONARY', [1.0, 0.0, 0.0], True, -inf)
     """
 
     mixes = False
     widens = False
 
-    def __init__(self, value_and_gradient: Callable[[Array], Any], *, smoothness: float | None = None) -> None:
+    def __init__(
+        self, value_and_gradient: Callable[[Array], Any], *, smoothness: float | None = None, convex: bool = True
+    ) -> None:
         if not callable(value_and_gradient):
             raise TypeError(f"value_and_gradient must be callable, got {value_and_gradient!r}")
         self.call = value_and_gradient
+        self.convex = _checks.flag("convex", convex)
         self._smoothness = None if smoothness is None else _checks.number("smoothness", smoothness, at_least=0.0)
 
     @property

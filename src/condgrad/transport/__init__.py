@@ -6,6 +6,9 @@ from condgrad.transport.color import Recoloring, recolor, recoloring
 from condgrad.transport.costs import BlockCost, LowRank, SquaredEuclidean, cosine
 from condgrad.transport.divergence import Divergence, divergence, divergence_loss
 from condgrad.transport.estimators import EntropicTransport, GroupTransport, LaplaceTransport
+from condgrad.transport.gromov import GromovGap, GromovResult, gromov, gromov_gap
+from condgrad.transport.gromov_estimator import GromovTransport
+from condgrad.transport.gromov_loss import gromov_loss
 from condgrad.transport.loss import CertifiedLoss, GradientError, barycentric_map, certified_loss, loss
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, solve
@@ -20,6 +23,9 @@ __all__ = [
     "EntropicTransport",
     "FreeBarycenter",
     "GradientError",
+    "GromovGap",
+    "GromovResult",
+    "GromovTransport",
     "GroupLasso",
     "GroupTransport",
     "LaplaceTransport",
@@ -36,6 +42,9 @@ __all__ = [
     "divergence",
     "divergence_loss",
     "free_barycenter",
+    "gromov",
+    "gromov_gap",
+    "gromov_loss",
     "loss",
     "partial",
     "recolor",

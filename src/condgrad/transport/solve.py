@@ -164,7 +164,7 @@ def beside(name: str, values: Any, like: Array, *, ndim: int) -> Array:
     return values.cpu().numpy() if is_torch(values) else values
 
 
-def _weights(name: str, weights: Any, like: Array, shape: tuple[int, int], axis: int) -> Array:
+def weights_like(name: str, weights: Any, like: Array, shape: tuple[int, int], axis: int) -> Array:
     """Weights of the kind of the cost; uniform ones for None."""
     size = shape[axis]
     if weights is None:
@@ -301,7 +301,7 @@ def solve(
             raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
         like, linear, polytope = C, smooth.Linear(C), sets.Transport
     shape: Any = linear.space.shape  # type: ignore[union-attr]
-    P = polytope(_weights("a", a, like, shape, 0), _weights("b", b, like, shape, 1), engine=engine)
+    P = polytope(weights_like("a", a, like, shape, 0), weights_like("b", b, like, shape, 1), engine=engine)
     f = _objective(linear, like, regularizers)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
     problem = TransportProblem(f, g, points_of(cost, f))
@@ -362,17 +362,22 @@ def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
                 "of costs is as large as the plan already"
             )
         return False
-    n, m = cost.shape
-    size = f"an array of {n} x {m} is {cost.bytes / 2**30:.3g} GB, and a run holds about {COPIES:.0f} of them"
+    return plan_is_streamed(cost.shape, cost.arrays[0], plan, only_dense)
+
+
+def plan_is_streamed(shape: tuple[int, int], like: Array, plan: str, only_dense: str | None) -> bool:
+    """Whether a plan between points is streamed, `only_dense` being what asks for an array; an error if both are."""
+    n, m = shape
+    bytes_of_plan = 8 * n * m
+    size = f"an array of {n} x {m} is {bytes_of_plan / 2**30:.3g} GB, and a run holds about {COPIES:.0f} of them"
     if plan == "dense":
         return False
     if plan == "streamed":
         if only_dense is not None:
             raise ValueError(f"plan='streamed' does not go with {only_dense}: take plan='dense' ({size})")
         return True
-    like = cost.arrays[0]
     free = free_memory(like)
-    fits = COPIES * cost.bytes <= SHARE * free
+    fits = COPIES * bytes_of_plan <= SHARE * free
     if only_dense is not None:
         if not fits:
             raise MemoryError(

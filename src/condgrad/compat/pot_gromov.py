@@ -1,0 +1,492 @@
+"""POT's Gromov-Wasserstein functions on `transport.gromov`; `compat.pot` has them all."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from condgrad import _checks
+from condgrad.arrays import namespace
+from condgrad.arrays.inputs import floating
+from condgrad.transport.gromov import GromovResult, gromov
+
+LOSSES = {"square_loss": "square", "kl_loss": "kl"}
+
+
+def gromov_wasserstein(
+    C1: Any,
+    C2: Any,
+    p: Any = None,
+    q: Any = None,
+    loss_fun: str = "square_loss",
+    symmetric: bool | None = None,  # noqa: ARG001  (it is looked at)
+    log: bool = False,
+    armijo: bool = False,  # noqa: ARG001  (steps are exact)
+    G0: Any = None,
+    max_iter: float = 1e4,
+    tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9,  # noqa: ARG001
+) -> Any:
+    """A stationary plan of sum L(C1_ik, C2_jl) G_ij G_kl, from POT's start: `ot.gromov_wasserstein`.
+
+    For more starts and a lower bound see `transport.gromov`.
+
+    Parameters
+    ----------
+    C1, C2 : arrays, shapes (n, n) and (m, m)
+        Numbers within each space.
+    p, q : arrays, optional
+        Weights; uniform by default.
+    loss_fun : {"square_loss", "kl_loss"}
+        The loss.
+    symmetric, armijo, tol_abs
+        Accepted and not needed: symmetry is looked at, steps are exact, and the tolerance follows the scale.
+    log : bool
+        Return the log too.
+    G0 : array, optional
+        Where to start; the product of the weights by default.
+    max_iter : int
+        Steps, at most.
+    tol_rel : float
+        On the stationarity gap over the scale of the objective.
+
+    Returns
+    -------
+    plan, log
+        The plan, of exact marginals; where `log`, POT's log, with `gap`, the stationarity gap, and `lower_bound`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import gromov_wasserstein
+    >>> C = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 2.0], [4.0, 2.0, 0.0]])
+    >>> T, log = gromov_wasserstein(C, C, log=True)
+    >>> (3.0 * T).round(6).tolist(), bool(log["gap"] <= 1e-9)
+    ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], True)
+    """
+    answer = _solved(C1, C2, p, q, loss_fun, G0=G0, max_iter=max_iter, tol=tol_rel)
+    return _plan("gromov_wasserstein", answer, C1, "gw_dist", log=log)
+
+
+def gromov_wasserstein2(
+    C1: Any,
+    C2: Any,
+    p: Any = None,
+    q: Any = None,
+    loss_fun: str = "square_loss",
+    symmetric: bool | None = None,  # noqa: ARG001
+    log: bool = False,
+    armijo: bool = False,  # noqa: ARG001
+    G0: Any = None,
+    max_iter: float = 1e4,
+    tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9,  # noqa: ARG001
+) -> Any:
+    """The value at the plan of `gromov_wasserstein`, a number without a graph: `ot.gromov_wasserstein2`.
+
+    Parameters
+    ----------
+    C1, C2, p, q, loss_fun, symmetric, log, armijo, G0, max_iter, tol_rel, tol_abs
+        As in `gromov_wasserstein`. For gradients take `transport.gromov_loss`.
+
+    Returns
+    -------
+    value, log
+        POT's `gw_dist`, and where asked for the log, with the plan as `T`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import gromov_wasserstein2
+    >>> C = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 2.0], [4.0, 2.0, 0.0]])
+    >>> round(gromov_wasserstein2(C, 2.0 * C), 6)  # the mean of C^2
+    4.666667
+    """
+    answer = _solved(C1, C2, p, q, loss_fun, G0=G0, max_iter=max_iter, tol=tol_rel)
+    return _value("gromov_wasserstein2", answer, C1, "gw_dist", log=log)
+
+
+def fused_gromov_wasserstein(
+    M: Any,
+    C1: Any,
+    C2: Any,
+    p: Any = None,
+    q: Any = None,
+    loss_fun: str = "square_loss",
+    symmetric: bool | None = None,  # noqa: ARG001
+    alpha: float = 0.5,
+    armijo: bool = False,  # noqa: ARG001
+    G0: Any = None,
+    log: bool = False,
+    max_iter: float = 1e4,
+    tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9,  # noqa: ARG001
+) -> Any:
+    """A stationary plan of (1 - alpha) <M, G> + alpha GW(G): `ot.fused_gromov_wasserstein`.
+
+    Parameters
+    ----------
+    M : array, shape (n, m)
+        Costs between the two spaces.
+    alpha : float
+        The share of the structure, from 0 to 1.
+    C1, C2, p, q, loss_fun, symmetric, armijo, G0, log, max_iter, tol_rel, tol_abs
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    plan, log
+        As in `gromov_wasserstein`, with `fgw_dist`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import fused_gromov_wasserstein
+    >>> C = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> fused_gromov_wasserstein(np.eye(2), C, C).tolist()
+    [[0.0, 0.5], [0.5, 0.0]]
+    """
+    answer = _solved(C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel)
+    return _plan("fused_gromov_wasserstein", answer, M, "fgw_dist", log=log)
+
+
+def fused_gromov_wasserstein2(
+    M: Any,
+    C1: Any,
+    C2: Any,
+    p: Any = None,
+    q: Any = None,
+    loss_fun: str = "square_loss",
+    symmetric: bool | None = None,  # noqa: ARG001
+    alpha: float = 0.5,
+    armijo: bool = False,  # noqa: ARG001
+    G0: Any = None,
+    log: bool = False,
+    max_iter: float = 1e4,
+    tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9,  # noqa: ARG001
+) -> Any:
+    """The value at the plan of `fused_gromov_wasserstein`: `ot.fused_gromov_wasserstein2`.
+
+    Parameters
+    ----------
+    M, alpha
+        As in `fused_gromov_wasserstein`.
+    C1, C2, p, q, loss_fun, symmetric, armijo, G0, log, max_iter, tol_rel, tol_abs
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    value, log
+        As in `gromov_wasserstein2`, the log with `lin_loss` and `quad_loss` too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import fused_gromov_wasserstein2
+    >>> C = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> round(fused_gromov_wasserstein2(1.0 - np.eye(2), C, 3.0 * C), 9)
+    1.0
+    """
+    answer = _solved(C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel)
+    return _value("fused_gromov_wasserstein2", answer, M, "fgw_dist", log=log)
+
+
+def entropic_gromov_wasserstein(
+    C1: Any,
+    C2: Any,
+    p: Any = None,
+    q: Any = None,
+    loss_fun: str = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,  # noqa: ARG001
+    G0: Any = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    solver: str = "PGD",
+    warmstart: bool = False,  # noqa: ARG001  (always)
+    verbose: bool = False,
+    log: bool = False,
+) -> Any:
+    """A stationary plan of GW(G) + epsilon sum G log G, of exact marginals: `ot.gromov.entropic_gromov_wasserstein`.
+
+    Parameters
+    ----------
+    epsilon : float
+        Weight of the entropy, > 0.
+    tol : float
+        On the stationarity gap over the scale of the objective.
+    solver : {"PGD"}
+        POT's "PPA" leaves the entropy out of its objective: take `gromov_wasserstein` for that.
+    warmstart, verbose : bool
+        Oracles go on from the last potentials always; show a live line.
+    C1, C2, p, q, loss_fun, symmetric, G0, max_iter, log
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    plan, log
+        As in `gromov_wasserstein`; `gw_dist` is GW(G) without the entropy, as POT has it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import entropic_gromov_wasserstein
+    >>> C = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 2.0], [4.0, 2.0, 0.0]])
+    >>> T = entropic_gromov_wasserstein(C, C, epsilon=0.5)
+    >>> bool(np.allclose(T.sum(axis=0), 1 / 3, rtol=1e-14))
+    True
+    """
+    entropy = _entropy(epsilon, solver)
+    answer = _solved(C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose)
+    return _plan("entropic_gromov_wasserstein", answer, C1, "gw_dist", log=log)
+
+
+def entropic_gromov_wasserstein2(
+    C1: Any,
+    C2: Any,
+    p: Any = None,
+    q: Any = None,
+    loss_fun: str = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,  # noqa: ARG001
+    G0: Any = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    solver: str = "PGD",
+    warmstart: bool = False,  # noqa: ARG001
+    verbose: bool = False,
+    log: bool = False,
+) -> Any:
+    """GW at the plan of `entropic_gromov_wasserstein`, never negative: `ot.gromov.entropic_gromov_wasserstein2`.
+
+    Parameters
+    ----------
+    epsilon, tol, solver, warmstart, verbose
+        As in `entropic_gromov_wasserstein`.
+    C1, C2, p, q, loss_fun, symmetric, G0, max_iter, log
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    value, log
+        As in `gromov_wasserstein2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import entropic_gromov_wasserstein2
+    >>> C = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 2.0], [4.0, 2.0, 0.0]])
+    >>> bool(0.0 <= entropic_gromov_wasserstein2(C, C, epsilon=0.5) < 0.1)
+    True
+    """
+    entropy = _entropy(epsilon, solver)
+    answer = _solved(C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose)
+    return _value("entropic_gromov_wasserstein2", answer, C1, "gw_dist", log=log)
+
+
+def entropic_fused_gromov_wasserstein(
+    M: Any,
+    C1: Any,
+    C2: Any,
+    p: Any = None,
+    q: Any = None,
+    loss_fun: str = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,  # noqa: ARG001
+    alpha: float = 0.5,
+    G0: Any = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    solver: str = "PGD",
+    warmstart: bool = False,  # noqa: ARG001
+    verbose: bool = False,
+    log: bool = False,
+) -> Any:
+    """A stationary plan of (1 - alpha) <M, G> + alpha GW(G) + epsilon sum G log G.
+
+    As `ot.gromov.entropic_fused_gromov_wasserstein`, with exact marginals.
+
+    Parameters
+    ----------
+    M, alpha
+        As in `fused_gromov_wasserstein`.
+    epsilon, tol, solver, warmstart, verbose
+        As in `entropic_gromov_wasserstein`.
+    C1, C2, p, q, loss_fun, symmetric, G0, max_iter, log
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    plan, log
+        As in `gromov_wasserstein`, with `fgw_dist`, which has no entropy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import entropic_fused_gromov_wasserstein
+    >>> C = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> T = entropic_fused_gromov_wasserstein(np.eye(2), C, C, epsilon=0.1)
+    >>> bool(T[0, 1] > 0.49), round(float(T.sum()), 12)
+    (True, 1.0)
+    """
+    entropy = _entropy(epsilon, solver)
+    answer = _solved(
+        C1,
+        C2,
+        p,
+        q,
+        loss_fun,
+        M=M,
+        alpha=alpha,
+        entropy=entropy,
+        G0=G0,
+        max_iter=max_iter,
+        tol=tol,
+        verbose=verbose,
+    )
+    return _plan("entropic_fused_gromov_wasserstein", answer, M, "fgw_dist", log=log)
+
+
+def entropic_fused_gromov_wasserstein2(
+    M: Any,
+    C1: Any,
+    C2: Any,
+    p: Any = None,
+    q: Any = None,
+    loss_fun: str = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,  # noqa: ARG001
+    alpha: float = 0.5,
+    G0: Any = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    solver: str = "PGD",
+    warmstart: bool = False,  # noqa: ARG001
+    verbose: bool = False,
+    log: bool = False,
+) -> Any:
+    """(1 - alpha) <M, G> + alpha GW(G) at the plan of `entropic_fused_gromov_wasserstein`.
+
+    As `ot.gromov.entropic_fused_gromov_wasserstein2`.
+
+    Parameters
+    ----------
+    M, alpha
+        As in `fused_gromov_wasserstein`.
+    epsilon, tol, solver, warmstart, verbose
+        As in `entropic_gromov_wasserstein`.
+    C1, C2, p, q, loss_fun, symmetric, G0, max_iter, log
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    value, log
+        As in `fused_gromov_wasserstein2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from condgrad.compat.pot import entropic_fused_gromov_wasserstein2
+    >>> C = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> bool(entropic_fused_gromov_wasserstein2(np.eye(2), C, C, epsilon=0.1) < 0.1)
+    True
+    """
+    entropy = _entropy(epsilon, solver)
+    answer = _solved(
+        C1,
+        C2,
+        p,
+        q,
+        loss_fun,
+        M=M,
+        alpha=alpha,
+        entropy=entropy,
+        G0=G0,
+        max_iter=max_iter,
+        tol=tol,
+        verbose=verbose,
+    )
+    return _value("entropic_fused_gromov_wasserstein2", answer, M, "fgw_dist", log=log)
+
+
+def _entropy(epsilon: float, solver: str) -> float:
+    if solver != "PGD":
+        raise ValueError(
+            f"solver must be 'PGD', got {solver!r}: POT's 'PPA' leaves the entropy out of its objective, which "
+            "gromov_wasserstein and fused_gromov_wasserstein minimise"
+        )
+    return _checks.number("epsilon", epsilon, above=0.0)
+
+
+def _solved(
+    C1: Any,
+    C2: Any,
+    p: Any,
+    q: Any,
+    loss_fun: str,
+    *,
+    M: Any = None,
+    alpha: float = 1.0,
+    entropy: float = 0.0,
+    G0: Any,
+    max_iter: float,
+    tol: float,
+    verbose: bool = False,
+) -> GromovResult:
+    """POT's objective from POT's start: alpha goes into the numbers within the spaces, so that values are POT's."""
+    if loss_fun not in LOSSES:
+        raise ValueError(f"loss_fun must be one of {', '.join(map(repr, LOSSES))}, got {loss_fun!r}")
+    loss = LOSSES[loss_fun]
+    if not 0.0 <= _checks.number("alpha", alpha) <= 1.0:
+        raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
+    # the square loss is of degree two, the other one of degree one
+    unit = alpha**0.5 if loss == "square" else alpha
+    return gromov(
+        unit * floating("C1", C1, ndim=2),
+        unit * floating("C2", C2, ndim=2),
+        p,
+        q,
+        entropy=entropy,
+        fused=None if M is None else (floating("M", M, ndim=2), 1.0 - alpha),
+        loss=loss,
+        starts=1,
+        start=G0,
+        tol=tol,
+        max_iter=int(max_iter),
+        progress=verbose,
+    )
+
+
+def _plan(name: str, answer: GromovResult, like: Any, distance: str, *, log: bool) -> Any:
+    """The plan in the library of the data, with POT's log where asked for."""
+    result = answer.result.uninterrupted()
+    plan = namespace(floating("C1", like)).asarray(result.x)
+    if not result.success:
+        warnings.warn(
+            f"{name} ended after {result.iterations} iterations with a stationarity gap of {answer.stationarity:.3g}; "
+            "raise max_iter",
+            stacklevel=3,
+        )
+    if not log:
+        return plan
+    u, v = answer.potentials
+    parts = answer.parts
+    return plan, {
+        distance: parts.structure + parts.features,
+        "lin_loss": parts.features,
+        "quad_loss": parts.structure,
+        "loss": result.trace["value"].tolist(),
+        "niter": result.iterations,
+        "gap": answer.stationarity,
+        "lower_bound": answer.lower_bound,
+        "status": result.status.name,
+        "u": u,
+        "v": v,
+    }
+
+
+def _value(name: str, answer: GromovResult, like: Any, distance: str, *, log: bool) -> Any:
+    """The value at the plan, with POT's log where asked for."""
+    plan, record = _plan(name, answer, like, distance, log=True)
+    return (record[distance], record | {"T": plan}) if log else record[distance]

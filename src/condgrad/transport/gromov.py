@@ -1,0 +1,512 @@
+"""Gromov-Wasserstein transport between two spaces, each known by numbers between its own points.
+
+    F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G,   G a plan from a to b.
+
+F is not convex. What is proved of an answer is that it is stationary, up to a gap of its own, and, where that is
+affordable, a number that F of no plan is below. That no other plan is better is not proved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from condgrad import _checks, deadline, passes, sets, simple, smooth
+from condgrad.arrays import Array, Space, double, double_like, is_torch, namespace
+from condgrad.arrays.inputs import floating
+from condgrad.certificate import Terms, noise_of_bound, subnormal_size, tangent_bound
+from condgrad.loop import Callback
+from condgrad.minimize import minimize
+from condgrad.problem import Simple, Smooth, Sum
+from condgrad.result import Result, Status
+from condgrad.rounding import membership_tolerance
+from condgrad.sets.streamed_transport import StreamedTransport
+from condgrad.smooth.gromov import LOSSES, GromovPoints, GromovWasserstein
+from condgrad.transport.costs import PointCost, SquaredEuclidean
+from condgrad.transport.gromov_bound import line_transports
+from condgrad.transport.gromov_oracle import EntropyByNewton
+from condgrad.transport.gromov_starts import NamedStart, start_plans
+from condgrad.transport.solve import PLANS, TransportResult, beside, plan_is_streamed, solve, weights_like
+
+BOUND_AT_MOST = 1000
+"""Points a side up to which the lower bound is computed unasked, in O(n m (n + m)); beyond, when asked for."""
+
+
+class GromovParts(NamedTuple):
+    """The terms of F, whose sum is its value."""
+
+    structure: float
+    """sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, which is POT's `gw_dist`."""
+    features: float
+    """weight <M, G>."""
+    entropy: float
+    """entropy sum G log G."""
+
+
+class StartRecord(NamedTuple):
+    """What came of one start."""
+
+    start: str
+    """Where it began, in words."""
+    value: float
+    stationarity: float
+    status: Status
+    iterations: int
+    seconds: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class GromovResult(TransportResult):
+    """A stationary plan with exact marginals, and what is proved of it.
+
+    Attributes
+    ----------
+    problem : tuple of Smooth and Simple
+        The f and g that were minimised.
+    result : Result
+        The run of the best start, whose `x` is the plan.
+    passes : int
+        Sweeps over all pairs of points that Newton made, of a streamed plan.
+    points : tuple of arrays, optional
+        The points of the two spaces, where they are known.
+    starts : tuple of StartRecord
+        What came of each start; the best of them is the answer.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> X = cg.datasets.make_clusters(30).Xs
+    >>> cost = cg.transport.SquaredEuclidean(X, X)
+    >>> q = cg.transport.gromov(cost, cost)
+    >>> q.status.name, abs(q.value) <= 1e-9 * q.scale, q.lower_bound <= q.value
+    ('STATIONARY', True, True)
+    >>> [record.start for record in q.starts]
+    ['product of the weights', 'plan of the lower bound', 'axes ++', 'axes +-']
+    """
+
+    starts: tuple[StartRecord, ...] = ()
+
+    @property
+    def stationarity(self) -> float:
+        """How far the plan is from a stationary one: no plan lowers F by more, to first order."""
+        return self.result.stationarity  # type: ignore[return-value]
+
+    @property
+    def parts(self) -> GromovParts:
+        """The terms of F at the plan."""
+        f, g = self.problem
+        first = f.terms[0] if isinstance(f, Sum) else f
+        structure = first.at(self.result.x).value
+        return GromovParts(structure, self.cost, g.value(self.result.x))
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        kind = ", streamed" if self.streamed else ""
+        proved = f"stationarity={self.stationarity:.3g}, lower_bound={self.lower_bound:.6g}"
+        return f"GromovResult({n} x {m}{kind}, {self.status}, value={self.value:.10g}, {proved})"
+
+
+@dataclass(frozen=True, eq=False)
+class GromovProblem:
+    """f and g, and what the lower bound and the starts need to know of the two spaces."""
+
+    spaces: tuple[Any, Any]
+    """C1 and C2: arrays, or squared Euclidean costs between points."""
+    f: Smooth
+    g: Simple
+    loss: str
+    features: Any
+    """weight M: an array, a cost between points with its weight, or None."""
+
+    @property
+    def structure(self) -> GromovPoints | GromovWasserstein:
+        """The part of f that is not linear."""
+        return self.f.terms[0] if isinstance(self.f, Sum) else self.f  # type: ignore[return-value]
+
+    @property
+    def points(self) -> tuple[Array, Array] | None:
+        """The points of the two spaces, where they are known."""
+        if isinstance(self.structure, GromovPoints):
+            return self.spaces[0].Xs, self.spaces[1].Xs
+        return None
+
+    @property
+    def on(self) -> sets.Transport:
+        return self.g.on  # type: ignore[return-value]
+
+
+def gromov(
+    C1: Any,
+    C2: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    entropy: float = 0.0,
+    fused: tuple[Any, float] | None = None,
+    loss: str = "square",
+    starts: int = 4,
+    start: Any = None,
+    lower_bound: bool | None = None,
+    plan: str = "auto",
+    seed: int = 0,
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> GromovResult:
+    """Match two spaces by the numbers within each: a stationary plan of Gromov-Wasserstein, with a proof.
+
+    F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G over plans G from a to b, which is
+    not convex. *Proved* is that the plan is stationary up to `stationarity`, and that no plan has an F below
+    `lower_bound`. *Not proved* is that no other plan is better: that is why there are several starts.
+
+    Parameters
+    ----------
+    C1, C2 : arrays of shapes (n, n) and (m, m), or `transport.SquaredEuclidean(X, X)` and `SquaredEuclidean(Y, Y)`
+        Distances, similarities or edges within each space, symmetric or not. Between points the linearised cost is of
+        low rank, and with an entropy nothing of the size of a plan need be formed.
+    a, b : arrays, optional
+        Weights >= 0 of the points, of the same mass; uniform of mass 1 by default.
+    entropy : float
+        Weight of sum G log G, 0 for none. Marginals are exact for every entropy.
+    fused : pair (M, weight), optional
+        Costs between the points of the two spaces, an array of (n, m) or a cost between points, and their weight. POT's
+        alpha is GW times alpha and <M, G> times 1 - alpha: weight = (1 - alpha)/alpha, and entropy = epsilon/alpha.
+    loss : {"square", "kl"}
+        L(x, y): (x - y)^2, or x log(x/y) - x + y for numbers >= 0.
+    starts : int
+        How many starts, of which the best is returned: the product of the weights, the plan of the lower bound,
+        matched principal axes with their signs, then random ones.
+    start : optional
+        A plan to start from, an array or an earlier result, before all others.
+    lower_bound : bool, optional
+        Whether to compute Memoli's third bound, in O(n m (n + m)); by default up to 1000 points a side.
+    plan : {"auto", "dense", "streamed"}
+        As in `transport.solve`; a streamed plan needs points and an entropy.
+    seed : int
+        For random starts.
+    tol : float
+        Stop a start once its stationarity gap is within `tol * scale`; see `condgrad.certificate` for the scale.
+    max_iter : int
+        Iterations of each start.
+    time_limit, callback, progress
+        As in `condgrad.minimize`, the limit being that of all starts together.
+
+    Returns
+    -------
+    GromovResult
+        With `plan`, `value` and its `parts`, `stationarity`, `lower_bound`, the table of `starts`, `trace`,
+        `barycenters`, `apply`.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
+    >>> turned = X[[2, 0, 1]] @ np.array([[0.0, 1.0], [-1.0, 0.0]])
+    >>> C1, C2 = (np.linalg.norm(Z[:, None] - Z[None], axis=2) for Z in (X, turned))
+    >>> q = cg.transport.gromov(C1, C2)
+    >>> (3.0 * q.plan).round(6).tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    problem = gromov_problem(C1, C2, a, b, entropy=entropy, fused=fused, loss=loss, plan=plan)
+    starts = _checks.whole("starts", starts, at_least=1)
+    seed = _checks.whole("seed", seed, at_least=0)
+    if time_limit is not None:
+        _checks.number("time_limit", time_limit, at_least=0.0)
+    with deadline.within(time_limit), passes.counted() as count:
+        wanted = max(problem.f.space.shape) <= BOUND_AT_MOST  # type: ignore[union-attr]
+        if lower_bound is not None:
+            wanted = _checks.flag("lower_bound", lower_bound)
+        bound = third_bound(problem, tol) if wanted and not deadline.passed() else None
+        best: Result | None = None
+        records: list[StartRecord] = []
+        for named in _starts(problem, start, bound, starts, seed):
+            result = minimize(
+                problem.f,
+                problem.g,
+                named.plan,
+                method="auto",
+                tol=tol,
+                max_iter=max_iter,
+                time_limit=time_limit,
+                callback=callback,
+                progress=progress,
+            )
+            gap = result.stationarity
+            records.append(
+                StartRecord(named.name, result.value, gap, result.status, result.iterations, result.seconds)  # type: ignore[arg-type]
+            )
+            if best is None or _is_better(result, best):
+                best = result
+            if deadline.passed() or result.status in (Status.INTERRUPTED, Status.STOPPED_BY_CALLBACK):
+                break
+    assert best is not None  # there is one start at least
+    if bound is not None and bound.value > -math.inf:
+        proof = replace(best.certificate, lower_bound=bound.value, bound_from="Memoli's third bound")
+        best = replace(best, certificate=proof.consistent("at the answer "))
+    return GromovResult((problem.f, problem.g), best, count.passes, problem.points, starts=tuple(records))
+
+
+def _is_better(result: Result, best: Result) -> bool:
+    """A lower value is better, and a stationary point is better than one that is none at a value that is no lower."""
+    noise = best.certificate.noise + result.certificate.noise
+    if abs(result.value - best.value) <= noise:
+        return bool(result.stationarity < best.stationarity)  # type: ignore[operator]
+    return result.value < best.value
+
+
+def _starts(
+    problem: GromovProblem, start: Any, bound: LowerBound | None, count: int, seed: int
+) -> Iterator[NamedStart]:
+    """The first `count` starts: the user's, the product, the bound's plan, axes, random ones."""
+    left = count
+    if start is not None:
+        yield NamedStart("yours", _start_plan(start, problem))
+        left -= 1
+    if left > 0:
+        yield NamedStart("product of the weights", None)
+        left -= 1
+    if left > 0 and bound is not None and bound.plan is not None:
+        yield NamedStart("plan of the lower bound", bound.plan)
+        left -= 1
+    if left > 0:
+        yield from start_plans(problem.f, problem.g, problem.structure, left, seed)
+
+
+def _start_plan(start: Any, problem: GromovProblem) -> Any:
+    """A plan of the user's, checked; the plan of an earlier result."""
+    streamed = isinstance(problem.on, StreamedTransport)
+    if isinstance(start, TransportResult):
+        if start.shape != problem.on.shape:
+            raise ValueError(f"start is a plan of shape {start.shape}, where {problem.on.shape} is needed")
+        if streamed and start.streamed:
+            return start.result.x
+        start = start.dense()
+    if streamed:
+        raise ValueError("start must be a streamed result of transport.gromov where the plan is streamed, or left out")
+    return _plan_of(start, problem, "start")
+
+
+def _plan_of(plan: Any, problem: GromovProblem, name: str) -> Array:
+    plan = double(beside(name, plan, problem.on.a, ndim=2))
+    if tuple(plan.shape) != problem.on.shape:
+        raise ValueError(f"{name} must be a plan of shape {problem.on.shape}, got {tuple(plan.shape)}")
+    if not problem.on.contains(plan, membership_tolerance(plan)):
+        outside = problem.on.violation(plan)
+        raise ValueError(
+            f"{name} must have the marginals a and b and no negative entry; it is outside by {outside:.3g}"
+        )
+    return plan
+
+
+def gromov_problem(
+    C1: Any, C2: Any, a: Any, b: Any, *, entropy: float, fused: Any, loss: str, plan: str = "dense"
+) -> GromovProblem:
+    """The checked problem."""
+    entropy = _checks.number("entropy", entropy, at_least=0.0)
+    if loss not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}")
+    if plan not in PLANS:
+        raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
+    first, second = _space("C1", C1), _space("C2", C2)
+    of_points = isinstance(first, SquaredEuclidean) and isinstance(second, SquaredEuclidean) and loss == "square"
+    if not of_points:
+        first, second = (each.dense() if isinstance(each, PointCost) else each for each in (first, second))
+    like = first.Xs if of_points else first
+    if is_torch(like) != is_torch(second.Xs if of_points else second):
+        raise TypeError("C1 and C2 must be of one library, got NumPy and torch")
+    shape = first.shape[0], second.shape[0]
+    if loss == "kl":
+        for name, C in (("C1", first), ("C2", second)):
+            lowest = float(namespace(C).min(C))
+            if lowest < 0.0:
+                raise ValueError(f"loss='kl' needs numbers >= 0, and {name} has {lowest:g} among them")
+    M, weight = _features(fused, like, shape)
+    streamed = of_points and _streamed(like, shape, entropy, M, plan)
+    if plan == "streamed" and not of_points:
+        raise ValueError(
+            "plan='streamed' goes with points and the square loss: C1 = transport.SquaredEuclidean(X, X), C2 likewise"
+        )
+    polytope = StreamedTransport if streamed else sets.Transport
+    wide = double(like)
+    on = polytope(double(weights_like("a", a, wide, shape, 0)), double(weights_like("b", b, wide, shape, 1)))
+    f: Smooth
+    if of_points:
+        f = GromovPoints(first.Xs, second.Xs, on.a, on.b)
+    else:
+        f = GromovWasserstein(first, second, on.a, on.b, loss=loss)
+    features = None
+    if M is not None and weight > 0.0:
+        if streamed:
+            features = weight * M.unformed()
+            f = f + smooth.TransportCost(features)
+        else:
+            features = weight * double(M.dense() if isinstance(M, PointCost) else M)
+            f = f + smooth.Linear(features)
+    g: Simple
+    if entropy > 0.0:
+        g = EntropyByNewton(entropy, on=on) if streamed else simple.Entropy(entropy, on=on)
+    else:
+        g = simple.Zero(on=on)
+    return GromovProblem((first, second), f, g, loss, features)
+
+
+def _space(name: str, C: Any) -> Any:
+    """The numbers within a space: a square array, or a cost between its points and themselves."""
+    if isinstance(C, PointCost):
+        n, m = C.shape
+        if n != m or (
+            isinstance(C, SquaredEuclidean) and not bool(namespace(C.Xs).all(C.Xs == double_like(C.Xt, C.Xs)))
+        ):
+            raise ValueError(f"{name} must be a cost between the points of one space, such as SquaredEuclidean(X, X)")
+        return C
+    C = floating(name, C, ndim=2)
+    if C.shape[0] != C.shape[1] or C.shape[0] == 0:
+        raise ValueError(f"{name} must be square, numbers between the points of one space, got shape {tuple(C.shape)}")
+    return double(C)
+
+
+def _features(fused: Any, like: Array, shape: tuple[int, int]) -> tuple[Any, float]:
+    """M and its weight."""
+    if fused is None:
+        return None, 0.0
+    if not isinstance(fused, tuple | list) or len(fused) != 2:
+        raise TypeError(f"fused must be a pair (M, weight), got {type(fused).__name__}")
+    weight = _checks.number("the weight of fused", fused[1], at_least=0.0)
+    M = fused[0] if isinstance(fused[0], PointCost) else beside("M of fused", fused[0], like, ndim=2)
+    if tuple(M.shape) != shape:
+        raise ValueError(f"M of fused must have the shape {shape} of a plan, got {tuple(M.shape)}")
+    return M, weight
+
+
+def _streamed(like: Array, shape: tuple[int, int], entropy: float, M: Any, plan: str) -> bool:
+    only_dense = None
+    if entropy == 0.0:
+        only_dense = "entropy=0, which asks for linear programs"
+    elif M is not None and not isinstance(M, PointCost):
+        only_dense = "an array of costs in fused"
+    return plan_is_streamed(shape, like, plan, only_dense)
+
+
+class LowerBound(NamedTuple):
+    """A number that F of no plan is below, and the plan that it belongs to; None where that is no array."""
+
+    value: float
+    plan: Any
+
+
+def third_bound(problem: GromovProblem, tol: float) -> LowerBound:
+    """The certified dual value of the linear problem with costs T + weight M and the same entropy."""
+    first, second = (each.dense() if isinstance(each, PointCost) else each for each in problem.spaces)
+    on = problem.on
+    lines = line_transports(first, second, on.a, on.b, problem.loss)
+    streamed = isinstance(on, StreamedTransport)
+    cost = double_like(lines.costs, on.a)
+    if problem.features is not None:
+        cost = cost + (problem.features.dense() if streamed else problem.features)
+    weight = problem.g.weight  # type: ignore[attr-defined]
+    t = solve(cost, on.a, on.b, entropy=weight, tol=min(tol, 1e-6))
+    return LowerBound(t.lower_bound - lines.noise, None if streamed else t.plan)
+
+
+class GromovGap(NamedTuple):
+    """What is proved of a plan of somebody else's.
+
+    Attributes
+    ----------
+    value : float
+        F of the plan, with its marginals made exact.
+    stationarity : float
+        How far that plan is from a stationary one, or more.
+    scale : float
+        What the stationarity is measured against: |f| + |g| at the plan, or a hundredth of that at the product plan.
+    marginal_error : float
+        How far the marginals of the plan as it was given are from a and b, at most.
+    plan : array
+        The plan with exact marginals.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> C = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> gap = cg.transport.gromov_gap(np.eye(2) / 2.0, C, 3.0 * C)
+    >>> gap.value, gap.marginal_error, gap.relative_stationarity <= 1e-12
+    (2.0, 0.0, True)
+    """
+
+    value: float
+    stationarity: float
+    scale: float
+    marginal_error: float
+    plan: Array
+
+    @property
+    def relative_stationarity(self) -> float:
+        """stationarity / scale."""
+        return self.stationarity / self.scale if self.scale > 0.0 else math.inf
+
+
+def gromov_gap(
+    plan: Any,
+    C1: Any,
+    C2: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    entropy: float = 0.0,
+    fused: tuple[Any, float] | None = None,
+    loss: str = "square",
+) -> GromovGap:
+    """How far a plan is from stationary, whoever made it: POT, OTT, or you.
+
+    Parameters
+    ----------
+    plan : array of shape (n, m)
+        Entries >= 0. Marginals that are not a and b are made so first, by the rounding of Altschuler, Weed and
+        Rigollet: a gap is a statement about a plan of the set.
+    C1, C2, a, b, entropy, fused, loss
+        As in `transport.gromov`.
+
+    Returns
+    -------
+    GromovGap
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> C = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 2.0], [4.0, 2.0, 0.0]])
+    >>> cg.transport.gromov_gap(np.eye(3) / 3.0, C, C).stationarity <= 1e-12
+    True
+    >>> cg.transport.gromov_gap(np.full((3, 3), 1.0 / 9.0), C, C).stationarity > 0.1
+    True
+    """
+    problem = gromov_problem(C1, C2, a, b, entropy=entropy, fused=fused, loss=loss)
+    f, g, on = problem.f, problem.g, problem.on
+    given = double(beside("plan", plan, on.a, ndim=2))
+    if tuple(given.shape) != on.shape:
+        raise ValueError(f"plan must have the shape {on.shape}, got {tuple(given.shape)}")
+    lowest = float(namespace(given).min(given))
+    if lowest < 0.0:
+        raise ValueError(f"plan must have entries >= 0, got {lowest:g} among them")
+    x = on.rounded(given)
+    here = f.at(x)
+    g_here = g.value(x)
+    terms = Terms(here.value, g_here)
+    null = on.start(Space.of(x))
+    scale = max(terms.size, 0.01 * Terms(f.at(null).value, g.value(null)).size)
+    answer = g.argmin(here.gradient, accuracy=1e-9 * scale)
+    s = answer.point
+    g_there = g.value(s) if answer.value is None else answer.value
+    noise = noise_of_bound(
+        f.unit_at(x),
+        f=here.value,
+        slopes=(here.magnitude(here), here.magnitude(f.at(s))),
+        g=(g.magnitude(x, g_here), g.magnitude(s, g_there)),
+        oracle=(answer.bound, answer.magnitude),
+        subnormal=subnormal_size(x),
+    )
+    stationarity = terms.value - tangent_bound(here.offset, answer.bound, noise)
+    return GromovGap(terms.value, stationarity, scale, on.violation(given), x)

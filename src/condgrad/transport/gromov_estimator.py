@@ -1,0 +1,137 @@
+"""Gromov-Wasserstein between samples of two spaces, in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from condgrad.result import ADVICE, Status
+from condgrad.transport.costs import SquaredEuclidean
+from condgrad.transport.gromov import gromov
+
+
+class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Match samples of two spaces, whose features need not be the same, by the distances within each.
+
+    What is proved of the plan is that it is stationary; see `transport.gromov`.
+
+    Parameters
+    ----------
+    entropy : float
+        Weight of sum G log G, 0 for none.
+    metric : str
+        Distances within each space, as `scipy.spatial.distance.cdist` names them.
+    loss : {"square", "kl"}
+        How they are compared.
+    starts : int
+        How many starts, of which the best is kept.
+    tol, max_iter, time_limit
+        As in `transport.gromov`.
+    seed : int
+        For random starts.
+
+    Attributes
+    ----------
+    coupling_, plan_ : array, shape (n, m)
+        The plan.
+    stationarity_, lower_bound_ : float
+        What is proved of it.
+    n_iter_ : int
+    result_ : GromovResult
+    Xs_, Xt_ : arrays
+        The points that it was fitted to.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> Xs = cg.datasets.make_clusters(30).Xs
+    >>> Xt = np.column_stack([Xs @ [[0.6, -0.8], [0.8, 0.6]], np.zeros(30)])  # turned, with a feature more
+    >>> mover = cg.transport.GromovTransport().fit(Xs, Xt=Xt)
+    >>> mover.transform(Xs).shape, bool(np.allclose(mover.transform(Xs), Xt))
+    ((30, 3), True)
+    """
+
+    def __init__(
+        self,
+        entropy: float = 0.0,
+        *,
+        metric: str = "sqeuclidean",
+        loss: str = "square",
+        starts: int = 4,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        time_limit: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.entropy = entropy
+        self.metric = metric
+        self.loss = loss
+        self.starts = starts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.seed = seed
+
+    def fit(self, Xs: Any, ys: Any = None, Xt: Any = None, *, a: Any = None, b: Any = None) -> Self:
+        """Find the plan between two samples; `ys` is not looked at, `a` and `b` are weights."""
+        if Xt is None:
+            raise ValueError("Xt must hold the target points")
+        Xs = validate_data(self, Xs, dtype=np.float64)
+        Xt = check_array(Xt, dtype=np.float64, input_name="Xt")
+        first, second = (
+            SquaredEuclidean(X, X) if self.metric == "sqeuclidean" else cdist(X, X, self.metric) for X in (Xs, Xt)
+        )
+        result = gromov(
+            first,
+            second,
+            a,
+            b,
+            entropy=self.entropy,
+            loss=self.loss,
+            starts=self.starts,
+            seed=self.seed,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+        )
+        result.result.uninterrupted()
+        if not result.success:
+            advice = ADVICE.get(result.status, ADVICE[Status.STALLED])
+            warnings.warn(f"{result.message}. {advice}.", ConvergenceWarning, stacklevel=2)
+        self.result_ = result
+        self.Xs_, self.Xt_ = Xs, Xt
+        self.stationarity_, self.lower_bound_ = result.stationarity, result.lower_bound
+        self.n_iter_ = result.iterations
+        return self
+
+    def fit_transform(self, Xs: Any, ys: Any = None, Xt: Any = None, **weights: Any) -> Any:
+        """Fit, and say where the sources go."""
+        return self.fit(Xs, ys, Xt, **weights).transform(Xs)
+
+    @property
+    def coupling_(self) -> Any:
+        """The plan."""
+        check_is_fitted(self)
+        return self.result_.dense()
+
+    @property
+    def plan_(self) -> Any:
+        """The plan."""
+        return self.coupling_
+
+    def transform(self, X: Any) -> Any:
+        """Where points go in the target space: the mean of the targets of the nearest source.
+
+        The two spaces share no coordinates, so that a new point cannot keep its distance to the nearest source.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        _, nearest = cKDTree(self.Xs_).query(X)
+        return self.result_.barycenters(self.Xt_)[nearest]
