@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from condgrad import passes
 from condgrad.arrays import (
     Array,
     at_least,
@@ -558,7 +559,8 @@ class PlanPoint:
         self.u_near = z.u
         if plan is None:
             factors, columns = model._factors(z.U, z.V), model.target_columns
-            plan = model.cost.plan(*factors, z.v, model.a, entropy, columns, near=z.u, certified=certified)
+            with passes.spent_on("points"):
+                plan = model.cost.plan(*factors, z.v, model.a, entropy, columns, near=z.u, certified=certified)
         self.plan = plan
         self.z = z._replace(u=plan.u)
         u = self.plan.u
@@ -589,12 +591,13 @@ class PlanPoint:
         """
         plan, model = self.plan, self.model
         rough = plan.product_precision(ROUGH_COLUMNS)
-        if rough != "float64" and not self.in_float64:
-            sums = plan.transposed_times(model.source_columns, precision=rough)
-            off = 0.5 * total(namespace(sums).abs(sums[:, 0] - model.b))
-            if plan.precision != "float64" or off > ROUGH_GAP * model.polytope.mass:
-                return sums, rough
-        return plan.transposed_times(model.source_columns, precision="float64"), "float64"
+        with passes.spent_on("points"):
+            if rough != "float64" and not self.in_float64:
+                sums = plan.transposed_times(model.source_columns, precision=rough)
+                off = 0.5 * total(namespace(sums).abs(sums[:, 0] - model.b))
+                if plan.precision != "float64" or off > ROUGH_GAP * model.polytope.mass:
+                    return sums, rough
+            return plan.transposed_times(model.source_columns, precision="float64"), "float64"
 
     @property
     def _transposed_times_Xs(self) -> Array:
@@ -640,7 +643,8 @@ class PlanPoint:
         xp = namespace(columns)
         kept = model.b / xp.maximum(columns, model.b)
         kept_Xt = kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1)
-        thin = self.plan.times(kept_Xt, precision=self.plan.precision)
+        with passes.spent_on("proofs"):
+            thin = self.plan.times(kept_Xt, precision=self.plan.precision)
         short_b = at_least(0.0, model.b - kept * columns)
         return Rounding.of(kept, thin[:, 0], model.a, short_b), thin[:, 1:]
 

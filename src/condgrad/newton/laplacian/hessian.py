@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from condgrad import passes
 from condgrad.arrays import Array, at_least, dot, namespace, smallest, total
 from condgrad.newton.laplacian.moments import Moments, pairs
 
@@ -72,7 +73,8 @@ class Hessian:
         dv = x.v / self.entropy
         dU = model.gradient_in_P(x.P) / self.entropy
         dV = model.gradient_in_Q(x.Q) / self.entropy
-        v, P, Q = self._thin_sums(dv, dU, dV) if self.few_dimensions else self._centred_sums(dv, dU, dV)
+        with passes.spent_on("steps"):
+            v, P, Q = self._thin_sums(dv, dU, dV) if self.few_dimensions else self._centred_sums(dv, dU, dV)
         if self.damping is not None:
             P = P - (self.damping.P * self.entropy) * dU
             Q = Q - (self.damping.Q * self.entropy) * dV

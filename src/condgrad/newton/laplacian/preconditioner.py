@@ -141,7 +141,8 @@ class FactoredBlock:
         xp, columns = namespace(hessian.columns), hessian.columns
 
         def block() -> Array:
-            result = plan.lifted_overlap(columns, model.polytope.mass)
+            with passes.spent_on("factors"):
+                result = plan.lifted_overlap(columns, model.polytope.mass)
             diagonal = xp.arange(result.shape[0])
             result[diagonal, diagonal] += columns
             return result
@@ -211,8 +212,9 @@ class LeadingModes:
         before = self.constant if self._probes is None else xp.concat([self.constant, self._probes], axis=1)
         for _ in range(2):  # once more for the digits that the first time cancels
             probe = orthonormal(probe - before @ (before.T @ probe))
-        forth = plan.times(probe / self.root[:, None], precision=PROBES)
-        image = plan.transposed_times(forth / self.a[:, None], precision=PROBES) / self.root[:, None]
+        with passes.spent_on("vectors"):
+            forth = plan.times(probe / self.root[:, None], precision=PROBES)
+            image = plan.transposed_times(forth / self.a[:, None], precision=PROBES) / self.root[:, None]
         image -= self.constant @ (self.constant.T @ image)
         if self._probes is not None:
             probe, image = xp.concat([self._probes, probe], axis=1), xp.concat([self._images, image], axis=1)
