@@ -74,7 +74,7 @@ def photographs(n: int, seed: int) -> Clouds:
 
     rng = np.random.default_rng(seed)
     pixels = [load_sample_image(name).reshape(-1, 3) / 255.0 for name in ("china.jpg", "flower.jpg")]
-    return tuple(each[rng.choice(len(each), n, replace=False)] for each in pixels)  # type: ignore[return-value]
+    return tuple(each[rng.choice(len(each), n, replace=False)] for each in pixels)
 
 
 def halves(loader: str) -> Callable[[int, int], Clouds]:

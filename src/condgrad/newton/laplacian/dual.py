@@ -61,7 +61,7 @@ from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, ze
 
 MANY_AXES = 100
 """Axes from which on CGS is ahead of Newton where a Laplacian does not vanish on constants."""
-SLOW_SINKHORN, SLOW_SINKHORN_OF_FEW = 1000.0, 30.0
+SLOW_SINKHORN, SLOW_SINKHORN_OF_FEW = 350.0, 30.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration; between few points, whose
 equations are solved by a factor, it is so much earlier."""
 STIFF = 10.0
