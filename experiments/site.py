@@ -112,6 +112,13 @@ def newton_grid() -> Rows:
     return list(rows_of(100, 20.0))
 
 
+def geometry() -> Rows:
+    """Newton's passes on clouds of 1000 points and on real data."""
+    from experiments.benchmarks.geometry import rows_of
+
+    return list(rows_of(1000, (1,), ("dense", "streamed"), 60.0))
+
+
 def elastic_net() -> Rows:
     """CPU seconds to the level against the number of features: ours, and skglm's fastest."""
     from experiments.benchmarks.elastic_net import load, ours, theirs
@@ -181,6 +188,7 @@ MEASURED: dict[str, Callable[[], Rows]] = {
     for work in (
         first,
         transport,
+        geometry,
         auto,
         steps,
         newton_grid,
@@ -386,6 +394,7 @@ def parts(numbers: Numbers) -> dict[str, str]:
         "first": f"```text\n{rows['first'][0]['text']}```\n",
         "speed": _speed(rows),
         "machine": _machine(numbers),
+        "geometry": _geometry(rows["geometry"]),
         "auto": _auto(rows["auto"]),
         "steps": _steps(rows["steps"]),
         "grid": _grid(rows["newton_grid"]),
@@ -452,6 +461,27 @@ def _steps(rows: Rows) -> str:
         cells = ("more than 2000" if row[rule] is None else str(row[rule]) for rule in rules)
         lines.append(f"| {row['to']:.0e}, {row['problem']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _geometry(rows: Rows) -> str:
+    """Made clouds, each by an array and streamed, then real data beside the paper's problem."""
+    head = (
+        "| {} | points | passes | seconds | Newton steps | CG steps | passes for points / steps / vectors, factors |{}"
+    )
+    lines = [head.format("clouds, to 1e-8", " gap |"), "|---|---|---|---|---|---|---|---|"]
+    lines += [_geometry_line(row, f"{row['gap']:.0e}") for row in rows if row["over paper"] is None]
+    lines += ["", head.format("real data, to 1e-6, by auto", " seconds over the paper's problem |")]
+    lines += ["|---|---|---|---|---|---|---|---|"]
+    lines += [_geometry_line(row, f"{row['over paper']:.2g}") for row in rows if row["over paper"] is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _geometry_line(row: Mapping[str, Any], last: str) -> str:
+    name = row["problem"] if row["plan"] == "dense" else f"{row['problem']}, streamed"
+    name += "" if row["tol"] == 1e-8 or row["over paper"] is not None else f", to {row['tol']:g}"
+    spent = f"{row['on points']} / {row['on steps']} / {row['on vectors'] + row['on factors']}"
+    counts = f"{row['points']} | {row['passes']} | {row['seconds']:.2g} | {row['Newton']} | {row['CG']} | {spent}"
+    return f"| {name} | {counts} | {last if row['solved'] else 'not solved'} |"
 
 
 def _grid(rows: Rows) -> str:

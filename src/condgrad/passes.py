@@ -6,12 +6,15 @@ A pass goes once over all pairs of points and multiplies at most 32 columns; a w
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 COLUMNS = 32
+OTHER = "other"
+"""What passes are for that nobody has named."""
 
 
 @dataclass
@@ -19,24 +22,42 @@ class PassCount:
     """The passes since `counted` was entered."""
 
     passes: int = 0
+    by_purpose: Counter[str] = field(default_factory=Counter)
+    """The same, by what they were `spent_on`."""
 
 
 _current: ContextVar[PassCount | None] = ContextVar("condgrad_passes", default=None)
+_purpose: ContextVar[str] = ContextVar("condgrad_purpose", default=OTHER)
 
 
 @contextmanager
 def counted() -> Iterator[PassCount]:
-    """Counts the passes made inside."""
-    count = PassCount()
+    """Counts the passes made inside; a count around it has them too."""
+    count, around = PassCount(), _current.get()
     token = _current.set(count)
     try:
         yield count
     finally:
         _current.reset(token)
+        if around is not None:
+            around.passes += count.passes
+            around.by_purpose.update(count.by_purpose)
+
+
+@contextmanager
+def spent_on(purpose: str) -> Iterator[None]:
+    """Names what the passes inside are for, unless something inside has a name of its own."""
+    token = _purpose.set(purpose)
+    try:
+        yield
+    finally:
+        _purpose.reset(token)
 
 
 def note(columns: int = 1) -> None:
     """A product with so many columns was made."""
     count = _current.get()
     if count is not None:
-        count.passes += max(1, math.ceil(columns / COLUMNS))
+        made = max(1, math.ceil(columns / COLUMNS))
+        count.passes += made
+        count.by_purpose[_purpose.get()] += made

@@ -12,20 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import condgrad as cg
+from condgrad.newton.ascent import Progress
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.laplacian import dual as duals
 from condgrad.newton.laplacian import plans
 from condgrad.newton.laplacian import preconditioner as preconditioners
-from condgrad.newton.laplacian.dual import STIFF, Embedded, EntropicLaplacian, recognise
+from condgrad.newton.laplacian.dual import STIFF, EntropicLaplacian, recognise
 from condgrad.newton.laplacian.hessian import Hessian
 from condgrad.newton.laplacian.moments import Moments
 from condgrad.newton.laplacian.preconditioner import (
-    BlockFactorisation,
     FactoredBlock,
-    LowRankBlock,
-    eliminated_direction,
-    newton_direction,
-    potential_block,
+    Inverses,
+    LeadingModes,
+    ShiftedBlocks,
+    by_block,
+    solved,
 )
 from condgrad.newton.laplacian.whole import WholeHessian
 
@@ -275,7 +276,7 @@ def test_units_do_not_matter(entropy: float, weight: float, normalized: bool) ->
         result = cg.transport.solve(C, entropy=entropy_here, regularizers=terms, method="newton", tol=1e-7)
         assert result.success
         counts.append(result.iterations)
-    assert max(counts) - min(counts) <= 0.1 * max(counts)
+    assert max(counts) - min(counts) <= 0.2 * max(counts)
 
 
 @pytest.mark.parametrize("entropy", [1e-2, 1e-6])
@@ -380,24 +381,12 @@ def test_both_blocks_find_the_same_direction(seed: int, t: float, weight: float)
     model = model_of(f, g)
     near = cg.minimize(f, g, method="newton", tol=1e-3)
     hessian = Hessian(model, model.evaluate(model.start(near.x), t))
-    found = [
-        conjugate_gradients(
-            hessian.product,
-            hessian.residual,
-            inner=hessian.inner,
-            accuracy=1e-10,
-            max_iterations=500,
-            precondition=BlockFactorisation(hessian, block),
-            moved=Moments.moved,
-        ).x
-        for block in (FactoredBlock(hessian), LowRankBlock(hessian, None, largest_rank=6))
-    ]
-    found.append(eliminated_direction(hessian, FactoredBlock(hessian), 1e-10, 500).direction)
+    blocks = (FactoredBlock(hessian), LeadingModes(hessian, None, largest_rank=6))
+    found = [by_block(block, hessian, 1e-10, 500).x for block in blocks]
     slopes = [hessian.inner(x, hessian.residual) for x in found]
-    assert slopes == pytest.approx(slopes[:1] * 3, rel=1e-5)
-    for other in found[1:]:
-        for one, two in zip(_centred(found[0]), _centred(other), strict=True):
-            np.testing.assert_allclose(one, two, atol=1e-4 * (1e-3 + np.abs(one).max(initial=0.0)))
+    assert slopes == pytest.approx(slopes[:1] * 2, rel=1e-5)
+    for one, two in zip(_centred(found[0]), _centred(found[1]), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-4 * (1e-3 + np.abs(one).max(initial=0.0)))
 
 
 @pytest.mark.parametrize(("d", "normalized"), [(1, True), (2, False), (3, True)])
@@ -431,7 +420,7 @@ def test_what_a_laplacian_does_not_see_stays_out_of_directions() -> None:
     f = cg.smooth.Linear(squared_distances(far, far) / 1e4) + part
     model = model_of(f, cg.simple.Entropy(1e-2, on=cg.sets.Transport(np.full(40, 1 / 40), np.full(40, 1 / 40))))
     point = model.evaluate(model.start(np.full((40, 40), 1 / 1600)), 10.0)
-    direction = model.ascent(point, 1.0, 0.0).direction
+    direction = model.ascent(point, Progress(1.0)).direction
     assert model._kernels[0].shape == (40, np.sum(np.linalg.eigvalsh(part.Ls.toarray()) < 1e-9))
     np.testing.assert_allclose(model._kernels[0].T @ direction.P, 0.0, atol=1e-12)
     np.testing.assert_allclose(part.Ls @ model._kernels[0], 0.0, atol=1e-12)
@@ -483,20 +472,63 @@ def _centred(direction: Moments) -> Moments:
     return direction._replace(v=direction.v - direction.v.mean())
 
 
-def test_the_rank_follows_the_decay() -> None:
-    """Small entropies make kernels of high rank."""
+@pytest.mark.parametrize("d", [2, 7])
+@given(seed=st.integers(0, 10**6), damping=st.sampled_from([0.0, 1.0]))
+def test_the_preconditioner_is_positive_and_self_adjoint(d: int, seed: int, damping: float) -> None:
+    """In the metric of the Hessian, as conjugate gradients ask, if its inner equations are solved."""
+    model = model_of(*problem(12, 9, d=d, weight=1.0))
+    hessian = Hessian(model, model.evaluate(random_point(model, seed, 0.01), 1.0), damping=damping)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(preconditioners, "SCHUR_ACCURACY", 1e-13)
+        inverse = ShiftedBlocks(hessian, FactoredBlock(hessian))
+        x, y = random_point(model, seed + 1, 1.0), random_point(model, seed + 2, 1.0)
+        assert hessian.inner(inverse(x), y) == pytest.approx(hessian.inner(x, inverse(y)), rel=1e-6)
+        assert hessian.inner(inverse(x), x) > 0.0
+
+
+@given(seed=st.integers(0, 10**6))
+def test_damping_shortens_the_moments_of_a_direction(seed: int) -> None:
+    """It adds to the curvature in the moments, and the direction still ascends."""
+    model = model_of(*problem(12, 9, weight=10.0))
+    point = model.evaluate(random_point(model, seed, 0.01), 1.0)
+    sizes = []
+    for damping in (0.0, 10.0):
+        hessian = Hessian(model, point, damping=damping)
+        x = by_block(FactoredBlock(hessian), hessian, 1e-8, 500).x
+        assert hessian.inner(x, hessian.residual) > 0.0
+        sizes.append(hessian.inner(x._replace(v=0.0 * x.v), x))
+    assert sizes[1] <= sizes[0]
+
+
+def test_a_model_keeps_nothing_of_a_run() -> None:
+    """The same point has the same dual and the same direction, whatever was asked before."""
+    f, g = problem(60, 50, entropy=0.01, weight=100.0)
+    model = model_of(f, g)
+    z = model.start(np.outer(g.on.a, g.on.b))
+    first = model.evaluate(z, 3.0)
+    direction = model.ascent(first, Progress(1.0)).direction
+    cg.minimize(f, g, method="newton", tol=1e-9)
+    there = model.evaluate(model.moved(z, direction, 0.5), 1.0)
+    model.ascent(there, Progress(1e-3, 0.01, 0.0))
+    again = model.evaluate(z, 3.0)
+    assert again.dual == first.dual
+    for one, two in zip(model.ascent(again, Progress(1.0)).direction[:5], direction[:5], strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_large_eigenvalues_have_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them where the entropy is small."""
+    monkeypatch.setattr(preconditioners, "LARGE_EIGENVALUE", 0.1)
+    data, weights = cg.datasets.make_clusters(300), np.full(300, 1 / 300)
+    f = cg.smooth.Linear(squared_distances(data.Xs, data.Xt))
 
     def rank(entropy: float) -> int:
-        data = cg.datasets.make_clusters(300)
-        f = cg.smooth.Linear(squared_distances(data.Xs, data.Xt))
-        weights = np.full(300, 1 / 300)
         g = cg.simple.Entropy(entropy, on=cg.sets.Transport(weights, weights))
-        best = cg.minimize(f, g, method="newton", tol=1e-6)
         model = model_of(f, g)
-        point = model.evaluate(model.start(best.x), 1.0)
-        return len(LowRankBlock(Hessian(model, point), None, largest_rank=300).weights)
+        point = model.evaluate(model.start(cg.minimize(f, g, method="newton", tol=1e-6).x), 1.0)
+        return LeadingModes(Hessian(model, point), None, largest_rank=128).vectors.shape[1]
 
-    assert rank(0.1) < rank(1e-3)
+    assert rank(0.1) == preconditioners.FIRST_RANK < rank(1e-3)
 
 
 def test_the_next_direction_starts_from_the_last_vectors() -> None:
@@ -505,12 +537,12 @@ def test_the_next_direction_starts_from_the_last_vectors() -> None:
     f = cg.smooth.Linear(squared_distances(data.Xs, data.Xt))
     model = model_of(f, cg.simple.Entropy(0.01, on=cg.sets.Transport(weights, weights)))
     point = model.evaluate(model.start(np.full((200, 200), 1 / 200**2)), 1.0)
-    first = LowRankBlock(Hessian(model, point), None, largest_rank=100)
-    again = LowRankBlock(Hessian(model, point), first.vectors, largest_rank=100)
+    first = LeadingModes(Hessian(model, point), None, largest_rank=100)
+    again = LeadingModes(Hessian(model, point), first.vectors, largest_rank=100)
     # the leading eigenvectors of I - K are found to more digits the second time: K V = V diag(values)
     S, root = point.plan.S, first.root
 
-    def error(block: LowRankBlock) -> float:
+    def error(block: LeadingModes) -> float:
         V = block.vectors[:, :5]
         image = S.T @ ((S @ (V / root[:, None])) / model.a[:, None]) / root[:, None]
         return float(np.abs(image - V @ (V.T @ image)).max())
@@ -533,20 +565,24 @@ def test_where_no_factor_fits(normalized: bool, monkeypatch: pytest.MonkeyPatch)
     assert factored.lower_bound <= sketched.value
 
 
-def test_large_kernels_of_high_rank_are_factored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A low-rank approximation that would be no approximation gives way to the factor, and is not tried again."""
+def test_a_factor_serves_the_directions_of_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where vectors are not enough the block is factored, and the factor is used again near the plan it is of."""
     monkeypatch.setattr(preconditioners, "SMALL_PLAN", 1)
-    f, g = problem(64, 60, entropy=1e-5, weight=0.0)
+    f, g = problem(164, 160, entropy=1e-3, weight=0.0)
     model = model_of(f, g)
     best = cg.minimize(f, g, method="newton", tol=1e-8)
     assert best.success
-    hessian = Hessian(model, model.evaluate(model.start(best.x), 1.0))
-    block, basis = potential_block(hessian, None)
-    assert isinstance(block, FactoredBlock)
-    monkeypatch.setattr(preconditioners, "LowRankBlock", None)
-    again, kept = potential_block(hessian, basis)
-    assert isinstance(again, FactoredBlock)
-    assert kept is basis
+    z = model.start(best.x)
+    hessian = Hessian(model, model.evaluate(z, 1.0))
+    known = solved(hessian, 1e-3, Inverses()).inverses
+    assert known.factor is not None
+    near = Hessian(model, model.evaluate(z._replace(v=z.v + 1e-5 * np.cos(np.arange(160))), 1.0))
+    monkeypatch.setattr(preconditioners, "FactoredBlock", None)
+    monkeypatch.setattr(preconditioners, "LeadingModes", None)
+    again = solved(near, 1e-3, known)
+    left = near.product(again.x).moved(-1.0, near.residual)
+    assert near.inner(left, left) <= 1e-2 * near.inner(near.residual, near.residual)
+    assert again.inverses is known
 
 
 def test_few_products_on_the_paper_s_problem() -> None:
@@ -563,19 +599,22 @@ def test_few_products_on_the_paper_s_problem() -> None:
 def test_a_direction_ascends() -> None:
     model = model_of(F, G)
     z = model.moved(model.start(BEST.x), random_point(model, 3, 1e-3), 1.0)
-    ascent, _ = newton_direction(Hessian(model, model.evaluate(z, 1.0)), 1e-6, None)
-    there = model.evaluate(model.moved(z, ascent.direction, 1e-3), 1.0)
+    hessian = Hessian(model, model.evaluate(z, 1.0))
+    x = solved(hessian, 1e-6, Inverses()).x
+    slope = hessian.inner(x, hessian.residual)
+    there = model.evaluate(model.moved(z, x, 1e-3), 1.0)
     rise = there.dual - model.evaluate(z, 1.0).dual
-    assert 0.0 < rise <= 1e-3 * ascent.slope
-    assert rise >= 0.9e-3 * ascent.slope
+    assert 0.0 < rise <= 1e-3 * slope
+    assert rise >= 0.9e-3 * slope
+    assert model.slope_along(model.evaluate(z, 1.0), model.with_gradients(x)) == pytest.approx(slope, rel=1e-9)
 
 
 def test_wide_problems_are_turned() -> None:
     """A factor has the size of the smaller side, whichever that is."""
     f, g = problem(5, 40)
     wide = recognise(f, g)
-    assert isinstance(wide, Embedded)
-    assert wide.model.cost.shape == (40, 5)
+    assert isinstance(wide, EntropicLaplacian)
+    assert wide.cost.shape == (40, 5)
     C, omega = f.terms
     turned = cg.smooth.Linear(C.C.T) + omega.turned()
     tall = cg.minimize(
@@ -627,7 +666,7 @@ def test_a_column_that_overshot_is_put_right() -> None:
     model = EntropicLaplacian(cost.unformed(), even, even, 0.05, laplacian.smooth_part())
     z = model.start(solved.result.x)
     point = model.evaluate(z, 1.0)
-    model.ascent(point, 1e-3, 0.0)
+    z = point.z
     far = z._replace(v=z.v + 40.0 * 0.05 * (np.arange(60) == 7))
     overshot = model.evaluate(far, 1.0)
     relieved = model.relieved(overshot, None)

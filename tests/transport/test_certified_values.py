@@ -112,7 +112,7 @@ def judged(problem: Problem, t: Any) -> Optimum:
 def test_the_upper_bound_has_what_rounding_takes_off_a_value() -> None:
     """Terms of a stiff Laplacian cancel in F: some values are below F* by their rounding, no upper bound is."""
     below = []
-    for seed in (1, 3, 6, 18, 19, 35):
+    for seed in (7, 20, 21, 28, 30, 32):
         problem = random_problem(seed, 1e-2, 1e3)
         t = problem.solved(plan="dense", method="newton", tol=1e-12, max_iter=60)
         Xs, Xt = problem.cost.arrays

@@ -459,7 +459,10 @@ def test_passes_are_counted() -> None:
     with passes.counted() as count:
         passes.note(1)
         passes.note(33)
-    assert count.passes == 3
+        with passes.spent_on("steps"), passes.counted() as inner:
+            passes.note(1)
+    assert (count.passes, inner.passes) == (4, 1)
+    assert count.by_purpose == {passes.OTHER: 3, "steps": 1}
     cost, rest = PROBLEMS["normalised"]
     runs = [solve(cost, method="newton", plan=plan, **rest) for plan in ("dense", "streamed")]
     assert runs[0].passes == pytest.approx(runs[1].passes, rel=0.3)

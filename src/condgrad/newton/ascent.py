@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from condgrad import deadline
@@ -26,39 +26,36 @@ from condgrad.errors import NotFiniteError
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import NO_GAIN
 from condgrad.search.backtracking import ARMIJO_FRACTION, backtrack
-from condgrad.streamed_plan import StreamedPlan
 
 STEPS_TO_CERTIFY = 3
 """Steps of a stage before t = 1 after which its point is certified, again and again."""
-STAGE_RATIO = 0.25
-"""Of the t of a stage to that of the stage before."""
-SHORT_STAGE_RATIO = 0.5
-"""The least such ratio after a stage that had to shorten its steps."""
+STAGE_RATIO = 0.5
+"""The t of a stage over that of the stage before.
+
+With 0.25 the clouds of `python -m experiments bench geometry` take a quarter more passes, for steps that overshoot.
+"""
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
 RELIEFS = 2
 """How often a whole step that went too far is mended before it is halved."""
 FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
-
-
 ENTRY = 10.0
 """Times the tolerance of a stage that the gap of a start may be at which the path is entered."""
 FAR = 100.0
 """Times a tolerance from which on a point is taken to be far from the path."""
-
-
 SETTLED = 1.5
 """Times the tolerance of a stage that a whole step may have promised to bring, after which the stage has done its work.
 
 A Newton step leaves about the square of what it promised, in units of the entropy.
 """
-
-
 NEARLY = 2.0
 """Times the gap wanted that a bound on it may be, which is seldom attained, for a plan to be made."""
 SMALL_GAP = 1e-3
 """The part of |f| + |g| that a gap at t = 1 may be, or the tolerance of the stage, for a plan to be worth its price."""
+STEEP = 0.2
+"""The part of the slope before a whole step that may be left after it: a quadratic leaves nothing, and an exponential,
+of which Newton takes off a factor of e at a time, 1/e. Beyond this the step is doubled while the dual rises."""
 
 
 class Proof(NamedTuple):
@@ -72,13 +69,12 @@ class Proof(NamedTuple):
         return cls(point.dual, point.magnitude)
 
 
-def is_carried(x: Any) -> bool:
-    """Whether a start comes with a dual point of its own."""
-    return isinstance(x, StreamedPlan) and x.origin is not None
-
-
 class DualPoint(Protocol):
     """The dual function of f + t g at some z."""
+
+    @property
+    def z(self) -> Any:
+        """Where it is, with whatever an evaluation near it may start from."""
 
     @property
     def dual(self) -> float:
@@ -99,6 +95,19 @@ class Primal(NamedTuple):
     """The size of the terms of f(x) before they cancel."""
 
 
+class Progress(NamedTuple):
+    """What the ascent knows when it asks for a direction."""
+
+    gap: float
+    """About the gap of the stage."""
+    step: float = 0.0
+    """How far the direction before was followed; 0 where a stage begins."""
+    kept: float = 0.5
+    """What that step brought, over what its slope promised: half of it, where the dual is a quadratic."""
+    learnt: Any = None
+    """What the direction before left for this one; None for the first of a run."""
+
+
 class Ascent(NamedTuple):
     """A direction of the dual, the slope along it, and the products it took to find."""
 
@@ -107,12 +116,15 @@ class Ascent(NamedTuple):
     inner_iterations: int
     is_newton: bool = True
     """Whether the slope tells how far the maximum is, as that of a Newton direction does."""
+    learnt: Any = None
+    """What the next direction of the run may start from."""
 
 
 class DualModel(Protocol):
     """What an application supplies: the dual function, its Newton direction, a feasible point.
 
-    What comes after `primal` has defaults, which a model inherits that is declared a `DualModel`.
+    A model holds the problem and nothing of a run: what a run learns goes from each direction to the next by
+    `Ascent.learnt`. What comes after `primal` has defaults, which a model inherits that is declared a `DualModel`.
     """
 
     @property
@@ -137,16 +149,15 @@ class DualModel(Protocol):
     def moved(self, z: Any, direction: Any, step: float) -> Any:
         """z + step * direction."""
 
-    def ascent(self, point: Any, gap: float, last_step: float) -> Ascent:
-        """A Newton direction, as exact as the gap deserves; `last_step` is how far the one before was followed."""
+    def ascent(self, point: Any, progress: Progress) -> Ascent:
+        """A Newton direction, as exact as the gap deserves."""
 
     def primal(self, point: Any) -> Primal:
         """A feasible point."""
 
-    @property
-    def shrink(self) -> float:
-        """The t of a stage over that of the stage before, unless the steps there had to be shortened."""
-        return STAGE_RATIO
+    def is_carried(self, x: Any) -> bool:
+        """Whether a start comes with a dual point of its own, from another problem."""
+        return False
 
     def entry_gap(self, point: Any) -> float:
         """How far from the path a point is that was carried from another problem; infinite where that is not known."""
@@ -161,9 +172,18 @@ class DualModel(Protocol):
         """Whether `rough_point` has all digits, so that a bound may be taken from it."""
         return True
 
+    @property
+    def proofs_are_dear(self) -> bool:
+        """Whether a feasible point costs several products: few are made then, where the run may end."""
+        return False
+
     def rounded_gap(self, point: Any) -> float:
         """A bound on the gap at the feasible point that the point would give; `stage_gap` may be an estimate."""
         return self.stage_gap(point)
+
+    def slope_along(self, point: Any, direction: Any) -> float:
+        """The slope of the dual at the point along a direction; 0 where that is not known."""
+        return 0.0
 
     def relieved(self, point: Any, tried: Any | None) -> Any | None:
         """A z of a higher dual, if a step has overshot to this point in a way that the model can mend.
@@ -181,163 +201,255 @@ class Newton:
     g: Simple
     model: DualModel
     wanted: float = math.inf
-    """The gap at which the run is to end, over |f| + |g|; few streamed plans are certified whose gap is above it."""
+    """The gap at which the run is to end, over |f| + |g|; where proofs are dear, few are made above it."""
     name: ClassVar[str] = "newton"
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        f, g, model, space = self.f, self.g, self.model, Space.of(x)
-        evaluate, unit = DualEvaluator(model), f.unit_at(x)
-        here = f.at(x)
-        primal = Primal(x, Terms.at(x, here, g), here.magnitude(here))
-        if deadline.passed():
-            yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, 0, 0), 0.0)
-            return
-        z, carried = model.start(x), is_carried(x)
-        # a start from elsewhere proves nothing worth having, and only its distance from the path is asked for
-        point = evaluate.roughly(z, 1.0) if carried else evaluate(z, 1.0)
-        exact = not carried or model.rough_points_are_exact
-        proof: Proof | None = Proof.of(point) if exact else None
-        t, point = self._first_stage(evaluate, z, point, primal.terms, carried)
-        if t == 1.0 and not exact:
-            point = evaluate(z, 1.0)
-            proof = Proof.of(point)
-        if deadline.passed():
-            yield Iterate(x, primal.terms, -math.inf, None, 0.0, Effort(1, evaluate.calls, 0), 0.0)
-            return
-        evaluations, inner, step = 1, 0, 0.0
-        highest, lowest, fruitless, noise, steps_in_stage = -math.inf, math.inf, 0, 0.0, 0
-        gap: Any = None
-        certify, promised, shortest = True, math.inf, 1.0
-        ends: tuple[float, Any] | None = None
+        walk = Walk(self, x)
         del x
+        if not walk.enters_path():
+            yield walk.unproved()
+            return
         while True:
-            lower = -math.inf
-            if proof is not None:
-                terms = primal.terms
-                sizes = (primal.magnitude, g.magnitude(primal.x, terms.g), proof.magnitude)
-                noise = rounding_noise(unit, terms.f, *sizes, subnormal_size(primal.x))
-                lower = tangent_bound(proof.dual, 0.0, noise)
-            value = primal.terms.value
-            gained = lower > highest + NO_GAIN * noise or value < lowest - NO_GAIN * noise
-            fruitless = 0 if t > 1.0 or gained else fruitless + (proof is not None)
-            highest, lowest = max(highest, lower), min(lowest, value)
-            effort = Effort(evaluations, evaluate.calls, inner)
-            yield Iterate(space.hold(primal.x), primal.terms, lower, None, step, effort, noise)
-            if fruitless == FRUITLESS:
+            yield walk.iterate()
+            if walk.fruitless == FRUITLESS:
                 return
-            if gap is None:
-                gap = value - point.dual if t == 1.0 and certify else model.stage_gap(point)
-            tolerance = model.stage_tolerance(t)
-            # after a whole Newton step the gain that it promised tells more of the way left than the gap does
-            settled = step == 1.0 and promised <= SETTLED * tolerance and gap <= FAR * tolerance
-            if t > 1.0 and (settled or gap <= tolerance):
-                del point
-                last, ends = ends, (t, z)
-                shrink = model.shrink if shortest >= 0.5 else max(model.shrink, SHORT_STAGE_RATIO)
-                t, step, steps_in_stage, shortest = max(1.0, shrink * t), 0.0, 0, 1.0
-                z, point = self._next_stage(evaluate, last, ends, t)
-            else:
-                ascent = model.ascent(point, gap, step)
-                inner += ascent.inner_iterations
-                promised = ascent.slope if ascent.is_newton else math.inf
-                dual, point = point.dual, None
-                step, z, point = self._climb(evaluate, z, dual, t, ascent, noise)
-                steps_in_stage, shortest = steps_in_stage + ascent.is_newton, min(shortest, step)
-                if step == 0.0 and t == 1.0:
-                    return
-                if step == 0.0:
-                    t = 1.0
+            if walk.stage_is_done:
+                walk.enter_next_stage()
+            elif not walk.climb():
+                return
             if deadline.passed():
                 return
-            if point is None:
-                point = evaluate(z, t)
-            # the dual function of F itself is that at t = 1 alone
-            proof = Proof.of(point) if t == 1.0 else None
-            # a plan costs as much as a step: it is made now and then on the way, and at t = 1 from where the gap is
-            # small, as far as that is known without it
-            certify, gap = steps_in_stage > 0 and steps_in_stage % STEPS_TO_CERTIFY == 0, None
-            streamed = isinstance(primal.x, StreamedPlan)
-            if t == 1.0 and (streamed or not certify):
-                gap, size = model.stage_gap(point), primal.terms.size
-                small = max(model.stage_tolerance(t), SMALL_GAP * size)
-                if streamed and evaluations > 1:  # its second proof is the last, if all goes well
-                    small = min(small, NEARLY * self.wanted * size)
-                certify = gap <= small and (not streamed or model.rounded_gap(point) <= small)
-            if certify:
-                proof = proof or Proof.of(evaluate(z, 1.0))
-                gap = None
-                del primal  # as large as the plan, like a point: not to be held where another is made
-                primal = model.primal(point)
-                evaluations += 1
+            walk.arrive()
 
-    def _first_stage(
-        self, evaluate: DualEvaluator, z: Any, point: Any, terms: Terms, carried: bool
-    ) -> tuple[float, Any]:
-        """The smallest t at which the start is near the path, and the dual point there.
+
+class StageEnd(NamedTuple):
+    """Where a stage ended."""
+
+    t: float
+    z: Any
+
+
+@dataclass
+class Walk:
+    """A run of Newton on its way along the path: where it is, what it has proved, what it has learnt."""
+
+    newton: Newton
+    x: Array = field(repr=False)
+    t: float = 1.0
+    point: Any = None
+    """The dual point; None while another one is made, as it may be as large as the plan."""
+    z: Any = None
+    proof: Proof | None = None
+    gap: float | None = None
+    """About that of the stage, where it is known."""
+    step: float = 0.0
+    kept: float = 0.5
+    promised: float = math.inf
+    learnt: Any = None
+    steps_in_stage: int = 0
+    last_end: StageEnd | None = None
+    proofs: int = 1
+    inner_iterations: int = 0
+    fruitless: int = 0
+    noise: float = 0.0
+    highest: float = -math.inf
+    lowest: float = math.inf
+
+    def __post_init__(self) -> None:
+        f, x = self.newton.f, self.x
+        self.model, self.space, self.unit = self.newton.model, Space.of(x), f.unit_at(x)
+        self.evaluate = DualEvaluator(self.model)
+        here = f.at(x)
+        self.primal = Primal(x, Terms.at(x, here, self.newton.g), here.magnitude(here))
+
+    def enters_path(self) -> bool:
+        """Find the stage to begin with; False if the time is up before."""
+        if deadline.passed():
+            return False
+        model, carried = self.model, self.model.is_carried(self.x)
+        self.z = model.start(self.x)
+        del self.x
+        # a start from elsewhere proves nothing worth having, and only its distance from the path is asked for
+        self.point = self.evaluate.roughly(self.z, 1.0) if carried else self.evaluate(self.z, 1.0)
+        exact = not carried or model.rough_points_are_exact
+        self.proof = Proof.of(self.point) if exact else None
+        self._find_first_stage(carried)
+        if self.t == 1.0 and not exact:
+            self.point = self.evaluate(self.z, 1.0)
+            self.proof = Proof.of(self.point)
+        self.gap = self.primal.terms.value - self.point.dual if self.t == 1.0 else None
+        return not deadline.passed()
+
+    def _find_first_stage(self, carried: bool) -> None:
+        """Go to the smallest t at which the start is near the path.
 
         From afar the gap of f + t g at the start falls like 1/t, while what counts as near grows like t. So one point
         at the farthest stage, where all starts are near, tells about where to enter.
         """
-        t, farthest = 1.0, math.inf
+        model, terms, farthest = self.model, self.primal.terms, math.inf
 
-        def excess(t: float, point: Any) -> float:
+        def excess() -> float:
             """The gap in units of what is near; at most 1 for a start that is."""
-            near = ENTRY * self.model.stage_tolerance(t)
-            gap = terms.f + t * terms.g - point.dual
+            near = ENTRY * model.stage_tolerance(self.t)
+            gap = terms.f + self.t * terms.g - self.point.dual
             # a start that is carried from elsewhere may have a better plan at z than the one it comes with
-            return (min(gap, self.model.entry_gap(point)) if carried and gap > near else gap) / near
+            return (min(gap, model.entry_gap(self.point)) if carried and gap > near else gap) / near
 
-        while (ratio := excess(t, point)) > 1.0 and t < farthest and not deadline.passed():
-            del point
+        while (ratio := excess()) > 1.0 and self.t < farthest and not deadline.passed():
             if farthest == math.inf:
-                farthest = max(1.0, self.model.farthest_stage(z))
-                if farthest == math.inf:
-                    infinite = "the ratio of costs to the entropy is infinite"
-                    raise NotFiniteError(f"{infinite}: take a larger entropy")
+                farthest = self._farthest_stage()
                 if ratio > FAR and farthest > 1.0 and not carried:
-                    point = evaluate(z, farthest)
-                    t = min(farthest, max(4.0, farthest * math.sqrt(max(0.0, excess(farthest, point)))))
-                    point = point if t == farthest else evaluate(z, t)
+                    self._look_from(farthest)
+                    nearest = farthest * math.sqrt(max(0.0, excess()))
+                    if max(4.0, nearest) < farthest:
+                        self._look_from(max(4.0, nearest))
                     continue
-            t = min((2.0 if carried else 4.0) * t, farthest)
-            point = evaluate(z, t)
-        return t, point
+            self._look_from(min((2.0 if carried else 4.0) * self.t, farthest))
 
-    def _next_stage(
-        self, evaluate: DualEvaluator, last: tuple[float, Any] | None, ends: tuple[float, Any], t: float
-    ) -> tuple[Any, Any]:
-        """Where stage t starts: where the stage before ended, or farther along the line through the last two ends."""
-        (t_end, z), moved = ends, self.model.moved
-        point = evaluate(z, t)
-        if last is None or last[0] == t_end:
-            return z, point
-        share = (t_end - t) / (last[0] - t_end)
-        ahead = moved(moved(z, z, share), last[1], -share)
-        there = evaluate(ahead, t)
-        return (ahead, there) if there.dual > point.dual else (z, point)
+    def _farthest_stage(self) -> float:
+        farthest = max(1.0, self.model.farthest_stage(self.z))
+        if farthest == math.inf:
+            infinite = "the ratio of costs to the entropy is infinite"
+            raise NotFiniteError(f"{infinite}: take a larger entropy")
+        return farthest
 
-    def _climb(
-        self, evaluate: DualEvaluator, z: Any, dual: float, t: float, ascent: Ascent, noise: float
-    ) -> tuple[float, Any, Any]:
-        """Halve the step until the dual rises as the slope promises."""
+    def _look_from(self, t: float) -> None:
+        """The point of stage t at z."""
+        self.t, self.point = t, None
+        self.point = self.evaluate(self.z, t)
 
-        def attempt(step: float) -> tuple[Any, Any] | None:
-            trial = self.model.moved(z, ascent.direction, step)
-            there, needed = evaluate(trial, t), dual + ARMIJO_FRACTION * step * ascent.slope - noise
+    def unproved(self) -> Iterate:
+        """The start, where there was no time for more."""
+        effort = Effort(1, self.evaluate.calls, 0)
+        return Iterate(self.primal.x, self.primal.terms, -math.inf, None, 0.0, effort, 0.0)
+
+    def iterate(self) -> Iterate:
+        """The best plan there is, with what is proved of it; counts iterations that brought nothing."""
+        lower, value, primal = -math.inf, self.primal.terms.value, self.primal
+        if self.proof is not None:
+            sizes = (primal.magnitude, self.newton.g.magnitude(primal.x, primal.terms.g), self.proof.magnitude)
+            self.noise = rounding_noise(self.unit, primal.terms.f, *sizes, subnormal_size(primal.x))
+            lower = tangent_bound(self.proof.dual, 0.0, self.noise)
+        slack = NO_GAIN * self.noise
+        if self.t > 1.0 or lower > self.highest + slack or value < self.lowest - slack:
+            self.fruitless = 0
+        elif self.proof is not None:
+            self.fruitless += 1
+        self.highest, self.lowest = max(self.highest, lower), min(self.lowest, value)
+        effort = Effort(self.proofs, self.evaluate.calls, self.inner_iterations)
+        return Iterate(self.space.hold(primal.x), primal.terms, lower, None, self.step, effort, self.noise)
+
+    @property
+    def stage_is_done(self) -> bool:
+        if self.gap is None:
+            self.gap = self.model.stage_gap(self.point)
+        if self.t == 1.0:
+            return False
+        tolerance = self.model.stage_tolerance(self.t)
+        # after a whole Newton step the gain that it promised tells more of the way left than the gap does
+        settled = self.step == 1.0 and self.promised <= SETTLED * tolerance and self.gap <= FAR * tolerance
+        return settled or self.gap <= tolerance
+
+    def enter_next_stage(self) -> None:
+        """Begin where the stage before ended, or farther along the line through the last two ends."""
+        self.z, self.point = self.point.z, None
+        last, end = self.last_end, StageEnd(self.t, self.z)
+        self.t = max(1.0, STAGE_RATIO * self.t)
+        self.last_end, self.step, self.steps_in_stage = end, 0.0, 0
+        self.point = self.evaluate(self.z, self.t)
+        if last is None or last.t == end.t:
+            return
+        share = (end.t - self.t) / (last.t - end.t)
+        moved = self.model.moved
+        ahead = self.evaluate(moved(moved(self.z, self.z, share), last.z, -share), self.t)
+        if ahead.dual > self.point.dual:
+            self.point = ahead
+
+    def climb(self) -> bool:
+        """A direction, and as far along it as the dual rises; False where there is nothing left to gain."""
+        assert self.gap is not None
+        ascent = self.model.ascent(self.point, Progress(self.gap, self.step, self.kept, self.learnt))
+        self.inner_iterations += ascent.inner_iterations
+        self.learnt = ascent.learnt
+        self.promised = ascent.slope if ascent.is_newton else math.inf
+        self.z, before, self.point = self.point.z, self.point.dual, None
+        self.step, self.point = self._search(before, ascent)
+        self.steps_in_stage += ascent.is_newton
+        if self.point is None:
+            at_the_end, self.t = self.t == 1.0, 1.0
+            return not at_the_end
+        if ascent.is_newton:
+            self.kept = (self.point.dual - before) / (self.step * ascent.slope) if ascent.slope > 0.0 else 0.0
+        return True
+
+    def _search(self, before: float, ascent: Ascent) -> tuple[float, Any]:
+        """The whole step, or half of it, or a quarter, until the dual rises as the slope promises."""
+
+        def attempt(step: float) -> Any | None:
+            there = self._at(ascent, step)
+            needed = before + ARMIJO_FRACTION * step * ascent.slope - self.noise
             if there.dual >= needed:
-                return trial, there
+                return there
             relief: Any = None
             for _ in range(RELIEFS if step == 1.0 else 0):
                 better = self.model.relieved(there, relief)
                 if better is None:
                     break
-                relief = evaluate(better, t)
+                relief = self.evaluate(better, self.t)
                 if relief.dual >= needed:
-                    return better, relief
+                    return relief
             return None
 
         found = backtrack(attempt, shortest=SHORTEST_CLIMB)
-        return (0.0, z, None) if found is None else (found[0], *found[1])
+        if found is None:
+            return 0.0, None
+        step, there = found
+        if step == 1.0 and self.t == 1.0 and ascent.is_newton:
+            there = self._farther(ascent, there)
+        return step, there
+
+    def _farther(self, ascent: Ascent, there: Any) -> Any:
+        """Twice the step, as long as the dual goes on rising steeply along it."""
+        step = 1.0
+        while self.model.slope_along(there, ascent.direction) > STEEP * ascent.slope and not deadline.passed():
+            step *= 2.0
+            ahead = self._at(ascent, step)
+            if ahead.dual <= there.dual:
+                break
+            there = ahead
+        return there
+
+    def _at(self, ascent: Ascent, step: float) -> Any:
+        return self.evaluate(self.model.moved(self.z, ascent.direction, step), self.t)
+
+    def arrive(self) -> None:
+        """Look where the step has led: a proof at t = 1, and a feasible point where it is worth its price."""
+        if self.point is None:
+            self.point = self.evaluate(self.z, self.t)
+        # the dual function of F itself is that at t = 1 alone
+        self.proof = Proof.of(self.point) if self.t == 1.0 else None
+        self.gap = None
+        if not self._is_worth_a_plan():
+            return
+        self.proof = self.proof or Proof.of(self.evaluate(self.point.z, 1.0))
+        del self.primal  # as large as the plan, like a point: not to be held where another is made
+        self.primal = self.model.primal(self.point)
+        self.proofs += 1
+        self.gap = self.primal.terms.value - self.point.dual if self.t == 1.0 else None
+
+    def _is_worth_a_plan(self) -> bool:
+        """Now and then on the way; at t = 1 where the gap is small, as far as that is known without a plan."""
+        model, dear = self.model, self.model.proofs_are_dear
+        now_and_then = self.steps_in_stage > 0 and self.steps_in_stage % STEPS_TO_CERTIFY == 0
+        if self.t > 1.0 or (now_and_then and not dear):
+            return now_and_then
+        size = self.primal.terms.size
+        small = max(model.stage_tolerance(self.t), SMALL_GAP * size)
+        if dear and self.proofs > 1:  # the second proof is the last, if all goes well
+            small = min(small, NEARLY * self.newton.wanted * size)
+        self.gap = model.stage_gap(self.point)
+        return self.gap <= small and (not dear or model.rounded_gap(self.point) <= small)
 
 
 class DualEvaluator:

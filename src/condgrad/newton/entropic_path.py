@@ -15,6 +15,9 @@ from condgrad.simple import Entropy
 from condgrad.smooth import Linear, TransportCost
 from condgrad.streamed_plan import UnformedCost
 
+STAGE_TOLERANCE = 0.03
+"""The gap at which a stage has done its work, in entropies; after one of 0.1 the next begins too far off."""
+
 
 class EntropicParts(NamedTuple):
     """A problem <C, G> + regularisers + entropy over plans from a to b."""
@@ -67,7 +70,7 @@ class EntropicPath(DualModel):
         return self.height
 
     def stage_tolerance(self, t: float) -> float:
-        return 0.1 * t * self.entropy * self.polytope.mass
+        return STAGE_TOLERANCE * t * self.entropy * self.polytope.mass
 
 
 def lifted_overlap(S: Array, weights: Array, columns: Array, mass: float) -> Array:

@@ -36,7 +36,7 @@ from condgrad.arrays import (
     total,
 )
 from condgrad.certificate import Terms
-from condgrad.newton.ascent import Ascent, DualModel, Primal
+from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import LIFT
@@ -105,7 +105,7 @@ class EntropicGroups(EntropicPath):
         terms = self.primal(point).terms
         return terms.f + (point.entropy / self.entropy) * terms.g - point.dual
 
-    def ascent(self, point: GroupedPlan, gap: float, last_step: float) -> Ascent:
+    def ascent(self, point: GroupedPlan, progress: Progress) -> Ascent:
         """The Newton direction, by a Cholesky factor."""
         xp = namespace(point.S)
         sums = xp.sum(point.S, axis=1)
@@ -139,7 +139,7 @@ class GroupedPlan:
 
     def __init__(self, model: EntropicGroups, u: Array, entropy: float) -> None:
         xp = namespace(u)
-        self.entropy, self.S = entropy, xp.empty_like(model.C)
+        self.z, self.entropy, self.S = u, entropy, xp.empty_like(model.C)
         ratio = model.weight / entropy
         scales = xp.empty((len(model.classes), len(model.b)), dtype=u.dtype, device=u.device)
         sums = xp.empty_like(scales)

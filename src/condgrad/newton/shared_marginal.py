@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from condgrad.arrays import Array, cholesky, dot, double, like, log_or_least, namespace, solve_cholesky, total
 from condgrad.certificate import Terms
-from condgrad.newton.ascent import Ascent, DualModel, Primal
+from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
 from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import SharedMarginal
 from condgrad.sets.sinkhorn import height_of
@@ -53,6 +53,10 @@ class SharedPoint(NamedTuple):
     """Row sums of the blocks, a column each."""
     dual: float
     magnitude: float
+
+    @property
+    def z(self) -> Array:
+        return self.u
 
 
 class EntropicBarycenter(DualModel):
@@ -115,7 +119,7 @@ class EntropicBarycenter(DualModel):
         cost = dot(self.c, X)
         return Primal(X, Terms(cost, self.entropy * negentropy(X)), dot(namespace(X).abs(self.c), X))
 
-    def ascent(self, point: SharedPoint, gap: float, last_step: float) -> Ascent:
+    def ascent(self, point: SharedPoint, progress: Progress) -> Ascent:
         xp, e = namespace(point.u), point.entropy
         per_weight = point.rows / self.w[None, :]
         mean, logs = per_weight @ self.share, log_or_least(per_weight)

@@ -27,7 +27,7 @@ from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.streamed_plan import StreamedPlan
 from condgrad.transport.costs import PointCost
 from condgrad.transport.regularizers import Laplacian, Regularizer
-from condgrad.transport.starts import TransportProblem, coarse_start, points_of, start_plan
+from condgrad.transport.starts import TransportProblem, coarse_start, points_of, self_start, start_plan
 
 PLANS = ("auto", "dense", "streamed")
 COPIES = 6.0
@@ -308,6 +308,10 @@ def solve(
     with deadline.within(time_limit), passes.counted() as count, _shared_by(workers):
         if start is None and streamed and method in ("auto", "newton"):
             start = coarse_start(problem, cost, regularizers)
+        if start is None and method in ("auto", "newton"):
+            start = self_start(problem, cost)
+            # Newton proves what these potentials are worth, and has next to nothing to add
+            method = method if start is None else "newton"
         result = minimize(
             f,
             g,

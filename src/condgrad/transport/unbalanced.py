@@ -31,7 +31,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.loop import Callback, run
 from condgrad.minimize import minimize
-from condgrad.newton.ascent import Ascent, DualModel, Newton, Primal
+from condgrad.newton.ascent import Ascent, DualModel, Newton, Primal, Progress
 from condgrad.problem import Answer, Simple, Smooth
 from condgrad.result import AnswerOfRun, Result
 from condgrad.rounding import LIFT
@@ -415,6 +415,10 @@ class RelaxedPoint(NamedTuple):
     dual: float
     magnitude: float
 
+    @property
+    def z(self) -> Array:
+        return self.v
+
 
 class RelaxedProblem(DualModel):
     """Relaxed transport for positive weights, and its dual model for Newton on the certificate.
@@ -507,7 +511,7 @@ class RelaxedProblem(DualModel):
         here = self.smooth.at(point.G)
         return Primal(point.G, Terms(here.value, self.simple.value(point.G)), here.magnitude(here))
 
-    def ascent(self, point: RelaxedPoint, gap: float, last_step: float) -> Ascent:
+    def ascent(self, point: RelaxedPoint, progress: Progress) -> Ascent:
         xp, e = namespace(point.v), point.entropy
         residual = point.wanted - point.columns
         if bool(xp.any(point.columns < STARVED * point.wanted)):

@@ -16,8 +16,9 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+from condgrad import passes
 from condgrad.arrays import (
     Array,
     at_least,
@@ -33,7 +34,7 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import Terms
 from condgrad.kernels.streamed import compact_order
-from condgrad.newton.ascent import Ascent, DualModel, Primal
+from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
 from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential
 from condgrad.newton.laplacian.centred import CentredLaplacian, turned
 from condgrad.newton.laplacian.hessian import Hessian, second_moments
@@ -48,8 +49,8 @@ from condgrad.newton.laplacian.plans import (
     emptied,
     folded,
 )
-from condgrad.newton.laplacian.preconditioner import MOST_ITERATIONS, SMALL_PLAN, newton_direction
-from condgrad.newton.laplacian.whole import LARGEST_WHOLE, MetricRoot, fits_whole, whole_direction
+from condgrad.newton.laplacian.preconditioner import MOST_ITERATIONS, SMALL_PLAN, Inverses, solved
+from condgrad.newton.laplacian.whole import MetricRoot, fits_whole, whole_direction
 from condgrad.problem import Simple, Smooth
 from condgrad.problem.smooth import SumEvaluation
 from condgrad.simple import Entropy
@@ -60,20 +61,18 @@ from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, ze
 
 MANY_AXES = 100
 """Axes from which on CGS is ahead of Newton where a Laplacian does not vanish on constants."""
-SLOW_SINKHORN, SLOW_SINKHORN_OF_FEW = 1000.0, 30.0
+SLOW_SINKHORN, SLOW_SINKHORN_OF_FEW = 350.0, 30.0
 """The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration; between few points, whose
 equations are solved by a factor, it is so much earlier."""
 STIFF = 10.0
 """The stiffness from which on Newton is ahead of CGS in two dimensions; it grows like the dimension^1.5."""
-VERY_STIFF = 2e4
-"""The stiffness from which on shorter stages of the path take fewer products in all."""
-LOOSE, TIGHT = 0.01, 0.03
-"""The residual of a Newton direction, at most: on the way to t = 1, and there, where each further one costs more."""
+INEXACT = 0.1
+"""The residual of a Newton direction, at most; with a third of it the clouds take a tenth more passes."""
 MOST_STEPS_BESIDE_WHOLE = 40
 """Steps of conjugate gradients that take about as long as a factor of the whole system."""
 CAUTIOUS = 0.05
 """A factor of accuracies that falls below this says that directions of every accuracy brought little."""
-SHORT_STEP = 0.03
+SHORT_STEP = 0.3
 """A part of a Newton step, at least: where less could be followed, its direction was none."""
 ENTRY_ERROR = 0.7
 """The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
@@ -89,15 +88,70 @@ MOVING = 10.0
 """Entropies that a unit of mass costs, about, to be moved to where rounding needs it."""
 LEAST_SUM = 1e-290
 """The least sum of entries of a plan that has all its digits: smaller entries underflow."""
+FIRST_DAMPING, LEAST_DAMPING = 1.0, 0.02
+"""The damping of moments after a step that overshot, and that below which it is none; see `Hessian`."""
+MORE_DAMPING, LESS_DAMPING = 4.0, 0.1
+"""By how much it grows after a further such step, and falls after a whole one."""
+OVERSHOT, ON_MODEL = 0.1, 0.3
+"""What a step brings over what its slope promised, a half by a quadratic: below and above which damping changes."""
+
+
+class Support(NamedTuple):
+    """The points that carry weight, turned so that there are no more columns than rows."""
+
+    shape: tuple[int, int]
+    rows: Array
+    columns: Array
+
+    @property
+    def turned(self) -> bool:
+        return len(self.rows) < len(self.columns)
+
+    def part(self, x: Any) -> Any:
+        """The part of a plan that carries weight."""
+        part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]
+        return part.T if self.turned else part
+
+    def whole(self, part: Any) -> Any:
+        """The plan that such a part is of."""
+        part = part.T if self.turned else part
+        if isinstance(part, StreamedPlan):
+            return part.embedded(self.rows, self.columns, *self.shape)
+        plan = namespace(part).zeros(self.shape, dtype=part.dtype, device=part.device)
+        plan[self.rows[:, None], self.columns[None, :]] = part
+        return plan
+
+
+class Learnt(NamedTuple):
+    """What the directions of a run leave to the next one."""
+
+    inverses: Inverses = Inverses()
+    damping: float = 0.0
+    caution: float = 1.0
+    """A factor of the accuracy."""
+    entropy: float = math.nan
+    """Of the last Newton direction."""
+    gap: float = math.inf
+    """At that direction."""
+    fitted: bool = False
+    """Whether the last step fitted the columns alone."""
+    hard: bool = False
+    """Whether conjugate gradients have led nowhere, so that the whole system is factored."""
 
 
 class EntropicLaplacian(EntropicPath):
     """The dual of <C, G> + Laplacian + entropy, on weights that are all positive."""
 
     def __init__(
-        self, C: Array | UnformedCost, a: Array, b: Array, entropy: float, laplacian: TransportLaplacian | None
+        self,
+        C: Array | UnformedCost,
+        a: Array,
+        b: Array,
+        entropy: float,
+        laplacian: TransportLaplacian | None,
+        support: Support | None = None,
     ) -> None:
-        self.given, self.given_cost = laplacian, C
+        self.given, self.given_cost, self.support = laplacian, C, support
         self.row_cost: Array | float = 0.0
         self.column_cost: Array | float = 0.0
         self.constant = 0.0
@@ -126,14 +180,6 @@ class EntropicLaplacian(EntropicPath):
                     self.constant += dot(a, in_P[1])
                     cost = StreamedCost(emptied(core))
         self.cost = cost
-        self._forget()
-
-    def _forget(self) -> None:
-        """What an earlier run has learnt is not for the next one."""
-        self._basis: Array | None = None
-        self._last, self._factor = (math.nan, math.inf), 1.0
-        self._fitted, self._hard = False, False
-        self._u_before: Array | None = None  # where the last direction of a streamed plan was made
 
     def _without_kernels(self, x: Moments) -> Moments:
         """x less what no Laplacian sees of its moments: conjugate gradients let that drift, and it costs digits."""
@@ -151,6 +197,11 @@ class EntropicLaplacian(EntropicPath):
     def metric_roots(self) -> tuple[MetricRoot, MetricRoot]:
         """Factors of the metrics of P and Q, arrays of n x n and m x m."""
         return MetricRoot.of(self.gradient_in_P, self.a), MetricRoot.of(self.gradient_in_Q, self.b)
+
+    @cached_property
+    def whole_fits(self) -> bool:
+        """Whether the whole Newton system may be formed and factored."""
+        return fits_whole(*self.cost.shape, self.Xs.shape[1])
 
     @cached_property
     def target_columns(self) -> Array:
@@ -218,17 +269,6 @@ class EntropicLaplacian(EntropicPath):
         needed = STIFF * max(1.0, 0.5 * axes) ** 1.5 * min(1.0, axes / dimensions) ** 2
         return axes <= MANY_AXES and self.stiffness >= needed
 
-    @cached_property
-    def shrink(self) -> float:
-        """The ratio of two stages of the path.
-
-        Where the Laplacian is stiff, a stage far from the one before begins with many short steps; small plans afford
-        them, whose directions are exact where they have to be.
-        """
-        (n, d), m = self.Xs.shape, self.b.shape[0]
-        small = m + (n + m) * d <= LARGEST_WHOLE
-        return 0.25 if self.given is None or small or self.stiffness < VERY_STIFF else 0.5
-
     @property
     def stiffness(self) -> float:
         """A bound on the curvature of f over that of the entropy; CGS shrinks the error by s/(1 + s) an iteration.
@@ -277,7 +317,7 @@ class EntropicLaplacian(EntropicPath):
 
     def start(self, x: Array | StreamedPlan) -> DualVariables:
         """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
-        self._forget()
+        x = x if self.support is None else self.support.part(x)
         if isinstance(x, StreamedPlan):
             return self._start_streamed(x)
         x = double(x)
@@ -288,6 +328,9 @@ class EntropicLaplacian(EntropicPath):
         cost += self.given_cost
         cost += self.entropy * log_or_least(x)
         return DualVariables(fitted_potential(x, cost), P, Q, U, V)
+
+    def is_carried(self, x: Any) -> bool:
+        return isinstance(x, StreamedPlan) and x.origin is not None
 
     def _start_streamed(self, x: StreamedPlan) -> DualVariables:
         """The dual point that a streamed plan comes from, or for a product of weights what it would come from."""
@@ -323,9 +366,7 @@ class EntropicLaplacian(EntropicPath):
         return left, xp.concat([self.Xt, V + self.V], axis=1)
 
     def evaluate(self, z: Moments | DualVariables, t: float) -> PlanPoint:
-        # a gap that is far from small needs no column sums to the last digit to be seen, nor does the way from there
-        near = self._last[0] == self.entropy and self._last[1] <= ROUGH_GAP * self.entropy * self.polytope.mass
-        return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0, rough_columns=not near)
+        return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=t == 1.0)
 
     def rough_point(self, z: Moments | DualVariables, t: float) -> PlanPoint:
         return PlanPoint(self, self.with_gradients(z), t * self.entropy, certified=False)
@@ -334,15 +375,23 @@ class EntropicLaplacian(EntropicPath):
     def rough_points_are_exact(self) -> bool:
         return not on_device(self.a)
 
+    @property
+    def proofs_are_dear(self) -> bool:
+        """The entropy of a streamed plan takes three products."""
+        return isinstance(self.cost, StreamedCost)
+
     def stage_gap(self, point: PlanPoint) -> float:
-        """About how large f + t g - D_t is at the rounded plan; of a streamed plan by what is known without a product.
+        """About how large f + t g - D_t is at the rounded plan, by what is known without a product.
 
         Before rounding it is the Laplacian of S Xt - P and S'Xs - Q; to move what is missing costs some entropies.
         """
-        if not isinstance(point.plan, StreamedDualPlan):
-            return self.rounded_gap(point)
         z, missing = point.z, 0.5 * total(namespace(self.b).abs(point.columns - self.b))
         return self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q) + MOVING * point.entropy * missing
+
+    def slope_along(self, point: PlanPoint, direction: DualVariables) -> float:
+        z = point.z
+        in_moments = dot(point.S_Xt - z.P, direction.U) + dot(point.S_Xs - z.Q, direction.V)
+        return dot(self.b - point.columns, direction.v) + in_moments
 
     def rounded_gap(self, point: PlanPoint) -> float:
         """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
@@ -395,7 +444,8 @@ class EntropicLaplacian(EntropicPath):
             terms.append(given)
             size += given.value_size(given)
         f_here = SumEvaluation((1.0,) * len(terms), terms)
-        return Primal(plan, Terms.at(plan, f_here, Entropy(self.entropy, on=self.polytope), entropy_term), size)
+        found = Terms.at(plan, f_here, Entropy(self.entropy, on=self.polytope), entropy_term)
+        return Primal(plan if self.support is None else self.support.whole(plan), found, size)
 
     def _origin(self, point: PlanPoint) -> Linearisation:
         """A dual point in the coordinates of the user, with the potentials of the cost as it was given."""
@@ -407,29 +457,55 @@ class EntropicLaplacian(EntropicPath):
             P, Q = self.centred.outside(P, Q, self.a, self.b)
         return Linearisation(u, v, P, Q)
 
-    def ascent(self, point: PlanPoint, gap: float, last_step: float) -> Ascent:
+    def ascent(self, point: PlanPoint, progress: Progress) -> Ascent:
+        learnt: Learnt = progress.learnt or Learnt()
         columns, xp = point.columns, namespace(point.columns)
-        self._u_before = point.plan.u if isinstance(point.plan, StreamedDualPlan) else None
-        overfull = self.given is not None and not self._fitted and bool(xp.any(columns > OVERFULL * self.b))
-        self._fitted = overfull
+        overfull = self.given is not None and not learnt.fitted and bool(xp.any(columns > OVERFULL * self.b))
         if overfull or bool(xp.any(columns < STARVED * self.b)):
-            # A quadratic knows nothing of columns without mass, and of one that has e^k times its mass it takes off a
-            # factor of e at a time. Sinkhorn's step, which is ascent too, puts both right at once.
-            dv = point.entropy * (xp.log(self.b) - point.log_columns)
-            slope = dot(self.b, dv)  # what the step brings with u as it is; the slope proper may be far more
-            return Ascent(Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q), slope, 1, is_newton=False)
-        relative = max(gap, 0.0) / (point.entropy * self.polytope.mass)
-        cap = LOOSE if point.entropy > self.entropy else TIGHT
-        accuracy = self._caution(point.entropy, gap, last_step) * min(cap, math.sqrt(relative))
-        hessian = Hessian(self, point, precision=point.plan.product_precision(accuracy))
-        ascent = self._direction(hessian, accuracy, last_step)
+            return self._fit(point, learnt._replace(fitted=overfull))
+        learnt = self._judged(learnt, point.entropy, progress)
+        relative = max(progress.gap, 0.0) / (point.entropy * self.polytope.mass)
+        accuracy = learnt.caution * min(INEXACT, math.sqrt(relative))
+        precision = point.plan.product_precision(accuracy)
+        hessian = Hessian(self, point, precision=precision, damping=learnt.damping)
+        ascent = self._direction(hessian, accuracy, progress.step, learnt)
         # where parts of a plan are connected by next to nothing, a quadratic knows no end of their potentials
         farthest = float(xp.max(xp.abs(ascent.direction.v))) / (FARTHEST * point.entropy)
         if farthest > 1.0:
             shorter = Moments(*(part / farthest for part in ascent.direction))
-            ascent = Ascent(shorter, ascent.slope / farthest, ascent.inner_iterations, is_newton=False)
+            ascent = ascent._replace(direction=shorter, slope=ascent.slope / farthest, is_newton=False)
         # its gradients are computed once for all steps of the search along it
         return ascent._replace(direction=self.with_gradients(self._without_kernels(ascent.direction)))
+
+    def _fit(self, point: PlanPoint, learnt: Learnt) -> Ascent:
+        """Sinkhorn's step, which is ascent too.
+
+        A quadratic knows nothing of columns without mass, and of one that has e^k times its mass it takes off a factor
+        of e at a time. This step puts both right at once.
+        """
+        dv = point.entropy * (namespace(self.b).log(self.b) - point.log_columns)
+        slope = dot(self.b, dv)  # what the step brings with u as it is; the slope proper may be far more
+        direction = Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q)
+        return Ascent(direction, slope, 1, is_newton=False, learnt=learnt)
+
+    def _judged(self, learnt: Learnt, entropy: float, progress: Progress) -> Learnt:
+        """What the step before says of the next direction: how much to damp it, how exact it must be.
+
+        Accuracies become smaller where a direction that was followed to its end brought little. The residual of the
+        equations is measured by their preconditioner, and that overrates directions in which P and Q go together: where
+        such directions are what is left, a residual must be smaller to mean as much.
+        """
+        damping, caution = learnt.damping, learnt.caution
+        if progress.step > 0.0 and not learnt.fitted and self.laplacian is not None and not self.whole_fits:
+            if progress.step < 1.0 or progress.kept < OVERSHOT:
+                damping = max(MORE_DAMPING * damping, FIRST_DAMPING)
+            elif progress.kept > ON_MODEL:
+                damping = LESS_DAMPING * damping if LESS_DAMPING * damping > LEAST_DAMPING else 0.0
+        if entropy != learnt.entropy or damping > 0.0:
+            caution = 1.0
+        elif progress.step == 1.0 and progress.gap > 0.3 * learnt.gap:
+            caution = max(0.1 * caution, 1e-8)
+        return learnt._replace(damping=damping, caution=caution, entropy=entropy, gap=progress.gap, fitted=False)
 
     def relieved(self, point: PlanPoint, tried: PlanPoint | None) -> DualVariables | None:
         """The point with the potentials of overfull columns put right, if these are few; for streamed plans.
@@ -438,10 +514,10 @@ class EntropicLaplacian(EntropicPath):
         mass. Halving the step would hold back all other points too. How far it is off is seen from the row potentials
         before the step; those after it show no more than a part of it, as no column can have more than all the mass.
         """
-        if self._u_before is None:
+        if point.u_near is None or not isinstance(point.plan, StreamedDualPlan):
             return None
         xp, z = namespace(self.b), point.z
-        u = self._u_before if tried is None else tried.plan.u
+        u = point.u_near if tried is None else tried.plan.u
         log_columns = self.cost.log_columns(*self._factors(z.U, z.V), z.v, u, point.entropy)
         excess = log_columns - xp.log(self.b)
         overfull = excess > math.log(OVERFULL)
@@ -449,33 +525,20 @@ class EntropicLaplacian(EntropicPath):
             return None
         return z._replace(v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0)))
 
-    def _direction(self, hessian: Hessian, accuracy: float, last_step: float) -> Ascent:
+    def _direction(self, hessian: Hessian, accuracy: float, last_step: float, learnt: Learnt) -> Ascent:
         """By conjugate gradients, and where these hardly get on, or led nowhere, by a factor of the whole system.
 
         Later stages are no easier, so that it stays with the factor.
         """
-        whole_fits = fits_whole(hessian)
-        led_nowhere = 0.0 < last_step < SHORT_STEP or (hessian.entropy == self.entropy and self._factor < CAUTIOUS)
-        self._hard |= whole_fits and led_nowhere
-        if not self._hard:
+        whole_fits = self.whole_fits
+        led_nowhere = 0.0 < last_step < SHORT_STEP or (hessian.entropy == self.entropy and learnt.caution < CAUTIOUS)
+        if not (learnt.hard or (whole_fits and led_nowhere)):
             limit = MOST_STEPS_BESIDE_WHOLE if whole_fits else MOST_ITERATIONS
-            ascent, self._basis = newton_direction(hessian, accuracy, self._basis, max_iterations=limit)
-            self._hard = whole_fits and (ascent.inner_iterations > limit or ascent.slope <= 0.0)
-        return whole_direction(hessian) if self._hard else ascent
-
-    def _caution(self, entropy: float, gap: float, last_step: float) -> float:
-        """A factor of the accuracy of directions, which falls where one that was followed to its end brought little.
-
-        The residual of the equations is measured by their preconditioner, and that overrates directions in which P and
-        Q go together: where such directions are what is left, a residual must be smaller to mean as much.
-        """
-        same_stage = entropy == self._last[0]
-        if not same_stage:
-            self._factor = 1.0
-        elif last_step == 1.0 and gap > 0.3 * self._last[1]:
-            self._factor = max(0.1 * self._factor, 1e-8)
-        self._last = (entropy, gap)
-        return self._factor
+            x, iterations, inverses = solved(hessian, accuracy, learnt.inverses, max_iterations=limit)
+            slope, learnt = hessian.inner(x, hessian.residual), learnt._replace(inverses=inverses)
+            if not whole_fits or (iterations < limit and slope > 0.0):
+                return Ascent(x, slope, 1 + iterations, learnt=learnt)
+        return whole_direction(hessian)._replace(learnt=learnt._replace(hard=True))
 
 
 class PlanPoint:
@@ -488,16 +551,18 @@ class PlanPoint:
         entropy: float,
         *,
         certified: bool = True,
-        rough_columns: bool = False,
+        in_float64: bool = False,
         plan: Plan | None = None,
     ) -> None:
         xp = namespace(z.v)
-        self.model, self.z, self.entropy = model, z, entropy
+        self.model, self.entropy, self.in_float64 = model, entropy, in_float64
+        self.u_near = z.u
         if plan is None:
-            factors = model._factors(z.U, z.V)
-            plan = model.cost.plan(*factors, z.v, model.a, entropy, model.target_columns, certified=certified)
+            factors, columns = model._factors(z.U, z.V), model.target_columns
+            with passes.spent_on("points"):
+                plan = model.cost.plan(*factors, z.v, model.a, entropy, columns, near=z.u, certified=certified)
         self.plan = plan
-        self.precision = plan.product_precision(ROUGH_COLUMNS) if rough_columns else plan.precision
+        self.z = z._replace(u=plan.u)
         u = self.plan.u
         self.dual = dot(model.a, u) + dot(model.b, z.v) - z.quadratic + model.constant
         potentials = dot(model.a, xp.abs(u)) + dot(model.b, xp.abs(z.v))
@@ -511,16 +576,32 @@ class PlanPoint:
     def exact(self) -> PlanPoint:
         """The same with all sums in float64, as a plan of exact marginals needs them."""
         # not kept where it is the point itself: one that refers to itself would hold its plan for long
-        return self if self.plan.precision == self.precision == "float64" else self._in_float64
+        return self if self.plan.precision == self._sums[1] == "float64" else self._in_float64
 
     @cached_property
     def _in_float64(self) -> PlanPoint:
         plan = self.plan if self.plan.precision == "float64" else None
-        return PlanPoint(self.model, self.z, self.entropy, plan=plan)
+        return PlanPoint(self.model, self.z, self.entropy, in_float64=True, plan=plan)
 
     @cached_property
+    def _sums(self) -> tuple[Array, str]:
+        """The product with S' that all sums over columns come from, and its precision.
+
+        A gap that is far from small needs no column sums to the last digit to be seen, nor does the way from there.
+        """
+        plan, model = self.plan, self.model
+        rough = plan.product_precision(ROUGH_COLUMNS)
+        with passes.spent_on("points"):
+            if rough != "float64" and not self.in_float64:
+                sums = plan.transposed_times(model.source_columns, precision=rough)
+                off = 0.5 * total(namespace(sums).abs(sums[:, 0] - model.b))
+                if plan.precision != "float64" or off > ROUGH_GAP * model.polytope.mass:
+                    return sums, rough
+            return plan.transposed_times(model.source_columns, precision="float64"), "float64"
+
+    @property
     def _transposed_times_Xs(self) -> Array:
-        return self.plan.transposed_times(self.model.source_columns, precision=self.precision)
+        return self._sums[0]
 
     @property
     def S_Xt(self) -> Array:
@@ -562,7 +643,8 @@ class PlanPoint:
         xp = namespace(columns)
         kept = model.b / xp.maximum(columns, model.b)
         kept_Xt = kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1)
-        thin = self.plan.times(kept_Xt, precision=self.plan.precision)
+        with passes.spent_on("proofs"):
+            thin = self.plan.times(kept_Xt, precision=self.plan.precision)
         short_b = at_least(0.0, model.b - kept * columns)
         return Rounding.of(kept, thin[:, 0], model.a, short_b), thin[:, 1:]
 
@@ -584,33 +666,6 @@ class PlanPoint:
         return P, Q + column_rest[:, None] * (row_rest @ model.Xs)[None, :]
 
 
-class Embedded:
-    """The dual model of the points that carry weight, turned so that it has no more columns than rows."""
-
-    def __init__(self, model: EntropicLaplacian, shape: tuple[int, int], rows: Array, columns: Array) -> None:
-        self.model, self.shape, self.rows, self.columns = model, shape, rows, columns
-        self.turned = len(rows) < len(columns)
-        self.affordable, self.shrink = model.affordable, model.shrink
-        self.farthest_stage, self.stage_tolerance = model.farthest_stage, model.stage_tolerance
-        self.stage_gap, self.rounded_gap, self.entry_gap = model.stage_gap, model.rounded_gap, model.entry_gap
-        self.evaluate, self.moved, self.ascent = model.evaluate, model.moved, model.ascent
-        self.relieved, self.rough_point = model.relieved, model.rough_point
-        self.rough_points_are_exact = model.rough_points_are_exact
-
-    def start(self, x: Array | StreamedPlan) -> DualVariables:
-        part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]
-        return self.model.start(part.T if self.turned else part)
-
-    def primal(self, point: PlanPoint) -> Primal:
-        part = self.model.primal(point)
-        if isinstance(part.x, StreamedPlan):
-            small = part.x.T if self.turned else part.x
-            return part._replace(x=small.embedded(self.rows, self.columns, *self.shape))
-        plan = namespace(part.x).zeros(self.shape, dtype=part.x.dtype, device=part.x.device)
-        plan[self.rows[:, None], self.columns[None, :]] = part.x.T if self.turned else part.x
-        return part._replace(x=plan)
-
-
 def recognise(f: Smooth, g: Simple) -> DualModel | None:
     """A model for linear costs plus at most one TransportLaplacian, under entropy on a polytope."""
     parts = entropic_parts(f, g)
@@ -629,10 +684,10 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
         rows, columns = rows[compact_order(C.left[rows])], columns[compact_order(C.right[columns])]
     if not sorts and len(rows) == len(a) >= len(columns) == len(b):
         return EntropicLaplacian(C, a, b, entropy, laplacian)
+    support = Support(tuple(C.shape), rows, columns)
     part = laplacian.restricted(rows, columns) if laplacian is not None else None
     C_part = C.at(rows, columns) if isinstance(C, UnformedCost) else C[rows, :][:, columns]
     a_part, b_part = a[rows], b[columns]
-    if len(rows) < len(columns):
+    if support.turned:
         C_part, a_part, b_part, part = C_part.T, b_part, a_part, None if part is None else part.turned()
-    model = EntropicLaplacian(C_part, a_part, b_part, entropy, part)
-    return Embedded(model, tuple(C.shape), rows, columns)
+    return EntropicLaplacian(C_part, a_part, b_part, entropy, part, support)

@@ -34,10 +34,13 @@ class DualVariables(NamedTuple):
     """gradient_in_P(P)."""
     V: Array
     """gradient_in_Q(Q)."""
+    u: Array | None = None
+    """The row potentials of a plan near, which those of the plan here may be found from; no part of the point."""
 
     def moved(self, step: float, direction: DualVariables) -> DualVariables:
         """self + step * direction."""
-        return DualVariables(*(old + step * new for old, new in zip(self, direction, strict=True)))
+        v, P, Q, U, V = (old + step * new for old, new in zip(self[:5], direction[:5], strict=True))
+        return DualVariables(v, P, Q, U, V, self.u)
 
     @property
     def quadratic(self) -> float:

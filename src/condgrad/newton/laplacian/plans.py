@@ -7,7 +7,6 @@ is written against `Plan`; who answers is chosen by the cost, an array (`DenseCo
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -28,8 +27,6 @@ from condgrad.streamed_plan import (
 
 LARGEST_STREAMED_FACTOR = 2000
 """Columns up to which a streamed plan may have a matrix of columns x columns beside it."""
-LARGEST_STREAMED_RANK = 256
-"""Vectors of the length of the plan's sides that may be held at a time for a low rank."""
 PRODUCT_SHARE = 1.0
 """The part of the accuracy asked of a direction that its products may be off, by a bound that is seldom attained."""
 LOOSE_ERROR = 1e-3
@@ -70,8 +67,6 @@ class Plan(Protocol):
 
     u: Array
     """The row potentials e (log a_i - log sum_j exp(...))."""
-    largest_rank: int
-    """Vectors that a low rank of it may have."""
     precision: str
     """That of u, and all that its sums need; "float64" for what is certified."""
 
@@ -124,11 +119,21 @@ class Cost(Protocol):
         """The largest difference, about, of two entries of a row of C + left right' - v."""
 
     def plan(
-        self, left: Array, right: Array, v: Array, a: Array, entropy: float, R: Array, *, certified: bool = True
+        self,
+        left: Array,
+        right: Array,
+        v: Array,
+        a: Array,
+        entropy: float,
+        R: Array,
+        *,
+        near: Array | None = None,
+        certified: bool = True,
     ) -> Plan:
         """The plan at a dual point, whose product with R will be asked for.
 
-        Where nothing is to be certified, it is in a lower precision if that is faster.
+        `near` are row potentials of a plan near, where one is known. Where nothing is to be certified, the plan is in a
+        lower precision if that is faster.
         """
 
     def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
@@ -159,18 +164,34 @@ class DenseCost:
         return widest
 
     def plan(
-        self, left: Array, right: Array, v: Array, a: Array, entropy: float, R: Array, *, certified: bool = True
+        self,
+        left: Array,
+        right: Array,
+        v: Array,
+        a: Array,
+        entropy: float,
+        R: Array,
+        *,
+        near: Array | None = None,
+        certified: bool = True,
     ) -> DensePlan:
         passes.note()
         xp = namespace(self.C)
         S, log_sums = xp.empty_like(self.C), xp.empty_like(a)
+        few = R.shape[1] < passes.COLUMNS
+        S_R = zeros(R, a.shape[0], R.shape[1] if few else 0)
         for rows in row_blocks(self.C, width=left.shape[1]):
             score = left[rows] @ right.T
             score += self.C[rows]
             score -= v[None, :]
             score /= -entropy
             S[rows], log_sums[rows] = normalised_rows(score, a[rows])
-        return DensePlan(self.C, S, a, entropy * (xp.log(a) - log_sums), R)
+            if few:  # while these rows are at hand
+                S_R[rows] = (R.T @ S[rows].T).T
+        plan = DensePlan(self.C, S, a, entropy * (xp.log(a) - log_sums), R)
+        if few:
+            plan.S_R = S_R
+        return plan
 
     def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
         passes.note()
@@ -184,7 +205,6 @@ class DenseCost:
 class DensePlan:
     """A plan that is an array S."""
 
-    largest_rank = sys.maxsize
     precision = "float64"
 
     def __init__(self, C: Array, S: Array, a: Array, u: Array, R: Array) -> None:
@@ -251,7 +271,6 @@ class StreamedCost:
     def __init__(self, core: UnformedCost) -> None:
         self.core = core
         self.shape, self.bounds, self.between = core.shape, core.bounds, core.between
-        self._last_u: Array | None = None  # the row potentials of the last plan, which those of the next are near
 
     def widest_row(self, left: Array, right: Array, v: Array) -> float:
         xp, (n, m) = namespace(v), self.shape
@@ -267,18 +286,26 @@ class StreamedCost:
         return max(0.0, float(xp.max(highest - lowest)))
 
     def plan(
-        self, left: Array, right: Array, v: Array, a: Array, entropy: float, R: Array, *, certified: bool = True
+        self,
+        left: Array,
+        right: Array,
+        v: Array,
+        a: Array,
+        entropy: float,
+        R: Array,
+        *,
+        near: Array | None = None,
+        certified: bool = True,
     ) -> StreamedDualPlan:
         matrix = (self.core + UnformedCost.of(left, right)).score(v, entropy)
         precision = "float64" if certified else loose_precision(matrix)
         log_a = namespace(a).log(a)
-        near = None if self._last_u is None else log_a - self._last_u / entropy
+        near_sums = None if near is None else log_a - near / entropy
         # a few columns are multiplied with in the sweep that sums the rows up
         few = R.shape[1] < passes.COLUMNS
-        log_sums, means = matrix.row_means(R if few else R[:, :0], near=near, precision=precision)
+        log_sums, means = matrix.row_means(R if few else R[:, :0], near=near_sums, precision=precision)
         row = log_a - log_sums
-        self._last_u = entropy * row
-        plan = StreamedDualPlan(matrix.with_rows(row), a, self._last_u, R, precision)
+        plan = StreamedDualPlan(matrix.with_rows(row), a, entropy * row, R, precision)
         if few:
             plan.S_R = a[:, None] * means
         return plan
@@ -290,8 +317,6 @@ class StreamedCost:
 
 class StreamedDualPlan:
     """A plan that is only multiplied with."""
-
-    largest_rank = LARGEST_STREAMED_RANK
 
     def __init__(self, matrix: StreamedMatrix, a: Array, u: Array, R: Array, precision: str) -> None:
         self.matrix, self.turned, self.a, self.u, self.R, self.precision = matrix, matrix.T, a, u, R, precision

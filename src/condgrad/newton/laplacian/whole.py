@@ -47,9 +47,8 @@ class MetricRoot(NamedTuple):
         return cls(vectors[:, kept] * scales, vectors[:, kept] / scales)
 
 
-def fits_whole(hessian: Hessian) -> bool:
+def fits_whole(n: int, m: int, d: int) -> bool:
     """Whether the whole system may be formed and factored: in few dimensions, whose covariances are at hand."""
-    (n, d), m = hessian.S_Xt.shape, hessian.columns.shape[0]
     return 0 < d <= FEW_DIMENSIONS and m + (n + m) * d <= LARGEST_WHOLE
 
 
