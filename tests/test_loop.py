@@ -638,3 +638,17 @@ class TestProgressLine:
         with pytest.raises(LookupError, match="mine, at 0"):
             cg.minimize(F, G, progress=True, callback=fail)
         assert "gap" in capsys.readouterr().err
+
+
+def test_a_gap_is_not_excused_by_the_rounding_of_another_iterate() -> None:
+    """Where F is 0 at the answer and at the null point, only the rounding of the bound itself is nothing."""
+    C = np.array([[19.24610710144043], [-19.42987823486328]], np.float32)
+    Xs = np.array([[-16.67948341369629], [8.041677474975586]], np.float32)
+    L = np.array([[1.0, -1.0], [-1.0, 1.0]], np.float32)
+    graph = cg.smooth.TransportLaplacian(
+        Xs, np.array([[7858.82275390625]], np.float32), L, np.zeros((1, 1), np.float32)
+    )
+    g = cg.simple.L1Norm(0.217, on=cg.sets.L1Ball(8.67))
+    r = cg.minimize(2.0 * cg.smooth.Linear(C) + 0.8 * graph, g, step="open-loop", tol=1e-9, max_iter=30)
+    assert r.value == 0.0
+    assert not r.success

@@ -134,8 +134,8 @@ def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificat
         return proof.with_stationary_point(x, terms, bound, noise, "an iterate in float64")
     if bound > proof.lower_bound:
         # a value at another point has its own rounding
-        noise = noise if proof.x is x else max(noise, proof.noise)
-        proof = replace(proof, lower_bound=bound, noise=noise, bound_from="an iterate in float64")
+        proof = replace(proof, lower_bound=bound, bound_noise=noise, bound_from="an iterate in float64")
+        proof = replace(proof, noise=noise if proof.x is x else max(noise, proof.noise))
     return proof.consistent("in float64 ")
 
 
@@ -237,6 +237,8 @@ class Certificate:
         Which point of which iteration they come from, in words.
     stationarity : float or None
         Where f is not convex, how far x is from a stationary point: the gap of x itself. None where f is convex.
+    bound_noise : float
+        What rounding may have done to the bound, at the point that proves it.
 
     Examples
     --------
@@ -255,6 +257,7 @@ class Certificate:
     value_from: str = "nothing yet"
     bound_from: str = "nothing yet"
     stationarity: float | None = None
+    bound_noise: float = 0.0
 
     @property
     def value(self) -> float:
@@ -297,7 +300,7 @@ class Certificate:
     def _over_scale(self, gap: float) -> float:
         scale = self.scale
         if scale == 0.0:
-            return 0.0 if gap <= self.noise + self.terms.repair else math.inf
+            return 0.0 if gap <= self.bound_noise + self.terms.repair else math.inf
         return gap / scale
 
     def updated(self, iterate: Iterate, k: int) -> Certificate:
@@ -319,11 +322,13 @@ class Certificate:
         if candidate is not None and candidate.terms.value < terms.value:
             x, terms, value_from = candidate.point, candidate.terms, f"oracle point {k}"
         lower, bound_from = self.lower_bound, self.bound_from
+        bound_noise = self.bound_noise
         if iterate.lower_bound > lower:
             lower, bound_from = iterate.lower_bound, f"iterate {k}"
+            bound_noise = iterate.noise
         # the bound and the value may come from different iterations: each brings its own rounding
         noise = max(self.noise, iterate.noise)
-        best = Certificate(x, terms, lower, self.null_size, noise, value_from, bound_from)
+        best = Certificate(x, terms, lower, self.null_size, noise, value_from, bound_from, bound_noise=bound_noise)
         return best.consistent(f"at iteration {k} ")
 
     def with_stationary_point(self, x: Array, terms: Terms, bound: float, noise: float, name: str) -> Certificate:
@@ -338,7 +343,8 @@ class Certificate:
         lower = terms.value < self.value - noise
         if not lower and (terms.value > self.value + noise or stationarity > self.stationarity):  # type: ignore[operator]
             return self
-        return replace(self, x=x, terms=terms, noise=noise, value_from=name, stationarity=stationarity)
+        proved = {"stationarity": stationarity, "noise": noise, "bound_noise": noise}
+        return replace(self, x=x, terms=terms, value_from=name, **proved)
 
     def against(self, null_size: float) -> Certificate:
         """The same proof with its gap measured against another null point."""
@@ -375,4 +381,4 @@ class Certificate:
             )
             error.x, error.value = self.x, self.value
             raise error
-        return replace(self, lower_bound=self.value - excess - self.noise)
+        return replace(self, lower_bound=self.value - excess - self.noise, bound_noise=excess + self.noise)

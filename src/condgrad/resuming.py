@@ -128,6 +128,7 @@ def save(result: Result, path: str | Path) -> None:
         "value_from": proof.value_from,
         "bound_from": proof.bound_from,
         "stationarity": proof.stationarity,
+        "bound_noise": proof.bound_noise,
         "digest": result.digest,
     }
     arrays = {f"past_{i}": _plain(point) for i, point in enumerate(result.past)}
@@ -219,6 +220,7 @@ def _result(about: dict[str, Any], x: Array, rows: Array, past: tuple[Array, ...
         about["value_from"],
         about["bound_from"],
         about.get("stationarity"),
+        about.get("bound_noise", about["noise"]),
     )
     return Result(
         x,
