@@ -68,8 +68,9 @@ class CGS:
                 subnormal=subnormal_size(x),
             )
             bound = tangent_bound(here.offset, answer.bound, noise)
-            # whether f at s is worth its price, and a number: exp of a far point is none
-            known = f.mixes and not deadline.passed() and math.isfinite(there.value)
+            # whether f at s is worth its price, and a number where it may be none
+            known = f.mixes and not deadline.passed()
+            known = known and (not f.may_overflow or math.isfinite(there.value))
             evaluations += known
             yield Iterate(
                 x,

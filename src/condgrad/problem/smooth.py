@@ -72,6 +72,8 @@ class Smooth(ABC):
     """Whether f between known points costs less than f at a new point."""
     widens: bool = True
     """Whether f may be asked at a float64 point where its data is float32."""
+    may_overflow: bool = False
+    """Whether f of a far point may be larger than all floats, as exp is."""
     floor: Floor | None = None
     """What f is never below, if known."""
     convex: bool = True
@@ -172,6 +174,10 @@ class Sum(Smooth):
     @property
     def widens(self) -> bool:  # type: ignore[override]
         return all(term.widens for term in self.terms)
+
+    @property
+    def may_overflow(self) -> bool:  # type: ignore[override]
+        return any(term.may_overflow for term in self.terms)
 
     @property
     def floor(self) -> Floor | None:  # type: ignore[override]

@@ -193,6 +193,8 @@ class Poisson(DataLoss):
     1.0
     """
 
+    may_overflow = True
+
     def __init__(
         self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
     ) -> None:
@@ -225,6 +227,8 @@ class Gamma(DataLoss):
     >>> f.value_and_gradient(np.zeros(2))[0]
     0.0
     """
+
+    may_overflow = True
 
     def __init__(
         self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
