@@ -40,7 +40,7 @@ RELIEFS = 2
 """How often a whole step that went too far is mended before it is halved."""
 FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
-ENTRY = 10.0
+ENTRY = 30.0
 """Times the tolerance of a stage that the gap of a start may be at which the path is entered."""
 FAR = 100.0
 """Times a tolerance from which on a point is taken to be far from the path."""
