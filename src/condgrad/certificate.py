@@ -343,8 +343,8 @@ class Certificate:
         lower = terms.value < self.value - noise
         if not lower and (terms.value > self.value + noise or stationarity > self.stationarity):  # type: ignore[operator]
             return self
-        proved = {"stationarity": stationarity, "noise": noise, "bound_noise": noise}
-        return replace(self, x=x, terms=terms, value_from=name, **proved)
+        moved = replace(self, x=x, terms=terms, value_from=name)
+        return replace(moved, stationarity=stationarity, noise=noise, bound_noise=noise)
 
     def against(self, null_size: float) -> Certificate:
         """The same proof with its gap measured against another null point."""
