@@ -28,7 +28,13 @@ extensions = [
 ]
 default_role = "code"
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates", "extending/*.py", "**/sg_execution_times.rst", "sg_execution_times.rst"]
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "extending/*.py",
+    "**/sg_execution_times.rst",
+    "sg_execution_times.rst",
+]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 math_number_all = False
@@ -51,7 +57,9 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     # without torch the gallery is smaller; `make docs` needs no more than the docs extra
-    "ignore_pattern": r"__init__\.py" if find_spec("torch") else r"(adaptation_network|particle_flow)\.py",
+    "ignore_pattern": r"__init__\.py"
+    if find_spec("torch")
+    else r"(adaptation_network|particle_flow)\.py",
     "within_subsection_order": "site_parts.ReadingOrder",
     "download_all_examples": False,
     "remove_config_comments": True,
@@ -68,7 +76,18 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 # pages without others below them have nothing to show beside them
-ALONE = ("start", "choosing", "cli", "scale", "data", "coming_from", "extending", "benchmarks", "paper", "changes")
+ALONE = (
+    "start",
+    "choosing",
+    "cli",
+    "scale",
+    "data",
+    "coming_from",
+    "extending",
+    "benchmarks",
+    "paper",
+    "changes",
+)
 html_sidebars = {page: [] for page in ("index", *ALONE)}
 html_theme_options = {
     "logo": {"text": "condgrad"},
@@ -83,7 +102,9 @@ html_theme_options = {
 
 
 def setup(app: Any) -> None:
-    app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math_block, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math_block, None)
+    )
     app.config.html_math_renderer = "mathml"
     app.connect("autodoc-process-docstring", escape_norms)
     app.connect("autodoc-skip-member", skip_foreign)

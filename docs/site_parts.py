@@ -65,7 +65,9 @@ def visit_math_block(writer: Any, node: Any) -> None:
 
 def escape_norms(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """What docstrings write as plain text and Sphinx would take for markup: norms |x|, and names such as coef_."""
-    lines[:] = [line if line.lstrip().startswith((">>>", "...")) else _escaped(line) for line in lines]
+    lines[:] = [
+        line if line.lstrip().startswith((">>>", "...")) else _escaped(line) for line in lines
+    ]
 
 
 def _escaped(line: str) -> str:
@@ -82,4 +84,6 @@ def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: 
     where the class describes them already.
     """
     foreign = str(getattr(obj, "__module__", "")).startswith("sklearn") or name.endswith("_request")
-    return True if foreign or str(getattr(obj, "__doc__", "")).startswith("Alias for field") else None
+    return (
+        True if foreign or str(getattr(obj, "__doc__", "")).startswith("Alias for field") else None
+    )

@@ -44,17 +44,25 @@ def main() -> int:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport=PHONE)
-        page.on("console", lambda message: _is_fault(message) and faults.append(f"{page.url}: {message.text}"))
+        page.on(
+            "console",
+            lambda message: _is_fault(message) and faults.append(f"{page.url}: {message.text}"),
+        )
         page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))
         places: dict[str, set[str]] = {}
         links: list[tuple[str, str]] = []
         names = sorted(
-            path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if "_static" not in path.parts
+            path.relative_to(SITE).as_posix()
+            for path in SITE.rglob("*.html")
+            if "_static" not in path.parts
         )
         for name in names:
             page.goto(home + name)
             places[name] = set(page.eval_on_selector_all("[id]", "found => found.map(e => e.id)"))
-            links += [(name, href) for href in page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)")]
+            links += [
+                (name, href)
+                for href in page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)")
+            ]
             broken = page.eval_on_selector_all(
                 "img", "all => all.filter(i => i.complete && i.naturalWidth === 0).map(i => i.src)"
             )

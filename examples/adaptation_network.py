@@ -37,7 +37,13 @@ def trained(
 ) -> tuple[torch.nn.Module, list[float]]:
     """The network, and the transport loss at each step."""
     torch.manual_seed(0)
-    layers = torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)
+    layers = (
+        torch.nn.Linear(2, 32),
+        torch.nn.Tanh(),
+        torch.nn.Linear(32, 8),
+        torch.nn.Tanh(),
+        torch.nn.Linear(8, 2),
+    )
     network = torch.nn.Sequential(*layers).double()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.03)
     labels, values = torch.nn.functional.one_hot(ys, 2).double(), []
@@ -58,15 +64,24 @@ def main(out: Path) -> None:
     Xs, ys = rotated_moons(0.0, seed=0)
     Xt, yt = rotated_moons(np.deg2rad(40.0), seed=1)
     figure, panels = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-    grid = torch.stack(torch.meshgrid(*[torch.linspace(-2.2, 2.2, 120, dtype=torch.float64)] * 2, indexing="xy"), -1)
+    grid = torch.stack(
+        torch.meshgrid(*[torch.linspace(-2.2, 2.2, 120, dtype=torch.float64)] * 2, indexing="xy"),
+        -1,
+    )
     colours = np.array(["#0072B2", "#D55E00"])
-    for axes, (name, weight) in zip(panels, {"sources alone": 0.0, "with transport": WEIGHT}.items(), strict=False):
+    for axes, (name, weight) in zip(
+        panels, {"sources alone": 0.0, "with transport": WEIGHT}.items(), strict=False
+    ):
         network, values = trained(Xs, ys, Xt, weight=weight)
         with torch.no_grad():
             accuracy = (network(Xt).argmax(1) == yt).double().mean().item()
             shares = network(grid.reshape(-1, 2)).softmax(1)[:, 1].reshape(120, 120)
-        print(f"{name:16} accuracy on the target {accuracy:.3f}, transport loss {values[0]:.3f} -> {values[-1]:.3f}")
-        axes.contourf(*grid.permute(2, 0, 1), shares, levels=[0.0, 0.5, 1.0], colors=["#D6E8F5", "#F9E0D2"])
+        print(
+            f"{name:16} accuracy on the target {accuracy:.3f}, transport loss {values[0]:.3f} -> {values[-1]:.3f}"
+        )
+        axes.contourf(
+            *grid.permute(2, 0, 1), shares, levels=[0.0, 0.5, 1.0], colors=["#D6E8F5", "#F9E0D2"]
+        )
         axes.scatter(*Xs.T, c=colours[ys], s=12, marker="x", alpha=0.5, label="sources")
         axes.scatter(*Xt.T, c=colours[yt], s=14, label="targets (labels not used)")
         axes.set(title=f"{name}: accuracy {accuracy:.2f}", xticks=[], yticks=[], aspect="equal")

@@ -35,7 +35,9 @@ def main(out: Path) -> None:
         "Laplacian": LaplaceTransport(),
         "class groups": GroupTransport(),
     }
-    figure, panels = plt.subplots(1, 4, figsize=(14, 3.2), layout="constrained", sharex=True, sharey=True)
+    figure, panels = plt.subplots(
+        1, 4, figsize=(14, 3.2), layout="constrained", sharex=True, sharey=True
+    )
     colours = np.array(["#0072B2", "#D55E00"])
     print(f"{'transport':14}{'accuracy on the target':>24}{'certified gap':>16}")
     for axes, (name, estimator) in zip(panels, estimators.items(), strict=True):

@@ -37,7 +37,9 @@ def problems() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
     try:
         colon = cg.datasets.load_colon(download_if_missing=False)
     except cg.datasets.DataUnavailable:
-        print("The colon data are not here, so the toy is alone: name their folder in CONDGRAD_DATA.")
+        print(
+            "The colon data are not here, so the toy is alone: name their folder in CONDGRAD_DATA."
+        )
     else:
         found["colon"] = (colon.X, colon.y, None)
     return found
@@ -48,7 +50,12 @@ def penalised(X: np.ndarray, y: np.ndarray, multiplier: float) -> tuple[np.ndarr
     strength = multiplier + 2.0 * RIDGE
     # these are the arguments of version 1.8; before, penalty="elasticnet" belongs to them
     model = LogisticRegression(
-        C=1.0 / strength, l1_ratio=multiplier / strength, solver="saga", tol=1e-6, max_iter=EPOCHS, random_state=0
+        C=1.0 / strength,
+        l1_ratio=multiplier / strength,
+        solver="saga",
+        tol=1e-6,
+        max_iter=EPOCHS,
+        random_state=0,
     )
     with warnings.catch_warnings():
         # the table says it
@@ -100,15 +107,22 @@ def draw(axes: Axes, name: str, path: cg.linear_model.Path, relevant: np.ndarray
     axes.plot([], [], color="#BBBBBB", label=f"others that are ever used ({len(others)})")
     for k in COMPARED:
         axes.axvline(path.radii[k], color="black", linewidth=0.7, linestyle=":")
-    axes.plot([], [], color="black", linewidth=0.7, linestyle=":", label="compared with scikit-learn")
+    axes.plot(
+        [], [], color="black", linewidth=0.7, linestyle=":", label="compared with scikit-learn"
+    )
     relative = (path.gaps / np.maximum(1.0, np.abs(path.values))).max()
-    axes.set(title=f"{name}: gaps / scale of F proved <= {relative:.0e}", xlabel="radius, the bound on |coef|_1")
+    axes.set(
+        title=f"{name}: gaps / scale of F proved <= {relative:.0e}",
+        xlabel="radius, the bound on |coef|_1",
+    )
     axes.legend(loc="upper left", fontsize=8)
 
 
 def main(out: Path) -> None:
     found = problems()
-    figure, panels = plt.subplots(1, len(found), figsize=(6.5 * len(found), 4.5), layout="constrained", squeeze=False)
+    figure, panels = plt.subplots(
+        1, len(found), figsize=(6.5 * len(found), 4.5), layout="constrained", squeeze=False
+    )
     for axes, (name, (X, y, relevant)) in zip(panels[0], found.items(), strict=True):
         path = cg.linear_model.path(X, y, ridge=RIDGE, n_radii=RADII, tol=1e-8)
         report(name, X, y, path)

@@ -50,23 +50,34 @@ def unmixing(rng: np.random.Generator) -> tuple[cg.smooth.LeastSquares, cg.simpl
     library = np.exp(-0.5 * ((wavelengths - centres) / 0.05) ** 2)
     mixture = rng.dirichlet(np.full(spectra, 0.1))
     measured = library @ mixture + 0.01 * rng.standard_normal(bands)
-    return cg.smooth.LeastSquares(library, measured), cg.simple.Entropy(1e-2, on=cg.sets.Simplex(spectra))
+    return cg.smooth.LeastSquares(library, measured), cg.simple.Entropy(
+        1e-2, on=cg.sets.Simplex(spectra)
+    )
 
 
 def solve_all(out: Path) -> None:
     console = Console()
     rng = np.random.default_rng(0)
-    problems = {"elastic net, 100 x 1000": elastic_net(rng), "entropic unmixing, 200 x 60": unmixing(rng)}
-    figure, panels = plt.subplots(1, len(problems), figsize=(11, 4.2), layout="constrained", sharey=True)
+    problems = {
+        "elastic net, 100 x 1000": elastic_net(rng),
+        "entropic unmixing, 200 x 60": unmixing(rng),
+    }
+    figure, panels = plt.subplots(
+        1, len(problems), figsize=(11, 4.2), layout="constrained", sharey=True
+    )
     for axes, (name, (f, g)) in zip(panels, problems.items(), strict=True):
-        table = Table(*HEADINGS, title=name, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = Table(
+            *HEADINGS, title=name, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        )
         for column in table.columns:
             column.no_wrap = True
         for column in table.columns[1:-1]:
             column.justify = "right"
         for method, step, memory, label, colour, line in RUNS:
             with console.status(f"{name}: {label}"):
-                r = cg.minimize(f, g, method=method, step=step, memory=memory, tol=1e-8, max_iter=1000)
+                r = cg.minimize(
+                    f, g, method=method, step=step, memory=memory, tol=1e-8, max_iter=1000
+                )
             relative = (r.trace["best_value"] - r.trace["lower_bound"]) / max(1.0, abs(r.value))
             axes.plot(r.trace["iteration"] + 1, relative, color=colour, ls=line, label=label)
             numbers = (

@@ -38,7 +38,9 @@ def problems(rng: np.random.Generator) -> dict[str, tuple[cg.smooth.LeastSquares
         sparse[rng.choice(20, 6, replace=False)] += share
     B = rng.standard_normal((300, 100))
     permutations = [np.eye(12)[rng.permutation(12)] for _ in range(5)]
-    doubly_stochastic = sum(w * P for w, P in zip(rng.dirichlet(np.ones(5)), permutations, strict=True))
+    doubly_stochastic = sum(
+        w * P for w, P in zip(rng.dirichlet(np.ones(5)), permutations, strict=True)
+    )
     return {
         "simplex, 300 vertices": (cg.smooth.LeastSquares(A, A @ mixture), cg.sets.Simplex(300)),
         "6-sparse vectors of 100": (cg.smooth.LeastSquares(B, B @ sparse), cg.sets.KSparse(1.0, 6)),
@@ -55,9 +57,13 @@ class Near(cg.smooth.Function):
 
 def main(out: Path) -> None:
     figure, panels = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained", sharey=True)
-    for axes, (name, (f, on)) in zip(panels, problems(np.random.default_rng(0)).items(), strict=True):
+    for axes, (name, (f, on)) in zip(
+        panels, problems(np.random.default_rng(0)).items(), strict=True
+    ):
         g = cg.simple.Zero(on=on)
-        runs = {label: cg.minimize(f, g, tol=1e-6, max_iter=2000, **way) for label, way in RUNS.items()}
+        runs = {
+            label: cg.minimize(f, g, tol=1e-6, max_iter=2000, **way) for label, way in RUNS.items()
+        }
         comparison = cg.compare(runs)
         print(f"\n{name}\n{comparison}")
         comparison.plot(measure="gap", against="oracle_calls", ax=axes)

@@ -48,10 +48,14 @@ def main(out: Path) -> None:
     for name, q in answers.items():
         matched = q.apply_transpose(shades[:, None])[:, 0] / q.plan.sum(axis=0)
         panels.append((f"{name}: value {q.value:.1e}", Y, matched))
-        print(f"{name}: value {q.value:.2e}, stationary up to {q.stationarity:.0e}, no plan below {q.lower_bound:.2e}")
+        print(
+            f"{name}: value {q.value:.2e}, stationary up to {q.stationarity:.0e}, no plan below {q.lower_bound:.2e}"
+        )
     print(f"{'start':28}{'value':>12}{'stationarity':>14}{'iterations':>12}")
     for record in answers["eight starts"].starts:
-        print(f"{record.start:28}{record.value:12.3e}{record.stationarity:14.1e}{record.iterations:12}")
+        print(
+            f"{record.start:28}{record.value:12.3e}{record.stationarity:14.1e}{record.iterations:12}"
+        )
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
     for place, (title, points, colours) in zip(axes, panels, strict=True):
         place.scatter(*points.T, c=colours, cmap="twilight", s=24)

@@ -65,18 +65,37 @@ def main(out: Path) -> None:
     t = transport.solve(cost, entropy=ENTROPY, plan="streamed", tol=1e-3)
     moved = t.barycenters(targets)
     moved = moved if device == "cpu" else moved.cpu().numpy()
-    print(f"{n} x {n} points on {device}; as an array the plan would take {8 * n * n / 2**30:.3g} GiB")
+    print(
+        f"{n} x {n} points on {device}; as an array the plan would take {8 * n * n / 2**30:.3g} GiB"
+    )
     print(t)
     some = slice(0, SHOWN)
     colours = matplotlib.colors.hsv_to_rgb(
-        np.stack([(np.arctan2(*Xs[some].T) / (2 * np.pi)) % 1.0, np.hypot(*Xs[some].T), np.full(SHOWN, 0.9)], axis=1)
+        np.stack(
+            [
+                (np.arctan2(*Xs[some].T) / (2 * np.pi)) % 1.0,
+                np.hypot(*Xs[some].T),
+                np.full(SHOWN, 0.9),
+            ],
+            axis=1,
+        )
     )
-    figure, panels = plt.subplots(1, 4, figsize=(14, 4), layout="constrained", sharex=True, sharey=True)
+    figure, panels = plt.subplots(
+        1, 4, figsize=(14, 4), layout="constrained", sharex=True, sharey=True
+    )
     for axes, share in zip(panels, (0.0, 1 / 3, 2 / 3, 1.0), strict=True):
         places = (1.0 - share) * Xs[some] + share * moved[some]
         axes.scatter(*places.T, c=colours, s=1.5, linewidths=0)
-        axes.set(title=f"{share:.0%} of the way", xticks=[], yticks=[], aspect="equal", facecolor="#111111")
-    figure.suptitle(f"{n:,} points to {n:,}, streamed: certified to {t.relative_gap:.0e} of the scale of F")
+        axes.set(
+            title=f"{share:.0%} of the way",
+            xticks=[],
+            yticks=[],
+            aspect="equal",
+            facecolor="#111111",
+        )
+    figure.suptitle(
+        f"{n:,} points to {n:,}, streamed: certified to {t.relative_gap:.0e} of the scale of F"
+    )
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "many_points.png", dpi=130)
     print(f"Picture: {out / 'many_points.png'}")

@@ -33,15 +33,22 @@ def main(out: Path) -> None:
     truth = photograph()
     seen = np.random.default_rng(0).random(truth.shape) < SEEN
     radius = SHRINK * np.linalg.norm(truth, "nuc")
-    f = cg.smooth.Function(lambda X: (0.5 * float((seen * (X - truth) ** 2).sum()), seen * (X - truth)))
+    f = cg.smooth.Function(
+        lambda X: (0.5 * float((seen * (X - truth) ** 2).sum()), seen * (X - truth))
+    )
     g = cg.simple.Zero(on=cg.sets.NuclearBall(radius))
     figure = plt.figure(figsize=(12, 6.4), layout="constrained")
     pictures, curves = figure.subfigures(2, 1, height_ratios=[1.0, 0.9])
     panels = pictures.subplots(1, 3)
     gaps, ranks = curves.subplots(1, 2)
-    print(f"{truth.shape[0]} x {truth.shape[1]} pixels, {seen.mean():.0%} seen, nuclear norm at most {radius:.0f}")
+    print(
+        f"{truth.shape[0]} x {truth.shape[1]} pixels, {seen.mean():.0%} seen, nuclear norm at most {radius:.0f}"
+    )
     print(f"{'method':22}{'relative gap':>14}{'rank':>6}{'error on lost pixels':>22}{'seconds':>9}")
-    runs = [("cg", "conditional gradient", "#D55E00", 100), ("spg", "projected gradient", "#0072B2", 100)]
+    runs = [
+        ("cg", "conditional gradient", "#D55E00", 100),
+        ("spg", "projected gradient", "#0072B2", 100),
+    ]
     for method, name, colour, iterations in runs:
         r = cg.minimize(f, g, np.zeros_like(truth), method=method, tol=1e-4, max_iter=iterations)
         values = np.linalg.svd(r.x, compute_uv=False)
@@ -51,7 +58,9 @@ def main(out: Path) -> None:
         relative = (r.trace["best_value"] - r.trace["lower_bound"]) / r.scale
         gaps.plot(r.trace["iteration"] + 1, relative, color=colour, label=name)
         ranks.semilogy(np.maximum(values, 1e-9), color=colour, label=f"{name}: rank {rank}")
-    ranks.semilogy(np.linalg.svd(truth, compute_uv=False), color="#999999", linewidth=1.0, label="photograph")
+    ranks.semilogy(
+        np.linalg.svd(truth, compute_uv=False), color="#999999", linewidth=1.0, label="photograph"
+    )
     shown = {
         "photograph": truth,
         f"{SEEN:.0%} of the pixels": np.where(seen, truth, -1.0),
@@ -60,7 +69,9 @@ def main(out: Path) -> None:
     for axes, (title, picture) in zip(panels, shown.items(), strict=True):
         axes.imshow(picture, cmap="gray", vmin=-1.0, vmax=1.0)
         axes.set(title=title, xticks=[], yticks=[])
-    gaps.set(xlabel="iteration + 1", ylabel="certified gap / scale of F", xscale="log", yscale="log")
+    gaps.set(
+        xlabel="iteration + 1", ylabel="certified gap / scale of F", xscale="log", yscale="log"
+    )
     ranks.set(xlabel="number", ylabel="singular values", ylim=(1e-2, None))
     for axes in (gaps, ranks):
         axes.grid(alpha=0.3)

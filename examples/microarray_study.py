@@ -32,7 +32,9 @@ def samples() -> tuple[str, np.ndarray, np.ndarray, list[str]]:
     try:
         colon = cg.datasets.load_colon(standardize=False, download_if_missing=False)
     except cg.datasets.DataUnavailable:
-        print("The colon data are not here: name their folder in CONDGRAD_DATA. Breast cancer takes their place.")
+        print(
+            "The colon data are not here: name their folder in CONDGRAD_DATA. Breast cancer takes their place."
+        )
         cancer = load_breast_cancer()
         names = [str(name) for name in cancer.feature_names]
         return "breast cancer, in place of colon", cancer.data, 2.0 * cancer.target - 1.0, names
@@ -47,9 +49,18 @@ def draw_choice(axes: Axes, model: cg.linear_model.ConstrainedLogisticRegression
     mean, error = row["mean_test_score"].to_numpy(), row["standard_error"].to_numpy()
     axes.fill_between(row["param_radius"], mean - error, mean + error, color=BLUE, alpha=0.2)
     axes.plot(row["param_radius"], mean, color=BLUE)
-    axes.axvline(model.radius_best_, color="black", linestyle=":", label=f"best radius {model.radius_best_:.2g}")
+    axes.axvline(
+        model.radius_best_,
+        color="black",
+        linestyle=":",
+        label=f"best radius {model.radius_best_:.2g}",
+    )
     axes.axvline(model.radius_1se_, color=RED, label=f"one standard error: {model.radius_1se_:.2g}")
-    axes.set(xscale="log", xlabel="radius", title=f"Cross-validated log likelihood, ridge {model.ridge_:.2g}")
+    axes.set(
+        xscale="log",
+        xlabel="radius",
+        title=f"Cross-validated log likelihood, ridge {model.ridge_:.2g}",
+    )
     axes.legend(fontsize=8, loc="upper left")
 
 
@@ -59,27 +70,46 @@ def draw_held_out(axes: Axes, probability: np.ndarray, y: np.ndarray) -> None:
     for label, colour, marker in ((-1.0, BLUE, "o"), (1.0, RED, "^")):
         here = y[order] == label
         axes.scatter(
-            np.flatnonzero(here), probability[order][here], color=colour, marker=marker, label=f"class {label:+.0f}"
+            np.flatnonzero(here),
+            probability[order][here],
+            color=colour,
+            marker=marker,
+            label=f"class {label:+.0f}",
         )
     right = np.mean((probability > 0.5) == (y > 0.0))
-    axes.set(ylim=(0, 1), xticks=[], xlabel="held-out samples", title=f"Predicted probability: {right:.0%} right")
+    axes.set(
+        ylim=(0, 1),
+        xticks=[],
+        xlabel="held-out samples",
+        title=f"Predicted probability: {right:.0%} right",
+    )
     axes.legend(fontsize=8, loc="lower right")
 
 
 def draw_stable(axes: Axes, share: np.ndarray, names: list[str]) -> None:
     top = np.argsort(-share, kind="stable")[:LISTED][::-1]
-    axes.barh(np.arange(LISTED), share[top], color=[RED if s >= SHARE else GREY for s in share[top]])
+    axes.barh(
+        np.arange(LISTED), share[top], color=[RED if s >= SHARE else GREY for s in share[top]]
+    )
     axes.axvline(SHARE, color="black", linewidth=0.8, linestyle="--")
-    axes.set(title=f"Chosen by how many of {2 * HALVES} halves", xlim=(0, 1), yticks=np.arange(LISTED))
+    axes.set(
+        title=f"Chosen by how many of {2 * HALVES} halves", xlim=(0, 1), yticks=np.arange(LISTED)
+    )
     axes.set_yticklabels([names[k] for k in top], fontsize=8)
     axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
 
 
 def main(out: Path) -> None:
     title, X, y, names = samples()
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=1)
-    X_train, X_test = (cg.datasets.standardize(part, reference=X_train) for part in (X_train, X_test))
-    model = cg.linear_model.ConstrainedLogisticRegressionCV(cv=5, ridges=[0.1, 1.0], selection="1se", tol=1e-5)
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=0.3, stratify=y, random_state=1
+    )
+    X_train, X_test = (
+        cg.datasets.standardize(part, reference=X_train) for part in (X_train, X_test)
+    )
+    model = cg.linear_model.ConstrainedLogisticRegressionCV(
+        cv=5, ridges=[0.1, 1.0], selection="1se", tol=1e-5
+    )
     model.fit(X_train, y_train)
     chosen = np.count_nonzero(model.coef_)
     print(f"{title}: {X.shape[0]} samples, {X.shape[1]} features; {len(y_test)} samples held out")
@@ -93,18 +123,24 @@ def main(out: Path) -> None:
         np.zeros(X.shape[1]),
         cg.linear_model.ConstrainedLogisticRegression(model.radius_, model.ridge_, tol=1e-4),
     )
-    for pair in StratifiedShuffleSplit(HALVES, train_size=0.5, test_size=0.5, random_state=0).split(X_train, y_train):
+    for pair in StratifiedShuffleSplit(HALVES, train_size=0.5, test_size=0.5, random_state=0).split(
+        X_train, y_train
+    ):
         for half in pair:
             share += fit.fit(X_train[half], y_train[half]).coef_[0] != 0.0
     share /= 2 * HALVES
     stable = np.flatnonzero(share >= SHARE)
-    print(f"chosen by {SHARE:.0%} of the halves: {', '.join(names[k] for k in stable[np.argsort(-share[stable])])}")
+    print(
+        f"chosen by {SHARE:.0%} of the halves: {', '.join(names[k] for k in stable[np.argsort(-share[stable])])}"
+    )
 
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
     draw_choice(left, model)
     draw_held_out(middle, model.predict_proba(X_test)[:, 1], y_test)
     draw_stable(right, share, names)
-    figure.suptitle(f"{title}; {chosen} of {X.shape[1]} features, certified gap {model.dual_gap_[0]:.0e}")
+    figure.suptitle(
+        f"{title}; {chosen} of {X.shape[1]} features, certified gap {model.dual_gap_[0]:.0e}"
+    )
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "microarray_study.png", dpi=130)
     print(f"Picture: {out / 'microarray_study.png'}")

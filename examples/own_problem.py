@@ -44,7 +44,9 @@ class Polygon(cg.sets.Set):
             return x
         ends = np.roll(self.corners, -1, axis=0)
         sides = ends - self.corners
-        shares = np.clip(((x - self.corners) * sides).sum(axis=1) / (sides**2).sum(axis=1), 0.0, 1.0)
+        shares = np.clip(
+            ((x - self.corners) * sides).sum(axis=1) / (sides**2).sum(axis=1), 0.0, 1.0
+        )
         nearest = self.corners + shares[:, None] * sides
         return nearest[np.argmin(((nearest - x) ** 2).sum(axis=1))]
 
@@ -73,12 +75,24 @@ def near_the_harbour(district: Polygon) -> cg.simple.Oracle:
 def main(out: Path) -> None:
     rng = np.random.default_rng(0)
     towns = [([0.7, 0.4], 0.5, 9), ([-0.2, -0.9], 0.35, 5), ([0.1, 0.9], 0.3, 4)]
-    customers = np.concatenate([rng.normal(centre, spread, (count, 2)) for centre, spread, count in towns])
-    district = Polygon(np.array([[-1.5, 0.2], [-0.9, 1.3], [0.1, 1.2], [0.15, 0.4], [-0.2, -0.5], [-0.9, -0.7]]))
+    customers = np.concatenate(
+        [rng.normal(centre, spread, (count, 2)) for centre, spread, count in towns]
+    )
+    district = Polygon(
+        np.array([[-1.5, 0.2], [-0.9, 1.3], [0.1, 1.2], [0.15, 0.4], [-0.2, -0.5], [-0.9, -0.7]])
+    )
     f, g = way_to(customers), near_the_harbour(district)
     visited: list[np.ndarray] = []
     x0 = np.array([-1.2, 0.6])
-    r = cg.minimize(f, g, x0, step="open-loop", tol=1e-6, max_iter=200, callback=lambda now: visited.append(now.x))
+    r = cg.minimize(
+        f,
+        g,
+        x0,
+        step="open-loop",
+        tol=1e-6,
+        max_iter=200,
+        callback=lambda now: visited.append(now.x),
+    )
     best = cg.minimize(f, g, x0, memory=3, tol=1e-10)
     print(f"2/(k+2) steps:\n{r}\n\nexact steps with a memory of 3:\n{best}")
 
@@ -104,10 +118,14 @@ def main(out: Path) -> None:
     below = np.array([here.value + here.gradient @ (x - x0) + g.value(x) for x in line])
     middle.plot(shares, above, color="#0072B2", label="F = f + g")
     middle.plot(shares, below, color="#D55E00", label="tangent of f, + g")
-    middle.axhline(below[np.argmin(np.abs(shares - 1.0))], color="#D55E00", linestyle=":", label="lower bound")
+    middle.axhline(
+        below[np.argmin(np.abs(shares - 1.0))], color="#D55E00", linestyle=":", label="lower bound"
+    )
     middle.axhline(best.value, color="#009E73", linestyle="--", label="F*")
     middle.axvspan(0.0, 1.0, color="#56B4E9", alpha=0.15)
-    middle.set(title="The first certificate, from x to s", xticks=[0.0, 1.0], xticklabels=["x", "s"])
+    middle.set(
+        title="The first certificate, from x to s", xticks=[0.0, 1.0], xticklabels=["x", "s"]
+    )
     middle.legend(fontsize=8)
 
     k = r.trace["iteration"] + 1

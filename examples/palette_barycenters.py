@@ -49,7 +49,11 @@ def main(out: Path) -> None:
     pixels = temple.reshape(-1, 3)
     nearness = softmax(-cdist(pixels, colours, "sqeuclidean") / REACH**2, axis=1)
     figure, panels = plt.subplots(
-        2, len(STEPS), figsize=(14, 2.7), layout="constrained", gridspec_kw={"height_ratios": [5, 1]}
+        2,
+        len(STEPS),
+        figsize=(14, 2.7),
+        layout="constrained",
+        gridspec_kw={"height_ratios": [5, 1]},
     )
     print(f"{'weight of the flower':>20}{'value':>12}{'plans certified to':>22}{'rounds':>8}")
     for t, (above, below) in zip(STEPS, panels.T, strict=True):

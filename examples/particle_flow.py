@@ -27,7 +27,9 @@ SHOWN = (0, 3, 10, STEPS)
 def flow(target: torch.Tensor, *, debiased: bool) -> tuple[list[torch.Tensor], list[float]]:
     """The particles at the steps that are shown, and their divergence from the target."""
     generator = torch.Generator().manual_seed(0)
-    X = 0.2 * torch.randn(PARTICLES, 2, generator=generator, dtype=torch.float64) + torch.tensor([0.5, 1.6])
+    X = 0.2 * torch.randn(PARTICLES, 2, generator=generator, dtype=torch.float64) + torch.tensor(
+        [0.5, 1.6]
+    )
     shown, divergences = [], []
     for step in range(STEPS + 1):
         if step in SHOWN:
@@ -46,7 +48,9 @@ def flow(target: torch.Tensor, *, debiased: bool) -> tuple[list[torch.Tensor], l
 
 def main(out: Path) -> None:
     target = torch.tensor(make_moons(PARTICLES, noise=0.05, random_state=0)[0])
-    figure, panels = plt.subplots(2, len(SHOWN), figsize=(13, 5.6), layout="constrained", sharex=True, sharey=True)
+    figure, panels = plt.subplots(
+        2, len(SHOWN), figsize=(13, 5.6), layout="constrained", sharex=True, sharey=True
+    )
     names = {"transport loss": False, "Sinkhorn divergence": True}
     for row, (name, debiased) in zip(panels, names.items(), strict=True):
         shown, divergences = flow(target, debiased=debiased)
@@ -54,7 +58,12 @@ def main(out: Path) -> None:
             print(f"{name:20} step {step:3}: divergence {value:.5f}")
             axes.scatter(*target.T, s=10, color="#BBBBBB", label="target")
             axes.scatter(*X.T, s=10, color="#0072B2", label="particles")
-            axes.set(title=f"{name}, step {step}:\ndivergence {value:.4f}", xticks=[], yticks=[], aspect="equal")
+            axes.set(
+                title=f"{name}, step {step}:\ndivergence {value:.4f}",
+                xticks=[],
+                yticks=[],
+                aspect="equal",
+            )
     panels[0, 0].legend(loc="lower left", fontsize=8)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "particle_flow.png", dpi=130)

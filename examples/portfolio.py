@@ -55,7 +55,9 @@ def main(out: Path) -> None:
     )
     print(comparison)
 
-    frontier = [cg.minimize(variance + cg.smooth.Linear(-t * returns), g, method="auto") for t in TASTES]
+    frontier = [
+        cg.minimize(variance + cg.smooth.Linear(-t * returns), g, method="auto") for t in TASTES
+    ]
     assert all(r.success for r in frontier)
     risk = [float(np.linalg.norm(root @ r.x)) for r in frontier]
     gain = [float(returns @ r.x) for r in frontier]
@@ -66,8 +68,12 @@ def main(out: Path) -> None:
     right.plot(risk, gain, "o-", color="#0072B2")
     for r, x, y in zip(frontier, risk, gain, strict=True):
         count = int(np.count_nonzero(r.x > 1e-6))
-        right.annotate(f"{count} assets", (x, y), textcoords="offset points", xytext=(8, -10), fontsize=8)
-    right.set(xlabel="risk (standard deviation)", ylabel="expected return", title="certified frontier")
+        right.annotate(
+            f"{count} assets", (x, y), textcoords="offset points", xytext=(8, -10), fontsize=8
+        )
+    right.set(
+        xlabel="risk (standard deviation)", ylabel="expected return", title="certified frontier"
+    )
     right.margins(x=0.2, y=0.1)
     right.grid(alpha=0.3)
     out.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,9 @@ def problem() -> tuple[cg.smooth.Smooth, cg.simple.Entropy]:
     d = cg.datasets.make_clusters(200)
     f = cg.smooth.Linear(cg.transport.SquaredEuclidean(d.Xs, d.Xt).dense())
     f = f + cg.transport.Laplacian(d.Xs, d.Xt, weight=3000.0).smooth_part()
-    return f, cg.simple.Entropy(0.02, on=cg.sets.Transport(np.full(200, 1 / 200), np.full(200, 1 / 200)))
+    return f, cg.simple.Entropy(
+        0.02, on=cg.sets.Transport(np.full(200, 1 / 200), np.full(200, 1 / 200))
+    )
 
 
 def work(checkpoint: Path) -> cg.Result:
@@ -42,7 +44,9 @@ def work(checkpoint: Path) -> cg.Result:
     def report(now: cg.Progress) -> None:
         print(now.iteration, flush=True)
 
-    return cg.minimize(*problem(), tol=TOL, checkpoint=checkpoint, checkpoint_every=0.1, callback=report)
+    return cg.minimize(
+        *problem(), tol=TOL, checkpoint=checkpoint, checkpoint_every=0.1, callback=report
+    )
 
 
 def killed_at(iteration: int, checkpoint: Path) -> None:
@@ -62,7 +66,13 @@ def gap(trace: cg.Trace) -> np.ndarray:
 def main(out: Path) -> None:
     undisturbed = cg.minimize(*problem(), tol=TOL)
     figure, axes = plt.subplots(figsize=(8, 4.6), layout="constrained")
-    axes.plot(undisturbed.trace["iteration"], gap(undisturbed.trace), color="#BBBBBB", linewidth=6, label="undisturbed")
+    axes.plot(
+        undisturbed.trace["iteration"],
+        gap(undisturbed.trace),
+        color="#BBBBBB",
+        linewidth=6,
+        label="undisturbed",
+    )
     colours = ["#0072B2", "#E69F00", "#009E73"]
     with tempfile.TemporaryDirectory() as folder:
         checkpoint, first = Path(folder) / "run.npz", 0
@@ -72,15 +82,26 @@ def main(out: Path) -> None:
             else:
                 killed_at(iteration, checkpoint)
                 r = cg.load(checkpoint)
-                print(f"killed at iteration {iteration} or a little later; kept to {r.iterations}: {r!r}")
+                print(
+                    f"killed at iteration {iteration} or a little later; kept to {r.iterations}: {r!r}"
+                )
                 axes.axvline(r.iterations, color="black", linewidth=0.8, linestyle=":")
-                axes.annotate(" killed ", (r.iterations, 0.97), xycoords=("data", "axes fraction"), va="top")
+                axes.annotate(
+                    " killed ", (r.iterations, 0.97), xycoords=("data", "axes fraction"), va="top"
+                )
             here = r.trace["iteration"] >= first
-            axes.plot(r.trace["iteration"][here], gap(r.trace)[here], color=colours[part], label=f"process {part + 1}")
+            axes.plot(
+                r.trace["iteration"][here],
+                gap(r.trace)[here],
+                color=colours[part],
+                label=f"process {part + 1}",
+            )
             first = r.iterations
     print(f"the third process ends it: {r!r}")
     print(f"undisturbed:               {undisturbed!r}")
-    axes.set(yscale="log", xlabel="iteration", ylabel="certified gap", title="One run in three processes")
+    axes.set(
+        yscale="log", xlabel="iteration", ylabel="certified gap", title="One run in three processes"
+    )
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     out.mkdir(parents=True, exist_ok=True)
@@ -91,7 +112,9 @@ def main(out: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("out"))
-    parser.add_argument("--work", type=Path, help="be the process that is killed, with this checkpoint")
+    parser.add_argument(
+        "--work", type=Path, help="be the process that is killed, with this checkpoint"
+    )
     arguments = parser.parse_args()
     matplotlib.use("Agg")
     if arguments.work is None:

@@ -28,7 +28,9 @@ def shapes(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
     r = np.hypot(x, y)
     ring = (r > 0.5) & (r < 0.85)
     heart = (1.3 * x) ** 2 + (1.35 * (y + 0.1) - np.sqrt(np.abs(1.1 * x)) * 0.85) ** 2 < 0.75
-    cross = (np.minimum(np.abs(x + y), np.abs(x - y)) < 0.25) & (np.maximum(np.abs(x), np.abs(y)) < 0.8)
+    cross = (np.minimum(np.abs(x + y), np.abs(x - y)) < 0.25) & (
+        np.maximum(np.abs(x), np.abs(y)) < 0.8
+    )
     discs = np.minimum(np.hypot(x - 0.45, y - 0.45), np.hypot(x + 0.45, y + 0.45)) < 0.35
     return [shape / shape.sum() for shape in (ring, heart, cross, discs)]
 
@@ -52,13 +54,21 @@ def main(out: Path) -> None:
         else:
             kept = np.flatnonzero(weights)
             found = transport.barycenter(
-                [costs[k] for k in kept], [weights_of_points[k] for k in kept], weights[kept], entropy=ENTROPY, tol=1e-4
+                [costs[k] for k in kept],
+                [weights_of_points[k] for k in kept],
+                weights[kept],
+                entropy=ENTROPY,
+                tol=1e-4,
             )
             picture, largest_gap = found.weights, max(largest_gap, found.gap)
-        panels[i, j].imshow(picture.reshape(SIDE, SIDE), cmap="Blues", vmin=0.0, interpolation="bilinear")
+        panels[i, j].imshow(
+            picture.reshape(SIDE, SIDE), cmap="Blues", vmin=0.0, interpolation="bilinear"
+        )
         panels[i, j].set(xticks=[], yticks=[])
     figure.suptitle(f"Barycentres of the four corners; no gap is above {largest_gap:.0e}")
-    print(f"{STEPS * STEPS - 4} barycentres of {SIDE * SIDE} points, each certified to {largest_gap:.1e}")
+    print(
+        f"{STEPS * STEPS - 4} barycentres of {SIDE * SIDE} points, each certified to {largest_gap:.1e}"
+    )
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "shape_barycenters.png", dpi=130)
     print(f"Picture: {out / 'shape_barycenters.png'}")

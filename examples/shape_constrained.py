@@ -31,7 +31,9 @@ def main(out: Path) -> None:
     y = truth + 0.12 * rng.standard_normal(PLACES)
 
     steps = scipy.sparse.diags_array([-1.0, 1.0], offsets=[0, 1], shape=(PLACES - 1, PLACES))
-    bends = scipy.sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(PLACES - 2, PLACES))
+    bends = scipy.sparse.diags_array(
+        [1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(PLACES - 2, PLACES)
+    )
     shapes = {
         "rising": -steps,
         "rising and concave": scipy.sparse.vstack([-steps, bends]),
@@ -41,10 +43,14 @@ def main(out: Path) -> None:
     axes.plot(t, y, ".", color="#9aa3ad", label="data")
     axes.plot(t, truth, color="#9aa3ad", linewidth=1.0, label="truth")
     for (name, A), color in zip(shapes.items(), ("#D55E00", "#0072B2"), strict=True):
-        on = cg.sets.Polytope(A_ub=A, b_ub=np.zeros(A.shape[0]), bounds=(float(y.min()), float(y.max())))
+        on = cg.sets.Polytope(
+            A_ub=A, b_ub=np.zeros(A.shape[0]), bounds=(float(y.min()), float(y.max()))
+        )
         r = cg.minimize(f, cg.simple.Zero(on=on), method="auto", tol=1e-6, max_iter=2000)
         error = float(np.sqrt(np.mean((r.x - truth) ** 2)))
-        print(f"{name}: {r.status}, gap / scale {r.relative_gap:.1e}, error of the curve {error:.3f}")
+        print(
+            f"{name}: {r.status}, gap / scale {r.relative_gap:.1e}, error of the curve {error:.3f}"
+        )
         axes.plot(t, r.x, color=color, label=name)
     axes.set(xlabel="place", ylabel="value")
     axes.grid(alpha=0.3)

@@ -38,9 +38,16 @@ def main(out: Path) -> None:
     laplacian = transport.Laplacian(Xs, Xt, weight=1e3)
     matchings = {
         "entropy alone": transport.solve(cost, entropy=5e-3, tol=1e-5),
-        "entropy + Laplacian": transport.solve(cost, entropy=5e-3, regularizers=[laplacian], tol=1e-5),
+        "entropy + Laplacian": transport.solve(
+            cost, entropy=5e-3, regularizers=[laplacian], tol=1e-5
+        ),
     }
-    colours = np.array([matplotlib.colors.to_rgb(c) for c in ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")])
+    colours = np.array(
+        [
+            matplotlib.colors.to_rgb(c)
+            for c in ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+        ]
+    )
     panels = [("source", Xs, colours[arm])]
     print(f"{'matching':22}{'mass kept in its arm':>22}{'certified gap':>16}{'iterations':>12}")
     for name, result in matchings.items():

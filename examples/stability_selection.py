@@ -44,13 +44,18 @@ def frequencies(X: np.ndarray, y: np.ndarray, radii: np.ndarray) -> tuple[np.nda
     halves = StratifiedShuffleSplit(PAIRS, train_size=0.5, test_size=0.5, random_state=0)
     for pair in halves.split(X, y):
         for half in pair:
-            found = cg.linear_model.path(X[half], y[half], radii=radii, ridge=RIDGE, tol=TOL).coefs != 0.0
+            found = (
+                cg.linear_model.path(X[half], y[half], radii=radii, ridge=RIDGE, tol=TOL).coefs
+                != 0.0
+            )
             chosen += found
             total += np.count_nonzero(found.any(axis=0))
     return chosen / (2 * PAIRS), total / (2 * PAIRS)
 
 
-def draw(axes: Axes, radii: np.ndarray, curves: np.ndarray, relevant: np.ndarray, title: str) -> None:
+def draw(
+    axes: Axes, radii: np.ndarray, curves: np.ndarray, relevant: np.ndarray, title: str
+) -> None:
     """A curve for each variable, the relevant ones on top."""
     others = np.setdiff1d(np.flatnonzero(curves.any(axis=0)), relevant)
     axes.plot(radii, curves[:, others], color=OTHERS, linewidth=0.8)
@@ -62,7 +67,9 @@ def draw(axes: Axes, radii: np.ndarray, curves: np.ndarray, relevant: np.ndarray
 
 def main(out: Path) -> None:
     """Fit, count, draw."""
-    toy = cg.datasets.make_sparse_classification(n_samples=300, n_features=1000, n_relevant=8, test_size=0.2, seed=4)
+    toy = cg.datasets.make_sparse_classification(
+        n_samples=300, n_features=1000, n_relevant=8, test_size=0.2, seed=4
+    )
     X, y, relevant = toy.X_train, toy.y_train, toy.relevant
     radii = radii_of(X, y)
     share, per_half = frequencies(X, y, radii)
@@ -70,15 +77,23 @@ def main(out: Path) -> None:
     path = cg.linear_model.path(X, y, radii=radii, ridge=RIDGE, tol=TOL)
     single = np.flatnonzero(path.coefs.any(axis=0))
     bound = per_half**2 / ((2.0 * SHARE - 1.0) * X.shape[1])
-    print(f"{X.shape[0]} samples, {X.shape[1]} variables, {len(relevant)} of them relevant; {2 * PAIRS} halves.")
+    print(
+        f"{X.shape[0]} samples, {X.shape[1]} variables, {len(relevant)} of them relevant; {2 * PAIRS} halves."
+    )
     for name, found in (("one path", single), (f"chosen by {SHARE:.0%} of the halves", stable)):
         right = len(np.intersect1d(found, relevant))
-        print(f"{name:>28}: {len(found):3} variables, {right} of them relevant, {len(found) - right} not")
-    print(f"Expected of the irrelevant among the stable: at most {bound:.2f} (a half chooses {per_half:.1f}).")
+        print(
+            f"{name:>28}: {len(found):3} variables, {right} of them relevant, {len(found) - right} not"
+        )
+    print(
+        f"Expected of the irrelevant among the stable: at most {bound:.2f} (a half chooses {per_half:.1f})."
+    )
     figure, (left, right_axes) = plt.subplots(1, 2, figsize=(11, 4.3), layout="constrained")
     draw(left, radii, path.coefs, relevant, "One path: coefficients")
     draw(right_axes, radii, share, relevant, f"{2 * PAIRS} halves: how often each is chosen")
-    right_axes.axhline(SHARE, color="black", linestyle="--", linewidth=0.8, label=f"stable from {SHARE:.0%}")
+    right_axes.axhline(
+        SHARE, color="black", linestyle="--", linewidth=0.8, label=f"stable from {SHARE:.0%}"
+    )
     right_axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
     left.legend(frameon=False, loc="upper left")
     right_axes.legend(frameon=False, loc="center left", bbox_to_anchor=(0.0, 0.42))

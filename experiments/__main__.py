@@ -54,14 +54,27 @@ DRAWS_DEFAULT = f"{DRAWS}, or {QUICK_DRAWS} with --quick"
 
 @app.command()
 def paper(
-    figure: Annotated[list[PaperPart] | None, typer.Option(metavar="PART", help=PART_HELP, show_default="all")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A look within a minute: smaller problems, one draw.")] = False,
+    figure: Annotated[
+        list[PaperPart] | None, typer.Option(metavar="PART", help=PART_HELP, show_default="all")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A look within a minute: smaller problems, one draw.")
+    ] = False,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="How many draws of the random problems.", show_default=DRAWS_DEFAULT),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="How many draws of the random problems.",
+            show_default=DRAWS_DEFAULT,
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write, and to continue from.")] = Path("out"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do all again, whatever earlier runs finished.")] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where to write, and to continue from.")
+    ] = Path("out"),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Do all again, whatever earlier runs finished.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments: figures, tables, and what became of each claim.
@@ -90,7 +103,9 @@ def paper(
     command = f"python -m experiments {shlex.join(sys.argv[1:])}"
     try:
         chosen = experiments(figure or list(PaperPart))
-        outcome = run_paper(chosen, scale, out, progress=RunProgress(errors), fresh=fresh, command=command)
+        outcome = run_paper(
+            chosen, scale, out, progress=RunProgress(errors), fresh=fresh, command=command
+        )
     except KeyboardInterrupt:
         same = "the same command without --fresh" if fresh else "the same command"
         errors.print(f"interrupted, finished runs kept; run {same} to continue", markup=False)
@@ -98,7 +113,9 @@ def paper(
     except (DataMismatch, DataUnavailable) as error:
         _bad_input(str(error))
     except OSError as error:
-        _bad_input(f"--out {out} cannot be written: {error.strerror or error} ({error.filename or out})")
+        _bad_input(
+            f"--out {out} cannot be written: {error.strerror or error} ({error.filename or out})"
+        )
     if as_json:
         output.out(json_text(outcome.results), end="")
     else:
@@ -130,8 +147,13 @@ def _report(outcome: Any) -> None:
     table = Table("verdict", "claim of the paper", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for claim in (claim for chapter in outcome.chapters for claim in chapter.claims):
-        verdict, said = claim.verdict.value, "" if claim.source.name == "PAPER" else f" ({claim.source.value})"
-        table.add_row(Text(verdict, style=COLORS.get(verdict, "dim")), Text(plain(claim.claim) + said))
+        verdict, said = (
+            claim.verdict.value,
+            "" if claim.source.name == "PAPER" else f" ({claim.source.value})",
+        )
+        table.add_row(
+            Text(verdict, style=COLORS.get(verdict, "dim")), Text(plain(claim.claim) + said)
+        )
     if table.row_count:
         output.print(table, soft_wrap=False)
     output.print(f"page     {outcome.page}", markup=False)
@@ -143,10 +165,14 @@ def _report(outcome: Any) -> None:
 
 @app.command()
 def bench(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; all are listed without it.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which one; all are listed without it.")
+    ] = None,
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ARGUMENTS", help="What follows -- goes to the benchmark; try -- --help."),
+        typer.Argument(
+            metavar="ARGUMENTS", help="What follows -- goes to the benchmark; try -- --help."
+        ),
     ] = None,
 ) -> None:
     """List the benchmarks, or run one of them.
@@ -178,8 +204,12 @@ def bench(
 
 @app.command()
 def site(
-    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Measure this alone; may be repeated.")] = None,
-    draw: Annotated[bool, typer.Option("--draw", help="Measure nothing: draw and write what is kept.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Measure this alone; may be repeated.")
+    ] = None,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Measure nothing: draw and write what is kept.")
+    ] = False,
 ) -> None:
     """Measure what the README and the site say in numbers and pictures.
 
@@ -205,23 +235,36 @@ def site(
 def gates(
     against: Annotated[
         str | None,
-        typer.Option(metavar="COMMIT", help="The old side.", show_default="before the engine was replaced"),
+        typer.Option(
+            metavar="COMMIT", help="The old side.", show_default="before the engine was replaced"
+        ),
     ] = None,
     rows: Annotated[
-        str, typer.Option(metavar="PATTERN", help="Only rows whose names match; a regular expression.")
+        str,
+        typer.Option(metavar="PATTERN", help="Only rows whose names match; a regular expression."),
     ] = "",
-    random: Annotated[int, typer.Option(metavar="N", min=0, help="How many random problems.")] = 300,
+    random: Annotated[
+        int, typer.Option(metavar="N", min=0, help="How many random problems.")
+    ] = 300,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of the random problems.", show_default="a new one, which is printed")
+        int | None,
+        typer.Option(
+            min=0, help="Of the random problems.", show_default="a new one, which is printed"
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A few rows of each benchmark and ten random ones.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few rows of each benchmark and ten random ones.")
+    ] = False,
     rivals: Annotated[
         bool, typer.Option("--rivals", help="Ask new to be ahead of skglm, given the multiplier.")
     ] = False,
     keep: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to keep what old compiles, for the next run.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where to keep what old compiles, for the next run."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write all rows as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write all rows as JSON.")
+    ] = None,
 ) -> None:
     """Time an old commit and these files in turns, and say which fits became slower.
 
@@ -245,7 +288,9 @@ def gates(
     from experiments.gates.sides import UnknownCommit, commit_of
 
     if rivals and not find_spec("skglm"):
-        _bad_input("--rivals compares with skglm, which is not installed: pip install skglm, or leave it out")
+        _bad_input(
+            "--rivals compares with skglm, which is not installed: pip install skglm, or leave it out"
+        )
     try:
         pattern = re.compile(rows)
         commit = commit_of(against or BEFORE_THE_ENGINE)
@@ -265,7 +310,9 @@ def gates(
     # a run that is ended by its process id leaves no worktree either
     signal.signal(signal.SIGTERM, _end)
     try:
-        outcome = run_gates(chosen, commit, seed, rivals=rivals, kept=keep, say=_say, shown=RowLines(output).show)
+        outcome = run_gates(
+            chosen, commit, seed, rivals=rivals, kept=keep, say=_say, shown=RowLines(output).show
+        )
     except KeyboardInterrupt:
         _say("interrupted; the worktree of the old side is removed")
         raise typer.Exit(INTERRUPTED) from None
@@ -279,13 +326,20 @@ def gates(
 def budgets(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATHS", help="Files or folders.", show_default="the engine of the l1 ball"),
+        typer.Argument(
+            metavar="PATHS", help="Files or folders.", show_default="the engine of the l1 ball"
+        ),
     ] = None,
     compile_too: Annotated[
-        bool, typer.Option("--compile", help="Compile all kernels, from an empty folder, and time it.")
+        bool,
+        typer.Option("--compile", help="Compile all kernels, from an empty folder, and time it."),
     ] = False,
-    files_too: Annotated[bool, typer.Option("--files", help="List the files that small fits run through.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write it as JSON.")] = None,
+    files_too: Annotated[
+        bool, typer.Option("--files", help="List the files that small fits run through.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write it as JSON.")
+    ] = None,
 ) -> None:
     """Count what a part of the package costs those who read it.
 

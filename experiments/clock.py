@@ -72,7 +72,9 @@ def capped(seconds: float) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
-    except SystemError as error:  # how compiled code reports an alarm that rang while it was entered
+    except (
+        SystemError
+    ) as error:  # how compiled code reports an alarm that rang while it was entered
         if rang:
             raise OutOfTime from error
         raise
@@ -95,7 +97,9 @@ def time_of_call(function: Callable[..., Any], *arguments: Any) -> float:
     return min(timer.repeat(5, calls)) / calls
 
 
-def best_time(prepare: Callable[[], Callable[[], Any]], *, budget: float = 0.6, most: int = 15) -> float:
+def best_time(
+    prepare: Callable[[], Callable[[], Any]], *, budget: float = 0.6, most: int = 15
+) -> float:
     """The least CPU seconds of several runs; each is prepared outside the clock."""
     best, spent, runs = np.inf, 0.0, 0
     while runs < 2 or (spent < budget and runs < most):

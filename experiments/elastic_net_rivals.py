@@ -23,7 +23,9 @@ from experiments.problems import ElasticNetProblem
 
 # for the libraries that are loaded later, with a rival; threadpoolctl minds those that are here already
 os.environ["OMP_NUM_THREADS"] = "1"
-if "numba" not in sys.modules:  # which refuses to compile once its threads run and the number is another
+if (
+    "numba" not in sys.modules
+):  # which refuses to compile once its threads run and the number is another
     os.environ["NUMBA_NUM_THREADS"] = "1"
 
 
@@ -42,7 +44,9 @@ class Rival:
     def fit(self, multiplier: float, effort: float) -> Any:
         """The coefficients, from those of the fit before where the package allows it."""
         ridge = 2.0 * self.problem.ridge
-        return self.solved((multiplier + ridge) / self.samples, multiplier / (multiplier + ridge), effort)
+        return self.solved(
+            (multiplier + ridge) / self.samples, multiplier / (multiplier + ridge), effort
+        )
 
     def solved(self, strength: float, share: float, effort: float) -> Any:
         raise NotImplementedError
@@ -94,7 +98,9 @@ class Glmnet(Rival):
         from glmnet import _glmnet
 
         self.routines, X = _glmnet, problem.by_columns
-        self.labels = np.asfortranarray(np.column_stack([problem.y > 0, problem.y <= 0]), dtype=float)
+        self.labels = np.asfortranarray(
+            np.column_stack([problem.y > 0, problem.y <= 0]), dtype=float
+        )
         self.bounds = np.asfortranarray(np.tile([[-np.inf], [np.inf]], self.features))
         self.parts = (X.data, X.indptr + 1, X.indices + 1) if problem.sparse else (X,)
 
@@ -152,14 +158,25 @@ class Saga(Rival):
     def forget(self) -> None:
         from sklearn.linear_model import LogisticRegression
 
-        options: dict[str, Any] = {"fit_intercept": False, "tol": 0.0, "warm_start": True, "random_state": 0}
+        options: dict[str, Any] = {
+            "fit_intercept": False,
+            "tol": 0.0,
+            "warm_start": True,
+            "random_state": 0,
+        }
         self.model = LogisticRegression(solver="saga", l1_ratio=0.5, **options)
 
     def solved(self, strength: float, share: float, effort: float) -> Any:
-        self.model.set_params(C=1.0 / (strength * self.samples), l1_ratio=share, max_iter=int(effort))
+        self.model.set_params(
+            C=1.0 / (strength * self.samples), l1_ratio=share, max_iter=int(effort)
+        )
         return self.model.fit(self.problem.by_rows, self.problem.y).coef_.ravel()
 
 
 def installed_rivals() -> list[type[Rival]]:
     """Those whose package is there."""
-    return [rival for rival in (ProxNewton, AndersonCD, Glmnet, Adelie, Saga) if find_spec(rival.package)]
+    return [
+        rival
+        for rival in (ProxNewton, AndersonCD, Glmnet, Adelie, Saga)
+        if find_spec(rival.package)
+    ]

@@ -26,24 +26,40 @@ class TransportProblem:
 
     @classmethod
     def of(
-        cls, n: int, seed: int, *, engine: str = "auto", weight: float = WEIGHT, normalized: bool = True
+        cls,
+        n: int,
+        seed: int,
+        *,
+        engine: str = "auto",
+        weight: float = WEIGHT,
+        normalized: bool = True,
     ) -> TransportProblem:
         """Noisy clusters, squared distances, and a Laplacian on the graphs of neighbours."""
         data = cg.datasets.make_clusters(n, seed=seed)
-        laplacian = cg.transport.Laplacian(data.Xs, data.Xt, weight=weight, neighbors=NEIGHBORS, normalized=normalized)
-        return cls._of(cdist(data.Xs, data.Xt, "sqeuclidean"), laplacian.smooth_part(), ENTROPY, engine)
+        laplacian = cg.transport.Laplacian(
+            data.Xs, data.Xt, weight=weight, neighbors=NEIGHBORS, normalized=normalized
+        )
+        return cls._of(
+            cdist(data.Xs, data.Xt, "sqeuclidean"), laplacian.smooth_part(), ENTROPY, engine
+        )
 
     @classmethod
     def with_groups(cls, n: int, classes: int, entropy: float, weight: float) -> TransportProblem:
         """The clusters as classes, and costs of at most 1."""
         data = cg.datasets.make_clusters(n, clusters=classes)
         cost = cdist(data.Xs, data.Xt, "sqeuclidean")
-        return cls._of(cost / cost.max(), cg.smooth.GroupLasso(data.ys, weight=weight), entropy, "auto")
+        return cls._of(
+            cost / cost.max(), cg.smooth.GroupLasso(data.ys, weight=weight), entropy, "auto"
+        )
 
     @classmethod
     def _of(cls, cost: Any, omega: Any, entropy: float, engine: str) -> TransportProblem:
         weights = np.full(len(cost), 1.0 / len(cost))
-        return cls(cost, omega, cg.simple.Entropy(entropy, on=cg.sets.Transport(weights, weights, engine=engine)))
+        return cls(
+            cost,
+            omega,
+            cg.simple.Entropy(entropy, on=cg.sets.Transport(weights, weights, engine=engine)),
+        )
 
     @cached_property
     def f(self) -> Any:
@@ -121,7 +137,9 @@ class ElasticNetProblem:
         x: Any = None
         value, lower = np.inf, -np.inf
         for method in ("auto", "spg", "auto"):
-            run = cg.minimize(self.new_f(), self.g, x, method=method, tol=1e-13, max_iter=100_000, time_limit=30.0)
+            run = cg.minimize(
+                self.new_f(), self.g, x, method=method, tol=1e-13, max_iter=100_000, time_limit=30.0
+            )
             if run.value <= value:
                 x, value = run.x, run.value
             lower = max(lower, run.lower_bound)

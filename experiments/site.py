@@ -37,8 +37,13 @@ from experiments.paper.tasks import first_at, thinned, write_whole
 
 ROOT = Path(__file__).parents[1]
 NUMBERS, PICTURES = ROOT / "docs" / "numbers.json", ROOT / "docs" / "measured"
-PAGES = ("README.md", *(f"docs/{page}.md" for page in ("start", "choosing", "scale", "benchmarks", "paper")))
-PART = re.compile(r"(?<=<!-- measured: )(?P<name>[\w-]+) -->\n(?P<text>.*?)(?=<!-- end -->)", re.DOTALL)
+PAGES = (
+    "README.md",
+    *(f"docs/{page}.md" for page in ("start", "choosing", "scale", "benchmarks", "paper")),
+)
+PART = re.compile(
+    r"(?<=<!-- measured: )(?P<name>[\w-]+) -->\n(?P<text>.*?)(?=<!-- end -->)", re.DOTALL
+)
 LEVEL = 1e-6
 SOLVERS = ("newton", "cgs-memory", "cgs-exact", "cg-emd", "pot-gcg")
 BLUE, GREY, ORANGE, PINK = "#0072B2", "#9aa3ad", "#D55E00", "#CC79A7"
@@ -54,7 +59,9 @@ Numbers = Mapping[str, Any]
 
 def first() -> Rows:
     """What the first program of the README prints."""
-    program = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)[0]
+    program = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )[0]
     for _ in range(2):  # the first run loads kernels
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -69,14 +76,23 @@ def transport() -> Rows:
 
     rows: Rows = []
     for n, cap in ((100, 10.0), (500, 20.0)):
-        found = {solver: run(solver, partial(TransportProblem.of, n, 0), cap).columns for solver in SOLVERS}
+        found = {
+            solver: run(solver, partial(TransportProblem.of, n, 0), cap).columns
+            for solver in SOLVERS
+        }
         best = min(min(columns["best_value"]) for columns in found.values())
         for solver, columns in found.items():
             errors = np.maximum((np.asarray(columns["best_value"]) - best) / abs(best), FLOOR)
             seconds, kept = np.asarray(columns["seconds"]), thinned(len(errors), 60)
             curve = {"seconds": _rounded(seconds[kept]), "errors": _rounded(errors[kept])}
             rows.append(
-                {"n": n, "solver": solver, "cap": cap, "to level": first_at(errors, LEVEL, of=seconds), **curve}
+                {
+                    "n": n,
+                    "solver": solver,
+                    "cap": cap,
+                    "to level": first_at(errors, LEVEL, of=seconds),
+                    **curve,
+                }
             )
     return rows
 
@@ -92,7 +108,12 @@ def auto() -> Rows:
             solve(method="auto", tol=0.1, time_limit=5.0)
         for name, solve in (*minimizations(), *transports()):
             row = measured(name, solve, 0.5, LEVEL)
-            kept = {"ratio": row["ratio"], "best": row["best"], "method": row["method"], "took": row["took"]}
+            kept = {
+                "ratio": row["ratio"],
+                "best": row["best"],
+                "method": row["method"],
+                "took": row["took"],
+            }
             counts = row["best"] >= COUNTS_FROM
             rows.append({"problem": name, **kept, "solved": row["solved"], "counts": counts})
     return rows
@@ -147,7 +168,9 @@ def memory() -> Rows:
     """Peak memory of solves beyond their data."""
     from experiments.benchmarks.memory import rows_of
 
-    return list(rows_of((1000, 2000, 4000), (2500, 5000, 10_000), ("200x10000", "200x100000"), 2, 1e-4))
+    return list(
+        rows_of((1000, 2000, 4000), (2500, 5000, 10_000), ("200x10000", "200x100000"), 2, 1e-4)
+    )
 
 
 def projection() -> Rows:
@@ -158,7 +181,12 @@ def projection() -> Rows:
     rng, rows = np.random.default_rng(0), []
     for n in (1000, 10_000, 100_000, 1_000_000):
         v = abs(rng.standard_normal(n))
-        rows.append({"n": n, **{name: 1e6 * time_of_call(project, v, 10.0) for name, project in WAYS.items()}})
+        rows.append(
+            {
+                "n": n,
+                **{name: 1e6 * time_of_call(project, v, 10.0) for name, project in WAYS.items()},
+            }
+        )
     return rows
 
 
@@ -173,7 +201,11 @@ def claims_of(results: Mapping[str, Any]) -> Rows:
     """The claims that count: without ours and without repetitions."""
     claims = [claim for experiment in results["experiments"] for claim in experiment["claims"]]
     kept = ("verdict", "claim", "measured")
-    return [{key: claim[key] for key in kept} for claim in claims if claim["source"] == Source.PAPER.value]
+    return [
+        {key: claim[key] for key in kept}
+        for claim in claims
+        if claim["source"] == Source.PAPER.value
+    ]
 
 
 def gpu() -> Rows:
@@ -231,10 +263,18 @@ def measure(names: Sequence[str], say: Callable[[str], None]) -> None:
         begin = time.perf_counter()
         # a process of its own: what one measurement compiles, caches or keeps cannot speed up the next
         command = [sys.executable, "-m", "experiments.site", name]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        numbers = kept() | {name: {"machine": machine(), "rows": json.loads(done.stdout.splitlines()[-1])}}
-        lines = (f"{json.dumps(key)}: {json.dumps(numbers[key])}" for key in MEASURED if key in numbers)
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        }
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        numbers = kept() | {
+            name: {"machine": machine(), "rows": json.loads(done.stdout.splitlines()[-1])}
+        }
+        lines = (
+            f"{json.dumps(key)}: {json.dumps(numbers[key])}" for key in MEASURED if key in numbers
+        )
         write_whole(NUMBERS, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
         say(f"{name}: measured in {time.perf_counter() - begin:.0f} s")
 
@@ -276,8 +316,12 @@ def draw_transport(rows: Rows) -> Canvas:
     panels = []
     for n in sorted({row["n"] for row in rows}):
         own = [row for row in rows if row["n"] == n]
-        lines = [Line(row["solver"], np.maximum(row["seconds"], 1e-3), row["errors"]) for row in own]
-        panels.append(Panel(f"{n} x {n} points", "seconds", "(F - F*) / |F*|", lines, log_x=True, level=LEVEL))
+        lines = [
+            Line(row["solver"], np.maximum(row["seconds"], 1e-3), row["errors"]) for row in own
+        ]
+        panels.append(
+            Panel(f"{n} x {n} points", "seconds", "(F - F*) / |F*|", lines, log_x=True, level=LEVEL)
+        )
     return canvas_of(Figure("transport", "", "", "", [panels]))
 
 
@@ -285,17 +329,26 @@ def draw_elastic_net(rows: Rows) -> Canvas:
     features = [row["features"] for row in rows]
     lines = [
         Line("newton", features, [row["proved"] for row in rows], label="condgrad, proved"),
-        Line("pot-gcg", features, [row["reached"] for row in rows], label="skglm, reached, multiplier given"),
+        Line(
+            "pot-gcg",
+            features,
+            [row["reached"] for row in rows],
+            label="skglm, reached, multiplier given",
+        ),
         Line("cg", features, [row["searched"] for row in rows], label="skglm, multiplier searched"),
     ]
-    panel = Panel("200 samples, to 1e-6 of the objective", "features", "CPU seconds", lines, log_x=True)
+    panel = Panel(
+        "200 samples, to 1e-6 of the objective", "features", "CPU seconds", lines, log_x=True
+    )
     return canvas_of(Figure("elastic_net", "", "", "", [[panel]]))
 
 
 def draw_projection(rows: Rows) -> Canvas:
     sizes = [row["n"] for row in rows]
     styles = {"sorting": "pot-gcg", "NumPy": "cgs-exact", "compiled": "newton"}
-    lines = [Line(style, sizes, [row[way] for row in rows], label=way) for way, style in styles.items()]
+    lines = [
+        Line(style, sizes, [row[way] for row in rows], label=way) for way, style in styles.items()
+    ]
     panel = Panel("Projection onto the simplex", "entries", "microseconds", lines, log_x=True)
     return canvas_of(Figure("projection", "", "", "", [[panel]]))
 
@@ -306,8 +359,12 @@ def draw_memory(rows: Rows) -> Canvas:
     lines = []
     for kind, style in styles.items():
         own = [row for row in rows if row["kind"] == kind]
-        lines.append(Line(style, [int(row["size"]) for row in own], [row["MiB"] for row in own], label=kind))
-    panel = Panel("Memory of a solve, beyond the points", "points of each side", "MiB", lines, log_x=True)
+        lines.append(
+            Line(style, [int(row["size"]) for row in own], [row["MiB"] for row in own], label=kind)
+        )
+    panel = Panel(
+        "Memory of a solve, beyond the points", "points of each side", "MiB", lines, log_x=True
+    )
     return canvas_of(Figure("memory", "", "", "", [[panel]]))
 
 
@@ -322,9 +379,14 @@ def draw_auto(rows: Rows) -> Canvas:
     canvas = Canvas(figsize=(7.0, 2.9), facecolor="white", layout="constrained")
     axes = canvas.subplots()
     ordered = sorted(rows, key=lambda row: row["ratio"])
-    for counts, color, label in ((False, GREY, "best method below 20 ms"), (True, BLUE, "20 ms and more")):
+    for counts, color, label in (
+        (False, GREY, "best method below 20 ms"),
+        (True, BLUE, "20 ms and more"),
+    ):
         places = [place for place, row in enumerate(ordered, 1) if row["counts"] is counts]
-        axes.plot(places, [ordered[place - 1]["ratio"] for place in places], ".", color=color, label=label)
+        axes.plot(
+            places, [ordered[place - 1]["ratio"] for place in places], ".", color=color, label=label
+        )
     axes.axhline(2.0, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
     axes.set(yscale="log", xlabel="problems, in rising order", ylabel="time of auto / best method")
     axes.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
@@ -341,14 +403,29 @@ def draw_newton_grid(rows: Rows) -> Canvas:
     kinds = list(dict.fromkeys(row["Laplacian"] for row in rows))
     entropies = sorted({row["entropy"] for row in rows})
     for kind, color in zip(kinds, (GREY, BLUE, ORANGE, PINK), strict=True):
-        taken = [[r["iterations"] for r in rows if (r["Laplacian"], r["entropy"]) == (kind, e)] for e in entropies]
+        taken = [
+            [r["iterations"] for r in rows if (r["Laplacian"], r["entropy"]) == (kind, e)]
+            for e in entropies
+        ]
         own = [row for row in rows if row["Laplacian"] == kind]
         axes.plot(
-            [row["entropy"] for row in own], [row["iterations"] for row in own], "_", color=color, alpha=0.6, ms=9
+            [row["entropy"] for row in own],
+            [row["iterations"] for row in own],
+            "_",
+            color=color,
+            alpha=0.6,
+            ms=9,
         )
         label = "no Laplacian" if kind == "none" else f"{kind.replace(' ', ' Laplacian, weight ')}"
-        axes.plot(entropies, [np.median(t) for t in taken], "o-", color=color, label=label, markersize=4)
-    axes.set(xscale="log", xlabel="entropy, in units of the largest cost", ylabel="Newton iterations", ylim=(0, None))
+        axes.plot(
+            entropies, [np.median(t) for t in taken], "o-", color=color, label=label, markersize=4
+        )
+    axes.set(
+        xscale="log",
+        xlabel="entropy, in units of the largest cost",
+        ylabel="Newton iterations",
+        ylim=(0, None),
+    )
     axes.grid(True)
     axes.legend(frameon=False)
     return canvas
@@ -408,7 +485,10 @@ def parts(numbers: Numbers) -> dict[str, str]:
 def written(page: str, numbers: Numbers) -> str:
     """The page with its parts as the numbers have them."""
     known = parts(numbers)
-    return PART.sub(lambda found: f"{found['name']} -->\n{known[found['name']]}", (ROOT / page).read_text("utf-8"))
+    return PART.sub(
+        lambda found: f"{found['name']} -->\n{known[found['name']]}",
+        (ROOT / page).read_text("utf-8"),
+    )
 
 
 def _speed(rows: Mapping[str, Rows]) -> str:
@@ -431,7 +511,11 @@ def _speed(rows: Mapping[str, Rows]) -> str:
 
 
 def _seconds(row: Mapping[str, Any]) -> str:
-    return f"{row['to level']:.2g} s" if row["to level"] is not None else f"not within {row['cap']:.0f} s"
+    return (
+        f"{row['to level']:.2g} s"
+        if row["to level"] is not None
+        else f"not within {row['cap']:.0f} s"
+    )
 
 
 def _milliseconds(seconds: float) -> str:
@@ -465,14 +549,16 @@ def _steps(rows: Rows) -> str:
 
 def _geometry(rows: Rows) -> str:
     """Made clouds, each by an array and streamed, then real data beside the paper's problem."""
-    head = (
-        "| {} | points | passes | seconds | Newton steps | CG steps | passes for points / steps / vectors, factors |{}"
-    )
+    head = "| {} | points | passes | seconds | Newton steps | CG steps | passes for points / steps / vectors, factors |{}"
     lines = [head.format("clouds, to 1e-8", " gap |"), "|---|---|---|---|---|---|---|---|"]
     lines += [_geometry_line(row, f"{row['gap']:.0e}") for row in rows if row["over paper"] is None]
     lines += ["", head.format("real data, to 1e-6, by auto", " seconds over the paper's problem |")]
     lines += ["|---|---|---|---|---|---|---|---|"]
-    lines += [_geometry_line(row, f"{row['over paper']:.2g}") for row in rows if row["over paper"] is not None]
+    lines += [
+        _geometry_line(row, f"{row['over paper']:.2g}")
+        for row in rows
+        if row["over paper"] is not None
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -496,7 +582,10 @@ def _grid(rows: Rows) -> str:
 def _memory(rows: Rows) -> str:
     lines = ["| plan | points of each side | memory | that is |", "|---|---|---|---|"]
     plans = [row for row in rows if row["kind"] != "elastic net"]
-    lines += [f"| {r['kind']} | {int(r['size']):,} | {r['MiB']:.3g} MiB | {r['in units']} |" for r in plans]
+    lines += [
+        f"| {r['kind']} | {int(r['size']):,} | {r['MiB']:.3g} MiB | {r['in units']} |"
+        for r in plans
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -514,13 +603,16 @@ def _paper(rows: Rows) -> str:
     """The answer in a sentence, then every claim."""
     by = {verdict: [row for row in rows if row["verdict"] == verdict.value] for verdict in Verdict}
     judged = sum(len(by[verdict]) for verdict in (Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS))
-    answer = (
-        f"**{len(by[Verdict.HOLDS])} of {len(rows)} claims hold** on this machine, {len(by[Verdict.IN_PART])} in part"
+    answer = f"**{len(by[Verdict.HOLDS])} of {len(rows)} claims hold** on this machine, {len(by[Verdict.IN_PART])} in part"
+    answer += f", {len(by[Verdict.FAILS])} fail" + (
+        f" ({len(rows) - judged} not judged)" if judged < len(rows) else ""
     )
-    answer += f", {len(by[Verdict.FAILS])} fail" + (f" ({len(rows) - judged} not judged)" if judged < len(rows) else "")
     order = sorted(rows, key=lambda row: row["verdict"] != Verdict.FAILS.value)
     lines = ["| claim of the paper | measured |", "|---|---|"]
-    lines += [f"| **{row['verdict']}**: {_plain(row['claim'])} | {_plain(row['measured'])} |" for row in order]
+    lines += [
+        f"| **{row['verdict']}**: {_plain(row['claim'])} | {_plain(row['measured'])} |"
+        for row in order
+    ]
     return f"{answer}.\n\n" + "\n".join(lines) + "\n"
 
 
@@ -536,7 +628,10 @@ def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:
     from experiments.benchmarks.transport_gpu import LABELS
 
     lines = [f"On one {found['gpu']}, in float64; graphs are made before the clock starts:\n"]
-    lines += ["| | points of each side | seconds | memory | passes | relative gap |", "|---|---|---|---|---|---|"]
+    lines += [
+        "| | points of each side | seconds | memory | passes | relative gap |",
+        "|---|---|---|---|---|---|",
+    ]
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     for kind in kinds:
         for place, row in enumerate(row for row in rows if row["kind"] == kind):
@@ -545,7 +640,9 @@ def _gpu(rows: Rows, found: Mapping[str, Any]) -> str:
                 proof = f"{row['passes']} | {row['gap']:.0e}, proved"
             else:
                 proof = f"| {row['status']} of the marginals after {row['iterations']} iterations"
-            lines.append(f"| {name} | {row['n']:,} | {row['seconds']:.3g} | {row['GB']:.2g} GiB | {proof} |")
+            lines.append(
+                f"| {name} | {row['n']:,} | {row['seconds']:.3g} | {row['GB']:.2g} GiB | {proof} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -564,5 +661,7 @@ if __name__ == "__main__":
     from experiments.clock import one_thread
 
     with one_thread(), contextlib.redirect_stdout(sys.stderr):
-        found = [{key: _rounded(value) for key, value in row.items()} for row in MEASURED[sys.argv[1]]()]
+        found = [
+            {key: _rounded(value) for key, value in row.items()} for row in MEASURED[sys.argv[1]]()
+        ]
     sys.stdout.write(json.dumps(found) + "\n")

@@ -61,7 +61,11 @@ def run(solver: str, make: Callable[..., TransportProblem], cap: float) -> Solve
     try:
         if solver in OURS:
             return _minimized(make(), cap, **OURS[solver])
-        return _pot(solver, make(), cap) if solver in POT else _conditional_gradient(ENGINES[solver], make, cap)
+        return (
+            _pot(solver, make(), cap)
+            if solver in POT
+            else _conditional_gradient(ENGINES[solver], make, cap)
+        )
     except MissingExtra as missing:
         return _skipped(str(missing), MISSING)
 
@@ -95,7 +99,9 @@ def _pot(solver: str, problem: TransportProblem, cap: float) -> SolverRun:
 
     with quiet(), contextlib.suppress(OutOfTime):
         if linearized:
-            plan = optim.cg(a, a, problem.cost, 1.0, value, gradient, G0=np.outer(a, a), **POT[solver])
+            plan = optim.cg(
+                a, a, problem.cost, 1.0, value, gradient, G0=np.outer(a, a), **POT[solver]
+            )
         else:
             plan = optim.gcg(a, a, problem.cost, g.weight, 1.0, value, gradient, **POT[solver])
         ended = True
@@ -114,10 +120,14 @@ def _pot(solver: str, problem: TransportProblem, cap: float) -> SolverRun:
 # The conditional gradient over linear programs ------------------------------------------------------------------------
 
 
-def _conditional_gradient(engine: str, make: Callable[..., TransportProblem], cap: float) -> SolverRun:
+def _conditional_gradient(
+    engine: str, make: Callable[..., TransportProblem], cap: float
+) -> SolverRun:
     """CG over an engine; one whose linear programs may take minutes runs in a process of its own."""
     if engine == "emd":
-        require_extra("ot", extra="pot", purpose="CG with network simplex")  # loaded before the clock runs
+        require_extra(
+            "ot", extra="pot", purpose="CG with network simplex"
+        )  # loaded before the clock runs
         return _minimized(make(engine=engine), cap, method="cg")
     _solve_two_points(engine)
     found = run_in_child(engine, make, cap)
@@ -149,7 +159,9 @@ def run_in_child(engine: str, make: Callable[..., TransportProblem], cap: float)
     rows: list[list[float]] = []
     deadline, ended = math.inf, ("TIME_LIMIT", "")
     try:
-        while messages.poll(None if deadline == math.inf else max(0.0, deadline - time.monotonic())):
+        while messages.poll(
+            None if deadline == math.inf else max(0.0, deadline - time.monotonic())
+        ):
             message = messages.recv()
             if message == "ready":
                 deadline = time.monotonic() + cap
@@ -163,17 +175,23 @@ def run_in_child(engine: str, make: Callable[..., TransportProblem], cap: float)
         ended = "FAILED", f"its process ended early with exit code {child.exitcode}"
     finally:
         child.kill()
-    return SolverRun({name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}, *ended)
+    return SolverRun(
+        {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}, *ended
+    )
 
 
 def child_main(sender: Any, engine: str, make: Callable[..., TransportProblem], cap: float) -> None:
     """Sends "ready", a row for each iteration, and how it ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, who is interrupted too, ends this process
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the parent, who is interrupted too, ends this process
     for stream in (1, 2):  # the engines' own libraries write there
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
     def send_row(now: Any) -> None:
-        sender.send([now.iteration, now.seconds, now.value, now.lower_bound + now.gap, now.lower_bound])
+        sender.send(
+            [now.iteration, now.seconds, now.value, now.lower_bound + now.gap, now.lower_bound]
+        )
 
     try:
         _solve_two_points(engine)

@@ -17,7 +17,9 @@ import pytest
 from hypothesis import settings
 
 matplotlib.use("Agg")
-settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=25)
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=25
+)
 settings.load_profile("repeatable")
 
 
@@ -36,14 +38,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(mark)
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        examples = item.dtest.examples if isinstance(item, pytest.DoctestItem) and item.dtest is not None else ()
-        if any(map(is_of_torch, parameters)) or any("import torch" in example.source for example in examples):
+        examples = (
+            item.dtest.examples
+            if isinstance(item, pytest.DoctestItem) and item.dtest is not None
+            else ()
+        )
+        if any(map(is_of_torch, parameters)) or any(
+            "import torch" in example.source for example in examples
+        ):
             item.add_marker("torch")
 
 
 def is_of_torch(value: object) -> bool:
     """Whether a parameter is the name of something of torch, or such a thing; arrays are not turned to text for it."""
-    return value.startswith("torch") if isinstance(value, str) else type(value).__module__.startswith("torch")
+    return (
+        value.startswith("torch")
+        if isinstance(value, str)
+        else type(value).__module__.startswith("torch")
+    )
 
 
 @pytest.fixture

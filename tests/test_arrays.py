@@ -135,7 +135,9 @@ def test_log_or_least_never_meets_zero(kind: Kind) -> None:
     x = kind([0.0, 1.0, 4.0])
     found = arrays.log_or_least(x)
     assert found.dtype == x.dtype
-    np.testing.assert_allclose(arrays.host(found), np.log([arrays.smallest(x), 1.0, 4.0]), rtol=1e-6)
+    np.testing.assert_allclose(
+        arrays.host(found), np.log([arrays.smallest(x), 1.0, 4.0]), rtol=1e-6
+    )
 
 
 def test_matrix_like_multiplies(kind: Kind) -> None:
@@ -193,7 +195,9 @@ def test_all_finite(kind: Kind) -> None:
 
 @pytest.mark.parametrize("matrix", ["numpy", "torch", "csr", "csc"])
 @pytest.mark.parametrize("narrow", ["matrix", "vector", "neither"])
-def test_product_is_in_the_wider_precision(matrix: str, narrow: str, request: pytest.FixtureRequest) -> None:
+def test_product_is_in_the_wider_precision(
+    matrix: str, narrow: str, request: pytest.FixtureRequest
+) -> None:
     """K @ x and its dtype, for every pair of precisions."""
     K = _numbers(4, 3).astype(np.float32 if narrow == "matrix" else np.float64)
     x = _numbers(3).astype(np.float32 if narrow == "vector" else np.float64)

@@ -133,7 +133,9 @@ class TestScales:
 
     def test_a_huge_ridge_is_solved(self) -> None:
         weight = 1e10
-        r = cg.minimize(loss("LeastSquares", A), simple("ridge on the l1 ball", 6, weight=weight), tol=1e-10)
+        r = cg.minimize(
+            loss("LeastSquares", A), simple("ridge on the l1 ball", 6, weight=weight), tol=1e-10
+        )
         closed = np.linalg.solve(A.T @ A + 2.0 * weight * np.eye(6), A.T @ Y)
         assert r.status is Status.CONVERGED
         np.testing.assert_allclose(r.x, closed, rtol=1e-3)
@@ -152,7 +154,13 @@ class TestScales:
 
     @pytest.mark.parametrize("weight", [1e-6, 1e-2, 1e2, 1e6])
     @pytest.mark.parametrize(
-        ("method", "step"), [*(("cgs", step) for step in STEPS), ("cg", "exact"), ("cg", "armijo"), ("cg", "open-loop")]
+        ("method", "step"),
+        [
+            *(("cgs", step) for step in STEPS),
+            ("cg", "exact"),
+            ("cg", "armijo"),
+            ("cg", "open-loop"),
+        ],
     )
     def test_entropy_against_least_squares(self, weight: float, step: str, method: str) -> None:
         f, part = loss("LeastSquares", A), simple("entropy", 6, weight=weight)
@@ -164,7 +172,9 @@ class TestScales:
     def test_transport_against_a_linear_program(self, mass: float) -> None:
         cost = np.abs(RNG.standard_normal((4, 3)))
         a, b = mass * np.full(4, 0.25), mass * np.array([0.5, 0.3, 0.2])
-        r = cg.minimize(cg.smooth.Linear(cost), cg.simple.Zero(on=cg.sets.Transport(a, b)), tol=1e-8)
+        r = cg.minimize(
+            cg.smooth.Linear(cost), cg.simple.Zero(on=cg.sets.Transport(a, b)), tol=1e-8
+        )
         rows = np.vstack([np.kron(np.eye(4), np.ones(3)), np.kron(np.ones(4), np.eye(3))])
         least = mass * linprog(cost.ravel(), A_eq=rows, b_eq=np.concatenate([a, b]) / mass).fun
         assert r.status is Status.CONVERGED
@@ -176,7 +186,9 @@ class TestScales:
 
     def test_transport_with_weights_of_zero(self) -> None:
         on = cg.sets.Transport([0.5, 0.0, 0.5], [0.0, 1.0])
-        r = cg.minimize(cg.smooth.Linear(np.arange(6.0).reshape(3, 2)), cg.simple.Zero(on=on), tol=1e-9)
+        r = cg.minimize(
+            cg.smooth.Linear(np.arange(6.0).reshape(3, 2)), cg.simple.Zero(on=on), tol=1e-9
+        )
         assert r.status is Status.CONVERGED
         np.testing.assert_allclose(r.x, [[0.0, 0.5], [0.0, 0.0], [0.0, 0.5]], atol=1e-12)
         assert r.lower_bound <= 3.0 <= r.value + 1e-12
@@ -191,7 +203,9 @@ class TestRounding:
         d, t = [Fraction(float(v)) for v in column], [Fraction(float(v)) for v in target]
         bend = sum(v * v for v in d) + 2 * Fraction(weight)
         x = min(Fraction(1), max(Fraction(0), sum(v * w for v, w in zip(d, t, strict=True)) / bend))
-        return sum((v * x - w) ** 2 for v, w in zip(d, t, strict=True)) / 2 + Fraction(weight) * x * x
+        return (
+            sum((v * x - w) ** 2 for v, w in zip(d, t, strict=True)) / 2 + Fraction(weight) * x * x
+        )
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("mean", [0.0, 1e3])
@@ -216,7 +230,9 @@ class TestRounding:
             data = rng.integers(-1000, 1000, (12, 4)).astype(float)
             inside = np.array([0.5, 0.25, 0.125, 0.125])
             part = cg.simple.Zero(on=cg.sets.Simplex(4))
-            r = cg.minimize(cg.smooth.LeastSquares(data, data @ inside), part, tol=0.0, memory=4, max_iter=60)
+            r = cg.minimize(
+                cg.smooth.LeastSquares(data, data @ inside), part, tol=0.0, memory=4, max_iter=60
+            )
             assert r.lower_bound <= 0.0 <= r.value
 
 
@@ -244,7 +260,9 @@ class TestDegenerateData:
     """Rank-deficient, constant, tiny, lopsided."""
 
     @pytest.mark.parametrize("kind", ["LeastSquares", "Logistic"])
-    @pytest.mark.parametrize("g", ["ridge on the l1 ball", "zero on the simplex", "l1 norm", "entropy"])
+    @pytest.mark.parametrize(
+        "g", ["ridge on the l1 ball", "zero on the simplex", "l1 norm", "entropy"]
+    )
     def test_runs(self, data: Any, target: Any, kind: str, g: str) -> None:
         n = data.shape[1]
         labels = np.where(target > 0, 1.0, -1.0)
@@ -255,7 +273,9 @@ class TestDegenerateData:
             assert_certified(r, f, part)
             assert_bounds_hold(r, f, part, [np.eye(n)[0], np.full(n, 1.0 / n)])
 
-    @pytest.mark.parametrize("g", ["ridge on the l1 ball", "zero on the l1 ball", "l1 norm", "entropy"])
+    @pytest.mark.parametrize(
+        "g", ["ridge on the l1 ball", "zero on the l1 ball", "l1 norm", "entropy"]
+    )
     def test_memory(self, data: Any, target: Any, g: str) -> None:
         n = data.shape[1]
         f, part = cg.smooth.LeastSquares(data, target), simple(g, n)
@@ -296,8 +316,14 @@ LAYOUTS = {
     "numpy matrix": (A.view(np.matrix), Y),  # without the warning of `asmatrix`
     "objects": (A.astype(object), Y.astype(object)),
     "longdouble": (A.astype(np.longdouble), Y.astype(np.longdouble)),
-    "pandas": (pandas.DataFrame(A, columns=list("abcdef")), pandas.Series(Y, index=np.arange(20)[::-1])),
-    "pandas of mixed dtypes": (pandas.DataFrame(A, dtype=object), pandas.Series(Y, dtype="Float64")),
+    "pandas": (
+        pandas.DataFrame(A, columns=list("abcdef")),
+        pandas.Series(Y, index=np.arange(20)[::-1]),
+    ),
+    "pandas of mixed dtypes": (
+        pandas.DataFrame(A, dtype=object),
+        pandas.Series(Y, dtype="Float64"),
+    ),
     "csr": (scipy.sparse.csr_array(A), Y),
     "csc": (scipy.sparse.csc_array(A), Y),
     "coo": (scipy.sparse.coo_array(A), Y),
@@ -314,7 +340,12 @@ class TestLayouts:
     @pytest.mark.parametrize(("data", "target"), LAYOUTS.values(), ids=LAYOUTS.keys())
     @pytest.mark.parametrize("step", ["exact", "short"])
     def test_same_answer(self, data: Any, target: Any, step: str) -> None:
-        r = cg.minimize(cg.smooth.LeastSquares(data, target), simple("ridge on the l1 ball", 6), step=step, tol=1e-8)
+        r = cg.minimize(
+            cg.smooth.LeastSquares(data, target),
+            simple("ridge on the l1 ball", 6),
+            step=step,
+            tol=1e-8,
+        )
         assert r.status is Status.CONVERGED
         assert type(r.x) is np.ndarray
         assert r.x.dtype == np.float64
@@ -326,14 +357,17 @@ class TestLayouts:
     def test_whole_numbers(self, dtype: type, sparse: bool) -> None:
         data, target = (np.abs(3 * A)).astype(dtype), (Y > 0).astype(dtype)
         wide = cg.minimize(
-            cg.smooth.LeastSquares(data.astype(float), target.astype(float)), simple("ridge on the l1 ball", 6)
+            cg.smooth.LeastSquares(data.astype(float), target.astype(float)),
+            simple("ridge on the l1 ball", 6),
         )
         f = cg.smooth.LeastSquares(scipy.sparse.csr_array(data) if sparse else data, target)
         r = cg.minimize(f, simple("ridge on the l1 ball", 6), x0=np.zeros(6, dtype=dtype))
         assert r.x.dtype == np.float64
         assert r.value == pytest.approx(wide.value, abs=2e-6)
 
-    @pytest.mark.parametrize("labels", [LABELS > 0, (LABELS > 0).astype(int), LABELS.tolist(), 5.0 + LABELS])
+    @pytest.mark.parametrize(
+        "labels", [LABELS > 0, (LABELS > 0).astype(int), LABELS.tolist(), 5.0 + LABELS]
+    )
     def test_any_two_labels(self, labels: Any) -> None:
         plain = cg.minimize(cg.smooth.Logistic(A, LABELS), simple("ridge on the l1 ball", 6))
         r = cg.minimize(cg.smooth.Logistic(A, labels), simple("ridge on the l1 ball", 6))
@@ -341,13 +375,18 @@ class TestLayouts:
 
     def test_pandas_labels(self) -> None:
         frame = pandas.DataFrame({"one": A[:, 0], "two": A[:, 1], "ill": LABELS > 0})
-        r = cg.minimize(cg.smooth.Logistic(frame[["one", "two"]], frame["ill"]), simple("ridge on the l1 ball", 2))
+        r = cg.minimize(
+            cg.smooth.Logistic(frame[["one", "two"]], frame["ill"]),
+            simple("ridge on the l1 ball", 2),
+        )
         plain = cg.minimize(cg.smooth.Logistic(A[:, :2], LABELS), simple("ridge on the l1 ball", 2))
         np.testing.assert_allclose(r.x, plain.x, atol=1e-6)
 
     def test_pandas_start_and_weights(self) -> None:
         f = cg.smooth.LeastSquares(A, Y, sample_weight=pandas.Series(np.ones(20)))
-        r = cg.minimize(f, simple("ridge on the l1 ball", 6), x0=pandas.Series(np.zeros(6)), tol=1e-8)
+        r = cg.minimize(
+            f, simple("ridge on the l1 ball", 6), x0=pandas.Series(np.zeros(6)), tol=1e-8
+        )
         assert r.value == pytest.approx(REFERENCE.value, abs=2e-7)
 
     @pytest.mark.parametrize("g", SIMPLE)
@@ -363,12 +402,17 @@ class TestLayouts:
             assert wide.lower_bound <= r.value * (1 + 1e-5)
 
     def test_float16_is_widened(self) -> None:
-        r = cg.minimize(cg.smooth.LeastSquares(A.astype(np.float16), Y), simple("ridge on the l1 ball", 6))
+        r = cg.minimize(
+            cg.smooth.LeastSquares(A.astype(np.float16), Y), simple("ridge on the l1 ball", 6)
+        )
         assert r.x.dtype == np.float32
         assert r.value == pytest.approx(REFERENCE.value, rel=1e-2)
 
     def test_two_precisions_in_a_sum(self) -> None:
-        single, double = cg.smooth.LeastSquares(A.astype(np.float32), Y), cg.smooth.LeastSquares(A, Y)
+        single, double = (
+            cg.smooth.LeastSquares(A.astype(np.float32), Y),
+            cg.smooth.LeastSquares(A, Y),
+        )
         part = simple("ridge on the l1 ball", 6)
         twice = cg.minimize(2.0 * double, part)
         for f in (single + double, double + single):
@@ -385,7 +429,8 @@ class TestUserFunctions:
         return float(np.sum((x - 0.3) ** 2))
 
     @pytest.mark.parametrize(
-        "kind", ["list", "float32", "view", "read-only", "0-d value", "numpy value", "1-entry value"]
+        "kind",
+        ["list", "float32", "view", "read-only", "0-d value", "numpy value", "1-entry value"],
     )
     def test_kinds(self, kind: str) -> None:
         def call(x: Any) -> Any:
@@ -407,7 +452,9 @@ class TestUserFunctions:
         assert r.x.dtype == np.float64
 
     @pytest.mark.parametrize(
-        "on", [cg.sets.Simplex(3, 0.5), cg.sets.L1Ball(0.5), cg.sets.Box(0.0, 0.5)], ids=["simplex", "ball", "box"]
+        "on",
+        [cg.sets.Simplex(3, 0.5), cg.sets.L1Ball(0.5), cg.sets.Box(0.0, 0.5)],
+        ids=["simplex", "ball", "box"],
     )
     def test_whole_numbers_in_the_gradient(self, on: Any) -> None:
         """An integer gradient must not make integer points: half a unit of mass is no integer."""
@@ -449,7 +496,9 @@ class TestUserFunctions:
 
         memory = memory if step == "exact" else 0
         f, part = cg.smooth.Function(call), simple("ridge on the l1 ball", 6)
-        r = cg.minimize(f + f, part, x0=np.zeros(6), step=step, memory=memory, max_iter=300, tol=1e-5)
+        r = cg.minimize(
+            f + f, part, x0=np.zeros(6), step=step, memory=memory, max_iter=300, tol=1e-5
+        )
         plain = cg.minimize(2.0 * cg.smooth.LeastSquares(A, Y), part, tol=1e-8)
         assert r.lower_bound <= plain.value + 1e-9
         assert r.value == pytest.approx(plain.value, rel=1e-3)
@@ -458,7 +507,9 @@ class TestUserFunctions:
 class TestMemory:
     """The corrective memory where it has nothing to correct, or too much."""
 
-    @pytest.mark.parametrize("g", ["ridge on the l1 ball", "zero on the l1 ball", "zero on the simplex", "entropy"])
+    @pytest.mark.parametrize(
+        "g", ["ridge on the l1 ball", "zero on the l1 ball", "zero on the simplex", "entropy"]
+    )
     def test_more_memory_than_iterations(self, g: str) -> None:
         f, part = loss("LeastSquares", A), simple(g, 6)
         r = cg.minimize(f, part, memory=1000, max_iter=40)
@@ -475,7 +526,9 @@ class TestMemory:
     @pytest.mark.parametrize("weight", [1e-4, 1e-2, 1.0, 1e2])
     @pytest.mark.parametrize("memory", [1, 3])
     @pytest.mark.parametrize("start", ["centre", "vertex"])
-    def test_never_worse_than_none_with_the_entropy(self, weight: float, memory: int, start: str) -> None:
+    def test_never_worse_than_none_with_the_entropy(
+        self, weight: float, memory: int, start: str
+    ) -> None:
         f, part = loss("LeastSquares", A), simple("entropy", 6, weight=weight)
         x0 = np.full(6, 1 / 6) if start == "centre" else np.eye(6)[0]
         plain = cg.minimize(f, part, x0=x0, max_iter=60, tol=1e-9)
@@ -486,7 +539,9 @@ class TestMemory:
     @pytest.mark.parametrize("memory", [3, 10])
     @pytest.mark.parametrize("kind", LOSSES)
     def test_descends(self, kind: str, memory: int) -> None:
-        r = cg.minimize(loss(kind, A), simple("ridge on the l1 ball", 6), memory=memory, tol=1e-10, max_iter=200)
+        r = cg.minimize(
+            loss(kind, A), simple("ridge on the l1 ball", 6), memory=memory, tol=1e-10, max_iter=200
+        )
         rises = np.diff(r.trace["value"])
         assert rises.max() <= 1e-12 * abs(r.value)
         assert r.gap <= 1e-6
@@ -528,7 +583,10 @@ class TestStarts:
 
     def test_a_set_of_one_point(self) -> None:
         f = loss("LeastSquares", A)
-        for part in (cg.simple.Ridge(1.0, on=cg.sets.Box(np.ones(6), np.ones(6))), simple("entropy", 6, radius=0.0)):
+        for part in (
+            cg.simple.Ridge(1.0, on=cg.sets.Box(np.ones(6), np.ones(6))),
+            simple("entropy", 6, radius=0.0),
+        ):
             r = cg.minimize(f, part)
             assert (r.status, r.iterations) == (Status.CONVERGED, 0)
 
@@ -537,7 +595,8 @@ class TestInputsUnmodified:
     """What the user passed is as it was."""
 
     @pytest.mark.parametrize(
-        ("g", "method"), [*((g, "cgs") for g in SIMPLE), *((g, "cg") for g in SIMPLE if g != "l1 norm")]
+        ("g", "method"),
+        [*((g, "cgs") for g in SIMPLE), *((g, "cg") for g in SIMPLE if g != "l1 norm")],
     )
     def test_arrays(self, g: str, method: str) -> None:
         part = simple(g, 6)
@@ -553,14 +612,20 @@ class TestInputsUnmodified:
             np.testing.assert_array_equal(values, before)
 
     def test_transport(self) -> None:
-        a, b, cost = read_only([0.5, 0.5]), read_only([0.25, 0.75]), read_only([[1.0, 2.0], [0.0, 1.0]])
+        a, b, cost = (
+            read_only([0.5, 0.5]),
+            read_only([0.25, 0.75]),
+            read_only([[1.0, 2.0], [0.0, 1.0]]),
+        )
         r = cg.minimize(cg.smooth.Linear(cost), cg.simple.Zero(on=cg.sets.Transport(a, b)))
         assert r.status is Status.CONVERGED
         np.testing.assert_array_equal(cost, [[1.0, 2.0], [0.0, 1.0]])
 
     def test_box_bounds(self) -> None:
         lower, upper = read_only(np.full(6, -0.1)), read_only(np.full(6, 0.2))
-        r = cg.minimize(loss("LeastSquares", A), cg.simple.Ridge(RIDGE, on=cg.sets.Box(lower, upper)))
+        r = cg.minimize(
+            loss("LeastSquares", A), cg.simple.Ridge(RIDGE, on=cg.sets.Box(lower, upper))
+        )
         assert r.status is Status.CONVERGED
 
     def test_the_answer_is_not_the_start_itself(self) -> None:
@@ -573,7 +638,9 @@ class TestInputsUnmodified:
 
     def test_torch(self, torch: ModuleType) -> None:
         data, target = torch.tensor(A), torch.tensor(Y, requires_grad=True)
-        r = cg.minimize(cg.smooth.LeastSquares(data, target), simple("ridge on the l1 ball", 6), tol=1e-8)
+        r = cg.minimize(
+            cg.smooth.LeastSquares(data, target), simple("ridge on the l1 ball", 6), tol=1e-8
+        )
         assert isinstance(r.x, torch.Tensor)
         assert not r.x.requires_grad
         assert r.value == pytest.approx(REFERENCE.value, abs=2e-7)

@@ -40,7 +40,13 @@ def names_for_pot() -> dict[str, Any]:
     A, b = rng.random((25, 2)), rng.random(25)
     return {
         **{"ot": ot, "cg": cg, "cg_pot": cg_pot, "Xs": Xs, "Xt": Xt, "ys": np.arange(20) % 3},
-        **{"a": np.full(20, 1 / 20), "b": b / b.sum(), "M": cdist(Xs, Xt, "sqeuclidean"), "reg": 0.05, "eta": 0.1},
+        **{
+            "a": np.full(20, 1 / 20),
+            "b": b / b.sum(),
+            "M": cdist(Xs, Xt, "sqeuclidean"),
+            "reg": 0.05,
+            "eta": 0.1,
+        },
         **{"A": A / A.sum(axis=0), "C": cdist(Xt, Xt, "sqeuclidean")},
         **{"C1": cdist(Xs, Xs), "C2": cdist(Xt, Xt)},
         **{"f": lambda G: 5.0 * (G**2).sum(), "df": lambda G: 10.0 * G},
@@ -48,12 +54,16 @@ def names_for_pot() -> dict[str, Any]:
 
 
 def objective_of_gcg(names: dict[str, Any], G: Any) -> float:
-    return float((names["M"] * G).sum() + names["reg"] * (G * np.log(G)).sum() + names["eta"] * names["f"](G))
+    return float(
+        (names["M"] * G).sum() + names["reg"] * (G * np.log(G)).sum() + names["eta"] * names["f"](G)
+    )
 
 
 def objective_of_groups(names: dict[str, Any], G: Any) -> float:
     norms = sum(np.linalg.norm(G[names["ys"] == label], axis=0).sum() for label in range(3))
-    return float((names["M"] * G).sum() + names["reg"] * (G * np.log(G)).sum() + names["eta"] * norms)
+    return float(
+        (names["M"] * G).sum() + names["reg"] * (G * np.log(G)).sum() + names["eta"] * norms
+    )
 
 
 def loss_of_gromov(names: dict[str, Any], G: Any) -> float:
@@ -72,7 +82,12 @@ LOWER: dict[str, Callable[[dict[str, Any], Any], float]] = {
     "ot.da.sinkhorn_l1l2_gl": objective_of_groups,
 }
 """Where POT's answer is no minimum: what ours has less of."""
-CLOSE = {"ot.sinkhorn(": 1e-5, "ot.unbalanced": 5e-3, "ot.da.emd_laplace": 0.05, "ot.da.sinkhorn_lpl1_mm": 0.1}
+CLOSE = {
+    "ot.sinkhorn(": 1e-5,
+    "ot.unbalanced": 5e-3,
+    "ot.da.emd_laplace": 0.05,
+    "ot.da.sinkhorn_lpl1_mm": 0.1,
+}
 """How far apart the two may be, in units of the largest entry; 1e-3 for all others."""
 OTHER_PROBLEM = {
     "ot.da.SinkhornL1l2Transport": "POT's steps miss the minimum",
@@ -83,7 +98,9 @@ OTHER_PROBLEM = {
 }
 
 
-@pytest.mark.parametrize(("theirs", "ours"), POT, ids=[theirs.partition("(")[0] for theirs, _ in POT])
+@pytest.mark.parametrize(
+    ("theirs", "ours"), POT, ids=[theirs.partition("(")[0] for theirs, _ in POT]
+)
 def test_row_of_pot(theirs: str, ours: str) -> None:
     names = names_for_pot()
     with warnings.catch_warnings():
@@ -106,7 +123,9 @@ def test_the_divergence_of_pot_is_that_of_the_costs_alone() -> None:
     names = names_for_pot()
     ours = cg.transport.divergence(names["Xs"], names["Xt"], entropy=names["reg"])
     costs = ours.between.cost - 0.5 * ours.source.cost - 0.5 * ours.target.cost
-    theirs = names["ot"].bregman.empirical_sinkhorn_divergence(names["Xs"], names["Xt"], names["reg"])
+    theirs = names["ot"].bregman.empirical_sinkhorn_divergence(
+        names["Xs"], names["Xt"], names["reg"]
+    )
     assert costs == pytest.approx(float(theirs), rel=1e-4)
 
 
@@ -129,7 +148,12 @@ def same_solution(theirs: str, ours: str, **packages: Any) -> None:
 
 @pytest.mark.parametrize(("theirs", "ours"), SKLEARN, ids=[ours for _, ours in SKLEARN])
 def test_row_of_scikit_learn(theirs: str, ours: str) -> None:
-    own = {"Lasso": Lasso, "ElasticNet": ElasticNet, "LogisticRegression": LogisticRegression, "LinearSVC": LinearSVC}
+    own = {
+        "Lasso": Lasso,
+        "ElasticNet": ElasticNet,
+        "LogisticRegression": LogisticRegression,
+        "LinearSVC": LinearSVC,
+    }
     same_solution(theirs, ours, **own)
 
 

@@ -58,7 +58,9 @@ def test_it_prints_a_row_a_run_and_what_is_known_of_the_optimum(comparison: Any)
 
 @pytest.mark.parametrize("against", ["iteration", "seconds", "oracle_calls", "evaluations"])
 @pytest.mark.parametrize("measure", ["distance", "gap"])
-def test_curves_are_what_the_traces_say(comparison: Any, measure: str, against: str, axes: Any) -> None:
+def test_curves_are_what_the_traces_say(
+    comparison: Any, measure: str, against: str, axes: Any
+) -> None:
     comparison.plot(measure=measure, against=against, ax=axes)
     assert axes.get_yscale() == "log"
     for line, (name, result) in zip(axes.lines, comparison.results.items(), strict=True):

@@ -163,7 +163,9 @@ def test_a_limit_is_called_a_limit(method: str, limit: float) -> None:
 
 def first_steps(f: cg.smooth.Smooth, g: cg.simple.Simple, method: str) -> int:
     """What happens inside the first iteration, counted by the method."""
-    return int(cg.minimize(f, g, method=method, tol=1e-10, max_iter=1).trace["inner_iterations"][-1])
+    return int(
+        cg.minimize(f, g, method=method, tol=1e-10, max_iter=1).trace["inner_iterations"][-1]
+    )
 
 
 def test_newton_for_transport_stops_inside_its_equations(clock: Clock) -> None:
@@ -238,7 +240,10 @@ def test_sinkhorn_stops_after_its_first_look(clock: Clock) -> None:
     f, g = stiff_transport()
     usual = first_steps(f, g, "cgs")
     clock.ticking = True
-    assert int(cg.minimize(f, g, tol=1e-10, time_limit=5.0).trace["inner_iterations"][-1]) < 0.5 * usual
+    assert (
+        int(cg.minimize(f, g, tol=1e-10, time_limit=5.0).trace["inner_iterations"][-1])
+        < 0.5 * usual
+    )
     clock.ticking = False
     whole, none = (cg.minimize(f, g, tol=1e-7, time_limit=limit) for limit in (None, 0.0))
     assert (whole.status, none.status) == (cg.Status.CONVERGED, cg.Status.TIME_LIMIT)

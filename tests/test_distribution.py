@@ -34,7 +34,10 @@ def test_the_wheel_is_small_and_holds_the_library_alone(built: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "condgrad/py.typed" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"condgrad"}
-    modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "condgrad").rglob("*.py")}
+    modules = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src" / "condgrad").rglob("*.py")
+    }
     assert modules <= set(names)
 
 
@@ -42,7 +45,13 @@ def test_the_sdist_can_be_tested_and_documented(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "docs/conf.py", "tests/test_distribution.py"} <= names
+    assert {
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "docs/conf.py",
+        "tests/test_distribution.py",
+    } <= names
 
 
 def test_the_wheel_works_in_a_new_environment(built: Path, tmp_path: Path) -> None:
@@ -52,8 +61,21 @@ def test_the_wheel_works_in_a_new_environment(built: Path, tmp_path: Path) -> No
     venv.create(place, with_pip=False)
     python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    site = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site, wheel]
+    site = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        site,
+        wheel,
+    ]
     subprocess.run(install, check=True, capture_output=True)
     program = (
         "import condgrad as cg\n"
@@ -61,8 +83,13 @@ def test_the_wheel_works_in_a_new_environment(built: Path, tmp_path: Path) -> No
         "print(cg.__file__, cg.__version__, cg.minimize(f, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(1.0))).status)\n"
     )
     # the new environment comes first: what is imported is the wheel, not the clone
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([site, sysconfig.get_path("purelib")])}
-    ran = subprocess.run([python, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([site, sysconfig.get_path("purelib")]),
+    }
+    ran = subprocess.run(
+        [python, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(site)
     assert ran.stdout.endswith("CONVERGED\n")

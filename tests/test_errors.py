@@ -65,10 +65,14 @@ def nothing(_: Any) -> None:
 
 def solve(call: Callable[[Any], Any], g: Any = G, **options: Any) -> cg.Result:
     """A run on a user's function of three variables."""
-    return cg.minimize(cg.smooth.Function(call), g, **{"x0": np.full(3, 0.1), "step": "open-loop", **options})
+    return cg.minimize(
+        cg.smooth.Function(call), g, **{"x0": np.full(3, 0.1), "step": "open-loop", **options}
+    )
 
 
-def solve_with(argmin: Callable[[Any], Any], value: Callable[[Any], Any] = lambda x: 0.0 * x[0], **options: Any) -> Any:
+def solve_with(
+    argmin: Callable[[Any], Any], value: Callable[[Any], Any] = lambda x: 0.0 * x[0], **options: Any
+) -> Any:
     """A run with a user's oracle on the simplex."""
     g = cg.simple.Oracle(value, argmin, on=cg.sets.Simplex(3))
     return cg.minimize(F, g, **{"max_iter": 20, **options})
@@ -80,27 +84,71 @@ def check(make: Callable[[], Any], error: type[Exception], match: str) -> None:
 
 
 DATA = {
-    "A and y differ in rows": (lambda: cg.smooth.LeastSquares(A, Y[:4]), ValueError, r"y must .*6 rows, got 4"),
-    "Z and y differ in rows": (lambda: cg.smooth.Logistic(A, LABELS[:4]), ValueError, r"y must .*6 rows, got 4"),
-    "A is a vector": (lambda: cg.smooth.LeastSquares(Y, Y), ValueError, r"A must have 2 dim.*\(6,\)"),
+    "A and y differ in rows": (
+        lambda: cg.smooth.LeastSquares(A, Y[:4]),
+        ValueError,
+        r"y must .*6 rows, got 4",
+    ),
+    "Z and y differ in rows": (
+        lambda: cg.smooth.Logistic(A, LABELS[:4]),
+        ValueError,
+        r"y must .*6 rows, got 4",
+    ),
+    "A is a vector": (
+        lambda: cg.smooth.LeastSquares(Y, Y),
+        ValueError,
+        r"A must have 2 dim.*\(6,\)",
+    ),
     "A has three dimensions": (
         lambda: cg.smooth.LeastSquares(A[None], Y),
         ValueError,
         r"A must have 2 dim.*\(1, 6, 3\)",
     ),
-    "y is a column": (lambda: cg.smooth.LeastSquares(A, Y[:, None]), ValueError, r"y must have 1 dim.*\(6, 1\)"),
-    "A has a NaN": (lambda: cg.smooth.LeastSquares(spoiled(A, math.nan), Y), ValueError, r"A must be finite.*NaN"),
-    "A has an inf": (lambda: cg.smooth.LeastSquares(spoiled(A, math.inf), Y), ValueError, r"A must be finite.*inf"),
-    "y has a NaN": (lambda: cg.smooth.LeastSquares(A, spoiled(Y, math.nan)), ValueError, r"y must be finite.*NaN"),
-    "labels have a NaN": (lambda: cg.smooth.Logistic(A, spoiled(Y, math.nan)), ValueError, r"y must be finite.*NaN"),
-    "Z has an inf": (lambda: cg.smooth.SquaredHinge(spoiled(A, math.inf), LABELS), ValueError, r"Z must be finite"),
+    "y is a column": (
+        lambda: cg.smooth.LeastSquares(A, Y[:, None]),
+        ValueError,
+        r"y must have 1 dim.*\(6, 1\)",
+    ),
+    "A has a NaN": (
+        lambda: cg.smooth.LeastSquares(spoiled(A, math.nan), Y),
+        ValueError,
+        r"A must be finite.*NaN",
+    ),
+    "A has an inf": (
+        lambda: cg.smooth.LeastSquares(spoiled(A, math.inf), Y),
+        ValueError,
+        r"A must be finite.*inf",
+    ),
+    "y has a NaN": (
+        lambda: cg.smooth.LeastSquares(A, spoiled(Y, math.nan)),
+        ValueError,
+        r"y must be finite.*NaN",
+    ),
+    "labels have a NaN": (
+        lambda: cg.smooth.Logistic(A, spoiled(Y, math.nan)),
+        ValueError,
+        r"y must be finite.*NaN",
+    ),
+    "Z has an inf": (
+        lambda: cg.smooth.SquaredHinge(spoiled(A, math.inf), LABELS),
+        ValueError,
+        r"Z must be finite",
+    ),
     "sparse A has a NaN": (
         lambda: cg.smooth.LeastSquares(scipy.sparse.csr_array(spoiled(A, math.nan)), Y),
         ValueError,
         r"A must be finite.*NaN",
     ),
-    "A is empty": (lambda: cg.smooth.LeastSquares([], []), ValueError, r"A must have 2 dim.*\(0,\)"),
-    "A has no rows": (lambda: cg.smooth.LeastSquares(np.zeros((0, 3)), []), ValueError, r"rows and columns.*\(0, 3\)"),
+    "A is empty": (
+        lambda: cg.smooth.LeastSquares([], []),
+        ValueError,
+        r"A must have 2 dim.*\(0,\)",
+    ),
+    "A has no rows": (
+        lambda: cg.smooth.LeastSquares(np.zeros((0, 3)), []),
+        ValueError,
+        r"rows and columns.*\(0, 3\)",
+    ),
     "A has no columns": (
         lambda: cg.smooth.LeastSquares(np.zeros((6, 0)), Y),
         ValueError,
@@ -111,16 +159,32 @@ DATA = {
         ValueError,
         r"rows and columns.*\(0, 3\)",
     ),
-    "A is a string": (lambda: cg.smooth.LeastSquares("data", Y), TypeError, r"A must be an array of numbers, got str"),
+    "A is a string": (
+        lambda: cg.smooth.LeastSquares("data", Y),
+        TypeError,
+        r"A must be an array of numbers, got str",
+    ),
     "A holds strings": (
         lambda: cg.smooth.LeastSquares(np.full((6, 3), "a"), Y),
         TypeError,
         r"A must be an array of numbers, got dtype <U1",
     ),
-    "A is ragged": (lambda: cg.smooth.LeastSquares([[1.0, 2.0], [3.0]], [1.0, 2.0]), TypeError, r"A must be an array"),
+    "A is ragged": (
+        lambda: cg.smooth.LeastSquares([[1.0, 2.0], [3.0]], [1.0, 2.0]),
+        TypeError,
+        r"A must be an array",
+    ),
     "A is None": (lambda: cg.smooth.LeastSquares(None, Y), (TypeError, ValueError), r"A must"),
-    "A is complex": (lambda: cg.smooth.LeastSquares(A + 1j, Y), TypeError, r"A must be real, got dtype complex128"),
-    "A is a complex list": (lambda: cg.smooth.LeastSquares([[1j, 2.0]], [1.0]), TypeError, r"A must be"),
+    "A is complex": (
+        lambda: cg.smooth.LeastSquares(A + 1j, Y),
+        TypeError,
+        r"A must be real, got dtype complex128",
+    ),
+    "A is a complex list": (
+        lambda: cg.smooth.LeastSquares([[1j, 2.0]], [1.0]),
+        TypeError,
+        r"A must be",
+    ),
     "sparse A is complex": (
         lambda: cg.smooth.LeastSquares(scipy.sparse.csr_array(A + 1j), Y),
         TypeError,
@@ -138,8 +202,16 @@ DATA = {
     ),
     "y is complex": (lambda: cg.smooth.LeastSquares(A, Y + 1j), TypeError, r"y must be real"),
     "C is complex": (lambda: cg.smooth.Linear(A + 1j), TypeError, r"C must be real"),
-    "C has a NaN": (lambda: cg.smooth.Linear(spoiled(A, math.nan)), ValueError, r"C must be finite"),
-    "C is a string": (lambda: cg.smooth.Linear("cost"), TypeError, r"C must be an array of numbers, got str"),
+    "C has a NaN": (
+        lambda: cg.smooth.Linear(spoiled(A, math.nan)),
+        ValueError,
+        r"C must be finite",
+    ),
+    "C is a string": (
+        lambda: cg.smooth.Linear("cost"),
+        TypeError,
+        r"C must be an array of numbers, got str",
+    ),
     "C is empty": (lambda: cg.smooth.Linear([]), ValueError, r"C must .*\(0,\)"),
     "labels of one class": (
         lambda: cg.smooth.Logistic(A, np.zeros(6)),
@@ -151,7 +223,11 @@ DATA = {
         ValueError,
         r"y must hold two classes.*got 3: 0, 1, 2",
     ),
-    "labels that are targets": (lambda: cg.smooth.SquaredHinge(A, Y), ValueError, r"y must hold two.*got 6: .*\.\.\."),
+    "labels that are targets": (
+        lambda: cg.smooth.SquaredHinge(A, Y),
+        ValueError,
+        r"y must hold two.*got 6: .*\.\.\.",
+    ),
     "labels in words": (
         lambda: cg.smooth.Logistic(A, ["ill", "well"] * 3),
         TypeError,
@@ -206,7 +282,9 @@ def test_radius_out_of_range(ball: Any, radius: float) -> None:
 
 
 @pytest.mark.parametrize("ball", BALLS)
-@pytest.mark.parametrize("radius", ["big", "1", None, [1.0], 1j, np.array([1.0, 2.0]), True, np.True_, np.array(True)])
+@pytest.mark.parametrize(
+    "radius", ["big", "1", None, [1.0], 1j, np.array([1.0, 2.0]), True, np.True_, np.array(True)]
+)
 def test_radius_not_a_number(ball: Any, radius: Any) -> None:
     check(lambda: ball(radius), TypeError, r"radius must be a number, got ")
 
@@ -214,7 +292,9 @@ def test_radius_not_a_number(ball: Any, radius: Any) -> None:
 @pytest.mark.parametrize("kind", WEIGHTED)
 @pytest.mark.parametrize("weight", [0, 0.0, -2.5, math.nan, math.inf])
 def test_weight_out_of_range(kind: Any, weight: float) -> None:
-    check(lambda: kind(weight, on=BALL), ValueError, rf"weight must be finite and > 0, got {weight!r}")
+    check(
+        lambda: kind(weight, on=BALL), ValueError, rf"weight must be finite and > 0, got {weight!r}"
+    )
 
 
 @pytest.mark.parametrize("weight", [0, -1.0, math.nan, "1e-3", None])
@@ -238,20 +318,38 @@ def test_zero_on_must_be_a_set(on: Any) -> None:
 
 
 def test_oracle_on_must_be_a_set() -> None:
-    check(lambda: cg.simple.Oracle(lambda x: 0.0 * x, vertex, on=3.0), TypeError, r"on must be a set")
+    check(
+        lambda: cg.simple.Oracle(lambda x: 0.0 * x, vertex, on=3.0), TypeError, r"on must be a set"
+    )
 
 
 SETS = {
     "simplex of nothing": (lambda: cg.sets.Simplex(0), ValueError, r"n must be >= 1, got 0"),
-    "simplex of a fraction": (lambda: cg.sets.Simplex(2.5), TypeError, r"n must be a whole number, got 2.5"),
-    "simplex of negative mass": (lambda: cg.sets.Simplex(3, -1.0), ValueError, r"mass must be .*>= 0, got -1"),
-    "simplex of infinite mass": (lambda: cg.sets.Simplex(3, math.inf), ValueError, r"mass must be finite.*got inf"),
+    "simplex of a fraction": (
+        lambda: cg.sets.Simplex(2.5),
+        TypeError,
+        r"n must be a whole number, got 2.5",
+    ),
+    "simplex of negative mass": (
+        lambda: cg.sets.Simplex(3, -1.0),
+        ValueError,
+        r"mass must be .*>= 0, got -1",
+    ),
+    "simplex of infinite mass": (
+        lambda: cg.sets.Simplex(3, math.inf),
+        ValueError,
+        r"mass must be finite.*got inf",
+    ),
     "box upside down": (
         lambda: cg.sets.Box([0.0, 2.0], [1.0, 1.5]),
         ValueError,
         r"lower must be <= upper.*2(\.0)?.*1\.5",
     ),
-    "box with a NaN": (lambda: cg.sets.Box([0.0, math.nan], [1.0, 1.0]), ValueError, r"lower must be finite"),
+    "box with a NaN": (
+        lambda: cg.sets.Box([0.0, math.nan], [1.0, 1.0]),
+        ValueError,
+        r"lower must be finite",
+    ),
     "box without end": (lambda: cg.sets.Box(0.0, math.inf), ValueError, r"upper must be finite"),
     "box of two shapes": (
         lambda: cg.sets.Box([0.0, 0.0], [1.0, 1.0, 1.0]),
@@ -264,10 +362,26 @@ SETS = {
         ValueError,
         r"same mass: a sums to 2, b to 3\.5",
     ),
-    "negative weight in a": (lambda: cg.sets.Transport([-1.0, 2.0], [1.0]), ValueError, r"a must .*>= 0.*-1"),
-    "NaN weight in b": (lambda: cg.sets.Transport([1.0], [math.nan]), ValueError, r"b must be finite"),
-    "no weights": (lambda: cg.sets.Transport([], []), ValueError, r"a must hold one or more weights"),
-    "weights in a matrix": (lambda: cg.sets.Transport([[1.0]], [1.0]), ValueError, r"a must have 1 dim.*\(1, 1\)"),
+    "negative weight in a": (
+        lambda: cg.sets.Transport([-1.0, 2.0], [1.0]),
+        ValueError,
+        r"a must .*>= 0.*-1",
+    ),
+    "NaN weight in b": (
+        lambda: cg.sets.Transport([1.0], [math.nan]),
+        ValueError,
+        r"b must be finite",
+    ),
+    "no weights": (
+        lambda: cg.sets.Transport([], []),
+        ValueError,
+        r"a must hold one or more weights",
+    ),
+    "weights in a matrix": (
+        lambda: cg.sets.Transport([[1.0]], [1.0]),
+        ValueError,
+        r"a must have 1 dim.*\(1, 1\)",
+    ),
 }
 
 
@@ -293,12 +407,18 @@ PAIRS = {
         lambda: cg.simple.Zero(on=Wedge()),
         r"Zero needs a set with linear_argmin: Wedge\(\).*it has project",
     ),
-    "l1 norm on the simplex": (lambda: cg.simple.L1Norm(1.0, on=cg.sets.Simplex(3)), r"L1Norm needs.*Simplex"),
+    "l1 norm on the simplex": (
+        lambda: cg.simple.L1Norm(1.0, on=cg.sets.Simplex(3)),
+        r"L1Norm needs.*Simplex",
+    ),
     "l1 norm on a box away from zero": (
         lambda: cg.simple.L1Norm(1.0, on=cg.sets.Box([1.0], [2.0])),
         r"L1Norm needs.*Box",
     ),
-    "nuclear norm on the l1 ball": (lambda: cg.simple.NuclearNorm(1.0, on=BALL), r"NuclearNorm needs.*L1Ball"),
+    "nuclear norm on the l1 ball": (
+        lambda: cg.simple.NuclearNorm(1.0, on=BALL),
+        r"NuclearNorm needs.*L1Ball",
+    ),
     "cg without a gradient of g": (
         lambda: cg.minimize(F, cg.simple.L1Norm(1.0, on=BALL), method="cg"),
         r"L1Norm.* has no gradient",
@@ -327,7 +447,8 @@ PROBLEMS = {
     ),
     "cost and plans differ in shape": (
         lambda: cg.minimize(
-            cg.smooth.Linear(np.ones((3, 2))), cg.simple.Zero(on=cg.sets.Transport([0.5, 0.5], [0.5, 0.25, 0.25]))
+            cg.smooth.Linear(np.ones((3, 2))),
+            cg.simple.Zero(on=cg.sets.Transport([0.5, 0.5], [0.5, 0.25, 0.25])),
         ),
         ValueError,
         r"\(3, 2\).*Transport\(2 x 3\).*\(2, 3\)",
@@ -347,16 +468,32 @@ PROBLEMS = {
         ValueError,
         r"nuclear norm.*matri.*\(3,\)",
     ),
-    "x0 of the wrong shape": (lambda: cg.minimize(F, G, x0=np.zeros(4)), ValueError, r"x0.*\(4,\).*\(3,\)"),
+    "x0 of the wrong shape": (
+        lambda: cg.minimize(F, G, x0=np.zeros(4)),
+        ValueError,
+        r"x0.*\(4,\).*\(3,\)",
+    ),
     "x0 a number": (lambda: cg.minimize(F, G, x0=0.0), ValueError, r"x0.*\(\).*\(3,\)"),
     "x0 of the wrong shape for the set": (
         lambda: solve(quadratic, cg.simple.Zero(on=cg.sets.Simplex(2)), x0=np.full(3, 1 / 3)),
         ValueError,
         r"x0 must have the shape \(2,\).*got \(3,\)",
     ),
-    "x0 with a NaN": (lambda: cg.minimize(F, G, x0=[0.0, 0.0, math.nan]), ValueError, r"x0 must be finite"),
-    "x0 with an inf": (lambda: cg.minimize(F, G, x0=[0.0, 0.0, math.inf]), ValueError, r"x0 must be finite"),
-    "x0 a string": (lambda: cg.minimize(F, G, x0="zero"), TypeError, r"x0 must be an array of numbers, got str"),
+    "x0 with a NaN": (
+        lambda: cg.minimize(F, G, x0=[0.0, 0.0, math.nan]),
+        ValueError,
+        r"x0 must be finite",
+    ),
+    "x0 with an inf": (
+        lambda: cg.minimize(F, G, x0=[0.0, 0.0, math.inf]),
+        ValueError,
+        r"x0 must be finite",
+    ),
+    "x0 a string": (
+        lambda: cg.minimize(F, G, x0="zero"),
+        TypeError,
+        r"x0 must be an array of numbers, got str",
+    ),
     "x0 outside a ball": (
         lambda: cg.minimize(F, G, x0=[1.0, 1.0, 0.5]),
         ValueError,
@@ -382,13 +519,33 @@ PROBLEMS = {
         ValueError,
         r"x0 must lie in L1Ball\(radius=1e-10\)",
     ),
-    "x0 missing": (lambda: solve(quadratic, x0=None), ValueError, r"x0 is needed.*Function\(quadratic\).*L1Ball"),
+    "x0 missing": (
+        lambda: solve(quadratic, x0=None),
+        ValueError,
+        r"x0 is needed.*Function\(quadratic\).*L1Ball",
+    ),
     "x0 empty": (lambda: solve(lambda x: (0.0, x), x0=[]), ValueError, r"x0 .*\(0,\)"),
-    "g is a set": (lambda: cg.minimize(F, BALL), TypeError, r"g must be.*L1Ball\(radius=1.0\).*Zero\(on="),
-    "g is None": (lambda: cg.minimize(F, None), TypeError, r"g must be a simple part.*got NoneType"),
-    "f is a callable": (lambda: cg.minimize(quadratic, G), TypeError, r"f must be a smooth part.*got function"),
+    "g is a set": (
+        lambda: cg.minimize(F, BALL),
+        TypeError,
+        r"g must be.*L1Ball\(radius=1.0\).*Zero\(on=",
+    ),
+    "g is None": (
+        lambda: cg.minimize(F, None),
+        TypeError,
+        r"g must be a simple part.*got NoneType",
+    ),
+    "f is a callable": (
+        lambda: cg.minimize(quadratic, G),
+        TypeError,
+        r"f must be a smooth part.*got function",
+    ),
     "f is data": (lambda: cg.minimize(A, G), TypeError, r"f must be a smooth part.*got ndarray"),
-    "f and g swapped": (lambda: cg.minimize(G, F), TypeError, r"f must be a smooth part.*got Ridge"),
+    "f and g swapped": (
+        lambda: cg.minimize(G, F),
+        TypeError,
+        r"f must be a smooth part.*got Ridge",
+    ),
     "f plus a number": (lambda: F + 1, TypeError, r"\+.*LeastSquares.*int"),
     "f plus g": (lambda: F + G, TypeError, r"\+.*LeastSquares.*Ridge"),
     "negative multiple": (lambda: -2.0 * F, ValueError, r"multiple.*> 0, got -2\.0"),
@@ -425,8 +582,16 @@ def test_problems(make: Callable[[], Any], error: type[Exception], match: str) -
 
 
 OPTIONS = {
-    "unknown method": ({"method": "newtonn"}, ValueError, r"method must be one of .*'cgs', .*'cg'.* got 'newtonn'"),
-    "method of another type": ({"method": ["cgs"]}, (TypeError, ValueError), r"method must be one of .*got \['cgs'\]"),
+    "unknown method": (
+        {"method": "newtonn"},
+        ValueError,
+        r"method must be one of .*'cgs', .*'cg'.* got 'newtonn'",
+    ),
+    "method of another type": (
+        {"method": ["cgs"]},
+        (TypeError, ValueError),
+        r"method must be one of .*got \['cgs'\]",
+    ),
     "unknown step": (
         {"step": "wolfe"},
         ValueError,
@@ -434,9 +599,21 @@ OPTIONS = {
     ),
     "a number as step": ({"step": 0.5}, TypeError, r"step must be a name or a step rule.*got 0\.5"),
     "a class as step": ({"step": cg.steps.Armijo}, TypeError, r"step must be .*Armijo"),
-    "memory with armijo": ({"memory": 2, "step": "armijo"}, ValueError, r"memory=2.*step='exact', got 'armijo'"),
-    "memory with the open loop": ({"memory": 2, "step": "open-loop"}, ValueError, r"memory=2.*'open-loop'"),
-    "memory with a short step": ({"memory": 1, "step": cg.steps.Short()}, ValueError, r"memory=1.*Short\(\)"),
+    "memory with armijo": (
+        {"memory": 2, "step": "armijo"},
+        ValueError,
+        r"memory=2.*step='exact', got 'armijo'",
+    ),
+    "memory with the open loop": (
+        {"memory": 2, "step": "open-loop"},
+        ValueError,
+        r"memory=2.*'open-loop'",
+    ),
+    "memory with a short step": (
+        {"memory": 1, "step": cg.steps.Short()},
+        ValueError,
+        r"memory=1.*Short\(\)",
+    ),
     "negative memory": ({"memory": -1}, ValueError, r"memory must be >= 0, got -1"),
     "half a memory": ({"memory": 1.5}, TypeError, r"memory must be a whole number, got 1\.5"),
     "negative max_iter": ({"max_iter": -1}, ValueError, r"max_iter must be >= 0, got -1"),
@@ -444,15 +621,27 @@ OPTIONS = {
     "no max_iter": ({"max_iter": None}, TypeError, r"max_iter must be a whole number, got None"),
     "negative time": ({"time_limit": -0.1}, ValueError, r"time_limit must be .*>= 0, got -0\.1"),
     "NaN time": ({"time_limit": math.nan}, ValueError, r"time_limit must be finite.*got nan"),
-    "time in words": ({"time_limit": "a minute"}, TypeError, r"time_limit must be a number, got 'a minute'"),
+    "time in words": (
+        {"time_limit": "a minute"},
+        TypeError,
+        r"time_limit must be a number, got 'a minute'",
+    ),
     "negative tol": ({"tol": -1e-6}, ValueError, r"tol must be .*>= 0, got -1e-06"),
     "NaN tol": ({"tol": math.nan}, ValueError, r"tol must be finite.*got nan"),
     "no tol": ({"tol": None}, TypeError, r"tol must be a number, got None"),
     "a flag as memory": ({"memory": True}, TypeError, r"memory must be a whole number, got True"),
-    "a flag as max_iter": ({"max_iter": np.True_}, TypeError, r"max_iter must be a whole number, got .*True"),
+    "a flag as max_iter": (
+        {"max_iter": np.True_},
+        TypeError,
+        r"max_iter must be a whole number, got .*True",
+    ),
     "a flag as tol": ({"tol": True}, TypeError, r"tol must be a number, got True"),
     "lazy in words": ({"lazy": "no"}, TypeError, r"lazy must be True or False, got 'no'"),
-    "progress in words": ({"progress": "no"}, TypeError, r"progress must be True or False, got 'no'"),
+    "progress in words": (
+        {"progress": "no"},
+        TypeError,
+        r"progress must be True or False, got 'no'",
+    ),
     "a callback that returns an array": (
         {"callback": lambda now: now.x > 0.0},
         TypeError,
@@ -460,7 +649,11 @@ OPTIONS = {
     ),
     "callback not callable": ({"callback": 5}, TypeError, r"callback must be callable.*got 5"),
     "stop a number": ({"stop": 1e-5}, TypeError, r"stop must be a stop.* rule.*got 1e-05"),
-    "stop a class": ({"stop": cg.stopping.FixedPoint}, TypeError, r"stop must be a stop.* rule.*FixedPoint"),
+    "stop a class": (
+        {"stop": cg.stopping.FixedPoint},
+        TypeError,
+        r"stop must be a stop.* rule.*FixedPoint",
+    ),
 }
 
 
@@ -475,7 +668,11 @@ LOSSES = (cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("intercept", ["no", 1, None, np.array([True])])
 def test_intercept_is_a_flag(loss: Any, intercept: Any) -> None:
-    check(lambda: loss(np.eye(2), [1.0, -1.0], intercept=intercept), TypeError, r"intercept must be True or False, got")
+    check(
+        lambda: loss(np.eye(2), [1.0, -1.0], intercept=intercept),
+        TypeError,
+        r"intercept must be True or False, got",
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -493,11 +690,26 @@ def test_what_a_norm_takes_is_what_it_says(norm: Any) -> None:
 
 RULES = {
     "shrink of one": (lambda: cg.steps.Armijo(shrink=1.0), r"shrink must be < 1, got 1\.0"),
-    "negative fraction": (lambda: cg.steps.Armijo(fraction=-0.1), r"fraction must be .*> 0, got -0\.1"),
-    "negative slope tolerance": (lambda: cg.steps.Exact(slope_tolerance=-1.0), r"slope_tolerance must be .*got -1\.0"),
-    "NaN slope tolerance": (lambda: cg.steps.Exact(slope_tolerance=math.nan), r"slope_tolerance must be .*got nan"),
-    "negative residual": (lambda: cg.stopping.FixedPoint(-1.0), r"tolerance must be .*>= 0, got -1\.0"),
-    "NaN residual": (lambda: cg.stopping.FixedPoint(math.nan), r"tolerance must be finite.*got nan"),
+    "negative fraction": (
+        lambda: cg.steps.Armijo(fraction=-0.1),
+        r"fraction must be .*> 0, got -0\.1",
+    ),
+    "negative slope tolerance": (
+        lambda: cg.steps.Exact(slope_tolerance=-1.0),
+        r"slope_tolerance must be .*got -1\.0",
+    ),
+    "NaN slope tolerance": (
+        lambda: cg.steps.Exact(slope_tolerance=math.nan),
+        r"slope_tolerance must be .*got nan",
+    ),
+    "negative residual": (
+        lambda: cg.stopping.FixedPoint(-1.0),
+        r"tolerance must be .*>= 0, got -1\.0",
+    ),
+    "NaN residual": (
+        lambda: cg.stopping.FixedPoint(math.nan),
+        r"tolerance must be finite.*got nan",
+    ),
 }
 
 
@@ -518,29 +730,51 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_a_step_rule_of_ones_own_that_leaves_the_segment(step: Callable[[Any], Any]) -> None:
-    check(lambda: cg.minimize(F, G, step=step, max_iter=3), (TypeError, ValueError), r"(?i)step rule")
+    check(
+        lambda: cg.minimize(F, G, step=step, max_iter=3), (TypeError, ValueError), r"(?i)step rule"
+    )
 
 
 FUNCTIONS = {
     "one number": (lambda x: float(x @ x), TypeError, r"\(value, gradient\).*got float"),
     "nothing": (nothing, TypeError, r"\(value, gradient\).*got NoneType"),
     "a short gradient": (lambda x: (0.0, x[:2]), ValueError, r"gradient.*\(3,\).*got \(2,\)"),
-    "a column gradient": (lambda x: (0.0, x[:, None]), ValueError, r"gradient.*\(3,\).*got \(3, 1\)"),
-    "value and gradient swapped": (lambda x: (x, 0.5 * float(x @ x)), ValueError, r"value.*one number.*\(3,\)"),
-    "a value for each coordinate": (lambda x: (x * x, 2 * x), ValueError, r"value.*(scalar|one number).*\(3,\)"),
+    "a column gradient": (
+        lambda x: (0.0, x[:, None]),
+        ValueError,
+        r"gradient.*\(3,\).*got \(3, 1\)",
+    ),
+    "value and gradient swapped": (
+        lambda x: (x, 0.5 * float(x @ x)),
+        ValueError,
+        r"value.*one number.*\(3,\)",
+    ),
+    "a value for each coordinate": (
+        lambda x: (x * x, 2 * x),
+        ValueError,
+        r"value.*(scalar|one number).*\(3,\)",
+    ),
     "a word as value": (lambda x: ("low", x), TypeError, r"value.*number.*(str|'low')"),
     "a complex value": (lambda x: (1j, x), TypeError, r"value.*real.*(complex|1j)"),
     "a complex gradient": (lambda x: (0.0, 1j * x), TypeError, r"gradient.*real.*complex"),
-    "a gradient of words": (lambda x: (0.0, np.full(x.shape, "a")), TypeError, r"gradient.*numbers"),
+    "a gradient of words": (
+        lambda x: (0.0, np.full(x.shape, "a")),
+        TypeError,
+        r"gradient.*numbers",
+    ),
 }
 
 
 @pytest.mark.parametrize(("call", "error", "match"), FUNCTIONS.values(), ids=FUNCTIONS.keys())
-def test_what_a_function_of_ones_own_returns(call: Callable[[Any], Any], error: type[Exception], match: str) -> None:
+def test_what_a_function_of_ones_own_returns(
+    call: Callable[[Any], Any], error: type[Exception], match: str
+) -> None:
     check(lambda: solve(call), error, match)
 
 
-def turning(k: int, *, value: float | None = None, slope: float | None = None) -> Callable[[Any], Any]:
+def turning(
+    k: int, *, value: float | None = None, slope: float | None = None
+) -> Callable[[Any], Any]:
     """A quadratic that spoils its value or gradient from the call for iteration k on (open loop: a call each).
 
     The first call of all is for the null point, which gaps are measured by.
@@ -559,7 +793,11 @@ def turning(k: int, *, value: float | None = None, slope: float | None = None) -
 @pytest.mark.parametrize("k", [0, 1, 7])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_value_that_turns_bad_names_the_iteration(k: int, bad: float) -> None:
-    check(lambda: solve(turning(k, value=bad), tol=0.0), cg.NotFiniteError, rf"iteration {k}\b.*value {bad}\b")
+    check(
+        lambda: solve(turning(k, value=bad), tol=0.0),
+        cg.NotFiniteError,
+        rf"iteration {k}\b.*value {bad}\b",
+    )
 
 
 def test_a_bad_value_does_not_accuse_the_gradient() -> None:
@@ -570,7 +808,11 @@ def test_a_bad_value_does_not_accuse_the_gradient() -> None:
 
 @pytest.mark.parametrize("k", [0, 1, 7])
 def test_a_gradient_that_turns_bad_names_the_iteration(k: int) -> None:
-    check(lambda: solve(turning(k, slope=math.nan), tol=0.0), cg.NotFiniteError, rf"iteration {k}\b.*gradient.*NaN")
+    check(
+        lambda: solve(turning(k, slope=math.nan), tol=0.0),
+        cg.NotFiniteError,
+        rf"iteration {k}\b.*gradient.*NaN",
+    )
 
 
 def test_a_function_of_ones_own_may_fail_in_its_own_way() -> None:
@@ -578,7 +820,11 @@ def test_a_function_of_ones_own_may_fail_in_its_own_way() -> None:
 
 
 ORACLES = {
-    "a short point": (lambda c: np.zeros(len(c) - 1), ValueError, r"oracle.*shape.*\(3,\).*got \(2,\)"),
+    "a short point": (
+        lambda c: np.zeros(len(c) - 1),
+        ValueError,
+        r"oracle.*shape.*\(3,\).*got \(2,\)",
+    ),
     "a short point in an Answer": (
         lambda c: cg.Answer(np.zeros(len(c) - 1), 0.0),
         ValueError,
@@ -592,20 +838,34 @@ ORACLES = {
         cg.NotFiniteError,
         r"oracle.*point|point.*oracle",
     ),
-    "a NaN bound": (lambda c: cg.Answer(vertex(c), math.nan), cg.NotFiniteError, r"iteration 0.*oracle.*bound nan"),
-    "an infinite bound": (lambda c: cg.Answer(vertex(c), math.inf), cg.NotFiniteError, r"oracle.*bound inf"),
+    "a NaN bound": (
+        lambda c: cg.Answer(vertex(c), math.nan),
+        cg.NotFiniteError,
+        r"iteration 0.*oracle.*bound nan",
+    ),
+    "an infinite bound": (
+        lambda c: cg.Answer(vertex(c), math.inf),
+        cg.NotFiniteError,
+        r"oracle.*bound inf",
+    ),
     "no bound": (lambda c: cg.Answer(vertex(c), None), TypeError, r"bound.*oracle.*None"),
 }
 
 
 @pytest.mark.parametrize(("argmin", "error", "match"), ORACLES.values(), ids=ORACLES.keys())
-def test_what_an_oracle_of_ones_own_returns(argmin: Callable[[Any], Any], error: type[Exception], match: str) -> None:
+def test_what_an_oracle_of_ones_own_returns(
+    argmin: Callable[[Any], Any], error: type[Exception], match: str
+) -> None:
     check(lambda: solve_with(argmin), error, match)
 
 
 def test_a_bound_above_the_value_is_no_proof() -> None:
     """A bound far above F(x) proves that the oracle is wrong; it must not pass for a gap of zero."""
-    check(lambda: solve_with(lambda c: cg.Answer(vertex(c), 100.0)), (ValueError, ArithmeticError), r"bound")
+    check(
+        lambda: solve_with(lambda c: cg.Answer(vertex(c), 100.0)),
+        (ValueError, ArithmeticError),
+        r"bound",
+    )
 
 
 @pytest.mark.parametrize(
@@ -617,12 +877,16 @@ def test_a_bound_above_the_value_is_no_proof() -> None:
     ],
     ids=["NaN", "nothing", "an array"],
 )
-def test_what_the_value_of_an_oracle_returns(value: Callable[[Any], Any], error: type[Exception], match: str) -> None:
+def test_what_the_value_of_an_oracle_returns(
+    value: Callable[[Any], Any], error: type[Exception], match: str
+) -> None:
     check(lambda: solve_with(vertex, value), error, match)
 
 
 def test_gradient_of_an_oracle_has_a_shape() -> None:
-    g = cg.simple.Oracle(lambda x: 0.0 * x[0], vertex, on=cg.sets.Simplex(3), gradient=lambda x: np.zeros(len(x) - 1))
+    g = cg.simple.Oracle(
+        lambda x: 0.0 * x[0], vertex, on=cg.sets.Simplex(3), gradient=lambda x: np.zeros(len(x) - 1)
+    )
     check(lambda: cg.minimize(F, g, method="cg"), ValueError, r"gradient.*\(3,\).*\(2,\)")
 
 
@@ -638,21 +902,33 @@ class TestTwoLibraries:
 
     def test_sparse_tensors(self, torch: ModuleType) -> None:
         for sparse in (torch.tensor(A).to_sparse(), torch.tensor(A).to_sparse().coalesce()):
-            check(lambda A=sparse: cg.smooth.LeastSquares(A, torch.tensor(Y)), TypeError, r"A must be a dense tensor")
+            check(
+                lambda A=sparse: cg.smooth.LeastSquares(A, torch.tensor(Y)),
+                TypeError,
+                r"A must be a dense tensor",
+            )
 
     def test_targets(self, torch: ModuleType) -> None:
         check(lambda: cg.smooth.LeastSquares(A, torch.tensor(Y)), TypeError, r"y is a torch tensor")
 
     def test_cost_and_plans(self, torch: ModuleType) -> None:
         plans = cg.simple.Zero(on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5]))
-        check(lambda: cg.minimize(cg.smooth.Linear(torch.ones(2, 2)), plans), TypeError, r"numpy.*torch|torch.*numpy")
+        check(
+            lambda: cg.minimize(cg.smooth.Linear(torch.ones(2, 2)), plans),
+            TypeError,
+            r"numpy.*torch|torch.*numpy",
+        )
 
     def test_sum(self, torch: ModuleType) -> None:
         other = cg.smooth.LeastSquares(torch.tensor(A), torch.tensor(Y))
         check(lambda: cg.minimize(F + other, G), TypeError, r"numpy.*torch|torch.*numpy")
 
     def test_gradient_of_ones_own(self, torch: ModuleType) -> None:
-        check(lambda: solve(lambda x: (0.5 * float(x @ x), torch.tensor(x))), TypeError, r"gradient.*torch")
+        check(
+            lambda: solve(lambda x: (0.5 * float(x @ x), torch.tensor(x))),
+            TypeError,
+            r"gradient.*torch",
+        )
 
     def test_point_of_an_oracle(self, torch: ModuleType) -> None:
         check(lambda: solve_with(lambda c: torch.tensor(vertex(c))), TypeError, r"oracle.*torch")
@@ -664,7 +940,9 @@ class TestTwoLibraries:
 def test_an_oracle_that_leaves_its_set() -> None:
     """A point outside would be certified as better than every point inside."""
     f = cg.smooth.Function(lambda x: (0.5 * float(np.sum((x - 3.0) ** 2)), x - 3.0))
-    g = cg.simple.Oracle(lambda x: 0.0 * x[0], lambda c: -3.0 * np.sign(c), on=cg.sets.Box(-np.ones(5), np.ones(5)))
+    g = cg.simple.Oracle(
+        lambda x: 0.0 * x[0], lambda c: -3.0 * np.sign(c), on=cg.sets.Box(-np.ones(5), np.ones(5))
+    )
     check(lambda: cg.minimize(f, g), cg.ContradictionError, r"Oracle.*outside Box.*by 2")
 
 
@@ -672,4 +950,8 @@ def test_fixed_point_with_newton() -> None:
     f = cg.smooth.Linear(np.ones((2, 2)))
     g = cg.simple.Entropy(1.0, on=cg.sets.Transport([0.5, 0.5], [0.5, 0.5]))
     stop = cg.stopping.FixedPoint(1e-5)
-    check(lambda: cg.minimize(f, g, method="newton", stop=stop), cg.MissingAbility, r"FixedPoint.*gradient")
+    check(
+        lambda: cg.minimize(f, g, method="newton", stop=stop),
+        cg.MissingAbility,
+        r"FixedPoint.*gradient",
+    )

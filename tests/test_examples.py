@@ -13,7 +13,13 @@ import pytest
 from matplotlib.image import imread
 
 ROOT = Path(__file__).parents[1]
-LONG = {"adaptation_network", "many_points", "palette_barycenters", "particle_flow", "resume_after_kill"}
+LONG = {
+    "adaptation_network",
+    "many_points",
+    "palette_barycenters",
+    "particle_flow",
+    "resume_after_kill",
+}
 LONG |= {"frank_wolfe_family", "shape_barycenters", "stability_selection"}
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem not in LONG)
 EXTENDING = sorted((ROOT / "docs" / "extending").glob("*.py"))
@@ -21,7 +27,9 @@ EXTENDING = sorted((ROOT / "docs" / "extending").glob("*.py"))
 
 @pytest.mark.slow  # they draw, for a minute in all
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example_saves_its_picture(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example_saves_its_picture(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.argv", [str(example), "--out", str(tmp_path)])
     with plt.rc_context():
         runpy.run_path(str(example), run_name="__main__")

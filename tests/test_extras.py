@@ -21,7 +21,17 @@ EXTRAS = {
     "neighbors": ["pynndescent"],
     "workers": ["distributed"],
     "dask": ["dask"],
-    "cli": ["typer", "rich", "plotly", "jinja2", "PIL", "psutil", "pydantic", "pyarrow", "latex2mathml"],
+    "cli": [
+        "typer",
+        "rich",
+        "plotly",
+        "jinja2",
+        "PIL",
+        "psutil",
+        "pydantic",
+        "pyarrow",
+        "latex2mathml",
+    ],
     "data": ["pooch", "platformdirs"],
 }
 """What each extra brings to import, beside what other extras do."""

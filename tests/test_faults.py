@@ -29,7 +29,9 @@ def test_an_entropy_far_above_the_cost_is_no_contradiction() -> None:
 def test_losses_below_the_numbers_of_float32(method: str) -> None:
     """A separable problem: theta is below what float32 can hold, and the bound must know that it was lost."""
     Z = np.array([[10, 3], [7, 10]], dtype=np.float32)
-    result = cg.minimize(cg.smooth.Logistic(Z, [1, 1]), cg.simple.Zero(on=cg.sets.L1Ball(30.0)), method=method)
+    result = cg.minimize(
+        cg.smooth.Logistic(Z, [1, 1]), cg.simple.Zero(on=cg.sets.L1Ball(30.0)), method=method
+    )
     assert result.success
     assert result.lower_bound <= 0.0 <= result.value
 
@@ -83,9 +85,16 @@ class BallAroundOnes(cg.sets.Set):
 def test_a_projection_that_rounds_in_units_of_its_centre() -> None:
     """|x| is least in the ball at (1 - radius/sqrt(n)) 1, known to more digits than the projection has."""
     n, radius, weight = 13, 3.55, 5.58e6
-    least = weight * n * float(np.longdouble(1.0) - np.longdouble(radius) / np.sqrt(np.longdouble(n))) ** 2
+    least = (
+        weight
+        * n
+        * float(np.longdouble(1.0) - np.longdouble(radius) / np.sqrt(np.longdouble(n))) ** 2
+    )
     result = cg.minimize(
-        cg.smooth.Linear(np.zeros(n)), cg.simple.Ridge(weight, on=BallAroundOnes(radius)), tol=0.0, max_iter=20
+        cg.smooth.Linear(np.zeros(n)),
+        cg.simple.Ridge(weight, on=BallAroundOnes(radius)),
+        tol=0.0,
+        max_iter=20,
     )
     assert result.lower_bound <= least
 
@@ -106,7 +115,9 @@ def test_cg_measures_gaps_as_cgs_does() -> None:
     """CG calls f + g its f; the scale is |f| + |g| all the same."""
     cost = np.random.default_rng(0).random((4, 4))
     g = cg.simple.Entropy(0.3, on=cg.sets.Transport(np.full(4, 0.25), np.full(4, 0.25)))
-    scales = [cg.minimize(cg.smooth.Linear(cost), g, method=m, max_iter=0).scale for m in ("cg", "cgs")]
+    scales = [
+        cg.minimize(cg.smooth.Linear(cost), g, method=m, max_iter=0).scale for m in ("cg", "cgs")
+    ]
     start = g.on.a[:, None] * g.on.b[None, :]
     assert scales[0] == pytest.approx(float((cost * start).sum()) + abs(g.value(start)))
     assert scales[1] <= scales[0] * 1.5
@@ -120,7 +131,9 @@ def test_ctrl_c_in_compiled_code_keeps_the_answer() -> None:
             raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
     f = cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0])
-    result = cg.minimize(f, cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)), step="open-loop", tol=0.0, callback=stop)
+    result = cg.minimize(
+        f, cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)), step="open-loop", tol=0.0, callback=stop
+    )
     assert result.status is cg.Status.INTERRUPTED
     assert result.iterations == 3
 
@@ -158,7 +171,10 @@ def test_auto_survives_equations_without_a_solution() -> None:
     from condgrad.methods import SPG
     from condgrad.stopping import RelativeGap
 
-    f, g = cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
+    f, g = (
+        cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]),
+        cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)),
+    )
     in_turn = InTurn(Broken(SPG(f, g)), iter([SPG(f, g)]))
     result = run(in_turn, np.zeros(3), stop=RelativeGap(1e-6), max_iter=100)
     assert result.success
@@ -171,7 +187,10 @@ def test_the_last_dead_end_is_told() -> None:
     from condgrad.methods import SPG
     from condgrad.stopping import RelativeGap
 
-    f, g = cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
+    f, g = (
+        cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]),
+        cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)),
+    )
     with pytest.raises(np.linalg.LinAlgError, match="singular"):
         run(InTurn(Broken(SPG(f, g)), iter([])), np.zeros(3), stop=RelativeGap(1e-6), max_iter=100)
 
@@ -188,8 +207,15 @@ def test_methods_are_made_when_their_turn_comes() -> None:
         made.append("spg")
         yield SPG(f, g)
 
-    f, g = cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
-    assert run(InTurn(SPG(f, g), others()), np.zeros(3), stop=RelativeGap(1e-6), max_iter=100).success
+    f, g = (
+        cg.smooth.LeastSquares(np.eye(3), [1.0, 2.0, 3.0]),
+        cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)),
+    )
+    assert run(
+        InTurn(SPG(f, g), others()), np.zeros(3), stop=RelativeGap(1e-6), max_iter=100
+    ).success
     assert made == []
-    assert run(InTurn(Broken(SPG(f, g)), others()), np.zeros(3), stop=RelativeGap(1e-6), max_iter=100).success
+    assert run(
+        InTurn(Broken(SPG(f, g)), others()), np.zeros(3), stop=RelativeGap(1e-6), max_iter=100
+    ).success
     assert made == ["spg"]

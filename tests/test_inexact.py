@@ -131,7 +131,9 @@ def spoiled(model: Callable[[Array], float], best: Array, loss: float) -> Array:
     return best + low * (worst - best)
 
 
-def solve(g: Any, step: str, *, tol: float = 1e-6, max_iter: int = 400, callback: Any = None) -> cg.Result:
+def solve(
+    g: Any, step: str, *, tol: float = 1e-6, max_iter: int = 400, callback: Any = None
+) -> cg.Result:
     return cg.minimize(
         cg.smooth.LeastSquares(A, Y),
         g,
@@ -193,7 +195,9 @@ def test_the_textbook_gap_fails_where_ours_holds(step: str) -> None:
     g = Blurred(bad_point)
     points: list[Array] = []
     r = solve(g, step, callback=lambda now: points.append(now.x.copy()))
-    textbook = np.array([c @ (x - s) + g.value(x) - g.value(s) for x, (c, s) in zip(points, g.seen, strict=False)])
+    textbook = np.array(
+        [c @ (x - s) + g.value(x) - g.value(s) for x, (c, s) in zip(points, g.seen, strict=False)]
+    )
     truth = np.array([F(x) for x in points]) - optimum().value
     ours = r.trace["gap"][: len(points)]
     slack = optimum().tolerance
@@ -206,7 +210,9 @@ def test_a_negative_model_gap_ends_honestly() -> None:
     g = Blurred(hopeless)
     points: list[Array] = []
     r = solve(g, "exact", callback=lambda now: points.append(now.x.copy()))
-    gaps = [c @ (x - s) + g.value(x) - g.value(s) for x, (c, s) in zip(points, g.seen, strict=False)]
+    gaps = [
+        c @ (x - s) + g.value(x) - g.value(s) for x, (c, s) in zip(points, g.seen, strict=False)
+    ]
     assert min(gaps) < 0.0
     assert r.status is not cg.Status.CONVERGED
     assert_certified(r)
@@ -217,7 +223,12 @@ def test_a_negative_model_gap_ends_honestly() -> None:
 def test_a_user_oracle_with_a_random_bound(seed: int, step: str) -> None:
     """`Oracle` hears nothing of the accuracy; a random Answer is still a valid one."""
     g = Blurred(erratic, rng=np.random.default_rng(seed))
-    r = solve(cg.simple.Oracle(g.value, lambda c: g.argmin(c), on=cg.sets.Simplex(N), gradient=g.gradient), step)
+    r = solve(
+        cg.simple.Oracle(
+            g.value, lambda c: g.argmin(c), on=cg.sets.Simplex(N), gradient=g.gradient
+        ),
+        step,
+    )
     assert_certified(r)
 
 
@@ -239,7 +250,9 @@ class SloppySimplex(cg.sets.Simplex):
 def test_a_sloppy_set_under_both_methods(method: str, step: str) -> None:
     """The conditional gradient keeps its promise with an inexact linear oracle as well."""
     f = cg.smooth.LeastSquares(A, Y)
-    judged = polished(squares(A, Y), lambda v, _: project_simplex(v), np.full(N, 1.0 / N), diameter=2.0)
+    judged = polished(
+        squares(A, Y), lambda v, _: project_simplex(v), np.full(N, 1.0 / N), diameter=2.0
+    )
     r = cg.minimize(f, cg.simple.Zero(on=SloppySimplex(N)), method=method, step=step, max_iter=200)
     assert (r.trace["lower_bound"] <= judged.value + judged.tolerance).all()
     assert r.lower_bound <= judged.value <= r.value + judged.tolerance

@@ -101,7 +101,9 @@ def assert_certified(r: cg.Result, optimum: float) -> None:
 class Hook:
     """Wraps a callable, counts its calls, and does something just before one of them."""
 
-    def __init__(self, call: Callable[[Any], Any], at: int = -1, action: Callable[[], Any] = lambda: None) -> None:
+    def __init__(
+        self, call: Callable[[Any], Any], at: int = -1, action: Callable[[], Any] = lambda: None
+    ) -> None:
         self.call, self.at, self.action, self.calls = call, at, action, 0
 
     def __call__(self, x: Any) -> Any:
@@ -123,7 +125,9 @@ def fail(now: cg.Progress) -> None:
     raise LookupError(f"mine, at {now.iteration}")
 
 
-def counted_oracle(at: int = -1, action: Callable[[], Any] = lambda: None) -> tuple[cg.simple.Oracle, Hook]:
+def counted_oracle(
+    at: int = -1, action: Callable[[], Any] = lambda: None
+) -> tuple[cg.simple.Oracle, Hook]:
     """Ridge on the ball as a user would write it, with its calls counted."""
     argmin = Hook(lambda c: projected(-c / (2.0 * RIDGE)), at, action)
     return cg.simple.Oracle(lambda x: RIDGE * float(x @ x), argmin, on=BALL), argmin
@@ -134,7 +138,9 @@ class TestConverged:
 
     @pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-6])
     @pytest.mark.parametrize("step", ["exact", "armijo", "short"])
-    def test_stops_at_the_first_iteration_within_the_relative_gap(self, tol: float, step: str, optimum: float) -> None:
+    def test_stops_at_the_first_iteration_within_the_relative_gap(
+        self, tol: float, step: str, optimum: float
+    ) -> None:
         r = cg.minimize(F, G, tol=tol, step=step)
         # both terms are positive, so that the scale is the value itself
         gap = (r.trace["best_value"] - r.trace["lower_bound"]) / r.trace["best_value"]
@@ -180,7 +186,9 @@ class TestFixedPoint:
             ("cg", "open-loop", 1e-2),
         ],
     )
-    def test_the_answer_is_an_iterate_that_meets_the_rule(self, method: str, step: str, tolerance: float) -> None:
+    def test_the_answer_is_an_iterate_that_meets_the_rule(
+        self, method: str, step: str, tolerance: float
+    ) -> None:
         iterates = []
         r = cg.minimize(
             cg.smooth.Logistic(A, LABELS),
@@ -194,7 +202,10 @@ class TestFixedPoint:
         assert "fixed-point residual" in r.message
         assert r.trace["measure"][-1] <= tolerance < r.trace["measure"][:-1].min()
         np.testing.assert_allclose(
-            [self.residual(x) for x in iterates], r.trace["measure"][: len(iterates)], rtol=1e-6, atol=1e-12
+            [self.residual(x) for x in iterates],
+            r.trace["measure"][: len(iterates)],
+            rtol=1e-6,
+            atol=1e-12,
         )
         assert self.residual(r.x) <= tolerance * (1.0 + 1e-6)
 
@@ -203,7 +214,9 @@ class TestFixedPoint:
         """The oracle's point may have a lower F than the iterate that met the rule, and not meet it."""
         rng = np.random.default_rng(seed)
         data, target = rng.standard_normal((15, 6)), rng.standard_normal(15)
-        r = cg.minimize(cg.smooth.LeastSquares(data, target), G, step=step, stop=cg.stopping.FixedPoint(1e-3))
+        r = cg.minimize(
+            cg.smooth.LeastSquares(data, target), G, step=step, stop=cg.stopping.FixedPoint(1e-3)
+        )
         slope = data.T @ (data @ r.x - target) + 2.0 * RIDGE * r.x
         assert r.status is Status.CONVERGED
         assert np.abs(projected(r.x - slope) - r.x).max() <= 1e-3 * (1.0 + 1e-6)
@@ -216,7 +229,11 @@ class TestFixedPoint:
     def test_needs_a_projection(self) -> None:
         plans = cg.sets.Transport([0.5, 0.5], [0.5, 0.5])
         with pytest.raises(cg.MissingAbility, match="project"):
-            cg.minimize(cg.smooth.Linear(np.eye(2)), cg.simple.Zero(on=plans), stop=cg.stopping.FixedPoint(1e-5))
+            cg.minimize(
+                cg.smooth.Linear(np.eye(2)),
+                cg.simple.Zero(on=plans),
+                stop=cg.stopping.FixedPoint(1e-5),
+            )
 
 
 class TestLimits:
@@ -302,7 +319,9 @@ class TestInterrupted:
         self.assert_interrupted(r, optimum, iterations=4)
 
     def test_inside_the_callback(self, optimum: float) -> None:
-        r = cg.minimize(F, G, tol=0.0, callback=lambda now: interrupt() if now.iteration == 5 else None)
+        r = cg.minimize(
+            F, G, tol=0.0, callback=lambda now: interrupt() if now.iteration == 5 else None
+        )
         self.assert_interrupted(r, optimum, iterations=5)
 
     def test_inside_the_step(self, optimum: float) -> None:
@@ -335,7 +354,13 @@ class TestInterrupted:
         assert "INTERRUPTED" in str(r)
 
     def test_progress_line_is_closed(self, capsys: pytest.CaptureFixture[str]) -> None:
-        r = cg.minimize(F, G, tol=0.0, progress=True, callback=lambda now: interrupt() if now.iteration == 5 else None)
+        r = cg.minimize(
+            F,
+            G,
+            tol=0.0,
+            progress=True,
+            callback=lambda now: interrupt() if now.iteration == 5 else None,
+        )
         assert r.status is Status.INTERRUPTED
         assert "gap" in capsys.readouterr().err
 
@@ -372,7 +397,9 @@ class TestInterrupted:
         )
         np.savez(tmp_path / "data.npz", A=A, Y=Y)
         command = [sys.executable, "-W", "error", str(script), str(tmp_path / "data.npz")]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             os.kill(process.pid, signal.SIGINT)
@@ -506,7 +533,9 @@ class TestTrace:
         pyplot.close(figure)
 
     def test_plot_against_something_else(self, crawl: cg.Result) -> None:
-        with pytest.raises(ValueError, match="against must be 'iteration' or 'seconds', got 'time'"):
+        with pytest.raises(
+            ValueError, match="against must be 'iteration' or 'seconds', got 'time'"
+        ):
             crawl.trace.plot(against="time")
 
     def test_plot_of_a_run_that_was_solved_at_once(self) -> None:
@@ -521,7 +550,9 @@ class TestTrace:
         ax.figure.canvas.draw()
         pyplot.close(ax.figure)
 
-    @pytest.mark.parametrize(("step", "memory"), [("exact", 0), ("exact", 3), ("armijo", 0), ("open-loop", 0)])
+    @pytest.mark.parametrize(
+        ("step", "memory"), [("exact", 0), ("exact", 3), ("armijo", 0), ("open-loop", 0)]
+    )
     def test_oracle_calls_are_real_calls(self, step: str, memory: int) -> None:
         g, argmin = counted_oracle()
         r = cg.minimize(F, g, step=step, memory=memory, max_iter=25, tol=0.0)
@@ -558,7 +589,9 @@ class TestResult:
     def test_the_open_loop_goes_up_and_the_answer_does_not(self) -> None:
         # f is flat but for one direction: the open loop must overshoot
         f = cg.smooth.LeastSquares(np.diag([10.0, 0.1]), [1.0, 0.0])
-        r = cg.minimize(f, cg.simple.Zero(on=BALL), x0=[0.101, 0.0], step="open-loop", tol=0.0, max_iter=4)
+        r = cg.minimize(
+            f, cg.simple.Zero(on=BALL), x0=[0.101, 0.0], step="open-loop", tol=0.0, max_iter=4
+        )
         assert r.trace["value"].max() > r.trace["value"][0] + 1.0
         assert r.value <= r.trace["value"].min()
         np.testing.assert_array_equal(r.x, [0.101, 0.0])
@@ -649,6 +682,8 @@ def test_a_gap_is_not_excused_by_the_rounding_of_another_iterate() -> None:
         Xs, np.array([[7858.82275390625]], np.float32), L, np.zeros((1, 1), np.float32)
     )
     g = cg.simple.L1Norm(0.217, on=cg.sets.L1Ball(8.67))
-    r = cg.minimize(2.0 * cg.smooth.Linear(C) + 0.8 * graph, g, step="open-loop", tol=1e-9, max_iter=30)
+    r = cg.minimize(
+        2.0 * cg.smooth.Linear(C) + 0.8 * graph, g, step="open-loop", tol=1e-9, max_iter=30
+    )
     assert r.value == 0.0
     assert not r.success

@@ -64,7 +64,10 @@ def squares(A: Array, y: Array) -> ValueGradient:
 
 def logistic(Z: Array, y: Array) -> ValueGradient:
     """sum log(1 + exp(-y z.x))."""
-    return lambda x: (float(np.logaddexp(0.0, -y * (Z @ x)).sum()), -Z.T @ (y / (1.0 + np.exp(y * (Z @ x)))))
+    return lambda x: (
+        float(np.logaddexp(0.0, -y * (Z @ x)).sum()),
+        -Z.T @ (y / (1.0 + np.exp(y * (Z @ x)))),
+    )
 
 
 def squared_hinge(Z: Array, y: Array) -> ValueGradient:
@@ -102,7 +105,9 @@ def total(*parts: ValueGradient) -> ValueGradient:
 
     def both(x: Array) -> tuple[float, Array]:
         pairs = [part(x) for part in parts]
-        return sum(value for value, _ in pairs), sum((gradient for _, gradient in pairs), start=np.zeros_like(x))
+        return sum(value for value, _ in pairs), sum(
+            (gradient for _, gradient in pairs), start=np.zeros_like(x)
+        )
 
     return both
 
@@ -192,7 +197,9 @@ class Problem:
         if method == "cg" and not self.gradient:
             return False
         # a linearised g needs a smoothness constant as well
-        return step != "short" or (self.smoothness and (method == "cgs" or self.g.smoothness is not None))
+        return step != "short" or (
+            self.smoothness and (method == "cgs" or self.g.smoothness is not None)
+        )
 
     def promises(self, step: str) -> bool:
         """Whether CGS has a linear rate."""
@@ -228,11 +235,21 @@ def ridge_l1ball() -> Problem:
 
     def judge() -> Verdict:
         x = cp.Variable(6)
-        start = by_clarabel(0.5 * cp.sum_squares(A @ x - y) + 0.3 * cp.sum_squares(x), [cp.norm1(x) <= 0.8], x)
-        return polished(total(squares(A, y), ridge(0.3)), lambda v, _: project_l1(v, 0.8), start, diameter=1.6)
+        start = by_clarabel(
+            0.5 * cp.sum_squares(A @ x - y) + 0.3 * cp.sum_squares(x), [cp.norm1(x) <= 0.8], x
+        )
+        return polished(
+            total(squares(A, y), ridge(0.3)), lambda v, _: project_l1(v, 0.8), start, diameter=1.6
+        )
 
     g = cg.simple.Ridge(0.3, on=cg.sets.L1Ball(0.8))
-    return Problem(cg.smooth.LeastSquares(A, y), g, judge, lambda x: float(np.abs(x).sum()) - 0.8, strongly_convex=True)
+    return Problem(
+        cg.smooth.LeastSquares(A, y),
+        g,
+        judge,
+        lambda x: float(np.abs(x).sum()) - 0.8,
+        strongly_convex=True,
+    )
 
 
 def logistic_ridge_l1ball() -> Problem:
@@ -242,10 +259,18 @@ def logistic_ridge_l1ball() -> Problem:
         x = cp.Variable(6)
         loss = cp.sum(cp.logistic(-cp.multiply(y, Z @ x)))
         start = by_clarabel(loss + 0.3 * cp.sum_squares(x), [cp.norm1(x) <= 1.0], x)
-        return polished(total(logistic(Z, y), ridge(0.3)), lambda v, _: project_l1(v, 1.0), start, diameter=2.0)
+        return polished(
+            total(logistic(Z, y), ridge(0.3)), lambda v, _: project_l1(v, 1.0), start, diameter=2.0
+        )
 
     g = cg.simple.Ridge(0.3, on=cg.sets.L1Ball(1.0))
-    return Problem(cg.smooth.Logistic(Z, y), g, judge, lambda x: float(np.abs(x).sum()) - 1.0, strongly_convex=True)
+    return Problem(
+        cg.smooth.Logistic(Z, y),
+        g,
+        judge,
+        lambda x: float(np.abs(x).sum()) - 1.0,
+        strongly_convex=True,
+    )
 
 
 def hinge_ridge_box() -> Problem:
@@ -268,8 +293,12 @@ def ridge_l2ball() -> Problem:
 
     def judge() -> Verdict:
         x = cp.Variable(6)
-        start = by_clarabel(0.5 * cp.sum_squares(A @ x - y) + 0.3 * cp.sum_squares(x), [cp.norm2(x) <= 0.4], x)
-        return polished(total(squares(A, y), ridge(0.3)), lambda v, _: project_l2(v, 0.4), start, diameter=0.8)
+        start = by_clarabel(
+            0.5 * cp.sum_squares(A @ x - y) + 0.3 * cp.sum_squares(x), [cp.norm2(x) <= 0.4], x
+        )
+        return polished(
+            total(squares(A, y), ridge(0.3)), lambda v, _: project_l2(v, 0.4), start, diameter=0.8
+        )
 
     g = cg.simple.Ridge(0.3, on=cg.sets.L2Ball(0.4))
     return Problem(cg.smooth.LeastSquares(A, y), g, judge, l2_violation(0.4), strongly_convex=True)
@@ -286,7 +315,13 @@ def sum_ridge_simplex() -> Problem:
         return polished(both, lambda v, _: project_simplex(v), start, diameter=2.0)
 
     f = cg.smooth.Logistic(Z, y) + 2.0 * cg.smooth.LeastSquares(A, b)
-    return Problem(f, cg.simple.Ridge(1.0, on=cg.sets.Simplex(6)), judge, simplex_violation, strongly_convex=True)
+    return Problem(
+        f,
+        cg.simple.Ridge(1.0, on=cg.sets.Simplex(6)),
+        judge,
+        simplex_violation,
+        strongly_convex=True,
+    )
 
 
 def matrix_fit(W: Array, M: Array) -> ValueGradient:
@@ -328,7 +363,9 @@ def entropy_simplex() -> Problem:
         x = cp.Variable(6)
         objective = 0.5 * cp.sum_squares(A @ x - y) - 0.4 * cp.sum(cp.entr(x))
         start = by_clarabel(objective, [cp.sum(x) == 1], x)
-        return polished(total(squares(A, y), entropy(0.4)), lambda v, _: project_simplex(v), start, diameter=2.0)
+        return polished(
+            total(squares(A, y), entropy(0.4)), lambda v, _: project_simplex(v), start, diameter=2.0
+        )
 
     g = cg.simple.Entropy(0.4, on=cg.sets.Simplex(6))
     return Problem(cg.smooth.LeastSquares(A, y), g, judge, simplex_violation, strongly_convex=True)
@@ -356,7 +393,9 @@ def function_entropy_simplex() -> Problem:
         x = cp.Variable(6)
         objective = 0.5 * cp.sum_squares(A @ x - y) - 0.3 * cp.sum(cp.entr(x))
         start = by_clarabel(objective, [cp.sum(x) == 1], x)
-        return polished(total(squares(A, y), entropy(0.3)), lambda v, _: project_simplex(v), start, diameter=2.0)
+        return polished(
+            total(squares(A, y), entropy(0.3)), lambda v, _: project_simplex(v), start, diameter=2.0
+        )
 
     g = cg.simple.Entropy(0.3, on=cg.sets.Simplex(6))
     f = cg.smooth.Function(squares(A, y))
@@ -371,7 +410,12 @@ def zero_simplex() -> Problem:
         start = by_clarabel(0.5 * cp.sum_squares(A @ x - y), [x >= 0, cp.sum(x) == 1], x)
         return polished(squares(A, y), lambda v, _: project_simplex(v), start, diameter=2.0)
 
-    return Problem(cg.smooth.LeastSquares(A, y), cg.simple.Zero(on=cg.sets.Simplex(6)), judge, simplex_violation)
+    return Problem(
+        cg.smooth.LeastSquares(A, y),
+        cg.simple.Zero(on=cg.sets.Simplex(6)),
+        judge,
+        simplex_violation,
+    )
 
 
 def zero_l2ball() -> Problem:
@@ -383,7 +427,9 @@ def zero_l2ball() -> Problem:
         return polished(squares(A, y), lambda v, _: project_l2(v, 0.5), start, diameter=1.0)
 
     outside = l2_violation(0.5)
-    return Problem(cg.smooth.LeastSquares(A, y), cg.simple.Zero(on=cg.sets.L2Ball(0.5)), judge, outside)
+    return Problem(
+        cg.smooth.LeastSquares(A, y), cg.simple.Zero(on=cg.sets.L2Ball(0.5)), judge, outside
+    )
 
 
 def zero_transport() -> Problem:
@@ -396,7 +442,11 @@ def zero_transport() -> Problem:
     least = 0.5 * float(np.sum(shift**2))
 
     def outside(X: Array) -> float:
-        return max(-float(X.min()), float(np.abs(X.sum(axis=1) - a).max()), float(np.abs(X.sum(axis=0) - b).max()))
+        return max(
+            -float(X.min()),
+            float(np.abs(X.sum(axis=1) - a).max()),
+            float(np.abs(X.sum(axis=0) - b).max()),
+        )
 
     f = cg.smooth.Function(matrix_fit(np.ones((4, 3)), plan + shift), smoothness=1.0)
     g = cg.simple.Zero(on=cg.sets.Transport(a, b))
@@ -408,12 +458,16 @@ def l1norm_l2ball() -> Problem:
 
     def judge() -> Verdict:
         x = cp.Variable(6)
-        start = by_clarabel(0.5 * cp.sum_squares(A @ x - y) + 0.1 * cp.norm1(x), [cp.norm2(x) <= 0.5], x)
+        start = by_clarabel(
+            0.5 * cp.sum_squares(A @ x - y) + 0.1 * cp.norm1(x), [cp.norm2(x) <= 0.5], x
+        )
 
         def prox(v: Array, t: float) -> Array:
             return project_l2(soft(v, 0.1 * t), 0.5)
 
-        return polished(squares(A, y), prox, start, diameter=1.0, rest=lambda v: 0.1 * float(np.abs(v).sum()))
+        return polished(
+            squares(A, y), prox, start, diameter=1.0, rest=lambda v: 0.1 * float(np.abs(v).sum())
+        )
 
     g = cg.simple.L1Norm(0.1, on=cg.sets.L2Ball(0.5))
     outside = l2_violation(0.5)
@@ -450,7 +504,12 @@ def oracle_box() -> Problem:
         x = cp.Variable(6)
         objective = 0.5 * cp.sum_squares(A @ x - y) + cp.sum(cp.multiply(weight, cp.square(x)))
         start = by_clarabel(objective, [x >= -0.1, x <= 0.2], x)
-        return polished(total(squares(A, y), ridge(weight)), lambda v, _: np.clip(v, -0.1, 0.2), start, diameter=1.0)
+        return polished(
+            total(squares(A, y), ridge(weight)),
+            lambda v, _: np.clip(v, -0.1, 0.2),
+            start,
+            diameter=1.0,
+        )
 
     g = cg.simple.Oracle(
         lambda x: ridge(weight)(x)[0],
@@ -468,8 +527,12 @@ def oracle_bare() -> Problem:
 
     def judge() -> Verdict:
         x = cp.Variable(6)
-        start = by_clarabel(0.5 * cp.sum_squares(A @ x - y) + 0.5 * cp.sum_squares(x), [cp.norm2(x) <= 0.3], x)
-        return polished(total(squares(A, y), ridge(0.5)), lambda v, _: project_l2(v, 0.3), start, diameter=0.6)
+        start = by_clarabel(
+            0.5 * cp.sum_squares(A @ x - y) + 0.5 * cp.sum_squares(x), [cp.norm2(x) <= 0.3], x
+        )
+        return polished(
+            total(squares(A, y), ridge(0.5)), lambda v, _: project_l2(v, 0.3), start, diameter=0.6
+        )
 
     g = cg.simple.Oracle(lambda x: ridge(0.5)(x)[0], lambda c: project_l2(-c, 0.3))
     outside = l2_violation(0.3)
@@ -500,7 +563,11 @@ def linear_entropy_simplex() -> Problem:
     point = np.exp(-2.0 * c + 2.0 * least)
     g = cg.simple.Entropy(0.5, on=cg.sets.Simplex(6))
     return Problem(
-        cg.smooth.Linear(c), g, lambda: Verdict(point, least, least), simplex_violation, strongly_convex=True
+        cg.smooth.Linear(c),
+        g,
+        lambda: Verdict(point, least, least),
+        simplex_violation,
+        strongly_convex=True,
     )
 
 
@@ -568,7 +635,9 @@ def pairs(possible: bool) -> list[tuple[str, str, str]]:
 def promised_pairs() -> list[tuple[str, str]]:
     """The (problem, step) on which CGS has a linear rate."""
     return [
-        (name, step) for name, method, step in pairs(possible=True) if method == "cgs" and problem(name).promises(step)
+        (name, step)
+        for name, method, step in pairs(possible=True)
+        if method == "cgs" and problem(name).promises(step)
     ]
 
 
@@ -614,7 +683,9 @@ def test_trace_is_a_sound_record(name: str, method: str, step: str) -> None:
     if step in ("exact", "memory", "armijo"):
         assert (np.diff(trace["value"]) <= rounding).all()
     assert p.violation(r.x) <= 1e-12
-    assert r.gap == pytest.approx(trace["best_value"][-1] - trace["lower_bound"][-1], abs=10 * rounding)
+    assert r.gap == pytest.approx(
+        trace["best_value"][-1] - trace["lower_bound"][-1], abs=10 * rounding
+    )
 
 
 @pytest.mark.parametrize(("name", "method", "step"), pairs(possible=True))
@@ -649,7 +720,9 @@ def test_entropy_from_a_corner_of_a_large_simplex(step: str) -> None:
     A, y = data(20)
     A, mass = 0.02 * A, 100.0
     both = total(squares(A, y), entropy(0.1))
-    judged = polished(both, lambda v, _: project_simplex(v, mass), np.full(6, mass / 6.0), diameter=2.0 * mass)
+    judged = polished(
+        both, lambda v, _: project_simplex(v, mass), np.full(6, mass / 6.0), diameter=2.0 * mass
+    )
     r = cg.minimize(
         cg.smooth.LeastSquares(A, y),
         cg.simple.Entropy(0.1, on=cg.sets.Simplex(6, mass=mass)),

@@ -26,7 +26,10 @@ def written(root: Path, **files: str) -> None:
 
 def machine(root: Path, kilobytes: int = 8_000_000) -> None:
     """A machine whose free pages are few and whose caches are large."""
-    written(root, proc__meminfo=f"MemTotal: 16000000 kB\nMemFree: 100 kB\nMemAvailable:    {kilobytes} kB\n")
+    written(
+        root,
+        proc__meminfo=f"MemTotal: 16000000 kB\nMemFree: 100 kB\nMemAvailable:    {kilobytes} kB\n",
+    )
 
 
 def second(root: Path, group: str, *, limit: str, usage: int, cached: int = 0) -> None:
@@ -98,7 +101,9 @@ def test_broken_files_are_no_limits(tmp_path: Path) -> None:
     assert free_host_memory(tmp_path) == 8_000_000 * 1024
 
 
-def test_without_a_kernel_that_tells_it_is_all_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_kernel_that_tells_it_is_all_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(memory.os, "sysconf", asked.__getitem__, raising=False)
     assert free_host_memory(tmp_path) == 4_096_000.0
@@ -109,7 +114,9 @@ def test_without_a_kernel_that_tells_it_is_all_there_is(tmp_path: Path, monkeypa
 def test_psutil_is_asked_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     fake: Any = SimpleNamespace(virtual_memory=lambda: SimpleNamespace(available=12345))
     monkeypatch.setitem(sys.modules, "psutil", fake)
-    monkeypatch.setattr(memory, "_psutil", memory._psutil.__wrapped__)  # as if asked for the first time
+    monkeypatch.setattr(
+        memory, "_psutil", memory._psutil.__wrapped__
+    )  # as if asked for the first time
     assert free_host_memory() == 12345.0
     assert free_memory(np.ones(2)) == 12345.0
 

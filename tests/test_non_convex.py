@@ -90,7 +90,9 @@ def test_answers_are_KKT_points_with_a_gap_of_their_own(method, name):
         assert r.success
         assert r.lower_bound == -math.inf
         true = gap_in_long_double(Q, q, r.x, name)
-        assert -1e-15 * r.scale <= true <= r.stationarity <= tol * r.scale  # x may be outside by rounding
+        assert (
+            -1e-15 * r.scale <= true <= r.stationarity <= tol * r.scale
+        )  # x may be outside by rounding
         values = r.trace["value"]
         assert (np.diff(values) <= 1e-12 * r.scale).all()
         if method in EXACT_ON_FACES:
@@ -107,7 +109,9 @@ def test_answers_are_KKT_points_with_a_gap_of_their_own(method, name):
     st.sampled_from([1e-6, 1.0, 1e6]),
     st.integers(0, 20),
 )
-def test_gap_of_every_point_is_an_upper_bound_on_its_true_gap(seed, n, method, name, unit, max_iter):
+def test_gap_of_every_point_is_an_upper_bound_on_its_true_gap(
+    seed, n, method, name, unit, max_iter
+):
     Q, q = (unit * each for each in random_quadratic(seed, n))
     on = SETS[name][0](n)
     seen = []
@@ -133,7 +137,9 @@ def test_gap_on_birkhoffs_polytope_is_that_of_an_assignment_in_long_double():
         return float(np.sum((A @ x @ B) * x)), A @ x @ B + A.T @ x @ B.T
 
     f = cg.smooth.Function(assignment, convex=False)
-    r = cg.minimize(f, cg.simple.Zero(on=cg.sets.Transport(np.ones(n), np.ones(n))), method="pairwise")
+    r = cg.minimize(
+        f, cg.simple.Zero(on=cg.sets.Transport(np.ones(n), np.ones(n))), method="pairwise"
+    )
     x = r.x.astype(np.longdouble)
     c = A @ x @ B + A.T @ x @ B.T
     rows, columns = linear_sum_assignment(c.astype(float))
@@ -172,7 +178,9 @@ def test_least_gap_falls_like_one_over_the_root_of_the_steps():
     """Lacoste-Julien (2016): least gap <= max(2 h, L D^2) / sqrt(k + 1), h the whole fall of F."""
     n, gaps = 20, []
     Q, q = random_quadratic(5, n)
-    f = cg.smooth.Function(lambda x: (0.5 * x @ Q @ x + q @ x, Q @ x + q), smoothness=abs(Q).sum(), convex=False)
+    f = cg.smooth.Function(
+        lambda x: (0.5 * x @ Q @ x + q @ x, Q @ x + q), smoothness=abs(Q).sum(), convex=False
+    )
     box = cg.sets.Box(-np.ones(n), np.ones(n))
     for step in ("short", "armijo", "exact"):
         gaps.clear()
@@ -196,7 +204,10 @@ def test_least_gap_falls_like_one_over_the_root_of_the_steps():
 def test_simple_parts_keep_their_place(step, weight):
     n = 6
     Q, q = random_quadratic(11, n)
-    for g in (cg.simple.Entropy(weight, on=cg.sets.Simplex(n)), cg.simple.Ridge(weight, on=cg.sets.Simplex(n))):
+    for g in (
+        cg.simple.Entropy(weight, on=cg.sets.Simplex(n)),
+        cg.simple.Ridge(weight, on=cg.sets.Simplex(n)),
+    ):
         r = cg.minimize(quadratic(Q, q), g, step=step, tol=1e-7)
         c = Q @ r.x + q
         true = c @ r.x + g.value(r.x) - (g.argmin(c).bound)
@@ -217,7 +228,9 @@ def test_a_wrong_flag_is_caught_with_the_best_point():
     for seed in range(20):
         Q, q = random_quadratic(seed, 10)
         try:
-            cg.minimize(quadratic(Q, q, convex=True), cg.simple.Zero(on=cg.sets.Simplex(10)), max_iter=100)
+            cg.minimize(
+                quadratic(Q, q, convex=True), cg.simple.Zero(on=cg.sets.Simplex(10)), max_iter=100
+            )
         except cg.ContradictionError as error:
             caught.append((error, 0.5 * error.x @ Q @ error.x + q @ error.x))
     assert len(caught) >= 10
@@ -247,11 +260,15 @@ def test_a_tangent_alone_shows_a_wrong_flag():
 def test_what_cannot_promise_descent_says_so(options, error, words):
     f = quadratic([[2.0, 0.0], [0.0, -1.0]], [-1.0, 0.0])
     with pytest.raises(error, match=words):
-        cg.minimize(f, cg.simple.Zero(on=cg.sets.Box([-1.0, -1.0], [1.0, 1.0])), [0.1, 0.3], **options)
+        cg.minimize(
+            f, cg.simple.Zero(on=cg.sets.Box([-1.0, -1.0], [1.0, 1.0])), [0.1, 0.3], **options
+        )
 
 
 def test_printed_result_says_what_is_proved_and_what_is_not():
-    r = cg.minimize(quadratic(-np.eye(3), np.zeros(3)), cg.simple.Zero(on=cg.sets.Simplex(3)), [0.5, 0.3, 0.2])
+    r = cg.minimize(
+        quadratic(-np.eye(3), np.zeros(3)), cg.simple.Zero(on=cg.sets.Simplex(3)), [0.5, 0.3, 0.2]
+    )
     words = str(r)
     assert "proved: x is stationary up to this; not proved: that no other point is better" in words
     assert max(map(len, words.splitlines())) <= 120
@@ -277,7 +294,13 @@ def test_limits_callbacks_and_saved_results_keep_the_point_with_its_gap(tmp_path
 def test_float32_points_get_a_proof_for_their_precision():
     Q, q = (each.astype(np.float32) for each in random_quadratic(9, 6))
     f = cg.smooth.Function(lambda x: (0.5 * x @ Q @ x + q @ x, Q @ x + q), convex=False)
-    r = cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(6)), np.full(6, 1 / 6, np.float32), method="auto", tol=1e-4)
+    r = cg.minimize(
+        f,
+        cg.simple.Zero(on=cg.sets.Simplex(6)),
+        np.full(6, 1 / 6, np.float32),
+        method="auto",
+        tol=1e-4,
+    )
     assert r.x.dtype == np.float32
     assert r.status is cg.Status.STATIONARY
     assert gap_in_long_double(Q, q, r.x, "simplex") <= r.stationarity

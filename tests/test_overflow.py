@@ -17,7 +17,9 @@ from condgrad.problem import Smooth
 from condgrad.search.hull import quadratic_argmin
 
 
-@pytest.mark.parametrize("loss", [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge])
+@pytest.mark.parametrize(
+    "loss", [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge]
+)
 @pytest.mark.parametrize("on", [cg.sets.L1Ball, cg.sets.SolidSimplex, cg.sets.L2Ball])
 @pytest.mark.parametrize("radius", [1e150, 1e300])
 @pytest.mark.parametrize("ridge", [0.1, 1e-300])
@@ -25,7 +27,10 @@ def test_radii_whose_squares_are_no_floats(loss: Any, on: Any, radius: float, ri
     """Each method says so or proves what the others do not contradict; no warning is given, which would be an error."""
     rng = np.random.default_rng(12)
     K = rng.standard_normal((15, 40))
-    f, g = loss(K, np.where(K[:, 0] + rng.standard_normal(15) > 0.0, 1.0, -1.0)), cg.simple.Ridge(ridge, on=on(radius))
+    f, g = (
+        loss(K, np.where(K[:, 0] + rng.standard_normal(15) > 0.0, 1.0, -1.0)),
+        cg.simple.Ridge(ridge, on=on(radius)),
+    )
     found = []
     for method in ("auto", "cg", "cgs", "pqn", "spg"):
         with contextlib.suppress(cg.NotFiniteError):
@@ -37,11 +42,15 @@ def test_radii_whose_squares_are_no_floats(loss: Any, on: Any, radius: float, ri
         assert one.lower_bound <= other.value
 
 
-@pytest.mark.parametrize("loss", [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge])
+@pytest.mark.parametrize(
+    "loss", [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge]
+)
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("ridge", [1e-200, 1e-20])
-def test_data_whose_squares_are_no_floats(loss: Any, kind: Any, intercept: bool, ridge: float) -> None:
+def test_data_whose_squares_are_no_floats(
+    loss: Any, kind: Any, intercept: bool, ridge: float
+) -> None:
     """The problem is that of data of usual size, in other units: the bounds of one hold for the other."""
     rng, unit = np.random.default_rng(13), 1e160
     K = rng.standard_normal((15, 40))
@@ -116,7 +125,9 @@ def test_costs_near_the_largest_float_are_certified(method: str, entropy: float)
 
 @pytest.mark.parametrize("power", [-1064, -1050, -1030])
 @pytest.mark.parametrize("mass", [1.0, 1e6])
-@pytest.mark.parametrize(("method", "entropy"), [("cgs", 0.0), ("auto", 1.0), ("newton", 1.0), ("cg", 1.0)])
+@pytest.mark.parametrize(
+    ("method", "entropy"), [("cgs", 0.0), ("auto", 1.0), ("newton", 1.0), ("cg", 1.0)]
+)
 def test_subnormal_costs(method: str, entropy: float, mass: float, power: int) -> None:
     """Costs of few digits, whose multiples by a power of 2 are the judges' and have all of them."""
     C = np.ldexp(np.random.default_rng(1).random((6, 6)), power)
@@ -154,7 +165,12 @@ OWN_PARTS: dict[str, dict[str, Any]] = {
 
 
 def run(name: str) -> cg.Result:
-    parts = {"f": SQUARES, "g": cg.simple.Zero(on=ON), "x0": np.array([0.3, 0.1]), **OWN_PARTS[name]}
+    parts = {
+        "f": SQUARES,
+        "g": cg.simple.Zero(on=ON),
+        "x0": np.array([0.3, 0.1]),
+        **OWN_PARTS[name],
+    }
     return cg.minimize(**parts, max_iter=2)
 
 
@@ -176,6 +192,9 @@ def test_what_overflows_in_the_users_code_is_reported(name: str) -> None:
 
 def test_our_own_overflows_raise_nothing_whatever_numpy_is_told() -> None:
     """The certificate speaks of them in its own words."""
-    f, g = cg.smooth.LeastSquares(np.eye(2), [1.0, 2.0]), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e200))
+    f, g = (
+        cg.smooth.LeastSquares(np.eye(2), [1.0, 2.0]),
+        cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e200)),
+    )
     with np.errstate(over="raise"), pytest.raises(cg.NotFiniteError, match="F turned inf"):
         cg.minimize(f, g, np.array([1e180, 0.0]))

@@ -34,7 +34,9 @@ from tests.test_matrix import (
 )
 
 N = 6
-SCALES = np.linspace(0.5, 2.0, N)  # so that neither the simplex nor the ball makes a problem too easy
+SCALES = np.linspace(
+    0.5, 2.0, N
+)  # so that neither the simplex nor the ball makes a problem too easy
 RADIUS = 2.0
 RIDGE = 0.3
 ENTROPY = 1.0
@@ -130,7 +132,9 @@ def optimum(name: str) -> Verdict:
     """The judge's F* and x*."""
     c = case(name)
     start = c.vertices.mean(axis=0) + 0.1 * c.vertices[0]
-    judged = polished(total(c.smooth, c.penalty), lambda v, _: c.project(v), start, diameter=2.0 * RADIUS)
+    judged = polished(
+        total(c.smooth, c.penalty), lambda v, _: c.project(v), start, diameter=2.0 * RADIUS
+    )
     assert judged.value - judged.lower <= 1e-11 * judged.scale
     return judged
 
@@ -138,7 +142,11 @@ def optimum(name: str) -> Verdict:
 def feasible_points() -> st.SearchStrategy[Array]:
     """Weights of the vertices, some of them zero: points inside, on faces and at corners."""
     weight = st.one_of(st.just(0.0), st.floats(0.01, 1.0))
-    return st.lists(weight, min_size=2 * N, max_size=2 * N).filter(lambda w: sum(w[:N]) > 0.0).map(np.array)
+    return (
+        st.lists(weight, min_size=2 * N, max_size=2 * N)
+        .filter(lambda w: sum(w[:N]) > 0.0)
+        .map(np.array)
+    )
 
 
 def point_of(c: Case, weights: Array) -> Array:
@@ -187,7 +195,13 @@ def run(name: str, step: Any, iterations: int, x0: Array | None = None, tol: flo
     points: list[Array] = []
     c = case(name)
     r = cg.minimize(
-        c.f, c.g, x0, step=step, tol=tol, max_iter=iterations, callback=lambda now: points.append(np.array(now.x))
+        c.f,
+        c.g,
+        x0,
+        step=step,
+        tol=tol,
+        max_iter=iterations,
+        callback=lambda now: points.append(np.array(now.x)),
     )
     h = np.array([c.F(x) for x in points]) - optimum(name).value
     # a converged run does not show its last iterate to the callback
@@ -315,7 +329,9 @@ def test_rate_theorem_is_not_linear_without_strong_convexity() -> None:
     n = 300
     f = cg.smooth.LeastSquares(np.eye(n), np.zeros(n))
     for step in ("exact", "open-loop", "short"):
-        r = cg.minimize(f, cg.simple.Zero(on=cg.sets.Simplex(n)), np.eye(n)[0], step=step, tol=0.0, max_iter=100)
+        r = cg.minimize(
+            f, cg.simple.Zero(on=cg.sets.Simplex(n)), np.eye(n)[0], step=step, tol=0.0, max_iter=100
+        )
         k = np.arange(len(r.trace))
         h = r.trace["value"] - 0.5 / n
         assert len(h) == 101
@@ -405,7 +421,9 @@ def test_our_gap_is_never_worse_than_the_classical_one(name: str, weights: Array
         assert classical == pytest.approx(ours, abs=rounding)
         return
     s = oracle(c, x).s
-    bend = 2.0 * RIDGE if isinstance(c.g, cg.simple.Ridge) else ENTROPY  # both strong convexities hold on the set
+    bend = (
+        2.0 * RIDGE if isinstance(c.g, cg.simple.Ridge) else ENTROPY
+    )  # both strong convexities hold on the set
     distance = float((s - x) @ (s - x))
     assert classical <= ours - 0.5 * bend * distance + rounding
     if distance > 1e-8:

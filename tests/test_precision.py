@@ -61,34 +61,57 @@ def single(A: Array, y: Array) -> tuple[Array, Array, Array, Array]:
 def squares_ridge_l1ball() -> Case:
     a, b, A, y = single(*data(41))
     g = cg.simple.Ridge(0.3, on=cg.sets.L1Ball(0.8))
-    return Case(cg.smooth.LeastSquares, a, b, g, total(squares(A, y), ridge(0.3)), lambda v: project_l1(v, 0.8))
+    return Case(
+        cg.smooth.LeastSquares,
+        a,
+        b,
+        g,
+        total(squares(A, y), ridge(0.3)),
+        lambda v: project_l1(v, 0.8),
+    )
 
 
 def logistic_ridge_l2ball() -> Case:
     a, b, A, y = single(*labelled(42))
     g = cg.simple.Ridge(0.5, on=cg.sets.L2Ball(0.5))
-    return Case(cg.smooth.Logistic, a, b, g, total(logistic(A, y), ridge(0.5)), lambda v: project_l2(v, 0.5))
+    return Case(
+        cg.smooth.Logistic, a, b, g, total(logistic(A, y), ridge(0.5)), lambda v: project_l2(v, 0.5)
+    )
 
 
 def hinge_ridge_box() -> Case:
     a, b, A, y = single(*labelled(43))
     g = cg.simple.Ridge(2.0, on=cg.sets.Box(-0.25, 0.25))
     return Case(
-        cg.smooth.SquaredHinge, a, b, g, total(squared_hinge(A, y), ridge(2.0)), lambda v: np.clip(v, -0.25, 0.25)
+        cg.smooth.SquaredHinge,
+        a,
+        b,
+        g,
+        total(squared_hinge(A, y), ridge(2.0)),
+        lambda v: np.clip(v, -0.25, 0.25),
     )
 
 
 def squares_entropy_simplex() -> Case:
     a, b, A, y = single(*data(44))
     g = cg.simple.Entropy(0.5, on=cg.sets.Simplex(N))
-    return Case(cg.smooth.LeastSquares, a, b, g, total(squares(A, y), entropy(0.5)), project_simplex)
+    return Case(
+        cg.smooth.LeastSquares, a, b, g, total(squares(A, y), entropy(0.5)), project_simplex
+    )
 
 
 def tall_squares_ridge_l1ball() -> Case:
     """Large residuals that cancel in the gradient: float32 loses most of it here."""
     a, b, A, y = single(*data(45, m=2000))
     g = cg.simple.Ridge(0.01, on=cg.sets.L1Ball(20.0))
-    return Case(cg.smooth.LeastSquares, a, b, g, total(squares(A, y), ridge(0.01)), lambda v: project_l1(v, 20.0))
+    return Case(
+        cg.smooth.LeastSquares,
+        a,
+        b,
+        g,
+        total(squares(A, y), ridge(0.01)),
+        lambda v: project_l1(v, 20.0),
+    )
 
 
 CASES = {
@@ -126,7 +149,9 @@ def kind(request: pytest.FixtureRequest) -> Callable[[Array], Any]:
     return lambda v: library.tensor(v)
 
 
-def solve(name: str, kind: Callable[[Array], Any], step: str, tol: float, **options: Any) -> cg.Result:
+def solve(
+    name: str, kind: Callable[[Array], Any], step: str, tol: float, **options: Any
+) -> cg.Result:
     c = case(name)
     return cg.minimize(
         c.loss(kind(c.A), kind(c.y)),
@@ -193,7 +218,9 @@ def test_converged_means_converged_on_other_shapes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     m, n = int(rng.integers(5, 300)), int(rng.integers(2, 30))
     A = rng.standard_normal((m, n)).astype(np.float32)
-    y = (A @ rng.standard_normal(n) + rng.choice([0.01, 1.0, 10.0]) * rng.standard_normal(m)).astype(np.float32)
+    y = (
+        A @ rng.standard_normal(n) + rng.choice([0.01, 1.0, 10.0]) * rng.standard_normal(m)
+    ).astype(np.float32)
     weight = float(10.0 ** rng.uniform(-2.0, 1.0))
     ridged = cg.simple.Ridge(weight, on=cg.sets.Box(-1.0, 2.0))
     g = ridged if seed in (3, 23, 78) else cg.simple.Entropy(1.0, on=cg.sets.Box(0.5, 3.0))
@@ -236,7 +263,9 @@ def test_an_objective_beyond_float32_is_told_and_not_certified(unit: float, meth
     with pytest.raises(ValueError, match="give float64 data"):
         unit * cg.smooth.LeastSquares(A, y)
     with pytest.raises(ValueError, match="give float64 data"):
-        cg.linear_model.path(A, y, loss="least-squares", ridge=unit, sample_weight=np.full(len(y), unit))
+        cg.linear_model.path(
+            A, y, loss="least-squares", ridge=unit, sample_weight=np.full(len(y), unit)
+        )
 
 
 @pytest.mark.parametrize("unit", [1e-16, 1e16])
@@ -244,7 +273,11 @@ def test_small_and_large_targets_have_digits_in_float32(unit: float) -> None:
     """F is 1e-32 or 1e32 here, but its gradient has all its digits."""
     A, y = (part.astype(np.float32) for part in data(5))
     f, g = cg.smooth.LeastSquares(A, unit * y), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(unit))
-    judge = cg.minimize(cg.smooth.LeastSquares(A.astype(np.float64), unit * y.astype(np.float64)), g, method="newton")
+    judge = cg.minimize(
+        cg.smooth.LeastSquares(A.astype(np.float64), unit * y.astype(np.float64)),
+        g,
+        method="newton",
+    )
     result = cg.minimize(f, g, method="newton", tol=1e-4)
     assert result.success
     assert result.lower_bound <= judge.value
@@ -260,14 +293,18 @@ def least_squares_without_a_constraint(A: Array, y: Array) -> float:
 @pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
 @pytest.mark.parametrize("method", ["auto", "spg", "pqn"])
 @pytest.mark.parametrize("radius", [1.0, 30.0, 1e3])
-def test_an_idle_radius_costs_what_x_has_of_rounding(layout: Any, method: str, radius: float) -> None:
+def test_an_idle_radius_costs_what_x_has_of_rounding(
+    layout: Any, method: str, radius: float
+) -> None:
     """The data are float32, but the slopes at the answer, which the radius multiplies, are computed in float64."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((300, 10)).astype(np.float32)
     y = A.astype(np.float64) @ np.full(10, 4e-5) + 1e-2 * rng.standard_normal(300)
     best = least_squares_without_a_constraint(A, y)
     on = cg.sets.L1Ball(radius)
-    r = cg.minimize(cg.smooth.LeastSquares(layout(A), y), cg.simple.Zero(on=on), method=method, tol=1e-5)
+    r = cg.minimize(
+        cg.smooth.LeastSquares(layout(A), y), cg.simple.Zero(on=on), method=method, tol=1e-5
+    )
     assert r.x.dtype == np.float32
     assert r.lower_bound <= best <= r.certificate.upper_bound
     assert r.value == pytest.approx(best, rel=1e-6)
@@ -277,11 +314,16 @@ def test_an_idle_radius_costs_what_x_has_of_rounding(layout: Any, method: str, r
         assert "smaller set" in r.message
 
 
-@pytest.mark.parametrize("kind", [cg.linear_model.ConstrainedElasticNet, cg.linear_model.ConstrainedLogisticRegression])
+@pytest.mark.parametrize(
+    "kind", [cg.linear_model.ConstrainedElasticNet, cg.linear_model.ConstrainedLogisticRegression]
+)
 def test_an_idle_radius_of_an_estimator_of_float32_data(kind: Any) -> None:
     """It used to warn that nothing better than 1e-4 was proved."""
     rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((400, 8)).astype(np.float32), np.where(rng.random(400) < 0.5, 1.0, -1.0)
+    X, y = (
+        rng.standard_normal((400, 8)).astype(np.float32),
+        np.where(rng.random(400) < 0.5, 1.0, -1.0),
+    )
     single, judge = (kind(300.0, ridge=0.0).fit(data, y) for data in (X, X.astype(np.float64)))
     assert np.all(single.relative_gap_ <= 1.2e-5)
     assert np.all(single.objective_ - single.dual_gap_ <= judge.objective_)
@@ -383,7 +425,11 @@ def test_a_torch_float32_user_f_with_its_own_data(torch: ModuleType) -> None:
 def test_inputs_are_never_modified(name: str, kind: Any, step: str, method: str) -> None:
     """Data and x0 are the same numbers after the run."""
     c = case(name)
-    A, y, x0 = kind(c.A), kind(c.y), kind(np.asarray(c.project(np.full(N, 1.0 / N)), dtype=np.float32))
+    A, y, x0 = (
+        kind(c.A),
+        kind(c.y),
+        kind(np.asarray(c.project(np.full(N, 1.0 / N)), dtype=np.float32)),
+    )
     before = [to_numpy(v).copy() for v in (A, y, x0)]
     options = {"step": "exact", "memory": 3} if step == "memory" else {"step": step}
     r = cg.minimize(c.loss(A, y), c.g, x0, method=method, max_iter=20, **options)
@@ -414,7 +460,9 @@ def test_a_sum_of_two_precisions_is_as_coarse_as_the_coarser() -> None:
     coarse = cg.smooth.LeastSquares(A.astype(np.float32), y.astype(np.float32))
     fine = cg.smooth.LeastSquares(A, y)
     g = cg.simple.Ridge(1.0, on=cg.sets.L1Ball(0.5))
-    same = cg.smooth.LeastSquares(A.astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64))
+    same = cg.smooth.LeastSquares(
+        A.astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64)
+    )
     best = cg.minimize(fine + same, g, tol=1e-12)
     for f in (fine + coarse, coarse + fine):
         result = cg.minimize(f, g, tol=1e-10, max_iter=2000)
@@ -436,7 +484,16 @@ def test_scaled_features_of_float32_data_are_rounded() -> None:
         ]
     )
     y = np.array([-1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
-    w = np.array([0.7300438251059, 2.2473616241807446, 0.19129663920687429, 0.58421466, 1.15884955, 2.14928075])
+    w = np.array(
+        [
+            0.7300438251059,
+            2.2473616241807446,
+            0.19129663920687429,
+            0.58421466,
+            1.15884955,
+            2.14928075,
+        ]
+    )
     factors = np.array([4.652830156604558, 3.734465679839347, 4.514825236353556])
     options: dict[str, Any] = {"radius": 3.77, "ridge": 0.625, "penalty_factors": factors}
     f = cg.smooth.Logistic(X.astype(np.float64) / factors, y, sample_weight=w, intercept=True)
@@ -446,7 +503,9 @@ def test_scaled_features_of_float32_data_are_rounded() -> None:
         return float(f.at(x).value + 0.625 * (x @ x))
 
     narrow, wide = (
-        cg.linear_model.ConstrainedLogisticRegression(**options, tol=tol).fit(data, y, sample_weight=w)
+        cg.linear_model.ConstrainedLogisticRegression(**options, tol=tol).fit(
+            data, y, sample_weight=w
+        )
         for data, tol in ((X, 1e-6), (X.astype(np.float64), 1e-13))
     )
     assert narrow.objective_ - narrow.dual_gap_ <= objective(wide)

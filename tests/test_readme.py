@@ -16,7 +16,9 @@ from condgrad.cli import main
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = [
-    pytest.param(page, marks=[pytest.mark.torch] if "import torch" in page.read_text() else [], id=page.stem)
+    pytest.param(
+        page, marks=[pytest.mark.torch] if "import torch" in page.read_text() else [], id=page.stem
+    )
     for page in sorted((ROOT / "docs").rglob("*.md"))
     if "```python\n" in page.read_text()
 ]
@@ -46,14 +48,18 @@ def test_all_blocks_run() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_all_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_blocks_of_a_page_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # some write files
     text = page.read_text()
     space: dict[str, object] = {}
     for block in blocks("python", text):
         with contextlib.redirect_stdout(io.StringIO()):
             exec(block, space)
-    if page.parent.name == "guides":  # what they do in a terminal follows on files that they have written
+    if (
+        page.parent.name == "guides"
+    ):  # what they do in a terminal follows on files that they have written
         for line in "".join(blocks("sh", text)).splitlines():
             monkeypatch.setattr(sys, "argv", shlex.split(line))
             with pytest.raises(SystemExit) as end:

@@ -55,7 +55,9 @@ def parameters(value: Any) -> list[str]:
     named = inspect.signature(value).parameters.values()
     if inspect.isclass(value):  # a protocol has *args and **kwargs, which nobody gives
         named = [
-            parameter for parameter in named if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            parameter
+            for parameter in named
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         ]
     return [parameter.name for parameter in named]
 
@@ -88,7 +90,9 @@ def test_public_name_is_in_the_reference(name: str) -> None:
 def test_reference_names_nothing_that_is_gone() -> None:
     known = {name for name, _ in PUBLIC}
     entries = {
-        line.strip() for line in REFERENCE.splitlines() if line.startswith("   ") and not line.startswith("   :")
+        line.strip()
+        for line in REFERENCE.splitlines()
+        if line.startswith("   ") and not line.startswith("   :")
     }
     assert entries - known == set()
 
@@ -97,12 +101,16 @@ def test_reference_names_nothing_that_is_gone() -> None:
 def test_docstring_is_complete(name: str, value: Any) -> None:
     doc = NumpyDocString(inspect.getdoc(value) or "")
     assert "".join(doc["Summary"]).strip(), f"{name} has no summary"
-    assert [p for p in parameters(value) if p not in described(doc)] == [], f"{name} does not describe these"
+    assert [p for p in parameters(value) if p not in described(doc)] == [], (
+        f"{name} does not describe these"
+    )
     if inspect.isfunction(value) and value.__annotations__.get("return") != "None":
         assert doc["Returns"], f"{name} does not say what it returns"
     lines = [line for line in doc["Examples"] if line.lstrip().startswith(">>>")]
     assert lines, f"{name} has no example"
-    assert any("+SKIP" in line for line in lines) == (name in NOT_RUN), f"the example of {name} does not run"
+    assert any("+SKIP" in line for line in lines) == (name in NOT_RUN), (
+        f"the example of {name} does not run"
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,18 @@ def transport(shift: float = 0.0) -> tuple[Any, Any]:
 
 
 @settings(max_examples=12, deadline=None)
-@given(cut=st.integers(0, 20), memory=st.sampled_from([0, 3]), step=st.sampled_from(["exact", "open-loop"]))
+@given(
+    cut=st.integers(0, 20),
+    memory=st.sampled_from([0, 3]),
+    step=st.sampled_from(["exact", "open-loop"]),
+)
 def test_a_run_in_two_parts_is_the_run(cut: int, memory: int, step: str) -> None:
     """CGS has no other state than point, memory and iteration: both runs take the same steps."""
-    options: dict[str, Any] = {"memory": memory if step == "exact" else 0, "step": step, "tol": 1e-12}
+    options: dict[str, Any] = {
+        "memory": memory if step == "exact" else 0,
+        "step": step,
+        "tol": 1e-12,
+    }
     whole = cg.minimize(*logistic(), max_iter=25, **options)
     first = cg.minimize(*logistic(), max_iter=cut, **options)
     if first.certificate.value_from != f"iterate {first.iterations}":
@@ -58,7 +66,8 @@ def test_a_run_in_two_parts_is_the_run(cut: int, memory: int, step: str) -> None
 
 @pytest.mark.parametrize(
     ("problem", "method"),
-    [(logistic, method) for method in METHODS] + [(transport, method) for method in ("cgs", "newton", "auto")],
+    [(logistic, method) for method in METHODS]
+    + [(transport, method) for method in ("cgs", "newton", "auto")],
 )
 def test_bounds_and_traces_go_on_for_every_method(problem: Any, method: str) -> None:
     first = cg.minimize(*problem(), method="cgs", max_iter=4)
@@ -81,7 +90,10 @@ def test_bounds_and_traces_go_on_for_every_method(problem: Any, method: str) -> 
         logistic(Z=Z.astype(np.float32)),
         (cg.smooth.SquaredHinge(Z, Y), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0))),
         (cg.smooth.Logistic(Z, Y, intercept=True), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0))),
-        (cg.smooth.Logistic(Z, Y) + cg.smooth.Linear(Z[0]), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0))),
+        (
+            cg.smooth.Logistic(Z, Y) + cg.smooth.Linear(Z[0]),
+            cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0)),
+        ),
         (cg.smooth.Logistic(Z, Y), cg.simple.Zero(on=cg.sets.L1Ball(4.0))),
         (cg.smooth.Logistic(Z, Y), cg.simple.Ridge(0.1, on=cg.sets.L2Ball(4.0))),
     ],
@@ -120,7 +132,9 @@ def test_data_that_changed_since_are_another_problem() -> None:
     data = Z.copy()
     first = cg.minimize(*logistic(Z=data), max_iter=3)
     data *= 2.0
-    assert cg.minimize(*logistic(Z=data), start=first, max_iter=0).trace["iteration"].tolist() == [0]
+    assert cg.minimize(*logistic(Z=data), start=first, max_iter=0).trace["iteration"].tolist() == [
+        0
+    ]
 
 
 def test_functions_of_the_users_own_give_their_point_alone() -> None:
@@ -173,7 +187,9 @@ def test_a_torch_result_that_is_done_stays_torch(torch: Any, tmp_path: Path) -> 
 def test_streamed_plans_are_no_arrays_to_save(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     cost = cg.transport.SquaredEuclidean(rng.random((6, 2)), rng.random((5, 2)))
-    streamed, dense = (cg.transport.solve(cost, entropy=0.1, plan=plan) for plan in ("streamed", "dense"))
+    streamed, dense = (
+        cg.transport.solve(cost, entropy=0.1, plan=plan) for plan in ("streamed", "dense")
+    )
     calls = (
         lambda: streamed.result.save(tmp_path / "plan.npz"),
         lambda: cg.minimize(*streamed.problem, checkpoint=tmp_path / "plan.npz"),
@@ -245,7 +261,10 @@ def ball_problems(dtype: Any) -> dict[str, tuple[Any, Any]]:
         "scaled": (0.5 * squares + cg.smooth.Linear(np.ones(60, dtype)), cg.simple.Zero(on=ball)),
         "logistic": (cg.smooth.Logistic(data, Y, intercept=True), cg.simple.Ridge(0.1, on=ball)),
         "hinge": (cg.smooth.SquaredHinge(data, Y), cg.simple.Zero(on=cg.sets.Box(-1.0, 1.0))),
-        "classes": (cg.smooth.Multinomial(data, classes, intercept=True), cg.simple.Ridge(0.1, on=ball)),
+        "classes": (
+            cg.smooth.Multinomial(data, classes, intercept=True),
+            cg.simple.Ridge(0.1, on=ball),
+        ),
     }
 
 
@@ -268,7 +287,9 @@ def test_a_checkpoint_of_float32_data_goes_on_in_the_same_process(tmp_path: Path
     assert (first.iterations, second.iterations) == (3, 6)
     exact = cg.minimize(*problem, start=second, method="newton", tol=1e-5)
     assert second.lower_bound <= exact.lower_bound
-    assert exact.trace["lower_bound"][second.iterations] >= second.lower_bound  # not from -inf again
+    assert (
+        exact.trace["lower_bound"][second.iterations] >= second.lower_bound
+    )  # not from -inf again
 
 
 KILLED_WHILE_SAVING = """
@@ -300,7 +321,9 @@ def test_what_a_killed_process_left_unfinished_is_swept(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is of POSIX")
 def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path), str(Path(__file__).parent)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path), str(Path(__file__).parent)]
+    )
     try:
         limit = time.monotonic() + 60.0
         while not (path.exists() and cg.load(path).iterations >= 5):

@@ -65,7 +65,9 @@ def with_laplacian(c: float, dtype: Any) -> Any:
 
 
 def with_groups(c: float, dtype: Any) -> Any:
-    return cg.smooth.Linear((c * COST).astype(dtype)) + c * cg.smooth.GroupLasso(SUBSETS, weight=0.1)
+    return cg.smooth.Linear((c * COST).astype(dtype)) + c * cg.smooth.GroupLasso(
+        SUBSETS, weight=0.1
+    )
 
 
 def start(n: int, dtype: Any) -> Array:
@@ -77,8 +79,16 @@ def ridge(weight: float, on: Any) -> Any:
 
 
 PROBLEMS: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
-    "squares, ridge, l1": (squares, ridge(0.5, cg.sets.L1Ball(2.0)), ("cgs", "cg", "spg", "pqn", "auto")),
-    "logistic, ridge, l2": (logistic, ridge(0.5, cg.sets.L2Ball(2.0)), ("cgs", "cg", "spg", "pqn", "auto")),
+    "squares, ridge, l1": (
+        squares,
+        ridge(0.5, cg.sets.L1Ball(2.0)),
+        ("cgs", "cg", "spg", "pqn", "auto"),
+    ),
+    "logistic, ridge, l2": (
+        logistic,
+        ridge(0.5, cg.sets.L2Ball(2.0)),
+        ("cgs", "cg", "spg", "pqn", "auto"),
+    ),
     "hinge, nothing, box": (
         hinge,
         lambda _, __: cg.simple.Zero(on=cg.sets.Box(-0.04, 0.05)),
@@ -105,10 +115,17 @@ PROBLEMS: dict[str, tuple[Any, Any, tuple[str, ...]]] = {
         lambda c, dtype: cg.simple.Entropy(c * 0.05, on=transport(dtype)),
         ("cgs", "newton", "auto"),
     ),
-    "laplacian, nothing": (with_laplacian, lambda _, dtype: cg.simple.Zero(on=transport(dtype)), ("cg",)),
+    "laplacian, nothing": (
+        with_laplacian,
+        lambda _, dtype: cg.simple.Zero(on=transport(dtype)),
+        ("cg",),
+    ),
 }
 CASES = [(name, method) for name, (_, _, methods) in PROBLEMS.items() for method in methods]
-MEMORY = [(name, "memory") for name in ("squares, ridge, l1", "squares, entropy, simplex", "own, ridge, l1")]
+MEMORY = [
+    (name, "memory")
+    for name in ("squares, ridge, l1", "squares, entropy, simplex", "own, ridge, l1")
+]
 
 
 @functools.cache
@@ -119,7 +136,9 @@ def in_unit_one(name: str, method: str, dtype: Any, tol: float) -> cg.Result:
 
 def solved(name: str, method: str, c: float, dtype: Any, tol: float) -> cg.Result:
     f, g, _ = PROBLEMS[name]
-    options: dict[str, Any] = {"method": "cgs", "memory": 3} if method == "memory" else {"method": method}
+    options: dict[str, Any] = (
+        {"method": "cgs", "memory": 3} if method == "memory" else {"method": method}
+    )
     x0 = np.zeros(40, dtype=dtype) if name.startswith("own") else None
     return cg.minimize(f(c, dtype), g(c, dtype), x0, tol=tol, max_iter=50, **options)
 
@@ -127,7 +146,10 @@ def solved(name: str, method: str, c: float, dtype: Any, tol: float) -> cg.Resul
 @pytest.mark.parametrize("power", [-39, 38])
 @pytest.mark.parametrize(("name", "method"), CASES + MEMORY)
 def test_a_power_of_two_changes_not_a_bit(name: str, method: str, power: int) -> None:
-    one, other = in_unit_one(name, method, np.float64, 1e-6), solved(name, method, 2.0**power, np.float64, 1e-6)
+    one, other = (
+        in_unit_one(name, method, np.float64, 1e-6),
+        solved(name, method, 2.0**power, np.float64, 1e-6),
+    )
     assert (one.status, one.iterations) == (other.status, other.iterations)
     np.testing.assert_array_equal(one.x, other.x)
     assert 2.0**power * one.value == other.value
@@ -135,7 +157,9 @@ def test_a_power_of_two_changes_not_a_bit(name: str, method: str, power: int) ->
 
 
 @pytest.mark.parametrize(("name", "method"), CASES + MEMORY)
-@pytest.mark.parametrize(("dtype", "decades", "tol"), [(np.float64, 12.0, 1e-6), (np.float32, 6.0, 1e-2)])
+@pytest.mark.parametrize(
+    ("dtype", "decades", "tol"), [(np.float64, 12.0, 1e-6), (np.float32, 6.0, 1e-2)]
+)
 @settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_no_unit_changes_a_decision(
@@ -194,18 +218,29 @@ def test_the_scale_is_where_f_is_known() -> None:
     """An f that is not finite at the null point is measured by its start."""
 
     def barrier(x: Array) -> tuple[float, Array]:
-        return (-float(np.log(x).sum()), -1.0 / x) if (x > 0.0).all() else (np.inf, np.zeros_like(x))
+        return (
+            (-float(np.log(x).sum()), -1.0 / x) if (x > 0.0).all() else (np.inf, np.zeros_like(x))
+        )
 
     x0 = np.full(3, 0.5)
-    r = cg.minimize(cg.smooth.Function(barrier), cg.simple.Ridge(1.0, on=cg.sets.Box(0.0, 2.0)), x0, method="spg")
+    r = cg.minimize(
+        cg.smooth.Function(barrier),
+        cg.simple.Ridge(1.0, on=cg.sets.Box(0.0, 2.0)),
+        x0,
+        method="spg",
+    )
     assert r.success
     np.testing.assert_allclose(r.x, np.sqrt(0.5), rtol=1e-3)
 
 
 @pytest.mark.parametrize("power", [-460, -252, 300, 460])
 @pytest.mark.parametrize("weight", [0.0, 1.0])
-@pytest.mark.parametrize(("plan", "method"), [("dense", "newton"), ("streamed", "newton"), ("streamed", "cgs")])
-def test_the_unit_of_length_changes_not_a_bit(plan: str, method: str, weight: float, power: int) -> None:
+@pytest.mark.parametrize(
+    ("plan", "method"), [("dense", "newton"), ("streamed", "newton"), ("streamed", "cgs")]
+)
+def test_the_unit_of_length_changes_not_a_bit(
+    plan: str, method: str, weight: float, power: int
+) -> None:
     """Points in units of 1e-139 to 1e138, and costs in their squares: nothing but the unit changes.
 
     POT's Sinkhorn judges the plan of unit 1, where there is no Laplacian.

@@ -25,7 +25,14 @@ from condgrad.linear_model import (
     ConstrainedLogisticRegressionCV,
     path,
 )
-from condgrad.transport import EntropicTransport, GroupLasso, GroupTransport, LaplaceTransport, Laplacian, solve
+from condgrad.transport import (
+    EntropicTransport,
+    GroupLasso,
+    GroupTransport,
+    LaplaceTransport,
+    Laplacian,
+    solve,
+)
 from tests.linear_model import SINGLE, Array, drawn
 from tests.transport import cloud
 
@@ -51,7 +58,9 @@ TARGET = X[:, 0] - 0.5 * X[:, 3] + 0.2 * np.cos(np.arange(40.0))
 RADIUS, RIDGE = 0.8, 0.25
 
 
-def same(scaled: Array, plain: Array, c: float, *, rtol: float = 2e-3, rounding: float = 0.0) -> None:
+def same(
+    scaled: Array, plain: Array, c: float, *, rtol: float = 2e-3, rounding: float = 0.0
+) -> None:
     """For powers of two digit by digit, up to some rounding where there is any; else as near as the proofs say."""
     scaled, plain = np.asarray(scaled, dtype=float), np.asarray(plain, dtype=float)
     allowed = rounding if c in EXACT else rtol
@@ -70,7 +79,13 @@ def same_fit(
     same_iterations(scaled.n_iter_, plain.n_iter_, c)
     same(scaled.coef_ / of_coef, plain.coef_, c, rounding=rounding)
     same(scaled.objective_ / of_value, plain.objective_, c, rtol=1e-5, rounding=rounding)
-    same(scaled.multiplier_ / (of_value / of_coef), plain.multiplier_, c, rtol=1e-2, rounding=rounding)
+    same(
+        scaled.multiplier_ / (of_value / of_coef),
+        plain.multiplier_,
+        c,
+        rtol=1e-2,
+        rounding=rounding,
+    )
 
 
 # --- linear models ---
@@ -84,7 +99,9 @@ def test_a_unit_of_the_targets(c: float, intercept: bool, method: str) -> None:
     plain = ConstrainedElasticNet(RADIUS, RIDGE, **options).fit(X, TARGET)
     scaled = ConstrainedElasticNet(c * RADIUS, RIDGE, **options).fit(X, c * TARGET)
     same_fit(scaled, plain, c, of_coef=c, of_value=c * c)
-    assert r2_score(c * TARGET, scaled.predict(X)) == pytest.approx(r2_score(TARGET, plain.predict(X)), abs=1e-4)
+    assert r2_score(c * TARGET, scaled.predict(X)) == pytest.approx(
+        r2_score(TARGET, plain.predict(X)), abs=1e-4
+    )
 
 
 @every_kind
@@ -142,7 +159,9 @@ def test_units_where_next_to_nothing_is_lost(kind: type, c: float) -> None:
     wide, weights = rng.standard_normal((12, 30)), 1.0 + np.arange(12) % 2
     y = np.where(np.arange(12) % 3 == 0, 1.0, -1.0)
     plain = kind(50.0, 1e-4).fit(wide, y, sample_weight=weights)
-    assert np.max(plain.objective_) < 1e-2 * np.max(kind(0.0, 1e-4).fit(wide, y, sample_weight=weights).objective_)
+    assert np.max(plain.objective_) < 1e-2 * np.max(
+        kind(0.0, 1e-4).fit(wide, y, sample_weight=weights).objective_
+    )
     weighted = kind(50.0, 1e-4 * c).fit(wide, y, sample_weight=c * weights)
     same_fit(weighted, plain, c, of_coef=1.0, of_value=c, rounding=1e-6)
     featured = kind(50.0 / c, 1e-4 * c * c).fit(c * wide, y, sample_weight=weights)
@@ -154,7 +173,14 @@ def test_units_where_next_to_nothing_is_lost(kind: type, c: float) -> None:
 
 
 def same_search(
-    scaled: Any, plain: Any, c: float, *, of_radius: float, of_ridge: float, of_score: float, rounding: float = 0.0
+    scaled: Any,
+    plain: Any,
+    c: float,
+    *,
+    of_radius: float,
+    of_ridge: float,
+    of_score: float,
+    rounding: float = 0.0,
 ) -> None:
     # one iteration more or less finds another default grid, within the percent that it is good for
     same(scaled.radii_ / of_radius, plain.radii_, c, rtol=2e-2, rounding=rounding)
@@ -197,7 +223,9 @@ def test_a_search_in_other_units_of_the_weights(kind: type, c: float) -> None:
 # --- paths ---
 
 
-def same_path(scaled: Any, plain: Any, c: float, *, of_radius: float, of_value: float, rounding: float = 0.0) -> None:
+def same_path(
+    scaled: Any, plain: Any, c: float, *, of_radius: float, of_value: float, rounding: float = 0.0
+) -> None:
     same(scaled.radii / of_radius, plain.radii, c, rtol=2e-2, rounding=rounding)
     same(scaled.coefs / of_radius, plain.coefs, c, rtol=2e-2, rounding=rounding)
     same(scaled.values / of_value, plain.values, c, rtol=2e-2, rounding=rounding)
@@ -255,8 +283,12 @@ def same_plan(scaled: Any, plain: Any, c: float, *, of_value: float) -> None:
 @pytest.mark.parametrize("method", ["auto", "cgs"])
 def test_a_unit_of_the_cost(c: float, name: str, method: str) -> None:
     options: dict[str, Any] = {"method": method, "tol": 1e-5}
-    plain = solve(DATA.C, DATA.a, DATA.b, entropy=0.05, regularizers=regularizers(1.0)[name], **options)
-    scaled = solve(c * DATA.C, DATA.a, DATA.b, entropy=0.05 * c, regularizers=regularizers(c)[name], **options)
+    plain = solve(
+        DATA.C, DATA.a, DATA.b, entropy=0.05, regularizers=regularizers(1.0)[name], **options
+    )
+    scaled = solve(
+        c * DATA.C, DATA.a, DATA.b, entropy=0.05 * c, regularizers=regularizers(c)[name], **options
+    )
     same_plan(scaled, plain, c, of_value=c)
 
 

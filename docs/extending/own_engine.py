@@ -79,7 +79,9 @@ rng = np.random.default_rng(0)
 K, y, simplex = rng.standard_normal((20, 50)), rng.standard_normal(20), cg.sets.Simplex(50)
 f, g = cg.smooth.LeastSquares(K, y), cg.simple.Entropy(0.01, on=simplex)
 newton = Newton(f, g, SquaresWithEntropy(K, y, 0.01, simplex))
-result = run(newton, np.full(50, 0.02), null_size=0.0, stop=RelativeGap(1e-9), max_iter=100, callback=None)
+result = run(
+    newton, np.full(50, 0.02), null_size=0.0, stop=RelativeGap(1e-9), max_iter=100, callback=None
+)
 assert result.success
 
 judge = cg.minimize(f, g, memory=5, tol=1e-4)

@@ -46,7 +46,9 @@ A = rng.standard_normal((60, 200))
 y = A[:, :4].sum(axis=1) + 0.1 * rng.standard_normal(60)
 y[:5] += 30.0  # what least squares would follow
 
-result = cg.minimize(Composite(A, Huber(y, 0.5)), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0)), method="auto")
+result = cg.minimize(
+    Composite(A, Huber(y, 0.5)), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0)), method="auto"
+)
 assert result.success
 assert result.method == "newton"
 assert set(np.argsort(-np.abs(result.x))[:4]) == {0, 1, 2, 3}

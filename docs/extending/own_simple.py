@@ -34,7 +34,11 @@ class Proximity(cg.simple.Simple):
         return Answer(s, float(c @ s) + value, value)
 
     def along(self, x: Any, directions: Any) -> Quadratic:
-        return Quadratic(self.value(x), directions @ self.gradient(x), 2.0 * self.weight * directions @ directions.T)
+        return Quadratic(
+            self.value(x),
+            directions @ self.gradient(x),
+            2.0 * self.weight * directions @ directions.T,
+        )
 
 
 rng = np.random.default_rng(0)

@@ -29,7 +29,9 @@ def run(main: Callable[..., None]) -> None:
         elif isinstance(default, tuple):
             parser.add_argument(flag, nargs="+", type=type(default[0]), default=default, help=told)
         else:
-            parser.add_argument(flag, type=Path if default is None else type(default), default=default, help=told)
+            parser.add_argument(
+                flag, type=Path if default is None else type(default), default=default, help=told
+            )
     main(**vars(parser.parse_args()))
 
 
@@ -40,7 +42,12 @@ def shown(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         if not kept:
             print("; ".join(row))
         kept.append(row)
-        print("; ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()), flush=True)
+        print(
+            "; ".join(
+                f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()
+            ),
+            flush=True,
+        )
     return kept
 
 

@@ -78,7 +78,10 @@ def minimizations() -> Iterator[tuple[str, Solve]]:
         f = cg.smooth.Function(partial(squares_of_seen, M, rng.random((size, size)) < 0.5))
         ball = cg.sets.NuclearBall(round(0.8 * float(np.linalg.norm(M, "nuc"))))
         for g in (cg.simple.Zero(on=ball), cg.simple.Ridge(0.01, on=ball)):
-            yield f"{size} x {size}: completion + {g!r}", partial(cg.minimize, f, g, np.zeros((size, size)))
+            yield (
+                f"{size} x {size}: completion + {g!r}",
+                partial(cg.minimize, f, g, np.zeros((size, size))),
+            )
 
 
 def squares(A: Any, y: Any, x: Any) -> tuple[float, Any]:
@@ -143,7 +146,14 @@ def measured(name: str, solve: Solve, cap: float, tol: float) -> dict[str, Any]:
             best, method = seconds, other
     solved = math.isfinite(auto)
     auto, best = min(auto, cap), min(best, cap)
-    row = {"problem": name, "ratio": auto / best, "auto": auto, "best": best, "method": method, "solved": solved}
+    row = {
+        "problem": name,
+        "ratio": auto / best,
+        "auto": auto,
+        "best": best,
+        "method": method,
+        "solved": solved,
+    }
     return {**row, "took": str(getattr(result, "method", "auto"))}
 
 
@@ -156,7 +166,9 @@ def show(rows: list[dict[str, Any]]) -> None:
     counted = table[table["counts"]]
     unsolved = ((table["method"] == "auto") & ~table["solved"]).sum()
     above = (counted["ratio"] > BAR).sum()
-    print(f"{above} of {len(counted)} ratios that count are above {BAR:g}; nobody solved {unsolved} of {len(table)}")
+    print(
+        f"{above} of {len(counted)} ratios that count are above {BAR:g}; nobody solved {unsolved} of {len(table)}"
+    )
 
 
 def main(

@@ -89,7 +89,9 @@ class Study:
     @property
     def null_loss(self) -> float:
         """That of the best intercept alone."""
-        return float(SMOOTH[self.loss](self.X, self.y, intercept=True).at(np.zeros(self.X.shape[1])).value)
+        return float(
+            SMOOTH[self.loss](self.X, self.y, intercept=True).at(np.zeros(self.X.shape[1])).value
+        )
 
     def error(self, coefs: Any, *, penalised: bool) -> float:
         """Of the worst of some coefficients, a row for each point; the intercepts are at their best for all."""
@@ -137,11 +139,18 @@ class Ours(Contestant):
 
     def cross_validate(self) -> Any:
         study = self.study
-        return ESTIMATORS[study.loss](radii=study.radii, ridges=[0.0], cv=study.folds).fit(study.X, study.y)
+        return ESTIMATORS[study.loss](radii=study.radii, ridges=[0.0], cv=study.folds).fit(
+            study.X, study.y
+        )
 
     def _path(self) -> Any:
         study = self.study
-        options: dict[str, Any] = {"loss": study.loss, "radii": study.radii, "ridge": 0.0, "tol": CHOOSING_TOL}
+        options: dict[str, Any] = {
+            "loss": study.loss,
+            "radii": study.radii,
+            "ridge": 0.0,
+            "tol": CHOOSING_TOL,
+        }
         return cg.linear_model.path(study.X, study.y, **options)
 
     def error(self) -> float:
@@ -199,7 +208,9 @@ class Adelie(Contestant):
 
     def coefs(self) -> Any:
         options: dict[str, Any] = {"early_exit": False, "progress_bar": False}
-        return self.adelie.grpnet(self.X, self.glm, lmda_path=self.penalties, **options).betas.toarray()
+        return self.adelie.grpnet(
+            self.X, self.glm, lmda_path=self.penalties, **options
+        ).betas.toarray()
 
 
 class Sklearn(Contestant):
@@ -211,8 +222,14 @@ class Sklearn(Contestant):
         study = self.study
         if study.loss == "least-squares":
             return LassoCV(alphas=self.penalties, cv=study.folds).fit(study.X, study.y)
-        options: dict[str, Any] = {"Cs": 1.0 / study.multipliers, "l1_ratios": (1.0,), "solver": "saga"}
-        return LogisticRegressionCV(cv=study.folds, scoring="neg_log_loss", **options).fit(study.X, study.y)
+        options: dict[str, Any] = {
+            "Cs": 1.0 / study.multipliers,
+            "l1_ratios": (1.0,),
+            "solver": "saga",
+        }
+        return LogisticRegressionCV(cv=study.folds, scoring="neg_log_loss", **options).fit(
+            study.X, study.y
+        )
 
     def coefs(self) -> Any:
         study = self.study
@@ -236,7 +253,9 @@ def rows_of(study: Study, cap: float) -> Iterator[dict[str, Any]]:
         with quiet():
             contestant = kind(study)
             seconds = seconds_of(contestant.cross_validate, cap)
-            error, proved = (None, None) if seconds is None else (contestant.error(), contestant.proved())
+            error, proved = (
+                (None, None) if seconds is None else (contestant.error(), contestant.proved())
+            )
         if kind is Ours:
             ours = seconds
         yield {

@@ -121,13 +121,24 @@ def table(problem: str, seeds: int, size: int, *, scaled: bool) -> list[dict[str
         for name, estimator in estimators(scaled=scaled).items():
             begin = time.process_time()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # POT's, of numbers it divides by 0 and loops that did not converge
+                warnings.simplefilter(
+                    "ignore"
+                )  # POT's, of numbers it divides by 0 and loops that did not converge
                 moved = estimator.fit(Xs=data.Xs, ys=data.ys, Xt=data.Xt).transform(Xs=data.Xs)
-                found.setdefault(name, []).append((data.accuracy(moved), time.process_time() - begin))
+                found.setdefault(name, []).append(
+                    (data.accuracy(moved), time.process_time() - begin)
+                )
     rows = []
     for name, pairs in found.items():
         accuracy, seconds = np.array(pairs).T
-        rows.append({"estimator": name, "mean": accuracy.mean(), "sd": accuracy.std(ddof=1), "CPU s": seconds.mean()})
+        rows.append(
+            {
+                "estimator": name,
+                "mean": accuracy.mean(),
+                "sd": accuracy.std(ddof=1),
+                "CPU s": seconds.mean(),
+            }
+        )
     return rows
 
 

@@ -43,10 +43,18 @@ from experiments.elastic_net_rivals import AndersonCD, ProxNewton, Rival, Saga, 
 from experiments.paper.figures import Figure, Line, Panel, draw
 from experiments.problems import ElasticNetProblem
 
-SETTINGS = {"colon": (1.0, 4.0), "lymphoma62": (1.0, 4.0), "lymphoma96": (1.0, 4.0), "prostate": (1.0, 4.0)}
+SETTINGS = {
+    "colon": (1.0, 4.0),
+    "lymphoma62": (1.0, 4.0),
+    "lymphoma96": (1.0, 4.0),
+    "prostate": (1.0, 4.0),
+}
 SETTINGS |= {"basehock": (0.1, 60.0), "a9a": (1.0, 10.0)}
 """Ridge and radius; drawn data have those of colon."""
-RADII: dict[str, tuple[float, ...]] = {"basehock": (10.0, 60.0, 200.0, 400.0), "a9a": (2.0, 10.0, 40.0)}
+RADII: dict[str, tuple[float, ...]] = {
+    "basehock": (10.0, 60.0, 200.0, 400.0),
+    "a9a": (2.0, 10.0, 40.0),
+}
 OTHER_RADII = 1.0, 4.0, 12.0
 """From nearly empty to nearly dense models; the last are those of all other data."""
 LOADERS: dict[str, Callable[[], Any]] = {
@@ -66,7 +74,16 @@ METHODS = {
 """Ours: the method and the step."""
 SOON = 1.0
 """Seconds beyond which one run is measurement enough."""
-SCALING = ("200x1000", "200x3000", "200x10000", "200x30000", "200x100000", "100x1000", "1000x1000", "10000x1000")
+SCALING = (
+    "200x1000",
+    "200x3000",
+    "200x10000",
+    "200x30000",
+    "200x100000",
+    "100x1000",
+    "1000x1000",
+    "10000x1000",
+)
 STYLES = {
     "auto": "newton",
     "spg": "spg",
@@ -86,7 +103,9 @@ def load(name: str) -> ElasticNetProblem:
         X = rng.standard_normal((features, samples)).T
         relevant = rng.choice(features, 10, replace=False)
         signal = X[:, relevant] @ rng.choice([-1.0, 1.0], 10)
-        return ElasticNetProblem(name, X, np.where(signal + rng.standard_normal(samples) > 0.0, 1.0, -1.0), 1.0, 4.0)
+        return ElasticNetProblem(
+            name, X, np.where(signal + rng.standard_normal(samples) > 0.0, 1.0, -1.0), 1.0, 4.0
+        )
     if name in LOADERS:
         found = LOADERS[name]()
         return ElasticNetProblem(name, found.X, found.y, *SETTINGS[name])
@@ -94,7 +113,11 @@ def load(name: str) -> ElasticNetProblem:
         y = file["y"].astype(float)
         if "X" in file:
             return ElasticNetProblem(name, cg.datasets.standardize(file["X"]), y, *SETTINGS[name])
-        parts = file["data"].astype(float), file["indices"].astype(np.int32), file["indptr"].astype(np.int32)
+        parts = (
+            file["data"].astype(float),
+            file["indices"].astype(np.int32),
+            file["indptr"].astype(np.int32),
+        )
         X = scipy.sparse.csr_matrix(parts, shape=tuple(file["shape"]))
         return ElasticNetProblem(name, X, y, *SETTINGS[name])
 
@@ -176,7 +199,9 @@ def multiplier_search(rival: Rival, effort: float, level: float) -> Any:
     return x
 
 
-def report(problem: ElasticNetProblem, methods: Sequence[str], levels: Sequence[float], cap: float) -> list[Row]:
+def report(
+    problem: ElasticNetProblem, methods: Sequence[str], levels: Sequence[float], cap: float
+) -> list[Row]:
     """All solvers on one problem, printed; rows for a file."""
     best, (m, n) = problem.optimum, problem.X.shape
     print(
@@ -184,7 +209,9 @@ def report(problem: ElasticNetProblem, methods: Sequence[str], levels: Sequence[
         f"radius {problem.radius:g}\nF* = {best.value:.10g}, certified to {best.gap / abs(best.value):.0e}; "
         f"multiplier {best.multiplier:.4g}; {np.count_nonzero(best.x)} coefficients are not 0"
     )
-    solvers: dict[str, Callable[..., Row]] = {kind.name: partial(theirs, problem, kind) for kind in installed_rivals()}
+    solvers: dict[str, Callable[..., Row]] = {
+        kind.name: partial(theirs, problem, kind) for kind in installed_rivals()
+    }
     solvers |= {name: partial(ours, problem, name) for name in methods}
     rows: list[Row] = []
     for level in levels:
@@ -194,13 +221,22 @@ def report(problem: ElasticNetProblem, methods: Sequence[str], levels: Sequence[
                 times.append({"solver": name, **solve(level, cap)})
             except (ImportError, TypeError, ValueError, RuntimeError) as error:
                 print(f"{name} is left out: {str(error)[:90]}")
-        table = pd.DataFrame(times).astype(dict.fromkeys(("proved", "reached", "searched"), float)).set_index("solver")
+        table = (
+            pd.DataFrame(times)
+            .astype(dict.fromkeys(("proved", "reached", "searched"), float))
+            .set_index("solver")
+        )
         if ProxNewton.name in table.index:
-            table["ratio"] = table["proved"].fillna(table["reached"]) / table.loc[ProxNewton.name, "reached"]
+            table["ratio"] = (
+                table["proved"].fillna(table["reached"]) / table.loc[ProxNewton.name, "reached"]
+            )
             table["ratio, searched"] = table["searched"] / table.loc[ProxNewton.name, "searched"]
         print(f"milliseconds to {level:.0e}")
         show((table * [1e3, 1e3, 1e3, 1.0, 1.0][: table.shape[1]]).reset_index().to_dict("records"))
-        rows += [{"data": problem.name, "samples": m, "features": n, "level": level, **row} for row in times]
+        rows += [
+            {"data": problem.name, "samples": m, "features": n, "level": level, **row}
+            for row in times
+        ]
     return rows
 
 
@@ -212,7 +248,11 @@ def models_report(problem: ElasticNetProblem, levels: Sequence[float], cap: floa
         one = replace(problem, radius=radius)
         for level in levels:
             proved = ours(one, "auto", level, cap)["proved"] or math.nan
-            row: Row = {"data": one.name, "radius": radius, "coefficients": int(np.count_nonzero(one.optimum.x))}
+            row: Row = {
+                "data": one.name,
+                "radius": radius,
+                "coefficients": int(np.count_nonzero(one.optimum.x)),
+            }
             row |= {"level": level, "proved, ms": 1e3 * proved}
             for kind in rivals:
                 times = theirs(one, kind, level, cap)
@@ -235,7 +275,9 @@ def path_report(problem: ElasticNetProblem) -> None:
 
     whole = best_time(lambda: lambda: cg.linear_model.path(X, y, radii=radii, tol=1e-6, **options))
     singles = sum(best_time(partial(single, radius)) for radius in radii[4::5])
-    print(f"path of {len(radii)} radii over ten single fits among them: {1e3 * whole:.3g}/{1e3 * singles:.3g} ms")
+    print(
+        f"path of {len(radii)} radii over ten single fits among them: {1e3 * whole:.3g}/{1e3 * singles:.3g} ms"
+    )
 
 
 def draw_scaling(rows: pd.DataFrame, folder: Path) -> None:
@@ -262,7 +304,10 @@ def main(
     out: Annotated[str, "a folder for the rows and the picture"] = "out",
 ) -> None:
     methods, folder = tuple(METHODS), Path(out)
-    levels, file = tuple(sorted(levels, reverse=True)), "elastic_net_models.json" if models else "elastic_net.json"
+    levels, file = (
+        tuple(sorted(levels, reverse=True)),
+        "elastic_net_models.json" if models else "elastic_net.json",
+    )
     if quick:
         data, cap = ("colon",), 2.0
     if scaling:
@@ -276,7 +321,11 @@ def main(
             except OSError as error:
                 print(f"\n{name} is left out: {error}")
                 continue
-            rows += models_report(problem, levels, cap) if models else report(problem, methods, levels, cap)
+            rows += (
+                models_report(problem, levels, cap)
+                if models
+                else report(problem, methods, levels, cap)
+            )
             if name == "colon" and not models:
                 path_report(problem)
             (folder / file).write_text(json.dumps(rows, indent=1))

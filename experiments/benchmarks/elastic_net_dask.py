@@ -76,7 +76,9 @@ def on_workers(rows: int, workers: int, memory: str) -> dict[str, Any]:
         begin = time.perf_counter()
         pairs = [delayed(block)(k, size) for k, size in enumerate(sizes_of(rows))]
         shapes = list(zip(pairs, sizes_of(rows), strict=True))
-        X = da.concatenate([da.from_delayed(p[0], (size, FEATURES), np.float32) for p, size in shapes])
+        X = da.concatenate(
+            [da.from_delayed(p[0], (size, FEATURES), np.float32) for p, size in shapes]
+        )
         y = da.concatenate([da.from_delayed(p[1], (size,), np.float64) for p, size in shapes])
         f, g = problem(X, y)
         distributed.wait(f.data.matrices)
@@ -155,7 +157,10 @@ def by_partial_fit(rows: int, ours: dict[str, Any]) -> dict[str, Any]:
             begin, before = time.perf_counter(), time.process_time()
             model.partial_fit(X, y, classes=[-1.0, 1.0])
             seconds, cpu = seconds + time.perf_counter() - begin, cpu + time.process_time() - before
-    pairs = [(np.ravel(model.coef_), float(model.intercept_[0])), (ours["x"].astype(float), ours["b"])]
+    pairs = [
+        (np.ravel(model.coef_), float(model.intercept_[0])),
+        (ours["x"].astype(float), ours["b"]),
+    ]
     theirs, best = (
         RIDGE * float(x @ x)
         + ours["multiplier"] * float(np.abs(x).sum())

@@ -35,7 +35,9 @@ def tables() -> dict[str, tuple[Any, Any]]:
 
 
 def rows_of(time_limit: float) -> Iterator[dict[str, Any]]:
-    for (name, data), loss, radius, ridge, intercept in product(tables().items(), LOSSES, RADII, RIDGES, (False, True)):
+    for (name, data), loss, radius, ridge, intercept in product(
+        tables().items(), LOSSES, RADII, RIDGES, (False, True)
+    ):
         f = LOSSES[loss](*data, intercept=intercept)
         g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius))
         result = cg.minimize(f, g, method="newton", tol=1e-6, time_limit=time_limit)

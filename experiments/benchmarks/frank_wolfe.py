@@ -30,12 +30,18 @@ def problems(n: int) -> Iterator[tuple[str, Any, Any]]:
     rng = np.random.default_rng(0)
     A, y = rng.standard_normal((n, 2 * n)), rng.standard_normal(n)
     yield "least squares, simplex", cg.smooth.LeastSquares(A, y), cg.sets.Simplex(2 * n)
-    yield "least squares, k-sparse", cg.smooth.LeastSquares(A, y), cg.sets.KSparse(2.0 / n, k=n // 10)
+    yield (
+        "least squares, k-sparse",
+        cg.smooth.LeastSquares(A, y),
+        cg.sets.KSparse(2.0 / n, k=n // 10),
+    )
     labels = np.sign(A[:, :5].sum(axis=1))
     yield "logistic, l1 ball", cg.smooth.Logistic(A, labels), cg.sets.L1Ball(2.0)
     side = int(np.sqrt(n))
     target = rng.random((side, side))
-    nearest = cg.smooth.Function(lambda x: (0.5 * float(((x - target) ** 2).sum()), x - target), smoothness=1.0)
+    nearest = cg.smooth.Function(
+        lambda x: (0.5 * float(((x - target) ** 2).sum()), x - target), smoothness=1.0
+    )
     yield "nearest doubly stochastic", nearest, cg.sets.Birkhoff(side)
 
 

@@ -42,8 +42,15 @@ def blobs(n: int, seed: int) -> Clouds:
         which = rng.choice(7, n, p=shares)
         return centres[which] + np.einsum("nij,nj->ni", shapes[which], rng.standard_normal((n, 3)))
 
-    sources, targets = drawn((0.3, 0.2, 0.15, 0.13, 0.1, 0.07, 0.05)), drawn((0.25, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05))
-    return sources, targets @ np.array([[1.0, 0.0, -0.1], [0.3, 0.9, 0.0], [0.0, 0.2, 1.1]]) + [0.5, -0.3, 0.2]
+    sources, targets = (
+        drawn((0.3, 0.2, 0.15, 0.13, 0.1, 0.07, 0.05)),
+        drawn((0.25, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05)),
+    )
+    return sources, targets @ np.array([[1.0, 0.0, -0.1], [0.3, 0.9, 0.0], [0.0, 0.2, 1.1]]) + [
+        0.5,
+        -0.3,
+        0.2,
+    ]
 
 
 def surfaces(n: int, seed: int) -> Clouds:
@@ -73,7 +80,9 @@ def photographs(n: int, seed: int) -> Clouds:
     from sklearn.datasets import load_sample_image
 
     rng = np.random.default_rng(seed)
-    pixels = [load_sample_image(name).reshape(-1, 3) / 255.0 for name in ("china.jpg", "flower.jpg")]
+    pixels = [
+        load_sample_image(name).reshape(-1, 3) / 255.0 for name in ("china.jpg", "flower.jpg")
+    ]
     return tuple(each[rng.choice(len(each), n, replace=False)] for each in pixels)
 
 
@@ -117,17 +126,23 @@ PROBLEMS = {
 }
 
 
-def measured(problem: Problem, n: int, seed: int, plan: str, limit: float, device: str) -> dict[str, Any]:
+def measured(
+    problem: Problem, n: int, seed: int, plan: str, limit: float, device: str
+) -> dict[str, Any]:
     """One solve: by Newton between made clouds, by "auto" between real ones, as those come who do not choose."""
     Xs, Xt = problem.clouds(n, seed)
     mean = 1.0
     if problem.clouds is not clusters:
-        mean = float(((Xs - Xt.mean(0)) ** 2).sum(1).mean() + ((Xt - Xt.mean(0)) ** 2).sum(1).mean())
+        mean = float(
+            ((Xs - Xt.mean(0)) ** 2).sum(1).mean() + ((Xt - Xt.mean(0)) ** 2).sum(1).mean()
+        )
     if device != "cpu":
         import torch
 
         Xs, Xt = (torch.as_tensor(X, dtype=torch.float64, device=device) for X in (Xs, Xt))
-    terms = [cg.transport.Laplacian(Xs, Xt, weight=problem.weight * len(Xs))] if problem.weight else []
+    terms = (
+        [cg.transport.Laplacian(Xs, Xt, weight=problem.weight * len(Xs))] if problem.weight else []
+    )
     for term in terms:
         term.graphs  # noqa: B018 - they are made when first asked for, and are no part of a solve
     options: dict[str, Any] = {"plan": plan, "tol": problem.tol, "time_limit": limit}
@@ -152,13 +167,21 @@ def measured(problem: Problem, n: int, seed: int, plan: str, limit: float, devic
     }
 
 
-def row_of(name: str, n: int, seeds: tuple[int, ...], plan: str, limit: float, device: str = "cpu") -> dict[str, Any]:
+def row_of(
+    name: str, n: int, seeds: tuple[int, ...], plan: str, limit: float, device: str = "cpu"
+) -> dict[str, Any]:
     """Medians over the seeds; a problem counts as solved if it was with every seed."""
     problem = PROBLEMS[name]
     runs = [measured(problem, n, seed, plan, limit, device) for seed in seeds]
     row = {key: float(np.median([each[key] for each in runs])) for key in runs[0]}
     kept = {key: value if key in ("seconds", "gap") else round(value) for key, value in row.items()}
-    return {"problem": name, "plan": plan, **kept, "solved": all(each["solved"] for each in runs), "tol": problem.tol}
+    return {
+        "problem": name,
+        "plan": plan,
+        **kept,
+        "solved": all(each["solved"] for each in runs),
+        "tol": problem.tol,
+    }
 
 
 def rows_of(
@@ -172,10 +195,19 @@ def rows_of(
             continue
         row = row_of(name, min(n, 1000), seeds, "dense", limit, device)
         beside = [
-            measured(PROBLEMS["paper"]._replace(tol=problem.tol), row["points"], s, "dense", limit, device)
+            measured(
+                PROBLEMS["paper"]._replace(tol=problem.tol),
+                row["points"],
+                s,
+                "dense",
+                limit,
+                device,
+            )
             for s in seeds
         ]
-        yield row | {"over paper": row["seconds"] / float(np.median([each["seconds"] for each in beside]))}
+        yield row | {
+            "over paper": row["seconds"] / float(np.median([each["seconds"] for each in beside]))
+        }
 
 
 def main(

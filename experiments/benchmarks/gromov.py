@@ -41,7 +41,11 @@ class Problem:
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"entropy": self.entropy, "fused": None if self.M is None else (self.M, 1.0), "loss": self.loss}
+        return {
+            "entropy": self.entropy,
+            "fused": None if self.M is None else (self.M, 1.0),
+            "loss": self.loss,
+        }
 
     def by_pot(self, max_iter: int) -> Any:
         """POT's plan; its objective is half of ours where it is fused with alpha = 1/2."""
@@ -52,7 +56,9 @@ class Problem:
         if self.entropy == 0.0:
             return ot.gromov.fused_gromov_wasserstein(self.M, *spaces, alpha=0.5, **chosen)
         if self.M is None:
-            return ot.gromov.entropic_gromov_wasserstein(*spaces, epsilon=self.entropy, max_iter=max_iter, **chosen)
+            return ot.gromov.entropic_gromov_wasserstein(
+                *spaces, epsilon=self.entropy, max_iter=max_iter, **chosen
+            )
         return ot.gromov.entropic_fused_gromov_wasserstein(
             self.M, *spaces, alpha=0.5, epsilon=0.5 * self.entropy, max_iter=max_iter, **chosen
         )
@@ -93,7 +99,9 @@ def false_stationarity(problem: Problem, q: cg.transport.GromovResult) -> float:
         best = cg.sets.Transport(problem.a, problem.b, engine="highs").linear_argmin(c)
         true = np.sum(c * q.plan) - np.sum(c * best.point)
     else:
-        linear = cg.transport.solve(c, problem.a, problem.b, entropy=problem.entropy, method="newton", tol=1e-12)
+        linear = cg.transport.solve(
+            c, problem.a, problem.b, entropy=problem.entropy, method="newton", tol=1e-12
+        )
         true = np.sum(c * q.plan) + q.parts.entropy - linear.value
     return float(true - q.stationarity) / q.scale
 
@@ -115,7 +123,9 @@ def random_problems(count: int, seed: int) -> None:
         spaces = (problem.C1, problem.C2, problem.a, problem.b)
         plan, taken = timed(lambda p=problem: p.by_pot(POT_ITERATIONS))
         seconds["POT"] += taken
-        one, taken = timed(lambda p=problem, s=spaces: cg.transport.gromov(*s, **p.options, starts=1, tol=TOL))
+        one, taken = timed(
+            lambda p=problem, s=spaces: cg.transport.gromov(*s, **p.options, starts=1, tol=TOL)
+        )
         seconds["one start"] += taken
         q, taken = timed(lambda p=problem, s=spaces: cg.transport.gromov(*s, **p.options, tol=TOL))
         seconds["default starts"] += taken
@@ -142,18 +152,28 @@ def random_problems(count: int, seed: int) -> None:
             )
     print(f"problems                                   {count}")
     print(f"one start stationary to {TOL:g}               {stationary}")
-    print(f"default starts at most POT's + 1e-9        {no_worse}, of these better by 1e-6: {better}")
+    print(
+        f"default starts at most POT's + 1e-9        {no_worse}, of these better by 1e-6: {better}"
+    )
     print(f"plans of POT that are none                 {failed}")
     finite = np.array(gaps)[np.isfinite(gaps)]
     quantiles = np.quantile(finite, [0.5, 0.9, 1.0]) if len(finite) else [np.nan] * 3
-    print("POT's gap / scale: median, 90 %, largest   " + ", ".join(f"{each:.1e}" for each in quantiles))
+    print(
+        "POT's gap / scale: median, 90 %, largest   "
+        + ", ".join(f"{each:.1e}" for each in quantiles)
+    )
     print(f"largest true gap less claimed gap          {largest_excess:.1e} of the scale")
-    print("CPU seconds                                " + ", ".join(f"{k} {v:.1f}" for k, v in seconds.items()))
+    print(
+        "CPU seconds                                "
+        + ", ".join(f"{k} {v:.1f}" for k, v in seconds.items())
+    )
 
 
 def time_to_pots_loss(problem: Problem, name: str) -> None:
     plan, pots = timed(lambda: problem.by_pot(POT_ITERATIONS))
-    theirs = cg.transport.gromov_gap(plan, problem.C1, problem.C2, problem.a, problem.b, **problem.options)
+    theirs = cg.transport.gromov_gap(
+        plan, problem.C1, problem.C2, problem.a, problem.b, **problem.options
+    )
     begin = time.process_time()
     reached: list[float] = []
 
@@ -205,7 +225,9 @@ def speeds(seed: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--problems", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--speeds", action=argparse.BooleanOptionalAction, default=True)

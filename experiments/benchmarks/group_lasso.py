@@ -25,7 +25,10 @@ from experiments.problems import TransportProblem
 
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
 NAME = "POT sinkhorn_l1l2_gl"
-WAYS: dict[str, dict[str, Any]] = {"Newton": {"method": "newton"}, "CGS, exact, memory 5": {"memory": 5}}
+WAYS: dict[str, dict[str, Any]] = {
+    "Newton": {"method": "newton"},
+    "CGS, exact, memory 5": {"memory": 5},
+}
 
 
 def pot(problem: TransportProblem, labels: Any, weight: float, iterations: int) -> tuple[Any, int]:
@@ -51,25 +54,43 @@ def peak_megabytes(work: Callable[[], Any]) -> float:
     return peak
 
 
-def gap_rows(problem: TransportProblem, theirs: Callable[[], Any], cap: float) -> tuple[list[dict[str, Any]], float]:
+def gap_rows(
+    problem: TransportProblem, theirs: Callable[[], Any], cap: float
+) -> tuple[list[dict[str, Any]], float]:
     """Newton, CGS with memory and POT on one problem; and the best value."""
     tol = 0.01 * LEVELS[-1]
-    results = {name: cg.minimize(problem.f, problem.g, tol=tol, time_limit=cap, **way) for name, way in WAYS.items()}
+    results = {
+        name: cg.minimize(problem.f, problem.g, tol=tol, time_limit=cap, **way)
+        for name, way in WAYS.items()
+    }
     best = min(result.value for result in results.values())
     rows: list[dict[str, Any]] = []
     for name, result in results.items():
         trace = result.trace
         proofs = (trace["best_value"] - trace["lower_bound"]) / abs(best)
-        times = {f"to {level:.0e}": first_at(proofs, level, of=trace["seconds"]) for level in LEVELS}
-        rows.append({"solver": name, **times, "in all": result.seconds, "error or proof": result.gap / abs(best)})
+        times = {
+            f"to {level:.0e}": first_at(proofs, level, of=trace["seconds"]) for level in LEVELS
+        }
+        rows.append(
+            {
+                "solver": name,
+                **times,
+                "in all": result.seconds,
+                "error or proof": result.gap / abs(best),
+            }
+        )
     (plan, _), seconds = measured(theirs)
     error = (problem.value(plan) - best) / abs(best)
     return [*rows, {"solver": NAME, "in all": seconds, "error or proof": error}], best
 
 
-def iteration_rows(problem: TransportProblem, theirs: Callable[[], Any], steps: int, best: float) -> None:
+def iteration_rows(
+    problem: TransportProblem, theirs: Callable[[], Any], steps: int, best: float
+) -> None:
     runs: dict[str, Callable[[], Any]] = {
-        f"ours, {step}": partial(cg.minimize, problem.f, problem.g, step=step, tol=1e-12, max_iter=steps)
+        f"ours, {step}": partial(
+            cg.minimize, problem.f, problem.g, step=step, tol=1e-12, max_iter=steps
+        )
         for step in ("exact", "armijo", "open-loop")
     }
     rows = []
@@ -97,11 +118,15 @@ def main(
             labels = cg.datasets.make_clusters(n, clusters=classes).ys
             for entropy in entropies:
                 problem = TransportProblem.with_groups(n, classes, entropy, weight)
-                rows, best = gap_rows(problem, partial(pot, problem, labels, weight, pot_iterations), cap)
+                rows, best = gap_rows(
+                    problem, partial(pot, problem, labels, weight, pot_iterations), cap
+                )
                 print(f"n = {n}, entropy {entropy:g}")
                 show(rows)
                 if n == sizes[-1] and entropy == entropies[0]:
-                    iteration_rows(problem, partial(pot, problem, labels, weight, iterations), iterations, best)
+                    iteration_rows(
+                        problem, partial(pot, problem, labels, weight, iterations), iterations, best
+                    )
 
 
 if __name__ == "__main__":

@@ -80,7 +80,11 @@ def one(kind: str, size: str, dimension: int, tol: float) -> dict[str, Any]:
     """A row, measured in this process."""
 
     def problem(of_size: str) -> Callable[[], Any]:
-        return net(of_size, tol) if kind == "elastic net" else transport(kind, int(of_size), dimension, tol)
+        return (
+            net(of_size, tol)
+            if kind == "elastic net"
+            else transport(kind, int(of_size), dimension, tol)
+        )
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -97,14 +101,32 @@ def one(kind: str, size: str, dimension: int, tol: float) -> dict[str, Any]:
 
 
 def rows_of(
-    dense: tuple[int, ...], streamed: tuple[int, ...], nets: tuple[str, ...], dimension: int, tol: float
+    dense: tuple[int, ...],
+    streamed: tuple[int, ...],
+    nets: tuple[str, ...],
+    dimension: int,
+    tol: float,
 ) -> Iterator[dict[str, Any]]:
     """All rows, each measured by a process of its own."""
-    wanted = [(kind, str(n)) for kind in ("dense, entropy alone", "dense, Laplacian") for n in dense]
-    wanted += [(kind, str(n)) for kind in ("streamed, entropy alone", "streamed, Laplacian") for n in streamed]
+    wanted = [
+        (kind, str(n)) for kind in ("dense, entropy alone", "dense, Laplacian") for n in dense
+    ]
+    wanted += [
+        (kind, str(n))
+        for kind in ("streamed, entropy alone", "streamed, Laplacian")
+        for n in streamed
+    ]
     wanted += [("elastic net", shape) for shape in nets]
     for kind, size in wanted:
-        command = [sys.executable, "-m", "experiments.benchmarks.memory", "--kind", kind, "--size", size]
+        command = [
+            sys.executable,
+            "-m",
+            "experiments.benchmarks.memory",
+            "--kind",
+            kind,
+            "--size",
+            size,
+        ]
         command += ["--dimension", str(dimension), "--tol", str(tol)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         yield json.loads(done.stdout)
@@ -113,7 +135,11 @@ def rows_of(
 def main(
     *,
     dense: Annotated[tuple[int, ...], "points of a side, for dense plans"] = (1000, 2000, 4000),
-    streamed: Annotated[tuple[int, ...], "points of a side, for streamed plans"] = (5_000, 10_000, 20_000),
+    streamed: Annotated[tuple[int, ...], "points of a side, for streamed plans"] = (
+        5_000,
+        10_000,
+        20_000,
+    ),
     nets: Annotated[tuple[str, ...], "samples x features"] = ("200x10000", "200x100000"),
     dimension: Annotated[int, "of the points"] = 2,
     tol: float = 1e-4,

@@ -64,7 +64,12 @@ class Digits:
     def saga(self, level: float) -> float | None:
         """Seconds of the shortest run that is there."""
         both = self.multiplier + 2.0 * self.ridge
-        options: dict[str, Any] = {"C": 1.0 / both, "l1_ratio": self.multiplier / both, "tol": 0.0, "random_state": 0}
+        options: dict[str, Any] = {
+            "C": 1.0 / both,
+            "l1_ratio": self.multiplier / both,
+            "tol": 0.0,
+            "random_state": 0,
+        }
         for passes in PASSES:
             model = LogisticRegression(solver="saga", max_iter=passes, **options)
             fit = partial(model.fit, self.features, self.labels)
@@ -86,13 +91,16 @@ def main(*, levels: Annotated[tuple[float, ...], "relative errors"] = (1e-4, 1e-
         for ridge, radius in SETTINGS:
             problem = Digits(ridge, radius)
             count = np.count_nonzero(problem.optimum.x)
-            print(f"\nridge {ridge:g}, radius {radius:g}: {count} of {problem.optimum.x.size} coefficients are not 0")
+            print(
+                f"\nridge {ridge:g}, radius {radius:g}: {count} of {problem.optimum.x.size} coefficients are not 0"
+            )
             rows = []
             for level in levels:
                 found = {method: problem.ours(method, level) for method in ("auto", "spg")}
                 found["scikit-learn saga"] = problem.saga(level)
                 rows += [
-                    {"level": level, "solver": name, "ms": seconds and 1e3 * seconds} for name, seconds in found.items()
+                    {"level": level, "solver": name, "ms": seconds and 1e3 * seconds}
+                    for name, seconds in found.items()
                 ]
             show(rows)
 

@@ -47,8 +47,15 @@ def rows_of(n: int, time_limit: float) -> Iterator[dict[str, Any]]:
         for kind, terms in laplacians.items():
             for entropy in (1.0, 1e-2, 1e-4, 1e-6):
                 limits: dict[str, Any] = {"method": "newton", "tol": 1e-8, "time_limit": time_limit}
-                result = cg.transport.solve(C / unit, a, b, entropy=entropy, regularizers=terms, **limits)
-                row = {"points": name, "Laplacian": kind, "entropy": entropy, "iterations": result.iterations}
+                result = cg.transport.solve(
+                    C / unit, a, b, entropy=entropy, regularizers=terms, **limits
+                )
+                row = {
+                    "points": name,
+                    "Laplacian": kind,
+                    "entropy": entropy,
+                    "iterations": result.iterations,
+                }
                 yield {
                     **row,
                     "seconds": result.seconds,
@@ -64,7 +71,9 @@ def main(*, n: int = 300, time_limit: float = 60.0, threads: int = 2) -> None:
     certified = sum(row["status"] == str(cg.Status.CONVERGED) for row in rows)
     within = sum(row["gap"] <= 1e-8 or row["status"] == str(cg.Status.CONVERGED) for row in rows)
     late = sum(row["status"] == str(cg.Status.TIME_LIMIT) for row in rows)
-    print(f"{certified} of {len(rows)} certified to 1e-8 of their scale, {within} to that or 1e-8 of the largest cost")
+    print(
+        f"{certified} of {len(rows)} certified to 1e-8 of their scale, {within} to that or 1e-8 of the largest cost"
+    )
     print(f"{late} at the time limit")
 
 

@@ -44,8 +44,14 @@ def main() -> None:
     y = np.sign(A @ rng.standard_normal(N) + rng.standard_normal(20))
     simplex = cg.sets.Simplex(N)
     problems: dict[str, tuple[Any, Any]] = {
-        "least squares, ridge on l1 ball": (cg.smooth.LeastSquares(A, y), cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(1))),
-        "logistic, entropy on simplex": (cg.smooth.Logistic(A, y), cg.simple.Entropy(1e-3, on=simplex)),
+        "least squares, ridge on l1 ball": (
+            cg.smooth.LeastSquares(A, y),
+            cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(1)),
+        ),
+        "logistic, entropy on simplex": (
+            cg.smooth.Logistic(A, y),
+            cg.simple.Entropy(1e-3, on=simplex),
+        ),
         "least squares, simplex": (cg.smooth.LeastSquares(A, y), cg.simple.Zero(on=simplex)),
     }
     print(f"microseconds an iteration, n = {N}, best of several runs of {ITERATIONS} iterations")
@@ -56,7 +62,15 @@ def main() -> None:
         for step in ("exact", "armijo", "open-loop", "short"):
             solve = partial(cg.minimize, f, g, x0, step=step, max_iter=ITERATIONS, stop=Never())
             whole = 1e6 * time_of_call(solve) / ITERATIONS
-            rows.append({"problem": name, "step": step, "f + oracle": alone, "whole": whole, "beyond": whole - alone})
+            rows.append(
+                {
+                    "problem": name,
+                    "step": step,
+                    "f + oracle": alone,
+                    "whole": whole,
+                    "beyond": whole - alone,
+                }
+            )
     show(rows)
 
 

@@ -70,7 +70,9 @@ def skglm_solver(problem: Problem) -> Solve:
     make = solvers.AndersonCD if squares else solvers.ProxNewton
 
     def solve(tol: float) -> Any:
-        return make(tol=tol, fit_intercept=False, max_iter=200).solve(problem.X, problem.y, datafit, penalty)[0]
+        return make(tol=tol, fit_intercept=False, max_iter=200).solve(
+            problem.X, problem.y, datafit, penalty
+        )[0]
 
     return solve
 
@@ -79,10 +81,14 @@ def celer_solver(problem: Problem) -> Solve:
     import celer
 
     samples = len(problem.y)
-    name, alpha = ("lasso", problem.l1 / samples) if problem.loss == "squares" else ("logreg", problem.l1)
+    name, alpha = (
+        ("lasso", problem.l1 / samples) if problem.loss == "squares" else ("logreg", problem.l1)
+    )
 
     def solve(tol: float) -> Any:
-        return celer.celer_path(problem.X, problem.y, name, alphas=np.array([alpha]), tol=tol)[1][:, 0]
+        return celer.celer_path(problem.X, problem.y, name, alphas=np.array([alpha]), tol=tol)[1][
+            :, 0
+        ]
 
     return solve
 
@@ -107,7 +113,12 @@ def row(name: str, loss: str, share: float, rivals: Sequence[str]) -> dict[str, 
     problem = Problem(name, loss, share)
     exact = problem.solved(1e-10)
     ours = best_time(lambda: lambda: problem.solved(LEVEL))
-    found: dict[str, Any] = {"data": name, "loss": loss, "share": share, "not 0": int(np.count_nonzero(exact.x))}
+    found: dict[str, Any] = {
+        "data": name,
+        "loss": loss,
+        "share": share,
+        "not 0": int(np.count_nonzero(exact.x)),
+    }
     found["condgrad ms"] = 1e3 * ours
     for rival in rivals:
         theirs = time_to_level(problem, RIVALS[rival](problem), exact.value)
@@ -125,18 +136,29 @@ def main(
         "basehock",
         "a9a",
     ),
-    shares: Annotated[tuple[float, ...], "l1 is the largest useful penalty over these"] = (5.0, 20.0, 100.0),
+    shares: Annotated[tuple[float, ...], "l1 is the largest useful penalty over these"] = (
+        5.0,
+        20.0,
+        100.0,
+    ),
 ) -> None:
     warnings.simplefilter("ignore")  # of loose tolerances
     rivals = [name for name in RIVALS if find_spec(name)]
     with one_thread():
-        cases = [(name, loss, share) for name in data for loss in ("squares", "logistic") for share in shares]
+        cases = [
+            (name, loss, share)
+            for name in data
+            for loss in ("squares", "logistic")
+            for share in shares
+        ]
         rows = shown(row(*case, rivals) for case in cases)
     for rival in rivals:
         ratios = np.array([each[f"ratio to {rival}"] for each in rows])
         ratios = ratios[ratios > 0.0]
         mean = math.exp(np.log(ratios).mean())
-        print(f"ratios to {rival}: geometric mean {mean:.2f}, {(ratios > 1.0).sum()} of {len(ratios)} above 1")
+        print(
+            f"ratios to {rival}: geometric mean {mean:.2f}, {(ratios > 1.0).sum()} of {len(ratios)} above 1"
+        )
 
 
 if __name__ == "__main__":

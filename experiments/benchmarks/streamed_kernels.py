@@ -77,7 +77,11 @@ def this_machine() -> Machine:
         import torch
     except ImportError:
         return Machine("CPU", "cpu")
-    return Machine(torch.cuda.get_device_name(), "cuda") if torch.cuda.is_available() else Machine("CPU", "cpu")
+    return (
+        Machine(torch.cuda.get_device_name(), "cuda")
+        if torch.cuda.is_available()
+        else Machine("CPU", "cpu")
+    )
 
 
 def limits(machine: Machine) -> dict[str, Limits]:
@@ -106,7 +110,11 @@ def cpu_limits(machine: Machine) -> Limits:
 
     A, tile, repeats = np.ones((1000, 1000)), np.zeros((4, 256)), 20_000
     multiply_adds = A.size * 1000 / machine.seconds(lambda: A @ A)
-    return Limits(tile.size * repeats / machine.seconds(lambda: powers(tile, repeats)), multiply_adds, multiply_adds)
+    return Limits(
+        tile.size * repeats / machine.seconds(lambda: powers(tile, repeats)),
+        multiply_adds,
+        multiply_adds,
+    )
 
 
 def bare_score(machine: Machine, n: int, rank: int) -> Score:
@@ -128,9 +136,13 @@ def error(found: Array, expected: Array) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="streamed_kernels", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="streamed_kernels", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--n", type=int, help="points on each side; 4000 on a CPU, 100000 on a GPU")
-    parser.add_argument("--unrolled", type=int, nargs="+", help="GPU: ranks up to which scores are multiply-adds")
+    parser.add_argument(
+        "--unrolled", type=int, nargs="+", help="GPU: ranks up to which scores are multiply-adds"
+    )
     arguments = parser.parse_args()
     machine = this_machine()
     n = arguments.n or (4000 if machine.device == "cpu" else 100_000)
@@ -151,7 +163,12 @@ def measure(machine: Machine, n: int) -> None:
     print("rank kernel         precision        ms   pairs/s  powers  products    error")
 
     def line(
-        kernel: str, precision: str, score: Score, terms: tuple[int, int], run: Callable[[], Array], expected: Array
+        kernel: str,
+        precision: str,
+        score: Score,
+        terms: tuple[int, int],
+        run: Callable[[], Array],
+        expected: Array,
     ) -> None:
         """Speed and error of one kernel; terms are the multiply-adds of score and product."""
         seconds, limit = machine.seconds(run), most[precision]
@@ -169,7 +186,14 @@ def measure(machine: Machine, n: int) -> None:
         bare, score = bare_score(machine, n, rank), plan(machine, n, rank)
         xp, ones = namespace(score.left), machine.array(np.ones(n))
         log_sums = xp.log(xp.sum(streamed.rows(bare, slice(0, 256)), axis=1))
-        line("log row sums", "float64", score, (rank, 0), partial(streamed.log_row_sums, bare), log_sums)
+        line(
+            "log row sums",
+            "float64",
+            score,
+            (rank, 0),
+            partial(streamed.log_row_sums, bare),
+            log_sums,
+        )
         first = streamed.rows(score, slice(0, 256))
         entropies = xp.sum(first * xp.log(xp.where(first > 0.0, first, 1.0)), axis=1)
         run = partial(streamed.entropy_row_sums, score, ones, 0.0 * ones, ones)
@@ -182,7 +206,9 @@ def measure(machine: Machine, n: int) -> None:
         weighted = first * (score.left[:256] @ score.right.T)
         R = machine.array(rng.standard_normal((n, 16)))
         for precision in most:
-            run = partial(streamed.weighted_times, score, score.left, score.right, R, precision=precision)
+            run = partial(
+                streamed.weighted_times, score, score.left, score.right, R, precision=precision
+            )
             line("weighted 16", precision, score, (2 * rank, 16), run, weighted @ R)
 
 

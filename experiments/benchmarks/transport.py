@@ -44,18 +44,29 @@ def main(
         for solver, found in runs.items():
             if found.note:
                 print(f"{solver}: {found.note}")
-        done = {solver: found.columns for solver, found in runs.items() if len(found.columns["best_value"])}
+        done = {
+            solver: found.columns
+            for solver, found in runs.items()
+            if len(found.columns["best_value"])
+        }
         best = min(min(columns["best_value"]) for columns in done.values())
-        bound = max(max(columns["lower_bound"]) for columns in done.values() if "lower_bound" in columns)
+        bound = max(
+            max(columns["lower_bound"]) for columns in done.values() if "lower_bound" in columns
+        )
         print(f"n = {n}; F* = {best:.10f}, certified to {best - bound:.1e}")
         rows = {}
         for solver, columns in done.items():
             errors = (np.asarray(columns["best_value"]) - best) / abs(best)
-            times = {f"to {level:.0e}": first_at(errors, level, of=columns["seconds"]) for level in LEVELS}
+            times = {
+                f"to {level:.0e}": first_at(errors, level, of=columns["seconds"])
+                for level in LEVELS
+            }
             rows[solver] = {**times, "best": errors[-1]}
         table = pd.DataFrame.from_dict(rows, orient="index")
         if "pot-gcg" in table.index:
-            ratios = table.filter(like="to ") / table.loc["pot-gcg"].filter(like="to ").replace(np.inf, np.nan)
+            ratios = table.filter(like="to ") / table.loc["pot-gcg"].filter(like="to ").replace(
+                np.inf, np.nan
+            )
             table = table.join(ratios.add_prefix("/ POT "))
         show(table.rename_axis("solver").reset_index())
 

@@ -40,27 +40,45 @@ def clusters(n: int, d: int) -> tuple[Any, Any]:
     return Xs / np.sqrt(d), Xt / np.sqrt(d)
 
 
-def seconds_of(method: str, cost: Any, terms: list[Any], cap: float, tol: float) -> tuple[float, Any]:
+def seconds_of(
+    method: str, cost: Any, terms: list[Any], cap: float, tol: float
+) -> tuple[float, Any]:
     begin = time.perf_counter()
     result = cg.transport.solve(
-        cost, entropy=ENTROPY, regularizers=terms, method=method, tol=tol, time_limit=cap, max_iter=10**7
+        cost,
+        entropy=ENTROPY,
+        regularizers=terms,
+        method=method,
+        tol=tol,
+        time_limit=cap,
+        max_iter=10**7,
     )
     return time.perf_counter() - begin, result
 
 
 def rows_of(
-    sizes: tuple[int, ...], dimensions: tuple[int, ...], kinds: tuple[str, ...], cap: float, tol: float
+    sizes: tuple[int, ...],
+    dimensions: tuple[int, ...],
+    kinds: tuple[str, ...],
+    cap: float,
+    tol: float,
 ) -> Iterator[dict[str, Any]]:
     for n in sizes:
         for d in dimensions:
             Xs, Xt = clusters(n, d)
             for kind in kinds:
                 # the graphs are made once, outside the clock
-                laplacian = cg.transport.Laplacian(Xs, Xt, WEIGHT, normalized=kind == "normalised").smooth_part()
-                yield measured(n, d, kind, cg.transport.SquaredEuclidean(Xs, Xt), [laplacian], cap, tol)
+                laplacian = cg.transport.Laplacian(
+                    Xs, Xt, WEIGHT, normalized=kind == "normalised"
+                ).smooth_part()
+                yield measured(
+                    n, d, kind, cg.transport.SquaredEuclidean(Xs, Xt), [laplacian], cap, tol
+                )
 
 
-def measured(n: int, d: int, kind: str, cost: Any, terms: list[Any], cap: float, tol: float) -> dict[str, Any]:
+def measured(
+    n: int, d: int, kind: str, cost: Any, terms: list[Any], cap: float, tol: float
+) -> dict[str, Any]:
     """A row of the table."""
     seconds, results = {}, {}
     for method in ("newton", "cgs", "auto"):

@@ -32,7 +32,12 @@ LABELS = {
     "small": "raw Laplacian, entropy 3e-3",
     "entropy": "entropy alone",
 }
-STYLES = {"clusters": "newton", "square": "cgs-exact", "small": "cgs-armijo", "entropy": "cgs-open-loop"}
+STYLES = {
+    "clusters": "newton",
+    "square": "cgs-exact",
+    "small": "cgs-armijo",
+    "entropy": "cgs-open-loop",
+}
 STYLES |= {"POT sinkhorn_log": "pot-gcg", "POT sinkhorn": "cg"}
 SIZES = (2000, 5000, 20_000, 100_000, 1_000_000)
 LARGEST_ARRAY = 40_000
@@ -44,7 +49,9 @@ VERY_MANY, VERY_MANY_TOL = 300_000, 1e-6
 def rows_of(n: int, device: str, tol: float) -> Iterator[dict[str, Any]]:
     """A row for each problem and solver."""
     for kind in LABELS if n <= VERY_MANY else ("clusters",):
-        yield measured(kind, n, device, tol if n <= VERY_MANY else max(tol, VERY_MANY_TOL), "streamed")
+        yield measured(
+            kind, n, device, tol if n <= VERY_MANY else max(tol, VERY_MANY_TOL), "streamed"
+        )
     for method in ("sinkhorn_log", "sinkhorn") if find_spec("ot") and n <= LARGEST_ARRAY else ():
         yield {"kind": f"POT {method}", "n": n, **pot(n, device, method)}
 
@@ -62,7 +69,13 @@ def pot(n: int, device: str, method: str) -> dict[str, Any]:
     begin = time.perf_counter()
     C = torch.cdist(Xs, Xt) ** 2
     a = C.new_full((n,), 1.0 / n)
-    options: dict[str, Any] = {"method": method, "numItermax": 1000, "stopThr": 1e-9, "log": True, "warn": False}
+    options: dict[str, Any] = {
+        "method": method,
+        "numItermax": 1000,
+        "stopThr": 1e-9,
+        "log": True,
+        "warn": False,
+    }
     _, log = ot.sinkhorn(a, a, C, ENTROPY, **options)
     if cuda is not None:
         cuda.synchronize()
@@ -116,7 +129,9 @@ def main(
     if draw is None:
         import torch
 
-        title = f"{torch.cuda.get_device_name() if device == 'cuda' else 'CPU'}, float64, tol {tol:g}"
+        title = (
+            f"{torch.cuda.get_device_name() if device == 'cuda' else 'CPU'}, float64, tol {tol:g}"
+        )
         print(title)
         file.parent.mkdir(parents=True, exist_ok=True)
         rows: list[dict[str, Any]] = []

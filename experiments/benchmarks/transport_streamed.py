@@ -52,7 +52,9 @@ def measured(kind: str, n: int, device: str, tol: float, plan: str) -> dict[str,
     begin = time.perf_counter()
     entropy = 3e-3 if kind == "small" else ENTROPY
     cost = cg.transport.SquaredEuclidean(Xs, Xt)
-    result = cg.transport.solve(cost, entropy=entropy, regularizers=terms, method="newton", plan=plan, tol=tol)
+    result = cg.transport.solve(
+        cost, entropy=entropy, regularizers=terms, method="newton", plan=plan, tol=tol
+    )
     if cuda is not None:
         cuda.synchronize()
     seconds = time.perf_counter() - begin
@@ -78,15 +80,20 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-8)
     parser.add_argument("--plan", default="streamed", choices=("streamed", "dense", "auto"))
     options = parser.parse_args()
-    measured("clusters", 300, options.device, 1e-3, options.plan)  # the first run pays for loading kernels
-    print(f"{'kind':10}{'n':>9}{'seconds':>10}{'graphs':>9}{'GB':>8}{'passes':>8}{'iterations':>12}{'gap':>10}  status")
+    measured(
+        "clusters", 300, options.device, 1e-3, options.plan
+    )  # the first run pays for loading kernels
+    print(
+        f"{'kind':10}{'n':>9}{'seconds':>10}{'graphs':>9}{'GB':>8}{'passes':>8}{'iterations':>12}{'gap':>10}  status"
+    )
     for kind in options.kinds:
         for n in options.sizes:
             row = measured(kind, n, options.device, options.tol, options.plan)
-            numbers = (
-                f"{row['seconds']:10.2f}{row['graphs']:9.2f}{row['GB']:8.2f}{row['passes']:8}{row['iterations']:12}"
+            numbers = f"{row['seconds']:10.2f}{row['graphs']:9.2f}{row['GB']:8.2f}{row['passes']:8}{row['iterations']:12}"
+            print(
+                f"{row['kind']:10}{row['n']:9}{numbers}{row['gap']:10.1e}  {row['status']}",
+                flush=True,
             )
-            print(f"{row['kind']:10}{row['n']:9}{numbers}{row['gap']:10.1e}  {row['status']}", flush=True)
 
 
 if __name__ == "__main__":

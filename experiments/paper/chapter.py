@@ -105,7 +105,9 @@ class Claim:
     needs_full_run: bool = False
     source: Source = Source.PAPER
 
-    def judged(self, evidence: Any, template: str, words: Mapping[str, Any], *, quick: bool = False) -> JudgedClaim:
+    def judged(
+        self, evidence: Any, template: str, words: Mapping[str, Any], *, quick: bool = False
+    ) -> JudgedClaim:
         """The claim with its verdict; `words` are those of the chapter."""
         text = partial(prose, template)
         judged = partial(JudgedClaim, text(self.key), figure=self.figure, source=self.source)
@@ -138,7 +140,11 @@ def bound_numbers(above: Sequence[float]) -> dict[str, Any] | None:
     if not len(above):
         return None
     highest = max(above)
-    return {"proved": CaseCount(int(highest <= ROUNDING), 1), "bounds": f"{len(above):,}", "highest": highest}
+    return {
+        "proved": CaseCount(int(highest <= ROUNDING), 1),
+        "bounds": f"{len(above):,}",
+        "highest": highest,
+    }
 
 
 class TextTable(NamedTuple):
@@ -191,7 +197,9 @@ class Experiment:
             summary=prose(self.template, "summary", **words),
             figures=self.figures(evidence),
             tables=self.tables(evidence),
-            claims=[claim.judged(evidence, self.template, words, quick=quick) for claim in self.claims],
+            claims=[
+                claim.judged(evidence, self.template, words, quick=quick) for claim in self.claims
+            ],
             notes=paragraphs(self.template, "notes", **words),
             settings=dict(setting.partition(":")[::2] for setting in settings),
             formula=prose(self.template, "formula"),

@@ -78,11 +78,15 @@ def choose(data: Split, grid: Grid) -> Choice:
     for ridge in grid.ridges:
         x = np.zeros(data.X_train.shape[1])
         for radius in sorted(grid.radii):
-            x = cg.minimize(f, cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius)), x, method="newton", tol=1e-6).x
+            x = cg.minimize(
+                f, cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius)), x, method="newton", tol=1e-6
+            ).x
             right = np.mean((data.X_test @ x > 0.0) == (data.y_test > 0.0))
             tried.append((float(right), ridge, -radius, int(np.count_nonzero(x))))
     accuracy, ridge, minus_radius, nonzeros = max(tried)
-    return Choice(ridge, -minus_radius, accuracy, nonzeros, sum(entry[0] == accuracy for entry in tried))
+    return Choice(
+        ridge, -minus_radius, accuracy, nonzeros, sum(entry[0] == accuracy for entry in tried)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +120,25 @@ class ProblemDraw:
     @property
     def facts(self) -> dict[str, Any]:
         samples, features = self.data.X_train.shape
-        own: dict[str, Any] = {"part": self.part, "stand_in": self.stand_in, "samples": samples, "features": features}
-        return own | self.choice._asdict() | {"ridges": list(self.grid.ridges), "radii": list(self.grid.radii)}
+        own: dict[str, Any] = {
+            "part": self.part,
+            "stand_in": self.stand_in,
+            "samples": samples,
+            "features": features,
+        }
+        return (
+            own
+            | self.choice._asdict()
+            | {"ridges": list(self.grid.ridges), "radii": list(self.grid.radii)}
+        )
 
     def solve(self, solver: str, cap: float) -> Any:
         """One run of a solver on one thread, after a short one that is not timed."""
         method, step = METHODS[solver]
         f, g = self.problem.judge, self.problem.g
-        run = partial(cg.minimize, f, g, np.zeros(self.data.X_train.shape[1]), method=method, step=step)
+        run = partial(
+            cg.minimize, f, g, np.zeros(self.data.X_train.shape[1]), method=method, step=step
+        )
         run = partial(run, stop=cg.stopping.FixedPoint(TOLERANCE), time_limit=cap)
         with one_thread():
             run(max_iter=WARM_UP)
@@ -143,10 +158,16 @@ class ProblemDraw:
         shown = kept(columns["residual"])
         columns = {name: column[shown].tolist() for name, column in columns.items()}
         ends = {"time_limit": cap, "final_value": result.value, "final_bound": result.lower_bound}
-        return Curve(self.name, solver, self.seed, columns, result.status.name, self.note, self.facts | ends)
+        return Curve(
+            self.name, solver, self.seed, columns, result.status.name, self.note, self.facts | ends
+        )
 
     def task(self, experiment: str, solver: str, cap: float) -> Task:
-        settings: dict[str, Any] = {"source": self.source, "grid": self.grid._asdict(), "method": METHODS[solver]}
+        settings: dict[str, Any] = {
+            "source": self.source,
+            "grid": self.grid._asdict(),
+            "method": METHODS[solver],
+        }
         settings |= {"tolerance": TOLERANCE, "max_iter": MAX_ITER, "time_limit": cap}
         work = partial(self.measure, solver, cap)
         return Task(experiment, self.name, solver, self.seed, settings, cap, work)
@@ -157,17 +178,27 @@ def kept(residuals: Any) -> Any:
     if len(residuals) == 0:
         return np.zeros(0, dtype=np.int64)
     places = np.arange(len(residuals))
-    firsts = [first for level in LEVELS if (first := first_at(residuals, level, of=places)) < np.inf]
+    firsts = [
+        first for level in LEVELS if (first := first_at(residuals, level, of=places)) < np.inf
+    ]
     kept = np.concatenate([thinned(len(residuals), 400), [np.argmin(residuals), *firsts]])
     return np.unique(kept).astype(int)
 
 
 def tasks(
-    scale: Scale, experiment: str, draws: Callable[[int], list[ProblemDraw]], cap: float, quick_cap: float
+    scale: Scale,
+    experiment: str,
+    draws: Callable[[int], list[ProblemDraw]],
+    cap: float,
+    quick_cap: float,
 ) -> list[Task]:
     """A task for each draw of a problem and each solver."""
     seconds = quick_cap if scale.quick else cap
-    pairs = [(draw, s) for draw in draws(scale.seeds) for s in (SWEPT if draw.part == "sweep" else METHODS)]
+    pairs = [
+        (draw, s)
+        for draw in draws(scale.seeds)
+        for s in (SWEPT if draw.part == "sweep" else METHODS)
+    ]
     return [draw.task(experiment, solver, seconds) for draw, solver in pairs]
 
 
@@ -183,12 +214,20 @@ def toy_draws(
     draws = []
     for regime, sizes in regimes.items():
         source = dict(sizes)
-        draws += [ProblemDraw(regime, s, partial(toy, source, s), source, grid) for s in range(seeds)]
+        draws += [
+            ProblemDraw(regime, s, partial(toy, source, s), source, grid) for s in range(seeds)
+        ]
     source = dict(regimes[swept_regime])
     samples = source["n_samples"] - round(TEST_SHARE * source["n_samples"])
     for ratio in swept_ratios:
-        only, name = Grid((ratio * samples,), (swept_radius,)), f"{swept_regime}, ridge {ratio * samples:g}"
-        draws += [ProblemDraw(name, s, partial(toy, source, s), source, only, "sweep") for s in range(seeds)]
+        only, name = (
+            Grid((ratio * samples,), (swept_radius,)),
+            f"{swept_regime}, ridge {ratio * samples:g}",
+        )
+        draws += [
+            ProblemDraw(name, s, partial(toy, source, s), source, only, "sweep")
+            for s in range(seeds)
+        ]
     return draws
 
 
@@ -198,7 +237,10 @@ def microarray_draws(seeds: int, grid: Grid = GRID, patience: float = 8.0) -> li
     for found in microarrays(patience):
         source = {"shape": list(found.X.shape), "note": found.note}
         own: dict[str, Any] = {"grid": grid, "note": found.note, "stand_in": found.stand_in}
-        draws += [ProblemDraw(found.name, s, partial(stratified, found, s), source, **own) for s in range(seeds)]
+        draws += [
+            ProblemDraw(found.name, s, partial(stratified, found, s), source, **own)
+            for s in range(seeds)
+        ]
     return draws
 
 
@@ -228,20 +270,41 @@ def evidence(curves: Sequence[Curve]) -> Evidence:
     """A row for each run that has points: its facts, and when its residual first met each of the two levels."""
     rows = []
     order = [*dict.fromkeys(curve.problem for curve in curves), *SOLVERS]
-    for curve in sorted(curves, key=lambda curve: (order.index(curve.problem), order.index(curve.solver))):
+    for curve in sorted(
+        curves, key=lambda curve: (order.index(curve.problem), order.index(curve.solver))
+    ):
         residual = curve["residual"]
         if not residual.size:
             continue
-        row = {"problem": curve.problem, "seed": curve.seed, "solver": curve.solver, "curve": curve, **curve.facts}
+        row = {
+            "problem": curve.problem,
+            "seed": curve.seed,
+            "solver": curve.solver,
+            "curve": curve,
+            **curve.facts,
+        }
         row |= {"label": SOLVERS[curve.solver].label, "status": curve.status, "note": curve.note}
         for name, level in (("rough", ROUGH), ("fine", TOLERANCE)):
             row[f"{name} iterations"] = first_at(residual, level, of=curve["iteration"])
             row[f"{name} seconds"] = first_at(residual, level, of=curve["seconds"])
         row["best residual"] = residual.min()
-        first = (curve["iteration"] >= 1) & (curve["iteration"] <= FIRST_ITERATIONS) & (residual > 0.0)
+        first = (
+            (curve["iteration"] >= 1) & (curve["iteration"] <= FIRST_ITERATIONS) & (residual > 0.0)
+        )
         row["first residuals"] = np.exp(np.log(residual[first]).mean()) if first.any() else np.nan
         rows.append(row)
-    columns = ["problem", "seed", "solver", "curve", "label", "part", "stand_in", "status", "note", "time_limit"]
+    columns = [
+        "problem",
+        "seed",
+        "solver",
+        "curve",
+        "label",
+        "part",
+        "stand_in",
+        "status",
+        "note",
+        "time_limit",
+    ]
     runs = pd.DataFrame(rows, columns=None if rows else columns).astype({"stand_in": bool})
     return Evidence(runs[runs["part"] == "race"], runs[runs["part"] == "sweep"])
 
@@ -250,7 +313,9 @@ def by_draw(runs: pd.DataFrame, column: str) -> pd.DataFrame:
     """A row for each draw, a column for each solver; NaN where one did not run."""
     if runs.empty:
         return pd.DataFrame(columns=list(METHODS), dtype=float)
-    return runs.pivot(index=["problem", "seed"], columns="solver", values=column).reindex(columns=list(METHODS))
+    return runs.pivot(index=["problem", "seed"], columns="solver", values=column).reindex(
+        columns=list(METHODS)
+    )
 
 
 def median_line(solver: str, curves: Sequence[Curve], axis: str) -> Line:
@@ -258,13 +323,24 @@ def median_line(solver: str, curves: Sequence[Curve], axis: str) -> Line:
 
     The line ends where no more than half of the draws get; the spread reaches no further than the longest run.
     """
-    reached = np.unique([residual for curve in curves for residual in np.minimum.accumulate(curve["residual"])])
+    reached = np.unique(
+        [residual for curve in curves for residual in np.minimum.accumulate(curve["residual"])]
+    )
     shown = reached[np.unique(np.linspace(0, len(reached) - 1, 200).astype(int))]
-    levels = np.unique([*shown, *(level for level in LEVELS if reached[0] <= level <= reached[-1])])[::-1]
-    met = np.array([[first_at(curve["residual"], level, of=curve[axis]) for level in levels] for curve in curves])
+    levels = np.unique(
+        [*shown, *(level for level in LEVELS if reached[0] <= level <= reached[-1])]
+    )[::-1]
+    met = np.array(
+        [
+            [first_at(curve["residual"], level, of=curve[axis]) for level in levels]
+            for curve in curves
+        ]
+    )
     last = max(curve[axis][-1] for curve in curves)
     across = band_around(levels, met.min(axis=0), np.minimum(met.max(axis=0), last))
-    return Line(solver, np.median(met, axis=0), levels, band=across[::-1] if len(curves) > 1 else None)
+    return Line(
+        solver, np.median(met, axis=0), levels, band=across[::-1] if len(curves) > 1 else None
+    )
 
 
 # The numbers that the claims read -------------------------------------------------------------------------------------
@@ -297,12 +373,20 @@ def cg_numbers(evidence: Evidence) -> dict[str, Any] | None:
 def pqn_numbers(evidence: Evidence) -> dict[str, Any] | None:
     slower = evidence.ratios("pqn", "cgs-armijo")
     far, faster = CaseCount.of(slower >= FAR), CaseCount.of(slower > 1.0)
-    return {"far": far, "faster": faster, "slower": slower.median(), "steps": _steps(evidence)} if len(slower) else None
+    return (
+        {"far": far, "faster": faster, "slower": slower.median(), "steps": _steps(evidence)}
+        if len(slower)
+        else None
+    )
 
 
 def _steps(evidence: Evidence) -> dict[str, float] | None:
     """Median iterations of PQN and CGS where both get there."""
-    found = by_draw(evidence.judged, "fine iterations")[["pqn", "cgs-armijo"]].replace(np.inf, np.nan).dropna()
+    found = (
+        by_draw(evidence.judged, "fine iterations")[["pqn", "cgs-armijo"]]
+        .replace(np.inf, np.nan)
+        .dropna()
+    )
     return found.median().to_dict() if len(found) else None
 
 
@@ -310,7 +394,11 @@ def spg_numbers(evidence: Evidence) -> dict[str, Any] | None:
     slower = evidence.ratios("cgs-armijo", "spg")
     par, faster = CaseCount.of(slower <= PAR), CaseCount.of(slower < 1.0)
     where = parity(evidence.sweep)
-    return {"par": par, "faster": faster, "slower": slower.median(), "where": where} if len(slower) else None
+    return (
+        {"par": par, "faster": faster, "slower": slower.median(), "where": where}
+        if len(slower)
+        else None
+    )
 
 
 def parity(sweep: pd.DataFrame) -> str:
@@ -318,13 +406,19 @@ def parity(sweep: pd.DataFrame) -> str:
     if sweep.empty:
         return ""
     units = sweep.assign(unit=sweep["ridge"] / sweep["samples"])
-    found = units.pivot(index=["unit", "seed"], columns="solver", values="fine iterations").reindex(columns=SWEPT)
+    found = units.pivot(index=["unit", "seed"], columns="solver", values="fine iterations").reindex(
+        columns=SWEPT
+    )
     found = found[np.isfinite(found["spg"])]
     points = (found["cgs-armijo"] / found["spg"].clip(lower=1.0)).groupby("unit").median().dropna()
     there = points[points < np.inf]
     level = [ridge for ridge in points.index if (points[ridge:] <= PAR).all()]
     late = [of_samples(ridge) for ridge in points.index[np.isposinf(points)]]
-    return text("parity", there=list(there.items()), late=late, level=level, PAR=PAR) if len(there) else ""
+    return (
+        text("parity", there=list(there.items()), late=late, level=level, PAR=PAR)
+        if len(there)
+        else ""
+    )
 
 
 def open_loop_numbers(evidence: Evidence) -> dict[str, Any] | None:
@@ -337,7 +431,9 @@ def open_loop_numbers(evidence: Evidence) -> dict[str, Any] | None:
         "below_armijo": CaseCount.of(early["cgs-armijo"] < 1.0),
         "below_spg": CaseCount.of(early["spg"] < 1.0),
         "ratios": [early[rival].median() for rival in SWEPT],
-        "rough": CaseCount.of(evidence.ratios("cgs-open-loop", "cgs-armijo", "rough seconds") < 1.0),
+        "rough": CaseCount.of(
+            evidence.ratios("cgs-open-loop", "cgs-armijo", "rough seconds") < 1.0
+        ),
         "first": FIRST_ITERATIONS,
     }
 
@@ -347,7 +443,12 @@ def real_rivals_numbers(evidence: Evidence) -> dict[str, Any] | None:
     if spg.empty or pqn.empty:
         return None
     medians = {"to_spg": spg.median(), "to_pqn": pqn.median()}
-    return {"spg": CaseCount.of(spg < 1.0), "pqn": CaseCount.of(pqn < 1.0), "steps": _steps(evidence), **medians}
+    return {
+        "spg": CaseCount.of(spg < 1.0),
+        "pqn": CaseCount.of(pqn < 1.0),
+        "steps": _steps(evidence),
+        **medians,
+    }
 
 
 def rough_numbers(evidence: Evidence) -> dict[str, Any] | None:
@@ -383,7 +484,9 @@ MICROARRAY_CLAIMS = (
 
 def medians(race: pd.DataFrame) -> dict[str, float]:
     """Median seconds to the tolerance over all draws, by the solver's label, the fastest first."""
-    return race.groupby("label")["fine seconds"].median().sort_values().to_dict() if len(race) else {}
+    return (
+        race.groupby("label")["fine seconds"].median().sort_values().to_dict() if len(race) else {}
+    )
 
 
 def words_of(evidence: Evidence, name: str) -> dict[str, Any]:
@@ -414,12 +517,18 @@ def figures_of(evidence: Evidence, name: str) -> list[Figure]:
         row = []
         for axis, label in (("seconds", "time (seconds)"), ("iteration", "iterations")):
             lines = [
-                median_line(solver, list(own["curve"]), axis) for solver, own in runs.groupby("solver", sort=False)
+                median_line(solver, list(own["curve"]), axis)
+                for solver, own in runs.groupby("solver", sort=False)
             ]
             row.append(Panel(heading, label, text("residual"), lines, log_x=True, level=TOLERANCE))
         rows.append(row)
-    title, caption, alt = (text(f"race_{part}", **words_of(evidence, name)) for part in ("title", "caption", "alt"))
-    return [Figure(name, title, caption, alt, rows), *sweep_figures(evidence.sweep, f"{name}-ridge")]
+    title, caption, alt = (
+        text(f"race_{part}", **words_of(evidence, name)) for part in ("title", "caption", "alt")
+    )
+    return [
+        Figure(name, title, caption, alt, rows),
+        *sweep_figures(evidence.sweep, f"{name}-ridge"),
+    ]
 
 
 def sweep_figures(sweep: pd.DataFrame, name: str) -> list[Figure]:
@@ -428,11 +537,19 @@ def sweep_figures(sweep: pd.DataFrame, name: str) -> list[Figure]:
         return []
     lines = []
     for solver, runs in sweep.groupby("solver", sort=False):
-        found = runs.groupby(runs["ridge"] / runs["samples"])["fine iterations"].agg(["median", "min", "max"])
-        band = band_around(found.index, found["min"], found["max"]) if runs["seed"].nunique() > 1 else None
+        found = runs.groupby(runs["ridge"] / runs["samples"])["fine iterations"].agg(
+            ["median", "min", "max"]
+        )
+        band = (
+            band_around(found.index, found["min"], found["max"])
+            if runs["seed"].nunique() > 1
+            else None
+        )
         lines.append(Line(solver, found.index, found["median"], band=band))
     regime = sweep["problem"].iloc[0].split(",")[0]
-    panel = Panel(f"{regime}: the effect of the ridge", "ridge / m", text("iterations_to"), lines, log_x=True)
+    panel = Panel(
+        f"{regime}: the effect of the ridge", "ridge / m", text("iterations_to"), lines, log_x=True
+    )
     title, caption, alt = (
         text("sweep_title"),
         text("sweep_caption", regime=regime),
@@ -456,7 +573,15 @@ def speed_table(race: pd.DataFrame) -> TextTable:
             seconds, steps = runs[f"{level} seconds"].median(), runs[f"{level} iterations"].median()
             cells += [duration(seconds, late), count(steps)]
         rows.append([problem, label, *cells, str(CaseCount.of(runs["fine seconds"] < np.inf))])
-    columns = ["problem", "solver", "time to 10⁻²", "iterations", "time to 10⁻⁵", "iterations", "reached 10⁻⁵"]
+    columns = [
+        "problem",
+        "solver",
+        "time to 10⁻²",
+        "iterations",
+        "time to 10⁻⁵",
+        "iterations",
+        "reached 10⁻⁵",
+    ]
     return TextTable(text("speed_title"), columns, rows, text("speed_note"))
 
 
@@ -466,7 +591,15 @@ def choice_table(race: pd.DataFrame) -> TextTable:
     for (problem, seed), runs in race.groupby(["problem", "seed"], sort=False):
         one = runs.iloc[0]
         pair = [f"{one['ridge']:g}", f"{one['radius']:g}", f"{one['accuracy']:.1%}"]
-        rows.append([problem, str(seed), *pair, f"{one['nonzeros']:,} of {one['features']:,}", str(one["equals"])])
+        rows.append(
+            [
+                problem,
+                str(seed),
+                *pair,
+                f"{one['nonzeros']:,} of {one['features']:,}",
+                str(one["equals"]),
+            ]
+        )
     columns = ["problem", "draw", "ridge", "radius", "test accuracy", "non-zeros", "pairs as good"]
     return TextTable(text("choice_title"), columns, rows, text("choice_note"))
 
@@ -485,4 +618,6 @@ def _experiment(name: str, claims: Sequence[Claim], **runs: Any) -> Experiment:
 
 
 TOY = _experiment("figure-2", TOY_CLAIMS, draws=toy_draws, cap=2.0, quick_cap=0.5)
-MICROARRAYS = _experiment("figure-3", MICROARRAY_CLAIMS, draws=microarray_draws, cap=2.2, quick_cap=0.7)
+MICROARRAYS = _experiment(
+    "figure-3", MICROARRAY_CLAIMS, draws=microarray_draws, cap=2.2, quick_cap=0.7
+)

@@ -64,8 +64,21 @@ STYLES: Mapping[str, Style] = {
     "classical-gap": Style("classical gap", "#D55E00", "#FF8640", "dash"),
 }
 RANK = {solver: place for place, solver in enumerate(STYLES)}
-DASHES = {"solid": "-", "dash": (0, (4.5, 1.8)), "dot": (0, (1.1, 1.4)), "dashdot": (0, (5.5, 1.5, 1.1, 1.5))}
-MARKERS = {"": "", "circle": "o", "square": "s", "diamond": "D", "diamond-tall": "d", "star": "*", "x": "X"}
+DASHES = {
+    "solid": "-",
+    "dash": (0, (4.5, 1.8)),
+    "dot": (0, (1.1, 1.4)),
+    "dashdot": (0, (5.5, 1.5, 1.1, 1.5)),
+}
+MARKERS = {
+    "": "",
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "diamond-tall": "d",
+    "star": "*",
+    "x": "X",
+}
 MARKERS |= {"cross": "P", "pentagon": "p", "hexagon": "h", "triangle-up": "^", "triangle-down": "v"}
 MARKERS |= {"triangle-left": "<", "triangle-right": ">"}
 
@@ -90,7 +103,9 @@ class Line:
         self.label = label or self.style.label
         self.x, self.y = _with_gaps(x), _with_gaps(y)
         if len(self.x) != len(self.y):
-            raise ValueError(f"the line of {solver!r} has {len(self.x)} x and {len(self.y)} y: give as many of each")
+            raise ValueError(
+                f"the line of {solver!r} has {len(self.x)} x and {len(self.y)} y: give as many of each"
+            )
         shown = thinned(len(self.x))
         self.x, self.y = self.x[shown], self.y[shown]
 
@@ -100,7 +115,9 @@ class Line:
         return f"{self.solver}|{self.label}"
 
 
-def band_around(base: Iterable[float], low: Iterable[float], high: Iterable[float]) -> tuple[Numbers, Numbers]:
+def band_around(
+    base: Iterable[float], low: Iterable[float], high: Iterable[float]
+) -> tuple[Numbers, Numbers]:
     """The outline of the area between `low` and `high` over `base`, without what is not finite."""
     columns = np.array([list(base), list(low), list(high)], dtype=float)
     along, below, above = columns[:, np.isfinite(columns).all(axis=0)]
@@ -130,7 +147,9 @@ class Panel:
     @property
     def shown_level(self) -> float | None:
         """The level, where these axes have a place for it."""
-        return self.level if self.level is not None and (self.level > 0.0 or not self.log_y) else None
+        return (
+            self.level if self.level is not None and (self.level > 0.0 or not self.log_y) else None
+        )
 
     def points(self, line: Line) -> tuple[Numbers, Numbers]:
         return on_axis(line.x, log=self.log_x), on_axis(line.y, log=self.log_y)
@@ -139,7 +158,9 @@ class Panel:
         """The band of a line; on a logarithmic axis it ends at the least number of the line."""
         x, y = line.band or (np.zeros(0), np.zeros(0))
         least_x, least_y = (own[own > 0.0].min(initial=np.inf) for own in (line.x, line.y))
-        return (np.maximum(x, least_x) if self.log_x else x), (np.maximum(y, least_y) if self.log_y else y)
+        return (np.maximum(x, least_x) if self.log_x else x), (
+            np.maximum(y, least_y) if self.log_y else y
+        )
 
 
 @dataclass(frozen=True)
@@ -191,7 +212,9 @@ def draw(figure: Figure, folder: Path) -> list[Path]:
         canvas = canvas_of(figure)
         for kind, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
             picture = io.BytesIO()
-            canvas.savefig(picture, format=kind, dpi=200, metadata={"Title": plain(figure.title), **metadata})
+            canvas.savefig(
+                picture, format=kind, dpi=200, metadata={"Title": plain(figure.title), **metadata}
+            )
             made.append(folder / f"{figure.name}.{kind}")
             write_whole(made[-1], picture.getvalue())
     return made
@@ -214,8 +237,16 @@ def canvas_of(figure: Figure) -> Canvas:
                 axes.set_ylabel(_wrapped(panel.y_label, PANEL_HEIGHT / LETTER))
     if entries:
         letters = (width - 0.75) / LETTER
-        handles = [Line2D([], [], label=_wrapped(line.label, letters), **_look(line)) for line in entries]
-        canvas.legend(handles=handles, loc="outside lower center", ncols=across, frameon=False, handlelength=3.4)
+        handles = [
+            Line2D([], [], label=_wrapped(line.label, letters), **_look(line)) for line in entries
+        ]
+        canvas.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=across,
+            frameon=False,
+            handlelength=3.4,
+        )
     return canvas
 
 
@@ -224,24 +255,38 @@ def _draw_panel(axes: Any, panel: Panel, *, letters: float) -> None:
     axes.set_xlabel(_wrapped(panel.x_label, 0.8 * letters))
     if not panel.drawn:
         axes.set(xticks=[], yticks=[])
-        axes.text(0.5, 0.5, NOT_MEASURED, ha="center", va="center", transform=axes.transAxes, color=MUTED)
+        axes.text(
+            0.5, 0.5, NOT_MEASURED, ha="center", va="center", transform=axes.transAxes, color=MUTED
+        )
         return
     for line in panel.drawn:
         if line.band:
             axes.fill(*panel.area(line), color=line.style.color, alpha=0.16, linewidth=0)
         few = np.count_nonzero(np.isfinite(line.y)) <= FEW_POINTS
         # about eight markers along a line, staggered so that those of lines on top of each other stay visible
-        axes.plot(*panel.points(line), markevery=1 if few else (0.012 * RANK[line.solver], 0.14), **_look(line))
+        axes.plot(
+            *panel.points(line),
+            markevery=1 if few else (0.012 * RANK[line.solver], 0.14),
+            **_look(line),
+        )
     axes.grid(True, which="major")
     axes.margins(x=0.02)
     for axis, log in ((axes.xaxis, panel.log_x), (axes.yaxis, panel.log_y)):
         if log:
             _set_log_scale(axes, axis)
     if panel.shown_level is not None:
-        axes.axhline(panel.shown_level, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)), zorder=1.5)
-        edge: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "xytext": (3, 0), "textcoords": "offset points"}
+        axes.axhline(
+            panel.shown_level, color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)), zorder=1.5
+        )
+        edge: dict[str, Any] = {
+            "xycoords": axes.get_yaxis_transform(),
+            "xytext": (3, 0),
+            "textcoords": "offset points",
+        }
         look: dict[str, Any] = {"ha": "left", "va": "center", "fontsize": 8.0, "color": MUTED}
-        axes.annotate(power(panel.shown_level, AXIS_DIGITS), (1.0, panel.shown_level), **edge, **look)
+        axes.annotate(
+            power(panel.shown_level, AXIS_DIGITS), (1.0, panel.shown_level), **edge, **look
+        )
 
 
 def _set_log_scale(axes: Any, axis: Any) -> None:
@@ -254,7 +299,9 @@ def _set_log_scale(axes: Any, axis: Any) -> None:
     else:
         multiples = (1.0, 3.0) if high / low >= 30.0 else (1.0, 2.0, 5.0)
         close = MaxNLocator(nbins=6, steps=[1, 2, 5, 10])
-        axis.set_major_locator(LogLocator(subs=multiples, numticks=20) if high / low >= 5.0 else close)
+        axis.set_major_locator(
+            LogLocator(subs=multiples, numticks=20) if high / low >= 5.0 else close
+        )
         axis.set_major_formatter(FuncFormatter(lambda value, _: power(value, AXIS_DIGITS)))
     axis.set_minor_formatter(NullFormatter())
     axis.set_tick_params(which="minor", length=2.0)
@@ -270,6 +317,10 @@ def _look(line: Line) -> dict[str, Any]:
 def _wrapped(text: str, letters: float) -> str:
     """Text broken into lines that fit, formulas whole; a dollar sign by itself starts no formula."""
     letters += len(text) - len(plain(text))
-    text = re.sub(MATHEMATICS, lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text.replace("$", r"\$"))
+    text = re.sub(
+        MATHEMATICS,
+        lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"),
+        text.replace("$", r"\$"),
+    )
     lines = textwrap.fill(text, max(12, int(letters)), break_long_words=False)
     return re.sub(MATHEMATICS, r"$\1$", lines).replace("\N{NO-BREAK SPACE}", " ")

@@ -46,7 +46,9 @@ def stratified(samples: Samples, seed: int) -> Split:
     """A fifth of each class for the test, the rest for training."""
     options: dict[str, Any] = {"test_size": TEST_SHARE, "stratify": samples.y, "random_state": seed}
     train, test, y_train, y_test = train_test_split(samples.X, samples.y, **options)
-    return Split(datasets.standardize(train), y_train, datasets.standardize(test, reference=train), y_test)
+    return Split(
+        datasets.standardize(train), y_train, datasets.standardize(test, reference=train), y_test
+    )
 
 
 def microarrays(patience: float) -> list[Samples]:
@@ -66,7 +68,9 @@ def microarrays(patience: float) -> list[Samples]:
     for name in LOADERS:
         read(name, False)
     # a network that swallows packets would hold up the run for minutes: nobody waits for these threads
-    fetches = [threading.Thread(target=read, args=(name, True), daemon=True) for name in list(missing)]
+    fetches = [
+        threading.Thread(target=read, args=(name, True), daemon=True) for name in list(missing)
+    ]
     deadline = time.monotonic() + patience
     for fetch in fetches:
         fetch.start()
@@ -74,7 +78,10 @@ def microarrays(patience: float) -> list[Samples]:
         fetch.join(max(0.0, deadline - time.monotonic()))
     late = dict(missing)  # a fetch may end later: what is missing now stays missing in this run
     here = [name for name in LOADERS if name not in late]
-    samples = [Samples(name, found[name].X, found[name].y, f"{name}: {found[name].description}") for name in here]
+    samples = [
+        Samples(name, found[name].X, found[name].y, f"{name}: {found[name].description}")
+        for name in here
+    ]
     return [*samples, stand_in(late)] if late else samples
 
 
@@ -87,8 +94,6 @@ def stand_in(missing: Mapping[str, str]) -> Samples:
     name = f"breast cancer, in place of {' and '.join(name for name in LOADERS if name in missing)}"
     note = f"Shown: {name} ({X.shape[0]} samples, {X.shape[1]} features), by which no claim of the paper is judged."
     for absent, why in missing.items():
-        note += (
-            f" {why}: call condgrad.datasets.{LOADERS[absent].__name__}() once with a network, or set CONDGRAD_DATA "
-        )
+        note += f" {why}: call condgrad.datasets.{LOADERS[absent].__name__}() once with a network, or set CONDGRAD_DATA "
         note += f"to a folder that holds {FILES[absent]}."
     return Samples(name, X, np.where(y == 1, 1.0, -1.0), note, stand_in=True)

@@ -27,22 +27,46 @@ SIGNS: Mapping[Verdict, tuple[str, str]] = {
 """The class and the sign of a verdict, for a reader need not see its colour."""
 
 
-def render(chapters: Sequence[Chapter], *, facts: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
+def render(
+    chapters: Sequence[Chapter], *, facts: Mapping[str, Any], machine: Mapping[str, Any]
+) -> str:
     """The whole page as HTML, about 5 MB, nearly all of it plotly.
 
     The pictures `<name>.png` and `<name>.pdf` of the figures are expected beside it. `facts` are those of the run,
     "command" among them, which repeats it; `machine` says where it was measured.
     """
     figures = [figure for chapter in chapters for figure in chapter.figures]
-    charts = {f"{figure.name}/{place}": chart(panel) for figure in figures for place, panel in enumerate(figure.panels)}
+    charts = {
+        f"{figure.name}/{place}": chart(panel)
+        for figure in figures
+        for place, panel in enumerate(figure.panels)
+    }
     drawn = {line.solver for figure in figures for line in figure.legend}
-    values: dict[str, Any] = {"chapters": chapters, "facts": facts, "machine": machine, "Verdict": Verdict}
-    values |= {"styles": STYLES, "solvers": [solver for solver in STYLES if solver in drawn], "scale_of": scale_of}
-    values |= {"signs": SIGNS, "counted": counted(chapters), "PAPER": Source.PAPER, "NOT_MEASURED": NOT_MEASURED}
+    values: dict[str, Any] = {
+        "chapters": chapters,
+        "facts": facts,
+        "machine": machine,
+        "Verdict": Verdict,
+    }
+    values |= {
+        "styles": STYLES,
+        "solvers": [solver for solver in STYLES if solver in drawn],
+        "scale_of": scale_of,
+    }
+    values |= {
+        "signs": SIGNS,
+        "counted": counted(chapters),
+        "PAPER": Source.PAPER,
+        "NOT_MEASURED": NOT_MEASURED,
+    }
     templates = Path(__file__).parent / "templates"
-    values |= {kind: (templates / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")}
+    values |= {
+        kind: (templates / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
+    }
     # no text in these can end their elements early
-    values["charts"] = json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("<", r"\u003c")
+    values["charts"] = json.dumps(charts, separators=(",", ":"), allow_nan=False).replace(
+        "<", r"\u003c"
+    )
     values["plotly"] = get_plotlyjs().replace("</script", r"<\/script")
     return environment().get_template("page.html").render(values)
 
@@ -76,7 +100,9 @@ def chart(panel: Panel) -> dict[str, Any]:
     }
     layout["xaxis"]["title"] = {"text": escape(plain(panel.x_label)), "standoff": 8}
     if level is not None:
-        layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level}]
+        layout["shapes"] = [
+            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level}
+        ]
         layout["annotations"] = [{"y": math.log10(level) if panel.log_y else level, "text": label}]
     return {"data": [*bands, *lines], "layout": layout}
 
@@ -88,7 +114,12 @@ def _trace(panel: Panel, line: Line, place: int) -> dict[str, Any]:
     if style.marker:
         size = 11 if style.marker == "star" else 8
         trace["mode"] = "lines+markers"
-        trace["marker"] = {"symbol": style.marker, "size": size, "line": {"width": 1}, "maxdisplayed": 8}
+        trace["marker"] = {
+            "symbol": style.marker,
+            "size": size,
+            "line": {"width": 1},
+            "maxdisplayed": 8,
+        }
     name, x, y = (escape(plain(label)) for label in (line.label, panel.x_label, panel.y_label))
     trace["hovertemplate"] = f"<b>{name}</b><br>{x} %{{x:.4~g}}<br>{y} %{{y:.4~g}}<extra></extra>"
     return {**trace, "x": _rounded(line.x), "y": _rounded(line.y)}
@@ -96,7 +127,12 @@ def _trace(panel: Panel, line: Line, place: int) -> dict[str, Any]:
 
 def _band(panel: Panel, line: Line, place: int) -> dict[str, Any]:
     x, y = panel.area(line)
-    trace: dict[str, Any] = {"uid": f"{line.solver}_{place}_band", "meta": line.key, "mode": "lines", "fill": "toself"}
+    trace: dict[str, Any] = {
+        "uid": f"{line.solver}_{place}_band",
+        "meta": line.key,
+        "mode": "lines",
+        "fill": "toself",
+    }
     return {**trace, "line": {"width": 0}, "hoverinfo": "skip", "x": _rounded(x), "y": _rounded(y)}
 
 

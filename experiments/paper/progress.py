@@ -24,7 +24,12 @@ class RunProgress:
     """
 
     def __init__(self, console: Console) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
         self._lines = console.is_dumb_terminal or not console.is_terminal
         # two refreshes a second: runs are timed, and the bar should not be seen in it
         self._bar = Progress(*columns, console=console, refresh_per_second=2, disable=self._lines)

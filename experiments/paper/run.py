@@ -26,7 +26,18 @@ from experiments.paper.chapter import Chapter, Experiment
 from experiments.paper.figures import draw
 from experiments.paper.page import render
 from experiments.paper.progress import RunProgress, label_of
-from experiments.paper.tasks import CHANGED, DAMAGED, KEPT, NEW, Curve, Scale, Store, Task, code_digest, write_whole
+from experiments.paper.tasks import (
+    CHANGED,
+    DAMAGED,
+    KEPT,
+    NEW,
+    Curve,
+    Scale,
+    Store,
+    Task,
+    code_digest,
+    write_whole,
+)
 from experiments.paper.wording import error_sentence, plain
 
 _LOG = logging.getLogger(__name__)
@@ -70,10 +81,14 @@ def run_paper(
     progress.say("drawing the figures")
     chapters, failures = [], []
     for experiment in experiments:
-        chapter, failed = _chapter(experiment, tasks[experiment.name], curves[experiment.name], quick=scale.quick)
+        chapter, failed = _chapter(
+            experiment, tasks[experiment.name], curves[experiment.name], quick=scale.quick
+        )
         chapters.append(chapter)
         failures += failed
-    pictures = [path for chapter in chapters for figure in chapter.figures for path in draw(figure, out)]
+    pictures = [
+        path for chapter in chapters for figure in chapter.figures for path in draw(figure, out)
+    ]
     facts: dict[str, Any] = {
         "command": command,
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -86,7 +101,9 @@ def run_paper(
     write_whole(out / "results.json", json_text(results))
     page = out / "report.html"
     # the page comes last, so that where it is new, all is
-    write_whole(page, render(chapters, facts=facts, machine={**store.machine, **results["versions"]}))
+    write_whole(
+        page, render(chapters, facts=facts, machine={**store.machine, **results["versions"]})
+    )
     return PaperOutcome(chapters, json.loads(json_text(results)), page, pictures, failures)
 
 
@@ -94,13 +111,17 @@ def this_machine() -> dict[str, Any]:
     """The computer: what timings depend on; of threads BLAS's alone, for it is always loaded."""
     process, cpu = psutil.Process(), platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in (
+            Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        ):
             if line.startswith("model name"):
                 cpu = line.partition(":")[2].strip()
     threads = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     return {
         "cpu": cpu,
-        "cores": len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1,
+        "cores": len(process.cpu_affinity())
+        if hasattr(process, "cpu_affinity")
+        else psutil.cpu_count() or 1,
         "blas_threads": max(threads, default=0),
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "system": f"{platform.system()} {platform.release()} ({platform.machine()})",
@@ -114,17 +135,24 @@ def _curves(
     every = [task for several in tasks.values() for task in several]
     twice = [name for name, count in Counter(task.name for task in every).items() if count > 1]
     if twice:  # they would share a file
-        raise ValueError(f"the names of tasks must be unique, got these more than once: {', '.join(twice)}")
+        raise ValueError(
+            f"the names of tasks must be unique, got these more than once: {', '.join(twice)}"
+        )
     known = {task.name: (NEW, None, True) if fresh else store.find(task) for task in every}
     for name, several in tasks.items():
         states = Counter(known[task.name][0] for task in several)
-        words = [f"{states[KEPT]} {KEPT}", *(f"{states[why]} again ({why})" for why in (CHANGED, DAMAGED))]
+        words = [
+            f"{states[KEPT]} {KEPT}",
+            *(f"{states[why]} again ({why})" for why in (CHANGED, DAMAGED)),
+        ]
         told = [word for word in words if not word.startswith("0")]
         if told:
             progress.say(f"{name}: {', '.join([*told, f'{states[NEW]} new'])}")
     elsewhere = sum(not here for _, _, here in known.values())
     if elsewhere:
-        progress.say(f"{elsewhere} of the kept runs were timed elsewhere: use --fresh to time all of them here")
+        progress.say(
+            f"{elsewhere} of the kept runs were timed elsewhere: use --fresh to time all of them here"
+        )
     curves: dict[str, list[Curve]] = {name: [] for name in tasks}
     progress.begin([task for task in every if known[task.name][1] is None])
     try:
@@ -182,30 +210,44 @@ def _chapter(
 ) -> tuple[Chapter, list[str]]:
     """The chapter of an experiment with a note for each task that failed, and these notes."""
     pairs = zip(tasks, curves, strict=True)
-    failures = [f"{label_of(task)}: failed: {curve.note}" for task, curve in pairs if curve.status == "FAILED"]
+    failures = [
+        f"{label_of(task)}: failed: {curve.note}"
+        for task, curve in pairs
+        if curve.status == "FAILED"
+    ]
     try:
-        chapter = experiment.chapter([curve for curve in curves if curve.status != "FAILED"], quick=quick)
+        chapter = experiment.chapter(
+            [curve for curve in curves if curve.status != "FAILED"], quick=quick
+        )
     # the other chapters should not be lost with this one
     except Exception as error:
         _LOG.info("the chapter of %s failed", experiment.name, exc_info=True)
         why = error_sentence(error)
-        chapter = Chapter(experiment.name, experiment.name, f"This chapter could not be written: {why}")
+        chapter = Chapter(
+            experiment.name, experiment.name, f"This chapter could not be written: {why}"
+        )
         failures.append(f"{experiment.name}: the chapter failed: {why}")
     return replace(chapter, notes=[*chapter.notes, *failures]), failures
 
 
 def _summary(chapter: Chapter, curves: Sequence[Curve]) -> dict[str, Any]:
     """Everything but the curves themselves: the tables, the claims, how each solver ended; formulas as plain text."""
-    shown: dict[str, Any] = {name: value for name, value in vars(chapter).items() if name not in ("figures", "formula")}
+    shown: dict[str, Any] = {
+        name: value for name, value in vars(chapter).items() if name not in ("figures", "formula")
+    }
     shown["claims"] = [
-        asdict(claim) | {"verdict": claim.verdict.value, "source": claim.source.value} for claim in chapter.claims
+        asdict(claim) | {"verdict": claim.verdict.value, "source": claim.source.value}
+        for claim in chapter.claims
     ]
     shown["tables"] = [table._asdict() for table in chapter.tables]
     shown = _plainly(shown)
     ended = []
     for curve in curves:
         last = {name: curve[name][-1] for name in curve.columns if len(curve[name])}
-        ended.append({name: value for name, value in vars(curve).items() if name != "columns"} | {"last": last})
+        ended.append(
+            {name: value for name, value in vars(curve).items() if name != "columns"}
+            | {"last": last}
+        )
     return {**shown, "curves": ended}
 
 
@@ -224,8 +266,13 @@ def curves_csv(curves: Mapping[str, Sequence[Curve]]) -> str:
     frames = [pd.DataFrame(columns=[*keys, *first])]
     for name, several in curves.items():
         for curve in several:
-            own: dict[str, Any] = {"experiment": name, **{key: getattr(curve, key) for key in keys[1:]}}
+            own: dict[str, Any] = {
+                "experiment": name,
+                **{key: getattr(curve, key) for key in keys[1:]},
+            }
             frames.append(pd.DataFrame(dict(curve.columns)).assign(**own))
     table = pd.concat([frame for frame in frames if len(frame)] or frames)
     measured = sorted(set(table.columns).difference(keys, first))
-    return str(table[[*keys, *first, *measured]].replace([np.inf, -np.inf], np.nan).to_csv(index=False))
+    return str(
+        table[[*keys, *first, *measured]].replace([np.inf, -np.inf], np.nan).to_csv(index=False)
+    )

@@ -25,7 +25,12 @@ SOURCES = (Path(condgrad.__file__).parent, Path(__file__).parents[1])
 """The package, and these experiments."""
 UNRELATED = ("benchmarks", "cli")
 """Folders that no curve depends on."""
-NEW, KEPT, CHANGED, DAMAGED = "new", "kept from an earlier run", "settings or code changed", "file damaged"
+NEW, KEPT, CHANGED, DAMAGED = (
+    "new",
+    "kept from an earlier run",
+    "settings or code changed",
+    "file damaged",
+)
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,9 @@ class Store:
         write_whole(self._path(task), json.dumps(record, default=lambda array: array.tolist()))
 
     def _key(self, task: Task) -> Any:
-        return json.loads(json_text({"code": self.code, "name": task.name, "settings": task.settings}))
+        return json.loads(
+            json_text({"code": self.code, "name": task.name, "settings": task.settings})
+        )
 
     def _path(self, task: Task) -> Path:
         return self.folder / f"{task.name}.json"
@@ -158,7 +165,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         # names of files may hold bytes that are no text
-        temporary.write_bytes(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
+        temporary.write_bytes(
+            content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+        )
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -89,7 +89,9 @@ def _on_l1_ball(f: Any, A: Any, *, second_derivative: float) -> TheoryProblem:
     vertices = RADIUS * np.vstack([np.eye(A.shape[1]), -np.eye(A.shape[1])])
     worst = max(vertices, key=lambda v: f.at(v).value + g.value(v))
     curvature = second_derivative * float(pdist(vertices @ A.T, "sqeuclidean").max())
-    return TheoryProblem(f, g, worst, curvature, second_derivative * float(np.linalg.norm(A, 2)) ** 2, 2.0 * RIDGE)
+    return TheoryProblem(
+        f, g, worst, curvature, second_derivative * float(np.linalg.norm(A, 2)) ** 2, 2.0 * RIDGE
+    )
 
 
 def transport(size: int, seed: int) -> TheoryProblem:
@@ -115,7 +117,9 @@ def corner(size: int, seed: int) -> TheoryProblem:
     f = cg.smooth.LeastSquares(eye_array(size, format="csr"), np.zeros(size))
     start = np.zeros(size)
     start[seed % size] = 1.0
-    return TheoryProblem(f, cg.simple.Zero(on=cg.sets.Simplex(size)), start, curvature=2.0, optimum=0.5 / size)
+    return TheoryProblem(
+        f, cg.simple.Zero(on=cg.sets.Simplex(size)), start, curvature=2.0, optimum=0.5 / size
+    )
 
 
 class ProblemKind(NamedTuple):
@@ -130,9 +134,13 @@ class ProblemKind(NamedTuple):
 
 EVERY = ("newton", *STEPS, "short")
 KINDS: Mapping[str, ProblemKind] = {
-    "least squares": ProblemKind(r"least squares + ridge, \(\ell_1\) ball", least_squares, 60, True, EVERY),
+    "least squares": ProblemKind(
+        r"least squares + ridge, \(\ell_1\) ball", least_squares, 60, True, EVERY
+    ),
     "logistic": ProblemKind(r"logistic + ridge, \(\ell_1\) ball", logistic, 60, True, EVERY),
-    "transport": ProblemKind("transport, entropy + Laplacian", transport, 20, False, ("newton", *STEPS)),
+    "transport": ProblemKind(
+        "transport, entropy + Laplacian", transport, 20, False, ("newton", *STEPS)
+    ),
     "corner": ProblemKind(r"\(\|x\|^2/2\) on the simplex, \(g = 0\)", corner, 5000, False, STEPS),
 }
 
@@ -141,7 +149,10 @@ KINDS: Mapping[str, ProblemKind] = {
 
 
 def tasks(
-    scale: Scale, sizes: Mapping[str, int] = MappingProxyType({}), iterations: int = 500, cap: float = 2.0
+    scale: Scale,
+    sizes: Mapping[str, int] = MappingProxyType({}),
+    iterations: int = 500,
+    cap: float = 2.0,
 ) -> list[Task]:
     """A task for each problem, draw and step rule; problems have their own sizes unless others are given."""
     if scale.quick:
@@ -172,7 +183,11 @@ def measure(name: str, size: int, seed: int, step: str, **limits: Any) -> Curve:
     with one_thread():
         result = cg.minimize(problem.f, problem.g, problem.x0, **options, **limits)
     constants = ("curvature", "contraction", "smoothness", "strong_convexity", "optimum")
-    facts = {"n": size, "step": step, **{constant: getattr(problem, constant) for constant in constants}}
+    facts = {
+        "n": size,
+        "step": step,
+        **{constant: getattr(problem, constant) for constant in constants},
+    }
     columns = {column: result.trace[column].tolist() for column in COLUMNS}
     return Curve(name, solver_of(step), seed, columns, result.status.name, facts=facts)
 
@@ -189,7 +204,17 @@ def rates(curves: Sequence[Curve]) -> pd.DataFrame:
             same = [curve for curve in drawn if curve.seed == seed]
             optimum, slack = _optimum(same)
             rows += [_rate(curve, optimum, slack) for curve in same if curve.solver != "newton"]
-    columns = ["problem", "seed", "step", "share", "power", "contraction", "largest", "contracts", "above"]
+    columns = [
+        "problem",
+        "seed",
+        "step",
+        "share",
+        "power",
+        "contraction",
+        "largest",
+        "contracts",
+        "above",
+    ]
     found = pd.DataFrame(rows, columns=None if rows else columns)
     return found.astype({"contracts": bool})
 
@@ -226,7 +251,9 @@ def _rate(curve: Curve, optimum: float, slack: float) -> dict[str, Any]:
         # the largest h_k / (2 C_f/(k + 2)) over k >= 1: at most 1 where the theorem holds
         "share": ((h + slack) / bound)[1:].max(initial=-math.inf),
         # p of h_k ~ k^-p over the second half of the run
-        "power": -np.polyfit(np.log(k[tail]), np.log(h[tail]), 1)[0] if tail.sum() > 1 else math.nan,
+        "power": -np.polyfit(np.log(k[tail]), np.log(h[tail]), 1)[0]
+        if tail.sum() > 1
+        else math.nan,
         "last": shrinks[-1] if shrinks.size else math.nan,
         "largest": largest,
         # h is known to slack / floor = 1/100 at worst
@@ -241,7 +268,11 @@ def corner_runs(runs: pd.DataFrame) -> pd.DataFrame:
 
 def strong_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Those whose g is strongly convex, with a step that makes use of it."""
-    return runs[runs["step"].isin(LINEAR_STEPS) & (runs["contraction"] < 1.0) & (runs["largest"] > -math.inf)]
+    return runs[
+        runs["step"].isin(LINEAR_STEPS)
+        & (runs["contraction"] < 1.0)
+        & (runs["largest"] > -math.inf)
+    ]
 
 
 def names_of(runs: pd.DataFrame) -> list[str]:
@@ -284,7 +315,11 @@ def strong_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
         return None
     worst = strong.groupby(["problem", "step"], sort=False)[["largest", "contraction"]].max()
     slower = names_of(strong[~strong["contracts"]])
-    return {"good": CaseCount.of(strong["contracts"]), "worst": list(worst.itertuples()), "slower": slower}
+    return {
+        "good": CaseCount.of(strong["contracts"]),
+        "worst": list(worst.itertuples()),
+        "slower": slower,
+    }
 
 
 def certificate_numbers(runs: pd.DataFrame) -> dict[str, Any] | None:
@@ -308,20 +343,37 @@ def figures_of(runs: pd.DataFrame) -> list[Figure]:
     if runs.empty:
         return []
     first = runs[runs["seed"] == runs.groupby("problem")["seed"].transform("min")]
-    panels = [_power_panel(name, first[(first["problem"] == name) & (first["step"] != "short")]) for name in KINDS]
-    linear = [_linear_panel(name, first[first["problem"] == name]) for name in ("least squares", "logistic")]
-    title, caption, alt = (text(block, **words_of(runs)) for block in ("figure_title", "caption", "alt"))
+    panels = [
+        _power_panel(name, first[(first["problem"] == name) & (first["step"] != "short")])
+        for name in KINDS
+    ]
+    linear = [
+        _linear_panel(name, first[first["problem"] == name])
+        for name in ("least squares", "logistic")
+    ]
+    title, caption, alt = (
+        text(block, **words_of(runs)) for block in ("figure_title", "caption", "alt")
+    )
     return [Figure("theory", title, caption, alt, [panels[:2], panels[2:], linear])]
 
 
 def _power_panel(name: str, runs: pd.DataFrame) -> Panel:
-    lines = [Line(run.solver, run.k[run.known] + 1.0, run.h[run.known]) for run in runs.itertuples()]
+    lines = [
+        Line(run.solver, run.k[run.known] + 1.0, run.h[run.known]) for run in runs.itertuples()
+    ]
     longest = max(runs.itertuples(), key=lambda run: len(run.k), default=None)
     if longest is not None:
         k = longest.k + 1.0
         lines.append(Line("bound", k, longest.bound))
         if name == "corner":
-            lines.append(Line("least", k, 0.5 / k - 0.5 / longest.n, label=r"the least that \(k + 1\) entries allow"))
+            lines.append(
+                Line(
+                    "least",
+                    k,
+                    0.5 / k - 0.5 / longest.n,
+                    label=r"the least that \(k + 1\) entries allow",
+                )
+            )
     return Panel(KINDS[name].title, r"iteration \(k + 1\)", r"\(F(x_k) - F^*\)", lines, log_x=True)
 
 
@@ -344,7 +396,9 @@ def bound_table(runs: pd.DataFrame) -> TextTable:
     rows = []
     for name, same in runs.groupby("problem", sort=False):
         largest = same.groupby("step")["share"].max()
-        ends = dict.fromkeys(f"{end:.3g}" for end in (same["curvature"].min(), same["curvature"].max()))
+        ends = dict.fromkeys(
+            f"{end:.3g}" for end in (same["curvature"].min(), same["curvature"].max())
+        )
         shares = [f"{largest[step]:.2g}" if step in largest else "-" for step in STEPS]
         rows.append([name, " to ".join(ends), *shares])
     columns = ["problem", r"\(C_f\)", "exact", "Armijo", r"\(2/(k+2)\)"]
@@ -357,7 +411,15 @@ def linear_table(runs: pd.DataFrame) -> TextTable:
         constants = [f"{run.smoothness:.3g}", f"{run.strong_convexity:.3g}"]
         measured = [f"{run.contraction:.4f}", f"{run.largest:.4f}"]
         rows.append([run.problem, str(run.seed), run.step, *constants, *measured])
-    columns = ["problem", "seed", "step", r"\(L\)", r"\(\mu\)", r"\(L/(L + \mu)\)", r"largest \(h_{k+1}/h_k\)"]
+    columns = [
+        "problem",
+        "seed",
+        "step",
+        r"\(L\)",
+        r"\(\mu\)",
+        r"\(L/(L + \mu)\)",
+        r"largest \(h_{k+1}/h_k\)",
+    ]
     return TextTable("The linear rate under strong convexity", columns, rows)
 
 

@@ -57,10 +57,14 @@ FULL = {100: Caps(6.0, 7.0, 5.0, newton=6.0), 500: Caps(10.0, 12.0, 6.0, newton=
 QUICK = {100: Caps(0.8, 0.8, 0.8, newton=3.0), 200: Caps(0.8, 0.8, 0.8, newton=3.0)}
 
 
-def tasks(scale: Scale, full: Mapping[int, Caps] = FULL, quick: Mapping[int, Caps] = QUICK) -> list[Task]:
+def tasks(
+    scale: Scale, full: Mapping[int, Caps] = FULL, quick: Mapping[int, Caps] = QUICK
+) -> list[Task]:
     """A task for each size and solver, and one for the two gaps at the first size."""
     sizes = quick if scale.quick else full
-    every = [_task(n, solver, caps.of(solver), solved) for n, caps in sizes.items() for solver in RUNS]
+    every = [
+        _task(n, solver, caps.of(solver), solved) for n, caps in sizes.items() for solver in RUNS
+    ]
     n, caps = next(iter(sizes.items()))
     return [*every, _task(n, "cgs-exact", caps.cgs, with_two_gaps)]
 
@@ -70,7 +74,9 @@ def _task(n: int, solver: str, cap: float, work: Callable[[int, str, float], Cur
     settings = {"n": n, "cap": cap, "entropy": ENTROPY, "weight": WEIGHT, "neighbors": NEIGHBORS}
     # Newton ends early, and another process has to start first
     seconds = 0.1 * cap if solver == "newton" else cap + (2.0 if solver in ENGINES else 0.0)
-    return Task("figure-1", f"{gaps}n = {n}", solver, SEED, settings, seconds, partial(work, n, solver, cap))
+    return Task(
+        "figure-1", f"{gaps}n = {n}", solver, SEED, settings, seconds, partial(work, n, solver, cap)
+    )
 
 
 def solved(n: int, solver: str, cap: float) -> Curve:
@@ -78,7 +84,9 @@ def solved(n: int, solver: str, cap: float) -> Curve:
     make = partial(TransportProblem.of, n, SEED)
     with one_thread():
         done = run(solver, make, cap)
-    facts = {"n": n, "cap": cap, "start_value": make().start_value} | ({"reason": done.reason} if done.reason else {})
+    facts = {"n": n, "cap": cap, "start_value": make().start_value} | (
+        {"reason": done.reason} if done.reason else {}
+    )
     return Curve(f"n = {n}", solver, SEED, done.columns, done.status, done.note, facts)
 
 
@@ -92,11 +100,19 @@ def with_two_gaps(n: int, solver: str, cap: float) -> Curve:
             shown.append(now._replace(x=np.array(now.x)))
 
     with one_thread():
-        cg.minimize(problem.f, problem.g, callback=keep, tol=TOLERANCE, max_iter=10**6, time_limit=cap)
-    columns = {name: [getattr(now, name) for now in shown] for name in COLUMNS if name != "best_value"}
+        cg.minimize(
+            problem.f, problem.g, callback=keep, tol=TOLERANCE, max_iter=10**6, time_limit=cap
+        )
+    columns = {
+        name: [getattr(now, name) for now in shown] for name in COLUMNS if name != "best_value"
+    }
     columns["classical_lower_bound"] = [
         # CG at the iterate, without a step: its bound is F(x) minus the surrogate gap
-        float(cg.minimize(problem.f, problem.g, now.x, method="cg", max_iter=0).trace["lower_bound"][0])
+        float(
+            cg.minimize(problem.f, problem.g, now.x, method="cg", max_iter=0).trace["lower_bound"][
+                0
+            ]
+        )
         for now in shown
     ]
     facts = {"n": n, "cap": cap, "start_value": problem.start_value}
@@ -149,12 +165,18 @@ def sizes_of(curves: Sequence[Curve]) -> list[Size]:
     sizes = []
     for n in sorted({int(curve.facts["n"]) for curve in curves}):
         same = [curve for curve in curves if curve.facts["n"] == n]
-        gaps = next((curve for curve in same if curve.problem.startswith("gaps") and curve["value"].size), None)
+        gaps = next(
+            (curve for curve in same if curve.problem.startswith("gaps") and curve["value"].size),
+            None,
+        )
         ran = {curve.solver: curve for curve in same if curve["best_value"].size}
         if not ran:
             continue
         best, bound = best_known(list(ran.values()))
-        start, slack = float(next(iter(ran.values())).facts["start_value"]), max(best - bound, 1e-15)
+        start, slack = (
+            float(next(iter(ran.values())).facts["start_value"]),
+            max(best - bound, 1e-15),
+        )
         slack = slack if math.isfinite(slack) else 1e-15
         runs = {}
         for solver in (solver for solver in SOLVERS if solver in ran):
@@ -169,7 +191,9 @@ def sizes_of(curves: Sequence[Curve]) -> list[Size]:
 
 def gaps_of(curve: Curve) -> tuple[Numbers, Numbers]:
     """Ours and the classical gap, each with the best of its bounds so far."""
-    bounds = (np.maximum.accumulate(curve[name]) for name in ("lower_bound", "classical_lower_bound"))
+    bounds = (
+        np.maximum.accumulate(curve[name]) for name in ("lower_bound", "classical_lower_bound")
+    )
     ours, classical = (np.maximum(curve["value"] - bound, 1e-16) for bound in bounds)
     return ours, classical
 
@@ -182,17 +206,25 @@ def gain(cgs: Measured, its: Measured, level: float) -> float:
     return its.time_to(level, iterates=True) / cgs.time_to(level, iterates=True)
 
 
-def duels(sizes: Sequence[Size], cgs: Sequence[str] = PAPER_CGS, engines: Sequence[str] = (*ENGINES,)) -> pd.DataFrame:
+def duels(
+    sizes: Sequence[Size], cgs: Sequence[str] = PAPER_CGS, engines: Sequence[str] = (*ENGINES,)
+) -> pd.DataFrame:
     """CGS against CG on each problem: the gain to the best that CG reached, and the least gain on the way there."""
     rows = []
     for size in sizes:
         for its in size.among(engines):
             for mine in size.among(cgs):
                 deepest = float(its.iterate_levels[-1])
-                gains = {level: gain(mine, its, level) for level in (*LEVELS, deepest) if level >= deepest}
+                gains = {
+                    level: gain(mine, its, level)
+                    for level in (*LEVELS, deepest)
+                    if level >= deepest
+                }
                 worst = min(gains, key=gains.__getitem__)
                 better = mine.curve["value"].min() < its.curve["value"].min()
-                rows.append((size.n, mine.label, its.label, gains[deepest], gains[worst], worst, better))
+                rows.append(
+                    (size.n, mine.label, its.label, gains[deepest], gains[worst], worst, better)
+                )
     return pd.DataFrame(rows, columns=["n", "cgs", "cg", "gain", "least", "at", "better"])
 
 
@@ -213,8 +245,17 @@ def time_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
         f"{duel.cgs} against {duel.cg}, n = {duel.n} ({speed(duel.least)} to {power(duel.at)})"
         for duel in behind.itertuples()
     ]
-    skipped = [(engine, curve) for size in sizes for engine, curve in size.skipped.items() if engine in ENGINES]
-    missing = [f"{SOLVERS[e].label}: {c.note.rstrip('.')}." for e, c in skipped if c.facts["reason"] == MISSING]
+    skipped = [
+        (engine, curve)
+        for size in sizes
+        for engine, curve in size.skipped.items()
+        if engine in ENGINES
+    ]
+    missing = [
+        f"{SOLVERS[e].label}: {c.note.rstrip('.')}."
+        for e, c in skipped
+        if c.facts["reason"] == MISSING
+    ]
     ahead = CaseCount.of(fights["least"] > 1.0)
     return {
         "ahead": ahead,
@@ -235,7 +276,9 @@ def objective_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
         if all(both):
             mine, its = (power(min(float(m.iterate_levels[-1]) for m in runs)) for runs in both)
             ends.append(f"CGS {mine} and CG {its} at n = {size.n}")
-    return {"better": CaseCount.of(fights["better"]), "ends": ", ".join(ends)} if len(fights) else None
+    return (
+        {"better": CaseCount.of(fights["better"]), "ends": ", ".join(ends)} if len(fights) else None
+    )
 
 
 def growth_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
@@ -251,7 +294,9 @@ def growth_numbers(sizes: Sequence[Size]) -> dict[str, Any] | None:
         late = large.skipped.get(engine)
         if late is not None and late.facts["reason"] == TOO_SLOW:
             first = gain(*before, float(before[1].iterate_levels[-1]))
-            words.append(f"{label}: {speed(first)} at n = {small.n}, and CG takes no step at n = {large.n}")
+            words.append(
+                f"{label}: {speed(first)} at n = {small.n}, and CG takes no step at n = {large.n}"
+            )
             grown.append(True)
         elif {engine, "cgs-exact"} <= set(large.runs):
             after = (large.runs["cgs-exact"], large.runs[engine])
@@ -271,7 +316,9 @@ def mosek_numbers(sizes: Sequence[Size]) -> dict[str, Any]:
         "faster": CaseCount.of(fights["gain"] > 1.0),
         "speeds": speeds(fights),
         "others": speeds(others),
-        "skipped": next((size.skipped["cg-mosek"].note for size in sizes if "cg-mosek" in size.skipped), ""),
+        "skipped": next(
+            (size.skipped["cg-mosek"].note for size in sizes if "cg-mosek" in size.skipped), ""
+        ),
     }
 
 
@@ -281,8 +328,17 @@ def cvxopt_numbers(sizes: Sequence[Size]) -> dict[str, Any] | str | None:
         return f"n = {PAPER_SIZE} is not among the sizes of this run."
     skipped, ran = size.skipped.get("cg-cvxopt"), size.runs.get("cg-cvxopt")
     if ran is not None:
-        level, last = ran.iterate_levels[-1], {name: ran.curve[name][-1] for name in ("seconds", "iteration")}
-        return {"no_step": CaseCount(0, 1), "far": CaseCount(int(level > 1e-2), 1), "note": "", "level": level, **last}
+        level, last = (
+            ran.iterate_levels[-1],
+            {name: ran.curve[name][-1] for name in ("seconds", "iteration")},
+        )
+        return {
+            "no_step": CaseCount(0, 1),
+            "far": CaseCount(int(level > 1e-2), 1),
+            "note": "",
+            "level": level,
+            **last,
+        }
     if skipped is not None and skipped.facts["reason"] == TOO_SLOW:
         return {"no_step": CaseCount(1, 1), "far": CaseCount(1, 1), "note": skipped.note}
     return skipped.note if skipped else None
@@ -319,7 +375,9 @@ CLAIMS = (
 def figures_of(sizes: Sequence[Size]) -> list[Figure]:
     def below_start(size: Size, m: Measured) -> Numbers:
         # an open-loop step may shoot up far beyond the start and would press all others into a corner: a gap instead
-        return np.where(m.curve["value"] <= size.start + 1e-9 * abs(size.start), m.curve["value"], np.nan)
+        return np.where(
+            m.curve["value"] <= size.start + 1e-9 * abs(size.start), m.curve["value"], np.nan
+        )
 
     if not sizes:
         return []
@@ -335,12 +393,16 @@ def figures_of(sizes: Sequence[Size]) -> list[Figure]:
     drawn = {"figure-1": ("objective", values), "figure-1-suboptimality": ("errors", errors)}
     figures = []
     for name, (block, rows) in drawn.items():
-        title, caption, alt = (text(f"{block}_{part}", **known) for part in ("title", "caption", "alt"))
+        title, caption, alt = (
+            text(f"{block}_{part}", **known) for part in ("title", "caption", "alt")
+        )
         figures.append(Figure(name, title, caption, alt, rows))
     return figures + [_gaps_figure(size, size.gaps) for size in sizes if size.gaps is not None]
 
 
-def _row(size: Size, y: Callable[[Size, Measured], Numbers], y_label: str, *, log_y: bool) -> list[Panel]:
+def _row(
+    size: Size, y: Callable[[Size, Measured], Numbers], y_label: str, *, log_y: bool
+) -> list[Panel]:
     """The panel against iterations and the one against time."""
     level = float(f"{size.slack:.0e}") if log_y else size.best
     panels = []
@@ -360,11 +422,25 @@ def _gaps_figure(size: Size, curve: Curve) -> Figure:
     error = curve["value"] - size.best
     error = np.where(error > size.slack, error, np.nan)  # closer nobody knows
     k = curve["iteration"] + 1.0
-    lines = [Line(style, k, y) for style, y in (("classical-gap", classical), ("gap", ours), ("true-error", error))]
-    panel = Panel(f"n = {size.n}", r"iteration \(k + 1\)", r"distance to \(F^*\)", lines, log_x=True)
+    lines = [
+        Line(style, k, y)
+        for style, y in (("classical-gap", classical), ("gap", ours), ("true-error", error))
+    ]
+    panel = Panel(
+        f"n = {size.n}", r"iteration \(k + 1\)", r"distance to \(F^*\)", lines, log_x=True
+    )
     known = error[np.isfinite(error)]
-    numbers = {"k": k[-1] - 1, "ours": ours[-1], "classical": classical[-1], "error": known[-1] if known.size else None}
-    title, caption, alt = text("gaps_title"), text("gaps_caption", n=size.n), text("gaps_alt", **numbers)
+    numbers = {
+        "k": k[-1] - 1,
+        "ours": ours[-1],
+        "classical": classical[-1],
+        "error": known[-1] if known.size else None,
+    }
+    title, caption, alt = (
+        text("gaps_title"),
+        text("gaps_caption", n=size.n),
+        text("gaps_alt", **numbers),
+    )
     return Figure("figure-1-gaps", title, caption, alt, [[panel]])
 
 
@@ -379,23 +455,37 @@ def table_of(size: Size) -> TextTable:
     rows += [[SOLVERS[s].label, *["-"] * 7, ending(c.status)] for s, c in size.skipped.items()]
     columns = ["solver", *(f"to {power(level)}" for level in TABLE_LEVELS)]
     columns += ["best reached", "proved gap", "iterations", "status"]
-    return TextTable(f"Time to a relative accuracy, n = {size.n}", columns, rows, text("table_note", size=size))
+    return TextTable(
+        f"Time to a relative accuracy, n = {size.n}", columns, rows, text("table_note", size=size)
+    )
 
 
 def in_words(sizes: Sequence[Size]) -> str:
     """For each size the tightest level that CGS, memory, Newton and the best CG reached, and when."""
-    groups = {"Newton": ("newton",), "CGS": PAPER_CGS, "CGS with memory": ("cgs-memory",), "the best CG": (*ENGINES,)}
+    groups = {
+        "Newton": ("newton",),
+        "CGS": PAPER_CGS,
+        "CGS with memory": ("cgs-memory",),
+        "the best CG": (*ENGINES,),
+    }
     sentences = []
     for size in sizes:
         parts = []
         for name, runs in ((name, size.among(solvers)) for name, solvers in groups.items()):
-            times = {level: min((m.time_to(level) for m in runs), default=math.inf) for level in TABLE_LEVELS}
+            times = {
+                level: min((m.time_to(level) for m in runs), default=math.inf)
+                for level in TABLE_LEVELS
+            }
             there = [level for level in TABLE_LEVELS if times[level] < math.inf]
             if there:
-                parts.append(f"{name} is below {power(there[-1])} after {duration(times[there[-1]])}")
+                parts.append(
+                    f"{name} is below {power(there[-1])} after {duration(times[there[-1]])}"
+                )
             elif runs:
                 best = min(runs, key=lambda m: m.levels[-1])
-                parts.append(f"{name} is at {power(best.levels[-1])} after {duration(best.curve['seconds'][-1])}")
+                parts.append(
+                    f"{name} is at {power(best.levels[-1])} after {duration(best.curve['seconds'][-1])}"
+                )
         sentences.append(text("size_in_words", n=size.n, parts=parts))
     return " ".join(sentences)
 
@@ -403,7 +493,13 @@ def in_words(sizes: Sequence[Size]) -> str:
 def words_of(sizes: Sequence[Size]) -> dict[str, Any]:
     caps = {size.n: [m.curve.facts["cap"] for m in size.runs.values()] for size in sizes}
     problem = {"entropy": ENTROPY, "weight": WEIGHT, "neighbors": NEIGHBORS}
-    return {"sizes": sizes, "summary": in_words(sizes[-1:]), "solvers": SOLVERS, "caps": caps, **problem}
+    return {
+        "sizes": sizes,
+        "summary": in_words(sizes[-1:]),
+        "solvers": SOLVERS,
+        "caps": caps,
+        **problem,
+    }
 
 
 TRANSPORT = Experiment(

@@ -18,7 +18,16 @@ from latex2mathml.converter import convert
 from markupsafe import Markup
 
 MATHEMATICS = r"\\\((.+?)\\\)"
-SIGNS = {"le": "≤ ", "ge": "≥ ", "nabla": "∇", "mu": "μ", "lambda": "λ", "infty": "∞", "ell": "l", "times": "x"}
+SIGNS = {
+    "le": "≤ ",
+    "ge": "≥ ",
+    "nabla": "∇",
+    "mu": "μ",
+    "lambda": "λ",
+    "infty": "∞",
+    "ell": "l",
+    "times": "x",
+}
 SIGNS |= {"langle": "⟨", "rangle": "⟩", "Omega": "Ω"}
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -58,7 +67,11 @@ def takes(ratio: float) -> str:
     """How long something takes against another; 0 where the other never came, infinite where it did not itself."""
     if ratio == 0.0:
         return "is the only one to get there"
-    return f"takes {factor(ratio)} times as long" if math.isfinite(ratio) else "does not get there within its limits"
+    return (
+        f"takes {factor(ratio)} times as long"
+        if math.isfinite(ratio)
+        else "does not get there within its limits"
+    )
 
 
 def span(values: Iterable[float]) -> str:
@@ -101,7 +114,11 @@ def mathml(text: str) -> Markup:
     """Prose for the page: its formulas as MathML, the rest escaped."""
     # every other piece is what stands between \( and \)
     pieces = re.split(MATHEMATICS, text)
-    return Markup("".join(convert(piece) if place % 2 else escape(piece) for place, piece in enumerate(pieces)))
+    return Markup(
+        "".join(
+            convert(piece) if place % 2 else escape(piece) for place, piece in enumerate(pieces)
+        )
+    )
 
 
 @functools.cache

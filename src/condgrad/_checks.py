@@ -1,4 +1,6 @@
-"""Checks of single numbers and flags a user passes; each error names the argument, its value and what is allowed."""
+"""Checks of single numbers and flags a user passes; each error names the argument, its value and
+what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Any
 
 def is_flag(value: Any) -> bool:
     """Whether it is True or False, which Python and NumPy would take for 1 and 0."""
-    return isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
+    return (
+        isinstance(value, bool) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
+    )
 
 
 def flag(name: str, value: Any) -> bool:
@@ -26,7 +30,9 @@ def loudness(name: str, value: Any) -> bool:
     return flag(name, value)
 
 
-def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
+def number(
+    name: str, value: Any, *, above: float | None = None, at_least: float | None = None
+) -> float:
     """A finite number in the allowed range."""
     try:
         if isinstance(value, str) or (not isinstance(value, float) and is_flag(value)):

@@ -2,26 +2,29 @@
 
 Two questions about numbers are settled here and nowhere else.
 
-*What is a gap measured against?* Against the scale of F, which follows the units of the problem: the larger of
+*What is a gap measured against?* Against the scale of F, which follows the units of the problem:
+the larger of
 |f| + |g| at the answer and a hundredth of |f| + |g| at the null point. The null point is the point of the set nearest
-to the origin, or the set's own start where it has no projection; where f and g both vanish there, the start of the run.
-So multiplying f and g by a constant changes no decision; where f and g cancel, as a cost and an entropy do, the scale
-does not; and where F* is 0, as in interpolation, or the run starts near the solution, the gap is measured against what
-the null model loses. Lasso solvers do that too, with |y|^2/2; here a hundredth of it counts, since a null model that is
-far worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
+to the origin, or the set's own start where it has no projection; where f and g both vanish there,
+the start of the run. So multiplying f and g by a constant changes no decision; where f and g
+cancel, as a cost and an entropy do, the scale does not; and where F* is 0, as in interpolation, or
+the run starts near the solution, the gap is measured against what the null model loses. Lasso
+solvers do that too, with |y|^2/2; here a hundredth of it counts, since a null model that is far
+worse than all else (a stiff regulariser, data far from 0) should not make every point look good.
 
-*What is proved where f is not convex?* A tangent is no bound then. What stands is that x itself is stationary up to
+*What is proved where f is not convex?* A tangent is no bound then. What stands is that x itself is
+stationary up to
 
     stationarity = <c, x> + g(x) - min_s [<c, s> + g(s)],  c = grad f(x),
 
-which is never below 0, and 0 at stationary points alone. It is F(x) less the `tangent_bound` at x, so that an inexact
-oracle and rounding make it larger, never smaller. It belongs to its point: the answer is a point with its own gap,
-never the best value beside the least gap of another iterate.
+which is never below 0, and 0 at stationary points alone. It is F(x) less the `tangent_bound` at x,
+so that an inexact oracle and rounding make it larger, never smaller. It belongs to its point: the
+answer is a point with its own gap, never the best value beside the least gap of another iterate.
 
-*What may rounding have done to a bound?* A few units of the terms of the bound, taken before they cancel. That much is
-given away, so that the inequality survives floating-point arithmetic. Terms below the smallest
-normal number count as that number: they are rounded to a multiple of its last digit. Thresholds of
-rounding are in `rounding.py`.
+*What may rounding have done to a bound?* A few units of the terms of the bound, taken before they
+cancel. That much is given away, so that the inequality survives floating-point arithmetic. Terms
+below the smallest normal number count as that number: they are rounded to a multiple of its last
+digit. Thresholds of rounding are in `rounding.py`.
 """
 
 from __future__ import annotations
@@ -43,14 +46,16 @@ NULL_SHARE = 0.01
 def tangent_bound(offset: float, oracle_bound: float, noise: float) -> float:
     """Lemma 2 of the paper: F* >= f(x) - <c, x> + min_s [<c, s> + g(s)], c = grad f(x).
 
-    The minimum may be replaced by any lower bound on it, which is what keeps the inequality true under inexact oracles.
-    What rounding may have added is given away.
+    The minimum may be replaced by any lower bound on it, which is what keeps the inequality true
+    under inexact oracles. What rounding may have added is given away.
     """
     return offset + oracle_bound - noise
 
 
 def check_tangent(value: float, height: float, noise: float) -> None:
-    """An error where f is below one of its tangents by more than rounding explains, and so is not convex."""
+    """An error where f is below one of its tangents by more than rounding explains, and so is not
+    convex.
+    """
     short = height - value
     if short > CONTRADICTION * noise:
         raise ContradictionError(
@@ -87,25 +92,30 @@ def noise_of_bound(
 ) -> Any:
     """The rounding of `tangent_bound`, and of F at x, for numbers or for arrays of them.
 
-    `f` is f(x); `slopes` are the sizes of <c, x> and <c, s> before their terms cancel, `g` those of g(x) and g(s), and
-    `oracle` is its bound and the size of what that is made of; `subnormal` is the `subnormal_size`.
+    `f` is f(x); `slopes` are the sizes of <c, x> and <c, s> before their terms cancel, `g` those of
+    g(x) and g(s), and `oracle` is its bound and the size of what that is made of; `subnormal` is
+    the `subnormal_size`.
     """
     return rounding_noise(unit, f, *slopes, *g, *oracle, subnormal)
 
 
 def gains_in_double(f: Any, g: Any, x: Array) -> bool:
-    """Whether F and its bound have more digits at x in float64 than they have at x: f has float32 data then."""
+    """Whether F and its bound have more digits at x in float64 than they have at x: f has float32
+    data then.
+    """
     if f.has_rounded_data or not (f.widens and g.widens):
         return False
     return bool(f.unit_at(double(x)) < f.unit_at(x))
 
 
 def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificate:
-    """The proof with F at its point, and with the bound that Lemma 2 proves at x, in float64; f must gain by that.
+    """The proof with F at its point, and with the bound that Lemma 2 proves at x, in float64; f
+    must gain by that.
 
-    A bound from float32 data gives away a float32 unit of |K_j| |theta| times the size of the set, however small x is.
-    In float64 what is left is the slope at x, which is rounded to float32, times that size. Rounding may have led x out
-    of the set, and F below its minimum there: by the slopes along x at most, which are given away as well.
+    A bound from float32 data gives away a float32 unit of |K_j| |theta| times the size of the set,
+    however small x is. In float64 what is left is the slope at x, which is rounded to float32,
+    times that size. Rounding may have led x out of the set, and F below its minimum there: by the
+    slopes along x at most, which are given away as well.
     """
     point = double(x)
     here = f.at(point)
@@ -118,7 +128,8 @@ def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificat
     c = here.gradient
     answer = g.beside(f, here, proof.value).argmin(c, warm=None, accuracy=0.0)
     s = answer.point
-    there, g_there = f.at(answer.spoiled_at), g.value(s) if answer.value is None else answer.value
+    there = f.at(answer.spoiled_at)
+    g_there = g.value(s) if answer.value is None else answer.value
     noise = noise_of_bound(
         max(f.unit_at(point), precision(s)),
         f=here.value,
@@ -134,7 +145,9 @@ def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificat
         return proof.with_stationary_point(x, terms, bound, noise, "an iterate in float64")
     if bound > proof.lower_bound:
         # a value at another point has its own rounding
-        proof = replace(proof, lower_bound=bound, bound_noise=noise, bound_from="an iterate in float64")
+        proof = replace(
+            proof, lower_bound=bound, bound_noise=noise, bound_from="an iterate in float64"
+        )
         proof = replace(proof, noise=noise if proof.x is x else max(noise, proof.noise))
     return proof.consistent("in float64 ")
 
@@ -145,15 +158,21 @@ class Terms(NamedTuple):
     f: float
     g: float
     repair: float = 0.0
-    """What F may be more at a point of the set, where x is in it but for rounding; see `StreamedPlan`."""
+    """What F may be more at a point of the set, where x is in it but for rounding; see
+    `StreamedPlan`.
+    """
     afresh: bool = False
-    """Whether both were computed at x itself, from the data, rather than from their values at other points."""
+    """Whether both were computed at x itself, from the data, rather than from their values at other
+    points.
+    """
 
     @classmethod
     def at(cls, x: Array, f_here: Any, g: Any, g_value: float | None = None) -> Terms:
         """f and g at x, from the evaluation of f there and, where it is known, the value of g."""
         g_value = g.value(x) if g_value is None else g_value
-        return cls(f_here.value, g_value, x.repair(f_here, g, g_value) if hasattr(x, "repair") else 0.0)
+        return cls(
+            f_here.value, g_value, x.repair(f_here, g, g_value) if hasattr(x, "repair") else 0.0
+        )
 
     @property
     def value(self) -> float:
@@ -179,7 +198,9 @@ class Effort(NamedTuple):
     evaluations: int
     """Points at which f was computed afresh, not from its values at other points."""
     oracle_calls: int
-    """Partially linearised problems solved; for Newton's method the evaluations of its dual function, one each."""
+    """Partially linearised problems solved; for Newton's method the evaluations of its dual
+    function, one each.
+    """
     inner_iterations: int
     """Steps inside oracles, and inside the equations or models of the method itself."""
 
@@ -200,7 +221,9 @@ class Iterate(NamedTuple):
     terms: Terms
     """f and g at x."""
     lower_bound: float
-    """The `tangent_bound` at x, a lower bound on F* where f is convex; -inf where no time was left for the oracle."""
+    """The `tangent_bound` at x, a lower bound on F* where f is convex; -inf where no time was left
+    for the oracle.
+    """
     gradient: Array
     """grad f(x), or None from a method that has none."""
     step: float
@@ -209,7 +232,9 @@ class Iterate(NamedTuple):
     noise: float
     """What rounding may have done to the bound; given away there already."""
     candidate: Candidate | None = None
-    """The oracle's point, where its value comes for free: the gap there is a Bregman divergence of f."""
+    """The oracle's point, where its value comes for free: the gap there is a Bregman divergence of
+    f.
+    """
 
     @property
     def value(self) -> float:
@@ -236,7 +261,8 @@ class Certificate:
     value_from, bound_from : str
         Which point of which iteration they come from, in words.
     stationarity : float or None
-        Where f is not convex, how far x is from a stationary point: the gap of x itself. None where f is convex.
+        Where f is not convex, how far x is from a stationary point: the gap of x itself. None where
+        f is convex.
     bound_noise : float
         What rounding may have done to the bound, at the point that proves it.
 
@@ -279,12 +305,16 @@ class Certificate:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x, or a hundredth of that at the null point if it is more."""
+        """What the gap is measured against: |f| + |g| at x, or a hundredth of that at the null
+        point if it is more.
+        """
         return max(self.terms.size, NULL_SHARE * self.null_size)
 
     @property
     def relative_gap(self) -> float:
-        """gap / scale; where the scale is 0, which leaves nothing to compare with, 0 for a gap of mere rounding."""
+        """gap / scale; where the scale is 0, which leaves nothing to compare with, 0 for a gap of
+        mere rounding.
+        """
         return self._over_scale(self.gap)
 
     @property
@@ -305,7 +335,8 @@ class Certificate:
 
     def updated(self, iterate: Iterate, k: int) -> Certificate:
         """The certificate after iteration k."""
-        candidate, value = iterate.candidate, iterate.value
+        candidate = iterate.candidate
+        value = iterate.value
         if not math.isfinite(value):
             raise NotFiniteError(f"F turned {value}")
         if math.isnan(iterate.lower_bound) or iterate.lower_bound == math.inf:
@@ -316,26 +347,38 @@ class Certificate:
             return self.with_stationary_point(
                 iterate.x, iterate.terms, iterate.lower_bound, iterate.noise, f"iterate {k}"
             )
-        x, terms, value_from = self.x, self.terms, self.value_from
+        x = self.x
+        terms = self.terms
+        value_from = self.value_from
         if value < terms.value:
-            x, terms, value_from = iterate.x, iterate.terms, f"iterate {k}"
+            x = iterate.x
+            terms = iterate.terms
+            value_from = f"iterate {k}"
         if candidate is not None and candidate.terms.value < terms.value:
-            x, terms, value_from = candidate.point, candidate.terms, f"oracle point {k}"
-        lower, bound_from = self.lower_bound, self.bound_from
+            x = candidate.point
+            terms = candidate.terms
+            value_from = f"oracle point {k}"
+        lower = self.lower_bound
+        bound_from = self.bound_from
         bound_noise = self.bound_noise
         if iterate.lower_bound > lower:
-            lower, bound_from = iterate.lower_bound, f"iterate {k}"
+            lower = iterate.lower_bound
+            bound_from = f"iterate {k}"
             bound_noise = iterate.noise
         # the bound and the value may come from different iterations: each brings its own rounding
         noise = max(self.noise, iterate.noise)
-        best = Certificate(x, terms, lower, self.null_size, noise, value_from, bound_from, bound_noise=bound_noise)
+        best = Certificate(
+            x, terms, lower, self.null_size, noise, value_from, bound_from, bound_noise=bound_noise
+        )
         return best.consistent(f"at iteration {k} ")
 
-    def with_stationary_point(self, x: Array, terms: Terms, bound: float, noise: float, name: str) -> Certificate:
+    def with_stationary_point(
+        self, x: Array, terms: Terms, bound: float, noise: float, name: str
+    ) -> Certificate:
         """This certificate, or x with its own stationarity gap where x is better.
 
-        A lower value is better, but for rounding; so is, at the same value, a smaller gap. A point whose gap nobody
-        had time to compute is better than nothing alone.
+        A lower value is better, but for rounding; so is, at the same value, a smaller gap. A point
+        whose gap nobody had time to compute is better than nothing alone.
         """
         if bound == -math.inf and self.value < math.inf:
             return self
@@ -351,7 +394,8 @@ class Certificate:
         return replace(self, null_size=null_size)
 
     def without_rounding(self, iterate: Iterate) -> Certificate:
-        """The most that the bound of an iterate might be in float64: what it gives away, and as much again for errors.
+        """The most that the bound of an iterate might be in float64: what it gives away, and as
+        much again for errors.
 
         Where this would be a proof, nothing but rounding is between the iterate and one.
         """
@@ -367,18 +411,26 @@ class Certificate:
     def consistent(self, where: str) -> Certificate:
         """This certificate, its bound lowered where it exceeds the value by what rounding explains.
 
-        A bound above a value is wrong by that excess at least. So it gives way to the other side of the value by the
-        same amount, and a gap of 0 is never claimed where rounding is known to have been larger.
+        A bound above a value is wrong by that excess at least. So it gives way to the other side of
+        the value by the same amount, and a gap of 0 is never claimed where rounding is known to
+        have been larger.
         """
         excess = self.lower_bound - self.value
         if not excess > 0.0:
             return self
         if excess > CONTRADICTION * self.noise:
-            times = "" if self.noise == 0.0 else f", {excess / self.noise:.0e} times what rounding explains"
+            times = (
+                ""
+                if self.noise == 0.0
+                else f", {excess / self.noise:.0e} times what rounding explains"
+            )
             error = ContradictionError(
                 f"{where}the lower bound {self.lower_bound:.12g} exceeds a value of F, {self.value:.12g}, by "
                 f"{excess:.3g}{times}: the oracle's bound is wrong, or {NOT_AS_IT_SAYS}"
             )
-            error.x, error.value = self.x, self.value
+            error.x = self.x
+            error.value = self.value
             raise error
-        return replace(self, lower_bound=self.value - excess - self.noise, bound_noise=excess + self.noise)
+        return replace(
+            self, lower_bound=self.value - excess - self.noise, bound_noise=excess + self.noise
+        )

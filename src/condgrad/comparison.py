@@ -98,7 +98,9 @@ class Comparison:
             allowed = ", ".join(map(repr, MEASURES))
             raise ValueError(f"measure must be one of {allowed}, got {measure!r}")
         if against not in AXES:
-            raise ValueError(f"against must be one of {', '.join(map(repr, AXES))}, got {against!r}")
+            raise ValueError(
+                f"against must be one of {', '.join(map(repr, AXES))}, got {against!r}"
+            )
         if measure == "distance" and self.lower_bound == -math.inf:
             raise ValueError("no run has proved a lower bound: there is no distance to show")
         if ax is None:
@@ -127,7 +129,9 @@ class Comparison:
         lines = []
         for cells in table:
             words = [cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True)]
-            numbers_ = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
+            numbers_ = [
+                cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)
+            ]
             lines.append("  ".join([*words, *numbers_]).rstrip())
         between = f"F* lies between {self.lower_bound:.10g} and {self.best_value:.10g}"
         return "\n".join([*lines, f"{between}; distance is to the first of the two"])

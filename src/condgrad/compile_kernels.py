@@ -1,7 +1,7 @@
 """Compile every kernel ahead of time and keep it on disk: `python -m condgrad.compile_kernels`.
 
-Small problems call each entry point with each kind of argument. `kernels.readiness` starts `main` beside a
-program whose machine has no compiled code yet.
+Small problems call each entry point with each kind of argument. `kernels.readiness` starts `main`
+beside a program whose machine has no compiled code yet.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ TRIES = 20
 """Looks at a lock that a program holds for a moment to see whether somebody compiles."""
 
 
-TRANSPORT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from condgrad.compile_kernels import compile_transport as c; c()"
-)
+TRANSPORT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from condgrad.compile_kernels import compile_transport
+compile_transport()
+"""
 
 
 def main() -> None:
@@ -48,7 +51,8 @@ def main() -> None:
 
 
 def compile_all() -> None:
-    """Compile every kernel now: what streamed plans call, and fits, unless another process is at these.
+    """Compile every kernel now: what streamed plans call, and fits, unless another process is at
+    these.
 
     Someone waits for it: the two parts share no kernel, and are compiled at the same time.
     """
@@ -82,7 +86,9 @@ def compile_fits() -> None:
 
 @contextmanager
 def _compiling_here() -> Iterator[None]:
-    """Whoever calls a kernel inside compiles it: nobody else will, and waiting for that would never end."""
+    """Whoever calls a kernel inside compiles it: nobody else will, and waiting for that would never
+    end.
+    """
     asked = os.environ.get(readiness.VARIABLE, "")
     os.environ[readiness.VARIABLE] = "wait"
     try:
@@ -118,7 +124,9 @@ def compile_transport() -> None:
     cost = transport.SquaredEuclidean(points[:20], points[20:])
     laplacian = transport.Laplacian(points[:20], points[20:], weight=1.0, neighbors=3)
     for method in ("newton", "cgs"):
-        transport.solve(cost, entropy=1.0, regularizers=[laplacian], plan="streamed", method=method, max_iter=5)
+        transport.solve(
+            cost, entropy=1.0, regularizers=[laplacian], plan="streamed", method=method, max_iter=5
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """When a run must end: after that no product, oracle call or search step starts.
 
-Loops inside oracles and searches ask here as well; what they answer is certified however early they stop.
+Loops inside oracles and searches ask here as well; what they answer is certified however early they
+stop.
 """
 
 from __future__ import annotations

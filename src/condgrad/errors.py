@@ -21,7 +21,8 @@ class MissingAbility(TypeError):
     ...     cg.simple.Entropy(1.0, on=cg.sets.L1Ball(1.0))
     ... except cg.MissingAbility as error:
     ...     print(error)
-    Entropy needs a set with entropic_argmin: L1Ball(radius=1.0) has no entropic_argmin; it has project, linear_argmin
+    Entropy needs a set with entropic_argmin: L1Ball(radius=1.0) has no entropic_argmin; it has
+    project, linear_argmin
     """
 
 
@@ -53,7 +54,8 @@ class NotFiniteError(FloatingPointError):
 class ContradictionError(ValueError):
     """A lower bound above a value of F: some part of the problem is not what it says it is.
 
-    A gradient that is not the gradient, an f that is not convex, or a bound of an oracle that is none.
+    A gradient that is not the gradient, an f that is not convex, or a bound of an oracle that is
+    none.
 
     Attributes
     ----------
@@ -78,7 +80,8 @@ class ContradictionError(ValueError):
 
 
 class MissingExtra(ImportError):
-    """An optional dependency is needed and not installed; the message has the command that installs it.
+    """An optional dependency is needed and not installed; the message has the command that installs
+    it.
 
     Examples
     --------
@@ -91,8 +94,12 @@ class MissingExtra(ImportError):
 
 
 def listed(names: Sequence[str], most: int = 6, longest: int = 40) -> str:
-    """Names in quotes for a sentence, the first of them where they are many, and cut where they are long."""
-    shown = ", ".join(repr(name if len(name) <= longest else name[: longest - 3] + "...") for name in names[:most])
+    """Names in quotes for a sentence, the first of them where they are many, and cut where they are
+    long.
+    """
+    shown = ", ".join(
+        repr(name if len(name) <= longest else name[: longest - 3] + "...") for name in names[:most]
+    )
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
@@ -101,11 +108,15 @@ def require_extra(module: str, *, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtra(f"{purpose} needs {module}, which is not installed: {install_command(extra)}") from error
+        raise MissingExtra(
+            f"{purpose} needs {module}, which is not installed: {install_command(extra)}"
+        ) from error
 
 
 def install_command(extra: str) -> str:
-    """The command that adds an extra to this installation, from where the package itself was installed."""
+    """The command that adds an extra to this installation, from where the package itself was
+    installed.
+    """
     import json  # here, as `import condgrad` should not wait for what only a missing extra needs
     import shutil
     import sys
@@ -117,7 +128,8 @@ def install_command(extra: str) -> str:
         origin = json.loads(installed.read_text("direct_url.json") or "{}")
         by_uv = (installed.read_text("INSTALLER") or "").strip() == "uv"
     except (metadata.PackageNotFoundError, ValueError):
-        origin, by_uv = {}, False
+        origin = {}
+        by_uv = False
     if by_uv:
         installer = f"uv pip install --python {sys.executable}"
     elif Path(shutil.which("pip") or "").parent == Path(sys.executable).parent:
@@ -128,7 +140,9 @@ def install_command(extra: str) -> str:
 
 
 def _requirement(origin: dict[str, Any], extra: str) -> str:
-    """The package with an extra, as pip names it; `origin` is what pip recorded of the installation (PEP 610)."""
+    """The package with an extra, as pip names it; `origin` is what pip recorded of the installation
+    (PEP 610).
+    """
     from pathlib import Path
     from urllib.parse import urlparse
     from urllib.request import url2pathname

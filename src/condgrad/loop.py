@@ -31,7 +31,8 @@ UNFINISHED = "written while the run went on"
 
 
 class Method(Protocol):
-    """Which way and how far: a stream of certified iterates for f + g, ending when no step helps or time is up.
+    """Which way and how far: a stream of certified iterates for f + g, ending when no step helps or
+    time is up.
 
     The first iterate is the point it starts from.
     """
@@ -113,10 +114,11 @@ def run(
 ) -> Result:
     """Pull iterates from a method until a rule says stop; return the best certified point.
 
-    `problem` is the user's f and g, where the method has split their sum in another way. `earlier` is a result of the
-    same problem that ended at x0, whose proof, trace and counts go on; `checkpoint` is shown each iterate.
-    `null_size` is |f| + |g| at the null point; 0 stands for that at x0. The time limit is that of `deadline`. Ctrl-C
-    ends the run with its best certified answer; one that comes before the first iterate leaves no bound but -inf.
+    `problem` is the user's f and g, where the method has split their sum in another way. `earlier`
+    is a result of the same problem that ended at x0, whose proof, trace and counts go on;
+    `checkpoint` is shown each iterate. `null_size` is |f| + |g| at the null point; 0 stands for
+    that at x0. The time limit is that of `deadline`. Ctrl-C ends the run with its best certified
+    answer; one that comes before the first iterate leaves no bound but -inf.
     """
     begin = time.perf_counter()
     problem = problem or (method.f, method.g)
@@ -126,7 +128,8 @@ def run(
     proof = before.proof or Certificate(x0, null_size=null_size, value_from="the start")
     if not convex and proof.stationarity is None:
         proof = replace(proof, stationarity=math.inf)
-    k, measure = -1, math.inf
+    k = -1
+    measure = math.inf
     rows = list(before.rows)
     stalled = StallWatch(precision(x0), STALL_WINDOW)
     finer = not isinstance(x0, StreamedPlan) and gains_in_double(*problem, x0)
@@ -135,9 +138,12 @@ def run(
 
     def answer(status: Status, message: str) -> Result:
         """What is known by now."""
-        iterations, seconds = before.iterations + max(k, 0), before.seconds + time.perf_counter() - begin
+        iterations = before.iterations + max(k, 0)
+        seconds = before.seconds + time.perf_counter() - begin
         past = tuple(getattr(method, "past", ()))
-        return Result(proof.x, proof, status, message, iterations, seconds, Trace(rows), method.name, past)
+        return Result(
+            proof.x, proof, status, message, iterations, seconds, Trace(rows), method.name, past
+        )
 
     try:
         iterates = method.iterates(x0)
@@ -160,7 +166,10 @@ def run(
                 measure = stop.measure(iterate, proof, method.g)
             if finer and measure > stop.tolerance:
                 unproved = iterate.x
-                if stop.measure(iterate, proof.without_rounding(iterate), method.g) <= stop.tolerance:
+                if (
+                    stop.measure(iterate, proof.without_rounding(iterate), method.g)
+                    <= stop.tolerance
+                ):
                     proof = proved_in_double(proof, *problem, unproved)
                     measure = stop.measure(iterate, proof, method.g)
                     unproved = None
@@ -194,10 +203,13 @@ def run(
         proof = _revalued(problem, proof)
     except ContradictionError as error:
         if error.x is None and proof.value < math.inf:
-            error.x, error.value = proof.x, proof.value
+            error.x = proof.x
+            error.value = proof.value
         raise
     except NotFiniteError as error:
-        raise NotFiniteError(f"at iteration {k + 1}: {error}; no answer can be certified") from error
+        raise NotFiniteError(
+            f"at iteration {k + 1}: {error}; no answer can be certified"
+        ) from error
     message = _message(status, stop, measure)
     if status is Status.STALLED and stalled.unit > 1e-10:
         message += (
@@ -214,9 +226,11 @@ def _message(status: Status, stop: StopRule, measure: float) -> str:
 
 
 def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate:
-    """The proof with f and g at its point computed afresh, in float64 where the parts allow it; as it is if they were.
+    """The proof with f and g at its point computed afresh, in float64 where the parts allow it; as
+    it is if they were.
 
-    Those of a streamed plan were: no iterate is a mixture of such plans, whose f and g would follow from theirs.
+    Those of a streamed plan were: no iterate is a mixture of such plans, whose f and g would follow
+    from theirs.
     """
     f, g = problem
     if isinstance(proof.x, StreamedPlan):
@@ -242,19 +256,41 @@ class _Before(NamedTuple):
             return cls(None, [], 0, 0.0, NO_EFFORT)
         trace = earlier.trace
         effort = Effort(*(int(trace[name][-1]) if len(trace) else 0 for name in Effort._fields))
-        # the first iterate of a run is where the one before ended, and takes the place of its last row
-        return cls(earlier.certificate, trace.rows[:-1], earlier.iterations, earlier.seconds, effort)
+        # the first iterate of a run is where the one before ended, and takes the place of its last
+        # row
+        return cls(
+            earlier.certificate, trace.rows[:-1], earlier.iterations, earlier.seconds, effort
+        )
 
-    def row(self, k: int, seconds: float, iterate: Iterate, proof: Certificate, measure: float) -> tuple[float, ...]:
+    def row(
+        self, k: int, seconds: float, iterate: Iterate, proof: Certificate, measure: float
+    ) -> tuple[float, ...]:
         """A row of the trace, in the order of its columns."""
-        value, lower, effort = iterate.value, proof.lower_bound, iterate.effort.after(self.effort)
-        count, total = self.iterations + k, self.seconds + seconds
-        return (count, total, value, proof.value, lower, value - lower, iterate.step, *effort, measure)
+        value = iterate.value
+        lower = proof.lower_bound
+        effort = iterate.effort.after(self.effort)
+        count = self.iterations + k
+        total = self.seconds + seconds
+        return (
+            count,
+            total,
+            value,
+            proof.value,
+            lower,
+            value - lower,
+            iterate.step,
+            *effort,
+            measure,
+        )
 
 
 def _progress(k: int, seconds: float, iterate: Iterate, proof: Certificate) -> Progress:
     now = Progress(k, seconds, iterate.x, iterate.value, proof.lower_bound, proof.gap, iterate.step)
-    return now if proof.stationarity is None else now._replace(stationarity=iterate.value - iterate.lower_bound)
+    return (
+        now
+        if proof.stationarity is None
+        else now._replace(stationarity=iterate.value - iterate.lower_bound)
+    )
 
 
 def _is_true(asked: Any) -> bool:
@@ -273,7 +309,10 @@ class StallWatch:
     """Whether two windows in a row brought neither a new value nor a better proof, up to rounding."""
 
     def __init__(self, unit: float, window: int) -> None:
-        self.unit, self.window, self.left, self.lowest = unit, window, window, math.inf
+        self.unit = unit
+        self.window = window
+        self.left = window
+        self.lowest = math.inf
         self.before = (math.inf, -math.inf)
 
     def by(self, iterate: Iterate, proved: float) -> bool:
@@ -291,5 +330,7 @@ class StallWatch:
             return False
         noise = NO_GAIN * self.unit * max(abs(value), abs(proved) if math.isfinite(proved) else 0.0)
         still = abs(self.lowest - self.before[0]) <= noise and proved - self.before[1] <= noise
-        self.before, self.lowest, self.left = (self.lowest, proved), math.inf, self.window
+        self.before = (self.lowest, proved)
+        self.lowest = math.inf
+        self.left = self.window
         return still

@@ -1,8 +1,8 @@
 """How much memory a new array may take: the one place that asks the system.
 
-Three limits count, and the smallest of them holds: what the machine can give without swapping (pages that cache files
-can be dropped, so they count as available), what the control groups of this process leave (a container, a batch job),
-and for tensors on a GPU what is free there.
+Three limits count, and the smallest of them holds: what the machine can give without swapping
+(pages that cache files can be dropped, so they count as available), what the control groups of this
+process leave (a container, a batch job), and for tensors on a GPU what is free there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ ROOT = Path("/")
 
 
 def free_memory(x: Array = None) -> float:
-    """Bytes that are free where x lives, or for None where NumPy arrays do; infinite where nobody can tell."""
+    """Bytes that are free where x lives, or for None where NumPy arrays do; infinite where nobody
+    can tell.
+    """
     if is_torch(x) and x.device.type == "cuda":
         import torch
 
@@ -50,7 +52,9 @@ def _available(root: Path) -> float:
         return float(psutil.virtual_memory().available)
     with suppress(OSError, ValueError, StopIteration):
         lines = (root / "proc/meminfo").read_text().splitlines()
-        return 1024.0 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
+        return 1024.0 * int(
+            next(line for line in lines if line.startswith("MemAvailable:")).split()[1]
+        )
     with suppress(AttributeError, OSError, ValueError):  # not Linux: all there is, used or not
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return math.inf
@@ -58,7 +62,9 @@ def _available(root: Path) -> float:
 
 @cache
 def _psutil() -> Any:
-    """The optional library, looked for once: a search that fails takes longer than all the rest here."""
+    """The optional library, looked for once: a search that fails takes longer than all the rest
+    here.
+    """
     try:
         return importlib.import_module("psutil")
     except ImportError:
@@ -77,19 +83,25 @@ class Hierarchy:
 
 
 SECOND = Hierarchy("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
-FIRST = Hierarchy("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+FIRST = Hierarchy(
+    "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+)
 
 
 def _left_by(hierarchy: Hierarchy, folder: Path) -> float:
     """The limit of a group less what it uses; a missing file is no limit, nor is the word "max"."""
     with suppress(OSError, ValueError):
-        return float(int((folder / hierarchy.limit).read_text()) - int((folder / hierarchy.usage).read_text()))
+        return float(
+            int((folder / hierarchy.limit).read_text())
+            - int((folder / hierarchy.usage).read_text())
+        )
     return math.inf
 
 
 def _groups(root: Path) -> Iterator[tuple[Hierarchy, Path]]:
     """The groups of this process and those around them, whose limits hold too."""
-    # inside a container the paths may be those of the host, and what can be seen is the group itself
+    # inside a container the paths may be those of the host, and what can be seen is the group
+    # itself
     yield SECOND, root / SECOND.base
     yield FIRST, root / FIRST.base
     with suppress(OSError):
@@ -104,5 +116,7 @@ def _groups(root: Path) -> Iterator[tuple[Hierarchy, Path]]:
 
 def _cached_files(statistics: Path, name: str) -> float:
     with suppress(OSError, ValueError):
-        return float(dict(line.split() for line in statistics.read_text().splitlines()).get(name, 0))
+        return float(
+            dict(line.split() for line in statistics.read_text().splitlines()).get(name, 0)
+        )
     return 0.0

@@ -34,17 +34,24 @@ from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
 from condgrad.streamed_plan import StreamedPlan
 
 WORTH_RESUMING = 0.2
-"""Seconds of a finished run below which nobody needs its bound to go on: a digest would take a part of them."""
+"""Seconds of a finished run below which nobody needs its bound to go on: a digest would take a part
+of them.
+"""
 NEAR = 1e-3
-"""Gap, as a share of the size of F, at which "auto" leaves plain conditional gradients for pairwise steps where f is
-not convex: earlier they end in worse points, later they are slow to leave the mixture that they start from."""
+"""Gap, as a share of the size of F, at which "auto" leaves plain conditional gradients for pairwise
+steps where f is not convex: earlier they end in worse points, later they are slow to leave the
+mixture that they start from.
+"""
 AUTO_MEMORY = 5
 """Past oracle points that CGS uses where nobody asked for a number."""
 VERTEX_MEMORY = 50
-"""The same where oracle points are vertices, of which a solution is a mixture: a portfolio of 500 assets takes 53
-oracle calls with 40 of them, and more than 1400 with 5."""
+"""The same where oracle points are vertices, of which a solution is a mixture: a portfolio of 500
+assets takes 53 oracle calls with 40 of them, and more than 1400 with 5.
+"""
 MOST_REMEMBERED = 1 << 22
-"""Entries that so many vertices may have together; there are fewer where they would have more, but no less than 5."""
+"""Entries that so many vertices may have together; there are fewer where they would have more, but
+no less than 5.
+"""
 
 
 class MethodFactory(Protocol):
@@ -78,7 +85,8 @@ def newton(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
 
 
 def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
-    """Newton where it is at hand and affordable, else SPG where g has a gradient and the set projects, else CGS.
+    """Newton where it is at hand and affordable, else SPG where g has a gradient and the set
+    projects, else CGS.
 
     Where one of them has no step left, the next goes on from its best point.
     """
@@ -88,7 +96,9 @@ def auto(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     return InTurn(next(methods), methods)
 
 
-def _most_promising_first(f: Smooth, g: Simple, step: StepRule, warm: ball.Warm | None = None) -> Iterator[Method]:
+def _most_promising_first(
+    f: Smooth, g: Simple, step: StepRule, warm: ball.Warm | None = None
+) -> Iterator[Method]:
     """The methods of "auto", each made when it is asked for; `warm` is what an earlier run left."""
     if not f.convex:
         with suppress(MissingAbility):
@@ -113,7 +123,9 @@ def _most_promising_first(f: Smooth, g: Simple, step: StepRule, warm: ball.Warm 
         yield SPG(f, g)
     if faces is not None and not faces.affordable:
         yield faces
-    if isinstance(g, Zero) and not f.mixes:  # a search over many vertices would ask f at every point
+    if (
+        isinstance(g, Zero) and not f.mixes
+    ):  # a search over many vertices would ask f at every point
         yield ActiveSetCG(f, g, step, pairwise=True, lazy=True)
     yield cgs(f, g, step, _auto_memory(f, g))
 
@@ -165,7 +177,9 @@ def pairwise(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
 def _active_set(f: Smooth, g: Simple, step: StepRule, memory: int, *, pairwise: bool) -> Method:
     method = ActiveSetCG(f, g, step, pairwise)
     if memory:
-        raise ValueError(f"method={method.name!r} remembers its vertices anyway: leave memory=0, got {memory}")
+        raise ValueError(
+            f"method={method.name!r} remembers its vertices anyway: leave memory=0, got {memory}"
+        )
     return method
 
 
@@ -209,8 +223,8 @@ def minimize(
 ) -> Result:
     """Minimise f(x) + g(x) over the set that g lives on, with a proof of how good the answer is.
 
-    Where f is not convex (`f.convex` is False) the answer is a stationary point instead, with a proof of how far from
-    one it is: `stationarity`. F never rises on the way there.
+    Where f is not convex (`f.convex` is False) the answer is a stationary point instead, with a
+    proof of how far from one it is: `stationarity`. F never rises on the way there.
 
     Parameters
     ----------
@@ -221,60 +235,68 @@ def minimize(
     x0 : array, optional
         Where to start, inside the set; by default the set chooses.
     start : Result, optional
-        An earlier result to go on from, instead of x0. Where it is of the same problem (a digest of f, g, the set and
-        their data agrees), its bound, memory and trace go on as well; otherwise only its point is used, since a
-        bound of another problem proves nothing. Functions of your own have no digest; without a checkpoint nor have
-        runs that converged within a fifth of a second, and data so large that a digest takes long beside the run.
+        An earlier result to go on from, instead of x0. Where it is of the same problem (a digest of
+        f, g, the set and their data agrees), its bound, memory and trace go on as well; otherwise
+        only its point is used, since a bound of another problem proves nothing. Functions of your
+        own have no digest; without a checkpoint nor have runs that converged within a fifth of a
+        second, and data so large that a digest takes long beside the run.
     method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
-        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both (Frank-Wolfe); "away" and
-        "pairwise" are Frank-Wolfe with an active set of vertices, for g = `Zero` on polytopes; "spg" and "pqn"
-        are the spectral projected gradient and projected quasi-Newton, for a g with a finite gradient on a set with a
-        projection, and the first for `ElasticNet` too (step "exact" is their own rule, "armijo" the monotone one).
-        "newton" is Newton's method on the certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic`,
-        `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`) with `ElasticNet`, or with `Ridge` or `Zero` on
-        `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with `ElasticNet` or with the others on
-        `L1Ball`, for linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one
-        `GroupLasso`, and alone on `SharedMarginal`. For h(Kx) it needs compiled code, which is made once on a machine,
-        in half a minute or so, and kept on disk; the first call waits for it.
-        "auto" takes "newton" where it is at hand and likely ahead (not where f is soft against an entropy that is not
-        small, on a `Box` or `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
-        can; else, for `Zero`, lazy "pairwise" where f is known by its values alone; else "cgs", with a memory of 5, or
-        of up to 50 for `Zero`. Where one has no step left, the next goes on from its best point; `method`
-        of the result says what ran. Nobody waits for a compiler: while the code that "newton" needs is compiled, once
-        on a machine and in a process of its own, "spg" runs (the environment variable `CONDGRAD_KERNELS` may be
-        "background", the default, "wait" or "off").
-        An f that is not convex goes with "cgs", "cg", "away", "pairwise", "spg" (monotone then) and "auto", which
-        takes "spg" where it can; else "cgs", and near a stationary point "pairwise" where g = `Zero`.
+        "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both
+        (Frank-Wolfe); "away" and "pairwise" are Frank-Wolfe with an active set of vertices, for g =
+        `Zero` on polytopes; "spg" and "pqn" are the spectral projected gradient and projected
+        quasi-Newton, for a g with a finite gradient on a set with a projection, and the first for
+        `ElasticNet` too (step "exact" is their own rule, "armijo" the monotone one). "newton" is
+        Newton's method on the certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic`,
+        `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`) with `ElasticNet`, or with
+        `Ridge` or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with
+        `ElasticNet` or with the others on `L1Ball`, for linear costs with `Entropy` on `Transport`,
+        alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on `SharedMarginal`.
+        For h(Kx) it needs compiled code, which is made once on a machine, in half a minute or so,
+        and kept on disk; the first call waits for it. "auto" takes "newton" where it is at hand and
+        likely ahead (not where f is soft against an entropy that is not small, on a `Box` or
+        `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
+        can; else, for `Zero`, lazy "pairwise" where f is known by its values alone; else "cgs",
+        with a memory of 5, or of up to 50 for `Zero`. Where one has no step left, the next goes on
+        from its best point; `method` of the result says what ran. Nobody waits for a compiler:
+        while the code that "newton" needs is compiled, once on a machine and in a process of its
+        own, "spg" runs (the environment variable `CONDGRAD_KERNELS` may be "background", the
+        default, "wait" or "off"). An f that is not convex goes with "cgs", "cg", "away",
+        "pairwise", "spg" (monotone then) and "auto", which takes "spg" where it can; else "cgs",
+        and near a stationary point "pairwise" where g = `Zero`.
     step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float
-        Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the answer, or a
-        hundredth of that at the point of the set nearest to the origin if it is more: multiplying f and g by a constant
-        changes nothing. See `condgrad.certificate`. Where f is not convex, it is the stationarity gap of the answer
-        that must be within `tol * scale`.
+        Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the
+        answer, or a hundredth of that at the point of the set nearest to the origin if it is more:
+        multiplying f and g by a constant changes nothing. See `condgrad.certificate`. Where f is
+        not convex, it is the stationarity gap of the answer that must be within `tol * scale`.
     max_iter, time_limit : int, float
         Limits on iterations and seconds.
     memory : int
-        How many past oracle points each step may use as well; goes with exact steps. "auto" takes 0 for "as you like".
+        How many past oracle points each step may use as well; goes with exact steps. "auto" takes 0
+        for "as you like".
     lazy : bool
         For "away" and "pairwise": ask the oracle only where the known vertices promise too little.
     stop : stop rule, optional
         Instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
     callback : callable, optional
-        Called with a `Progress` after each iteration; a true return value stops the run. Overflows in it, and in an f
-        or g of your own, are reported as NumPy is told to; those in the parts of this package are not.
+        Called with a `Progress` after each iteration; a true return value stops the run. Overflows
+        in it, and in an f or g of your own, are reported as NumPy is told to; those in the parts of
+        this package are not.
     progress : bool
         Show a live line on the terminal.
     checkpoint : path, optional
-        A file to which the best certified result is written, whole, every `checkpoint_every` seconds and at the end.
-        If it is there already, the run goes on from it; one of another problem is an error.
+        A file to which the best certified result is written, whole, every `checkpoint_every`
+        seconds and at the end. If it is there already, the run goes on from it; one of another
+        problem is an error.
     checkpoint_every : float
         Seconds between two checkpoints, and the most that is lost when the process is killed.
 
     Returns
     -------
     Result
-        With `lower_bound <= F* <= value`, whatever its status; the bound is -inf where f is not convex.
+        With `lower_bound <= F* <= value`, whatever its status; the bound is -inf where f is not
+        convex.
 
     Examples
     --------
@@ -287,25 +309,31 @@ def minimize(
     if not isinstance(f, Smooth):
         raise TypeError(f"f must be a smooth part (condgrad.smooth), got {type(f).__name__}")
     if isinstance(g, Set):
-        raise TypeError(f"g must be a simple part: for {g!r} alone write condgrad.simple.Zero(on=...)")
+        raise TypeError(
+            f"g must be a simple part: for {g!r} alone write condgrad.simple.Zero(on=...)"
+        )
     if not isinstance(g, Simple):
         raise TypeError(f"g must be a simple part (condgrad.simple), got {type(g).__name__}")
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
     rule = step_rule(step)
     if _checks.whole("memory", memory, at_least=0) and not isinstance(rule, Exact):
-        raise ValueError(f"memory={memory} minimises over past points and goes with step='exact', got {step!r}")
+        raise ValueError(
+            f"memory={memory} minimises over past points and goes with step='exact', got {step!r}"
+        )
     if not f.convex:
         _check_descent(f, rule, memory)
     _checks.whole("max_iter", max_iter, at_least=0)
-    lazy, progress = _checks.flag("lazy", lazy), _checks.flag("progress", progress)
+    lazy = _checks.flag("lazy", lazy)
+    progress = _checks.flag("progress", progress)
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
     if stop is not None and (isinstance(stop, type) or not hasattr(stop, "measure")):
         raise TypeError(f"stop must be a stop rule such as stopping.FixedPoint(1e-5), got {stop!r}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
-    limit, overflows = deadline.within(time_limit), overflow.silent_in_our_code()
+    limit = deadline.within(time_limit)
+    overflows = overflow.silent_in_our_code()
     with _progress_line(progress) as show, limit, kernels.with_signals_as_raised(), overflows:
         if show is not None:
             callback = _both(show, callback)
@@ -314,7 +342,9 @@ def minimize(
         chosen = METHODS[method](f, g, rule, memory)
         if lazy:
             if not isinstance(chosen, ActiveSetCG):
-                raise ValueError(f"lazy=True goes with method='away' or 'pairwise', got method={method!r}")
+                raise ValueError(
+                    f"lazy=True goes with method='away' or 'pairwise', got method={method!r}"
+                )
             chosen = replace(chosen, lazy=True)
         if earlier is not None and isinstance(chosen, CGS):
             past = deque(resuming.in_space(s, Space.of(first)) for s in earlier.past)
@@ -363,7 +393,9 @@ def minimize_next(
     with deadline.within(time_limit), kernels.with_signals_as_raised(), overflows:
         methods = _most_promising_first(f, g, Exact(), warm)
         method = _ending_at(InTurn(next(methods), methods), tol, null_size)
-        return run(method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter).uninterrupted()
+        return run(
+            method, x, null_size=null_size, stop=RelativeGap(tol), max_iter=max_iter
+        ).uninterrupted()
 
 
 def _stop_rule(f: Smooth, tol: float, stop: StopRule | None) -> StopRule:
@@ -376,9 +408,13 @@ def _stop_rule(f: Smooth, tol: float, stop: StopRule | None) -> StopRule:
 
 
 def _check_descent(f: Smooth, rule: StepRule, memory: int) -> None:
-    """Refuse what would let an f that is not convex rise, or what looks for its minimum over a hull."""
+    """Refuse what would let an f that is not convex rise, or what looks for its minimum over a
+    hull.
+    """
     if memory:
-        raise ValueError(f"memory={memory} looks for the minimum over a hull and needs a convex f: leave 0 for {f!r}")
+        raise ValueError(
+            f"memory={memory} looks for the minimum over a hull and needs a convex f: leave 0 for {f!r}"
+        )
     if isinstance(rule, OpenLoop):
         raise ValueError(
             f"step={rule!r} does not look at F and may let it rise: for {f!r}, which is not convex, take 'exact', "
@@ -399,8 +435,11 @@ def _ending_at(method: Method, tol: float, null: float) -> Method:
 def _earlier(
     f: Smooth, g: Simple, x0: Any, start: Any, checkpoint: Any, every: float
 ) -> tuple[Result | None, resuming.Checkpoint | None, Any]:
-    """The result of this problem to go on from, the checkpoint to keep, and the point to start from."""
-    kept, space = None, f.space or g.on.space
+    """The result of this problem to go on from, the checkpoint to keep, and the point to start
+    from.
+    """
+    kept = None
+    space = f.space or g.on.space
     if checkpoint is not None:
         if isinstance(g.on, StreamedTransport):
             raise TypeError(resuming.NO_STREAMED_PLANS)
@@ -414,13 +453,17 @@ def _earlier(
         return None, kept, x0
     start = getattr(start, "result", start)  # a TransportResult has one
     if not isinstance(start, Result):
-        raise TypeError(f"start must be a result of condgrad.minimize or condgrad.load, got {type(start).__name__}")
+        raise TypeError(
+            f"start must be a result of condgrad.minimize or condgrad.load, got {type(start).__name__}"
+        )
     if x0 is not None:
         raise ValueError("x0 and start both say where to start: give one of them")
     if isinstance(start.x, StreamedPlan) or isinstance(g.on, StreamedTransport):
         raise TypeError(resuming.NO_STREAMED_PLANS)
     start = resuming.result_in_space(start, space)
-    same = start.digest is not None and start.digest == (kept.digest if kept else resuming.digest(f, g))
+    same = start.digest is not None and start.digest == (
+        kept.digest if kept else resuming.digest(f, g)
+    )
     return start if same else None, kept, start.x
 
 
@@ -428,12 +471,16 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
     """x0 in the precision of f's data and checked to lie in the set, or the set's own start."""
     space = f.space or on.space
     if on.shape is not None and space is not None and space.shape != on.shape:
-        raise ValueError(f"f has a variable of shape {space.shape} where {on!r} has points of shape {on.shape}")
+        raise ValueError(
+            f"f has a variable of shape {space.shape} where {on!r} has points of shape {on.shape}"
+        )
     if isinstance(x0, StreamedPlan):  # made by the library, for this set
         return x0
     if x0 is None:
         if space is None and on.shape is None:
-            raise ValueError(f"x0 is needed: neither {f!r} nor {on!r} knows the shape of the variable")
+            raise ValueError(
+                f"x0 is needed: neither {f!r} nor {on!r} knows the shape of the variable"
+            )
         if space is None:
             space = Space.of(floating("x0", 0.0), shape=on.shape)
         return on.start(space)
@@ -453,13 +500,16 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
 
 
 def null_size(f: Smooth, g: Simple, start: Array) -> float:
-    """|f| + |g| at the set's null point; 0, which stands for that at the start, where the null point is the start.
+    """|f| + |g| at the set's null point; 0, which stands for that at the start, where the null
+    point is the start.
 
     A set or an f that does not know its null point, or is not finite there, leaves the start too.
     """
     if isinstance(g.on, Unknown):
         return 0.0
-    if isinstance(g.on, Ball) and not bool(start.any()):  # its null point, which need not be made to see that
+    if isinstance(g.on, Ball) and not bool(
+        start.any()
+    ):  # its null point, which need not be made to see that
         return 0.0
     null = g.on.null_point(Space.of(start))
     if not isinstance(null, StreamedPlan) and bool((null == start).all()):

@@ -1,7 +1,9 @@
-"""What leaves the floats in a run: infinite, and no more than that, in our code; reported as ever in the user's.
+"""What leaves the floats in a run: infinite, and no more than that, in our code; reported as ever
+in the user's.
 
-The certificate proves nothing with an infinite number, or ends the run with an error, so that NumPy's warning would
-add nothing. But in an f, g or callback of the user's own it may be the only word of a mistake.
+The certificate proves nothing with an infinite number, or ends the run with an error, so that
+NumPy's warning would add nothing. But in an f, g or callback of the user's own it may be the only
+word of a mistake.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def silent_in_our_code() -> Iterator[None]:
         depth = 1
         frame: Any = sys._getframe(depth)
         while frame is not None and _package(frame) in LIBRARIES:
-            depth, frame = depth + 1, frame.f_back
+            depth = depth + 1
+            frame = frame.f_back
         if frame is None or _package(frame) == __package__:
             return
         sentence = f"{kind} encountered"

@@ -1,6 +1,8 @@
-"""How many times a plan was swept: the unit in which solvers of one problem are compared, whatever the machine.
+"""How many times a plan was swept: the unit in which solvers of one problem are compared, whatever
+the machine.
 
-A pass goes once over all pairs of points and multiplies at most 32 columns; a wider product counts as several.
+A pass goes once over all pairs of points and multiplies at most 32 columns; a wider product counts
+as several.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ _purpose: ContextVar[str] = ContextVar("condgrad_purpose", default=OTHER)
 @contextmanager
 def counted() -> Iterator[PassCount]:
     """Counts the passes made inside; a count around it has them too."""
-    count, around = PassCount(), _current.get()
+    count = PassCount()
+    around = _current.get()
     token = _current.set(count)
     try:
         yield count

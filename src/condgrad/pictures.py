@@ -32,14 +32,18 @@ def empty_figure(width: float, height: float, *, purpose: str, dpi: int = 150) -
 
 def save_figure(figure: Any, file: Path) -> None:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # a name in a script the font lacks
+        warnings.filterwarnings(
+            "ignore", message="Glyph", category=UserWarning
+        )  # a name in a script the font lacks
         figure.savefig(file)
 
 
 def save_images(file: Path, images: Mapping[str, Any]) -> None:
     """Writes images side by side, each under its title."""
     tallest = max(pixels.shape[0] / pixels.shape[1] for pixels in images.values())
-    figure = empty_figure(5.0 * len(images), 0.5 + 5.0 * min(2.0, max(0.3, tallest)), purpose="a picture", dpi=120)
+    figure = empty_figure(
+        5.0 * len(images), 0.5 + 5.0 * min(2.0, max(0.3, tallest)), purpose="a picture", dpi=120
+    )
     for axes, (title, pixels) in zip(figure.subplots(1, len(images)), images.items(), strict=True):
         step = -(-max(pixels.shape[:2]) // LONGEST_SIDE)
         axes.imshow(pixels[::step, ::step])
@@ -51,12 +55,18 @@ def save_images(file: Path, images: Mapping[str, Any]) -> None:
 def draw_clouds(axes: Any, plan: Any, Xs: Any, Xt: Any, mapped: Any, names: Sequence[str]) -> None:
     """Sources, targets, where the plan sends the sources, and its strongest couplings.
 
-    Points on a line are drawn as two lines, and points of more than two coordinates on their principal axes.
+    Points on a line are drawn as two lines, and points of more than two coordinates on their
+    principal axes.
     """
-    title, labels, clouds = "The plan", [*names, ""][:2], [Xs, Xt, mapped[~np.isnan(mapped).any(axis=1)]]
+    title = "The plan"
+    labels = [*names, ""][:2]
+    clouds = [Xs, Xt, mapped[~np.isnan(mapped).any(axis=1)]]
     if len(names) == 1:
         title = "The plan: sources above, targets below"
-        clouds = [np.c_[cloud, np.full(len(cloud), height)] for cloud, height in zip(clouds, (1, 0, 0), strict=True)]
+        clouds = [
+            np.c_[cloud, np.full(len(cloud), height)]
+            for cloud, height in zip(clouds, (1, 0, 0), strict=True)
+        ]
         axes.set_yticks([0.0, 1.0], ["targets", "sources"])
         axes.set_ylim(-0.15, 1.15)
     else:
@@ -67,7 +77,8 @@ def draw_clouds(axes: Any, plan: Any, Xs: Any, Xt: Any, mapped: Any, names: Sequ
         plane = PCA(2).fit(np.concatenate([Xs, Xt]))
         share = plane.explained_variance_ratio_.sum()
         title = f"The plan on the first two principal axes of {len(names)} ({share:.0%} of the variance)"
-        labels, clouds = ["first principal axis", "second principal axis"], [plane.transform(c) for c in clouds]
+        labels = ["first principal axis", "second principal axis"]
+        clouds = [plane.transform(c) for c in clouds]
     most = max(len(Xs), len(Xt))
     size = 26.0 if most <= 300 else 9.0 if most <= 1000 else 3.0
     style = {"s": size, "alpha": 0.85, "linewidths": 0.2 * size**0.5, "zorder": 2}
@@ -81,7 +92,13 @@ def draw_clouds(axes: Any, plan: Any, Xs: Any, Xt: Any, mapped: Any, names: Sequ
     axes.set_title(title)
     axes.set_xlabel(labels[0], parse_math=False)
     axes.set_ylabel(labels[1], parse_math=False)
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.11), "ncols": 4, "frameon": False, "columnspacing": 1.0}
+    below = {
+        "loc": "upper center",
+        "bbox_to_anchor": (0.5, -0.11),
+        "ncols": 4,
+        "frameon": False,
+        "columnspacing": 1.0,
+    }
     axes.legend(markerscale=(26.0 / size) ** 0.5, **below)
 
 
@@ -92,11 +109,14 @@ def _draw_couplings(axes: Any, plan: Any, Xs: Any, Xt: Any) -> None:
     best_of_columns = np.c_[plan.argmax(axis=0), np.arange(len(Xt))]
     rows, columns = np.unique(np.r_[best_of_rows, best_of_columns], axis=0).T
     heaviest = np.argsort(-plan[rows, columns], kind="stable")[:COUPLINGS_SHOWN]
-    rows, columns = rows[heaviest], columns[heaviest]
+    rows = rows[heaviest]
+    columns = columns[heaviest]
     mass = plan[rows, columns]
     lines = np.stack([Xs[rows], Xt[columns]], axis=1)
     style = {"colors": "#555555", "linewidths": 0.8, "zorder": 1, "label": "strongest couplings"}
-    axes.add_collection(collections.LineCollection(lines, alpha=0.15 + 0.55 * mass / mass.max(), **style))
+    axes.add_collection(
+        collections.LineCollection(lines, alpha=0.15 + 0.55 * mass / mass.max(), **style)
+    )
 
 
 def draw_matrix(axes: Any, plan: Any) -> None:
@@ -112,8 +132,12 @@ def draw_matrix(axes: Any, plan: Any) -> None:
     axes.set(title=f"The plan{note}", xlabel="target", ylabel="source")
 
 
-def draw_path(axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, radius: float, chosen: Any) -> None:
-    """Coefficients (radii x features) against the radius; those largest in `chosen` have names, and colors by rank."""
+def draw_path(
+    axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, radius: float, chosen: Any
+) -> None:
+    """Coefficients (radii x features) against the radius; those largest in `chosen` have names, and
+    colors by rank.
+    """
     peak = np.abs(coefs).max(axis=0)
     by_size = np.argsort(-(np.abs(chosen) if np.any(chosen) else peak), kind="stable")
     for place, j in enumerate(by_size[:MOST_LINES]):
@@ -132,14 +156,24 @@ def draw_path(axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, radius
 
 
 def draw_scores(axes: Any, chooser: Any) -> None:
-    """What a cross-validation found at the ridge that it chose, against the radius, with standard errors.
+    """What a cross-validation found at the ridge that it chose, against the radius, with standard
+    errors.
 
-    `chooser` is a fitted estimator whose name ends in CV. Losses are drawn as such, not as scores below 0.
+    `chooser` is a fitted estimator whose name ends in CV. Losses are drawn as such, not as scores
+    below 0.
     """
     curve = chooser.cv_table().query("param_ridge == @chooser.ridge_")
     sign = -1.0 if (chooser.scoring or chooser.default_scoring).startswith("neg_") else 1.0
-    style = {"color": COLORS[0], "ecolor": COLORS[5], "capsize": 2, "marker": ".", "label": "mean, 1 standard error"}
-    axes.errorbar(curve["param_radius"], sign * curve["mean_test_score"], curve["standard_error"], **style)
+    style = {
+        "color": COLORS[0],
+        "ecolor": COLORS[5],
+        "capsize": 2,
+        "marker": ".",
+        "label": "mean, 1 standard error",
+    }
+    axes.errorbar(
+        curve["param_radius"], sign * curve["mean_test_score"], curve["standard_error"], **style
+    )
     axes.set(xscale="log" if chooser.radii_[0] > 0.0 else "linear")
     axes.set_title(f"cross-validation at ridge {chooser.ridge_:.4g}", fontsize=11, loc="left")
     _mark_radius(axes, chooser.radius_, "")
@@ -147,7 +181,9 @@ def draw_scores(axes: Any, chooser: Any) -> None:
 
 
 def _mark_radius(axes: Any, radius: float, note: str) -> None:
-    axes.axvline(radius, color="#444444", lw=1.0, ls="--", zorder=2, label=f"radius {radius:.4g}{note}")
+    axes.axvline(
+        radius, color="#444444", lw=1.0, ls="--", zorder=2, label=f"radius {radius:.4g}{note}"
+    )
     axes.set(xlabel="radius, the bound on |coef|_1")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)

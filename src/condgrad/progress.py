@@ -23,14 +23,19 @@ class LiveLine:
         from rich.console import Console
         from rich.live import Live
 
-        self._live = Live("", console=console or Console(stderr=True), auto_refresh=False, transient=False)
+        self._live = Live(
+            "", console=console or Console(stderr=True), auto_refresh=False, transient=False
+        )
 
     def __enter__(self) -> Self:
         self._live.__enter__()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
         self._live.__exit__(kind, error, where)
         if not self._live.console.is_terminal:
@@ -51,7 +56,10 @@ class ProgressLine(LiveLine):
         self._last: Progress | None = None
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
         if self._last is not None:
             self._show_iteration(self._last)
@@ -67,4 +75,6 @@ class ProgressLine(LiveLine):
         proved = f"gap {now.gap:.2e}"
         if now.stationarity is not None:
             proved = f"stationarity {now.stationarity:.2e}"
-        self.show(f"iteration {now.iteration:>6}  value {now.value:.8g}  {proved}  {now.seconds:.1f} s")
+        self.show(
+            f"iteration {now.iteration:>6}  value {now.value:.8g}  {proved}  {now.seconds:.1f} s"
+        )

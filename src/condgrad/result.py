@@ -22,15 +22,16 @@ FEW_POINTS = 20
 class Status(Enum):
     """Why a run ended; the value of a member is its sentence.
 
-    In all cases the best certified answer comes back, with its gap; only CONVERGED and STATIONARY say that the gap is
-    what was asked.
+    In all cases the best certified answer comes back, with its gap; only CONVERGED and STATIONARY
+    say that the gap is what was asked.
 
     Attributes
     ----------
     CONVERGED
         A stopping rule was met: by default, the certified gap is within `tol`.
     STATIONARY
-        The same where f is not convex: the stationarity gap of the answer is within `tol`. Other points may be better.
+        The same where f is not convex: the stationarity gap of the answer is within `tol`. Other
+        points may be better.
     ITERATION_LIMIT, TIME_LIMIT
         `max_iter` or `time_limit` came first.
     STALLED
@@ -70,9 +71,10 @@ ADVICE = {
 class Trace:
     """The run by column: `trace["gap"]` is a NumPy array with an entry for each iteration.
 
-    `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so far, and `gap`
-    is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and `inner_iterations` count from the start, alike
-    for all methods. `measure` is what the stopping rule compares with its tolerance.
+    `value` is F at the iterate, `best_value` the best F so far, `lower_bound` the best bound so
+    far, and `gap` is `value - lower_bound`. `evaluations` (of f), `oracle_calls` and
+    `inner_iterations` count from the start, alike for all methods. `measure` is what the stopping
+    rule compares with its tolerance.
 
     Parameters
     ----------
@@ -112,7 +114,11 @@ class Trace:
         if column not in self.columns:
             raise KeyError(f"no column {column!r}; there are {', '.join(self.columns)}")
         index = self.columns.index(column)
-        kind = np.int64 if column in ("iteration", "evaluations", "oracle_calls", "inner_iterations") else np.float64
+        kind = (
+            np.int64
+            if column in ("iteration", "evaluations", "oracle_calls", "inner_iterations")
+            else np.float64
+        )
         return np.array([row[index] for row in self.rows], dtype=kind)
 
     def __repr__(self) -> str:
@@ -133,10 +139,11 @@ class Trace:
     def plot(self, *, against: str = "iteration", label: str | None = None, ax: Any = None) -> Any:
         """How far the best value may be from F*, on a log scale, against `iteration` or `seconds`.
 
-        The certified gap is what was known at the time; the distance to the last lower bound is what is known in
-        hindsight. The two meet at the end. A distance of 0 is drawn at one rounding unit of the largest value.
-        With a label the certified gap is drawn alone, so that several runs share an axis; `condgrad.compare` does
-        that for runs on one problem. Returns the matplotlib axes.
+        The certified gap is what was known at the time; the distance to the last lower bound is
+        what is known in hindsight. The two meet at the end. A distance of 0 is drawn at one
+        rounding unit of the largest value. With a label the certified gap is drawn alone, so that
+        several runs share an axis; `condgrad.compare` does that for runs on one problem. Returns
+        the matplotlib axes.
         """
         pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Trace.plot")
         if against not in ("iteration", "seconds"):
@@ -156,7 +163,9 @@ class Trace:
             draw_distance(ax, spent, value, lower, label="certified gap", color="#0072B2")
             if is_bounded:
                 style = {"color": "#D55E00", "linestyle": "--"}
-                draw_distance(ax, spent, value, lower[-1], label="value - last lower bound", **style)
+                draw_distance(
+                    ax, spent, value, lower[-1], label="value - last lower bound", **style
+                )
         ax.set(xlabel=against, ylabel="distance to the optimum, at most", yscale="log")
         ax.grid(alpha=0.3)
         ax.legend(frameon=False)
@@ -189,12 +198,14 @@ class Result:
     trace : Trace
         The run by column.
     method : str
-        The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after the other.
+        The method that ran, such as "cgs"; for "auto" the one it took, or those it took one after
+        the other.
     past : tuple of arrays
-        The oracle points that the next step of CGS would have used, for a run that goes on from here.
+        The oracle points that the next step of CGS would have used, for a run that goes on from
+        here.
     digest : str, optional
-        What tells the problem from all others; None where that is unknown. A run that goes on from here keeps the bound
-        only where the digests agree.
+        What tells the problem from all others; None where that is unknown. A run that goes on from
+        here keeps the bound only where the digests agree.
 
     Examples
     --------
@@ -233,7 +244,9 @@ class Result:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x, or a hundredth of that at the null point if it is more."""
+        """What the gap is measured against: |f| + |g| at x, or a hundredth of that at the null
+        point if it is more.
+        """
         return self.certificate.scale
 
     @property
@@ -243,10 +256,11 @@ class Result:
 
     @property
     def stationarity(self) -> float | None:
-        """How far x is from a stationary point, where f is not convex; None where it is, and the gap proves more.
+        """How far x is from a stationary point, where f is not convex; None where it is, and the
+        gap proves more.
 
-        It is <c, x> + g(x) - min_s [<c, s> + g(s)] with c = grad f(x), or more: no point s of the set promises a
-        larger fall to first order.
+        It is <c, x> + g(x) - min_s [<c, s> + g(s)] with c = grad f(x), or more: no point s of the
+        set promises a larger fall to first order.
         """
         return self.certificate.stationarity
 
@@ -264,16 +278,20 @@ class Result:
     def uninterrupted(self) -> Result:
         """This result, or KeyboardInterrupt where Ctrl-C ended the run.
 
-        For whoever runs `minimize` on behalf of somebody else: an estimator or a search over many fits must end with
-        the run, rather than go on with the answer of a run that was cut short.
+        For whoever runs `minimize` on behalf of somebody else: an estimator or a search over many
+        fits must end with the run, rather than go on with the answer of a run that was cut short.
         """
         if self.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return self
 
     def __str__(self) -> str:
-        proof, plural = self.certificate, "" if self.iterations == 1 else "s"
-        lines = [f"{self.status}: {self.message}", f"  value        {proof.value:.12g}   ({proof.value_from})"]
+        proof = self.certificate
+        plural = "" if self.iterations == 1 else "s"
+        lines = [
+            f"{self.status}: {self.message}",
+            f"  value        {proof.value:.12g}   ({proof.value_from})",
+        ]
         if proof.stationarity is not None:
             share = proof.relative_stationarity
             lines += [
@@ -286,7 +304,9 @@ class Result:
                 f"  lower bound  {proof.lower_bound:.12g}   ({proof.bound_from}); F* lies between the two",
                 f"  gap          {proof.gap:.3g}, which is {share:.3g} of the scale of F, {proof.scale:.3g}",
             ]
-        lines.append(f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s")
+        lines.append(
+            f"  {self.iterations} iteration{plural} of {self.method} in {self.seconds:.3g} s"
+        )
         return "\n".join(lines)
 
     def __repr__(self) -> str:

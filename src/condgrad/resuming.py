@@ -1,9 +1,9 @@
 """Go on where an earlier run ended: a digest of the problem, saved results, checkpoints.
 
-A lower bound is a proof about one problem. So a run goes on with the bound, the memory and the trace of an earlier one
-only where both solve the same problem: where the digests of f, g, the set and all their data agree. Otherwise the
-earlier point is a good start and nothing more. Functions of the user's own have no digest, since what they compute
-cannot be seen.
+A lower bound is a proof about one problem. So a run goes on with the bound, the memory and the
+trace of an earlier one only where both solve the same problem: where the digests of f, g, the set
+and all their data agree. Otherwise the earlier point is a good start and nothing more. Functions of
+the user's own have no digest, since what they compute cannot be seen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ FORMAT = "condgrad result 1"
 FREE_BYTES = 200_000
 """Data that are hashed in no time."""
 BYTES_PER_SECOND = 5e7
-"""Data whose digest takes some hundredths of a second: what a run spends on it, unasked, for each second it took."""
+"""Data whose digest takes some hundredths of a second: what a run spends on it, unasked, for each
+second it took.
+"""
 
 
 NO_STREAMED_PLANS = (
@@ -64,7 +66,9 @@ def digest(f: Smooth, g: Simple) -> str | None:
 def cheap_digest(f: Smooth, g: Simple, seconds: float) -> str | None:
     """The digest, if computing it takes a small part of the seconds that a run took."""
     try:
-        size = sum(len(leaf) if isinstance(leaf, bytes) else leaf.nbytes for leaf in _leaves((f, g)))
+        size = sum(
+            len(leaf) if isinstance(leaf, bytes) else leaf.nbytes for leaf in _leaves((f, g))
+        )
     except NoDigestError:
         return None
     return digest(f, g) if size <= max(FREE_BYTES, BYTES_PER_SECOND * seconds) else None
@@ -81,7 +85,9 @@ def _leaves(thing: Any) -> Iterator[Any]:
         yield f"{thing.dtype}{tuple(thing.shape)}".encode()
         yield thing
     elif scipy.sparse.issparse(thing):
-        yield from _leaves((thing.shape, *(getattr(thing, part) for part in ("data", "indices", "indptr"))))
+        yield from _leaves(
+            (thing.shape, *(getattr(thing, part) for part in ("data", "indices", "indptr")))
+        )
     elif thing is None or isinstance(thing, bool | int | float | complex | str | Enum | np.generic):
         yield repr(thing).encode()
     elif isinstance(thing, ModuleType | np.dtype) or kind.__module__ == "torch":
@@ -100,7 +106,11 @@ def _leaves(thing: Any) -> Iterator[Any]:
 
 def _state(thing: Any) -> dict[str, Any]:
     """The attributes that make an object of ours what it is, without what it computed from them."""
-    own = {field.name: getattr(thing, field.name) for field in fields(thing)} if is_dataclass(thing) else {}
+    own = (
+        {field.name: getattr(thing, field.name) for field in fields(thing)}
+        if is_dataclass(thing)
+        else {}
+    )
     own |= getattr(thing, "__dict__", {})
     return {name: value for name, value in own.items() if not _is_computed(thing, name)}
 
@@ -138,7 +148,13 @@ def save(result: Result, path: str | Path) -> None:
     unfinished = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.unfinished")
     try:
         with unfinished.open("wb") as file:
-            np.savez(file, x=_plain(result.x), trace=result.trace.rows, about=np.array(json.dumps(about)), **arrays)
+            np.savez(
+                file,
+                x=_plain(result.x),
+                trace=result.trace.rows,
+                about=np.array(json.dumps(about)),
+                **arrays,
+            )
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -147,8 +163,8 @@ def save(result: Result, path: str | Path) -> None:
 def _sweep_unfinished(path: Path) -> None:
     """Delete what processes of this machine that were killed in `save` left beside a file.
 
-    The name of such a file ends with that of its machine and the number of its process: others may write to the
-    same folder at the same time.
+    The name of such a file ends with that of its machine and the number of its process: others may
+    write to the same folder at the same time.
     """
     begin = f".{path.name}.{platform.node()}."
     with os.scandir(path.parent) as entries:
@@ -160,7 +176,9 @@ def _sweep_unfinished(path: Path) -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Whether this machine has a process of that number; taken for granted where asking would end it."""
+    """Whether this machine has a process of that number; taken for granted where asking would end
+    it.
+    """
     if os.name != "posix":
         return True
     try:
@@ -198,15 +216,21 @@ def load(path: str | Path) -> Result:
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             about = json.loads(str(archive["about"]))
-            x, rows = archive["x"], archive["trace"]
-            past = tuple(archive[f"past_{i}"] for i in range(sum(name.startswith("past_") for name in archive)))
+            x = archive["x"]
+            rows = archive["trace"]
+            past = tuple(
+                archive[f"past_{i}"]
+                for i in range(sum(name.startswith("past_") for name in archive))
+            )
             written = about["format"]
             if written == FORMAT:
                 return _result(about, x, rows, past)
     except FileNotFoundError:
         raise
     except Exception as error:  # what NumPy, zip and JSON say of a broken file has many names
-        raise ValueError(f"{path} is no result that condgrad saved, or it is damaged ({error})") from error
+        raise ValueError(
+            f"{path} is no result that condgrad saved, or it is damaged ({error})"
+        ) from error
     raise ValueError(f"{path} has the format {written!r} where {FORMAT!r} is known: save it again")
 
 
@@ -255,10 +279,17 @@ class Checkpoint:
     """A file that a run brings up to date every so often, whole each time."""
 
     def __init__(self, path: str | Path, every: float, digest: str | None) -> None:
-        self.path, self.every, self.digest, self.last = Path(path), every, digest, time.perf_counter()
+        self.path = Path(path)
+        self.every = every
+        self.digest = digest
+        self.last = time.perf_counter()
         folder = self.path.parent
-        if not (folder.is_dir() and os.access(folder, os.W_OK)):  # better now than when the run is over
-            raise ValueError(f"checkpoint {path} needs a folder to write to, and {folder} is none: create it first")
+        if not (
+            folder.is_dir() and os.access(folder, os.W_OK)
+        ):  # better now than when the run is over
+            raise ValueError(
+                f"checkpoint {path} needs a folder to write to, and {folder} is none: create it first"
+            )
 
     def earlier(self) -> Result | None:
         """What an earlier run of the same problem left; None where there is no file yet."""

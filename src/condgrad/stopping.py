@@ -18,7 +18,8 @@ __all__ = ["FixedPoint", "RelativeGap", "RelativeStationarity", "StopRule"]
 class StopRule(Protocol):
     """What may call a run converged: once its measure is within its tolerance.
 
-    `name` says what it measures, for messages. The measure is asked at every iterate, with the certificate so far.
+    `name` says what it measures, for messages. The measure is asked at every iterate, with the
+    certificate so far.
 
     Examples
     --------
@@ -94,7 +95,8 @@ class RelativeGap:
 
 @dataclass(frozen=True)
 class RelativeStationarity(RelativeGap):
-    """stationarity gap / scale <= tolerance, of the best point so far: what `tol` means where f is not convex.
+    """stationarity gap / scale <= tolerance, of the best point so far: what `tol` means where f is
+    not convex.
 
     Parameters
     ----------
@@ -119,10 +121,11 @@ class RelativeStationarity(RelativeGap):
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """|P(x - grad F(x)) - x|_inf <= tolerance at the iterate x, as in the paper's elastic-net experiments.
+    """|P(x - grad F(x)) - x|_inf <= tolerance at the iterate x, as in the paper's elastic-net
+    experiments.
 
-    It asks for one extra projection an iteration, so the set needs `project` and g a gradient. When it is met,
-    the answer is the iterate that met it.
+    It asks for one extra projection an iteration, so the set needs `project` and g a gradient. When
+    it is met, the answer is the iterate that met it.
 
     Parameters
     ----------
@@ -142,15 +145,20 @@ class FixedPoint:
     name = "fixed-point residual"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tolerance", _checks.number("tolerance", self.tolerance, at_least=0.0))
+        object.__setattr__(
+            self, "tolerance", _checks.number("tolerance", self.tolerance, at_least=0.0)
+        )
 
     def measure(self, iterate: Iterate, certificate: Certificate, g: Simple) -> float:
         """|P(x - grad F(x)) - x|_inf."""
         if iterate.gradient is None and iterate.lower_bound == -math.inf:
             return math.inf  # there was no time left for a gradient
         if iterate.gradient is None:
-            raise MissingAbility("stopping.FixedPoint needs a method that computes gradients of f, such as 'cgs'")
-        x, xp = iterate.x, namespace(iterate.x)
+            raise MissingAbility(
+                "stopping.FixedPoint needs a method that computes gradients of f, such as 'cgs'"
+            )
+        x = iterate.x
+        xp = namespace(iterate.x)
         gradient = iterate.gradient + g.gradient(x)
         return float(xp.max(xp.abs(g.on.project(x - gradient) - x)))
 

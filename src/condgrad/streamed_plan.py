@@ -1,9 +1,11 @@
-"""Costs and plans that are never formed: all that is kept of them are factors, in memory O((n + m) r).
+"""Costs and plans that are never formed: all that is kept of them are factors, in memory O((n + m)
+r).
 
-A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of two blocks of
-points; see `UnformedCost`. exp(score), the score being of the same form, is what transport needs to multiply with; see
-`StreamedMatrix`. A `StreamedPlan` is such a matrix rounded to exact marginals. It has the shape, precision, library and
-device of the array that it stands for, so that the loop carries it like one.
+A cost is a bilinear form of low rank, a number for each row and column, and possibly a function of
+two blocks of points; see `UnformedCost`. exp(score), the score being of the same form, is what
+transport needs to multiply with; see `StreamedMatrix`. A `StreamedPlan` is such a matrix rounded to
+exact marginals. It has the shape, precision, library and device of the array that it stands for, so
+that the loop carries it like one.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ FLOAT32_ROUNDING = 6e-8
 TILE, DEVICE_TILE = 1 << 17, 1 << 24
 """Entries of a tile of a cost by blocks."""
 ENTRY_UNITS = 1.0
-"""How many rounding units of its terms the logarithm of an entry may be off, where many entries are summed."""
+"""How many rounding units of its terms the logarithm of an entry may be off, where many entries are
+summed.
+"""
 LARGEST_EXPONENT = 200.0
 """What neither exp overflows at nor products of what it gives."""
 LARGEST_LOG_ERROR = 100.0
@@ -56,7 +60,8 @@ class Blocks(NamedTuple):
 
     def of(self, rows: Any, columns: Any) -> Array:
         """The entries of some rows and columns, in float64."""
-        Xs, Xt = self.Xs[rows], self.Xt[columns]
+        Xs = self.Xs[rows]
+        Xt = self.Xt[columns]
         result = self.function(Xs, Xt)
         if tuple(result.shape) != (Xs.shape[0], Xt.shape[0]):
             raise ValueError(
@@ -75,7 +80,9 @@ class Blocks(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class UnformedCost:
-    """cost_ij = <left_i, right_j> + row_i + column_j, and a function of blocks of points if there is one; float64."""
+    """cost_ij = <left_i, right_j> + row_i + column_j, and a function of blocks of points if there
+    is one; float64.
+    """
 
     left: Array
     right: Array
@@ -86,7 +93,8 @@ class UnformedCost:
     @classmethod
     def of(cls, left: Array, right: Array, blocks: Blocks | None = None) -> UnformedCost:
         """A cost without numbers for rows and columns."""
-        left, right = double(left), double(right)
+        left = double(left)
+        right = double(right)
         return cls(left, right, zeros(left, left.shape[0]), zeros(left, right.shape[0]), blocks)
 
     @property
@@ -106,8 +114,14 @@ class UnformedCost:
         )
 
     def __rmul__(self, weight: float) -> UnformedCost:
-        blocks = None if self.blocks is None else self.blocks._replace(weight=weight * self.blocks.weight)
-        return UnformedCost(weight * self.left, self.right, weight * self.row, weight * self.column, blocks)
+        blocks = (
+            None
+            if self.blocks is None
+            else self.blocks._replace(weight=weight * self.blocks.weight)
+        )
+        return UnformedCost(
+            weight * self.left, self.right, weight * self.row, weight * self.column, blocks
+        )
 
     @property
     def T(self) -> UnformedCost:
@@ -118,18 +132,30 @@ class UnformedCost:
     def at(self, rows: Array, columns: Array) -> UnformedCost:
         """The cost between some of the points."""
         blocks = None if self.blocks is None else self.blocks.at(rows, columns)
-        return UnformedCost(self.left[rows], self.right[columns], self.row[rows], self.column[columns], blocks)
+        return UnformedCost(
+            self.left[rows], self.right[columns], self.row[rows], self.column[columns], blocks
+        )
 
     def centred(self, a: Array, b: Array) -> UnformedCost:
-        """The same cost with factors of weighted mean 0: what the means add goes to rows and columns.
+        """The same cost with factors of weighted mean 0: what the means add goes to rows and
+        columns.
 
-        Row and column numbers change no plan, so that no digit is lost to coordinates far from the origin.
+        Row and column numbers change no plan, so that no digit is lost to coordinates far from the
+        origin.
         """
         mass = total(a)
-        mean_left, mean_right = (a @ self.left) / mass, (b @ self.right) / mass
-        left, right = self.left - mean_left[None, :], self.right - mean_right[None, :]
+        mean_left = (a @ self.left) / mass
+        mean_right = (b @ self.right) / mass
+        left = self.left - mean_left[None, :]
+        right = self.right - mean_right[None, :]
         row = self.row + left @ mean_right
-        return UnformedCost(left, right, row, self.column + right @ mean_left + dot(mean_left, mean_right), self.blocks)
+        return UnformedCost(
+            left,
+            right,
+            row,
+            self.column + right @ mean_left + dot(mean_left, mean_right),
+            self.blocks,
+        )
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
@@ -144,7 +170,9 @@ class UnformedCost:
         if self.blocks is None:
             return 0.0, 0.0
         xp = namespace(self.left)
-        extremes = [(float(xp.min(part)), float(xp.max(part))) for _, _, part in self._block_tiles()]
+        extremes = [
+            (float(xp.min(part)), float(xp.max(part))) for _, _, part in self._block_tiles()
+        ]
         return min(low for low, _ in extremes), max(high for _, high in extremes)
 
     @property
@@ -160,8 +188,14 @@ class UnformedCost:
     def score(self, potential: Array, entropy: float) -> StreamedMatrix:
         """exp((potential_j - cost_ij)/entropy), the row numbers left out."""
         column = (potential - self.column) / entropy
-        blocks = None if self.blocks is None else self.blocks._replace(weight=-self.blocks.weight / entropy)
-        return StreamedMatrix(Score(self.left / -entropy, self.right, zeros(column, self.shape[0]), column), blocks)
+        blocks = (
+            None
+            if self.blocks is None
+            else self.blocks._replace(weight=-self.blocks.weight / entropy)
+        )
+        return StreamedMatrix(
+            Score(self.left / -entropy, self.right, zeros(column, self.shape[0]), column), blocks
+        )
 
     def between(self, rows: Array, columns: Array) -> float:
         """sum_ij rows_i cost_ij columns_j."""
@@ -172,7 +206,9 @@ class UnformedCost:
         return result
 
     def sum_over(self, plan: StreamedPlan) -> float:
-        """<cost, plan>, with the marginals of the plan for all that a row or a column has in common."""
+        """<cost, plan>, with the marginals of the plan for all that a row or a column has in
+        common.
+        """
         core = self.centred(plan.a, plan.b)
         result = dot(core.row, plan.a) + dot(core.column, plan.b)
         if core.left.shape[1]:
@@ -183,14 +219,19 @@ class UnformedCost:
 
     def size_over(self, plan: StreamedPlan) -> float:
         """The size of its terms before they cancel."""
-        core, size = self.centred(plan.a, plan.b), namespace(self.left).abs
+        core = self.centred(plan.a, plan.b)
+        size = namespace(self.left).abs
         result = dot(size(core.row), plan.a) + dot(size(core.column), plan.b)
         return result + core.mean_size(plan.a, plan.b)
 
     def mean_size(self, a: Array, b: Array) -> float:
-        """A bound on sum_ij |cost_ij| G_ij over plans G from a to b, but for numbers of rows and columns."""
+        """A bound on sum_ij |cost_ij| G_ij over plans G from a to b, but for numbers of rows and
+        columns.
+        """
         core = self.centred(a, b)
-        return mean_product(core.left, core.right, a, b) + total(a) * max(map(abs, self._block_bounds))
+        return mean_product(core.left, core.right, a, b) + total(a) * max(
+            map(abs, self._block_bounds)
+        )
 
     def mean_norm(self, a: Array, b: Array) -> float:
         """The same for the root of mass * sum_ij cost_ij^2 G_ij."""
@@ -211,7 +252,8 @@ class StreamedMatrix:
     """exp(score): row sums and products, nothing of its own size."""
 
     def __init__(self, score: Score, blocks: Blocks | None = None) -> None:
-        self.factors, self.blocks = score, blocks
+        self.factors = score
+        self.blocks = blocks
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -220,7 +262,9 @@ class StreamedMatrix:
     @property
     def T(self) -> StreamedMatrix:
         """The transposed matrix."""
-        return StreamedMatrix(self.factors.turned(), None if self.blocks is None else self.blocks.turned())
+        return StreamedMatrix(
+            self.factors.turned(), None if self.blocks is None else self.blocks.turned()
+        )
 
     def with_rows(self, row: Array) -> StreamedMatrix:
         """The same with other row numbers in the score."""
@@ -230,7 +274,9 @@ class StreamedMatrix:
         """Some rows and columns."""
         s = self.factors
         blocks = None if self.blocks is None else self.blocks.at(rows, columns)
-        return StreamedMatrix(Score(s.left[rows], s.right[columns], s.row[rows], s.column[columns]), blocks)
+        return StreamedMatrix(
+            Score(s.left[rows], s.right[columns], s.row[rows], s.column[columns]), blocks
+        )
 
     @cached_property
     def largest_score(self) -> float:
@@ -240,7 +286,8 @@ class StreamedMatrix:
         numbers = [xp.where(xp.isfinite(each), each, 0.0) for each in (s.row, s.column)]
         largest = sum(float(xp.max(xp.abs(each))) for each in numbers)
         largest += largest_product(s.left, s.right)
-        # entries that count have scores near 0, where a function of blocks is no larger than the rest that it cancels
+        # entries that count have scores near 0, where a function of blocks is no larger than the
+        # rest that it cancels
         return largest if self.blocks is None else 2.0 * largest
 
     def mean_score(self, a: Array, b: Array) -> float:
@@ -254,18 +301,27 @@ class StreamedMatrix:
 
     @cached_property
     def float32_error(self) -> float:
-        """How far a product in less than float64 is off at most, relatively, beyond the precision of its dot."""
-        s, parts = self.factors, CentredColumns.of(self.factors)
+        """How far a product in less than float64 is off at most, relatively, beyond the precision
+        of its dot.
+        """
+        s = self.factors
+        parts = CentredColumns.of(self.factors)
         xp = namespace(s.left)
         finite = xp.where(xp.isfinite(parts.column), parts.column, 0.0)
-        return FLOAT32_ROUNDING * (largest_product(s.left, parts.right) + float(xp.max(xp.abs(finite))))
+        return FLOAT32_ROUNDING * (
+            largest_product(s.left, parts.right) + float(xp.max(xp.abs(finite)))
+        )
 
     def log_row_sums(self) -> Array:
         """log sum_j exp(score_ij)."""
         return self.row_means(self.factors.right[:, :0])[0]
 
-    def row_means(self, R: Array, *, near: Array | None = None, precision: str = "float64") -> tuple[Array, Array]:
-        """log sum_j exp(score_ij), and the means of R under the rows scaled to sum 1; see `streamed.row_means`."""
+    def row_means(
+        self, R: Array, *, near: Array | None = None, precision: str = "float64"
+    ) -> tuple[Array, Array]:
+        """log sum_j exp(score_ij), and the means of R under the rows scaled to sum 1; see
+        `streamed.row_means`.
+        """
         if self.blocks is None:
             passes.note(1 + R.shape[1])
             return streamed.row_means(self.factors, R, near=near, precision=precision)
@@ -276,14 +332,17 @@ class StreamedMatrix:
 
     def _log_row_sums(self) -> Array:
         passes.note()
-        xp, s = namespace(self.factors.left), self.factors
+        xp = namespace(self.factors.left)
+        s = self.factors
         top = xp.full_like(s.row, -xp.inf)
         sums = xp.zeros_like(top)
         for i, j in tiles(self.shape, s.left):
             part = self._scores(i, j)
             raised = xp.maximum(top[i], xp.max(part, axis=1))
             shift = xp.where(raised == -xp.inf, 0.0, raised)
-            sums[i] = sums[i] * xp.exp(top[i] - shift) + xp.sum(xp.exp(part - shift[:, None]), axis=1)
+            sums[i] = sums[i] * xp.exp(top[i] - shift) + xp.sum(
+                xp.exp(part - shift[:, None]), axis=1
+            )
             top[i] = raised
         return top + xp.log(xp.where(top == -xp.inf, 1.0, sums))
 
@@ -297,7 +356,9 @@ class StreamedMatrix:
             result[i] += self._exponentials(i, j) @ R[j]
         return result
 
-    def weighted_times(self, left: Array, right: Array, R: Array, *, precision: str = "float64") -> Array:
+    def weighted_times(
+        self, left: Array, right: Array, R: Array, *, precision: str = "float64"
+    ) -> Array:
         """(exp(score) * left right') R, the product of the two matrices being entry by entry."""
         passes.note(left.shape[1] + R.shape[1])
         if self.blocks is None:
@@ -312,9 +373,13 @@ class StreamedMatrix:
         passes.note()
         if self.blocks is None:
             return streamed.entropy_row_sums(self.factors, kept, row_rest, column_rest)
-        xp, result = namespace(kept), zeros(kept, self.shape[0])
+        xp = namespace(kept)
+        result = zeros(kept, self.shape[0])
         for i, j in tiles(self.shape, kept):
-            p = self._exponentials(i, j) * kept[j][None, :] + row_rest[i][:, None] * column_rest[j][None, :]
+            p = (
+                self._exponentials(i, j) * kept[j][None, :]
+                + row_rest[i][:, None] * column_rest[j][None, :]
+            )
             result[i] += xp.sum(p * xp.log(xp.where(p > 0.0, p, 1.0)), axis=1)
         return result
 
@@ -347,7 +412,9 @@ class Linearisation(NamedTuple):
 
     u: Array
     v: Array
-    """Potentials: the plan is about exp((u_i + v_j - M_ij)/entropy), M being the cost linearised at P and Q."""
+    """Potentials: the plan is about exp((u_i + v_j - M_ij)/entropy), M being the cost linearised at
+    P and Q.
+    """
     P: Array
     Q: Array
 
@@ -359,24 +426,26 @@ class StreamedPlan:
     It is row_kept_i matrix_ij kept_j + row_rest_i column_rest_j. What is kept multiplies the matrix
     and is no part of its score: beside large numbers the logarithm of what is nearly 1 is lost.
 
-    Its entries are exponentials of sums whose terms may be large and cancel. A rounding unit of these terms is a
-    relative error of the entry, k_ij say, which may differ from one product to the next: on a CPU it
-    does not, and all products with the plan are those of one array of marginals a and b; but its
-    entropy, and the moments that Newton took before its rows were exact, are of others, as are all
-    sums on other devices. So what is computed are sums over
-    plans that agree up to k_ij, and each has the marginals a and b only up to the sums of k_ij G_ij. An F that is
+    Its entries are exponentials of sums whose terms may be large and cancel. A rounding unit of
+    these terms is a relative error of the entry, k_ij say, which may differ from one product to the
+    next: on a CPU it does not, and all products with the plan are those of one array of marginals a
+    and b; but its entropy, and the moments that Newton took before its rows were exact, are of
+    others, as are all sums on other devices. So what is computed are sums over plans that agree up
+    to k_ij, and each has the marginals a and b only up to the sums of k_ij G_ij. An F that is
     computed so may lie *below* the minimum over plans of exact marginals, by no more than `repair`:
 
-    Scale down rows and columns of G that are too heavy, and put back what is missing by a product measure. The result
-    has the marginals a and b. It differs from G by terms whose row sums are those of k_ij G_ij, and column sums too, up
-    to a small factor. To first order F changes by the product with its gradient, <left_i, right_j> say, and
+    Scale down rows and columns of G that are too heavy, and put back what is missing by a product
+    measure. The result has the marginals a and b. It differs from G by terms whose row sums are
+    those of k_ij G_ij, and column sums too, up to a small factor. To first order F changes by the
+    product with its gradient, <left_i, right_j> say, and
 
         sum_ij k_ij G_ij |left_i| |right_j|  <=  |k|_G |left|_a max |right|,    |k|_G^2 = sum_ij k_ij^2 G_ij,
 
-    by Cauchy's inequality, |left|_a being the root of sum_i a_i |left_i|^2; for the product measure too, whose row sums
-    r have sum_i r_i |left_i| <= |k|_G |left|_a. What a row or a column has in common is multiplied by a and b
-    themselves, and does not count. Of the entropy, p (1 - k) for p changes p log p by no more than k p (|log p| + 1),
-    and q added to p adds no more than q (1 + log(p + q)).
+    by Cauchy's inequality, |left|_a being the root of sum_i a_i |left_i|^2; for the product measure
+    too, whose row sums r have sum_i r_i |left_i| <= |k|_G |left|_a. What a row or a column has in
+    common is multiplied by a and b themselves, and does not count. Of the entropy, p (1 - k) for p
+    changes p log p by no more than k p (|log p| + 1), and q added to p adds no more than q (1 +
+    log(p + q)).
     """
 
     matrix: StreamedMatrix
@@ -397,8 +466,14 @@ class StreamedPlan:
     @classmethod
     def product(cls, a: Array, b: Array) -> StreamedPlan:
         """a b' / mass."""
-        a, b = double(a), double(b)
-        nothing = Score(zeros(a, a.shape[0], 1), zeros(a, b.shape[0], 1), zeros(a, a.shape[0]), zeros(a, b.shape[0]))
+        a = double(a)
+        b = double(b)
+        nothing = Score(
+            zeros(a, a.shape[0], 1),
+            zeros(a, b.shape[0], 1),
+            zeros(a, a.shape[0]),
+            zeros(a, b.shape[0]),
+        )
         share = b / (total(b) or 1.0)
         return cls(StreamedMatrix(nothing), zeros(a, b.shape[0]), a, share, a, b, is_product=True)
 
@@ -406,8 +481,8 @@ class StreamedPlan:
     def rounded(cls, matrix: StreamedMatrix, a: Array, b: Array) -> StreamedPlan:
         """A plan of the polytope near a matrix of row sums a.
 
-        Columns that are too heavy are scaled down, and what is missing then is spread by a rank-one term, as in
-        `Transport.rounded`.
+        Columns that are too heavy are scaled down, and what is missing then is spread by a rank-one
+        term, as in `Transport.rounded`.
         """
         xp = namespace(a)
         columns = matrix.T.times(xp.ones_like(a)[:, None])[:, 0]
@@ -423,7 +498,8 @@ class StreamedPlan:
         a: Array,
         b: Array,
     ) -> StreamedPlan:
-        """The plan of what columns keep of a matrix, none of them too heavy; `rows` are its row sums.
+        """The plan of what columns keep of a matrix, none of them too heavy; `rows` are its row
+        sums.
 
         These are no larger than a but for rounding, which is much where the terms of the scores are
         large and cancel. So rows are scaled down as well, and the columns summed up once more: what
@@ -468,7 +544,9 @@ class StreamedPlan:
 
     @cached_property
     def entry_error(self) -> float:
-        """How far off its entries may be, relative to them and in the mean of squares: |k|_G of the class."""
+        """How far off its entries may be, relative to them and in the mean of squares: |k|_G of the
+        class.
+        """
         if self.is_product or self.mass == 0.0:
             return 0.0
         unit = ENTRY_UNITS * precision(self.a)
@@ -486,7 +564,8 @@ class StreamedPlan:
     @cached_property
     def T(self) -> StreamedPlan:
         """The transposed plan, what its columns keep being numbers of rows now."""
-        xp, origin = namespace(self.a), None
+        xp = namespace(self.a)
+        origin = None
         if self.origin is not None:
             u, v, P, Q = self.origin
             origin = Linearisation(v, u, Q, P)
@@ -507,7 +586,9 @@ class StreamedPlan:
         """The plan between some of the points, which carry all its mass."""
         origin = self.origin
         if origin is not None:
-            origin = Linearisation(origin.u[rows], origin.v[columns], origin.P[rows], origin.Q[columns])
+            origin = Linearisation(
+                origin.u[rows], origin.v[columns], origin.P[rows], origin.Q[columns]
+            )
         matrix = self.matrix.at(rows, columns)
         return StreamedPlan(
             matrix,
@@ -529,7 +610,9 @@ class StreamedPlan:
             result[places] = values
             return result
 
-        s, blocks, origin = self.matrix.factors, self.matrix.blocks, self.origin
+        s = self.matrix.factors
+        blocks = self.matrix.blocks
+        origin = self.origin
         score = Score(
             spread(s.left, rows, n),
             spread(s.right, columns, m),
@@ -537,9 +620,12 @@ class StreamedPlan:
             spread(s.column, columns, m, -math.inf),
         )
         if blocks is not None:
-            blocks = blocks._replace(Xs=spread(blocks.Xs, rows, n), Xt=spread(blocks.Xt, columns, m))
+            blocks = blocks._replace(
+                Xs=spread(blocks.Xs, rows, n), Xt=spread(blocks.Xt, columns, m)
+            )
         if origin is not None:
-            u, v = spread(origin.u, rows, n, -math.inf), spread(origin.v, columns, m, -math.inf)
+            u = spread(origin.u, rows, n, -math.inf)
+            v = spread(origin.v, columns, m, -math.inf)
             origin = Linearisation(u, v, spread(origin.P, rows, n), spread(origin.Q, columns, m))
         return StreamedPlan(
             StreamedMatrix(score, blocks),
@@ -570,8 +656,11 @@ class StreamedPlan:
     def negentropy(self) -> float:
         """sum p log p, exactly."""
         if self.is_product:
-            rows, columns = self.row_rest, self.column_rest
-            return dot(rows, log_or_least(rows)) * total(columns) + total(rows) * dot(columns, log_or_least(columns))
+            rows = self.row_rest
+            columns = self.column_rest
+            return dot(rows, log_or_least(rows)) * total(columns) + total(rows) * dot(
+                columns, log_or_least(columns)
+            )
         matrix = self.matrix
         if self.row_kept is not None:
             xp = namespace(self.a)
@@ -619,15 +708,18 @@ def norm_of_rows(X: Array) -> float:
 
 
 def largest_product(left: Array, right: Array) -> float:
-    """A number that no |<left_i, right_j>| is above: the product of the largest norms, once the columns are balanced.
+    """A number that no |<left_i, right_j>| is above: the product of the largest norms, once the
+    columns are balanced.
 
-    A cost and a Laplacian put their factors side by side, in units of their own. Where one has large numbers on the
-    left and the other on the right, the norms of whole rows multiply numbers that never meet.
+    A cost and a Laplacian put their factors side by side, in units of their own. Where one has
+    large numbers on the left and the other on the right, the norms of whole rows multiply numbers
+    that never meet.
     """
     xp = namespace(left)
     if 0 in (*left.shape, *right.shape):
         return 0.0
-    of_left, of_right = xp.max(xp.abs(left), axis=0), xp.max(xp.abs(right), axis=0)
+    of_left = xp.max(xp.abs(left), axis=0)
+    of_right = xp.max(xp.abs(right), axis=0)
     meet = (of_left > 0.0) & (of_right > 0.0)
     balance = xp.sqrt(xp.where(meet, of_right, 0.0)) / xp.sqrt(xp.where(meet, of_left, 1.0))
     back = xp.where(meet, 1.0 / xp.where(meet, balance, 1.0), 0.0)
@@ -640,20 +732,26 @@ def root_mean_squares(X: Array, weights: Array) -> Array:
 
 
 def mean_product(left: Array, right: Array, a: Array, b: Array) -> float:
-    """A bound on sum_ij G_ij |<left_i, right_j>| over plans G from a to b, by Cauchy's inequality and coordinates."""
+    """A bound on sum_ij G_ij |<left_i, right_j>| over plans G from a to b, by Cauchy's inequality
+    and coordinates.
+    """
     return total(a) * total(root_mean_squares(left, a) * root_mean_squares(right, b))
 
 
 def mean_norm(left: Array, right: Array, a: Array, b: Array) -> float:
-    """A bound on the root of mass * sum_ij G_ij <left_i, right_j>^2 over plans G from a to b, by coordinates."""
+    """A bound on the root of mass * sum_ij G_ij <left_i, right_j>^2 over plans G from a to b, by
+    coordinates.
+    """
     if 0 in (*left.shape, *right.shape):
         return 0.0
     xp = namespace(left)
     # points without weight have no part in a plan
     largest_left, largest_right = (
-        xp.max(xp.where(w[:, None] > 0.0, xp.abs(X), 0.0), axis=0) for X, w in ((left, a), (right, b))
+        xp.max(xp.where(w[:, None] > 0.0, xp.abs(X), 0.0), axis=0)
+        for X, w in ((left, a), (right, b))
     )
-    by_left, by_right = root_mean_squares(left, a) * largest_right, largest_left * root_mean_squares(right, b)
+    by_left = root_mean_squares(left, a) * largest_right
+    by_right = largest_left * root_mean_squares(right, b)
     return total(a) * total(xp.minimum(by_left, by_right))
 
 

@@ -39,9 +39,13 @@ def _signs(_: np.random.Generator, scores: Array) -> Array:
 
 
 LOSSES: dict[str, Loss] = {
-    "squares": Loss(cg.smooth.LeastSquares, lambda z, y: 0.5 * cp.square(z - y), lambda _, scores: scores),
+    "squares": Loss(
+        cg.smooth.LeastSquares, lambda z, y: 0.5 * cp.square(z - y), lambda _, scores: scores
+    ),
     "logistic": Loss(cg.smooth.Logistic, lambda z, y: cp.logistic(-cp.multiply(y, z)), _signs),
-    "squared hinge": Loss(cg.smooth.SquaredHinge, lambda z, y: cp.square(cp.pos(1.0 - cp.multiply(y, z))), _signs),
+    "squared hinge": Loss(
+        cg.smooth.SquaredHinge, lambda z, y: cp.square(cp.pos(1.0 - cp.multiply(y, z))), _signs
+    ),
 }
 WIDTH = 0.7
 """Huber's delta, in the unit of the targets."""
@@ -64,10 +68,16 @@ def _huber(X: Any, y: Array, *, unit: float = 1.0, **options: Any) -> Any:
 LOSSES |= {
     "poisson": Loss(
         cg.smooth.Poisson,
-        lambda z, y: cp.exp(z) - cp.multiply(y, z) + np.where(y > 0.0, y * np.log(np.where(y > 0.0, y, 1.0)) - y, 0.0),
+        lambda z, y: (
+            cp.exp(z)
+            - cp.multiply(y, z)
+            + np.where(y > 0.0, y * np.log(np.where(y > 0.0, y, 1.0)) - y, 0.0)
+        ),
         _counts,
     ),
-    "gamma": Loss(cg.smooth.Gamma, lambda z, y: cp.multiply(y, cp.exp(-z)) + z - 1.0 - np.log(y), _amounts),
+    "gamma": Loss(
+        cg.smooth.Gamma, lambda z, y: cp.multiply(y, cp.exp(-z)) + z - 1.0 - np.log(y), _amounts
+    ),
     "huber": Loss(_huber, lambda z, y: 0.5 * cp.huber(z - y, WIDTH), lambda _, scores: scores),
 }
 SHAPES = ["plain", "plain", "plain", "separable", "zeros", "constant", "twins", "offset columns"]
@@ -99,7 +109,9 @@ class PenalisedProblem:
             "sparse": bool(rng.random() < 0.3),
             "unit": float(10.0 ** rng.integers(-6, 7)),
             "money": float(10.0 ** rng.integers(-6, 7)),
-            "target": float(10.0 ** rng.integers(-3, 4)) if self.loss in ("squares", "huber") else 1.0,
+            "target": float(10.0 ** rng.integers(-3, 4))
+            if self.loss in ("squares", "huber")
+            else 1.0,
             "offset": str(rng.choice(["none", "none", "some", "constant", "huge"])),
             "shape": str(rng.choice(SHAPES)),
         }
@@ -142,7 +154,11 @@ class PenalisedProblem:
     def plain(self) -> Any:
         """The loss in units of 1."""
         X, y, weights = self.data
-        options = {"sample_weight": weights, "intercept": self.facts["intercept"], "offset": self.offset}
+        options = {
+            "sample_weight": weights,
+            "intercept": self.facts["intercept"],
+            "offset": self.offset,
+        }
         return LOSSES[self.loss].make(X, y, **options)
 
     @cached_property
@@ -163,7 +179,10 @@ class PenalisedProblem:
         K = self.facts["unit"] * X
         K = scipy.sparse.csc_array(K) if self.facts["sparse"] else K
         target = self.facts["target"]
-        options: dict[str, Any] = {"sample_weight": self.facts["money"] * weights, "intercept": self.facts["intercept"]}
+        options: dict[str, Any] = {
+            "sample_weight": self.facts["money"] * weights,
+            "intercept": self.facts["intercept"],
+        }
         if self.offset is not None:
             options["offset"] = target * self.offset
         if self.loss == "huber":

@@ -86,7 +86,9 @@ def with_judge(loss: str, on: str, ridge: float, intercept: bool, weighted: bool
     }
     fit = cp.sum(cp.multiply(weights, each[loss]))
     P, constraints = SETS[on]
-    least = cp.Problem(cp.Minimize(fit + ridge * cp.sum_squares(x)), constraints(x)).solve(solver="CLARABEL")
+    least = cp.Problem(cp.Minimize(fit + ridge * cp.sum_squares(x)), constraints(x)).solve(
+        solver="CLARABEL"
+    )
     f = SMOOTH[loss][0](A, y, sample_weight=weights, intercept=intercept)
     return Judged(f, quadratic(ridge, P), float(least))
 
@@ -107,15 +109,26 @@ def test_it_agrees_with_clarabel_and_proves_it(loss: str, on: str, ridge: float)
 @EVERY_LOSS
 @pytest.mark.parametrize("on", ["l1", "simplex", "solid simplex", "box"])
 @settings(max_examples=10)
-@given(seed=seeds, ridge=st.sampled_from([1e-6, 1e-3, 1.0]), tall=st.booleans(), intercept=st.booleans())
-def test_it_agrees_with_spg(loss: str, on: str, seed: int, ridge: float, tall: bool, intercept: bool) -> None:
+@given(
+    seed=seeds,
+    ridge=st.sampled_from([1e-6, 1e-3, 1.0]),
+    tall=st.booleans(),
+    intercept=st.booleans(),
+)
+def test_it_agrees_with_spg(
+    loss: str, on: str, seed: int, ridge: float, tall: bool, intercept: bool
+) -> None:
     """Relative ridges down to 1e-6, more samples than features and fewer, tiny sets to idle ones."""
     rng = np.random.default_rng(seed)
     m, n = (200, 6) if tall else (8, 30)
     A, y = rng.standard_normal((m, n)), rng.standard_normal(m)
     y[:2] = 1.0, -1.0
     size = 10.0 ** rng.uniform(-3.0, 1.5)
-    sets = {"l1": cg.sets.L1Ball(size), "simplex": cg.sets.Simplex(n, size), "box": cg.sets.Box(-size / n, size / n)}
+    sets = {
+        "l1": cg.sets.L1Ball(size),
+        "simplex": cg.sets.Simplex(n, size),
+        "box": cg.sets.Box(-size / n, size / n),
+    }
     P = {**sets, "solid simplex": cg.sets.SolidSimplex(size)}[on]
     f, g = smooth(loss, A, y, intercept=intercept), cg.simple.Ridge(ridge * m, on=P)
     result = newton(f, g)
@@ -124,7 +137,11 @@ def test_it_agrees_with_spg(loss: str, on: str, seed: int, ridge: float, tall: b
 
 
 @settings(max_examples=40)
-@given(seed=seeds, loss=st.sampled_from(sorted(SMOOTH)), on=st.sampled_from(["l1", "box", "half", "simplex", "solid"]))
+@given(
+    seed=seeds,
+    loss=st.sampled_from(sorted(SMOOTH)),
+    on=st.sampled_from(["l1", "box", "half", "simplex", "solid"]),
+)
 def test_two_features_take_it_to_every_corner(seed: int, loss: str, on: str) -> None:
     """In the plane x walks from the inside to edges and vertices and back; stiff columns, small ridge, any start."""
     rng = np.random.default_rng(seed)
@@ -156,17 +173,26 @@ def test_corners_that_once_were_traps(loss: str, A: Any, y: Any, P: Any) -> None
 
 def test_a_last_step_of_1e_11_is_one() -> None:
     """Deep inside the box, where x + 1e-6 d is x to rounding."""
-    f = smooth("squared hinge", [[1.1], [-0.9], [0.5]], np.array([-1.0, 1.0, 1.0]), sample_weight=[0.2, 0.02, 1e3])
+    f = smooth(
+        "squared hinge",
+        [[1.1], [-0.9], [0.5]],
+        np.array([-1.0, 1.0, 1.0]),
+        sample_weight=[0.2, 0.02, 1e3],
+    )
     g = cg.simple.Zero(on=cg.sets.Box(-16.0, 33.0))
     assert_solved(newton(f, g), g)
 
 
 @pytest.mark.parametrize(("m", "n", "seed"), [(20, 120, 4), (40, 400, 2), (40, 400, 3)])
-def test_every_iterate_is_feasible_however_often_coordinates_turn_back(m: int, n: int, seed: int) -> None:
+def test_every_iterate_is_feasible_however_often_coordinates_turn_back(
+    m: int, n: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     A, y, walk = rng.standard_normal((m, n)), rng.standard_normal(m), Walk()
     y[:2] = 1.0, -1.0
-    f = smooth("squared hinge", A, y, sample_weight=10.0 ** rng.uniform(-3.0, 3.0, m), intercept=True)
+    f = smooth(
+        "squared hinge", A, y, sample_weight=10.0 ** rng.uniform(-3.0, 3.0, m), intercept=True
+    )
     for P in (cg.sets.Simplex(n, 3.0), cg.sets.L1Ball(3.0), cg.sets.SolidSimplex(3.0)):
         walk.clear()
         newton(f, cg.simple.Zero(on=P), callback=walk, tol=1e-6, max_iter=10)
@@ -174,7 +200,9 @@ def test_every_iterate_is_feasible_however_often_coordinates_turn_back(m: int, n
 
 
 @settings(max_examples=25)
-@given(seed=seeds, weight=st.sampled_from([1e-6, 0.1, 10.0]), size=st.sampled_from([1e-3, 1.0, 1e3]))
+@given(
+    seed=seeds, weight=st.sampled_from([1e-6, 0.1, 10.0]), size=st.sampled_from([1e-3, 1.0, 1e3])
+)
 def test_a_projection_in_disguise_has_a_closed_form(seed: int, weight: float, size: float) -> None:
     """|x - y|^2/2 + w |x|^2 over P is least at P(y / (1 + 2w))."""
     y = np.random.default_rng(seed).standard_normal(9)
@@ -184,9 +212,13 @@ def test_a_projection_in_disguise_has_a_closed_form(seed: int, weight: float, si
         cg.sets.SolidSimplex(size),
         cg.sets.Box(-size, 0.5 * size),
     ):
-        result = newton(cg.smooth.LeastSquares(np.eye(9), y), cg.simple.Ridge(weight, on=P), tol=1e-12)
+        result = newton(
+            cg.smooth.LeastSquares(np.eye(9), y), cg.simple.Ridge(weight, on=P), tol=1e-12
+        )
         assert result.status is cg.Status.CONVERGED
-        np.testing.assert_allclose(result.x, P.project(y / (1.0 + 2.0 * weight)), atol=2e-6 * max(1.0, size))
+        np.testing.assert_allclose(
+            result.x, P.project(y / (1.0 + 2.0 * weight)), atol=2e-6 * max(1.0, size)
+        )
 
 
 @settings(max_examples=40)
@@ -211,7 +243,10 @@ def test_the_l1_ball_is_a_solid_simplex_of_twice_as_many_features(
     y[:2] = 1.0, -1.0
     ball, simplex = cg.sets.L1Ball(10.0**decade), cg.sets.SolidSimplex(10.0**decade)
     f, twice = (smooth(loss, A, y, intercept=intercept) for A in (K, np.hstack([K, -K])))
-    on_ball, on_simplex = newton(f, quadratic(ridge, ball)), newton(twice, quadratic(ridge, simplex))
+    on_ball, on_simplex = (
+        newton(f, quadratic(ridge, ball)),
+        newton(twice, quadratic(ridge, simplex)),
+    )
     assert_solved(on_simplex, quadratic(ridge, simplex))
     assert_same_answer(on_ball, on_simplex, slack=1e-12 * max(1.0, on_ball.value))
 
@@ -247,7 +282,13 @@ def test_one_sample(loss: str, on: str) -> None:
 
 @EVERY_LOSS
 @pytest.mark.parametrize(
-    "P", [cg.sets.L1Ball(0.0), cg.sets.Box(0.3, 0.3), cg.sets.Simplex(N, mass=0.0), cg.sets.SolidSimplex(0.0)]
+    "P",
+    [
+        cg.sets.L1Ball(0.0),
+        cg.sets.Box(0.3, 0.3),
+        cg.sets.Simplex(N, mass=0.0),
+        cg.sets.SolidSimplex(0.0),
+    ],
 )
 def test_a_set_of_one_point(loss: str, P: Any) -> None:
     A, y, _ = data(18)
@@ -276,12 +317,21 @@ def test_degenerate_data(loss: str, shape: str, ridge: float) -> None:
     A, y, _ = data(19, m=20)
     A, y = SHAPES[shape](A, y)
     n = A.shape[1]
-    sets = cg.sets.L1Ball(2.0), cg.sets.Simplex(n), cg.sets.SolidSimplex(2.0), cg.sets.Box(-0.2, 0.4)
+    sets = (
+        cg.sets.L1Ball(2.0),
+        cg.sets.Simplex(n),
+        cg.sets.SolidSimplex(2.0),
+        cg.sets.Box(-0.2, 0.4),
+    )
     for intercept, on in product((False, True), sets):
         f, g = smooth(loss, A, y, intercept=intercept), quadratic(ridge, on)
         result = newton(f, g)
         assert_solved(result, g)
-        assert_same_answer(result, cg.minimize(f, g, method="spg", max_iter=60), slack=1e-12 * max(1.0, result.value))
+        assert_same_answer(
+            result,
+            cg.minimize(f, g, method="spg", max_iter=60),
+            slack=1e-12 * max(1.0, result.value),
+        )
 
 
 @EVERY_LOSS
@@ -332,7 +382,9 @@ def test_torch_walks_as_numpy_does(torch: Any, loss: str, on: str, intercept: bo
         result = newton(SMOOTH[loss][0](A, y, intercept=intercept), problem.g)
         numpy_result = newton(problem.f, problem.g)
         assert result.x.dtype == torch.float64
-        steps, numpy_steps = (int(each.trace["inner_iterations"][-1]) for each in (result, numpy_result))
+        steps, numpy_steps = (
+            int(each.trace["inner_iterations"][-1]) for each in (result, numpy_result)
+        )
         assert abs(steps - numpy_steps) <= 2  # models end where their gap is small enough
         assert abs(result.value - problem.least) <= 1e-7 * problem.scale
         np.testing.assert_allclose(result.x.numpy(), numpy_result.x, atol=1e-3)
@@ -343,7 +395,12 @@ def test_torch_walks_as_numpy_does(torch: Any, loss: str, on: str, intercept: bo
 def test_sparse_data_is_the_same_problem(loss: str, intercept: bool) -> None:
     K = scipy.sparse.random(40, 300, density=0.03, random_state=1, format="csr")
     y = np.sign(K @ np.random.default_rng(23).standard_normal(300) + 1e-3)
-    sets = cg.sets.L1Ball(3.0), cg.sets.Simplex(300), cg.sets.SolidSimplex(3.0), cg.sets.Box(-0.1, 0.1)
+    sets = (
+        cg.sets.L1Ball(3.0),
+        cg.sets.Simplex(300),
+        cg.sets.SolidSimplex(3.0),
+        cg.sets.Box(-0.1, 0.1),
+    )
     for ridge, on in product((1e-1, 1e-5), sets):
         g = cg.simple.Ridge(ridge, on=on)
         full = newton(smooth(loss, K.toarray(), y, intercept=intercept), g)
@@ -413,7 +470,11 @@ def test_limits_are_looked_at_between_looks_at_the_whole() -> None:
     assert (one.status, one.iterations) == (cg.Status.ITERATION_LIMIT, 1)
     np.testing.assert_array_equal(one.trace["value"], whole.trace["value"][:2])
     none = newton(f, g, max_iter=0)
-    assert (none.status, none.iterations, np.count_nonzero(none.x)) == (cg.Status.ITERATION_LIMIT, 0, 0)
+    assert (none.status, none.iterations, np.count_nonzero(none.x)) == (
+        cg.Status.ITERATION_LIMIT,
+        0,
+        0,
+    )
     assert newton(f, g, stop=stop, time_limit=0.0).status is cg.Status.TIME_LIMIT
     asked = newton(f, g, stop=stop, callback=lambda now: now.iteration == 1)
     assert (asked.status, asked.iterations) == (cg.Status.STOPPED_BY_CALLBACK, 1)
@@ -432,7 +493,9 @@ def test_a_tolerance_below_rounding_ends_stalled(loss: str, on: str) -> None:
 @pytest.mark.parametrize("on", ["l1", "solid simplex"])
 def test_auto_takes_it(on: str) -> None:
     problem = with_judge("logistic", on, 5.0, False, False)
-    auto, asked = (cg.minimize(problem.f, problem.g, method=name, tol=1e-9) for name in ("auto", "newton"))
+    auto, asked = (
+        cg.minimize(problem.f, problem.g, method=name, tol=1e-9) for name in ("auto", "newton")
+    )
     np.testing.assert_array_equal(auto.trace["value"], asked.trace["value"])
 
 
@@ -441,7 +504,10 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
     f, ball = cg.smooth.LeastSquares(A, y), cg.sets.L1Ball(1.0)
     ridge = cg.simple.Ridge(1.0, on=ball)
     for pair, sentence in (
-        ((cg.smooth.Linear(np.ones(N)), ridge), r"Linear.* is no h\(Kx\): LeastSquares, Logistic and SquaredHinge are"),
+        (
+            (cg.smooth.Linear(np.ones(N)), ridge),
+            r"Linear.* is no h\(Kx\): LeastSquares, Logistic and SquaredHinge are",
+        ),
         ((f + f, ridge), r"is no h\(Kx\)"),
         ((f, cg.simple.L1Norm(0.1, on=ball)), r"L1Norm.* is no quadratic: Ridge and Zero are"),
         (
@@ -451,7 +517,9 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
     ):
         with pytest.raises(cg.MissingAbility, match=sentence):
             FaceNewton.of(*pair)
-        with pytest.raises(cg.MissingAbility, match=rf"method='newton' knows.*{sentence}.*method='cgs' works"):
+        with pytest.raises(
+            cg.MissingAbility, match=rf"method='newton' knows.*{sentence}.*method='cgs' works"
+        ):
             newton(*pair)
     for options in ({"step": "armijo"}, {"memory": 2}):
         with pytest.raises(ValueError, match="method='newton' chooses its own steps"):
@@ -461,7 +529,9 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
 @EVERY_LOSS
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("features", [12, 300])
-def test_products_with_the_data(loss: str, intercept: bool, features: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_with_the_data(
+    loss: str, intercept: bool, features: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The whole K is multiplied at the start alone, but once more for an intercept; the value is that of the answer."""
     rng = np.random.default_rng(5)
     A, y = rng.standard_normal((40, features)), rng.standard_normal(40)
@@ -474,7 +544,9 @@ def test_products_with_the_data(loss: str, intercept: bool, features: int, monke
     pulled_in = result.trace["evaluations"][-1] - 1
     assert len(images) <= 1 + pulled_in + intercept
     x = result.x
-    assert result.value == pytest.approx(smooth(loss, A, y, intercept=intercept).at(x).value + 0.1 * (x @ x), rel=1e-13)
+    assert result.value == pytest.approx(
+        smooth(loss, A, y, intercept=intercept).at(x).value + 0.1 * (x @ x), rel=1e-13
+    )
 
 
 def test_no_kind_of_input_is_compiled_for_again() -> None:
@@ -491,7 +563,12 @@ def test_no_kind_of_input_is_compiled_for_again() -> None:
         for A in (K, K.copy(), np.ascontiguousarray(K), K.astype(np.float32)):
             for may_write in (True, False):
                 A.flags.writeable = may_write
-                cg.minimize(cg.smooth.LeastSquares(A, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3)
+                cg.minimize(
+                    cg.smooth.LeastSquares(A, y),
+                    cg.simple.Ridge(0.1, on=on),
+                    method="newton",
+                    tol=1e-3,
+                )
                 counts.add(tuple(len(each.signatures) for each in entry_points))
         thin = np.where(np.abs(K) > 1.2, K, 0.0)
         for S in (
@@ -501,6 +578,8 @@ def test_no_kind_of_input_is_compiled_for_again() -> None:
         ):
             for part in (S.data, S.indices, S.indptr):
                 part.flags.writeable = False
-            cg.minimize(cg.smooth.LeastSquares(S, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3)
+            cg.minimize(
+                cg.smooth.LeastSquares(S, y), cg.simple.Ridge(0.1, on=on), method="newton", tol=1e-3
+            )
             counts.add(tuple(len(each.signatures) for each in entry_points))
     assert max(counts) == (1, 1)

@@ -79,7 +79,9 @@ class Model:
         if form == "matrix":
             return of_matrix(self.H)
         pull = self.B.sum(axis=1)
-        more = scipy.sparse.csr_array(np.column_stack([self.B, pull]))  # what the pull takes off again
+        more = scipy.sparse.csr_array(
+            np.column_stack([self.B, pull])
+        )  # what the pull takes off again
         return of_rows(more.indptr, more.indices, more.data, more.shape[1], pull=pull, ridge=self.c)
 
     def solve(
@@ -97,7 +99,9 @@ class Model:
         q = self.q0 + self.H @ (x - self.x0)
         if self.kind == BOX:
             return float(q @ x - np.minimum(q * self.lower, q * self.upper).sum())
-        least = {SIMPLEX: q.min(), L1_BALL: -np.abs(q).max(), SOLID_SIMPLEX: min(0.0, q.min())}[self.kind]
+        least = {SIMPLEX: q.min(), L1_BALL: -np.abs(q).max(), SOLID_SIMPLEX: min(0.0, q.min())}[
+            self.kind
+        ]
         return float(q @ x - self.size * least)
 
     def gap_with_ridge(self, x: Array) -> float:
@@ -132,7 +136,9 @@ class Model:
 @example(seed=2814683130, kind="solid simplex", k=37, decade=-5.202848343057306, form="matrix")
 # a wrong guess of mu, inside, and no coordinate at its bound
 @example(seed=1_935_651_347, kind="solid simplex", k=8, decade=-2.0, form="matrix")
-def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: float, form: str) -> None:
+def test_the_optimality_conditions_hold(
+    seed: int, kind: str, k: int, decade: float, form: str
+) -> None:
     model = Model(seed, kind, k=k, decade=decade)
     x, _, _, done = model.solve(form=form)
     assert done
@@ -143,8 +149,16 @@ def test_the_optimality_conditions_hold(seed: int, kind: str, k: int, decade: fl
 
 
 @settings(max_examples=200)
-@given(seed=seeds, kind=kinds, k=st.integers(1, 40), decade=st.floats(-2.0, 1.0), form=st.sampled_from(FORMS[1:]))
-def test_a_model_by_rows_is_as_accurate_as_asked_for(seed: int, kind: str, k: int, decade: float, form: str) -> None:
+@given(
+    seed=seeds,
+    kind=kinds,
+    k=st.integers(1, 40),
+    decade=st.floats(-2.0, 1.0),
+    form=st.sampled_from(FORMS[1:]),
+)
+def test_a_model_by_rows_is_as_accurate_as_asked_for(
+    seed: int, kind: str, k: int, decade: float, form: str
+) -> None:
     """By the bound that keeps the ridge: no more than a tenth of the fall is left; max <q, x - s> may be more."""
     model = Model(seed, kind, k=k, decade=decade)
     x, _, _, done = model.solve(form=form, accuracy=0.1)
@@ -179,7 +193,9 @@ def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     B = scipy.sparse.csr_array(rng.standard_normal((k, m)) * (rng.random((k, m)) < 0.05))
     hessian = of_rows(B.indptr, B.indices, B.data, m, pull=np.zeros(k), ridge=np.ones(k))
     q0 = rng.standard_normal(k)
-    solution, mu, _, _ = face_qp.minimise(hessian, q0, np.zeros(k), l1_ball(5.0), -1.0, 1e-12, 1000, GO_ON)
+    solution, mu, _, _ = face_qp.minimise(
+        hessian, q0, np.zeros(k), l1_ball(5.0), -1.0, 1e-12, 1000, GO_ON
+    )
     x0 = solution * (1.0 + 1e-3 * rng.standard_normal(k))
     x0 *= 5.0 / np.abs(x0).sum()
     H = B @ B.T + scipy.sparse.eye_array(k)
@@ -189,7 +205,9 @@ def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     fall, most = (-(q @ d + 0.5 * d @ (H @ d)) for d in (x - x0, solution - x0))
     assert 0.9 * most <= fall <= most * (1.0 + 1e-6)
     there = q + H @ (x - x0)
-    assert there @ x + 5.0 * np.abs(there).max() > 0.1 * fall  # which the bound without the ridge would not have ended
+    assert (
+        there @ x + 5.0 * np.abs(there).max() > 0.1 * fall
+    )  # which the bound without the ridge would not have ended
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -204,7 +222,9 @@ def test_it_agrees_with_clarabel(kind: str, seed: int) -> None:
         "solid simplex": [x >= 0, cp.sum(x) <= model.size],
     }
     move = x - model.x0
-    objective = model.q0 @ move + 0.5 * (cp.sum_squares(model.B.T @ move) + 0.1 * cp.sum_squares(move))
+    objective = model.q0 @ move + 0.5 * (
+        cp.sum_squares(model.B.T @ move) + 0.1 * cp.sum_squares(move)
+    )
     least = cp.Problem(cp.Minimize(objective), sets[kind]).solve(solver="CLARABEL")
     for form in FORMS:
         found = model.value(model.solve(form=form)[0])
@@ -213,7 +233,9 @@ def test_it_agrees_with_clarabel(kind: str, seed: int) -> None:
 
 @settings(max_examples=60)
 @given(seed=seeds, kind=kinds, k=st.integers(1, 60), decade=st.floats(-8.0, 1.0), form=forms)
-def test_it_agrees_with_the_plain_reference(seed: int, kind: str, k: int, decade: float, form: str) -> None:
+def test_it_agrees_with_the_plain_reference(
+    seed: int, kind: str, k: int, decade: float, form: str
+) -> None:
     """Random, ill-conditioned and degenerate models: duplicated coordinates, curvatures down to 1e-8."""
     model = Model(seed, kind, k=k, decade=decade)
     polytope = model.polytope
@@ -243,7 +265,9 @@ def least_of_all_faces(model: Model) -> float:
             if binding:
                 if len(A) == 0:
                     continue
-                system = np.block([[model.H[np.ix_(A, A)], e[:, None]], [e[None, :], np.zeros((1, 1))]])
+                system = np.block(
+                    [[model.H[np.ix_(A, A)], e[:, None]], [e[None, :], np.zeros((1, 1))]]
+                )
                 d = np.linalg.solve(system, np.r_[r, model.size])[:-1]
             else:
                 d = np.linalg.solve(model.H[np.ix_(A, A)], r)
@@ -264,7 +288,9 @@ def test_no_face_is_better(seed: int, kind: str, k: int, form: str) -> None:
 
 @settings(max_examples=40)
 @given(seed=seeds, kind=kinds, form=forms)
-def test_each_round_lowers_the_model_and_none_leaves_the_set(seed: int, kind: str, form: str) -> None:
+def test_each_round_lowers_the_model_and_none_leaves_the_set(
+    seed: int, kind: str, form: str
+) -> None:
     """Stopped after any number of rounds it is feasible and no worse than before: the proof needs it."""
     model, before = Model(seed, kind, k=25, decade=-4.0), 0.0
     for rounds in range(1, 15):
@@ -287,7 +313,11 @@ def test_a_power_of_two_changes_no_bit(seed: int, kind: str, power: int, form: s
     model.q0, model.H = unit * model.q0, unit * model.H
     if form != "matrix":  # the square root of the unit goes into B
         unit = 2.0 ** (2 * (power // 2))
-        model.q0, model.B, model.c = model.q0 * 2.0 ** (-power) * unit, unit**0.5 * model.B, unit * model.c
+        model.q0, model.B, model.c = (
+            model.q0 * 2.0 ** (-power) * unit,
+            unit**0.5 * model.B,
+            unit * model.c,
+        )
     again = model.solve(form=form)
     np.testing.assert_array_equal(again[0], x)
     assert (again[1], again[2], again[3]) == (unit * mu, inside, done)
@@ -330,11 +360,15 @@ def test_the_multiplier_is_that_of_the_norm() -> None:
     x, mu, inside, _ = face_qp.minimise(eye, q0, start, l1_ball(9.0), *ending)
     np.testing.assert_allclose(x, -q0, atol=1e-12)
     assert (mu, inside) == (0.0, True)
-    x, mu, inside, _ = face_qp.minimise(eye, -q0, start, Polytope(SOLID_SIMPLEX, 2.0, NONE, NONE), *ending)
+    x, mu, inside, _ = face_qp.minimise(
+        eye, -q0, start, Polytope(SOLID_SIMPLEX, 2.0, NONE, NONE), *ending
+    )
     np.testing.assert_allclose(x, [2.0, 0.0, 0.0, 0.0], atol=1e-12)
     assert mu == pytest.approx(1.0)
     assert not inside
-    x, mu, inside, _ = face_qp.minimise(eye, -q0, start, Polytope(SOLID_SIMPLEX, 9.0, NONE, NONE), *ending)
+    x, mu, inside, _ = face_qp.minimise(
+        eye, -q0, start, Polytope(SOLID_SIMPLEX, 9.0, NONE, NONE), *ending
+    )
     np.testing.assert_allclose(x, np.maximum(0.0, q0), atol=1e-12)
     assert (mu, inside) == (0.0, True)
 
@@ -352,9 +386,13 @@ def test_a_flag_that_is_set_stops_it_where_it_is(kind: str, form: str) -> None:
 
 
 @settings(max_examples=100)
-@given(seed=seeds, kind=st.sampled_from(["l1", "simplex", "solid simplex"]), share=st.floats(0.0, 1.0))
+@given(
+    seed=seeds, kind=st.sampled_from(["l1", "simplex", "solid simplex"]), share=st.floats(0.0, 1.0)
+)
 @example(seed=0, kind="simplex", share=0.9)
-def test_conjugate_gradients_that_give_up_leave_a_point_of_the_set(seed: int, kind: str, share: float) -> None:
+def test_conjugate_gradients_that_give_up_leave_a_point_of_the_set(
+    seed: int, kind: str, share: float
+) -> None:
     """They stop it in the middle of a walk, where coordinates may be fixed and the sum is another."""
     model, k = Model(seed, kind, k=40, decade=-6.0), 40
     spent, stop = np.array([share * k**3]), np.zeros(1, np.bool_)
@@ -403,7 +441,10 @@ class PenalisedModel(Model):
         """How far the optimality conditions are from holding, as a share of the multiplier."""
         q = self.q0 + self.H @ (x - self.x0)
         at_zero = np.abs(q) if self.kind == PENALISED else -q
-        return float(np.where(x != 0.0, np.abs(q + self.size * np.sign(x)), at_zero - self.size).max() / self.size)
+        return float(
+            np.where(x != 0.0, np.abs(q + self.size * np.sign(x)), at_zero - self.size).max()
+            / self.size
+        )
 
 
 penalties = st.sampled_from([PENALISED, PENALISED_POSITIVE])
@@ -426,7 +467,9 @@ def test_a_penalised_model_agrees_with_the_plain_reference(
 
 @settings(max_examples=100)
 @given(seed=seeds, kind=penalties, k=st.integers(1, 40), decade=st.floats(-4.0, 1.0))
-def test_the_conditions_of_a_penalised_model_hold(seed: int, kind: int, k: int, decade: float) -> None:
+def test_the_conditions_of_a_penalised_model_hold(
+    seed: int, kind: int, k: int, decade: float
+) -> None:
     model = PenalisedModel(seed, kind, k=k, decade=decade)
     x, _, _, done = model.solve()
     assert done
@@ -436,7 +479,9 @@ def test_the_conditions_of_a_penalised_model_hold(seed: int, kind: int, k: int, 
 
 @settings(max_examples=30)
 @given(seed=seeds, kind=penalties, power=st.sampled_from([-40, 8]))
-def test_a_power_of_two_changes_no_bit_of_a_penalised_model(seed: int, kind: int, power: int) -> None:
+def test_a_power_of_two_changes_no_bit_of_a_penalised_model(
+    seed: int, kind: int, power: int
+) -> None:
     model = PenalisedModel(seed, kind, k=15, decade=-3.0)
     x, unit = model.solve()[0], 2.0**power
     model.q0, model.H, model.size = unit * model.q0, unit * model.H, unit * model.size
@@ -452,7 +497,9 @@ def test_the_multiplier_of_a_ball_gives_its_least_point_back(seed: int) -> None:
     if inside or mu <= 1e-6 * np.abs(model.q0).max():
         return
     penalised = Polytope(PENALISED, mu, NONE, NONE)
-    again, _, _, done = face_qp.minimise(of_matrix(model.H), model.q0, model.x0, penalised, -1.0, 1e-12, 1000, GO_ON)
+    again, _, _, done = face_qp.minimise(
+        of_matrix(model.H), model.q0, model.x0, penalised, -1.0, 1e-12, 1000, GO_ON
+    )
     assert done
     np.testing.assert_allclose(again, x, atol=1e-6 * model.size)
 

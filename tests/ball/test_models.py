@@ -58,7 +58,9 @@ def test_an_interrupt_ends_compiled_work(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stop[0]
 
 
-@pytest.mark.parametrize("error", [MemoryError("no room"), TypeError("no such type"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [MemoryError("no room"), TypeError("no such type"), KeyboardInterrupt()]
+)
 def test_an_error_of_compiled_work_reaches_the_caller(error: BaseException) -> None:
     stop = np.zeros(1, np.bool_)
 
@@ -72,9 +74,13 @@ def test_an_error_of_compiled_work_reaches_the_caller(error: BaseException) -> N
 
 CURVATURES: dict[str, Callable[..., Any]] = {
     "matrix": lambda K, centred: ByMatrix(K, centred=centred, is_constant=False),
-    "sparse matrix": lambda K, centred: ByMatrix(scipy.sparse.csr_array(K), centred=centred, is_constant=False),
+    "sparse matrix": lambda K, centred: ByMatrix(
+        scipy.sparse.csr_array(K), centred=centred, is_constant=False
+    ),
     "samples": lambda K, centred: BySamples(K, centred=centred, is_constant=False),
-    "products": lambda K, centred: ByProducts(scipy.sparse.csr_array(K), centred=centred, is_constant=False),
+    "products": lambda K, centred: ByProducts(
+        scipy.sparse.csr_array(K), centred=centred, is_constant=False
+    ),
     "inside": lambda K, centred: Inside(K, centred=centred),
     "sparse inside": lambda K, centred: Inside(scipy.sparse.csr_array(K), centred=centred),
 }
@@ -116,7 +122,9 @@ def test_all_ways_lead_to_the_least_point(
         on = cg.sets.Simplex(k)
     if "inside" in kind and not (isinstance(on, cg.sets.L1Ball) and on.radius == 1e4):
         on = cg.sets.L1Ball(1e4)
-    monkeypatch.setattr(models, "OPTIONS", replace(OPTIONS, accuracy=1e-13, accuracy_by_products=1e-13))
+    monkeypatch.setattr(
+        models, "OPTIONS", replace(OPTIONS, accuracy=1e-13, accuracy_by_products=1e-13)
+    )
     K, model = model_of(4, m, k, on)
     H = hessian_of(K, model, centred=centred)
     least = CURVATURES[kind](K, centred).least(model)
@@ -147,7 +155,9 @@ def test_conjugate_gradients_inside_find_what_factors_do(monkeypatch: pytest.Mon
 
     K, model = model_of(6, 40, 200, cg.sets.L1Ball(1e5))
     exact = Inside(K, centred=True).least(model)
-    monkeypatch.setattr(inside, "OPTIONS", replace(OPTIONS, factor_passes=0, accuracy_by_products=1e-12))
+    monkeypatch.setattr(
+        inside, "OPTIONS", replace(OPTIONS, factor_passes=0, accuracy_by_products=1e-12)
+    )
     found = Inside(K, centred=True).least(model)
     assert exact is not None
     assert found is not None
@@ -165,7 +175,9 @@ def test_a_wide_model_with_hardly_any_curvature_is_solved_by_its_matrix(ridge: f
     H = hessian_of(K, model, centred=False)
     gradient = model.slope + H @ (least.x - model.x)
     gap = float(gradient @ least.x) + on.radius * float(np.abs(gradient).max())
-    fall = -float(model.slope @ (least.x - model.x)) - 0.5 * float((least.x - model.x) @ H @ (least.x - model.x))
+    fall = -float(model.slope @ (least.x - model.x)) - 0.5 * float(
+        (least.x - model.x) @ H @ (least.x - model.x)
+    )
     assert gap <= 1e-3 * fall
 
 
@@ -177,7 +189,9 @@ def test_a_slack_squared_hinge_agrees_with_scikit_learn(sparse: bool) -> None:
     f = cg.smooth.SquaredHinge(scipy.sparse.csc_array(X) if sparse else X, y)
     result = cg.minimize(f, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(1e4)), method="newton", tol=1e-9)
     assert result.status is cg.Status.CONVERGED
-    theirs = LinearSVC(C=1.0, fit_intercept=False, dual=True, tol=1e-10, max_iter=100_000, random_state=0).fit(X, y)
+    theirs = LinearSVC(
+        C=1.0, fit_intercept=False, dual=True, tol=1e-10, max_iter=100_000, random_state=0
+    ).fit(X, y)
     np.testing.assert_allclose(result.x, theirs.coef_.ravel(), atol=1e-4)
     assert result.trace["inner_iterations"][-1] <= 30
 
@@ -213,7 +227,9 @@ def test_a_gram_matrix_of_many_rows_is_added_up_in_blocks(monkeypatch: pytest.Mo
 
 def test_the_shape_of_the_data_chooses_the_way() -> None:
     options: dict[str, Any] = {"centred": False, "is_constant": False}
-    thin = scipy.sparse.random_array((50, 300), density=0.02, rng=np.random.default_rng(0), format="csr")
+    thin = scipy.sparse.random_array(
+        (50, 300), density=0.02, rng=np.random.default_rng(0), format="csr"
+    )
     assert isinstance(curvature_of(np.ones((50, 100)), **options), ByMatrix)
     assert isinstance(curvature_of(np.ones((50, 300)), **options), BySamples)
     assert isinstance(curvature_of(thin, **options), ByProducts)
@@ -223,7 +239,9 @@ def test_the_shape_of_the_data_chooses_the_way() -> None:
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("ridge", [1.0, 1e-2])
-def test_a_slack_radius_on_text_is_solved_like_a_support_vector_machine(ridge: float, intercept: bool) -> None:
+def test_a_slack_radius_on_text_is_solved_like_a_support_vector_machine(
+    ridge: float, intercept: bool
+) -> None:
     rng = np.random.default_rng(3)
     X = scipy.sparse.csr_array(rng.poisson(0.05, (400, 900)).astype(float))
     y = np.where(X[:, :30].sum(axis=1) > X[:, 30:60].sum(axis=1), 1.0, -1.0)
@@ -247,7 +265,9 @@ def test_a_slack_radius_on_text_is_solved_like_a_support_vector_machine(ridge: f
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("case", ["usual", "one class", "hardly a ridge", "a large ridge"])
-def test_a_slack_hinge_that_liblinear_would_refuse_is_solved_all_the_same(index: Any, case: str) -> None:
+def test_a_slack_hinge_that_liblinear_would_refuse_is_solved_all_the_same(
+    index: Any, case: str
+) -> None:
     rng = np.random.default_rng(5)
     X = scipy.sparse.csr_array(rng.standard_normal((40, 300)) * (rng.random((40, 300)) < 0.1))
     X = type(X)((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)

@@ -49,11 +49,18 @@ def test_other_methods_prove_the_same(loss: str, number: int) -> None:
     """Proximal gradients and CGS have no compiled code, and bounds that hold all the same."""
     problem = PenalisedProblem(loss, 1000 + number)
     for method in ("spg", "cgs"):
-        problem.assert_proved(cg.minimize(problem.f, problem.g, method=method, tol=1e-6, max_iter=100))
+        problem.assert_proved(
+            cg.minimize(problem.f, problem.g, method=method, tol=1e-6, max_iter=100)
+        )
 
 
 @settings(max_examples=60)
-@given(number=st.integers(0, 19), seed=seeds, decade=st.floats(-3.0, 2.0), loss=st.sampled_from(sorted(LOSSES)))
+@given(
+    number=st.integers(0, 19),
+    seed=seeds,
+    decade=st.floats(-3.0, 2.0),
+    loss=st.sampled_from(sorted(LOSSES)),
+)
 def test_the_bound_holds_from_every_point(number: int, seed: int, decade: float, loss: str) -> None:
     """Not only near solutions: the ball of all solutions and the scaled dual point are proofs anywhere."""
     problem = PenalisedProblem(loss, number)
@@ -72,7 +79,12 @@ def test_the_bound_holds_from_every_point(number: int, seed: int, decade: float,
 
 @EVERY_LOSS
 @settings(max_examples=15)
-@given(seed=seeds, ridge=st.sampled_from([0.0, 1e-3, 1.0]), intercept=st.booleans(), positive=st.booleans())
+@given(
+    seed=seeds,
+    ridge=st.sampled_from([0.0, 1e-3, 1.0]),
+    intercept=st.booleans(),
+    positive=st.booleans(),
+)
 def test_a_ball_of_the_norm_of_its_solution_has_the_same_solution(
     loss: str, seed: int, ridge: float, intercept: bool, positive: bool
 ) -> None:
@@ -104,7 +116,9 @@ def test_a_large_penalty_leaves_nothing(loss: str) -> None:
 def test_orthogonal_columns_are_soft_thresholded() -> None:
     y = np.array([3.0, -2.0, 0.5, 0.0])
     for l1, ridge in ((1.0, 0.0), (1.0, 0.5), (0.0, 0.5)):
-        result = newton(cg.smooth.LeastSquares(np.eye(4), y), cg.simple.ElasticNet(l1, ridge), tol=1e-12)
+        result = newton(
+            cg.smooth.LeastSquares(np.eye(4), y), cg.simple.ElasticNet(l1, ridge), tol=1e-12
+        )
         expected = np.sign(y) * np.maximum(0.0, np.abs(y) - l1) / (1.0 + 2.0 * ridge)
         np.testing.assert_allclose(result.x, expected, atol=1e-9)
 
@@ -121,7 +135,9 @@ def test_many_features_few_samples_dense_and_sparse(loss: str) -> None:
             g = cg.simple.ElasticNet(l1, ridge)
             result = newton(f, g, tol=1e-8)
             assert result.status is cg.Status.CONVERGED
-            sparse = newton(LOSSES[loss].make(scipy.sparse.csr_array(K), y, intercept=True), g, tol=1e-8)
+            sparse = newton(
+                LOSSES[loss].make(scipy.sparse.csr_array(K), y, intercept=True), g, tol=1e-8
+            )
             assert abs(sparse.value - result.value) <= 2e-8 * result.value
 
 
@@ -184,12 +200,19 @@ def test_a_linear_term_may_pull_less_than_the_penalty() -> None:
     f = cg.smooth.LeastSquares(K, y) + cg.smooth.Linear(tilt)
     x = cp.Variable(12)
     for l1, ridge in ((0.8, 0.0), (0.3, 0.2)):
-        goal = 0.5 * cp.sum_squares(K @ x - y) + tilt @ x + l1 * cp.norm1(x) + ridge * cp.sum_squares(x)
+        goal = (
+            0.5 * cp.sum_squares(K @ x - y)
+            + tilt @ x
+            + l1 * cp.norm1(x)
+            + ridge * cp.sum_squares(x)
+        )
         least = cp.Problem(cp.Minimize(goal)).solve(solver="CLARABEL")
         result = newton(f, cg.simple.ElasticNet(l1, ridge))
         assert result.lower_bound <= least + 1e-7
         assert abs(result.value - least) <= 1e-7
-    with pytest.raises(cg.MissingAbility, match=r"needs a ridge > 0 beside a Linear term that is as steep as l1"):
+    with pytest.raises(
+        cg.MissingAbility, match=r"needs a ridge > 0 beside a Linear term that is as steep as l1"
+    ):
         newton(f, cg.simple.ElasticNet(0.5))
 
 
@@ -215,7 +238,9 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
 def test_bad_input_gets_a_sentence() -> None:
     K, y, _ = data(9)
     with pytest.raises(NotFiniteError, match="at iteration 0: F turned inf"):
-        newton(cg.smooth.Poisson(K, np.abs(y), offset=np.full(len(y), 1e3)), cg.simple.ElasticNet(1.0))
+        newton(
+            cg.smooth.Poisson(K, np.abs(y), offset=np.full(len(y), 1e3)), cg.simple.ElasticNet(1.0)
+        )
     with pytest.raises(ValueError, match="l1 or ridge must be > 0, got 0 for both"):
         cg.simple.ElasticNet(0.0)
     with pytest.raises(ValueError, match="l1 must be"):
@@ -224,7 +249,9 @@ def test_bad_input_gets_a_sentence() -> None:
         cg.simple.ElasticNet(1.0, -1.0)
     f, g = cg.smooth.LeastSquares(K, y), cg.simple.ElasticNet(1.0)
     own = cg.smooth.Function(lambda x: (float(x @ x), 2.0 * x))
-    with pytest.raises(cg.MissingAbility, match="needs a ridge > 0 beside an f that may fall without bound"):
+    with pytest.raises(
+        cg.MissingAbility, match="needs a ridge > 0 beside an f that may fall without bound"
+    ):
         cg.minimize(own, g, np.zeros(12))
     assert cg.minimize(own, cg.simple.ElasticNet(1.0, 0.1), np.ones(12), method="auto").success
     with pytest.raises(ValueError, match="x0 must lie in"):

@@ -29,12 +29,16 @@ def least_by_clarabel(f: Any, K: Array, y: Array, w: Array, ridge: float, on: An
     is_hinge = isinstance(f, cg.smooth.SquaredHinge)
     short, weights = (cp.pos(1.0 - cp.multiply(y, z)), w) if is_hinge else (z - y, 0.5 * w)
     objective = cp.sum(cp.multiply(weights, cp.square(short))) + ridge * cp.sum_squares(x)
-    return float(cp.Problem(cp.Minimize(objective), [cp.norm1(x) <= on.scale]).solve(solver="CLARABEL"))
+    return float(
+        cp.Problem(cp.Minimize(objective), [cp.norm1(x) <= on.scale]).solve(solver="CLARABEL")
+    )
 
 
 @pytest.mark.parametrize("loss", [cg.smooth.LeastSquares, cg.smooth.SquaredHinge])
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize(("ridge", "radius"), [(1.0, 0.3), (1.0, 1.5), (0.1, 3.0), (1e-2, 4.0), (1e-2, 50.0)])
+@pytest.mark.parametrize(
+    ("ridge", "radius"), [(1.0, 0.3), (1.0, 1.5), (0.1, 3.0), (1e-2, 4.0), (1e-2, 50.0)]
+)
 @pytest.mark.parametrize(("weighted", "sparse"), [(False, True), (True, False)])
 @pytest.mark.parametrize("kind", [cg.sets.L1Ball, cg.sets.SolidSimplex])
 def test_it_agrees_with_clarabel(
@@ -77,7 +81,9 @@ def test_where_few_coordinates_matter_it_ends_at_a_point_of_the_set() -> None:
 
 def test_it_ends_when_time_is_up() -> None:
     K, y = data(5)
-    dual = SampleDual(FoldedLoss.of(cg.smooth.SquaredHinge(K, y)), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0)))
+    dual = SampleDual(
+        FoldedLoss.of(cg.smooth.SquaredHinge(K, y)), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1.0))
+    )
     with deadline.within(0.0):
         x = dual.least(np.zeros(len(y)))
     assert dual.steps == 0
@@ -93,20 +99,26 @@ def test_newton_near_the_idle_radius_takes_few_steps(share: float, dtype: type, 
     f = cg.smooth.SquaredHinge(K.astype(dtype), y, intercept=True)
     free = cg.minimize(f, cg.simple.Ridge(1e-2, on=kind(100.0)), method="newton")
     on = kind(share * float(np.abs(free.x).sum()))
-    result = cg.minimize(f, cg.simple.Ridge(1e-2, on=on), method="newton", tol=1e-4 if dtype == np.float32 else 1e-6)
+    result = cg.minimize(
+        f, cg.simple.Ridge(1e-2, on=on), method="newton", tol=1e-4 if dtype == np.float32 else 1e-6
+    )
     assert result.success
     assert result.trace["inner_iterations"][-1] <= 40
     assert on.violation(result.x) == 0.0
 
 
-def test_newton_takes_it_for_nearly_interpolated_squares_of_sparse_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newton_takes_it_for_nearly_interpolated_squares_of_sparse_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """More coordinates than samples; not so where few coordinates matter."""
     rng = np.random.default_rng(8)
     K = scipy.sparse.random_array((400, 1500), density=0.05, rng=rng, format="csc")
     f = cg.smooth.LeastSquares(K, np.sign(rng.standard_normal(400)), intercept=True)
     found: list[Array] = []
     least = SampleDual.least
-    monkeypatch.setattr(SampleDual, "least", lambda self, theta: found.append(least(self, theta)) or found[-1])
+    monkeypatch.setattr(
+        SampleDual, "least", lambda self, theta: found.append(least(self, theta)) or found[-1]
+    )
     for ridge, radius, taken in ((1e-3, 140.0, 1), (1e-3, 10.0, 0)):
         found.clear()
         result = cg.minimize(f, cg.simple.Ridge(ridge, on=cg.sets.L1Ball(radius)), method="newton")
@@ -120,6 +132,10 @@ def test_a_dual_that_is_singular_to_rounding_ends_in_a_proof() -> None:
     rng = np.random.default_rng(3)
     K = 1e4 * rng.standard_normal((6, 300))
     K[:, 0] *= 1e9
-    f = cg.smooth.SquaredHinge(K, [1, -1, 1, -1, 1, -1], sample_weight=10.0 ** rng.uniform(-12, 0, 6), intercept=True)
-    result = cg.minimize(f, cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1000.0)), method="newton", tol=1e-8)
+    f = cg.smooth.SquaredHinge(
+        K, [1, -1, 1, -1, 1, -1], sample_weight=10.0 ** rng.uniform(-12, 0, 6), intercept=True
+    )
+    result = cg.minimize(
+        f, cg.simple.Ridge(0.1, on=cg.sets.L1Ball(1000.0)), method="newton", tol=1e-8
+    )
     assert result.status is cg.Status.CONVERGED

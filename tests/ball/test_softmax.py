@@ -32,7 +32,9 @@ def judged(Z: Any, y: Any, weights: Any, *, ridge: float, radius: float, interce
     classes = int(y.max()) + 1
     X, b = cvxpy.Variable((Z.shape[1], classes)), cvxpy.Variable((1, classes))
     scores = Z @ X + np.ones((len(y), 1)) @ b if intercept else Z @ X
-    losses = cvxpy.log_sum_exp(scores, axis=1) - cvxpy.sum(cvxpy.multiply(np.eye(classes)[y], scores), axis=1)
+    losses = cvxpy.log_sum_exp(scores, axis=1) - cvxpy.sum(
+        cvxpy.multiply(np.eye(classes)[y], scores), axis=1
+    )
     objective = weights @ losses + ridge * cvxpy.sum_squares(X)
     problem = cvxpy.Problem(cvxpy.Minimize(objective), [cvxpy.sum(cvxpy.abs(X)) <= radius])
     with warnings.catch_warnings():
@@ -67,7 +69,9 @@ def test_it_finds_what_cvxpy_finds(seed: int, ridge: float, radius: float, inter
 @pytest.mark.parametrize("shape", [(60, 8), (40, 60)])
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 @pytest.mark.parametrize("offset", [1e5, 1e7])
-def test_intercepts_take_offsets_up(layout: Any, shape: tuple[int, int], ridge: float, offset: float) -> None:
+def test_intercepts_take_offsets_up(
+    layout: Any, shape: tuple[int, int], ridge: float, offset: float
+) -> None:
     """Columns far from 0 are the problem that CVXPY solves about their means, and are proved as well."""
     rng = np.random.default_rng(2)
     far, radius = rng.standard_normal(shape) + offset, 2.0
@@ -91,18 +95,25 @@ def test_the_hessian_by_differences(intercept: bool, layout: Any) -> None:
     for p, entry in enumerate(chosen):
         move = np.zeros(21)
         move[entry] = step
-        ends = [f.at(x + sign * move.reshape(7, 3)).gradient.ravel()[chosen] for sign in (1.0, -1.0)]
+        ends = [
+            f.at(x + sign * move.reshape(7, 3)).gradient.ravel()[chosen] for sign in (1.0, -1.0)
+        ]
         np.testing.assert_allclose(H[p], (ends[0] - ends[1]) / (2.0 * step), atol=1e-6)
 
 
-@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array, lambda Z: Z.astype(np.float32)])
+@pytest.mark.parametrize(
+    "layout", [np.asarray, scipy.sparse.csr_array, lambda Z: Z.astype(np.float32)]
+)
 def test_it_agrees_with_projected_gradients(layout: Any) -> None:
     """With entries left out of the first working sets."""
     rng = np.random.default_rng(1)
     wide, y = rng.standard_normal((60, 200)), rng.integers(0, 4, 60)
     f, g = cg.smooth.Multinomial(layout(wide), y, intercept=True), simple(0.5, 3.0)
     tol = 1e-4 if f.space.dtype == np.float32 else 1e-9
-    found, other = cg.minimize(f, g, method="newton", tol=tol), cg.minimize(f, g, method="spg", tol=max(tol, 1e-7))
+    found, other = (
+        cg.minimize(f, g, method="newton", tol=tol),
+        cg.minimize(f, g, method="spg", tol=max(tol, 1e-7)),
+    )
     assert found.success
     assert found.lower_bound <= other.value
     assert other.lower_bound <= found.value
@@ -114,10 +125,14 @@ def test_what_it_is_not_for() -> None:
     f = cg.smooth.Multinomial(Z, Y)
     with pytest.raises(MissingAbility, match="has no faces"):
         cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="newton")
-    assert cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="auto").method == "spg"
+    assert (
+        cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="auto").method == "spg"
+    )
 
 
-SEPARABLE = np.array([[-1.0, 1.6, 0.2], [1.1, 2.1, -1.1], [-0.1, 0.5, 0.6], [-0.6, -1.3, -0.7], [0.9, 0.8, -0.5]])
+SEPARABLE = np.array(
+    [[-1.0, 1.6, 0.2], [1.1, 2.1, -1.1], [-0.1, 0.5, 0.6], [-0.6, -1.3, -0.7], [0.9, 0.8, -0.5]]
+)
 SEPARABLE_LABELS = np.array([0, 1, 2, 1, 2])
 
 
@@ -141,7 +156,9 @@ def test_the_curvature_in_intercepts_near_certainty() -> None:
 
     The pseudo-inverse of c [[1, -1], [-1, 1]] is [[1, -1], [-1, 1]] / (4c).
     """
-    f = cg.smooth.Multinomial([[1.0], [2.0], [3.0]], [0, 1, 1], sample_weight=[1.0, 0.3, 0.7], intercept=True)
+    f = cg.smooth.Multinomial(
+        [[1.0], [2.0], [3.0]], [0, 1, 1], sample_weight=[1.0, 0.3, 0.7], intercept=True
+    )
     for exponent in (-6, -10, -14, -20, -60):
         small = 10.0**exponent
         shares = np.array([[1.0 - small, small], [small, 1.0 - small], [small, 1.0 - small]])
@@ -161,7 +178,9 @@ def test_a_step_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch) -
     assert not ended.success
     went_on = cg.minimize(f, simple(0.1, 2.0), method="auto", tol=1e-7)
     assert went_on.success
-    assert went_on.value == pytest.approx(judged(Z, Y, WEIGHTS, ridge=0.1, radius=2.0, intercept=True), rel=1e-6)
+    assert went_on.value == pytest.approx(
+        judged(Z, Y, WEIGHTS, ridge=0.1, radius=2.0, intercept=True), rel=1e-6
+    )
 
 
 def test_a_time_limit_and_no_room() -> None:

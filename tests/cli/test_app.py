@@ -19,7 +19,9 @@ from condgrad.cli.app import app
 from condgrad.errors import install_command
 from tests.cli.conftest import Command
 
-COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+COMMANDS = [
+    command.callback.__name__ for command in app.registered_commands if command.callback is not None
+]
 IN_A_CLONE = ["paper", "bench"]
 
 
@@ -66,7 +68,9 @@ def test_an_unknown_command_is_bad_input(condgrad_here: Command) -> None:
 
 def test_without_typer_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     program = "import sys; sys.modules['typer'] = None; from condgrad.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert done.stderr == f"condgrad: the command line needs typer: {install_command('cli')}\n"
 
@@ -91,7 +95,9 @@ for missing in {packages}:
 import condgrad.cli.app
 print(*(name for name in {heavy} if name in sys.modules))
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     *sentences, loaded = done.stdout.splitlines()
     assert loaded == ""
     for missing, said in zip(packages, sentences, strict=True):
@@ -107,7 +113,9 @@ def test_a_live_line_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "rich", None)
     with pytest.raises(cg.errors.MissingExtra) as missing:
         cg.minimize(f, g, progress=True)
-    sentence = f"a live line of progress needs rich, which is not installed: {install_command('cli')}"
+    sentence = (
+        f"a live line of progress needs rich, which is not installed: {install_command('cli')}"
+    )
     assert str(missing.value) == sentence
 
 
@@ -115,13 +123,18 @@ class Installed:
     """What pip or uv left behind of an installation."""
 
     def __init__(self, origin: dict[str, Any] | None, installer: str = "pip") -> None:
-        self.files = {"direct_url.json": None if origin is None else json.dumps(origin), "INSTALLER": installer + "\n"}
+        self.files = {
+            "direct_url.json": None if origin is None else json.dumps(origin),
+            "INSTALLER": installer + "\n",
+        }
 
     def read_text(self, name: str) -> str | None:
         return self.files[name]
 
 
-def test_the_advice_installs_from_where_the_package_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_advice_installs_from_where_the_package_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = {"url": tmp_path.as_uri(), "dir_info": {}}
     origins: list[tuple[dict[str, Any] | None, str]] = [
         (None, "'condgrad[plot]'"),
@@ -129,7 +142,10 @@ def test_the_advice_installs_from_where_the_package_came(tmp_path: Path, monkeyp
         (folder | {"dir_info": {"editable": True}}, f"-e '{tmp_path}[plot]'"),
         (folder | {"url": "file:///gone"}, "'.[plot]' in the folder of condgrad's sources"),
         (
-            {"url": "https://example.org/condgrad.git", "vcs_info": {"vcs": "git", "commit_id": "0"}},
+            {
+                "url": "https://example.org/condgrad.git",
+                "vcs_info": {"vcs": "git", "commit_id": "0"},
+            },
             "'condgrad[plot] @ git+https://example.org/condgrad.git'",
         ),
         (
@@ -139,7 +155,9 @@ def test_the_advice_installs_from_where_the_package_came(tmp_path: Path, monkeyp
     ]
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     for origin, requirement in origins:
-        monkeypatch.setattr("importlib.metadata.distribution", lambda _, origin=origin: Installed(origin))
+        monkeypatch.setattr(
+            "importlib.metadata.distribution", lambda _, origin=origin: Installed(origin)
+        )
         assert install_command("plot") == f"pip install {requirement}"
     monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed(None, "uv"))
     assert install_command("plot") == f"uv pip install --python {sys.executable} 'condgrad[plot]'"
@@ -155,7 +173,9 @@ def test_long_commands_show_their_progress_on_a_terminal(
     """And nothing where standard error is no terminal."""
     X = np.random.default_rng(0).normal(size=(30, 3))
     np.save(tmp_path / "x.npy", X)
-    Image.fromarray((50 * np.abs(X)).astype(np.uint8)[..., None].repeat(3, axis=2)).save(tmp_path / "i.png")
+    Image.fromarray((50 * np.abs(X)).astype(np.uint8)[..., None].repeat(3, axis=2)).save(
+        tmp_path / "i.png"
+    )
     commands = {
         "fit": ("fit", "x.npy", "--target", 0, "--radius", 1, "--folds", 2),
         "iteration": ("transport", "x.npy", "x.npy", "--laplacian", 1),

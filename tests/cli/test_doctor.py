@@ -28,7 +28,9 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_the_report_fits_a_terminal_and_the_small_problems_are_certified(condgrad_here: Command) -> None:
+def test_the_report_fits_a_terminal_and_the_small_problems_are_certified(
+    condgrad_here: Command,
+) -> None:
     ended = condgrad_here("doctor")
     assert ended.code == 0
     assert max(map(len, ended.stdout.splitlines())) <= 80
@@ -45,28 +47,44 @@ def test_broken_packages_are_told_and_nothing_else_breaks(
 ) -> None:
     for name, text in BROKEN.items():
         (tmp_path / f"{name}.py").write_text(text, "utf-8")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
     ended = condgrad("doctor", "--json")
     assert ended.code == 0, ended.stderr
     report = json.loads(ended.stdout)
     assert report["certified"] is True
     extras = {finding["name"]: finding for finding in report["extras"]}
-    assert extras["torch"]["text"].startswith("torch is broken (OSError: libcudart.so.12: cannot open")
-    assert extras["pot"]["text"].startswith(f"POT is broken (SystemExit: bye): {install_command('pot')}")
-    assert extras["cvxopt"]["text"].startswith("cvxopt (it misses not_there_at_all) is not installed")
+    assert extras["torch"]["text"].startswith(
+        "torch is broken (OSError: libcudart.so.12: cannot open"
+    )
+    assert extras["pot"]["text"].startswith(
+        f"POT is broken (SystemExit: bye): {install_command('pot')}"
+    )
+    assert extras["cvxopt"]["text"].startswith(
+        "cvxopt (it misses not_there_at_all) is not installed"
+    )
     assert extras["plot"]["text"].startswith("matplotlib is broken (RuntimeError)")
     assert extras["cli"]["text"].startswith("plotly is broken (ZeroDivisionError")
     assert extras["mosek"]["good"] is not False
     [gpu] = [finding for finding in report["machine"] if finding["name"] == "GPU"]
-    assert (gpu["good"], gpu["text"]) == (None, "torch is not installed or broken, and GPUs are used through it")
+    assert (gpu["good"], gpu["text"]) == (
+        None,
+        "torch is not installed or broken, and GPUs are used through it",
+    )
 
 
 def test_a_missing_extra_comes_with_the_command_that_gets_it() -> None:
     found = extra("pot", ("no_such_module",))
-    assert (found.good, found.text) == (None, f"no_such_module is not installed: {install_command('pot')}")
+    assert (found.good, found.text) == (
+        None,
+        f"no_such_module is not installed: {install_command('pot')}",
+    )
 
 
-def test_mosek_is_no_use_without_its_licence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mosek_is_no_use_without_its_licence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("MOSEKLM_LICENSE_FILE", raising=False)
     without = extra("mosek", ("rich",))
@@ -101,11 +119,15 @@ def test_what_is_not_certified_ends_with_3(
     report = json.loads(ended.stdout)
     assert report["certified"] is False
     elastic_net, transport = report["self-test"]
-    assert elastic_net["text"].startswith("failed: FloatingPointError: NaN in BLAS" if raises else "not certified (")
+    assert elastic_net["text"].startswith(
+        "failed: FloatingPointError: NaN in BLAS" if raises else "not certified ("
+    )
     assert transport["good"] is True
 
 
-def test_data_are_verified(condgrad_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_are_verified(
+    condgrad_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "colon.npz").write_bytes(b"not an archive")
     monkeypatch.setenv("CONDGRAD_DATA", str(tmp_path))
     monkeypatch.setattr("condgrad.cli.doctor.EXTRAS", {})
@@ -118,13 +140,18 @@ def test_data_are_verified(condgrad_here: Command, tmp_path: Path, monkeypatch: 
     assert "condgrad.datasets.load_lymphoma()" in lymphoma["text"]
 
 
-def test_kernels_are_compiled_ahead_of_time(condgrad_here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_compiled_ahead_of_time(
+    condgrad_here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiled: list[bool] = []
     monkeypatch.setattr("condgrad.kernels.readiness.is_compiled", lambda: bool(compiled))
     before = json.loads(condgrad_here("doctor", "--json").stdout)
     monkeypatch.setattr("condgrad.compile_kernels.compile_all", lambda: compiled.append(True))
     after = json.loads(condgrad_here("doctor", "--compile", "--json").stdout)
-    for report, good, words in ((before, None, "condgrad doctor --compile"), (after, True, "compiled, in ")):
+    for report, good, words in (
+        (before, None, "condgrad doctor --compile"),
+        (after, True, "compiled, in "),
+    ):
         [kernels] = [finding for finding in report["machine"] if finding["name"] == "kernels"]
         assert kernels["good"] is good
         assert words in kernels["text"]

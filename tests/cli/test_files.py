@@ -28,8 +28,14 @@ from condgrad.linear_model.model_file import Naming
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 WORDS = st.text(
-    st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cc"]), min_size=1, max_size=12
-).filter(lambda word: word == word.strip() and not is_missing(word) and number(word) is None and word[0] != "#")
+    st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cc"]),
+    min_size=1,
+    max_size=12,
+).filter(
+    lambda word: (
+        word == word.strip() and not is_missing(word) and number(word) is None and word[0] != "#"
+    )
+)
 
 
 def written(folder: Path, content: bytes | str, name: str = "table.csv") -> Path:
@@ -78,11 +84,17 @@ def test_every_spelling_of_numbers_reads_back(
     mark: str,
     last: bool,
 ) -> None:
-    lines = ["# a comment", ""] + [separator.join(map(repr, row)) for row in cells.tolist()] + ["", "# the end"]
+    lines = (
+        ["# a comment", ""]
+        + [separator.join(map(repr, row)) for row in cells.tolist()]
+        + ["", "# the end"]
+    )
     names = [f"name{k}" for k in range(cells.shape[1])]
     if header:
         lines.insert(2, separator.join(names))
-    path = written(tmp_path_factory.mktemp("table"), mark + ending.join(lines) + (ending if last else ""))
+    path = written(
+        tmp_path_factory.mktemp("table"), mark + ending.join(lines) + (ending if last else "")
+    )
     table = read_table(path)
     np.testing.assert_array_equal(values(table), cells)
     assert table.names == tuple(names if header else map(str, range(cells.shape[1])))
@@ -95,7 +107,9 @@ def mixed_tables(draw: st.DrawFn) -> tuple[list[str], list[list[Any]]]:
     names = draw(st.lists(WORDS, min_size=2, max_size=5, unique=True))
     rows = draw(st.integers(1, 6))
     cells = {"numbers": st.one_of(NUMBERS, st.none()), "words": WORDS}
-    kinds = draw(st.lists(st.sampled_from(sorted(cells)), min_size=len(names) - 1, max_size=len(names) - 1))
+    kinds = draw(
+        st.lists(st.sampled_from(sorted(cells)), min_size=len(names) - 1, max_size=len(names) - 1)
+    )
     columns = [draw(st.lists(cells[kind], min_size=rows, max_size=rows)) for kind in kinds]
     return names, [draw(st.lists(NUMBERS, min_size=rows, max_size=rows)), *columns]
 
@@ -117,14 +131,19 @@ def test_what_is_written_is_read(
     content = text.getvalue().encode("utf-8-sig" if mark else "utf-8")
     name = "table.tsv.gz" if packed else "table.tsv"
     table = read_table(
-        written(tmp_path_factory.mktemp("table"), gzip.compress(content) if packed else content, name), header=True
+        written(
+            tmp_path_factory.mktemp("table"), gzip.compress(content) if packed else content, name
+        ),
+        header=True,
     )
     assert table.names == tuple(names)
     for name, column in zip(names, columns, strict=True):
         if isinstance(next((cell for cell in column if cell is not None), 0.0), str):
             assert table.column(name) == column
         else:
-            np.testing.assert_array_equal(table.column(name), [np.nan if cell is None else cell for cell in column])
+            np.testing.assert_array_equal(
+                table.column(name), [np.nan if cell is None else cell for cell in column]
+            )
 
 
 HEADERS = {
@@ -152,7 +171,9 @@ def test_the_header_is_known_by_its_cells(tmp_path: Path, content: str, header: 
     path = written(tmp_path, content)
     lines = content.count("\n")
     assert read_table(path).rows == lines - header
-    said = "first line taken as the header" if header else "no header, so columns are counted from 0"
+    said = (
+        "first line taken as the header" if header else "no header, so columns are counted from 0"
+    )
     assert said in read_table(path).read_as
     assert read_table(path, header=False).rows == lines
     if lines > 1:
@@ -160,7 +181,9 @@ def test_the_header_is_known_by_its_cells(tmp_path: Path, content: str, header: 
 
 
 @given(
-    cells=arrays(np.float64, st.tuples(st.integers(2, 5), st.integers(1, 4)), elements=st.floats(-9.5, 9.5)),
+    cells=arrays(
+        np.float64, st.tuples(st.integers(2, 5), st.integers(1, 4)), elements=st.floats(-9.5, 9.5)
+    ),
     index=st.booleans(),
 )
 def test_what_pandas_writes_is_read_as_pandas_means_it(
@@ -194,7 +217,9 @@ def test_the_unnamed_first_column_names_the_rows(tmp_path: Path) -> None:
 
 
 def test_a_pandas_index_in_parquet_names_the_rows(tmp_path: Path) -> None:
-    frame = pandas.DataFrame({"x": [1.5, None], "n": [1, 2], "who": ["a", None], "ok": [True, False]}, index=["p", "q"])
+    frame = pandas.DataFrame(
+        {"x": [1.5, None], "n": [1, 2], "who": ["a", None], "ok": [True, False]}, index=["p", "q"]
+    )
     frame.to_parquet(tmp_path / "t.parquet")
     table = read_table(tmp_path / "t.parquet")
     assert list(table.frame.index) == ["p", "q"]
@@ -206,9 +231,15 @@ def test_a_pandas_index_in_parquet_names_the_rows(tmp_path: Path) -> None:
 
 
 def test_quotes_hold_commas_and_new_lines(tmp_path: Path) -> None:
-    table = read_table(written(tmp_path, '\n# note\nwho,"size, cm"\n"Roe, Jane","1.5"\n"two\nlines",2\n\n"x",oops\n'))
+    table = read_table(
+        written(
+            tmp_path, '\n# note\nwho,"size, cm"\n"Roe, Jane","1.5"\n"two\nlines",2\n\n"x",oops\n'
+        )
+    )
     assert table.column("who") == ["Roe, Jane", "two\nlines", "x"]
-    assert "line 8, column 'size, cm': 'oops' is not a number" in sentence(lambda: table.features(["size, cm"]))
+    assert "line 8, column 'size, cm': 'oops' is not a number" in sentence(
+        lambda: table.features(["size, cm"])
+    )
 
 
 def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
@@ -228,8 +259,14 @@ WRONG: dict[str, tuple[bytes | str, str]] = {
     "long row": ("a,b\n1,2,3\n", "Expected 2 fields in line 2, saw 3"),
     "long row after blanks": ("\n\na,b\n1,2,3\n", "saw 3"),
     "text": ("1,2\n3,oops\n", "line 2, column '1': 'oops' is not a number"),
-    "text in the first line": ("1,two\n3,4\n", "line 1, column '1': 'two' is not a number.*say --header"),
-    "decimal comma": ("1;2\n1,5;2\n", "line 2, column '0': '1,5' is not a number; write a decimal point"),
+    "text in the first line": (
+        "1,two\n3,4\n",
+        "line 1, column '1': 'two' is not a number.*say --header",
+    ),
+    "decimal comma": (
+        "1;2\n1,5;2\n",
+        "line 2, column '0': '1,5' is not a number; write a decimal point",
+    ),
     "empty cell": ("1,2\n3,\n", "line 2, column '1': the cell holds no number"),
     "missing": ("a,b\n1,2\n3,NA\n", "line 3, column 'b': the cell holds no number; .*--drop b"),
     "infinite": ("a,b\n1,2\n3,1e400\n", "line 3, column 'b': inf is not a finite number"),
@@ -276,8 +313,12 @@ def test_a_near_name_is_suggested(tmp_path: Path, wanted: str) -> None:
 def test_arrays_of_numbers(tmp_path: Path, kind: str) -> None:
     array = np.arange(6).reshape(2, 3).astype(kind)
     np.testing.assert_array_equal(values(read_table(written(tmp_path, npy(array), "a.npy"))), array)
-    np.testing.assert_array_equal(values(read_table(written(tmp_path, npy(np.asfortranarray(array)), "f.npy"))), array)
-    np.savez_compressed(tmp_path / "two.npz", first=array, second=~array if kind == "bool" else array + 1)
+    np.testing.assert_array_equal(
+        values(read_table(written(tmp_path, npy(np.asfortranarray(array)), "f.npy"))), array
+    )
+    np.savez_compressed(
+        tmp_path / "two.npz", first=array, second=~array if kind == "bool" else array + 1
+    )
     np.testing.assert_array_equal(values(read_table(tmp_path / "two.npz:first")), array)
     np.savez(tmp_path / "one.npz", array)
     np.testing.assert_array_equal(values(read_table(tmp_path / "one.npz")), array)
@@ -295,7 +336,13 @@ def test_sparse_and_dense_files_agree(tmp_path: Path, form: str) -> None:
     matrix = sparse.random_array((7, 5), density=0.4, rng=np.random.default_rng(0), format=form)
     labels = np.arange(7.0)
     sparse.save_npz(tmp_path / "a.npz", matrix)
-    np.savez(tmp_path / "b.npz", X=matrix.toarray(), y=labels, words=[f"w{k}" for k in range(7)], other=np.ones(3))
+    np.savez(
+        tmp_path / "b.npz",
+        X=matrix.toarray(),
+        y=labels,
+        words=[f"w{k}" for k in range(7)],
+        other=np.ones(3),
+    )
     dump_svmlight_file(matrix.tocsr(), labels, str(tmp_path / "c.svm"), zero_based=False)
     first, second, third = (read_table(tmp_path / name) for name in ("a.npz", "b.npz", "c.svm"))
     np.testing.assert_allclose(values(first).toarray(), matrix.toarray())
@@ -316,7 +363,9 @@ def zip_of(name: str, content: bytes) -> bytes:
 
 def huge_header() -> bytes:
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"shape": (10**9, 10**6), "fortran_order": False, "descr": "<f8"})
+    np.lib.format.write_array_header_1_0(
+        file, {"shape": (10**9, 10**6), "fortran_order": False, "descr": "<f8"}
+    )
     return file.getvalue()
 
 
@@ -342,7 +391,11 @@ def damaged_zip() -> bytes:
         ("a.npy", npy(np.ones((5, 0))), "is empty, of shape 5 x 0"),
         ("a.npy", npy(np.ones((2, 2), dtype=complex)), "complex numbers"),
         ("a.npy", npy(np.array([["a", "b"]])), "'a' is not a number"),
-        ("a.npy", npy(np.array([[1.0, 2.0], [np.nan, 4.0]])), "row 1, column '0': the cell holds no number"),
+        (
+            "a.npy",
+            npy(np.array([[1.0, 2.0], [np.nan, 4.0]])),
+            "row 1, column '0': the cell holds no number",
+        ),
         ("a.npy", npy(np.array([[1.0, np.inf]])), "row 0, column '1': inf is not"),
         ("a.npy", huge_header(), "damaged"),
         ("a.npz", b"PK nothing", "no .npz file"),
@@ -379,7 +432,9 @@ def test_sparse_matrices_whose_parts_do_not_fit(tmp_path: Path) -> None:
 def test_which_array_of_several(tmp_path: Path) -> None:
     np.savez(tmp_path / "two.npz", day1=np.ones((2, 2)), day2=np.ones((3, 2)))
     assert "2 arrays (day1, day2)" in sentence(lambda: read_table(tmp_path / "two.npz"))
-    assert "no array 'day3': it holds day1, day2" in sentence(lambda: read_table(tmp_path / "two.npz:day3"))
+    assert "no array 'day3': it holds day1, day2" in sentence(
+        lambda: read_table(tmp_path / "two.npz:day3")
+    )
     assert "does not exist" in sentence(lambda: read_table(tmp_path / "three.npz:day3"))
 
 
@@ -395,7 +450,9 @@ def test_no_such_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied")  # which a superuser would never see
 
     monkeypatch.setattr(Path, "read_bytes", refused)
-    assert "cannot be read: Permission denied" in sentence(lambda: read_table(written(tmp_path, "1,2\n")))
+    assert "cannot be read: Permission denied" in sentence(
+        lambda: read_table(written(tmp_path, "1,2\n"))
+    )
 
 
 BEGINNINGS = {
@@ -409,7 +466,11 @@ BEGINNINGS = {
 }
 
 
-@given(content=st.binary(max_size=80), name=st.sampled_from(sorted(BEGINNINGS)), begins_well=st.booleans())
+@given(
+    content=st.binary(max_size=80),
+    name=st.sampled_from(sorted(BEGINNINGS)),
+    begins_well=st.booleans(),
+)
 def test_any_bytes_are_a_table_or_one_sentence(
     content: bytes, name: str, begins_well: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -427,10 +488,13 @@ def test_any_bytes_are_a_table_or_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "content", ["1\n2\n3\n", "1,2,3\n", "weight\n1\n2\n3\n", "1 2 3", ",w\n0,1\n1,2\n2,3\n", "0\n1\n2\n3\n"]
+    "content",
+    ["1\n2\n3\n", "1,2,3\n", "weight\n1\n2\n3\n", "1 2 3", ",w\n0,1\n1,2\n2,3\n", "0\n1\n2\n3\n"],
 )
 def test_weights(tmp_path: Path, content: str) -> None:
-    np.testing.assert_array_equal(read_column(written(tmp_path, content), 3, "sources"), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(
+        read_column(written(tmp_path, content), 3, "sources"), [1.0, 2.0, 3.0]
+    )
 
 
 def test_weights_in_arrays(tmp_path: Path) -> None:
@@ -449,7 +513,11 @@ def test_labels(tmp_path: Path, content: str) -> None:
 
 
 BAD_COLUMNS: Sequence[tuple[bytes | str, str, str]] = [
-    ("a\nb\n", "t.csv", "has 2 rows and 1 column: give one column, with an entry for each of 3 sources"),
+    (
+        "a\nb\n",
+        "t.csv",
+        "has 2 rows and 1 column: give one column, with an entry for each of 3 sources",
+    ),
     ("a,1\nb,2\nc,3\n", "t.csv", "3 rows and 2 columns"),
     ("a,,b\n", "t.csv", "line 1: an entry is missing"),
     (b"\x00\x01", "t.csv", "holds binary data"),
@@ -466,9 +534,17 @@ def test_bad_columns(tmp_path: Path, content: bytes | str, name: str, said: str)
 def test_what_is_true_or_false_is_a_number_among_features(tmp_path: Path) -> None:
     text = read_table(written(tmp_path, "a,b,c\nTrue,false,1\nFalse,true,2\nTRUE,true,3\n"))
     stored = tmp_path / "t.parquet"
-    pandas.DataFrame({"a": [True, False, True], "b": [False, True, True], "c": [1, 2, 3]}).to_parquet(stored)
+    pandas.DataFrame(
+        {"a": [True, False, True], "b": [False, True, True], "c": [1, 2, 3]}
+    ).to_parquet(stored)
     for table in (text, read_table(stored)):
-        np.testing.assert_array_equal(table.features(("a", "b", "c")), [[1, 0, 1], [0, 1, 2], [1, 1, 3]])
-    assert text.column("a") == ["True", "False", "TRUE"]  # as a target it has the names that it came with
+        np.testing.assert_array_equal(
+            table.features(("a", "b", "c")), [[1, 0, 1], [0, 1, 2], [1, 1, 3]]
+        )
+    assert text.column("a") == [
+        "True",
+        "False",
+        "TRUE",
+    ]  # as a target it has the names that it came with
     mixed = read_table(written(tmp_path, "a\nTrue\nmaybe\n"))
     assert "'True' is not a number" in sentence(lambda: mixed.features(("a",)))

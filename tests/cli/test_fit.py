@@ -41,7 +41,11 @@ def data(seed: int = 0, rows: int = 36) -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, 5)) * [10.0, 2e4, 0.0, 1e-3, 1.0] + [50.0, 3e4, 0.1, 0.0, -2.0]
     signal = (X[:, 0] - 50.0) / 10.0 - (X[:, 1] - 3e4) / 2e4 + 0.6 * rng.standard_normal(rows)
-    return X, 3.0 * signal + 100.0, np.array(["low", "mid", "top"])[np.digitize(signal, [-0.7, 0.7])]
+    return (
+        X,
+        3.0 * signal + 100.0,
+        np.array(["low", "mid", "top"])[np.digitize(signal, [-0.7, 0.7])],
+    )
 
 
 def write_table(file: Path, names: Sequence[str], columns: Sequence[Any]) -> Path:
@@ -112,16 +116,24 @@ def test_coefficients_in_the_units_of_the_data(
         assert float(lead["coefficient"]) == pytest.approx(float(b.value), rel=1e-3, abs=1e-3)
 
 
-def test_least_squares_is_scikit_learns_at_the_multiplier(tmp_path: Path, condgrad_here: Command) -> None:
+def test_least_squares_is_scikit_learns_at_the_multiplier(
+    tmp_path: Path, condgrad_here: Command
+) -> None:
     X, y, _ = data()
     file, out = write_data(tmp_path, y, X), tmp_path / "out"
-    assert condgrad_here("fit", file, "--target", "y", *SMALL, "--tol", 1e-10, "--out", out).code == 0
+    assert (
+        condgrad_here("fit", file, "--target", "y", *SMALL, "--tol", 1e-10, "--out", out).code == 0
+    )
     (proof,) = certificate(out)["problems"]
     penalty = proof["multiplier"] + 2 * 0.7
-    peer = ElasticNet(penalty / len(y), l1_ratio=proof["multiplier"] / penalty, tol=1e-12, max_iter=100_000)
+    peer = ElasticNet(
+        penalty / len(y), l1_ratio=proof["multiplier"] / penalty, tol=1e-12, max_iter=100_000
+    )
     spread = np.where(np.arange(5) == 2, 1.0, X.std(axis=0))
     peer.fit((X - X.mean(axis=0)) / spread, y)
-    np.testing.assert_allclose(plain(coefficients(out), "standardised_coefficient"), peer.coef_, atol=1e-6)
+    np.testing.assert_allclose(
+        plain(coefficients(out), "standardised_coefficient"), peer.coef_, atol=1e-6
+    )
     np.testing.assert_allclose(plain(coefficients(out)), peer.coef_ / spread, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(model_in(out).intercept[0], peer.intercept_)
 
@@ -129,19 +141,30 @@ def test_least_squares_is_scikit_learns_at_the_multiplier(tmp_path: Path, condgr
 def test_columns_as_they_are(tmp_path: Path, condgrad_here: Command) -> None:
     X, y, _ = data()
     X = X / [10.0, 2e4, 1.0, 1e-3, 1.0]
-    assert condgrad_here("fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--no-standardize").code == 0
+    assert (
+        condgrad_here(
+            "fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--no-standardize"
+        ).code
+        == 0
+    )
     best = judge(ESTIMATORS[SQUARES], X, y, radius=1.2, ridge=0.7)
     np.testing.assert_allclose(plain(coefficients(tmp_path / "condgrad-fit")), best.coef, atol=1e-3)
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
-def test_the_unit_of_the_target_does_not_matter(unit: float, tmp_path: Path, condgrad_here: Command) -> None:
+def test_the_unit_of_the_target_does_not_matter(
+    unit: float, tmp_path: Path, condgrad_here: Command
+) -> None:
     X, y, _ = data()
     for name, factor in (("one", 1.0), ("other", unit)):
         file, out = write_data(tmp_path, factor * y, X), tmp_path / name
-        ended = condgrad_here("fit", file, "--target", "y", "--radius", 2 * factor, "--ridge", 0.7, "--out", out)
+        ended = condgrad_here(
+            "fit", file, "--target", "y", "--radius", 2 * factor, "--ridge", 0.7, "--out", out
+        )
         assert ended.code == 0
-    np.testing.assert_allclose(model_in(tmp_path / "other").coef, unit * np.array(model_in(tmp_path / "one").coef))
+    np.testing.assert_allclose(
+        model_in(tmp_path / "other").coef, unit * np.array(model_in(tmp_path / "one").coef)
+    )
 
 
 def test_a_weight_is_a_number_of_rows(tmp_path: Path, condgrad_here: Command) -> None:
@@ -149,18 +172,28 @@ def test_a_weight_is_a_number_of_rows(tmp_path: Path, condgrad_here: Command) ->
     counts = np.arange(len(y)) % 3
     y[0] = np.nan  # a row of weight 0 counts as none
     weighted = write_data(tmp_path, y, X, w=counts)
-    assert condgrad_here("fit", weighted, "--target", "y", "--weights", "w", *SMALL, "--out", "a").code == 0
+    assert (
+        condgrad_here("fit", weighted, "--target", "y", "--weights", "w", *SMALL, "--out", "a").code
+        == 0
+    )
     repeated = write_data(tmp_path, np.repeat(y, counts), np.repeat(X, counts, axis=0))
     assert condgrad_here("fit", repeated, "--target", "y", *SMALL, "--out", "b").code == 0
-    np.testing.assert_allclose(model_in(tmp_path / "a").coef, model_in(tmp_path / "b").coef, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(
+        model_in(tmp_path / "a").coef, model_in(tmp_path / "b").coef, rtol=1e-3, atol=1e-6
+    )
 
 
 @pytest.mark.usefixtures("drawn")
 def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Command) -> None:
     """Radius and ridge by cross-validation, one block for each class, and the round trip of the model."""
     X, _, labels = data()
-    file, out = write_data(tmp_path, labels, X, name=[f"id{k}" for k in range(len(labels))]), tmp_path / "out"
-    ended = condgrad_here("fit", file, "--target", "y", "--drop", "name", "--ridge", 0.5, "--folds", 3, "--out", out)
+    file, out = (
+        write_data(tmp_path, labels, X, name=[f"id{k}" for k in range(len(labels))]),
+        tmp_path / "out",
+    )
+    ended = condgrad_here(
+        "fit", file, "--target", "y", "--drop", "name", "--ridge", 0.5, "--folds", 3, "--out", out
+    )
     assert ended.code == 0, ended.stderr
     assert sorted(file.name for file in out.iterdir()) == sorted([*FILES, "cross_validation.csv"])
     assert (out / "report.txt").read_text() in ended.stdout
@@ -189,17 +222,25 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
     with (tmp_path / "new" / "answers.csv").open(newline="") as stream:
         answers = list(csv.DictReader(stream))
     assert [row["prediction"] for row in answers] == estimator.predict(seen).tolist()
-    chances = [[float(row[f"probability of {label}"]) for label in ("low", "mid", "top")] for row in answers]
+    chances = [
+        [float(row[f"probability of {label}"]) for label in ("low", "mid", "top")]
+        for row in answers
+    ]
     np.testing.assert_allclose(chances, estimator.predict_proba(seen), rtol=1e-12)
     assert sum(json.loads(said.stdout)["predictions"].values()) == len(labels)
     assert facts["training_score"] == pytest.approx(np.mean(estimator.predict(seen) == labels))
 
 
-def test_the_auc_of_three_classes_is_that_of_the_probabilities(tmp_path: Path, condgrad_here: Command) -> None:
+def test_the_auc_of_three_classes_is_that_of_the_probabilities(
+    tmp_path: Path, condgrad_here: Command
+) -> None:
     X, _, y = data(3, rows=90)
     ended = condgrad_here("fit", write_data(tmp_path, y, X), "--target", "y", *SMALL, "--folds", 5)
     assert ended.code == 0, ended.stderr
-    splits, scaled = StratifiedKFold(5, shuffle=True, random_state=0), StandardScaler().fit_transform(X)
+    splits, scaled = (
+        StratifiedKFold(5, shuffle=True, random_state=0),
+        StandardScaler().fit_transform(X),
+    )
     shares, values = (
         cross_val_predict(ESTIMATORS["logistic"](1.2, 0.7), scaled, y, cv=splits, method=method)
         for method in ("predict_proba", "decision_function")
@@ -209,7 +250,9 @@ def test_the_auc_of_three_classes_is_that_of_the_probabilities(tmp_path: Path, c
         for found in (shares, values)
     )
     assert abs(expected - other) > 2e-3
-    assert certificate(tmp_path / "condgrad-fit")["cross_validated_auc"] == pytest.approx(expected, abs=1e-4)
+    assert certificate(tmp_path / "condgrad-fit")["cross_validated_auc"] == pytest.approx(
+        expected, abs=1e-4
+    )
 
 
 def test_the_scores_are_scikit_learns(tmp_path: Path, condgrad_here: Command) -> None:
@@ -235,7 +278,10 @@ def test_the_scores_are_scikit_learns(tmp_path: Path, condgrad_here: Command) ->
     assert facts["cross_validated_auc"] == pytest.approx(roc_auc_score(y, values), abs=0.03)
     assert facts["majority_share"] == max(np.mean(y == "no"), np.mean(y == "yes"))
     words = " ".join(ended.stdout.split())
-    assert f"baseline {facts['majority_share']:.4f} of the rows have the most frequent class; AUC" in words
+    assert (
+        f"baseline {facts['majority_share']:.4f} of the rows have the most frequent class; AUC"
+        in words
+    )
     assert "the smallest within a standard error of the best" in words
 
 
@@ -251,7 +297,9 @@ def test_the_same_seed_gives_the_same_files(tmp_path: Path, condgrad_here: Comma
     X, y, _ = data(4)
     file = write_data(tmp_path, y, X)
     for out in ("a", "b"):
-        ended = condgrad_here("fit", file, "--target", "y", "--radius", 2, "--folds", 3, "--seed", 5, "--out", out)
+        ended = condgrad_here(
+            "fit", file, "--target", "y", "--radius", 2, "--folds", 3, "--seed", 5, "--out", out
+        )
         assert ended.code == 0
     assert "ridge      3.6 (chosen by cross-validated squared error, 3 folds)" in ended.stdout
     for name in FILES:
@@ -270,10 +318,15 @@ def test_files_of_arrays_give_the_same_model(tmp_path: Path, condgrad_here: Comm
     for name, target in options.items():
         ended = condgrad_here("fit", name, *target, *SMALL, "--tol", 1e-10, "--out", f"{name}.out")
         assert ended.code == 0, ended.stderr
-        assert condgrad_here("predict", f"{name}.out/model.json", name, "--out", f"{name}.csv").code == 0
+        assert (
+            condgrad_here("predict", f"{name}.out/model.json", name, "--out", f"{name}.csv").code
+            == 0
+        )
         model = model_in(tmp_path / f"{name}.out")
         answers = np.loadtxt(tmp_path / f"{name}.csv", skiprows=1, delimiter=",", usecols=1)
-        found.append(np.concatenate([model.plain_coef[0] * X.std(axis=0), model.plain_intercept, answers]))
+        found.append(
+            np.concatenate([model.plain_coef[0] * X.std(axis=0), model.plain_intercept, answers])
+        )
     np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found[2], found[0], rtol=1e-4, atol=1e-6)
 
@@ -286,7 +339,9 @@ def test_a_radius_that_is_hardly_felt_is_called_so(tmp_path: Path, condgrad_here
     norm = float(np.abs(model_in(tmp_path / "condgrad-fit").coef).sum())
     assert "The radius is not felt" in " ".join(wide.stdout.split())
     for share, felt in ((1.0 - 1e-8, False), (0.5, True)):
-        said = condgrad_here("fit", file, "--target", "y", "--radius", share * norm, "--ridge", 0.7).stdout
+        said = condgrad_here(
+            "fit", file, "--target", "y", "--radius", share * norm, "--ridge", 0.7
+        ).stdout
         assert ("in place of the radius has the same solution" in " ".join(said.split())) is felt
         assert ("The radius is not felt" in " ".join(said.split())) is not felt
 
@@ -294,7 +349,9 @@ def test_a_radius_that_is_hardly_felt_is_called_so(tmp_path: Path, condgrad_here
 def test_an_unfinished_fit_says_so_and_ends_with_3(tmp_path: Path, condgrad_here: Command) -> None:
     X, _, labels = data()
     file = write_data(tmp_path, np.where(labels == "low", 0, 1), X)
-    ended = condgrad_here("fit", file, "--target", "y", "--radius", 50, "--ridge", 1e-6, "--max-iter", 1, "--json")
+    ended = condgrad_here(
+        "fit", file, "--target", "y", "--radius", 50, "--ridge", 1e-6, "--max-iter", 1, "--json"
+    )
     assert ended.code == 3
     facts = certificate(tmp_path / "condgrad-fit")
     assert json.loads(ended.stdout) == {**facts, "out": "condgrad-fit"}
@@ -315,21 +372,37 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     "garbage": (bytes(range(256)), (), "holds binary data"),
     "ragged": ("a,b,y\n1,2,no\n1,2\n", (), "line 3: the target 'y' is missing"),
     "one row": ("a,b,y\n1,2,no\n", (), "has too few rows, 1: a fit needs two"),
-    "missing cell": (TABLE.replace("3,5", "3,"), (), "line 4, column 'b': the cell holds no number"),
+    "missing cell": (
+        TABLE.replace("3,5", "3,"),
+        (),
+        "line 4, column 'b': the cell holds no number",
+    ),
     "missing target": (TABLE.replace("1,yes", "1,"), (), "line 3: the target 'y' is missing"),
-    "text": (TABLE.replace("a,b", "a,c").replace("1,2", "x,2"), (), "line 2, column 'a': 'x' is not a number"),
+    "text": (
+        TABLE.replace("a,b", "a,c").replace("1,2", "x,2"),
+        (),
+        "line 2, column 'a': 'x' is not a number",
+    ),
     "text column": (
         "a,who,y\n1,x,0\n2,y,1\n3,z,0\n4,w,1\n",
         (),
         "line 2, column 'who': 'x' is not a number.*--drop who",
     ),
-    "infinite": (TABLE.replace("3,5", "inf,5"), (), "line 4, column 'a': inf is not a finite number"),
+    "infinite": (
+        TABLE.replace("3,5", "inf,5"),
+        (),
+        "line 4, column 'a': inf is not a finite number",
+    ),
     "huge": (TABLE.replace("3,5", "1e308,5"), (), "column 'a' reaches 1e\\+308"),
     "huge target": ("a,y\n1,1e308\n2,5.5\n3,7.1\n", (), "column 'y' reaches 1e\\+308"),
     "one class": (TABLE.replace("yes", "no"), (), "the target 'y' is no in all rows"),
     "one number": ("a,y\n1,0.5\n2,0.5\n3,0.5\n", (), "the target 'y' is 0.5 in all rows"),
     "all distinct": ("a,y\n1,p\n2,q\n3,r\n", (), "class 'p' has 1 row, too few for 2 folds"),
-    "a rare class": (TABLE + "7,7,maybe\n", (), "class 'maybe' has 1 row, too few for 2 folds: leave its rows out"),
+    "a rare class": (
+        TABLE + "7,7,maybe\n",
+        (),
+        "class 'maybe' has 1 row, too few for 2 folds: leave its rows out",
+    ),
     "amounts": (
         "a,n\n" + "".join(f"{i},{i % 4}\n" for i in range(40)) + "41,6\n",
         ("--target", "n"),
@@ -338,23 +411,43 @@ BAD: dict[str, tuple[bytes | str, Sequence[object], str]] = {
     ),
     "folds": (TABLE, ("--folds", 4), "class 'no' has 3 rows, too few for 4 folds: take at most 3"),
     "no such target": (TABLE.replace("b,y", "b,why"), ("--target", "wyh"), "did you mean 'why'"),
-    "no such drop": (TABLE, ("--drop", "zz"), "--drop zz: .* has no column 'zz'; it has 'a', 'b', 'y'"),
+    "no such drop": (
+        TABLE,
+        ("--drop", "zz"),
+        "--drop zz: .* has no column 'zz'; it has 'a', 'b', 'y'",
+    ),
     "dropped target": (TABLE, ("--drop", "y"), "--drop y: this column is the target"),
     "nothing left": (TABLE, ("--drop", "a", "--drop", "b"), "no column beside the target"),
     "weights are the target": (TABLE, ("--weights", "y"), "--weights y: this column is the target"),
     "negative weight": (TABLE.replace("3,5", "-3,5"), ("--weights", "a"), "line 4 holds -3.0"),
-    "text for numbers": (TABLE, ("--loss", "least-squares"), "the target 'y' holds text, such as 'no'"),
+    "text for numbers": (
+        TABLE,
+        ("--loss", "least-squares"),
+        "the target 'y' holds text, such as 'no'",
+    ),
     "radius": (TABLE, ("--radius", -1), "--radius must be finite and >= 0, got -1"),
     "ridge": (TABLE, ("--ridge", -1), "--ridge must be finite and >= 0, got -1"),
-    "selection": (TABLE, ("--selection", "first"), "--selection must be one of best, 1se, got 'first'"),
+    "selection": (
+        TABLE,
+        ("--selection", "first"),
+        "--selection must be one of best, 1se, got 'first'",
+    ),
     "tol": (TABLE, ("--tol", "nan"), "--tol must be finite"),
-    "loss": (TABLE, ("--loss", "hinge"), "--loss must be one of logistic, least-squares, squared-hinge, got 'hinge'"),
+    "loss": (
+        TABLE,
+        ("--loss", "hinge"),
+        "--loss must be one of logistic, least-squares, squared-hinge, got 'hinge'",
+    ),
 }
 
 
 @pytest.mark.parametrize(("content", "options", "sentence"), BAD.values(), ids=BAD)
 def test_bad_input_is_one_sentence(
-    content: bytes | str, options: Sequence[object], sentence: str, tmp_path: Path, condgrad_here: Command
+    content: bytes | str,
+    options: Sequence[object],
+    sentence: str,
+    tmp_path: Path,
+    condgrad_here: Command,
 ) -> None:
     (tmp_path / "data.csv").write_bytes(content.encode() if isinstance(content, str) else content)
     target = [] if "--target" in options else ["--target", "y"]
@@ -368,18 +461,27 @@ def test_bad_input_is_one_sentence(
 
 
 def test_files_that_are_not_there(tmp_path: Path, condgrad_here: Command) -> None:
-    assert "nowhere.csv does not exist" in condgrad_here("fit", "nowhere.csv", "--target", "y").stderr
+    assert (
+        "nowhere.csv does not exist" in condgrad_here("fit", "nowhere.csv", "--target", "y").stderr
+    )
     assert "is a folder" in condgrad_here("fit", tmp_path, "--target", "y").stderr
-    assert "is neither a file nor a pipe" in condgrad_here("fit", "/dev/zero", "--target", "y").stderr
+    assert (
+        "is neither a file nor a pipe" in condgrad_here("fit", "/dev/zero", "--target", "y").stderr
+    )
     (tmp_path / "data.csv").write_text(TABLE)
-    assert "give --target COLUMN; data.csv has 'a', 'b', 'y'" in condgrad_here("fit", "data.csv").stderr
+    assert (
+        "give --target COLUMN; data.csv has 'a', 'b', 'y'"
+        in condgrad_here("fit", "data.csv").stderr
+    )
     ended = condgrad_here("fit", "data.csv", "--target", "y", *SMALL, "--out", "data.csv")
     assert (ended.code, ended.stderr.count("\n")) == (2, 1)
     assert "is a file: give a folder" in ended.stderr
     assert (tmp_path / "data.csv").read_text() == TABLE
 
 
-def test_a_full_disk_leaves_nothing(tmp_path: Path, condgrad_here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing(
+    tmp_path: Path, condgrad_here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -394,8 +496,13 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, condgrad_here: Command, monk
 
 
 def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command) -> None:
-    (tmp_path / "data.csv").write_bytes(b"\xef\xbb\xbf" + TABLE.replace(",", ";").replace("\n", "\r\n").encode())
-    assert condgrad_here("fit", "data.csv", "--target", "y", "--loss", "squared-hinge", *SMALL).code == 0
+    (tmp_path / "data.csv").write_bytes(
+        b"\xef\xbb\xbf" + TABLE.replace(",", ";").replace("\n", "\r\n").encode()
+    )
+    assert (
+        condgrad_here("fit", "data.csv", "--target", "y", "--loss", "squared-hinge", *SMALL).code
+        == 0
+    )
     model = "condgrad-fit/model.json"
     (tmp_path / "lacks.csv").write_text("a\n1\n")
     (tmp_path / "huge.csv").write_text("a,b\n1e308,-1e308\n1,2\n")
@@ -409,7 +516,12 @@ def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command)
         ("garbage.json", "data.csv"): "format: Field required",
         ("data.csv", "data.csv"): "Invalid JSON",
         (model, "data.csv", "--out", "data.csv"): "--out data.csv would overwrite data.csv",
-        (model, "data.csv", "--out", "answers.txt"): "--out answers.txt ends in '.txt': choose one of .csv, or give",
+        (
+            model,
+            "data.csv",
+            "--out",
+            "answers.txt",
+        ): "--out answers.txt ends in '.txt': choose one of .csv, or give",
     }
     before = sorted(tmp_path.rglob("*"))
     for arguments, sentence in cases.items():
@@ -418,29 +530,43 @@ def test_predict_refuses_in_one_sentence(tmp_path: Path, condgrad_here: Command)
         assert sentence in ended.stderr
         assert sorted(tmp_path.rglob("*")) == before
     assert condgrad_here("predict", model, "data.csv").code == 0
-    assert (tmp_path / "predictions.csv").read_text().startswith(",prediction,decision value of yes\n")
+    assert (
+        (tmp_path / "predictions.csv").read_text().startswith(",prediction,decision value of yes\n")
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("--no-intercept",), ("--no-standardize",)])
-def test_columns_of_zeros_and_of_ones(options: tuple[str, ...], tmp_path: Path, condgrad_here: Command) -> None:
+def test_columns_of_zeros_and_of_ones(
+    options: tuple[str, ...], tmp_path: Path, condgrad_here: Command
+) -> None:
     """Neither divides by 0; a column of ones is a constant where there is none."""
     X, y, _ = data()
     columns = [X[:, 0], np.zeros(len(y)), np.ones(len(y))]
     write_table(tmp_path / "data.csv", ["a", "zeros", "ones", "y"], [*columns, y])
-    ended = condgrad_here("fit", "data.csv", "--target", "y", "--radius", 50, "--ridge", 0.1, *options)
+    ended = condgrad_here(
+        "fit", "data.csv", "--target", "y", "--radius", 50, "--ridge", 0.1, *options
+    )
     assert (ended.code, ended.stderr) == (0, "")
-    found = {row["feature"]: float(row["coefficient"]) for row in coefficients(tmp_path / "condgrad-fit")}
+    found = {
+        row["feature"]: float(row["coefficient"]) for row in coefficients(tmp_path / "condgrad-fit")
+    }
     assert found["zeros"] == 0.0
     assert (found["ones"] == 0.0) is ("--no-intercept" not in options)
 
 
-def test_all_coefficients_are_shown_where_one_would_be_left(tmp_path: Path, condgrad_here: Command) -> None:
+def test_all_coefficients_are_shown_where_one_would_be_left(
+    tmp_path: Path, condgrad_here: Command
+) -> None:
     """Ten are shown, eleven too, and of twelve ten and a note on two."""
     rng = np.random.default_rng(7)
     for features, left in ((11, None), (12, 2)):
         X = rng.standard_normal((60, features))
-        write_table(tmp_path / "data.csv", [*(f"x{k}" for k in range(features)), "y"], [*X.T, X.sum(axis=1)])
-        said = condgrad_here("fit", "data.csv", "--target", "y", "--radius", 50, "--ridge", 0.1).stdout
+        write_table(
+            tmp_path / "data.csv", [*(f"x{k}" for k in range(features)), "y"], [*X.T, X.sum(axis=1)]
+        )
+        said = condgrad_here(
+            "fit", "data.csv", "--target", "y", "--radius", 50, "--ridge", 0.1
+        ).stdout
         assert len(re.findall(r"^  x\d+ ", said, re.MULTILINE)) == (11 if left is None else 10)
         assert ("more in coefficients.csv" in said) is (left is not None)
         assert left is None or f"and {left} more" in said
@@ -452,11 +578,20 @@ def test_what_was_taken_for_what_is_said(tmp_path: Path, condgrad_here: Command)
     frame = pandas.DataFrame(np.column_stack([X, y]))
     frame.to_csv(tmp_path / "index.csv")
     frame.to_csv(tmp_path / "bare.csv", index=False, header=False)
-    said = [condgrad_here("fit", name, "--target", 5, *SMALL, "--out", name[0]) for name in ("index.csv", "bare.csv")]
+    said = [
+        condgrad_here("fit", name, "--target", 5, *SMALL, "--out", name[0])
+        for name in ("index.csv", "bare.csv")
+    ]
     assert [ended.code for ended in said] == [0, 0]
     words = [" ".join(ended.stdout.split()) for ended in said]
-    assert "6 columns (0, 1, 2, 3, 4, 5), 36 rows, first line taken as the header, the first column" in words[0]
-    assert "6 columns (0, 1, 2, 3, 4, 5), 36 rows, no header, so columns are counted from 0" in words[1]
+    assert (
+        "6 columns (0, 1, 2, 3, 4, 5), 36 rows, first line taken as the header, the first column"
+        in words[0]
+    )
+    assert (
+        "6 columns (0, 1, 2, 3, 4, 5), 36 rows, no header, so columns are counted from 0"
+        in words[1]
+    )
     assert model_in(tmp_path / "i").coef == model_in(tmp_path / "b").coef
     assert condgrad_here("fit", "index.csv", "--target", 5, "--drop", "", *SMALL).code == 0
     assert "columns are counted from 0" in " ".join(
@@ -470,7 +605,9 @@ def test_the_installed_script(tmp_path: Path, condgrad: Command) -> None:
     (tmp_path / name).write_text(TABLE)
     ended = condgrad("fit", name, "--target", "y", *SMALL)
     assert ended.code == 0
-    assert re.search(r"Certified: gap / scale of F is \S+, at most the 1e-06 asked for\.", ended.stdout)
+    assert re.search(
+        r"Certified: gap / scale of F is \S+, at most the 1e-06 asked for\.", ended.stdout
+    )
     assert "report.txt" in ended.stdout.splitlines()[-1]
     assert ended.stderr == ""
     assert sorted(file.name for file in (tmp_path / "condgrad-fit").iterdir()) == sorted(FILES)

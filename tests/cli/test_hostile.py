@@ -32,7 +32,8 @@ def files(tmp_path: Path) -> None:
 
 def labelled(path: Path, weight: float) -> None:
     rows = (
-        f"{','.join(map(repr, row))},{weight!r},{'a' if y > 0 else 'b'}" for row, y in zip(X.tolist(), Y, strict=True)
+        f"{','.join(map(repr, row))},{weight!r},{'a' if y > 0 else 'b'}"
+        for row, y in zip(X.tolist(), Y, strict=True)
     )
     path.write_text("x0,x1,x2,x3,w,y\n" + "\n".join(rows) + "\n")
 
@@ -68,8 +69,12 @@ def test_files_of_others_stay(condgrad_here: Command, tmp_path: Path) -> None:
     assert not (tmp_path / "picture.png").exists()
 
 
-@pytest.mark.parametrize("ask", [("transport", "a.npy", "b.npy"), ("fit", "m.npy", "--target", 4, *GIVEN)])
-def test_all_results_or_none(condgrad_here: Command, tmp_path: Path, ask: tuple[object, ...]) -> None:
+@pytest.mark.parametrize(
+    "ask", [("transport", "a.npy", "b.npy"), ("fit", "m.npy", "--target", 4, *GIVEN)]
+)
+def test_all_results_or_none(
+    condgrad_here: Command, tmp_path: Path, ask: tuple[object, ...]
+) -> None:
     """A folder stands where a file should go."""
     (tmp_path / "out" / "certificate.json").mkdir(parents=True)
     done = condgrad_here(*ask, "--out", "out")
@@ -121,7 +126,9 @@ def test_columns_that_look_like_numbers(condgrad_here: Command, name: str) -> No
 # --- contents
 
 
-@pytest.mark.parametrize("text", ['"' + "x" * 200_000 + '",y\n1,2\n2,3\n', "x" * 200_000 + ",y\n1,2\n2,3\n"])
+@pytest.mark.parametrize(
+    "text", ['"' + "x" * 200_000 + '",y\n1,2\n2,3\n', "x" * 200_000 + ",y\n1,2\n2,3\n"]
+)
 def test_cells_beyond_all_measure(condgrad_here: Command, tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     fitted = condgrad_here("fit", "t.csv", "--target", "y", *GIVEN)
@@ -160,13 +167,18 @@ def test_the_unit_of_the_weights_does_not_matter(condgrad_here: Command, tmp_pat
     models = []
     for weight in (1.0, 1e-8):
         labelled(tmp_path / "d.csv", weight)
-        assert condgrad_here("fit", "d.csv", "--target", "y", "--weights", "w", "--out", "fitted").code == 0
+        assert (
+            condgrad_here("fit", "d.csv", "--target", "y", "--weights", "w", "--out", "fitted").code
+            == 0
+        )
         models.append(json.loads((tmp_path / "fitted" / "model.json").read_text()))
         proof = json.loads((tmp_path / "fitted" / "certificate.json").read_text())["problems"][0]
         models[-1]["value"] = proof["value"]
     heavy, light = models
     np.testing.assert_allclose(light["coef"], heavy["coef"], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose([light["ridge"], light["value"]], [1e-8 * heavy["ridge"], 1e-8 * heavy["value"]])
+    np.testing.assert_allclose(
+        [light["ridge"], light["value"]], [1e-8 * heavy["ridge"], 1e-8 * heavy["value"]]
+    )
 
 
 # --- signals
@@ -190,9 +202,12 @@ def test_what_a_killed_run_has_left_is_removed(tmp_path: Path, condgrad_here: Co
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+    ("asked", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
 )
-def test_a_signal_ends_a_fit_without_a_trace(tmp_path: Path, asked: signal.Signals, code: int) -> None:
+def test_a_signal_ends_a_fit_without_a_trace(
+    tmp_path: Path, asked: signal.Signals, code: int
+) -> None:
     """A solver answers an interrupt with the best it has; a cross-validation of such answers would be worth nothing."""
     script = Path(sys.executable).with_name("condgrad")
     np.save(tmp_path / "large.npy", rng.normal(size=(20_000, 80)))

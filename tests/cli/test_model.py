@@ -76,13 +76,17 @@ def test_garbage_is_one_sentence(content: bytes) -> None:
 
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), FINITE, st.text(max_size=5)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
 
 @given(models(), st.data())
-def test_a_field_of_another_shape_is_named_or_taken(model: FittedModel, data: st.DataObject) -> None:
+def test_a_field_of_another_shape_is_named_or_taken(
+    model: FittedModel, data: st.DataObject
+) -> None:
     """Whatever stands in a field: a sentence that names it, or a model that has it."""
     fields = json.loads(to_json(model))
     name = data.draw(st.sampled_from(sorted(fields)))
@@ -115,17 +119,32 @@ MODEL = FittedModel(
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "version": ({"version": 1}, "version: Input should be 2, got 1"),
     "version of another type": ({"version": True}, "version: Input should be 2, got True"),
-    "format": ({"format": "pickle"}, "format: Input should be 'condgrad linear model', got 'pickle'"),
-    "kind": ({"kind": "forest"}, "kind: must be one of logistic, least-squares, squared-hinge, got 'forest'"),
+    "format": (
+        {"format": "pickle"},
+        "format: Input should be 'condgrad linear model', got 'pickle'",
+    ),
+    "kind": (
+        {"kind": "forest"},
+        "kind: must be one of logistic, least-squares, squared-hinge, got 'forest'",
+    ),
     "kind of another type": ({"kind": ["logistic"]}, "kind: "),
     "short coef": ({"coef": [[0.5]]}, "a row of coef must have 2 entries, got 1"),
     "too many rows": ({"coef": [[1, 2], [3, 4]]}, "coef must have 1 entries, got 2"),
     "text coef": ({"coef": [["1", 2]]}, r"coef.0.0: Input should be a valid number, got '1'"),
-    "true is no number": ({"intercept": [True]}, r"intercept.0: Input should be a valid number, got True"),
+    "true is no number": (
+        {"intercept": [True]},
+        r"intercept.0: Input should be a valid number, got True",
+    ),
     "giant integer": ({"radius": 10**400}, "radius: Input should be a finite number"),
     "no spread": ({"scale": [1.0, 0.0]}, "scale.1: Input should be greater than 0, got 0.0"),
-    "naming": ({"naming": "letters"}, "naming: Input should be 'header', 'positions from 0', .*, got 'letters'"),
-    "numbers that are none": ({"naming": "positions from 0"}, "features must be numbers, .*, got 'a'"),
+    "naming": (
+        {"naming": "letters"},
+        "naming: Input should be 'header', 'positions from 0', .*, got 'letters'",
+    ),
+    "numbers that are none": (
+        {"naming": "positions from 0"},
+        "features must be numbers, .*, got 'a'",
+    ),
     "an index below the first": (
         {"naming": "libsvm indices from 1", "features": ["1", "0"]},
         "features must be numbers, as naming is 'libsvm indices from 1', got '0'",
@@ -186,7 +205,9 @@ def test_files_that_are_no_models(content: bytes, sentence: str) -> None:
 def test_the_file_predicts_as_the_estimator(kind: str, classes: int) -> None:
     """The round trip, through standardisation, sparse tables and columns in another order."""
     X, y = drawn(3, samples=40)
-    labels = np.array(["no", "so", "yes"])[np.digitize(X[:, 0], np.quantile(X[:, 0], np.arange(1, classes) / classes))]
+    labels = np.array(["no", "so", "yes"])[
+        np.digitize(X[:, 0], np.quantile(X[:, 0], np.arange(1, classes) / classes))
+    ]
     center, scale = X.mean(axis=0), X.std(axis=0)
     target = y if kind == SQUARES else labels
     estimator = ESTIMATORS[kind](radius=0.8, ridge=0.1).fit((X - center) / scale, target)
@@ -207,7 +228,9 @@ def test_the_file_predicts_as_the_estimator(kind: str, classes: int) -> None:
     restored = read_model(to_json(model).encode(), source="model.json")
     shuffled = [names[j] for j in (5, 3, 1, 0, 2, 4)]
     dense = Table("new.csv", pandas.DataFrame(X, columns=names)[shuffled], tuple(shuffled))
-    thin = Table("new.svm", pandas.DataFrame(index=range(40)), names, Naming.LIBSVM, sparse.csr_matrix(X))
+    thin = Table(
+        "new.svm", pandas.DataFrame(index=range(40)), names, Naming.LIBSVM, sparse.csr_matrix(X)
+    )
     for table in (dense, thin):
         again, seen = predictor(restored, table)
         for method in ("predict", "predict_proba", "decision_function"):
@@ -219,7 +242,9 @@ def test_the_file_predicts_as_the_estimator(kind: str, classes: int) -> None:
                 else:
                     np.testing.assert_array_equal(found, expected)
     plain = X @ restored.plain_coef.T + restored.plain_intercept
-    np.testing.assert_allclose(plain, ((X - center) / scale) @ coef.T + np.atleast_1d(estimator.intercept_), atol=1e-12)
+    np.testing.assert_allclose(
+        plain, ((X - center) / scale) @ coef.T + np.atleast_1d(estimator.intercept_), atol=1e-12
+    )
 
 
 def test_only_used_columns_are_needed() -> None:
@@ -234,9 +259,16 @@ def test_only_used_columns_are_needed() -> None:
 def test_a_sparse_file_need_not_mention_a_column(center: float) -> None:
     """It is 0 there, whether or not the model was fitted to columns about their means."""
     model = MODEL.model_copy(
-        update={"naming": Naming.LIBSVM, "features": ("1", "5"), "coef": ((0.5, 1.0),), "center": (0.0, center)}
+        update={
+            "naming": Naming.LIBSVM,
+            "features": ("1", "5"),
+            "coef": ((0.5, 1.0),),
+            "center": (0.0, center),
+        }
     )
     rows = sparse.csr_matrix([[4.0], [0.0]])
     table = Table("new.svm", pandas.DataFrame(index=range(2)), ("1",), Naming.LIBSVM, rows)
     estimator, seen = predictor(model, table)
-    np.testing.assert_allclose(estimator.decision_function(seen), [2.1 - center / 2.0, 0.1 - center / 2.0])
+    np.testing.assert_allclose(
+        estimator.decision_function(seen), [2.1 - center / 2.0, 0.1 - center / 2.0]
+    )

@@ -77,7 +77,8 @@ def test_the_same_rows_give_the_same_answers(
         ended = condgrad_here("predict", "m/model.json", file, "--out", name)
         assert ended.code == 0, ended.stderr
     own, other = (
-        pandas.read_csv(tmp_path / name, index_col=0)["prediction"].to_numpy() for name in ("own.csv", "other.csv")
+        pandas.read_csv(tmp_path / name, index_col=0)["prediction"].to_numpy()
+        for name in ("own.csv", "other.csv")
     )
     np.testing.assert_allclose(other, own, rtol=1e-12, atol=1e-12)
     assert np.corrcoef(own, y)[0, 1] > 0.8
@@ -90,18 +91,27 @@ def refused(condgrad_here: Command, tmp_path: Path, file: str, sentence: str) ->
     assert not (tmp_path / "predictions.csv").exists()
 
 
-def test_a_model_with_names_takes_no_numbered_columns(condgrad_here: Command, tmp_path: Path) -> None:
+def test_a_model_with_names_takes_no_numbered_columns(
+    condgrad_here: Command, tmp_path: Path
+) -> None:
     X, y = rows()
     write_table(tmp_path / "named.csv", [*"abcde", "y"], [*X.T, y])
     assert condgrad_here("fit", "named.csv", *FIT, "--out", "m").code == 0
     for write in (write_svm, write_npz):
         file = write(tmp_path, X, y)
-        refused(condgrad_here, tmp_path, file, f"{file} numbers its columns, and the model knows its own by the names")
+        refused(
+            condgrad_here,
+            tmp_path,
+            file,
+            f"{file} numbers its columns, and the model knows its own by the names",
+        )
     write_table(tmp_path / "other.csv", list("vwxyz"), X.T)
     refused(condgrad_here, tmp_path, "other.csv", "other.csv has no column of the model")
 
 
-def test_numbers_that_may_mean_another_column_are_refused(condgrad_here: Command, tmp_path: Path) -> None:
+def test_numbers_that_may_mean_another_column_are_refused(
+    condgrad_here: Command, tmp_path: Path
+) -> None:
     X, y = rows()
     write_svm(tmp_path, X, y)
     assert condgrad_here("fit", "rows.svm", *target_of("rows.svm"), "--out", "m").code == 0
@@ -112,7 +122,9 @@ def test_numbers_that_may_mean_another_column_are_refused(condgrad_here: Command
         "from0.svm counts its columns from 0, and the model from 1",
     )
     np.save(tmp_path / "wide.npy", np.column_stack([y, X]))
-    refused(condgrad_here, tmp_path, "wide.npy", "wide.npy has 6 columns, and the model was fitted to 5")
+    refused(
+        condgrad_here, tmp_path, "wide.npy", "wide.npy has 6 columns, and the model was fitted to 5"
+    )
     refused(
         condgrad_here,
         tmp_path,
@@ -125,7 +137,12 @@ def test_a_target_amid_the_matrix_is_missed(condgrad_here: Command, tmp_path: Pa
     X, y = rows()
     np.save(tmp_path / "whole.npy", np.column_stack([y, X]))
     assert condgrad_here("fit", "whole.npy", "--target", "0", *FIT[2:], "--out", "m").code == 0
-    refused(condgrad_here, tmp_path, write_npy(tmp_path, X, y), "rows.npy has 5 columns, and the model was fitted to")
+    refused(
+        condgrad_here,
+        tmp_path,
+        write_npy(tmp_path, X, y),
+        "rows.npy has 5 columns, and the model was fitted to",
+    )
     refused(condgrad_here, tmp_path, write_svm(tmp_path, X, y), "rows.svm keeps its label apart")
     write_table(tmp_path / "one.csv", list("12345"), X.T)  # without the target, by name
     assert condgrad_here("predict", "m/model.json", "one.csv").code == 0
@@ -135,7 +152,12 @@ def test_a_header_from_1_is_no_header_from_0(condgrad_here: Command, tmp_path: P
     X, y = rows()
     assert condgrad_here("fit", write_npz(tmp_path, X, y), *FIT, "--out", "m").code == 0
     write_table(tmp_path / "one.csv", list("12345"), X.T)
-    refused(condgrad_here, tmp_path, "one.csv", "one.csv counts its columns from 1, and the model from 0")
+    refused(
+        condgrad_here,
+        tmp_path,
+        "one.csv",
+        "one.csv counts its columns from 1, and the model from 0",
+    )
 
 
 # --- scores and ids
@@ -170,17 +192,26 @@ def test_numbers_are_scored_where_they_are_known(condgrad_here: Command, tmp_pat
         mean_squared_error(frame["y"][known], answers["prediction"][known])
     )
     frame.drop(columns="y").to_csv(tmp_path / "people.csv")
-    assert json.loads(condgrad_here("predict", "m/model.json", "people.csv", "--json").stdout)["scores"] == {}
+    assert (
+        json.loads(condgrad_here("predict", "m/model.json", "people.csv", "--json").stdout)[
+            "scores"
+        ]
+        == {}
+    )
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared-hinge"])
-def test_labels_are_scored_and_rows_keep_their_ids(loss: str, condgrad_here: Command, tmp_path: Path) -> None:
+def test_labels_are_scored_and_rows_keep_their_ids(
+    loss: str, condgrad_here: Command, tmp_path: Path
+) -> None:
     frame = people(tmp_path)
     asked = ("--target", "sick", "--drop", "y", "--id", "patient", "--loss", loss, *FIT[4:8])
     ended = condgrad_here("fit", "people.csv", *asked, "--out", "m")
     assert ended.code == 0, ended.stderr
     ended = condgrad_here("predict", "m/model.json", "people.csv", "--json")
-    answers = pandas.read_csv(tmp_path / "predictions.csv", dtype={"patient": str}).set_index("patient")
+    answers = pandas.read_csv(tmp_path / "predictions.csv", dtype={"patient": str}).set_index(
+        "patient"
+    )
     assert list(answers.index) == list(frame["patient"])
     scores = json.loads(ended.stdout)["scores"]
     assert scores["accuracy"] == accuracy_score(frame["sick"], answers["prediction"])
@@ -188,7 +219,9 @@ def test_labels_are_scored_and_rows_keep_their_ids(loss: str, condgrad_here: Com
     if loss == "logistic":
         chances = answers[["probability of no", "probability of yes"]]
         assert scores["log loss"] == pytest.approx(log_loss(frame["sick"], chances.to_numpy()))
-    words = " ".join(condgrad_here("predict", "m/model.json", "people.csv", "--id", "").stdout.split())
+    words = " ".join(
+        condgrad_here("predict", "m/model.json", "people.csv", "--id", "").stdout.split()
+    )
     assert f"accuracy {scores['accuracy']:.6g}" in words
     assert pandas.read_csv(tmp_path / "predictions.csv").columns[0] == "Unnamed: 0"
 
@@ -199,18 +232,33 @@ def test_a_name_with_the_ending_of_a_result_is_a_file_and_any_other_a_folder(
     people(tmp_path)
     asked = ("fit", "people.csv", *FIT, "--drop", "sick", "--drop", "patient")
     ended = condgrad_here(*asked, "--out", "model.json")
-    assert (ended.code, ended.stderr) == (2, "condgrad: --out model.json is the name of a file: give a folder\n")
+    assert (ended.code, ended.stderr) == (
+        2,
+        "condgrad: --out model.json is the name of a file: give a folder\n",
+    )
     assert condgrad_here(*asked, "--out", "m").code == 0
-    written = {"a.csv": "a.csv", "a": "a/predictions.csv", "m": "m/predictions.csv", "new/b.csv": "new/b.csv"}
+    written = {
+        "a.csv": "a.csv",
+        "a": "a/predictions.csv",
+        "m": "m/predictions.csv",
+        "new/b.csv": "new/b.csv",
+    }
     for out, file in written.items():
         assert not (tmp_path / file).exists()
         assert condgrad_here("predict", "m/model.json", "people.csv", "--out", out).code == 0
         assert (tmp_path / file).is_file()
 
 
-def test_a_gap_is_named_without_advice_that_predict_lacks(condgrad_here: Command, tmp_path: Path) -> None:
+def test_a_gap_is_named_without_advice_that_predict_lacks(
+    condgrad_here: Command, tmp_path: Path
+) -> None:
     frame = people(tmp_path)
-    assert condgrad_here("fit", "people.csv", *FIT, "--drop", "sick", "--drop", "patient", "--out", "m").code == 0
+    assert (
+        condgrad_here(
+            "fit", "people.csv", *FIT, "--drop", "sick", "--drop", "patient", "--out", "m"
+        ).code
+        == 0
+    )
     for value, said in ((np.nan, "the cell holds no number"), ("oops", "'oops' is not a number")):
         frame["e"] = frame["e"].astype(object)
         frame.loc[2, "e"] = value

@@ -54,9 +54,22 @@ def test_colours_become_those_of_the_palette(condgrad_here: Command, tmp_path: P
 @pytest.mark.usefixtures("pictures")
 def test_the_certificate_in_json(condgrad_here: Command, tmp_path: Path) -> None:
     """A loose answer and a tight one prove bounds on one optimum; options arrive where they should."""
-    asked = ("dark.png", "bright.png", "--samples", 50, "--entropy", 0.01, "--laplacian", 1, "--seed", 3, "--json")
+    asked = (
+        "dark.png",
+        "bright.png",
+        "--samples",
+        50,
+        "--entropy",
+        0.01,
+        "--laplacian",
+        1,
+        "--seed",
+        3,
+        "--json",
+    )
     loose, tight = (
-        json.loads(condgrad_here("recolor", *asked, "--tol", tol, "--out", "out.webp").stdout) for tol in (1e-2, 1e-8)
+        json.loads(condgrad_here("recolor", *asked, "--tol", tol, "--out", "out.webp").stdout)
+        for tol in (1e-2, 1e-8)
     )
     assert loose["lower_bound"] <= tight["value"] + 1e-12
     assert tight["lower_bound"] <= loose["value"] + 1e-12
@@ -90,7 +103,9 @@ def test_what_nobody_sees_is_not_sampled() -> None:
     hidden[..., 3] = 0
     seen = np.concatenate([DARK, np.full((24, 30, 1), 255, dtype=np.uint8)], axis=2)
     painted = recolor(np.concatenate([hidden, seen]), BRIGHT, samples=300)
-    np.testing.assert_allclose(painted[200:, :, :3].mean(axis=(0, 1)), BRIGHT.mean(axis=(0, 1)), atol=6.0)
+    np.testing.assert_allclose(
+        painted[200:, :, :3].mean(axis=(0, 1)), BRIGHT.mean(axis=(0, 1)), atol=6.0
+    )
     np.testing.assert_array_equal(painted[:200, :, 3], 0)
 
 
@@ -103,12 +118,18 @@ def test_an_image_of_many_blocks_is_repainted_as_one(monkeypatch: pytest.MonkeyP
 # --- what files can hold ---
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I", "F", "LAB"])
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I", "F", "LAB"]
+)
 def test_every_mode_becomes_bytes(tmp_path: Path, mode: str) -> None:
     """As Pillow shows it, judged through the mode's own conversion."""
     gray = rng.integers(0, 256, (7, 9), dtype=np.uint8)
     if mode in ("I;16", "I", "F"):
-        values = {"I;16": gray.astype(np.uint16) * 257, "I": gray.astype(np.int32) * 257, "F": gray / np.float32(255)}
+        values = {
+            "I;16": gray.astype(np.uint16) * 257,
+            "I": gray.astype(np.int32) * 257,
+            "F": gray / np.float32(255),
+        }
         image, expected = Image.fromarray(values[mode]), np.repeat(gray[..., None], 3, axis=2)
     else:
         image = Image.fromarray(rng.integers(0, 256, (7, 9, 3), dtype=np.uint8)).convert(mode)
@@ -134,7 +155,16 @@ def test_orientation_is_respected(tmp_path: Path, turned: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = turned
     Image.fromarray(image).save(tmp_path / "camera.jpg", exif=exif, quality=95)
-    corner = {1: (0, 0), 2: (0, -1), 3: (-1, -1), 4: (-1, 0), 5: (0, 0), 6: (0, -1), 7: (-1, -1), 8: (-1, 0)}[turned]
+    corner = {
+        1: (0, 0),
+        2: (0, -1),
+        3: (-1, -1),
+        4: (-1, 0),
+        5: (0, 0),
+        6: (0, -1),
+        7: (-1, -1),
+        8: (-1, 0),
+    }[turned]
     read = read_image(tmp_path / "camera.jpg")
     assert read.shape == ((16, 32, 3) if turned < 5 else (32, 16, 3))
     assert read[corner].min() > 200
@@ -180,7 +210,9 @@ def test_smooth_and_strength(condgrad_here: Command, tmp_path: Path) -> None:
     settings = json.loads(done.stdout)["settings"]
     assert (settings["smooth"], settings["strength"]) == (3.0, 0.5)
     assert settings["entropy"] > 0.0
-    np.testing.assert_array_equal(pixels(tmp_path / "out.png"), recolor(DARK, BRIGHT, smooth=3.0, strength=0.5))
+    np.testing.assert_array_equal(
+        pixels(tmp_path / "out.png"), recolor(DARK, BRIGHT, smooth=3.0, strength=0.5)
+    )
 
 
 def test_one_pixel_and_one_colour(condgrad_here: Command, tmp_path: Path) -> None:
@@ -191,7 +223,9 @@ def test_one_pixel_and_one_colour(condgrad_here: Command, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("pictures")
-def test_of_an_animation_the_first_frame_is_taken_and_this_is_said(condgrad_here: Command, tmp_path: Path) -> None:
+def test_of_an_animation_the_first_frame_is_taken_and_this_is_said(
+    condgrad_here: Command, tmp_path: Path
+) -> None:
     frames = [Image.fromarray(BRIGHT), Image.fromarray(DARK[:20, :20])]
     frames[0].save(tmp_path / "moves.gif", save_all=True, append_images=frames[1:])
     done = condgrad_here("recolor", "dark.png", "moves.gif", "--out", "folder")
@@ -208,10 +242,17 @@ def png(width: int, height: int) -> bytes:
     """The head of a PNG file that claims a size, and next to nothing behind it."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(bytes(100)))
+        + chunk(b"IEND", b"")
+    )
 
 
 @pytest.mark.usefixtures("pictures")
@@ -264,6 +305,7 @@ def test_an_image_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "large.png").write_bytes(png(10_000, 9_000))
     monkeypatch.setattr("condgrad.cli.files.free_memory", lambda: 1_000_000_000)
     with pytest.raises(
-        BadInput, match=r"10,000 x 9,000 pixels, would need about 2.2 GB of memory, and 1.0 GB are free"
+        BadInput,
+        match=r"10,000 x 9,000 pixels, would need about 2.2 GB of memory, and 1.0 GB are free",
     ):
         read_image(tmp_path / "large.png")

@@ -66,16 +66,23 @@ def test_two_clouds(condgrad_here: Command, clouds: tuple[Path, Path], tmp_path:
     np.testing.assert_allclose(plan.sum(axis=0), 1 / 9, rtol=1e-9)
     np.testing.assert_array_equal(np.array(table(out / "plan.csv"), dtype=float), plan)
     cost = cdist(XS, XT, "sqeuclidean")
-    judge = ot.sinkhorn(np.full(12, 1 / 12), np.full(9, 1 / 9), cost, 0.1, method="sinkhorn_log", stopThr=1e-13)
+    judge = ot.sinkhorn(
+        np.full(12, 1 / 12), np.full(9, 1 / 9), cost, 0.1, method="sinkhorn_log", stopThr=1e-13
+    )
     optimum = (cost * judge).sum() + 0.1 * negative_entropy(judge)
     facts = json.loads((out / "certificate.json").read_text())
     assert facts["lower_bound"] <= optimum + 1e-9
     assert optimum - 1e-9 <= facts["value"]
     assert facts["gap"] <= 1e-6 * max(1.0, abs(facts["value"]))
-    assert facts["value"] == pytest.approx((cost * plan).sum() + 0.1 * negative_entropy(plan), rel=1e-9)
+    assert facts["value"] == pytest.approx(
+        (cost * plan).sum() + 0.1 * negative_entropy(plan), rel=1e-9
+    )
     assert facts["status"] == "CONVERGED"
     assert facts["inputs"]["source"] == {"file": "source.csv", "bytes": clouds[0].stat().st_size}
-    assert facts["read_as"]["source.csv"] == "2 columns (x, y), 12 rows, first line taken as the header"
+    assert (
+        facts["read_as"]["source.csv"]
+        == "2 columns (x, y), 12 rows, first line taken as the header"
+    )
     assert set(facts["versions"]) >= {"condgrad", "numpy", "python"}
     mapped = table(out / "mapped.csv")
     assert mapped[0] == ["", "0", "1"]
@@ -91,18 +98,30 @@ def test_no_entropy_is_an_assignment(condgrad_here: Command, tmp_path: Path) -> 
     cost = np.random.default_rng(1).uniform(size=(15, 15))
     np.save(tmp_path / "cost.npy", cost)
     done = condgrad_here(
-        "transport", "--cost", "cost.npy", "--entropy", 0, "--json", "--no-picture", "--out", "deep/er"
+        "transport",
+        "--cost",
+        "cost.npy",
+        "--entropy",
+        0,
+        "--json",
+        "--no-picture",
+        "--out",
+        "deep/er",
     )
     assert done.code == 0, done.stderr
     facts = json.loads(done.stdout)
-    assert facts["transport_cost"] == pytest.approx(cost[linear_sum_assignment(cost)].mean(), rel=1e-9)
+    assert facts["transport_cost"] == pytest.approx(
+        cost[linear_sum_assignment(cost)].mean(), rel=1e-9
+    )
     assert facts["files"] == ["certificate.json", "plan.csv", "plan.npy", "trace.csv"]
     assert (tmp_path / "deep" / "er" / "plan.npy").exists()
 
 
 @pytest.mark.usefixtures("clouds")
 def test_the_default_entropy_is_stated(condgrad_here: Command) -> None:
-    done = condgrad_here("transport", "source.csv", "target.tsv", "--json", "--no-picture", "--metric", "cityblock")
+    done = condgrad_here(
+        "transport", "source.csv", "target.tsv", "--json", "--no-picture", "--metric", "cityblock"
+    )
     settings = json.loads(done.stdout)["settings"]
     cost = cdist(XS, XT, "cityblock")
     assert settings["entropy"] == pytest.approx(0.02 * np.median(cost - cost.min()))
@@ -122,7 +141,9 @@ def test_equal_points(condgrad_here: Command, tmp_path: Path) -> None:
 def test_sources_without_weight_stay_blank(condgrad_here: Command, tmp_path: Path) -> None:
     weights = np.array([0.0, *np.ones(11)])
     np.savetxt(tmp_path / "weights.csv", weights)
-    done = condgrad_here("transport", "source.csv", "target.tsv", "--source-weights", "weights.csv", "--no-picture")
+    done = condgrad_here(
+        "transport", "source.csv", "target.tsv", "--source-weights", "weights.csv", "--no-picture"
+    )
     assert done.code == 0, done.stderr
     plan = np.load(tmp_path / "condgrad-transport/plan.npy")
     np.testing.assert_allclose(plan.sum(axis=1), weights, atol=1e-12)
@@ -160,13 +181,18 @@ def test_a_column_that_is_no_coordinate_is_left_out(condgrad_here: Command, tmp_
     ).stderr  # fmt: skip
     assert (
         "no column left"
-        in condgrad_here("transport", "source.csv", "target.tsv", *2 * ("--drop", "x"), "--drop", 1).stderr
+        in condgrad_here(
+            "transport", "source.csv", "target.tsv", *2 * ("--drop", "x"), "--drop", 1
+        ).stderr
     )
 
 
 def test_what_pandas_writes_is_read_as_it_is_meant(condgrad_here: Command, tmp_path: Path) -> None:
     """Its numbers for columns, years, and its index: none of them is a point or a coordinate; ids come back."""
-    frames = [pandas.DataFrame(XS, index=[f"p{k}" for k in range(12)]), pandas.DataFrame(XT, columns=[2020, 2021])]
+    frames = [
+        pandas.DataFrame(XS, index=[f"p{k}" for k in range(12)]),
+        pandas.DataFrame(XT, columns=[2020, 2021]),
+    ]
     frames[0].to_csv(tmp_path / "a.csv")
     frames[1].to_csv(tmp_path / "b.csv", index=False)
     frames[0].to_parquet(tmp_path / "a.parquet")
@@ -183,7 +209,9 @@ def test_what_pandas_writes_is_read_as_it_is_meant(condgrad_here: Command, tmp_p
     assert "the first column, which has no name, taken as names of the rows" in words
     assert condgrad_here("transport", "a.csv", "b.csv", "--drop", "", "--no-picture").code == 0
     forced = condgrad_here("transport", "b.csv", "b.csv", "--no-header", "--no-picture")
-    assert "2 columns (0, 1), 10 rows, no header, so columns are counted from 0" in " ".join(forced.stdout.split())
+    assert "2 columns (0, 1), 10 rows, no header, so columns are counted from 0" in " ".join(
+        forced.stdout.split()
+    )
 
 
 @pytest.mark.usefixtures("clouds")
@@ -198,12 +226,29 @@ def test_a_mass_other_than_1_is_named(condgrad_here: Command, tmp_path: Path) ->
 
 @pytest.mark.parametrize("method", ["newton", "cgs"])
 @pytest.mark.usefixtures("clouds")
-def test_regularisers_and_cost_with_clouds(condgrad_here: Command, tmp_path: Path, method: str) -> None:
+def test_regularisers_and_cost_with_clouds(
+    condgrad_here: Command, tmp_path: Path, method: str
+) -> None:
     """Two methods that share no step prove bounds on the same optimum."""
     np.savetxt(tmp_path / "cost.csv", cdist(XS, XT, "sqeuclidean"), delimiter=";", fmt="%.17g")
-    asked = ("--cost", "cost.csv", "--entropy", 0.1, "--laplacian", 1, "--neighbors", 3, "--json", "--no-picture")
-    here = json.loads(condgrad_here("transport", "source.csv", "target.tsv", *asked, "--method", method).stdout)
-    other = json.loads(condgrad_here("transport", "source.csv", "target.tsv", *asked[2:], "--tol", 1e-9).stdout)
+    asked = (
+        "--cost",
+        "cost.csv",
+        "--entropy",
+        0.1,
+        "--laplacian",
+        1,
+        "--neighbors",
+        3,
+        "--json",
+        "--no-picture",
+    )
+    here = json.loads(
+        condgrad_here("transport", "source.csv", "target.tsv", *asked, "--method", method).stdout
+    )
+    other = json.loads(
+        condgrad_here("transport", "source.csv", "target.tsv", *asked[2:], "--tol", 1e-9).stdout
+    )
     assert here["lower_bound"] <= other["value"] + 1e-12
     assert other["lower_bound"] <= here["value"] + 1e-12
     assert here["status"] == other["status"] == "CONVERGED"
@@ -212,7 +257,9 @@ def test_regularisers_and_cost_with_clouds(condgrad_here: Command, tmp_path: Pat
 
 @pytest.mark.usefixtures("clouds")
 def test_class_groups_keep_classes_apart(condgrad_here: Command, tmp_path: Path) -> None:
-    (tmp_path / "labels.csv").write_text("class\n" + "\n".join(["left side"] * 6 + ["right side"] * 6))
+    (tmp_path / "labels.csv").write_text(
+        "class\n" + "\n".join(["left side"] * 6 + ["right side"] * 6)
+    )
 
     def mixed(weight: float) -> float:
         done = condgrad_here(
@@ -228,8 +275,12 @@ def test_class_groups_keep_classes_apart(condgrad_here: Command, tmp_path: Path)
 
 @pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("dimension", [1, 5])
-def test_pictures_of_other_dimensions(condgrad_here: Command, tmp_path: Path, dimension: int) -> None:
-    np.savez(tmp_path / "c.npz", s=rng.normal(size=(20, dimension)), t=rng.normal(size=(30, dimension)))
+def test_pictures_of_other_dimensions(
+    condgrad_here: Command, tmp_path: Path, dimension: int
+) -> None:
+    np.savez(
+        tmp_path / "c.npz", s=rng.normal(size=(20, dimension)), t=rng.normal(size=(30, dimension))
+    )
     assert condgrad_here("transport", "c.npz:s", "c.npz:t").code == 0
     drawn = pixels(tmp_path / "condgrad-transport/picture.png")
     for color in ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)):
@@ -248,11 +299,21 @@ def test_a_large_plan_as_an_image(condgrad_here: Command, tmp_path: Path) -> Non
 def test_not_converged(condgrad_here: Command, tmp_path: Path) -> None:
     """What there is at the limit is written, certified as far as it goes, and the exit code says so."""
     done = condgrad_here(
-        "transport", "source.csv", "target.tsv", "--tol", 0, "--method", "cgs", "--time-limit", 0.05, "--no-picture"
+        "transport",
+        "source.csv",
+        "target.tsv",
+        "--tol",
+        0,
+        "--method",
+        "cgs",
+        "--time-limit",
+        0.05,
+        "--no-picture",
     )
     assert done.code == 3
     assert re.match(
-        r"Not converged: gap / scale of F is certified at \S+, 0 was asked for\s\([a-z\s]+\): ", done.stdout
+        r"Not converged: gap / scale of F is certified at \S+, 0 was asked for\s\([a-z\s]+\): ",
+        done.stdout,
     )
     assert done.stdout.count("scale of F") == 1
     facts = json.loads((tmp_path / "condgrad-transport/certificate.json").read_text())
@@ -267,7 +328,12 @@ def test_results_of_an_earlier_run_do_not_linger(condgrad_here: Command, tmp_pat
     (out / "notes.txt").write_text("mine")
     np.save(tmp_path / "cost.npy", np.eye(300))
     assert condgrad_here("transport", "--cost", "cost.npy", "--no-picture").code == 0
-    assert {file.name for file in out.iterdir()} == {"plan.npy", "certificate.json", "trace.csv", "notes.txt"}
+    assert {file.name for file in out.iterdir()} == {
+        "plan.npy",
+        "certificate.json",
+        "trace.csv",
+        "notes.txt",
+    }
 
 
 # --- mistakes ---
@@ -295,11 +361,20 @@ BAD = {
         ("source.csv nan.csv", "nan.csv, line 2, column '1': the cell holds no number"),
         ("ragged.csv target.tsv", "ragged.csv, line 2, column '1': the cell holds no number"),
         ("short.csv target.tsv", "same coordinates: short.csv has 3 columns (0, 1, 2), 2 rows"),
-        ("far.csv target.tsv", "cost from line 1 of far.csv to line 1 of target.tsv is inf: rescale"),
+        (
+            "far.csv target.tsv",
+            "cost from line 1 of far.csv to line 1 of target.tsv is inf: rescale",
+        ),
         ("origin.csv target.tsv --metric cosine", "is nan"),
         ("source.csv target.tsv --cost nan.csv", "nan.csv"),
-        ("source.csv target.tsv --cost short.csv", "short.csv has 2 rows and source.csv has 12 points"),
-        ("source.csv target.tsv --source-weights negative.csv", "negative.csv: weights must be finite numbers >= 0"),
+        (
+            "source.csv target.tsv --cost short.csv",
+            "short.csv has 2 rows and source.csv has 12 points",
+        ),
+        (
+            "source.csv target.tsv --source-weights negative.csv",
+            "negative.csv: weights must be finite numbers >= 0",
+        ),
         (
             "source.csv target.tsv --source-weights few.csv",
             "few.csv has 2 rows and 1 column: give one column, with an entry for each of 12 sources",

@@ -24,13 +24,25 @@ import sklearn.datasets
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from condgrad.datasets import DataMismatch, DataUnavailable, Microarray, load_colon, load_lymphoma, public, store
+from condgrad.datasets import (
+    DataMismatch,
+    DataUnavailable,
+    Microarray,
+    load_colon,
+    load_lymphoma,
+    public,
+    store,
+)
 from condgrad.errors import install_command
 
 Loader = Callable[..., Microarray]
 REAL_FOLDER, IN_CI = os.environ.get("CONDGRAD_DATA"), bool(os.environ.get("CI"))
 DOWNLOAD, OPENML = public.download, public.openml
-SIZES = {"colon.npz": (62, 2000, 40), "lymphoma96.npz": (96, 4026, 66), "lymphoma62.npz": (62, 4026, 42)}
+SIZES = {
+    "colon.npz": (62, 2000, 40),
+    "lymphoma96.npz": (96, 4026, 66),
+    "lymphoma62.npz": (62, 4026, 42),
+}
 
 
 def load_malignant(**options: Any) -> Microarray:
@@ -51,7 +63,10 @@ def fake(file: str, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     X = rng.lognormal(5.0, 1.0, (samples, genes)).astype(np.float32)
     X[:, 3] = 7.0
-    return {"X": X, "y": rng.permutation(np.where(np.arange(samples) < positives, 1, -1)).astype(np.int8)}
+    return {
+        "X": X,
+        "y": rng.permutation(np.where(np.arange(samples) < positives, 1, -1)).astype(np.int8),
+    }
 
 
 def put(folder: Path, file: str, arrays: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -70,12 +85,18 @@ def svmlight(X: Any, y: Any) -> bytes:
     return bz2.compress(buffer.getvalue())
 
 
-def nine_classes(sizes: tuple[int, ...] = (46, 10, 9, 11, 6, 6, 4, 2, 2), seed: int = 0) -> SimpleNamespace:
+def nine_classes(
+    sizes: tuple[int, ...] = (46, 10, 9, 11, 6, 6, 4, 2, 2), seed: int = 0
+) -> SimpleNamespace:
     """What scikit-learn makes of OpenML's answer: labels are strings."""
     rng = np.random.default_rng(seed)
-    target = rng.permutation(np.repeat([f"class {k}" for k in range(len(sizes))], sizes)).astype(object)
+    target = rng.permutation(np.repeat([f"class {k}" for k in range(len(sizes))], sizes)).astype(
+        object
+    )
     data = rng.standard_normal((len(target), 4026))
-    return SimpleNamespace(data=data, target=target, feature_names=[f"gene{k}" for k in range(4026)])
+    return SimpleNamespace(
+        data=data, target=target, feature_names=[f"gene{k}" for k in range(4026)]
+    )
 
 
 class Server:
@@ -157,15 +178,25 @@ def spoil_x(value: float) -> Callable[[dict[str, Any]], None]:
         (lambda arrays: arrays.update(y=arrays["y"][1:]), "labels, got"),
         (lambda arrays: arrays.update(y=-arrays["y"]), "labels +1 and"),
         (lambda arrays: arrays.update(y=arrays["y"] * 2), "got 0 and 0"),
-        (lambda arrays: arrays.pop("y"), "must hold arrays of numbers X and y, got {'X': 'float32'}"),
-        (lambda arrays: arrays.update(y=np.full(len(arrays["y"]), "tumour")), "must hold arrays of numbers"),
+        (
+            lambda arrays: arrays.pop("y"),
+            "must hold arrays of numbers X and y, got {'X': 'float32'}",
+        ),
+        (
+            lambda arrays: arrays.update(y=np.full(len(arrays["y"]), "tumour")),
+            "must hold arrays of numbers",
+        ),
         (spoil_x(np.nan), "finite values in X"),
         (spoil_x(np.inf), "finite values in X"),
     ],
     ids=["genes", "samples", "sizes", "labels", "no y", "text", "nan", "inf"],
 )
 def test_contents_are_checked_too(
-    file: str, spoil: Callable[[Any], Any], sentence: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+    file: str,
+    spoil: Callable[[Any], Any],
+    sentence: str,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     arrays = fake(file)
     spoil(arrays)
@@ -200,13 +231,18 @@ def test_colon_is_fetched_once_and_then_read_from_the_cache(
         np.testing.assert_allclose(data.X, X, atol=1e-12)
         np.testing.assert_array_equal(data.y, arrays["y"])
         assert "already normalised" in data.description
-    assert sorted(path.name for path in cache.iterdir()) == ["colon-libsvm.npz", "colon-libsvm.npz.sha256"]
+    assert sorted(path.name for path in cache.iterdir()) == [
+        "colon-libsvm.npz",
+        "colon-libsvm.npz.sha256",
+    ]
     (cache / "colon-libsvm.npz").write_bytes(b"half")
     with pytest.raises(DataMismatch, match=r"colon-libsvm\.npz has sha256"):
         load_colon()
 
 
-def test_lymphoma_is_fetched_once_and_then_read_from_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lymphoma_is_fetched_once_and_then_read_from_the_cache(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bunch = nine_classes()
     server = Server(bunch)
     monkeypatch.setattr(public, "openml", server)
@@ -215,7 +251,9 @@ def test_lymphoma_is_fetched_once_and_then_read_from_the_cache(cache: Path, monk
     assert again.source == str(cache / "lymphoma96-openml.npz")
     for data in (first, again):
         np.testing.assert_array_equal(data.X, bunch.data)
-        np.testing.assert_array_equal(data.y > 0, np.isin(bunch.target, ["class 0", "class 2", "class 3"]))
+        np.testing.assert_array_equal(
+            data.y > 0, np.isin(bunch.target, ["class 0", "class 2", "class 3"])
+        )
         assert data.feature_names == tuple(bunch.feature_names)
 
 
@@ -262,7 +300,12 @@ def test_a_wrong_download_is_an_error_and_is_not_kept(
 
 @pytest.mark.parametrize(
     "failure",
-    [URLError("no route"), TimeoutError("no route"), http.client.IncompleteRead(b"no route"), ValueError("no route")],
+    [
+        URLError("no route"),
+        TimeoutError("no route"),
+        http.client.IncompleteRead(b"no route"),
+        ValueError("no route"),
+    ],
 )
 @pytest.mark.parametrize("file", ["colon.npz", "lymphoma96.npz"])
 def test_offline_is_one_clear_error(
@@ -276,7 +319,13 @@ def test_offline_is_one_clear_error(
     address = public.COLON_URL if file == "colon.npz" else "OpenML lymphoma_9classes"
     fetched = "colon-libsvm.npz" if file == "colon.npz" else "lymphoma96-openml.npz"
     tried = [tmp_path / "mine" / file, tmp_path / "mine" / fetched, cache / file, cache / fetched]
-    for part in [*map(str, tried), address, type(failure).__name__, "Set CONDGRAD_DATA", f"{fetched}.sha256"]:
+    for part in [
+        *map(str, tried),
+        address,
+        type(failure).__name__,
+        "Set CONDGRAD_DATA",
+        f"{fetched}.sha256",
+    ]:
         assert part in str(caught.value)
     assert caught.value.__cause__ is failure
     assert isinstance(caught.value, OSError)
@@ -295,12 +344,19 @@ def test_the_remedy_for_dlbcl_works(cache: Path) -> None:
     """No public copy can be read, so the message says how to make the file; a file made so is accepted."""
     with pytest.raises(DataUnavailable) as caught:
         load_dlbcl()
-    for part in ("CONDGRAD_DATA (not set)", "spls", str(cache / "lymphoma62.npz"), "sha256sum lymphoma62.npz >"):
+    for part in (
+        "CONDGRAD_DATA (not set)",
+        "spls",
+        str(cache / "lymphoma62.npz"),
+        "sha256sum lymphoma62.npz >",
+    ):
         assert part in str(caught.value)
     arrays, path = fake("lymphoma62.npz"), cache / "lymphoma62.npz"
     cache.mkdir(parents=True)
     np.savez_compressed(path, **arrays)
-    (cache / "lymphoma62.npz.sha256").write_text(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  lymphoma62.npz\n")
+    (cache / "lymphoma62.npz.sha256").write_text(
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  lymphoma62.npz\n"
+    )
     np.testing.assert_array_equal(load_dlbcl().y, arrays["y"])
 
 
@@ -349,17 +405,23 @@ def test_without_the_extra_the_named_folder_is_read_and_else_a_sentence_says_wha
     monkeypatch.setattr(public, "download", DOWNLOAD)
     with pytest.raises(DataUnavailable) as caught:
         load_colon()
-    assert f"needs {missing}, which is not installed: {install_command('data')}" in str(caught.value)
+    assert f"needs {missing}, which is not installed: {install_command('data')}" in str(
+        caught.value
+    )
     monkeypatch.setenv("CONDGRAD_DATA", str(tmp_path / "mine"))
     path = put(tmp_path / "mine", "colon.npz", fake("colon.npz"), monkeypatch)
     assert load_colon().source == str(path)
 
 
-def test_scikit_learn_offline_gives_our_error_and_no_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_scikit_learn_offline_gives_our_error_and_no_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The real call to OpenML, with the socket taken away below it; scikit-learn warns before it tries again."""
     server = Server(URLError("no route"))
     monkeypatch.setattr(public, "openml", OPENML)
-    monkeypatch.setattr("sklearn.datasets._openml.urlopen", lambda request, **_: server(request.full_url))
+    monkeypatch.setattr(
+        "sklearn.datasets._openml.urlopen", lambda request, **_: server(request.full_url)
+    )
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "sklearn"))
     with pytest.raises(DataUnavailable, match="no route"):
         load_lymphoma()
@@ -373,7 +435,9 @@ def test_real_files_where_they_are_named(file: str, monkeypatch: pytest.MonkeyPa
     """CI names the folder of the real files; where nobody does, the loader must say how to."""
     assert REAL_FOLDER or not IN_CI, "CI must set CONDGRAD_DATA"
     if not REAL_FOLDER:
-        with pytest.raises(DataUnavailable, match="Set CONDGRAD_DATA to a folder that holds " + file):
+        with pytest.raises(
+            DataUnavailable, match="Set CONDGRAD_DATA to a folder that holds " + file
+        ):
             LOADERS[file]()
         return
     monkeypatch.setenv("CONDGRAD_DATA", REAL_FOLDER)

@@ -13,7 +13,12 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from condgrad.datasets import REGIMES, make_sparse_classification, sparse_classification, standardize
+from condgrad.datasets import (
+    REGIMES,
+    make_sparse_classification,
+    sparse_classification,
+    standardize,
+)
 
 LARGE = {"n_samples": 50_000, "n_features": 9, "n_relevant": 4}
 NOISE = 6.0 / np.sqrt(0.8 * LARGE["n_samples"] / 2)
@@ -26,10 +31,16 @@ NOISE = 6.0 / np.sqrt(0.8 * LARGE["n_samples"] / 2)
     seed=st.integers(0, 2**32 - 1),
     data=st.data(),
 )
-def test_sizes_labels_and_scaling(n_samples: int, n_features: int, share: float, seed: int, data: Any) -> None:
+def test_sizes_labels_and_scaling(
+    n_samples: int, n_features: int, share: float, seed: int, data: Any
+) -> None:
     n_relevant = data.draw(st.integers(1, n_features))
     drawn = make_sparse_classification(
-        n_samples=n_samples, n_features=n_features, n_relevant=n_relevant, test_size=share, seed=seed
+        n_samples=n_samples,
+        n_features=n_features,
+        n_relevant=n_relevant,
+        test_size=share,
+        seed=seed,
     )
     n_test = round(share * n_samples)
     assert drawn.X_test.shape == (n_test, n_features)
@@ -74,9 +85,13 @@ def test_class_laws_on_large_samples(seed: int) -> None:
         noise = NOISE if X is drawn.X_train else 2.0 * NOISE
         for label, covariance in zip((-1.0, 1.0), drawn.covariances, strict=True):
             part = X[y == label]
-            np.testing.assert_allclose(part[:, drawn.relevant].mean(axis=0), label * drawn.mean / scale, atol=noise)
+            np.testing.assert_allclose(
+                part[:, drawn.relevant].mean(axis=0), label * drawn.mean / scale, atol=noise
+            )
             expected = covariance / np.outer(scale, scale)
-            np.testing.assert_allclose(np.cov(part[:, drawn.relevant].T), expected, atol=2.0 * noise)
+            np.testing.assert_allclose(
+                np.cov(part[:, drawn.relevant].T), expected, atol=2.0 * noise
+            )
     assert np.abs(drawn.covariances[0] - drawn.covariances[1]).max() > 20.0 * NOISE
 
 
@@ -99,17 +114,29 @@ def test_covariances_are_wishart(freedom: int | None) -> None:
     size, k = 3, freedom or 3
     draws = [
         make_sparse_classification(
-            n_samples=4, n_features=3, n_relevant=size, test_size=0.25, degrees_of_freedom=freedom, seed=seed
+            n_samples=4,
+            n_features=3,
+            n_relevant=size,
+            test_size=0.25,
+            degrees_of_freedom=freedom,
+            seed=seed,
         ).covariances
         for seed in range(500)
     ]
     matrices = np.concatenate(draws)
-    assert stats.kstest(np.trace(matrices, axis1=1, axis2=2), stats.chi2(k * size).cdf).pvalue > 1e-3
-    np.testing.assert_allclose(matrices.mean(axis=0), k * np.eye(size), atol=6.0 * np.sqrt(2.0 * k / len(matrices)))
+    assert (
+        stats.kstest(np.trace(matrices, axis1=1, axis2=2), stats.chi2(k * size).cdf).pvalue > 1e-3
+    )
+    np.testing.assert_allclose(
+        matrices.mean(axis=0), k * np.eye(size), atol=6.0 * np.sqrt(2.0 * k / len(matrices))
+    )
 
 
 def test_signs_and_positions_are_fair() -> None:
-    draws = [make_sparse_classification(n_samples=5, n_features=10, n_relevant=2, seed=seed) for seed in range(600)]
+    draws = [
+        make_sparse_classification(n_samples=5, n_features=10, n_relevant=2, seed=seed)
+        for seed in range(600)
+    ]
     signs = np.concatenate([drawn.mean for drawn in draws])
     assert stats.binomtest(int((signs > 0).sum()), len(signs)).pvalue > 1e-3
     positions = np.bincount(np.concatenate([drawn.relevant for drawn in draws]), minlength=10)
@@ -117,7 +144,8 @@ def test_signs_and_positions_are_fair() -> None:
 
 
 @pytest.mark.parametrize(
-    ("regime", "shape"), [("very sparse", (80, 2000)), ("sparse", (200, 1000)), ("easy", (1000, 500))]
+    ("regime", "shape"),
+    [("very sparse", (80, 2000)), ("sparse", (200, 1000)), ("easy", (1000, 500))],
 )
 def test_regimes_can_be_learned(regime: str, shape: tuple[int, int]) -> None:
     """The linear rule on the true variables beats chance by far, on data it has not seen."""
@@ -148,8 +176,14 @@ def test_regimes_and_answers_cannot_be_changed() -> None:
         ({"n_features": 5, "n_relevant": 6}, "n_relevant must be <= n_features = 5, got 6"),
         ({"degrees_of_freedom": 19}, "degrees_of_freedom must be >= 20, got 19"),
         ({"test_size": 0.0}, "test_size must be finite and > 0, got 0.0"),
-        ({"test_size": 1.5}, "test_size must leave at least 1 test and 2 training samples of n_samples = 250, got 1.5"),
-        ({"n_samples": 3, "test_size": 0.1}, "test_size must leave at least 1 test and 2 training samples"),
+        (
+            {"test_size": 1.5},
+            "test_size must leave at least 1 test and 2 training samples of n_samples = 250, got 1.5",
+        ),
+        (
+            {"n_samples": 3, "test_size": 0.1},
+            "test_size must leave at least 1 test and 2 training samples",
+        ),
     ],
 )
 def test_bad_options_get_a_sentence(options: dict[str, Any], sentence: str) -> None:
@@ -165,7 +199,9 @@ def test_standardize_agrees_with_scikit_learn(seed: int, samples: int, others: i
     judge = StandardScaler().fit(train)
     np.testing.assert_allclose(standardize(train), judge.transform(train), atol=1e-9)
     if others:
-        np.testing.assert_allclose(standardize(test, reference=train), judge.transform(test), atol=1e-9)
+        np.testing.assert_allclose(
+            standardize(test, reference=train), judge.transform(test), atol=1e-9
+        )
     else:
         assert standardize(test, reference=train).shape == (0, 4)
 

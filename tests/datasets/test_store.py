@@ -20,7 +20,11 @@ from hypothesis import strategies as st
 
 from condgrad.datasets import DataMismatch, store
 
-ARRAYS = {"X": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1], dtype=np.int8), "names": np.array(["a", "bc"])}
+ARRAYS = {
+    "X": np.arange(6.0).reshape(3, 2),
+    "y": np.array([1, -1, 1], dtype=np.int8),
+    "names": np.array(["a", "bc"]),
+}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -58,11 +62,15 @@ def test_the_same_arrays_give_the_same_bytes(tmp_path: Path) -> None:
         store.keep(tmp_path / folder / "a.npz", ARRAYS)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     with zipfile.ZipFile(tmp_path / "one" / "a.npz") as written:
-        assert {member.date_time[0] for member in written.infolist()} == {1980}, "the time of writing is in the bytes"
+        assert {member.date_time[0] for member in written.infolist()} == {1980}, (
+            "the time of writing is in the bytes"
+        )
 
 
 @given(position=st.integers(0, 10**6), flip=st.integers(1, 255), cut=st.booleans())
-def test_no_damage_goes_unseen(tmp_path_factory: pytest.TempPathFactory, position: int, flip: int, cut: bool) -> None:
+def test_no_damage_goes_unseen(
+    tmp_path_factory: pytest.TempPathFactory, position: int, flip: int, cut: bool
+) -> None:
     path = tmp_path_factory.mktemp("damage") / "a.npz"
     store.keep(path, ARRAYS)
     content = bytearray(path.read_bytes())
@@ -122,7 +130,13 @@ def lone_array() -> bytes:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"no archive", pickle.dumps(Bomb()), archive(X=np.array([Bomb()], dtype=object)), lone_array()],
+    [
+        b"",
+        b"no archive",
+        pickle.dumps(Bomb()),
+        archive(X=np.array([Bomb()], dtype=object)),
+        lone_array(),
+    ],
     ids=["empty", "text", "pickle", "archive with a pickle", "lone array"],
 )
 def test_only_archives_of_plain_arrays_are_read(
@@ -137,7 +151,9 @@ def test_only_archives_of_plain_arrays_are_read(
 
 
 @pytest.mark.parametrize("failing", ["savez_compressed", "move"])
-def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+def test_a_failed_write_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
     """The disk is full as the file is written, or its renaming fails."""
     path = tmp_path / "a.npz"
 
@@ -168,7 +184,9 @@ def test_a_reader_never_sees_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert seen == [path.read_bytes(), store.sum_file(path).read_bytes()]
 
 
-def test_the_cache_is_where_the_platform_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_is_where_the_platform_keeps_caches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert store.cache_folder() == Path(platformdirs.user_cache_dir("condgrad", appauthor=False))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     if sys.platform == "linux":

@@ -42,7 +42,11 @@ class FakeExperiment:
         return [self._task(solver, seed) for seed in range(scale.seeds) for solver in self.solvers]
 
     def _task(self, solver: str, seed: int) -> Task:
-        columns = {"iteration": [0, 1, 2], "seconds": [0.0, 0.1, 0.2], "value": [3.0, math.nan, 1.5]}
+        columns = {
+            "iteration": [0, 1, 2],
+            "seconds": [0.0, 0.1, 0.2],
+            "value": [3.0, math.nan, 1.5],
+        }
 
         def work() -> Curve:
             self.done.append(task.name)
@@ -54,11 +58,24 @@ class FakeExperiment:
 
     def chapter(self, curves: Sequence[Curve], *, quick: bool = False) -> Chapter:
         panel = Panel(
-            "small", "iteration", "F", [Line(each.solver, each["iteration"], each["value"]) for each in curves]
+            "small",
+            "iteration",
+            "F",
+            [Line(each.solver, each["iteration"], each["value"]) for each in curves],
         )
         figure = Figure(self.name, "Objective", "Lower is better.", "lines that fall", [[panel]])
-        claims = [JudgedClaim("CGS is fast", "0.2 s", Verdict.TOO_SHORT if quick else Verdict.HOLDS, "it is")]
-        return Chapter(self.name, "Small", f"{len(curves)} curves.", [figure] if self.drawn else [], claims=claims)
+        claims = [
+            JudgedClaim(
+                "CGS is fast", "0.2 s", Verdict.TOO_SHORT if quick else Verdict.HOLDS, "it is"
+            )
+        ]
+        return Chapter(
+            self.name,
+            "Small",
+            f"{len(curves)} curves.",
+            [figure] if self.drawn else [],
+            claims=claims,
+        )
 
 
 def sample_chapters() -> list[Chapter]:
@@ -75,18 +92,38 @@ def sample_chapters() -> list[Chapter]:
         Panel("against time", "seconds", "F - F*", lines[:2], log_y=False, level=0.5),
     ]
     table = TextTable(
-        "Times", ["solver", "time"], [["CGS", "1 s"], ["CG, with a name that is long enough to wrap", "-"]]
+        "Times",
+        ["solver", "time"],
+        [["CGS", "1 s"], ["CG, with a name that is long enough to wrap", "-"]],
     )
     claims = [
-        JudgedClaim(rf"A claim that {verdict.value}, \(x_k \le 1\).", "measured", verdict, "why", "figure-1")
+        JudgedClaim(
+            rf"A claim that {verdict.value}, \(x_k \le 1\).", "measured", verdict, "why", "figure-1"
+        )
         for verdict in Verdict
     ]
-    claims += [JudgedClaim(f"A claim {source.value}.", "", Verdict.HOLDS, "why", "", source) for source in Source][1:]
+    claims += [
+        JudgedClaim(f"A claim {source.value}.", "", Verdict.HOLDS, "why", "", source)
+        for source in Source
+    ][1:]
     first = Figure("figure-1", "Transport", "Lower is better.", "Two panels.", [panels])
-    empty = Figure("figure-2", "Nothing", "None.", "Nothing was measured.", [[Panel("none", "x", "y", [])]])
-    again = Figure("figure-3", "Again", "Again.", "One panel.", [[Panel("again", "x", "y", lines[:2])]])
+    empty = Figure(
+        "figure-2", "Nothing", "None.", "Nothing was measured.", [[Panel("none", "x", "y", [])]]
+    )
+    again = Figure(
+        "figure-3", "Again", "Again.", "One panel.", [[Panel("again", "x", "y", lines[:2])]]
+    )
     return [
-        Chapter("figure-1", "Figure 1", "A summary.", [first], [table], claims, [HOSTILE], {"entropy": "1.7e-2"}),
+        Chapter(
+            "figure-1",
+            "Figure 1",
+            "A summary.",
+            [first],
+            [table],
+            claims,
+            [HOSTILE],
+            {"entropy": "1.7e-2"},
+        ),
         Chapter("figure-2", "Figure 2", "Another.", [empty, again]),
     ]
 

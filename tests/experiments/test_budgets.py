@@ -73,7 +73,9 @@ def test_lazy_imports_make_cycles_too(sources: Path) -> None:
     assert budgets.cycles(imports) == [["house.first", "house.second"]]
     pairs = {(each.importer, each.imported) for each in imports}
     assert ("house.room.bed", "house.room.chair") in pairs
-    assert not any(importer == "house.third" and imported != "house.room.bed" for importer, imported in pairs)
+    assert not any(
+        importer == "house.third" and imported != "house.room.bed" for importer, imported in pairs
+    )
 
 
 def test_imports_from_inside_a_folder_are_those_of_its_modules(sources: Path) -> None:

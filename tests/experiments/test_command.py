@@ -43,7 +43,9 @@ def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Result:
     return CliRunner().invoke(command.app, words, env={"COLUMNS": "80", "NO_COLOR": "1"})
 
 
-def test_a_good_run_ends_with_the_claims_and_the_files(use: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_good_run_ends_with_the_claims_and_the_files(
+    use: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     use.append(FakeExperiment(drawn=True))
     ended = invoke(monkeypatch, "paper", "--seeds", 1)
     assert ended.exit_code == 0, ended.output
@@ -61,7 +63,9 @@ def test_json_is_alone_on_standard_output(use: list[Any], monkeypatch: pytest.Mo
     assert json.loads(ended.stdout)["seeds"] == [0]
 
 
-def test_a_task_that_fails_ends_with_3_and_one_sentence(use: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_fails_ends_with_3_and_one_sentence(
+    use: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     use.append(FakeExperiment(works={"cg": fail}))
     ended = invoke(monkeypatch, "paper", "--seeds", 1)
     assert ended.exit_code == 3
@@ -72,7 +76,8 @@ def test_a_task_that_fails_ends_with_3_and_one_sentence(use: list[Any], monkeypa
 
 
 @pytest.mark.parametrize(
-    ("options", "advice"), [((), "the same command to"), (("--fresh",), "the same command without --fresh to")]
+    ("options", "advice"),
+    [((), "the same command to"), (("--fresh",), "the same command without --fresh to")],
 )
 def test_an_interrupt_says_how_to_continue(
     options: Sequence[str], advice: str, use: list[Any], monkeypatch: pytest.MonkeyPatch
@@ -106,7 +111,9 @@ def test_bad_input_ends_with_2_and_one_sentence(
     assert Path("taken").read_text("utf-8") == "mine"
 
 
-def test_a_data_file_that_is_another_one_is_bad_input(use: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_file_that_is_another_one_is_bad_input(
+    use: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Misled(FakeExperiment):
         def tasks(self, scale: Scale) -> list[Task]:
             raise DataMismatch("colon.npz has another sha256: delete it")
@@ -118,14 +125,25 @@ def test_a_data_file_that_is_another_one_is_bad_input(use: list[Any], monkeypatc
 
 def test_the_parts_are_those_of_the_paper_in_its_order() -> None:
     parts = list(command.PaperPart)
-    assert [each.name for each in command.experiments(parts)] == ["figure-1", "figure-2", "figure-3", "theory"]
-    assert [each.name for each in command.experiments([parts[3], parts[1]])] == ["figure-2", "theory"]
+    assert [each.name for each in command.experiments(parts)] == [
+        "figure-1",
+        "figure-2",
+        "figure-3",
+        "theory",
+    ]
+    assert [each.name for each in command.experiments([parts[3], parts[1]])] == [
+        "figure-2",
+        "theory",
+    ]
 
 
 def test_a_real_part_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     words = ["paper", "--quick", "--figure", "theory", "--json", "--out", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, "-m", "experiments", *words], cwd=REPOSITORY, capture_output=True, check=True
+        [sys.executable, "-m", "experiments", *words],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=True,
     )
     [experiment] = json.loads(done.stdout)["experiments"]
     verdicts = [claim["verdict"] for claim in experiment["claims"]]
@@ -142,7 +160,9 @@ def test_the_list_has_every_benchmark_with_its_purpose(monkeypatch: pytest.Monke
         assert callable(importlib.import_module(f"experiments.benchmarks.{name}").main)
 
 
-def test_arguments_reach_a_benchmark_whose_exit_code_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_reach_a_benchmark_whose_exit_code_is_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run: list[list[str]] = []
     results = iter([7, -15])
 
@@ -151,7 +171,10 @@ def test_arguments_reach_a_benchmark_whose_exit_code_is_returned(monkeypatch: py
         return subprocess.CompletedProcess(words, next(results))
 
     monkeypatch.setattr(subprocess, "run", noted)
-    assert invoke(monkeypatch, "bench", "newton-grid", "--", "--n", 5, "a b", "--", "-x").exit_code == 7
+    assert (
+        invoke(monkeypatch, "bench", "newton-grid", "--", "--n", 5, "a b", "--", "-x").exit_code
+        == 7
+    )
     assert run[0][1:] == ["-m", "experiments.benchmarks.newton_grid", "--n", "5", "a b", "--", "-x"]
     assert invoke(monkeypatch, "bench", "transport").exit_code == 143
 
@@ -163,7 +186,9 @@ def test_an_unknown_benchmark_is_bad_input(name: str, monkeypatch: pytest.Monkey
     assert ended.stderr.startswith(f"no benchmark {name!r}: there are auto, ")
 
 
-def test_auto_lists_the_worst_ratio_last(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_auto_lists_the_worst_ratio_last(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A small part of the grid, for real: every method is run to the same tolerance."""
     auto = importlib.import_module("experiments.benchmarks.auto")
     monkeypatch.setattr(sys, "argv", ["auto", "--only", "20 x 20", "--cap", "0.5"])
@@ -173,7 +198,10 @@ def test_auto_lists_the_worst_ratio_last(monkeypatch: pytest.MonkeyPatch, capsys
     common = {"solved": True, "took": "auto", "method": "spg"}
     ratios = ((3.0, 1.0), (0.09, 0.01), (2.0, 1.0))
     auto.show(
-        [{"problem": f"p{ratio}", "ratio": ratio, "auto": ratio, "best": best, **common} for ratio, best in ratios]
+        [
+            {"problem": f"p{ratio}", "ratio": ratio, "auto": ratio, "best": best, **common}
+            for ratio, best in ratios
+        ]
     )
     lines = capsys.readouterr().out.strip().splitlines()[1:]
     assert [line.split()[-1] for line in lines[:3]] == ["p0.09", "p2.0", "p3.0"]

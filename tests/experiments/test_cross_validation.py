@@ -40,7 +40,9 @@ def test_the_points_are_those_of_the_penalties(study: Study) -> None:
 
 
 def test_a_table(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_validation, "find_spec", lambda package: package in ("condgrad", "sklearn"))
+    monkeypatch.setattr(
+        cross_validation, "find_spec", lambda package: package in ("condgrad", "sklearn")
+    )
     rows = list(rows_of(study, cap=60.0))
     assert [row["package"] for row in rows] == [Ours.name, Sklearn.name]
     assert rows[0]["ratio"] == 1.0
@@ -64,7 +66,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     monkeypatch.setattr(cross_validation, "CONTESTANTS", (Ours,))
     monkeypatch.setattr(cross_validation, "FINE", 60)
     monkeypatch.setenv("CONDGRAD_DATA", "nowhere")
-    cross_validation.main(data=("prostate", "breast_cancer"), losses=("least-squares",), points=4, folds=2)
+    cross_validation.main(
+        data=("prostate", "breast_cancer"), losses=("least-squares",), points=4, folds=2
+    )
     printed = capsys.readouterr().out
     assert "prostate is left out" in printed
     assert "breast_cancer, least-squares: 569 samples, 30 features" in printed

@@ -16,8 +16,27 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
 
-from experiments.paper.figures import NOT_MEASURED, SOLVERS, STYLE_SHEET, Figure, Line, Panel, canvas_of, draw
-from experiments.paper.wording import count, duration, factor, mathml, of_samples, plain, power, span, takes
+from experiments.paper.figures import (
+    NOT_MEASURED,
+    SOLVERS,
+    STYLE_SHEET,
+    Figure,
+    Line,
+    Panel,
+    canvas_of,
+    draw,
+)
+from experiments.paper.wording import (
+    count,
+    duration,
+    factor,
+    mathml,
+    of_samples,
+    plain,
+    power,
+    span,
+    takes,
+)
 from tests.experiments import sample_chapters
 
 pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
@@ -32,7 +51,9 @@ def test_nothing_overlaps_and_every_line_is_named_once(figure: Figure) -> None:
         FigureCanvasAgg(canvas).draw()
     shown = [text for text in canvas.findobj(Text) if text.get_visible() and text.get_text()]
     assert min(text.get_fontsize() for text in shown) >= 8.0 - 1e-9
-    boxes = [axes.get_tightbbox() for axes in canvas.axes] + [entry.get_window_extent() for entry in canvas.legends]
+    boxes = [axes.get_tightbbox() for axes in canvas.axes] + [
+        entry.get_window_extent() for entry in canvas.legends
+    ]
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
     named = [text.get_text() for entry in canvas.legends for text in entry.get_texts()]
     assert sorted(named) == sorted(line.label for line in figure.legend)
@@ -74,14 +95,20 @@ def test_lines_of_unequal_length_are_refused_and_what_an_axis_cannot_show_is_a_g
 def test_two_digits_remain(value: float) -> None:
     assert float(factor(value).replace(",", "")) == pytest.approx(value, rel=0.051)
     number, unit = duration(value).split()
-    assert float(number.replace(",", "")) * {"ms": 1e-3, "s": 1.0}[unit] == pytest.approx(value, rel=0.051)
+    assert float(number.replace(",", "")) * {"ms": 1e-3, "s": 1.0}[unit] == pytest.approx(
+        value, rel=0.051
+    )
 
 
 @given(st.floats(1e-300, 1e300), st.integers(0, 3))
 def test_powers_of_ten_read_back(value: float, digits: int) -> None:
-    mantissa, exponent = re.fullmatch(r"(.*?)(?:·?10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?", power(value, digits)).groups()
+    mantissa, exponent = re.fullmatch(
+        r"(.*?)(?:·?10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?", power(value, digits)
+    ).groups()
     exponent = (exponent or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
-    assert float(f"{mantissa or 1}e{exponent}") == pytest.approx(value, rel=0.5 * 10.0**-digits * (1 + 1e-9))
+    assert float(f"{mantissa or 1}e{exponent}") == pytest.approx(
+        value, rel=0.5 * 10.0**-digits * (1 + 1e-9)
+    )
 
 
 @pytest.mark.parametrize(

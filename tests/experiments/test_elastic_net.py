@@ -62,7 +62,9 @@ def small_problem() -> ProblemDraw:
 
 @cache
 def small_curves() -> tuple[Curve, ...]:
-    return tuple(task.work() for task in tasks(Scale(seeds=2), "figure-2", SMALL, cap=0.2, quick_cap=0.2))
+    return tuple(
+        task.work() for task in tasks(Scale(seeds=2), "figure-2", SMALL, cap=0.2, quick_cap=0.2)
+    )
 
 
 def project_l1(v: Array, radius: float) -> Array:
@@ -71,7 +73,9 @@ def project_l1(v: Array, radius: float) -> Array:
         return v
     falling = np.sort(np.abs(v))[::-1]
     thresholds = (np.cumsum(falling) - radius) / np.arange(1, len(v) + 1)
-    return np.sign(v) * np.maximum(np.abs(v) - thresholds[np.flatnonzero(falling > thresholds)[-1]], 0.0)
+    return np.sign(v) * np.maximum(
+        np.abs(v) - thresholds[np.flatnonzero(falling > thresholds)[-1]], 0.0
+    )
 
 
 # What was solved ------------------------------------------------------------------------------------------------------
@@ -85,7 +89,9 @@ def test_residual_and_value_are_those_of_the_paper(solver: str) -> None:
     margin = y * (Z @ x)
     gradient = -Z.T @ (y / (1.0 + np.exp(margin))) + 2 * ridge * x
     residual = np.abs(project_l1(x - gradient, drawn.choice.radius) - x).max()
-    assert result.value == pytest.approx(float(np.logaddexp(0.0, -margin).sum() + ridge * x @ x), rel=1e-12)
+    assert result.value == pytest.approx(
+        float(np.logaddexp(0.0, -margin).sum() + ridge * x @ x), rel=1e-12
+    )
     assert np.isclose(result.trace["measure"], residual, rtol=1e-6, atol=1e-12).any()
     assert solver == "cg" or residual <= TOLERANCE
 
@@ -95,7 +101,9 @@ def test_optimum_against_cvxpy() -> None:
     Z, y = drawn.data.X_train, drawn.data.y_train
     x = cp.Variable(Z.shape[1])
     loss = cp.sum(cp.logistic(-cp.multiply(y, Z @ x))) + drawn.choice.ridge * cp.sum_squares(x)
-    best = cp.Problem(cp.Minimize(loss), [cp.norm1(x) <= drawn.choice.radius]).solve(solver=cp.CLARABEL)
+    best = cp.Problem(cp.Minimize(loss), [cp.norm1(x) <= drawn.choice.radius]).solve(
+        solver=cp.CLARABEL
+    )
     assert drawn.problem.optimum.value == pytest.approx(best, abs=1e-6)
     assert drawn.problem.constrained_error(drawn.problem.optimum.x) == pytest.approx(0.0, abs=1e-12)
 
@@ -103,7 +111,10 @@ def test_optimum_against_cvxpy() -> None:
 def test_curves_hold_what_is_promised() -> None:
     curves = small_curves()
     assert {(c.problem, c.seed, c.solver) for c in curves if c.facts["part"] == "race"} == {
-        (problem, seed, solver) for problem in ("small", "tall") for seed in (0, 1) for solver in METHODS
+        (problem, seed, solver)
+        for problem in ("small", "tall")
+        for seed in (0, 1)
+        for solver in METHODS
     }
     for curve in curves:
         assert set(curve.columns) == {"iteration", "seconds", "value", "residual", "lower_bound"}
@@ -116,7 +127,9 @@ def test_curves_hold_what_is_promised() -> None:
 def test_the_choice_is_the_best_on_the_test_set_by_another_solver() -> None:
     data, grid = toy(SIZES, 1), Grid((0.3, 3.0), (1e3,))
     right = {}
-    for ridge in grid.ridges:  # so large a radius leaves a plain ridge, with C = 1/(2 ridge) in scikit-learn's terms
+    for ridge in (
+        grid.ridges
+    ):  # so large a radius leaves a plain ridge, with C = 1/(2 ridge) in scikit-learn's terms
         model = LogisticRegression(C=0.5 / ridge, fit_intercept=False, tol=1e-10, max_iter=10_000)
         right[ridge] = model.fit(data.X_train, data.y_train).score(data.X_test, data.y_test)
     chosen = choose(data, grid)
@@ -129,7 +142,9 @@ def test_the_choice_is_the_best_on_the_test_set_by_another_solver() -> None:
 
 def test_a_split_is_stratified_and_scaled_by_the_training_part() -> None:
     rng = np.random.default_rng(0)
-    samples = Samples("drawn", rng.normal(5.0, 3.0, (60, 7)), np.where(np.arange(60) < 40, 1.0, -1.0), "")
+    samples = Samples(
+        "drawn", rng.normal(5.0, 3.0, (60, 7)), np.where(np.arange(60) < 40, 1.0, -1.0), ""
+    )
     split, other = stratified(samples, 0), stratified(samples, 1)
     assert ((split.y_test == 1.0).sum(), (split.y_test == -1.0).sum()) == (8, 4)
     np.testing.assert_allclose(split.X_train.mean(axis=0), 0.0, atol=1e-12)
@@ -159,7 +174,9 @@ def test_a_stand_in_is_shown_and_proves_nothing() -> None:
     chapter = MICROARRAYS.chapter([task.work() for task in tiny], quick=True)
     assert chapter.title == "Figure 3: elastic net on breast cancer, in place of colon and lymphoma"
     assert chapter.figures[0].title == "Elastic net, breast cancer, in place of colon and lymphoma"
-    assert chapter.summary.startswith("Not the paper's data: breast cancer, in place of colon and lymphoma")
+    assert chapter.summary.startswith(
+        "Not the paper's data: breast cancer, in place of colon and lymphoma"
+    )
     assert "Not the paper's data" in chapter.figures[0].caption
     [absent] = chapter.absent
     assert "load_colon()" in absent
@@ -168,7 +185,9 @@ def test_a_stand_in_is_shown_and_proves_nothing() -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_what_arrives_is_used_and_who_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_arrives_is_used_and_who_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lines = [f"{1 if i < 40 else -1} {i + 1}:{i}.5 2000:1" for i in range(62)]
     release, ended = threading.Event(), threading.Event()
 
@@ -198,7 +217,9 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def made(solver: str, seconds: float, *, problem: str = "drawn", seed: int = 0, **facts: Any) -> Curve:
+def made(
+    solver: str, seconds: float, *, problem: str = "drawn", seed: int = 0, **facts: Any
+) -> Curve:
     """A residual that falls by a tenth each of ten equal steps, to 1e-6 after `seconds`, iteration 100."""
     residual = [10.0 ** (-0.6 * k) for k in range(11)]
     common = small_problem().facts | {"samples": 100, "ridge": 1.0, "time_limit": 9.0}
@@ -231,10 +252,16 @@ def test_thinning_keeps_ends_and_first_hits(residuals: list[float]) -> None:
 
 def test_the_line_is_where_the_table_is_and_never_beyond_half_of_the_draws() -> None:
     """At every level of the residual the median of the draws' times, those that never came being infinite."""
-    fast, slow, never = made("spg", 1.0), made("spg", 4.0, seed=1), stuck(made("spg", 2.0, seed=2), 1e-3)
+    fast, slow, never = (
+        made("spg", 1.0),
+        made("spg", 4.0, seed=1),
+        stuck(made("spg", 2.0, seed=2), 1e-3),
+    )
     line = median_line("spg", [fast, slow, never], "seconds")
     for x, level in zip(line.x, line.y, strict=True):
-        met = [first_at(curve["residual"], level, of=curve["seconds"]) for curve in (fast, slow, never)]
+        met = [
+            first_at(curve["residual"], level, of=curve["seconds"]) for curve in (fast, slow, never)
+        ]
         assert x == pytest.approx(np.median(met), nan_ok=True)
     for level, column in ((1e-2, 2), (1e-5, 4)):
         [table, _] = TOY.chapter([fast, slow, never]).tables
@@ -282,11 +309,15 @@ def verdicts(curves: list[Curve], experiment: Any = TOY, *, quick: bool = False)
 def test_doctored_curves_flip_figure_2(change: dict[str, float], expected: list[Verdict]) -> None:
     curves = race(PAPER | change)
     assert verdicts(curves) == expected
-    assert verdicts(curves, quick=True) == [SHORT if verdict is P else verdict for verdict in expected]
+    assert verdicts(curves, quick=True) == [
+        SHORT if verdict is P else verdict for verdict in expected
+    ]
 
 
 def test_one_draw_of_two_is_in_part_and_too_few_for_a_quick_run() -> None:
-    curves = race(PAPER, draws=1) + [replace(c, seed=1) for c in race(PAPER | {"spg": 0.1, "cg": 0.1}, draws=1)]
+    curves = race(PAPER, draws=1) + [
+        replace(c, seed=1) for c in race(PAPER | {"spg": 0.1, "cg": 0.1}, draws=1)
+    ]
     assert verdicts(curves) == [P, H, P, H]
     assert verdicts(curves, quick=True) == [SHORT, H, SHORT, H]
 
@@ -296,13 +327,17 @@ def test_who_never_arrives_is_slower() -> None:
     chapter = TOY.chapter(curves)
     assert [claim.verdict for claim in chapter.claims][1:3] == [F, F]
     assert "does not get there" in chapter.claims[2].measured
-    assert ["drawn", "CGS, Armijo"] in [list(row[:2]) for row in chapter.tables[0].rows if row[-1] == "0 of 2"]
+    assert ["drawn", "CGS, Armijo"] in [
+        list(row[:2]) for row in chapter.tables[0].rows if row[-1] == "0 of 2"
+    ]
 
 
 def test_figure_3_is_judged_by_real_data_alone() -> None:
     real = race({"cgs-armijo": 1.0, "spg": 1.1, "pqn": 3.0, "cgs-open-loop": 0.5, "cg": 20.0})
     assert verdicts(real, MICROARRAYS) == [H, H]
-    assert verdicts([replace(c, facts={**c.facts, "stand_in": True}) for c in real], MICROARRAYS) == [U, U]
+    assert verdicts(
+        [replace(c, facts={**c.facts, "stand_in": True}) for c in real], MICROARRAYS
+    ) == [U, U]
     late = [stuck(c, 0.1) if c.solver == "cgs-open-loop" else c for c in real]
     assert verdicts(late, MICROARRAYS) == [H, F]
     assert verdicts([c for c in real if c.solver != "pqn"], MICROARRAYS) == [U, H]
@@ -311,17 +346,31 @@ def test_figure_3_is_judged_by_real_data_alone() -> None:
 def test_the_sweep_says_where_parity_begins() -> None:
     def point(solver: str, ridge: float, factor: float) -> Curve:
         curve = made(solver, 1.0, problem=f"drawn, ridge {ridge:g}", ridge=ridge, part="sweep")
-        return replace(curve, columns={**curve.columns, "iteration": [factor * k for k in curve.columns["iteration"]]})
+        return replace(
+            curve,
+            columns={
+                **curve.columns,
+                "iteration": [factor * k for k in curve.columns["iteration"]],
+            },
+        )
 
     sweep = [point("spg", ridge, 1.0) for ridge in (0.1, 1.0, 10.0)]
-    sweep += [point("cgs-armijo", ridge, factor) for ridge, factor in ((0.1, 30.0), (1.0, 3.0), (10.0, 1.2))]
+    sweep += [
+        point("cgs-armijo", ridge, factor)
+        for ridge, factor in ((0.1, 30.0), (1.0, 3.0), (10.0, 1.2))
+    ]
     chapter = TOY.chapter(race(PAPER) + sweep)
     assert "30 times the iterations of SPG at ridge m/1000" in chapter.claims[2].why
     assert "at most 1.5 times from m/10 on" in chapter.claims[2].why
     (panel,) = chapter.figures[1].rows[0]
     assert {line.solver: line.x.tolist() for line in panel.lines}["spg"] == [0.001, 0.01, 0.1]
-    worse = [stuck(c, 1e-3) if c.solver == "cgs-armijo" and c.facts["ridge"] < 1.0 else c for c in sweep]
-    assert "does not get there in time at ridge m/1000" in TOY.chapter(race(PAPER) + worse).claims[2].why
+    worse = [
+        stuck(c, 1e-3) if c.solver == "cgs-armijo" and c.facts["ridge"] < 1.0 else c for c in sweep
+    ]
+    assert (
+        "does not get there in time at ridge m/1000"
+        in TOY.chapter(race(PAPER) + worse).claims[2].why
+    )
 
 
 @pytest.mark.parametrize("experiment", [TOY, MICROARRAYS], ids=lambda experiment: experiment.name)
@@ -342,7 +391,9 @@ def test_the_chapter_of_a_real_run() -> None:
     assert titles == [["small, 40 x 60"] * 2, ["tall, 120 x 20"] * 2]
     assert {line.solver for line in chapter.figures[0].legend} == set(METHODS)
     assert [len(table.rows) for table in chapter.tables] == [2 * len(METHODS), 4]
-    assert [row[0] for row in chapter.tables[0].rows] == ["small"] * len(METHODS) + ["tall"] * len(METHODS)
+    assert [row[0] for row in chapter.tables[0].rows] == ["small"] * len(METHODS) + ["tall"] * len(
+        METHODS
+    )
     assert U not in [claim.verdict for claim in chapter.claims]
 
 

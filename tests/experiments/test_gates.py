@@ -23,7 +23,9 @@ FIT = Kind.FIT
 SERIES = Kind.SERIES
 
 
-def took(milliseconds: float, *, converged: bool = True, value: float = 1.0, gap: float = 1e-6) -> Measured:
+def took(
+    milliseconds: float, *, converged: bool = True, value: float = 1.0, gap: float = 1e-6
+) -> Measured:
     return Measured(1e-3 * milliseconds, Proof(converged, [0.0], [value], [gap]))
 
 
@@ -130,15 +132,30 @@ def test_an_unknown_commit_is_a_sentence() -> None:
 def test_these_files_pass_against_their_own_commit(tmp_path: Path) -> None:
     """For real: a worktree, two processes, a table, and nothing left behind."""
     out = tmp_path / "gates.json"
-    words = ["--against", "HEAD", "--quick", "--random", "0", "--rows", "200x1000", "--out", str(out)]
+    words = [
+        "--against",
+        "HEAD",
+        "--quick",
+        "--random",
+        "0",
+        "--rows",
+        "200x1000",
+        "--out",
+        str(out),
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "experiments", "gates", *words], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "experiments", "gates", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all gates are passed" in done.stdout
     written = json.loads(out.read_text("utf-8"))
     assert all(row["old"]["proof"]["converged"] for row in written["rows"])
-    assert "condgrad-gates" not in subprocess.check_output(["git", "worktree", "list"], cwd=ROOT, text=True)
+    assert "condgrad-gates" not in subprocess.check_output(
+        ["git", "worktree", "list"], cwd=ROOT, text=True
+    )
 
 
 @pytest.mark.slow

@@ -21,7 +21,12 @@ pytestmark = pytest.mark.slow  # the paper's report, which `make run` makes
 
 FIGURES = [figure for chapter in sample_chapters() for figure in chapter.figures]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 PLOTS = "[...document.querySelectorAll('.plot:not(.empty)')]"
 CONTRASTS = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -100,7 +105,9 @@ def watched(browser: Browser, report: Path) -> Iterator[tuple[Page, list[str], l
 
 def unfold(page: Page) -> None:
     """Opens all that is folded, and waits for the charts in it."""
-    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    page.evaluate(
+        "document.querySelectorAll('details').forEach((details) => { details.open = true; })"
+    )
     page.wait_for_function(f"{PLOTS}.every((plot) => plot.data !== undefined)")
 
 
@@ -112,7 +119,9 @@ def page(watched: tuple[Page, list[str], list[str]]) -> Iterator[Page]:
     assert complaints == []
     page.set_viewport_size({"width": 1280, "height": 900})
     page.emulate_media(color_scheme="light")
-    page.evaluate("document.querySelectorAll('[data-theme-choice=auto], [data-reset]').forEach((one) => one.click())")
+    page.evaluate(
+        "document.querySelectorAll('[data-theme-choice=auto], [data-reset]').forEach((one) => one.click())"
+    )
 
 
 def inked(page: Page, color: str, figure: str = "") -> int:
@@ -146,7 +155,9 @@ def test_every_panel_is_drawn_from_its_lines(page: Page) -> None:
         for place, panel in enumerate(figure.panels):
             plot = plots.nth(place)
             assert plot.locator(".scatterlayer path.js-line").count() >= len(panel.drawn)
-            assert plot.locator(".js-fill").count() == sum(line.band is not None for line in panel.drawn)
+            assert plot.locator(".js-fill").count() == sum(
+                line.band is not None for line in panel.drawn
+            )
             assert bool(panel.drawn) != (plot.inner_text() == NOT_MEASURED)
     values = page.evaluate(
         f"{PLOTS}[0].data.filter((trace) => !trace.fill).map((trace) => [trace.meta, ...trace.y.slice(0, 2)])"
@@ -210,7 +221,9 @@ def test_charts_follow_the_theme(page: Page) -> None:
 def test_all_text_has_contrast(page: Page, theme: str) -> None:
     page.get_by_role("button", name=theme).click()
     contrasts: list[list[Any]] = page.evaluate(CONTRASTS)
-    assert {"badge holds", "badge in-part", "badge fails", "badge untested"} <= {str(entry[2]) for entry in contrasts}
+    assert {"badge holds", "badge in-part", "badge fails", "badge untested"} <= {
+        str(entry[2]) for entry in contrasts
+    }
     assert {"A", "P", "TD", "TH", "text", "BUTTON"} <= {entry[1] for entry in contrasts}
     assert [entry for entry in contrasts if entry[0] < 4.5] == []
 
@@ -219,10 +232,14 @@ def test_fits_a_phone_and_any_window(browser: Browser, report: Path) -> None:
     phone = browser.new_page(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
     complaints, _ = opened(phone, report)
     unfold(phone)
-    assert phone.evaluate("document.scrollingElement.scrollWidth <= innerWidth && innerWidth === 390")
+    assert phone.evaluate(
+        "document.scrollingElement.scrollWidth <= innerWidth && innerWidth === 390"
+    )
     lefts = "[...document.querySelectorAll('.panel')].map((panel) => panel.getBoundingClientRect().left)"
     assert len(set(phone.evaluate(lefts))) == 1
-    widths = phone.evaluate(f"{PLOTS}.map((plot) => plot.querySelector('.main-svg').getBoundingClientRect().width)")
+    widths = phone.evaluate(
+        f"{PLOTS}.map((plot) => plot.querySelector('.main-svg').getBoundingClientRect().width)"
+    )
     assert all(280 <= width <= 390 for width in widths)
     assert complaints == []
     phone.close()
@@ -234,9 +251,13 @@ def test_fits_a_phone_and_any_window(browser: Browser, report: Path) -> None:
 
 
 def test_figures_have_words_and_files(page: Page, report: Path) -> None:
-    labels = page.locator("figure [role=img]").evaluate_all("all => all.map((one) => one.ariaLabel)")
+    labels = page.locator("figure [role=img]").evaluate_all(
+        "all => all.map((one) => one.ariaLabel)"
+    )
     assert labels == [figure.alt for figure in FIGURES]
-    links = page.locator("a[href]").evaluate_all("all => all.map((one) => one.getAttribute('href'))")
+    links = page.locator("a[href]").evaluate_all(
+        "all => all.map((one) => one.getAttribute('href'))"
+    )
     ids = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
     assert len(ids) == len(set(ids))
     assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
@@ -260,7 +281,9 @@ def test_without_scripts_the_pictures_stand_in(browser: Browser, report: Path) -
     plain = context.new_page()
     plain.goto(report.as_uri(), wait_until="load")
     images = plain.locator("figure img")
-    assert [images.nth(place).get_attribute("alt") for place in range(images.count())] == [f.alt for f in FIGURES]
+    assert [images.nth(place).get_attribute("alt") for place in range(images.count())] == [
+        f.alt for f in FIGURES
+    ]
     for folded in plain.locator(".more > .folded > summary").all():
         folded.click()
     assert all(images.nth(place).is_visible() for place in range(images.count()))
@@ -269,8 +292,17 @@ def test_without_scripts_the_pictures_stand_in(browser: Browser, report: Path) -
 
 
 def test_claims_come_with_a_sign_and_a_word(page: Page) -> None:
-    badges = [re.sub(r"\s+", " ", badge).strip() for badge in page.locator(".claims .badge").all_inner_texts()]
-    assert badges[:5] == ["✓ holds", "◐ holds in part", "✕ fails", "… too short to judge", "? not tested"]
+    badges = [
+        re.sub(r"\s+", " ", badge).strip()
+        for badge in page.locator(".claims .badge").all_inner_texts()
+    ]
+    assert badges[:5] == [
+        "✓ holds",
+        "◐ holds in part",
+        "✕ fails",
+        "… too short to judge",
+        "? not tested",
+    ]
     assert page.locator(".claims em").all_inner_texts() == [
         "(said above, on other runs; not counted)",
         "(beyond the paper; not counted)",
@@ -284,7 +316,9 @@ def test_the_answer_comes_first_and_leads_to_the_evidence(browser: Browser, repo
     answer = page.locator(".answer")
     assert answer.bounding_box()["y"] < 450
     words = re.sub(r"\s+", " ", answer.inner_text())
-    assert words.startswith("1 of 5 claims hold on this machine, 1 in part: A claim that holds in part")
+    assert words.startswith(
+        "1 of 5 claims hold on this machine, 1 in part: A claim that holds in part"
+    )
     assert "; these fail: A claim that fails" in words
     assert words.endswith("Not judged: 2 (1 too short to judge, 1 not tested).")
     assert answer.locator("math msub").count() == 2

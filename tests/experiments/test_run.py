@@ -31,10 +31,14 @@ ONE = Scale(seeds=1)
 REPOSITORY = Path(__file__).parents[2]
 
 
-def run(out: Path, *experiments: FakeExperiment, scale: Scale = ONE, fresh: bool = False) -> tuple[PaperOutcome, str]:
+def run(
+    out: Path, *experiments: FakeExperiment, scale: Scale = ONE, fresh: bool = False
+) -> tuple[PaperOutcome, str]:
     """A run, and what was said in it."""
     said = io.StringIO()
-    outcome = run_paper(experiments, scale, out, progress=RunProgress(Console(file=said, width=80)), fresh=fresh)
+    outcome = run_paper(
+        experiments, scale, out, progress=RunProgress(Console(file=said, width=80)), fresh=fresh
+    )
     return outcome, said.getvalue()
 
 
@@ -73,7 +77,11 @@ def test_all_files_are_there_and_say_what_was_measured(tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO((out / "curves.csv").read_text("utf-8"))))
     assert len(rows) == 6 * 3
     assert [row["value"] for row in rows[:3]] == ["3.0", "", "1.5"]
-    assert (rows[-1]["experiment"], rows[-1]["solver"], rows[-1]["seed"]) == ("figure-1", "newton", "1")
+    assert (rows[-1]["experiment"], rows[-1]["solver"], rows[-1]["seed"]) == (
+        "figure-1",
+        "newton",
+        "1",
+    )
 
 
 def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
@@ -102,7 +110,9 @@ def test_changed_settings_and_damaged_files_are_done_again_and_told(tmp_path: Pa
     assert "2 kept from an earlier run, 1 again (file damaged), 0 new" in said
 
 
-def test_an_edit_to_the_code_makes_kept_runs_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_to_the_code_makes_kept_runs_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(tmp_path, FakeExperiment())
     monkeypatch.setattr(run_module, "code_digest", lambda: "other")
     edited = FakeExperiment()
@@ -126,7 +136,9 @@ def test_the_digest_is_of_names_and_contents_but_for_benchmarks(tmp_path: Path) 
     assert code_digest() == code_digest()
 
 
-@pytest.mark.parametrize("content", ["[]", "null", "{}", "[" * 100_000, '{"key": 1, "machine": 1, "curve": {}}'])
+@pytest.mark.parametrize(
+    "content", ["[]", "null", "{}", "[" * 100_000, '{"key": 1, "machine": 1, "curve": {}}']
+)
 def test_a_record_of_another_shape_is_damaged(content: str, tmp_path: Path) -> None:
     store, [task, *_] = Store(tmp_path, "code", {}), FakeExperiment().tasks(ONE)
     (tmp_path / f"{task.name}.json").write_text(content)
@@ -154,7 +166,9 @@ def test_files_appear_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_task_that_raises_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     outcome, said = run(tmp_path, FakeExperiment(works={"cg": fail}), FakeExperiment(name="theory"))
-    assert outcome.failures == ["figure-1, small, draw 0: CG: failed: ArithmeticError: the matrix is singular"]
+    assert outcome.failures == [
+        "figure-1, small, draw 0: CG: failed: ArithmeticError: the matrix is singular"
+    ]
     assert "small, draw 0: CG: failed" in said
     assert outcome.failures[0] in outcome.chapters[0].notes
     assert outcome.chapters[0].summary == "2 curves."
@@ -182,7 +196,9 @@ def test_a_chapter_that_raises_does_not_take_the_others_with_it(tmp_path: Path) 
     assert (tmp_path / "theory.png").exists()
 
 
-def test_what_a_task_prints_does_not_reach_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_task_prints_does_not_reach_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(tmp_path, FakeExperiment(works={"cg": lambda: sys.stdout.write("noise") and None}))
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "noise")
@@ -199,7 +215,9 @@ def test_an_interrupt_keeps_what_is_finished_even_where_a_solver_caught_it(tmp_p
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, fake)
     assert signal.getsignal(signal.SIGINT) is before
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["figure-1-small-0-cgs-exact.json"]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [
+        "figure-1-small-0-cgs-exact.json"
+    ]
     rest = FakeExperiment()
     run(tmp_path, rest)
     assert rest.done == ["figure-1-small-0-cg", "figure-1-small-0-newton"]
@@ -217,12 +235,17 @@ def test_a_killed_run_continues_with_the_missing_tasks(tmp_path: Path) -> None:
         time.sleep(0.01)
     process.kill()
     process.communicate(timeout=60)
-    finished = {path.stem.removeprefix("figure-1-small-0-") for path in (out / "runs").glob("*.json")}
+    finished = {
+        path.stem.removeprefix("figure-1-small-0-") for path in (out / "runs").glob("*.json")
+    }
     assert 2 <= len(finished) < 5
     assert not (out / "report.html").exists()
     log.unlink()
     slow_run(out, log)
-    assert set(log.read_text().split()) == {"cgs-exact", "cgs-armijo", "cg", "newton", "spg"} - finished
+    assert (
+        set(log.read_text().split())
+        == {"cgs-exact", "cgs-armijo", "cg", "newton", "spg"} - finished
+    )
     assert (out / "report.html").exists()
 
 
@@ -237,9 +260,16 @@ def test_a_log_is_short_and_counts_what_it_left_out(tmp_path: Path) -> None:
 def test_the_bar_fits_the_terminal(width: int, tmp_path: Path) -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=width, height=20, force_terminal=True, color_system=None)
-    run_paper([FakeExperiment(), FakeExperiment(name="theory")], ONE, tmp_path, progress=RunProgress(console))
+    run_paper(
+        [FakeExperiment(), FakeExperiment(name="theory")],
+        ONE,
+        tmp_path,
+        progress=RunProgress(console),
+    )
     # what a terminal would show: escape codes and returns are no letters
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).replace("\r", "\n").splitlines()
+    lines = (
+        re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).replace("\r", "\n").splitlines()
+    )
     bars = [line for line in lines if "[6/6] theory" in line]
     assert bars
     assert max(len(line) for line in bars) <= width

@@ -19,7 +19,9 @@ MOST_BYTES = 1_500_000
 
 @pytest.mark.parametrize("page", site.PAGES)
 def test_page_says_what_was_measured(page: str) -> None:
-    assert (site.ROOT / page).read_text() == site.written(page, NUMBERS), "run `python -m experiments site --draw`"
+    assert (site.ROOT / page).read_text() == site.written(page, NUMBERS), (
+        "run `python -m experiments site --draw`"
+    )
 
 
 def test_every_number_has_a_place() -> None:
@@ -34,7 +36,9 @@ def test_a_changed_number_changes_the_page() -> None:
     assert "another answer" in site.written("README.md", changed)
 
 
-def test_pictures_are_drawn_from_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_are_drawn_from_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(site, "PICTURES", tmp_path)
     made = {path.name for path in site.draw(NUMBERS)}
     folder = site.ROOT / "docs" / "measured"
@@ -46,12 +50,18 @@ def test_pictures_are_drawn_from_the_numbers(tmp_path: Path, monkeypatch: pytest
 
 def test_pictures_of_the_repository_are_light() -> None:
     pictures = [p for kind in ("png", "svg", "jpg") for p in (site.ROOT / "docs").glob(f"*.{kind}")]
-    pictures += [*(site.ROOT / "docs" / "measured").iterdir(), *(site.ROOT / "docs" / "_static").iterdir()]
+    pictures += [
+        *(site.ROOT / "docs" / "measured").iterdir(),
+        *(site.ROOT / "docs" / "_static").iterdir(),
+    ]
     assert sum(picture.stat().st_size for picture in pictures) < MOST_BYTES
 
 
 def test_claims_are_counted_once_and_without_ours() -> None:
-    claims = [{"source": source.value, "verdict": "holds", "claim": "a", "measured": "b"} for source in Source]
+    claims = [
+        {"source": source.value, "verdict": "holds", "claim": "a", "measured": "b"}
+        for source in Source
+    ]
     assert len(site.claims_of({"experiments": [{"claims": claims}]})) == 1
 
 

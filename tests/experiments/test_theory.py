@@ -34,15 +34,23 @@ def problems() -> dict[str, TheoryProblem]:
 
 
 def verdicts(curves: Sequence[Curve]) -> dict[str, Verdict]:
-    return dict(zip(CLAIMS, (claim.verdict for claim in THEORY.chapter(curves).claims), strict=True))
+    return dict(
+        zip(CLAIMS, (claim.verdict for claim in THEORY.chapter(curves).claims), strict=True)
+    )
 
 
 def doctored(
-    curves: Sequence[Curve], column: str, change: Callable[[Any, Curve], Any], *, when: Callable[[Curve], bool]
+    curves: Sequence[Curve],
+    column: str,
+    change: Callable[[Any, Curve], Any],
+    *,
+    when: Callable[[Curve], bool],
 ) -> list[Curve]:
     """The curves with one column of some of them changed."""
     return [
-        replace(c, columns={**c.columns, column: list(change(np.array(c.columns[column]), c))}) if when(c) else c
+        replace(c, columns={**c.columns, column: list(change(np.array(c.columns[column]), c))})
+        if when(c)
+        else c
         for c in curves
     ]
 
@@ -62,7 +70,9 @@ def point(name: str, size: int, rng: np.random.Generator) -> Any:
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), a=st.floats(0.0, 1.0))
-def test_the_curvature_is_one(name: str, seed: int, a: float, problems: dict[str, TheoryProblem]) -> None:
+def test_the_curvature_is_one(
+    name: str, seed: int, a: float, problems: dict[str, TheoryProblem]
+) -> None:
     """f((1 - a) x + a y) <= f(x) + a <grad f(x), y - x> + C_f a^2 / 2."""
     problem, rng = problems[name], np.random.default_rng(seed)
     x, y = (point(name, SIZES[name], rng) for _ in range(2))
@@ -72,7 +82,9 @@ def test_the_curvature_is_one(name: str, seed: int, a: float, problems: dict[str
 
 
 @pytest.mark.parametrize("name", ["least squares", "corner"])
-def test_the_curvature_of_a_quadratic_is_attained(name: str, problems: dict[str, TheoryProblem]) -> None:
+def test_the_curvature_of_a_quadratic_is_attained(
+    name: str, problems: dict[str, TheoryProblem]
+) -> None:
     """At a pair of vertices f bends by C_f, so the constant that is called exact is."""
     problem, n = problems[name], 15
     signs = (1.0,) if name == "corner" else (1.0, -1.0)
@@ -81,7 +93,9 @@ def test_the_curvature_of_a_quadratic_is_attained(name: str, problems: dict[str,
     bends = []
     for u in vertices:
         value, gradient = problem.f.value_and_gradient(u)
-        bends += [2.0 * (problem.f.at(v).value - value - float(gradient @ (v - u))) for v in vertices]
+        bends += [
+            2.0 * (problem.f.at(v).value - value - float(gradient @ (v - u))) for v in vertices
+        ]
     assert max(bends) == pytest.approx(problem.curvature, rel=1e-10)
 
 
@@ -105,7 +119,9 @@ def test_the_reference_agrees_with_another_solver(
     f: Any = problems[name].f
     x = cvxpy.Variable(SIZES[name])
     loss = 0.5 * cvxpy.sum_squares(f.K @ x - f.h.y) if name == "least squares" else _logistic(f, x)
-    task = cvxpy.Problem(cvxpy.Minimize(loss + RIDGE * cvxpy.sum_squares(x)), [cvxpy.norm1(x) <= RADIUS])
+    task = cvxpy.Problem(
+        cvxpy.Minimize(loss + RIDGE * cvxpy.sum_squares(x)), [cvxpy.norm1(x) <= RADIUS]
+    )
     judged = task.solve(solver=cvxpy.CLARABEL)
     known = next(run for run in rates(curves).itertuples() if run.problem == name and run.seed == 0)
     assert known.optimum == pytest.approx(judged, abs=1e-6)
@@ -132,7 +148,10 @@ def test_the_corner_has_a_closed_form(curves: list[Curve]) -> None:
 def test_tasks_and_curves(curves: list[Curve]) -> None:
     every = THEORY.tasks(Scale(seeds=3))
     assert len({task.name for task in every}) == len(every) == 3 * 10 + 4 + 3
-    assert all({"iteration", "seconds", "value", "best_value", "lower_bound"} == set(curve.columns) for curve in curves)
+    assert all(
+        {"iteration", "seconds", "value", "best_value", "lower_bound"} == set(curve.columns)
+        for curve in curves
+    )
 
 
 def test_the_verdicts_of_a_true_run(curves: list[Curve]) -> None:
@@ -158,12 +177,16 @@ def test_any_part_of_the_curves_makes_a_chapter(curves: list[Curve], data: st.Da
 
 
 @pytest.mark.parametrize(("step", "claim"), [("exact", "theorem"), ("open-loop", "open-loop")])
-def test_an_error_above_the_bound_turns_the_theorem(step: str, claim: str, curves: list[Curve]) -> None:
+def test_an_error_above_the_bound_turns_the_theorem(
+    step: str, claim: str, curves: list[Curve]
+) -> None:
     def lifted(value: Any, curve: Curve) -> Any:
         value[-1] += 2.0 * curve.facts["curvature"]
         return value
 
-    told = doctored(curves, "value", lifted, when=lambda c: c.facts["step"] == step and c.problem == "corner")
+    told = doctored(
+        curves, "value", lifted, when=lambda c: c.facts["step"] == step and c.problem == "corner"
+    )
     assert verdicts(told)[claim] is Verdict.IN_PART
 
 
@@ -180,7 +203,12 @@ def test_a_slow_step_turns_the_linear_rate(curves: list[Curve]) -> None:
         value[1] = value[0]
         return value
 
-    one = doctored(curves, "value", halted, when=lambda c: c.problem == "logistic" and c.facts["step"] == "short")
+    one = doctored(
+        curves,
+        "value",
+        halted,
+        when=lambda c: c.problem == "logistic" and c.facts["step"] == "short",
+    )
     assert verdicts(one)["strong"] is Verdict.IN_PART
     every = doctored(curves, "value", halted, when=lambda c: c.facts["step"] in ("exact", "short"))
     assert verdicts(every)["strong"] is Verdict.FAILS
@@ -189,6 +217,9 @@ def test_a_slow_step_turns_the_linear_rate(curves: list[Curve]) -> None:
 
 def test_a_bound_above_the_optimum_fails_the_certificate(curves: list[Curve]) -> None:
     told = doctored(
-        curves, "lower_bound", lambda bound, _: bound + 1.0, when=lambda c: c.problem == "corner" and c.seed == 0
+        curves,
+        "lower_bound",
+        lambda bound, _: bound + 1.0,
+        when=lambda c: c.problem == "corner" and c.seed == 0,
     )
     assert verdicts(told)["certificate"] is Verdict.FAILS

@@ -19,7 +19,17 @@ from experiments import transport_solvers
 from experiments.paper.chapter import JudgedClaim, Verdict
 from experiments.paper.figures import STYLES
 from experiments.paper.tasks import Curve, Scale, thinned
-from experiments.paper.transport import FULL, QUICK, RUNS, TRANSPORT, Caps, gaps_of, sizes_of, solved, tasks
+from experiments.paper.transport import (
+    FULL,
+    QUICK,
+    RUNS,
+    TRANSPORT,
+    Caps,
+    gaps_of,
+    sizes_of,
+    solved,
+    tasks,
+)
 from experiments.paper.wording import plain
 from experiments.problems import ENTROPY, TransportProblem
 from experiments.transport_solvers import COLUMNS, run_in_child
@@ -56,17 +66,24 @@ def test_tasks_have_names_of_their_own_and_cgs_never_more_time_than_cg() -> None
         assert all(cap.cgs <= cap.cg for cap in caps.values())
 
 
-def test_curves_have_the_promised_columns_and_start_at_the_product_of_the_weights(curves: list[Curve]) -> None:
+def test_curves_have_the_promised_columns_and_start_at_the_product_of_the_weights(
+    curves: list[Curve],
+) -> None:
     by_solver = {curve.solver: curve for curve in curves[:-1]}
     assert set(by_solver) == set(RUNS)
     for solver, curve in by_solver.items():
-        assert set(curve.columns) == set(COLUMNS) - ({"lower_bound"} if solver == "pot-gcg" else set())
+        assert set(curve.columns) == set(COLUMNS) - (
+            {"lower_bound"} if solver == "pot-gcg" else set()
+        )
         assert bool(curve.columns["value"]) == (curve.status != "SKIPPED")
         assert curve.note or curve.status != "SKIPPED"
         if curve.columns["value"]:
             assert curve["value"][0] == pytest.approx(curve.facts["start_value"], rel=1e-12)
     assert by_solver["newton"].status == "CONVERGED"
-    assert all(by_solver[solver].columns["value"] for solver in ("cg-emd", "cg-highs", "cg-cvxopt", "pot-gcg"))
+    assert all(
+        by_solver[solver].columns["value"]
+        for solver in ("cg-emd", "cg-highs", "cg-cvxopt", "pot-gcg")
+    )
 
 
 def test_the_reference_agrees_with_another_solver(curves: list[Curve]) -> None:
@@ -76,9 +93,17 @@ def test_the_reference_agrees_with_another_solver(curves: list[Curve]) -> None:
     G = cvxpy.Variable((N, N), nonneg=True)
     dense = [L.toarray() if hasattr(L, "toarray") else np.asarray(L) for L in (omega.Ls, omega.Lt)]
     roots = [np.linalg.cholesky(L + 1e-13 * np.eye(N)) for L in dense]
-    smooth = cvxpy.sum_squares(roots[0].T @ G @ omega.Xt) + cvxpy.sum_squares(roots[1].T @ G.T @ omega.Xs)
-    F = cvxpy.sum(cvxpy.multiply(problem.cost, G)) + 1e3 * smooth - ENTROPY * cvxpy.sum(cvxpy.entr(G))
-    task = cvxpy.Problem(cvxpy.Minimize(F), [cvxpy.sum(G, axis=1) == 1 / N, cvxpy.sum(G, axis=0) == 1 / N])
+    smooth = cvxpy.sum_squares(roots[0].T @ G @ omega.Xt) + cvxpy.sum_squares(
+        roots[1].T @ G.T @ omega.Xs
+    )
+    F = (
+        cvxpy.sum(cvxpy.multiply(problem.cost, G))
+        + 1e3 * smooth
+        - ENTROPY * cvxpy.sum(cvxpy.entr(G))
+    )
+    task = cvxpy.Problem(
+        cvxpy.Minimize(F), [cvxpy.sum(G, axis=1) == 1 / N, cvxpy.sum(G, axis=0) == 1 / N]
+    )
     judged = task.solve(solver=cvxpy.CLARABEL)
     [size] = sizes_of(curves)
     assert size.slack <= 1e-11
@@ -102,13 +127,19 @@ def test_rivals_are_judged_at_rounded_plans() -> None:
     problem = TransportProblem.of(N, 0)
     inside = np.full((N, N), 1.0 / N**2)
     assert problem.value(0.5 * inside) == pytest.approx(problem.value(inside), rel=1e-12)
-    assert problem.value(inside) == pytest.approx(problem.f.at(inside).value + problem.g.value(inside), rel=1e-12)
+    assert problem.value(inside) == pytest.approx(
+        problem.f.at(inside).value + problem.g.value(inside), rel=1e-12
+    )
 
 
 def test_a_linear_program_that_takes_too_long_is_killed() -> None:
     """CVXOPT needs minutes for this one; a curve with a value would mean that somebody waited for it."""
     curve = solved(400, "cg-cvxopt", cap=0.2)
-    assert (curve.status, curve.facts["reason"], curve.columns["value"]) == ("SKIPPED", "too slow", [])
+    assert (curve.status, curve.facts["reason"], curve.columns["value"]) == (
+        "SKIPPED",
+        "too slow",
+        [],
+    )
     assert "0.2 s" in curve.note
 
 
@@ -126,8 +157,12 @@ def test_a_child_that_breaks_or_dies_is_a_failure(monkeypatch: pytest.MonkeyPatc
     assert (dead.status, dead.note) == ("FAILED", "its process ended early with exit code 7")
 
 
-@pytest.mark.parametrize(("solver", "module"), [("cg-emd", "ot"), ("pot-gcg", "ot"), ("cg-mosek", "mosek")])
-def test_a_missing_library_is_a_sentence(solver: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("solver", "module"), [("cg-emd", "ot"), ("pot-gcg", "ot"), ("cg-mosek", "mosek")]
+)
+def test_a_missing_library_is_a_sentence(
+    solver: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     curve = solved(N, solver, cap=0.1)
     assert (curve.status, curve.facts["reason"]) == ("SKIPPED", "missing")
@@ -150,9 +185,15 @@ def test_any_part_of_the_curves_makes_a_chapter(curves: list[Curve], kept: set[i
 
 def test_the_chapter_of_all(curves: list[Curve]) -> None:
     chapter = TRANSPORT.chapter(curves)
-    assert [figure.name for figure in chapter.figures] == ["figure-1", "figure-1-suboptimality", "figure-1-gaps"]
+    assert [figure.name for figure in chapter.figures] == [
+        "figure-1",
+        "figure-1-suboptimality",
+        "figure-1-gaps",
+    ]
     assert [claim.verdict for claim in chapter.claims[:2]] == [Verdict.HOLDS, Verdict.HOLDS]
-    assert f"n = {N}, errors as shares of F_0 - F*: Newton is below 10⁻⁸ after" in plain(chapter.summary)
+    assert f"n = {N}, errors as shares of F_0 - F*: Newton is below 10⁻⁸ after" in plain(
+        chapter.summary
+    )
     shown = {row[0]: row for row in chapter.tables[0].rows}
     assert shown["Newton"][4] != "-"
     assert len(shown) == len(RUNS)
@@ -173,14 +214,29 @@ def falling(solver: str, n: int, rate: float, *, seconds: float = 0.1, rows: int
     """F falls from 1 towards 0 by `rate` a row, a row each `seconds`."""
     value = (rate ** np.arange(rows)).tolist()
     times = (seconds * np.arange(1, rows + 1)).tolist()
-    columns = {"iteration": list(range(rows)), "seconds": times, "value": value, "best_value": value}
+    columns = {
+        "iteration": list(range(rows)),
+        "seconds": times,
+        "value": value,
+        "best_value": value,
+    }
     facts = {"n": n, "cap": 1.0, "start_value": 1.0}
-    return Curve(f"n = {n}", solver, 0, {**columns, "lower_bound": [0.0] * rows}, "TIME_LIMIT", facts=facts)
+    return Curve(
+        f"n = {n}", solver, 0, {**columns, "lower_bound": [0.0] * rows}, "TIME_LIMIT", facts=facts
+    )
 
 
 def skipped(solver: str, n: int, reason: str) -> Curve:
     facts = {"n": n, "cap": 1.0, "start_value": 1.0, "reason": reason}
-    return Curve(f"n = {n}", solver, 0, {name: [] for name in COLUMNS}, "SKIPPED", f"{solver} was {reason}.", facts)
+    return Curve(
+        f"n = {n}",
+        solver,
+        0,
+        {name: [] for name in COLUMNS},
+        "SKIPPED",
+        f"{solver} was {reason}.",
+        facts,
+    )
 
 
 def exact(n: int) -> Curve:
@@ -190,7 +246,11 @@ def exact(n: int) -> Curve:
 def duel(cgs: str, cg_solver: str) -> list[Curve]:
     """A fast and a slow curve at two sizes, the difference growing."""
     pairs = ((100, 0.9), (500, 0.97))
-    return [c for n, slow in pairs for c in (exact(n), falling(cgs, n, 0.4), falling(cg_solver, n, slow))]
+    return [
+        c
+        for n, slow in pairs
+        for c in (exact(n), falling(cgs, n, 0.4), falling(cg_solver, n, slow))
+    ]
 
 
 def swapped(curves: Sequence[Curve], one: str, other: str) -> list[Curve]:
@@ -213,7 +273,9 @@ def test_a_quick_run_says_where_it_is_too_short_to_judge() -> None:
 
 
 def test_growth_needs_a_growing_gain_or_an_engine_that_no_longer_finishes() -> None:
-    shrinking = [replace(c, facts={**c.facts, "n": 600 - c.facts["n"]}) for c in duel("cgs-exact", "cg-emd")]
+    shrinking = [
+        replace(c, facts={**c.facts, "n": 600 - c.facts["n"]}) for c in duel("cgs-exact", "cg-emd")
+    ]
     assert verdicts(shrinking)["growth"] is Verdict.FAILS
     told = duel("cgs-exact", "cg-highs")[:-1]
     assert verdicts([*told, skipped("cg-highs", 500, "too slow")])["growth"] is Verdict.HOLDS
@@ -224,7 +286,9 @@ def test_ahead_at_the_end_alone_is_in_part() -> None:
     """CG that is faster down to 10^-1 and then stands still."""
     slow_start = falling("cg-emd", 100, 0.5, seconds=0.01)
     late = [*np.maximum(slow_start.columns["value"], 0.05).tolist()[:-1], 0.049]
-    cg_curve = replace(slow_start, columns={**slow_start.columns, "value": late, "best_value": late})
+    cg_curve = replace(
+        slow_start, columns={**slow_start.columns, "value": late, "best_value": late}
+    )
     found = verdicts([exact(100), falling("cgs-exact", 100, 0.4, seconds=0.05), cg_curve])
     assert (found["time"], found["objective"]) == (Verdict.IN_PART, Verdict.HOLDS)
 
@@ -235,7 +299,9 @@ def test_all_cases_are_not_all_where_an_engine_is_missing() -> None:
     missing = replace(skipped("cg-emd", 100, "missing"), note="engine='emd' < nothing")
     claim = claims([*told, missing])["time"]
     assert claim.verdict is Verdict.IN_PART
-    assert "Not all cases were tested: CG, network simplex: engine='emd' < nothing." in claim.measured
+    assert (
+        "Not all cases were tested: CG, network simplex: engine='emd' < nothing." in claim.measured
+    )
 
 
 def test_mosek_is_untested_without_a_licence_and_judged_with_one() -> None:
@@ -253,14 +319,21 @@ def test_cvxopt_at_500() -> None:
     assert verdicts([*ours, skipped("cg-cvxopt", 500, "too slow")])["cvxopt"] is Verdict.HOLDS
     assert verdicts([*ours, skipped("cg-cvxopt", 500, "missing")])["cvxopt"] is Verdict.UNTESTED
     assert verdicts([*ours, falling("cg-cvxopt", 500, 0.5)])["cvxopt"] is Verdict.FAILS
-    assert verdicts([exact(100), skipped("cg-cvxopt", 100, "too slow")])["cvxopt"] is Verdict.UNTESTED
+    assert (
+        verdicts([exact(100), skipped("cg-cvxopt", 100, "too slow")])["cvxopt"] is Verdict.UNTESTED
+    )
 
 
 def test_doctored_bounds_turn_the_verdicts_on_certificates(curves: list[Curve]) -> None:
     first, gaps = curves[0], curves[-1]
     assert verdicts(curves)["certificate"] is verdicts(curves)["classical"] is Verdict.HOLDS
-    high = replace(first, columns={**first.columns, "lower_bound": (first["lower_bound"] + 1e-3).tolist()})
+    high = replace(
+        first, columns={**first.columns, "lower_bound": (first["lower_bound"] + 1e-3).tolist()}
+    )
     assert verdicts([high, *curves[1:]])["certificate"] is Verdict.FAILS
-    other = {"lower_bound": gaps.columns["classical_lower_bound"], "classical_lower_bound": gaps.columns["lower_bound"]}
+    other = {
+        "lower_bound": gaps.columns["classical_lower_bound"],
+        "classical_lower_bound": gaps.columns["lower_bound"],
+    }
     exchanged = replace(gaps, columns={**gaps.columns, **other})
     assert verdicts([*curves[:-1], exchanged])["classical"] is Verdict.FAILS

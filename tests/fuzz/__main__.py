@@ -32,7 +32,9 @@ def check_chunk(seed: int, first: int, size: int) -> Report:
     return report
 
 
-def campaign(seed: int, jobs: int, *, seconds: float, problems: int | None, first: int = 0) -> Report:
+def campaign(
+    seed: int, jobs: int, *, seconds: float, problems: int | None, first: int = 0
+) -> Report:
     """Problems from the first on, until the time is over or all are done."""
     report, begin, following = Report(), time.monotonic(), first
     end = None if problems is None else first + problems
@@ -62,7 +64,9 @@ def relatively_slow(report: Report) -> list[Failure]:
         median = medians[kinds[0], kinds[4]]
         if text and seconds > max(SLOW_AT_ALL, 100.0 * median):
             detail = f"{seconds:.2f} s against a median of {median:.4f} s"
-            slow.append(Failure("slow", ("relative", kinds[0], kinds[4].split()[0]), kinds, detail, text))
+            slow.append(
+                Failure("slow", ("relative", kinds[0], kinds[4].split()[0]), kinds, detail, text)
+            )
     return slow
 
 
@@ -84,10 +88,14 @@ def write(report: Report, folder: Path) -> str:
     for number, group in enumerate(grouped(report.failures), start=1):
         first = group[0]
         combinations = len({failure.case for failure in group})
-        lines.append(f"{number:3d}. {first.kind} x {len(group)} ({combinations} kinds): {' | '.join(first.group)}")
+        lines.append(
+            f"{number:3d}. {first.kind} x {len(group)} ({combinations} kinds): {' | '.join(first.group)}"
+        )
         lines.append(f"     {' | '.join(first.case)}: {first.detail.splitlines()[0][:300]}")
         for k, failure in enumerate(group[:KEPT]):
-            (folder / f"{number:03d}{'abc'[k]}-{first.kind.replace(' ', '-')}.py").write_text(failure.reproducer)
+            (folder / f"{number:03d}{'abc'[k]}-{first.kind.replace(' ', '-')}.py").write_text(
+                failure.reproducer
+            )
     text = "\n".join(lines)
     (folder / "findings.txt").write_text(text + "\n")
     return text
@@ -105,22 +113,34 @@ def by_family(report: Report) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on (default 60)")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="how long to go on (default 60)"
+    )
     parser.add_argument("--problems", type=int, help="how many problems, however long they take")
     parser.add_argument("--first", type=int, default=0, help="the number of the first problem")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="where reproducers go; emptied first")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/fuzz"), help="where reproducers go; emptied first"
+    )
     given = parser.parse_args()
     begin = time.monotonic()
-    report = campaign(given.seed, given.jobs, seconds=given.seconds, problems=given.problems, first=given.first)
+    report = campaign(
+        given.seed, given.jobs, seconds=given.seconds, problems=given.problems, first=given.first
+    )
     elapsed = time.monotonic() - begin
     report.failures += relatively_slow(report)
     findings = write(report, given.out)
     rate = report.problems / elapsed
-    lines = [findings, "", f"{report.problems} problems, {report.runs} runs in {elapsed:.0f} s: {rate:.1f} problems/s"]
+    lines = [
+        findings,
+        "",
+        f"{report.problems} problems, {report.runs} runs in {elapsed:.0f} s: {rate:.1f} problems/s",
+    ]
     lines += by_family(report)
-    lines += [f"{count:8d}  {kind + ',':18} {COUNTS[kind]}" for kind, count in report.counted().items()]
+    lines += [
+        f"{count:8d}  {kind + ',':18} {COUNTS[kind]}" for kind, count in report.counted().items()
+    ]
     lines.append(f"reproducers are in {given.out}")
     sys.stdout.write("\n".join(lines) + "\n")
     return int(any(report.counted(noted=False).values()))

@@ -40,7 +40,13 @@ def solve_cases(draft: Draft) -> list[Case]:
     if uniform:
         a, b = np.full(n, 1.0 / n), np.full(m, 1.0 / m)
     (_, a), (_, b) = draft.keep("a", a), draft.keep("b", b)
-    entropy = 0.0 if draft.chance(0.1) else draft.power(-6, 6) if draft.chance(0.4) else draft.power(-3, 1)
+    entropy = (
+        0.0
+        if draft.chance(0.1)
+        else draft.power(-6, 6)
+        if draft.chance(0.4)
+        else draft.power(-3, 1)
+    )
     entropy *= float(np.ptp(C)) or 1.0
     parts: list[Any] = [judges.LinearCost(C), judges.NegativeEntropy(entropy)]
     sources: list[tuple[str, float]] = [("{0} * cg.smooth.Linear(C)", 1.0)]
@@ -66,7 +72,11 @@ def solve_cases(draft: Draft) -> list[Case]:
     def source(c: float) -> str:
         terms = [text.format(repr(c * weight)) for text, weight in sources]
         on = "cg.sets.Transport(a, b)"
-        g = f"cg.simple.Entropy({c * entropy!r}, on={on})" if entropy else f"cg.simple.Zero(on={on})"
+        g = (
+            f"cg.simple.Entropy({c * entropy!r}, on={on})"
+            if entropy
+            else f"cg.simple.Zero(on={on})"
+        )
         return f"f = {' + '.join(terms)}\ng = {g}\n"
 
     kinds = (kind, "Entropy" if entropy else "Zero", "Transport")
@@ -75,12 +85,18 @@ def solve_cases(draft: Draft) -> list[Case]:
 
     def case() -> Case:
         method = draft.among("auto", "auto", "cgs", "newton", "cg")
-        step = draft.among("exact", "exact", "armijo", "open-loop") if method in ("cgs", "cg") else "exact"
+        step = (
+            draft.among("exact", "exact", "armijo", "open-loop")
+            if method in ("cgs", "cg")
+            else "exact"
+        )
         tol, max_iter = draft.among(1e-6, 1e-9, 1e-3, 0.0), draft.among(5, 50, 200)
         limit = draft.among(1e-9, 1e-3, 0.02) if draft.chance(0.08) else None
         options = f'method="{method}", step="{step}", tol={tol!r}, max_iter={max_iter}, time_limit={limit!r}'
         if draft.chance(0.15):
-            start = target.region.feasible(judges.wide(draft.rng.random((n, m)) * a.sum() / (n * m)))
+            start = target.region.feasible(
+                judges.wide(draft.rng.random((n, m)) * a.sum() / (n * m))
+            )
             options += f", start={draft.keep('start', start)[0]}"
 
         def code(c: float) -> str:
@@ -133,7 +149,14 @@ def plan_target(answer: Any) -> Target:
     source = f"f = {' + '.join(sources)}\ng = cg.simple.Entropy({g.weight!r}, on=cg.sets.Transport(a, b))\n"
     objective = Total((1.0,) * len(parts), tuple(parts))
     kinds = ("+".join(type(term).__name__ for term in terms), "Entropy", "Transport")
-    return Target(objective, judges.Plans(g.on.a, g.on.b), tuple(values["C"].shape), values, lambda _c: source, kinds)
+    return Target(
+        objective,
+        judges.Plans(g.on.a, g.on.b),
+        tuple(values["C"].shape),
+        values,
+        lambda _c: source,
+        kinds,
+    )
 
 
 def mover_cases(draft: Draft) -> list[Case]:
@@ -142,7 +165,9 @@ def mover_cases(draft: Draft) -> list[Case]:
     entropy = draft.power(-4, 1)
     if kind == "recoloring":
         for name in ("image", "palette"):
-            draft.values[name] = draft.rng.integers(0, 256, (draft.size(6) + 1, draft.size(6) + 1, 3), dtype=np.uint8)
+            draft.values[name] = draft.rng.integers(
+                0, 256, (draft.size(6) + 1, draft.size(6) + 1, 3), dtype=np.uint8
+            )
         weight = draft.among(0.0, draft.power(-2, 2))
         code = f"answer = cg.transport.color.recoloring(image, palette, entropy={entropy!r}, weight={weight!r}, "
         code += "samples=12, seed=0, tol=1e-4)"
@@ -150,7 +175,10 @@ def mover_cases(draft: Draft) -> list[Case]:
     else:
         n, m, d = draft.size(12) + 1, draft.size(12) + 1, draft.size(4)
         scale = draft.power(-3, 3) if draft.chance(0.2) else 1.0
-        draft.values["Xs"], draft.values["Xt"] = scale * draft.numbers(n, d), scale * draft.numbers(m, d)
+        draft.values["Xs"], draft.values["Xt"] = (
+            scale * draft.numbers(n, d),
+            scale * draft.numbers(m, d),
+        )
         draft.values["ys"] = draft.rng.integers(0, 3, n)
         entropy *= scale**2
         weight = "" if kind == "EntropicTransport" else f", {draft.power(-3, 3)!r}"
@@ -174,9 +202,18 @@ def gcg_cases(draft: Draft) -> list[Case]:
     (_, a), (_, b) = draft.keep("a", a), draft.keep("b", b)
     reach = float(np.ptp(M)) or 1.0
     reg1, reg2 = draft.power(-3, 2) * reach, draft.among(0.0, draft.power(-2, 2) * reach)
-    steps, thr, thr2 = draft.among(5, 50, 200), draft.among(1e-9, 1e-6, 1e-3), draft.among(1e-9, 0.0)
+    steps, thr, thr2 = (
+        draft.among(5, 50, 200),
+        draft.among(1e-9, 1e-6, 1e-3),
+        draft.among(1e-9, 0.0),
+    )
     objective = Total(
-        (1.0, 1.0, reg2), (judges.LinearCost(M), judges.NegativeEntropy(reg1), judges.Distance(np.ones((n, m)), 0 * M))
+        (1.0, 1.0, reg2),
+        (
+            judges.LinearCost(M),
+            judges.NegativeEntropy(reg1),
+            judges.Distance(np.ones((n, m)), 0 * M),
+        ),
     )
     draft.values["ones"], draft.values["zeros"] = np.ones((n, m)), np.zeros((n, m))
 
@@ -200,4 +237,13 @@ def gcg_cases(draft: Draft) -> list[Case]:
 
     # stopThr2 is absolute: a tolerance of its own, which only the law of units can judge
     tol = thr if thr2 == 0.0 else np.inf
-    return [Case(("gcg", *kinds, "cgs", draft.precision), dict(draft.values), code, claims, tol=tol, max_iter=steps)]
+    return [
+        Case(
+            ("gcg", *kinds, "cgs", draft.precision),
+            dict(draft.values),
+            code,
+            claims,
+            tol=tol,
+            max_iter=steps,
+        )
+    ]

@@ -175,7 +175,9 @@ def literal(value: Any) -> str:
         return f"scipy.sparse.csr_array({literal(value.toarray())})"
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "fiu" or value.size == 0:
-            return f"np.array({value.tolist()!r}, dtype={str(value.dtype)!r}).reshape({value.shape})"
+            return (
+                f"np.array({value.tolist()!r}, dtype={str(value.dtype)!r}).reshape({value.shape})"
+            )
         return f"np.array({value.tolist()!r}, dtype=np.{value.dtype.name})"
     if type(value).__module__ == "torch":
         return f"torch.tensor({value.tolist()!r}, dtype={value.dtype})"
@@ -227,7 +229,9 @@ def judged(case: Case, claim: Claim) -> Judged:
     exact, target = wide(x), claim.target
     point = target.region.feasible(exact)
     unit = float(np.finfo(x.dtype).eps)
-    return Judged(case, claim, exact, unit, target.objective.at(exact), point, target.objective.at(point))
+    return Judged(
+        case, claim, exact, unit, target.objective.at(exact), point, target.objective.at(point)
+    )
 
 
 def place_of(error: BaseException) -> str:
@@ -260,13 +264,17 @@ def outcome_failures(outcome: Outcome) -> Iterator[Failure]:
         yield failure("slow", ("hangs", *group), f"did not end within {HANG:g} s")
     elif outcome.error is not None and not is_fair(outcome.error, case):
         name, place = type(outcome.error).__name__, place_of(outcome.error)
-        yield failure("exception", (name, place, case.kinds[0]), f"{name} at {place}: {outcome.error}")
+        yield failure(
+            "exception", (name, place, case.kinds[0]), f"{name} at {place}: {outcome.error}"
+        )
     for finding in outcome.findings:
         yield failure(finding.kind, (finding.detail.split()[0], *group), finding.detail)
     for message in outcome.warned:
         if not case.hostile and not issubclass(message.category, UserWarning):
             where = f"{Path(message.filename).name}:{message.lineno}"
-            yield failure("warning", (message.category.__name__, where), f"{message.message} at {where}")
+            yield failure(
+                "warning", (message.category.__name__, where), f"{message.message} at {where}"
+            )
     if outcome.processor > SLOW and not isinstance(outcome.error, Hung):
         yield failure("slow", ("long", *group), f"{outcome.processor:.2f} s of processor time")
     if case.time_limit is not None:
@@ -292,22 +300,35 @@ def claim_failures(judged: Judged, best: Judged) -> Iterator[Failure]:
 
     def failure(kind: str, detail: str) -> Failure:
         said = f"{claim.status} value {claim.value!r} bound {claim.lower_bound!r} after {claim.iterations}"
-        known = f"lowest known {lowest!r}, at a feasible point near {best.point.astype(float).tolist()}"
+        known = (
+            f"lowest known {lowest!r}, at a feasible point near {best.point.astype(float).tolist()}"
+        )
         finding = f"{kind}: {' | '.join(case.kinds)}: {detail}\nanswer: {said}\n{known}"
-        what = (detail.split()[0], *case.kinds[2:4]) if kind != "wrong status" else (" ".join(detail.split()[:2]),)
+        what = (
+            (detail.split()[0], *case.kinds[2:4])
+            if kind != "wrong status"
+            else (" ".join(detail.split()[:2]),)
+        )
         group = (*what, case.kinds[0], case.kinds[4].split()[0], case.kinds[5])
         return Failure(kind, group, case.kinds, detail, reproducer(case, finding))
 
     excess = float(Wide(claim.lower_bound) - best.there.value)
     if excess > noise:
         kind = "false certificate" if excess > rounding else "above by rounding"
-        yield failure(kind, f"by {excess:.3g}, {excess / rounding:.2g} times what rounding allows; gap {gap:.3g}")
+        yield failure(
+            kind,
+            f"by {excess:.3g}, {excess / rounding:.2g} times what rounding allows; gap {gap:.3g}",
+        )
     error = abs(float(Wide(claim.value) - judged.here.value))
     if error > judged.here.rounding(judged.unit) + claim.value_slack:
-        yield failure("wrong value", f"value {claim.value!r} where F(x) is {float(judged.here.value)!r}")
+        yield failure(
+            "wrong value", f"value {claim.value!r} where F(x) is {float(judged.here.value)!r}"
+        )
     outside = claim.target.region.violation(judged.x)
     if outside > VIOLATION_UNITS * judged.unit * claim.target.region.scale:
-        yield failure("infeasible", f"outside by {outside:.3g}, scale {claim.target.region.scale:.3g}")
+        yield failure(
+            "infeasible", f"outside by {outside:.3g}, scale {claim.target.region.scale:.3g}"
+        )
     wrong = wrong_status(judged, gap - rounding, scale, lowest)
     if wrong:
         yield failure("wrong status", wrong)
@@ -344,7 +365,11 @@ def unit_failures(outcome: Outcome, c: float, *, exact: bool) -> Iterator[Failur
 
     def failure(what: str, detail: str) -> Failure:
         finding = f"units: {' | '.join(case.kinds)}: times {c!r}: {detail}\nthe same times 1 is below, as a comment\n"
-        text = reproducer(case, finding, c) + "\n".join("# " + line for line in case.code(1.0).splitlines()) + "\n"
+        text = (
+            reproducer(case, finding, c)
+            + "\n".join("# " + line for line in case.code(1.0).splitlines())
+            + "\n"
+        )
         size = "a power of 2" if exact else "any number"
         group = (what, size, case.kinds[0], case.kinds[4].split()[0])
         return Failure("units", group, case.kinds, f"times {c!r}: {detail}", text)
@@ -359,7 +384,9 @@ def unit_failures(outcome: Outcome, c: float, *, exact: bool) -> Iterator[Failur
         elif exact and one.iterations != other.iterations:
             yield failure("iterations", f"{one.iterations} iterations became {other.iterations}")
         elif not exact and abs(one.iterations - other.iterations) > 1:
-            yield failure("iterations", f"{one.iterations} iterations became {other.iterations}, {one.status}")
+            yield failure(
+                "iterations", f"{one.iterations} iterations became {other.iterations}, {one.status}"
+            )
         elif exact and not np.array_equal(host(one.x), host(other.x)):
             largest = float(np.abs(host(one.x) - host(other.x)).max())
             yield failure("x", f"x changed by {largest:.3g}")
@@ -375,10 +402,14 @@ def finite_failures(case: Case, claim: Claim) -> Iterator[Failure]:
     if bad:
         detail = f"{', '.join(bad)} of {claim.status}"
         group = (*bad, claim.status, case.kinds[0], case.kinds[4].split()[0], case.kinds[5])
-        yield Failure("not finite", group, case.kinds, detail, reproducer(case, f"not finite: {detail}"))
+        yield Failure(
+            "not finite", group, case.kinds, detail, reproducer(case, f"not finite: {detail}")
+        )
 
 
-def check_target(target: Target, pairs: list[tuple[Case, Claim]], *, ask_cvxpy: bool) -> tuple[list[Failure], int]:
+def check_target(
+    target: Target, pairs: list[tuple[Case, Claim]], *, ask_cvxpy: bool
+) -> tuple[list[Failure], int]:
     """The claims about one target against each other and a reference run; how many runs it took."""
     reference = run(reference_case(target))
     failures = list(outcome_failures(reference))
@@ -401,7 +432,9 @@ def check_target(target: Target, pairs: list[tuple[Case, Claim]], *, ask_cvxpy: 
     return failures, 1
 
 
-def check_problem(seed: int, index: int, *, cvxpy_share: float = 0.02, unit_share: float = 0.25) -> Report:
+def check_problem(
+    seed: int, index: int, *, cvxpy_share: float = 0.02, unit_share: float = 0.25
+) -> Report:
     """Draw a problem, run it in some ways, judge the answers."""
     rng = np.random.default_rng([seed, index, 1])
     report = Report(problems=1)
@@ -412,7 +445,11 @@ def check_problem(seed: int, index: int, *, cvxpy_share: float = 0.02, unit_shar
         report.runs += 1
         report.failures += outcome_failures(outcome)
         if outcome.claims:
-            text = reproducer(case, f"slow: {outcome.processor:.2f} s") if outcome.processor > SLOW_AT_ALL else ""
+            text = (
+                reproducer(case, f"slow: {outcome.processor:.2f} s")
+                if outcome.processor > SLOW_AT_ALL
+                else ""
+            )
             report.timings.append(Timing(case.kinds, outcome.wall, outcome.processor, text))
         for claim in outcome.claims:
             targets.setdefault(claim.target, []).append((case, claim))
@@ -442,4 +479,6 @@ def check_units(outcome: Outcome, rng: np.random.Generator) -> list[Failure]:
     if outcome.case.tol < (1e-4 if single else 1e-9):
         return []
     decades = 6.0 if single else 12.0
-    return list(unit_failures(outcome, float(f"{10.0 ** rng.uniform(-decades, decades):.3g}"), exact=False))
+    return list(
+        unit_failures(outcome, float(f"{10.0 ** rng.uniform(-decades, decades):.3g}"), exact=False)
+    )

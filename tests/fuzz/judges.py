@@ -71,7 +71,11 @@ def squared_hinge(margin: Array) -> tuple[Array, Array]:
     return short**2, -2 * short
 
 
-STEEPEST: dict[Callable[[Array], tuple[Array, Array]], float] = {squares: 1.0, logistic: 0.25, squared_hinge: 2.0}
+STEEPEST: dict[Callable[[Array], tuple[Array, Array]], float] = {
+    squares: 1.0,
+    logistic: 0.25,
+    squared_hinge: 2.0,
+}
 """The largest second derivatives."""
 
 
@@ -167,7 +171,9 @@ class Softmax:
         powers = np.exp(z - top)
         sums = powers.sum(axis=1, keepdims=True)
         rest = (powers * (1 - self._one_hot)).sum(axis=1)
-        return np.where(top[:, 0] > 0, top[:, 0] + np.log(sums)[:, 0], np.log1p(rest)), powers / sums
+        return np.where(
+            top[:, 0] > 0, top[:, 0] + np.log(sums)[:, 0], np.log1p(rest)
+        ), powers / sums
 
     def _best_intercept(self, z: Array) -> Array:
         """Newton's method, and each class against the rest: any b gives an attained value.
@@ -191,7 +197,10 @@ class Softmax:
                 break
             products = (w[:, None] * shares).T @ shares
             np.fill_diagonal(products, 0)
-            step, found = wide(_least_squares(np.diag(products.sum(axis=0)) - products, excess)), False
+            step, found = (
+                wide(_least_squares(np.diag(products.sum(axis=0)) - products, excess)),
+                False,
+            )
             # far from the best one Newton's steps are no longer than 1
             for _ in range(30 if np.abs(excess).max() < 0.1 * size else 0):
                 there, new_shares, new_slopes = at(b - step)
@@ -452,7 +461,10 @@ class LaplacianForm:
         sizes_P, sizes_Q = np.abs(x) @ np.abs(Xt), np.abs(x.T) @ np.abs(Xs)
         value = self.source * (P * (Ls @ P)).sum() + self.target * (Q * (Lt @ Q)).sum()
         source_size = (sizes_P * (np.abs(Ls) @ sizes_P)).sum()
-        return Sized(value, self.source * source_size + self.target * (sizes_Q * (np.abs(Lt) @ sizes_Q)).sum())
+        return Sized(
+            value,
+            self.source * source_size + self.target * (sizes_Q * (np.abs(Lt) @ sizes_Q)).sum(),
+        )
 
     def slope_size(self, x: Array) -> Array:
         """The size of the terms of the gradient, entry by entry."""
@@ -466,7 +478,10 @@ class LaplacianForm:
             values, vectors = np.linalg.eigh(np.asarray(L, dtype=np.float64))
             return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)
 
-        source, target = cp.sum_squares(root(self.Ls) @ x @ self.Xt), cp.sum_squares(root(self.Lt) @ x.T @ self.Xs)
+        source, target = (
+            cp.sum_squares(root(self.Ls) @ x @ self.Xt),
+            cp.sum_squares(root(self.Lt) @ x.T @ self.Xs),
+        )
         return self.source * source + self.target * target
 
 
@@ -478,7 +493,9 @@ class Groups:
     weight: float
 
     def at(self, x: Array) -> Sized:
-        norms = [np.sqrt((x[self.labels == c] ** 2).sum(axis=0)).sum() for c in np.unique(self.labels)]
+        norms = [
+            np.sqrt((x[self.labels == c] ** 2).sum(axis=0)).sum() for c in np.unique(self.labels)
+        ]
         value = self.weight * sum(norms, start=Wide(0))
         return Sized(value, value)
 
@@ -547,7 +564,12 @@ class Total:
     def at(self, x: Array) -> Sized:
         values = [part.at(x) for part in self.parts]
         columns = zip(*values, strict=True)
-        return Sized(*(sum(Wide(w) * v for w, v in zip(self.weights, column, strict=True)) for column in columns))
+        return Sized(
+            *(
+                sum(Wide(w) * v for w, v in zip(self.weights, column, strict=True))
+                for column in columns
+            )
+        )
 
     def expression(self, x: Any) -> Any:
         return sum(w * part.expression(x) for w, part in zip(self.weights, self.parts, strict=True))
@@ -937,7 +959,9 @@ def by_cvxpy(objective: Any, region: Any, shape: tuple[int, ...]) -> Array | Non
     """Clarabel's point, made feasible; None where it gives up."""
     x = cp.Variable(shape)
     try:
-        cp.Problem(cp.Minimize(objective.expression(x)), region.constraints(x)).solve(solver="CLARABEL")
+        cp.Problem(cp.Minimize(objective.expression(x)), region.constraints(x)).solve(
+            solver="CLARABEL"
+        )
     except (cp.error.SolverError, cp.error.DCPError, ValueError):
         return None
     if x.value is None or not np.isfinite(x.value).all():

@@ -303,9 +303,17 @@ def loss(draft: Draft, n: int) -> Part:
         options += f", sample_weight={name}"
     if intercept:
         options += ", intercept=True"
-    rows = {"LeastSquares": judges.squares, "Logistic": judges.logistic, "SquaredHinge": judges.squared_hinge}[kind]
+    rows = {
+        "LeastSquares": judges.squares,
+        "Logistic": judges.logistic,
+        "SquaredHinge": judges.squared_hinge,
+    }[kind]
     formula = judges.Loss(rows, exact_A, exact_y, weights, intercept)
-    return Part(f"{kind}{' intercept' if intercept else ''}", f"cg.smooth.{kind}({K}, {target}{options})", formula)
+    return Part(
+        f"{kind}{' intercept' if intercept else ''}",
+        f"cg.smooth.{kind}({K}, {target}{options})",
+        formula,
+    )
 
 
 def own_loss(draft: Draft, n: int) -> Part:
@@ -314,9 +322,17 @@ def own_loss(draft: Draft, n: int) -> Part:
     target, y = draft.keep("y", draft.numbers(m))
     maker = "own_autograd" if draft.torch and draft.chance(0.5) else "own_squares"
     known = draft.chance(0.5)
-    smoothness = f", smoothness={float(1.01 * np.linalg.norm(A, 2) ** 2 + 1e-30)!r}" if known else ""
+    smoothness = (
+        f", smoothness={float(1.01 * np.linalg.norm(A, 2) ** 2 + 1e-30)!r}" if known else ""
+    )
     formula = judges.Loss(judges.squares, A, y, np.ones(m))
-    return Part("Function", f"cg.smooth.Function({maker}({K}, {target}){smoothness})", formula, known, shaped=False)
+    return Part(
+        "Function",
+        f"cg.smooth.Function({maker}({K}, {target}){smoothness})",
+        formula,
+        known,
+        shaped=False,
+    )
 
 
 def own_distance(draft: Draft, *shape: int) -> Part:
@@ -362,10 +378,16 @@ def groups(draft: Draft, n: int) -> Part:
 def added(draft: Draft, *parts: Part) -> Part:
     """A sum of multiples."""
     weights = tuple(draft.among(1.0, 2.0, draft.power(-2, 2)) for _ in parts)
-    source = " + ".join(p.source if w == 1.0 else f"{w!r} * {p.source}" for w, p in zip(weights, parts, strict=True))
-    kind = "+".join(sorted(p.kind if w == 1.0 else f"c*{p.kind}" for w, p in zip(weights, parts, strict=True)))
+    source = " + ".join(
+        p.source if w == 1.0 else f"{w!r} * {p.source}" for w, p in zip(weights, parts, strict=True)
+    )
+    kind = "+".join(
+        sorted(p.kind if w == 1.0 else f"c*{p.kind}" for w, p in zip(weights, parts, strict=True))
+    )
     formula = Total(weights, tuple(p.formula for p in parts))
-    return Part(kind, source, formula, all(p.smoothness for p in parts), any(p.shaped for p in parts))
+    return Part(
+        kind, source, formula, all(p.smoothness for p in parts), any(p.shaped for p in parts)
+    )
 
 
 def vector_f(draft: Draft, n: int) -> Part:
@@ -405,7 +427,12 @@ def radius_of(draft: Draft) -> float:
 def ball(draft: Draft, kind: str) -> Ground:
     radius = radius_of(draft)
     norm = {"L1Ball": "l1", "L2Ball": "l2", "NuclearBall": "nuclear"}[kind]
-    return Ground(kind, f"cg.sets.{kind}({radius!r})", judges.NormBall(norm, radius), solid=kind != "NuclearBall")
+    return Ground(
+        kind,
+        f"cg.sets.{kind}({radius!r})",
+        judges.NormBall(norm, radius),
+        solid=kind != "NuclearBall",
+    )
 
 
 def group_ball(draft: Draft, n: int) -> Ground:
@@ -444,22 +471,43 @@ def simplex(draft: Draft, n: int) -> Ground:
 
 def solid_simplex(draft: Draft) -> Ground:
     mass = radius_of(draft)
-    return Ground("SolidSimplex", f"cg.sets.SolidSimplex({mass!r})", judges.ScaledSolidSimplex(mass), solid=True)
+    return Ground(
+        "SolidSimplex",
+        f"cg.sets.SolidSimplex({mass!r})",
+        judges.ScaledSolidSimplex(mass),
+        solid=True,
+    )
 
 
 def box(draft: Draft, shape: tuple[int, ...], *, nonnegative: bool = False) -> Ground:
     abilities = "project linear entropic" if nonnegative else "project linear"
     if draft.chance(0.5):
         high = draft.power(-2, 2)
-        low = draft.among(0.0, 0.1 * high, high) if nonnegative else draft.among(-high, 0.0, -0.1 * high)
+        low = (
+            draft.among(0.0, 0.1 * high, high)
+            if nonnegative
+            else draft.among(-high, 0.0, -0.1 * high)
+        )
         region = judges.Interval(low, high)
-        return Ground("Box", f"cg.sets.Box({low!r}, {high!r})", region, False, abilities, low <= 0.0)
+        return Ground(
+            "Box", f"cg.sets.Box({low!r}, {high!r})", region, False, abilities, low <= 0.0
+        )
     lower = draft.rng.uniform(0.0, 1.0, shape) if nonnegative else draft.rng.standard_normal(shape)
     upper = lower + draft.rng.uniform(0.0, 2.0, shape) * (draft.rng.random(shape) < 0.9)
     lower, upper = (a.astype(draft.dtype) for a in (lower, upper))
-    (first, lower), (second, upper) = draft.keep("lower", lower), draft.keep("upper", np.maximum(lower, upper))
+    (first, lower), (second, upper) = (
+        draft.keep("lower", lower),
+        draft.keep("upper", np.maximum(lower, upper)),
+    )
     solid = bool((lower <= 0).all() and (upper >= 0).all())
-    return Ground("Box", f"cg.sets.Box({first}, {second})", judges.Interval(lower, upper), True, abilities, solid)
+    return Ground(
+        "Box",
+        f"cg.sets.Box({first}, {second})",
+        judges.Interval(lower, upper),
+        True,
+        abilities,
+        solid,
+    )
 
 
 def own_box(draft: Draft) -> Ground:
@@ -469,7 +517,12 @@ def own_box(draft: Draft) -> Ground:
 
 def own_ball(draft: Draft) -> Ground:
     radius = draft.power(-1, 1)
-    return Ground("OwnBall", f"OwnBall({radius!r})", judges.NormBall("l2", radius, center=1.0), abilities="project")
+    return Ground(
+        "OwnBall",
+        f"OwnBall({radius!r})",
+        judges.NormBall("l2", radius, center=1.0),
+        abilities="project",
+    )
 
 
 def marginals(draft: Draft, n: int, m: int) -> tuple[Array, Array]:
@@ -544,9 +597,17 @@ def weighted(kind: str, weight: float, on: Ground) -> Weighted:
     if kind == "Zero":
         return Weighted(kind, lambda _c: f"cg.simple.Zero(on={on.source})", judges.Nothing(), 0.0)
     norms = {"Ridge": "squared", "L1Norm": "l1", "NuclearNorm": "nuclear"}
-    formula = judges.NegativeEntropy(weight) if kind == "Entropy" else judges.Norm(norms[kind], weight)
+    formula = (
+        judges.NegativeEntropy(weight) if kind == "Entropy" else judges.Norm(norms[kind], weight)
+    )
     gradient = kind in ("Ridge", "Entropy")
-    return Weighted(kind, lambda c: f"cg.simple.{kind}({c * weight!r}, on={on.source})", formula, weight, gradient)
+    return Weighted(
+        kind,
+        lambda c: f"cg.simple.{kind}({c * weight!r}, on={on.source})",
+        formula,
+        weight,
+        gradient,
+    )
 
 
 def vector_g(draft: Draft, n: int, weight: float) -> tuple[Weighted, Ground]:
@@ -577,7 +638,11 @@ def vector_g(draft: Draft, n: int, weight: float) -> tuple[Weighted, Ground]:
         lambda: sparse_hull(draft),
     ]
     if kind != "L1Norm":
-        grounds += [lambda: simplex(draft, n), lambda: ball(draft, "L1Ball"), lambda: box(draft, (n,))]
+        grounds += [
+            lambda: simplex(draft, n),
+            lambda: ball(draft, "L1Ball"),
+            lambda: box(draft, (n,)),
+        ]
     if kind == "Ridge":
         grounds.append(lambda: own_ball(draft))
     on = draft.among(*grounds)()
@@ -609,7 +674,11 @@ def matrix_g(draft: Draft, n: int, m: int, weight: float) -> tuple[Weighted, Gro
 
 # Calls of minimize ----------------------------------------------------------------------------------------------------
 
-COMPOSITES = {f"{loss}{end}" for loss in ("LeastSquares", "Logistic", "SquaredHinge") for end in ("", " intercept")}
+COMPOSITES = {
+    f"{loss}{end}"
+    for loss in ("LeastSquares", "Logistic", "SquaredHinge")
+    for end in ("", " intercept")
+}
 
 
 POLYTOPES = (
@@ -632,8 +701,16 @@ def newton_knows(f: str, g: str, on: str) -> bool:
     if f in ("Multinomial", "Multinomial intercept"):
         return g in ("Ridge", "Zero") and on == "L1Ball"
     if g == "Entropy":
-        return on == "Transport" and f in ("Linear", "Linear+TransportLaplacian", "GroupLasso+Linear")
-    return f in COMPOSITES and g in ("Ridge", "Zero") and on in ("L1Ball", "Simplex", "SolidSimplex", "Box")
+        return on == "Transport" and f in (
+            "Linear",
+            "Linear+TransportLaplacian",
+            "GroupLasso+Linear",
+        )
+    return (
+        f in COMPOSITES
+        and g in ("Ridge", "Zero")
+        and on in ("L1Ball", "Simplex", "SolidSimplex", "Box")
+    )
 
 
 def may_refuse(method: str, step: str, f: Part, g: Weighted, on: Ground) -> bool:
@@ -651,9 +728,15 @@ def may_refuse(method: str, step: str, f: Part, g: Weighted, on: Ground) -> bool
 
 def result_claim(target: Target, result: Any) -> Claim:
     """The claim of a `Result`."""
-    status, gap, values = result.status.name, float(result.certificate.relative_gap), result.trace["value"]
+    status, gap, values = (
+        result.status.name,
+        float(result.certificate.relative_gap),
+        result.trace["value"],
+    )
     start = float(values[0]) if len(values) else 0.0
-    return Claim(target, result.x, result.value, result.lower_bound, status, result.iterations, gap, start)
+    return Claim(
+        target, result.x, result.value, result.lower_bound, status, result.iterations, gap, start
+    )
 
 
 def minimized(target: Target) -> Callable[[Any, float, bool], list[Claim]]:
@@ -674,7 +757,9 @@ def minimize_case(
     max_iters: Sequence[int] = (0, 5, 30, 100),
 ) -> Case:
     """A call of `minimize` with options at random."""
-    method = draft.among("cgs", "cgs", "cgs", "cg", "spg", "spg", "pqn", "newton", "newton", "auto", "auto", "auto")
+    method = draft.among(
+        "cgs", "cgs", "cgs", "cg", "spg", "spg", "pqn", "newton", "newton", "auto", "auto", "auto"
+    )
     step, memory = "exact", 0
     if g.kind == "Zero" and draft.chance(0.2):
         method = draft.among("away", "pairwise")
@@ -703,10 +788,19 @@ def minimize_case(
     stop = ""
     if draft.chance(0.04):
         stop = " FixedPoint"
-        refuses = refuses or method in ("newton", "auto") or not (g.gradient and "project" in on.abilities)
+        refuses = (
+            refuses
+            or method in ("newton", "auto")
+            or not (g.gradient and "project" in on.abilities)
+        )
         options += ", stop=cg.stopping.FixedPoint(1e-5)"
     return Case(
-        ("minimize", *target.kinds, f"{method} {step}{' memory' if memory else ''}{stop}", draft.precision),
+        (
+            "minimize",
+            *target.kinds,
+            f"{method} {step}{' memory' if memory else ''}{stop}",
+            draft.precision,
+        ),
         dict(draft.values),
         lambda c: f"{target.source(c)}answer = cg.minimize(f, g{options})",
         minimized(target),
@@ -725,11 +819,15 @@ def reference_case(target: Target) -> Case:
     values, start = doubled(target.values), ""
     if target.start != "None":
         start = f", {target.start}"
-        values[target.start] = target.region.feasible(judges.wide(values[target.start])).astype(np.float64)
+        values[target.start] = target.region.feasible(judges.wide(values[target.start])).astype(
+            np.float64
+        )
     return Case(
         ("reference", *target.kinds, target.solver, "float64"),
         values,
-        lambda c: f"{target.source(c)}answer = cg.minimize(f, g{start}, tol=1e-13, {target.solver})",
+        lambda c: (
+            f"{target.source(c)}answer = cg.minimize(f, g{start}, tol=1e-13, {target.solver})"
+        ),
         minimized(target),
         tol=1e-13,
         max_iter=0,

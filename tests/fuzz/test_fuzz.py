@@ -20,7 +20,9 @@ from tests.fuzz.problems import Case, Claim, Target, minimized, reference_case
 @pytest.mark.parametrize("first", range(0, 144, 18))
 def test_problems_of_the_campaign(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is wrong with any answer; what depends on the speed of the machine is left to the campaign."""
-    monkeypatch.setattr(checks, "HANG", 300.0)  # the first problems of a fresh machine compile kernels
+    monkeypatch.setattr(
+        checks, "HANG", 300.0
+    )  # the first problems of a fresh machine compile kernels
     report = campaign.check_chunk(4, first, 18)
     failures = [failure for failure in report.failures if failure.kind not in checks.NOTED]
     assert report.problems == 18
@@ -39,13 +41,22 @@ def lasso() -> Target:
         return f"f = {c!r} * cg.smooth.LeastSquares(A, y)\ng = cg.simple.Ridge({0.5 * c!r}, on=cg.sets.L1Ball(1.0))\n"
 
     kinds = ("LeastSquares", "Ridge", "L1Ball")
-    return Target(judges.Total((1.0, 1.0), parts), judges.NormBall("l1", 1.0), (2,), {"A": A, "y": y}, source, kinds)
+    return Target(
+        judges.Total((1.0, 1.0), parts),
+        judges.NormBall("l1", 1.0),
+        (2,),
+        {"A": A, "y": y},
+        source,
+        kinds,
+    )
 
 
 def case_of(target: Target, code: str, **options: Any) -> Case:
     """A call with source of its own."""
     kinds = ("minimize", *target.kinds, "cgs exact", "float64")
-    return Case(kinds, target.values, lambda c: target.source(c) + code, minimized(target), **options)
+    return Case(
+        kinds, target.values, lambda c: target.source(c) + code, minimized(target), **options
+    )
 
 
 def kinds_of(target: Target, claim: Claim, **options: Any) -> set[str]:
@@ -153,7 +164,10 @@ answer = cg.minimize(f, g, max_iter=0)
 def test_a_bound_of_float32_is_judged_by_float64() -> None:
     """Entropies of weight 1e5 on a mass of 4: the minimum of F is 4.499775."""
     A, on = np.array([[0.0, 1.0, 2.0, 3.0]]), judges.ScaledSimplex(4.0)
-    parts = (judges.Loss(judges.squares, A, np.array([3.0]), np.ones(1)), judges.NegativeEntropy(1e5))
+    parts = (
+        judges.Loss(judges.squares, A, np.array([3.0]), np.ones(1)),
+        judges.NegativeEntropy(1e5),
+    )
     source = "f = cg.smooth.LeastSquares(A, [3.0])\ng = cg.simple.Entropy(1e5, on=cg.sets.Simplex(4, 4.0))\n"
     kinds = ("LeastSquares", "Entropy", "Simplex")
     target = Target(judges.Total((1.0, 1.0), parts), on, (4,), {"A": A}, lambda _c: source, kinds)
@@ -176,7 +190,9 @@ def test_a_bound_of_float32_is_judged_by_float64() -> None:
         ("import warnings\nwarnings.warn('short')\nanswer = cg.minimize(f, g)", {}, None),
     ],
 )
-def test_exceptions_and_warnings(target: Target, code: str, options: dict[str, Any], kind: str | None) -> None:
+def test_exceptions_and_warnings(
+    target: Target, code: str, options: dict[str, Any], kind: str | None
+) -> None:
     failures = list(checks.outcome_failures(checks.run(case_of(target, code, **options))))
     assert [failure.kind for failure in failures] == ([] if kind is None else [kind])
 
@@ -202,17 +218,35 @@ def test_what_hangs_is_ended(target: Target, monkeypatch: pytest.MonkeyPatch) ->
     ("code", "exact", "found"),
     [
         ("answer = cg.minimize(f, g, max_iter=3, tol=0.0)", True, []),
-        ("answer = cg.minimize(f, g, max_iter=3 if g.weight > 1.0 else 4, tol=0.0)", True, ["iterations"]),
+        (
+            "answer = cg.minimize(f, g, max_iter=3 if g.weight > 1.0 else 4, tol=0.0)",
+            True,
+            ["iterations"],
+        ),
         ("answer = cg.minimize(f, g, max_iter=3 if g.weight > 1.0 else 4, tol=0.0)", False, []),
-        ("answer = cg.minimize(f, g, max_iter=3 if g.weight > 1.0 else 5, tol=0.0)", False, ["iterations"]),
-        ("answer = cg.minimize(f, g, max_iter=1, tol=0.0 if g.weight > 1.0 else 1e9)", False, ["status"]),
-        ("answer = cg.minimize(f, g, [0.0, 0.1 if g.weight > 1.0 else 0.2], max_iter=1, tol=0.0)", True, ["x"]),
+        (
+            "answer = cg.minimize(f, g, max_iter=3 if g.weight > 1.0 else 5, tol=0.0)",
+            False,
+            ["iterations"],
+        ),
+        (
+            "answer = cg.minimize(f, g, max_iter=1, tol=0.0 if g.weight > 1.0 else 1e9)",
+            False,
+            ["status"],
+        ),
+        (
+            "answer = cg.minimize(f, g, [0.0, 0.1 if g.weight > 1.0 else 0.2], max_iter=1, tol=0.0)",
+            True,
+            ["x"],
+        ),
         ("assert g.weight < 1.0\nanswer = cg.minimize(f, g)", True, ["exception"]),
     ],
 )
 def test_the_law_of_units(target: Target, code: str, exact: bool, found: list[str]) -> None:
     outcome = checks.run(case_of(target, code, tol=0.0, max_iter=3))
-    assert [failure.group[0] for failure in checks.unit_failures(outcome, 1024.0, exact=exact)] == found
+    assert [
+        failure.group[0] for failure in checks.unit_failures(outcome, 1024.0, exact=exact)
+    ] == found
 
 
 def test_a_run_of_a_hundred_times_the_median_is_slow() -> None:
@@ -308,7 +342,9 @@ def test_formulas_agree_with_cvxpy_and_points_are_made_feasible() -> None:
         if expected is None:  # an intercept is a variable of its own
             continue
         here = target.objective.at(judges.wide(x.value))
-        np.testing.assert_allclose(float(here.value), expected, rtol=0, atol=1e-12 * float(here.size) + 1e-300)
+        np.testing.assert_allclose(
+            float(here.value), expected, rtol=0, atol=1e-12 * float(here.size) + 1e-300
+        )
         compared += 1
     assert compared >= 25
 
@@ -322,7 +358,9 @@ def test_the_best_intercept() -> None:
         formula = judges.Loss(loss, K, y, w, intercept=True)
         v = cp.Variable(3)
         problem = cp.Problem(cp.Minimize(formula.expression(v)), [v == x.astype(float)])
-        assert float(formula.at(x).value) == pytest.approx(problem.solve(solver="CLARABEL"), rel=1e-6)
+        assert float(formula.at(x).value) == pytest.approx(
+            problem.solve(solver="CLARABEL"), rel=1e-6
+        )
 
 
 def test_the_best_intercepts_of_classes() -> None:
@@ -382,7 +420,9 @@ def test_clarabel_finds_the_minimum(target: Target, claim: Claim) -> None:
 def test_problems_are_the_same_each_time() -> None:
     for index in range(20):
         once, again = drawn(7, index), drawn(7, index)
-        assert [checks.reproducer(case, "") for case in once] == [checks.reproducer(case, "") for case in again]
+        assert [checks.reproducer(case, "") for case in once] == [
+            checks.reproducer(case, "") for case in again
+        ]
 
 
 def test_a_reproducer_does_what_its_case_did(capsys: pytest.CaptureFixture[str]) -> None:
@@ -404,13 +444,21 @@ def test_a_reproducer_does_what_its_case_did(capsys: pytest.CaptureFixture[str])
 
 def test_same_failures_are_one_finding(tmp_path: Any) -> None:
     kinds = ("minimize", "f", "g", "P", "cgs exact", "float64")
-    failures = [checks.Failure("exception", ("RuntimeError", "a.py:1"), kinds, "no", "x" * k) for k in (3, 1, 2, 4)]
+    failures = [
+        checks.Failure("exception", ("RuntimeError", "a.py:1"), kinds, "no", "x" * k)
+        for k in (3, 1, 2, 4)
+    ]
     failures.append(checks.Failure("false certificate", ("by", "g"), kinds, "by 1", "text"))
     text = campaign.write(checks.Report(failures=failures), tmp_path / "out")
     assert len(text.splitlines()) == 4
     assert text.splitlines()[0].endswith("false certificate x 1 (1 kinds): by | g")
     written = sorted(path.name for path in (tmp_path / "out").glob("*.py"))
-    assert written == ["001a-false-certificate.py", "002a-exception.py", "002b-exception.py", "002c-exception.py"]
+    assert written == [
+        "001a-false-certificate.py",
+        "002a-exception.py",
+        "002b-exception.py",
+        "002c-exception.py",
+    ]
     assert (tmp_path / "out" / "002a-exception.py").read_text() == "x"
 
 

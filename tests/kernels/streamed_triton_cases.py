@@ -25,7 +25,9 @@ ACCURACY = {"float64": 0.0, "mixed": 1e-6}
 SHAPES = [(1, 1), (0, 3), (5, 0), (67, 300), (130, 70)]
 RANKS = [0, 1, 4, 7, 40]
 # the interpreter takes a second for what the GPU does at once: there, every shape with one rank and every rank with one
-SHAPES_AND_RANKS = [(shape, rank) for shape in SHAPES for rank in RANKS if ON_GPU or rank == 4 or shape == (130, 70)]
+SHAPES_AND_RANKS = [
+    (shape, rank) for shape in SHAPES for rank in RANKS if ON_GPU or rank == 4 or shape == (130, 70)
+]
 COLUMNS = [1, 16, 17, 33, 64, 100] if ON_GPU else [1, 16, 33]
 RANKS_OF_COLUMNS = [4, 7, 12] if ON_GPU else [4, 12]
 
@@ -35,21 +37,35 @@ def convert(values: Any) -> Any:
 
 
 @pytest.mark.parametrize(("shape", "rank"), SHAPES_AND_RANKS)
-def test_row_sums_and_entropies_are_those_of_the_dense_matrix(shape: tuple[int, int], rank: int) -> None:
+def test_row_sums_and_entropies_are_those_of_the_dense_matrix(
+    shape: tuple[int, int], rank: int
+) -> None:
     n, m = shape
     dense, rng = dense_score(n, m, rank), np.random.default_rng(1)
     score, plan, tol = dense.score(convert), np.exp(dense.matrix), tolerance(dense)
     found = host(streamed_triton.log_row_sums(score))
     np.testing.assert_allclose(found, logsumexp(dense.matrix, axis=1), rtol=tol, atol=tol)
-    kept, row_rest, column_rest = rng.random(m), 0.1 * rng.random(n), rng.random(m) * (rng.random(m) < 0.5)
+    kept, row_rest, column_rest = (
+        rng.random(m),
+        0.1 * rng.random(n),
+        rng.random(m) * (rng.random(m) < 0.5),
+    )
     entropies = xlogy(rounded := plan * kept + row_rest[:, None] * column_rest, rounded)
-    found = host(streamed_triton.entropy_row_sums(score, convert(kept), convert(row_rest), convert(column_rest)))
-    np.testing.assert_allclose(found, entropies.sum(1), atol=tol * abs(entropies).sum(1).max(initial=0.0))
+    found = host(
+        streamed_triton.entropy_row_sums(
+            score, convert(kept), convert(row_rest), convert(column_rest)
+        )
+    )
+    np.testing.assert_allclose(
+        found, entropies.sum(1), atol=tol * abs(entropies).sum(1).max(initial=0.0)
+    )
 
 
 @pytest.mark.parametrize("precision", ACCURACY)
 @pytest.mark.parametrize(("shape", "rank"), SHAPES_AND_RANKS)
-def test_products_are_those_of_the_dense_matrix(shape: tuple[int, int], rank: int, precision: str) -> None:
+def test_products_are_those_of_the_dense_matrix(
+    shape: tuple[int, int], rank: int, precision: str
+) -> None:
     n, m = shape
     dense, rng = dense_score(n, m, rank), np.random.default_rng(1)
     score, plan = dense.score(convert), np.exp(dense.matrix)
@@ -58,12 +74,19 @@ def test_products_are_those_of_the_dense_matrix(shape: tuple[int, int], rank: in
     found = host(streamed_triton.times(score, convert(R), precision))
     np.testing.assert_allclose(found, plan @ R, atol=tol * (plan @ abs(R)).max(initial=0.0))
     for delta_rank in (3, 20):
-        delta_left, delta_right = rng.standard_normal((n, delta_rank)), rng.standard_normal((m, delta_rank))
+        delta_left, delta_right = (
+            rng.standard_normal((n, delta_rank)),
+            rng.standard_normal((m, delta_rank)),
+        )
         found = host(
-            streamed_triton.weighted_times(score, convert(delta_left), convert(delta_right), convert(R), precision)
+            streamed_triton.weighted_times(
+                score, convert(delta_left), convert(delta_right), convert(R), precision
+            )
         )
         weighted = plan * (delta_left @ delta_right.T)
-        np.testing.assert_allclose(found, weighted @ R, atol=tol * (abs(weighted) @ abs(R)).max(initial=0.0))
+        np.testing.assert_allclose(
+            found, weighted @ R, atol=tol * (abs(weighted) @ abs(R)).max(initial=0.0)
+        )
 
 
 @pytest.mark.parametrize("precision", ACCURACY)
@@ -87,7 +110,9 @@ def test_huge_scores_neither_overflow_nor_lose_more_than_their_rounding(size: fl
     unscaled = Dense(dense.left, dense.right, np.zeros(60), dense.column)
     sums = host(streamed_triton.log_row_sums(unscaled.score(convert)))
     np.testing.assert_allclose(sums, logsumexp(unscaled.matrix, axis=1), rtol=1e-14, atol=tol)
-    np.testing.assert_allclose(host(streamed_triton.times(score, convert(R))), np.exp(dense.matrix) @ R, atol=10 * tol)
+    np.testing.assert_allclose(
+        host(streamed_triton.times(score, convert(R))), np.exp(dense.matrix) @ R, atol=10 * tol
+    )
 
 
 @pytest.mark.parametrize("precision", ACCURACY)
@@ -106,7 +131,10 @@ def test_large_scores_cost_no_digits_where_neighbouring_columns_are_alike(rank: 
     """Columns in groups of 64 around middles far apart: terms of the score of 1e6, of which 0.1 is within a group."""
     rng = np.random.default_rng(3)
     middles = np.repeat(rng.standard_normal((3, rank)), 64, axis=0)
-    left, right = 1e6 * rng.standard_normal((60, rank)), middles + 1e-7 * rng.standard_normal((192, rank))
+    left, right = (
+        1e6 * rng.standard_normal((60, rank)),
+        middles + 1e-7 * rng.standard_normal((192, rank)),
+    )
     dense = Dense(left, right, np.zeros(60), 0.1 * rng.standard_normal(192))
     dense.row -= logsumexp(dense.matrix, axis=1)
     R = rng.standard_normal((192, 4))
@@ -143,7 +171,10 @@ def test_arrays_need_not_lie_in_one_piece() -> None:
 
 
 def test_the_same_arrays_give_the_same_answer() -> None:
-    score, R = dense_score(70, 300, 4).score(convert), convert(np.random.default_rng(0).standard_normal((300, 20)))
+    score, R = (
+        dense_score(70, 300, 4).score(convert),
+        convert(np.random.default_rng(0).standard_normal((300, 20))),
+    )
     for precision in ACCURACY:
         first, again = (streamed_triton.times(score, R, precision) for _ in range(2))
         np.testing.assert_array_equal(host(first), host(again))

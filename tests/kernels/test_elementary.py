@@ -19,7 +19,9 @@ def test_powers_of_2_are_precise() -> None:
 
 
 def test_numbers_times_their_logarithms_are_precise() -> None:
-    p = np.concatenate([np.exp2(np.linspace(-1020.0, 60.0, 20_001)), 1.0 + np.linspace(-0.5, 0.5, 20_001)])
+    p = np.concatenate(
+        [np.exp2(np.linspace(-1020.0, 60.0, 20_001)), 1.0 + np.linspace(-0.5, 0.5, 20_001)]
+    )
     exact = np.log(p.astype(np.longdouble)) * p
     found = np.array([times_its_log(t) for t in p])
     assert float((abs(found - exact) / abs(exact + (exact == 0.0))).max()) < 1e-15

@@ -111,10 +111,16 @@ def test_a_centred_gram_matrix_of_large_columns_has_its_digits(offset: float) ->
 
 def test_sparse_data_with_indices_of_two_sizes() -> None:
     rng = np.random.default_rng(0)
-    K, y, g = rng.standard_normal((4, 9)), rng.standard_normal(4), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(0.3))
+    K, y, g = (
+        rng.standard_normal((4, 9)),
+        rng.standard_normal(4),
+        cg.simple.Ridge(1.0, on=cg.sets.L1Ball(0.3)),
+    )
     mixed = scipy.sparse.csc_array(K)
     mixed.indptr = mixed.indptr.astype(np.int64)
-    found, expected = (cg.minimize(cg.smooth.LeastSquares(each, y), g, method="newton") for each in (mixed, K))
+    found, expected = (
+        cg.minimize(cg.smooth.LeastSquares(each, y), g, method="newton") for each in (mixed, K)
+    )
     assert found.value == pytest.approx(expected.value, rel=1e-6)
 
 

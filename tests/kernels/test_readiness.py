@@ -44,7 +44,9 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Background:
     return background
 
 
-def test_a_fit_that_nobody_has_compiled_for_is_certified_by_projected_gradients(beside: Background) -> None:
+def test_a_fit_that_nobody_has_compiled_for_is_certified_by_projected_gradients(
+    beside: Background,
+) -> None:
     f, g = problem()
     found = cg.minimize(f, g, method="auto", tol=1e-8)
     judge = cg.minimize(f, g, method="cgs", tol=1e-9)
@@ -72,7 +74,9 @@ def test_it_moves_over_at_its_next_iterate(beside: Background, seen: int) -> Non
     assert np.all(np.diff(found.trace["lower_bound"]) >= 0.0)
 
 
-def test_it_leaves_iterations_for_the_method_that_waits(beside: Background, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_leaves_iterations_for_the_method_that_waits(
+    beside: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("condgrad.methods.in_turn.MOST_BEFORE_COMPILED", 3)
     found = cg.minimize(*problem(), method="auto", tol=1e-10)
     assert found.success
@@ -95,7 +99,12 @@ def test_plans_and_fits_are_compiled_at_the_same_time(monkeypatch: pytest.Monkey
 
 def test_a_path_goes_by_warm_starts_and_then_by_its_follower(beside: Background) -> None:
     f, _ = problem()
-    options: dict[str, Any] = {"loss": "logistic", "ridge": 0.5, "radii": [0.1, 0.3, 1.0, 2.0], "tol": 1e-8}
+    options: dict[str, Any] = {
+        "loss": "logistic",
+        "ridge": 0.5,
+        "radii": [0.1, 0.3, 1.0, 2.0],
+        "tol": 1e-8,
+    }
     by_gradients = cg.linear_model.path(f.K, f.h.y, **options)
     beside.is_done = True
     by_models = cg.linear_model.path(f.K, f.h.y, **options)
@@ -132,7 +141,9 @@ def test_off_takes_no_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(readiness.VARIABLE, "never")
-    with pytest.raises(ValueError, match="CONDGRAD_KERNELS must be one of background, wait, off, got 'never'"):
+    with pytest.raises(
+        ValueError, match="CONDGRAD_KERNELS must be one of background, wait, off, got 'never'"
+    ):
         cg.minimize(*problem(), method="auto")
 
 
@@ -141,14 +152,20 @@ def started(monkeypatch: pytest.MonkeyPatch, place: Path | None) -> list[dict[st
     asked: list[dict[str, Any]] = []
     monkeypatch.setenv(readiness.VARIABLE, "background")
     monkeypatch.setattr(readiness, "mark", lambda: place)
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: asked.append({"command": command, **options}))
+    monkeypatch.setattr(
+        subprocess,
+        "Popen",
+        lambda command, **options: asked.append({"command": command, **options}),
+    )
     background = Background()
     assert not background.available()
     assert not background.available()
     return asked
 
 
-def test_a_process_is_started_once_in_a_group_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_is_started_once_in_a_group_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (asked,) = started(monkeypatch, tmp_path / "mark.compiled")
     assert asked["command"][0] == sys.executable
     assert asked["env"][readiness.VARIABLE] == "wait"
@@ -161,23 +178,31 @@ def test_none_is_started_where_nothing_can_be_written(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("executable", [None, ""])
-def test_none_is_started_without_a_python(executable: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_none_is_started_without_a_python(
+    executable: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sys, "executable", executable)
     assert started(monkeypatch, tmp_path / "mark.compiled") == []
 
 
-def test_a_lock_ends_with_its_holder_and_others_do_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_lock_ends_with_its_holder_and_others_do_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     place = tmp_path / "mark.compiled"
     monkeypatch.setattr(readiness, "mark", lambda: place)
     monkeypatch.setattr(readiness, "POLL", 0.0)
-    monkeypatch.setattr(compile_kernels, "compile_fits", lambda: pytest.fail("somebody else compiles"))
+    monkeypatch.setattr(
+        compile_kernels, "compile_fits", lambda: pytest.fail("somebody else compiles")
+    )
     monkeypatch.setattr(os, "nice", lambda _: None)
     holder = (
         "import sys, time; from pathlib import Path; from condgrad.kernels import readiness\n"
         f"readiness.mark = lambda: Path({str(place)!r})\n"
         "with readiness.lock() as mine: print(mine, flush=True); time.sleep(60)"
     )
-    with subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", holder], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "True\n"
         with readiness.lock() as is_ours:
@@ -193,14 +218,18 @@ def test_who_compiles_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock is held meanwhile: a fit that waited for its holder would wait for itself."""
     seen: list[str] = []
     monkeypatch.setenv(readiness.VARIABLE, "background")
-    monkeypatch.setattr(compile_kernels, "fits", lambda: iter([lambda: seen.append(readiness.mode())]))
+    monkeypatch.setattr(
+        compile_kernels, "fits", lambda: iter([lambda: seen.append(readiness.mode())])
+    )
     monkeypatch.setattr(readiness, "set_mark", lambda: None)
     compile_kernels.compile_fits()
     assert seen == ["wait"]
     assert readiness.mode() == "background"
 
 
-def test_what_is_compiled_of_older_sources_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_compiled_of_older_sources_goes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Beside the sources; in a folder that versions share each keeps its own."""
     place = tmp_path / f"kernels-{readiness.sources()}" / "here.compiled"
     of_another_machine = place.with_name("there.compiled")
@@ -222,7 +251,9 @@ def test_the_digest_sees_all_that_kernels_are_made_of() -> None:
     """Kernels take numbers from the modules that are named; arrays give them a type alone."""
     package = readiness.PACKAGE
     files = [file for pattern in readiness.SOURCES for file in package.glob(pattern)]
-    named = {".".join(("condgrad", *file.relative_to(package).with_suffix("").parts)) for file in files}
+    named = {
+        ".".join(("condgrad", *file.relative_to(package).with_suffix("").parts)) for file in files
+    }
     allowed = {"condgrad.arrays", *(name.removesuffix(".__init__") for name in named)}
     for file in files:
         if "from condgrad.kernels.compiling import" not in file.read_text():
@@ -300,7 +331,9 @@ print(fits)
 
 
 @pytest.mark.slow
-def test_the_first_fit_waits_for_nobody_and_the_next_program_compiles_nothing(tmp_path: Path) -> None:
+def test_the_first_fit_waits_for_nobody_and_the_next_program_compiles_nothing(
+    tmp_path: Path,
+) -> None:
     """The process that compiles outlives the program that started it, and compiles all that fits call."""
     environment = {**os.environ, readiness.VARIABLE: "background", "NUMBA_CACHE_DIR": str(tmp_path)}
 

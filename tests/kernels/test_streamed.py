@@ -79,9 +79,14 @@ def test_all_products_are_those_of_the_dense_matrix(
     dense, rng = dense_score(n, m, rank), np.random.default_rng(1)
     score, plan, tol = dense.score(convert), np.exp(dense.matrix), tolerance(dense)
     R = rng.standard_normal((m, 5))
-    np.testing.assert_allclose(host(backend.log_row_sums(score)), logsumexp(dense.matrix, axis=1), rtol=tol, atol=tol)
     np.testing.assert_allclose(
-        host(backend.times(score, convert(R))), plan @ R, rtol=tol, atol=tol * abs(R).max(initial=0.0)
+        host(backend.log_row_sums(score)), logsumexp(dense.matrix, axis=1), rtol=tol, atol=tol
+    )
+    np.testing.assert_allclose(
+        host(backend.times(score, convert(R))),
+        plan @ R,
+        rtol=tol,
+        atol=tol * abs(R).max(initial=0.0),
     )
     delta_left, delta_right = rng.standard_normal((n, 3)), rng.standard_normal((m, 3))
     weighted = plan * (delta_left @ delta_right.T)
@@ -91,7 +96,11 @@ def test_all_products_are_those_of_the_dense_matrix(
         rtol=tol,
         atol=tol * (abs(weighted) @ abs(R)).max(initial=0.0),
     )
-    kept, row_rest, column_rest = rng.random(m), 0.1 * rng.random(n), rng.random(m) * (rng.random(m) < 0.5)
+    kept, row_rest, column_rest = (
+        rng.random(m),
+        0.1 * rng.random(n),
+        rng.random(m) * (rng.random(m) < 0.5),
+    )
     rounded = plan * kept + row_rest[:, None] * column_rest
     found = backend.entropy_row_sums(score, convert(kept), convert(row_rest), convert(column_rest))
     entropies = xlogy(rounded, rounded)
@@ -105,7 +114,9 @@ def test_any_number_of_columns(columns: int, convert: Convert, backend: ModuleTy
     dense = dense_score(90, 85, 4)
     R = np.random.default_rng(2).standard_normal((85, columns))
     found = host(backend.times(dense.score(convert), convert(R)))
-    np.testing.assert_allclose(found, np.exp(dense.matrix) @ R, rtol=tolerance(dense), atol=tolerance(dense))
+    np.testing.assert_allclose(
+        found, np.exp(dense.matrix) @ R, rtol=tolerance(dense), atol=tolerance(dense)
+    )
 
 
 def test_long_inner_products(convert: Convert, backend: ModuleType) -> None:
@@ -125,10 +136,14 @@ def test_huge_scores_neither_overflow_nor_lose_more_than_their_rounding(
     unscaled = Dense(dense.left, dense.right, np.zeros(60), dense.column)
     sums = host(backend.log_row_sums(unscaled.score(convert)))
     np.testing.assert_allclose(sums, logsumexp(unscaled.matrix, axis=1), rtol=1e-14, atol=tol)
-    np.testing.assert_allclose(host(backend.times(score, convert(R))), np.exp(dense.matrix) @ R, atol=10 * tol)
+    np.testing.assert_allclose(
+        host(backend.times(score, convert(R))), np.exp(dense.matrix) @ R, atol=10 * tol
+    )
 
 
-def test_rows_and_columns_without_weight_have_no_mass(convert: Convert, backend: ModuleType) -> None:
+def test_rows_and_columns_without_weight_have_no_mass(
+    convert: Convert, backend: ModuleType
+) -> None:
     dense = dense_score(20, 30, 2)
     assert (host(backend.log_row_sums(dense.score(convert)))[9::10] == -np.inf).all()
     turned = dense.score(convert).turned()
@@ -148,11 +163,15 @@ def test_what_is_not_a_number_is_not_hidden(convert: Convert, backend: ModuleTyp
         np.testing.assert_array_equal(np.isnan(host(answer)), np.arange(20) == 3)
 
 
-def test_a_row_without_mass_so_far_takes_what_comes_later(convert: Convert, backend: ModuleType) -> None:
+def test_a_row_without_mass_so_far_takes_what_comes_later(
+    convert: Convert, backend: ModuleType
+) -> None:
     dense = dense_score(7, 5000, 2)
     dense.column[:4200] = -np.inf
     expected = logsumexp(dense.left @ dense.right.T + dense.column, axis=1) + dense.row
-    np.testing.assert_allclose(host(backend.log_row_sums(dense.score(convert))), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        host(backend.log_row_sums(dense.score(convert))), expected, rtol=1e-12, atol=1e-12
+    )
 
 
 def test_answers_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +180,9 @@ def test_answers_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
     alone = streamed_numba.times(score, R)
     used: list[int] = []
     pool = streamed_numba.ThreadPoolExecutor
-    monkeypatch.setattr(streamed_numba, "ThreadPoolExecutor", lambda count: used.append(count) or pool(count))
+    monkeypatch.setattr(
+        streamed_numba, "ThreadPoolExecutor", lambda count: used.append(count) or pool(count)
+    )
     monkeypatch.setattr(streamed_numba, "threads", lambda: 3)
     np.testing.assert_array_equal(streamed_numba.times(score, R), alone)
     assert used == [3]
@@ -208,9 +229,19 @@ def test_rows_are_those_of_the_dense_matrix(convert: Convert) -> None:
 def test_single_precision_input_is_computed_in_double(convert: Convert) -> None:
     dense = dense_score(20, 30, 2)
     R = np.ones((30, 1), dtype=np.float32)
-    narrow = Score(*(convert(np.float32(p)) for p in (dense.left, dense.right, dense.row, dense.column)))
-    wide = Score(*(convert(np.float64(host(p))) for p in (narrow.left, narrow.right, narrow.row, narrow.column)))
-    found, expected = streamed.times(narrow, convert(R)), streamed.times(wide, convert(np.float64(R)))
+    narrow = Score(
+        *(convert(np.float32(p)) for p in (dense.left, dense.right, dense.row, dense.column))
+    )
+    wide = Score(
+        *(
+            convert(np.float64(host(p)))
+            for p in (narrow.left, narrow.right, narrow.row, narrow.column)
+        )
+    )
+    found, expected = (
+        streamed.times(narrow, convert(R)),
+        streamed.times(wide, convert(np.float64(R))),
+    )
     np.testing.assert_array_equal(host(found), host(expected))
     assert str(found.dtype).endswith("float64")
 
@@ -243,11 +274,15 @@ def test_row_sums_from_numbers_near_them(off: float) -> None:
     score = Score(*(3.0 * rng.standard_normal(shape) for shape in ((40, 3), (30, 3), 40, 30)))
     expected = streamed.log_row_sums(score)
     near = expected + off * np.linspace(-1.0, 1.0, 40)
-    np.testing.assert_allclose(streamed.log_row_sums(score, near=near), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        streamed.log_row_sums(score, near=near), expected, rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e3])
-def test_one_column_of_many_tells_where_sums_are(spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_column_of_many_tells_where_sums_are(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sums and means are those of the dense matrix, also where the columns that were looked at mislead by far."""
     monkeypatch.setattr(streamed, "MANY", 8)
     dense, R = dense_score(20, 40, 3), np.random.default_rng(2).standard_normal((40, 2))
@@ -256,4 +291,6 @@ def test_one_column_of_many_tells_where_sums_are(spread: float, monkeypatch: pyt
     log_sums, means = streamed.row_means(dense.score(np.asarray), R)
     expected = logsumexp(dense.matrix, axis=1)
     np.testing.assert_allclose(log_sums, expected, rtol=1e-12)
-    np.testing.assert_allclose(means, np.exp(dense.matrix - expected[:, None]) @ R, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        means, np.exp(dense.matrix - expected[:, None]) @ R, rtol=1e-10, atol=1e-12
+    )

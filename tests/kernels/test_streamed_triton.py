@@ -15,7 +15,17 @@ CASES = Path(__file__).with_name("streamed_triton_cases.py")
 
 
 def test_all_cases_pass_in_the_interpreter() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(CASES)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        str(CASES),
+    ]
     done = subprocess.run(
         command,
         env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
@@ -31,7 +41,9 @@ def test_all_cases_pass_in_the_interpreter() -> None:
 
 @pytest.mark.parametrize("rank", [4, 20])
 @pytest.mark.parametrize("kernel", ["log2_row_sums", "entropy", "float64", "mixed"])
-def test_kernels_compile_for_a_gpu(kernel: str, rank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_compile_for_a_gpu(
+    kernel: str, rank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The compiler takes less than the interpreter: this asks it, for the architecture of an H100."""
     import triton
     from triton.backends.compiler import GPUTarget
@@ -46,7 +58,10 @@ def test_kernels_compile_for_a_gpu(kernel: str, rank: int, tmp_path: Path, monke
         function, array = getattr(streamed_triton, f"{kernel}_kernel"), "*fp64"
         blocks = streamed_triton.BlockSizes.of_sums(rank)
     else:
-        function, kind = streamed_triton.times_kernel, tl.float64 if kernel == "float64" else tl.float32
+        function, kind = (
+            streamed_triton.times_kernel,
+            tl.float64 if kernel == "float64" else tl.float32,
+        )
         array, blocks = "*fp64", streamed_triton.BlockSizes.of_products([rank, 3], 16, kernel)
         constants |= {"DELTA_RANK": 3, "DELTA_DOT": 0, "WIDTH": 16, "TYPE": kind}
     constants |= {"ROWS": blocks.rows, "COLUMNS": blocks.columns}
@@ -54,10 +69,14 @@ def test_kernels_compile_for_a_gpu(kernel: str, rank: int, tmp_path: Path, monke
     signature = {name: "i32" if name in numbers else array for name in function.arg_names}
     if function is streamed_triton.times_kernel:
         of_its_kind = "*fp64" if kernel == "float64" else "*fp32"
-        signature |= dict.fromkeys(("left", "right", "column", "delta_left", "delta_right"), of_its_kind)
+        signature |= dict.fromkeys(
+            ("left", "right", "column", "delta_left", "delta_right"), of_its_kind
+        )
     signature |= dict.fromkeys(constants, "constexpr")
     where = {(function.arg_names.index(name),): value for name, value in constants.items()}
     source = ASTSource(fn=function, signature=signature, constexprs=where)
-    done = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": blocks.warps})
+    done = triton.compile(
+        source, target=GPUTarget("cuda", 90, 32), options={"num_warps": blocks.warps}
+    )
     assert "atom" not in done.asm["ptx"]
     assert done.asm["cubin"]

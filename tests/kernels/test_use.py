@@ -63,7 +63,9 @@ def test_nothing_is_announced_where_nobody_looks(capsys: pytest.CaptureFixture[s
 
 def test_compilations_are_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[Any] = []
-    monkeypatch.setattr(Announcement, "on_start", lambda _, event: heard.append(event.data["dispatcher"].py_func))
+    monkeypatch.setattr(
+        Announcement, "on_start", lambda _, event: heard.append(event.data["dispatcher"].py_func)
+    )
 
     def kernel(x: float) -> float:
         return x + 1.0
@@ -91,7 +93,11 @@ def kernels_that_python_calls() -> Iterator[Any]:
                         modules[alias.asname or alias.name] = found
                     yield found
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in modules
+            ):
                 yield getattr(modules[node.value.id], node.attr)
 
 
@@ -109,8 +115,15 @@ def test_no_kernel_returns_named_tuples_to_python() -> None:
     f, g = cg.smooth.Logistic(Z, y), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0))
     for options in ({"tol": 1e-6}, {"stop": cg.stopping.RelativeGap(1e-6)}):
         cg.minimize(f, g, method="newton", **options)
-    called = {each.py_func.__name__: each for each in kernels_that_python_calls() if isinstance(each, Dispatcher)}
-    seen = {name: [each.return_type for each in kernel.nopython_signatures] for name, kernel in called.items()}
+    called = {
+        each.py_func.__name__: each
+        for each in kernels_that_python_calls()
+        if isinstance(each, Dispatcher)
+    }
+    seen = {
+        name: [each.return_type for each in kernel.nopython_signatures]
+        for name, kernel in called.items()
+    }
     assert "minimise" in {name for name, kinds in seen.items() if kinds}
     assert [name for name, kinds in seen.items() if any(map(has_names, kinds))] == []
 
@@ -140,7 +153,9 @@ print(rang)
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows has no alarms")
 def test_what_the_handler_of_a_signal_raises_comes_out_of_kernels_as_it_is() -> None:
-    run = subprocess.run([sys.executable, "-c", SIGNALS_ON_THE_WAY], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", SIGNALS_ON_THE_WAY], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) >= 3
 

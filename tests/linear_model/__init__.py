@@ -8,7 +8,11 @@ from typing import Any
 import cvxpy
 import numpy as np
 
-from condgrad.linear_model import ConstrainedElasticNet, ConstrainedLinearSVC, ConstrainedLogisticRegression
+from condgrad.linear_model import (
+    ConstrainedElasticNet,
+    ConstrainedLinearSVC,
+    ConstrainedLogisticRegression,
+)
 
 Array = Any
 SINGLE = [ConstrainedElasticNet, ConstrainedLogisticRegression, ConstrainedLinearSVC]
@@ -18,7 +22,11 @@ def drawn(seed: int, samples: int = 20, features: int = 6) -> tuple[Array, Array
     """Features with a signal in the first two, and labels -1 and +1 that it does not separate."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((samples, features)) + rng.standard_normal(features)
-    y = np.where(X[:, 0] - X[:, 1] + 0.7 * rng.standard_normal(samples) > np.median(X[:, 0] - X[:, 1]), 1.0, -1.0)
+    y = np.where(
+        X[:, 0] - X[:, 1] + 0.7 * rng.standard_normal(samples) > np.median(X[:, 0] - X[:, 1]),
+        1.0,
+        -1.0,
+    )
     y[:2] = 1.0, -1.0
     return X, y
 
@@ -46,7 +54,14 @@ def loss_of(kind: type, scores: Any, y: Array) -> Any:
 
 
 def judge(
-    kind: type, X: Array, y: Array, *, radius: float, ridge: float, weights: Array = None, intercept: bool = True
+    kind: type,
+    X: Array,
+    y: Array,
+    *,
+    radius: float,
+    ridge: float,
+    weights: Array = None,
+    intercept: bool = True,
 ) -> Judged:
     coef, b = cvxpy.Variable(X.shape[1]), cvxpy.Variable()
     scores = X @ coef + b if intercept else X @ coef
@@ -55,7 +70,9 @@ def judge(
     objective = weights @ loss_of(kind, scores, y) + ridge * cvxpy.sum_squares(coef)
     problem = cvxpy.Problem(cvxpy.Minimize(objective), [ball])
     problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
-    return Judged(problem.value, coef.value, float(b.value) if intercept else 0.0, float(ball.dual_value))
+    return Judged(
+        problem.value, coef.value, float(b.value) if intercept else 0.0, float(ball.dual_value)
+    )
 
 
 def objective(kind: type, model: Any, X: Array, y: Array, weights: Array = None) -> float:

@@ -70,7 +70,9 @@ def test_scores_are_those_of_single_fits(kind: Any, named: bool) -> None:
         for j, radius in enumerate(RADII):
             for k, (train, test) in enumerate(folds):
                 single = PAIRS[kind](radius, ridge=ridge, tol=1e-8).fit(X[train], Y[train])
-                assert model.scores_[i, j, k] == pytest.approx(scorer(single, X[test], Y[test]), rel=1e-3)
+                assert model.scores_[i, j, k] == pytest.approx(
+                    scorer(single, X[test], Y[test]), rel=1e-3
+                )
     i, j = RIDGES.index(model.ridge_), RADII.index(model.radius_)
     assert model.scores_.mean(axis=2)[i, j] == model.scores_.mean(axis=2).max()
     single = PAIRS[kind](model.radius_, ridge=model.ridge_, tol=1e-8).fit(X, Y)
@@ -85,7 +87,9 @@ def test_the_choice_is_grid_searchs() -> None:
     cv = KFold(4, shuffle=True, random_state=0)
     model = ConstrainedElasticNetCV(radii=RADII, ridges=RIDGES, cv=cv, tol=1e-8).fit(X, Y)
     grid = {"radius": RADII, "ridge": RIDGES}
-    search = GridSearchCV(ConstrainedElasticNet(tol=1e-8), grid, cv=cv, scoring="neg_mean_squared_error").fit(X, Y)
+    search = GridSearchCV(
+        ConstrainedElasticNet(tol=1e-8), grid, cv=cv, scoring="neg_mean_squared_error"
+    ).fit(X, Y)
     assert search.best_params_ == {"radius": model.radius_, "ridge": model.ridge_}
 
 
@@ -111,11 +115,18 @@ def test_several_classes_share_their_radius() -> None:
 
 
 @at_the_end
-@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize(
+    "layout", [np.ascontiguousarray, np.asfortranarray, scipy.sparse.csr_array]
+)
 @pytest.mark.parametrize("multi_class", ["ovr", "multinomial"])
 def test_several_classes_are_scored_as_by_name(multi_class: str, layout: Any) -> None:
     """Whole paths are scored at once by default, and model by model by name."""
-    options: dict[str, Any] = {"radii": RADII, "ridges": RIDGES, "cv": 3, "multi_class": multi_class}
+    options: dict[str, Any] = {
+        "radii": RADII,
+        "ridges": RIDGES,
+        "cv": 3,
+        "multi_class": multi_class,
+    }
     default = ConstrainedLogisticRegressionCV(**options).fit(layout(X), THREE)
     named = ConstrainedLogisticRegressionCV(**options, scoring="neg_log_loss").fit(layout(X), THREE)
     np.testing.assert_allclose(default.scores_, named.scores_, rtol=1e-9)
@@ -126,7 +137,9 @@ def test_wide_data_are_scored_alike_in_any_order() -> None:
     wide = np.random.default_rng(0).standard_normal((45, 80)) + X[:, :1]
     options: dict[str, Any] = {"radii": RADII, "ridges": RIDGES, "cv": 3}
     by_rows = ConstrainedElasticNetCV(**options).fit(np.ascontiguousarray(wide), Y)
-    by_columns = ConstrainedElasticNetCV(**options, scoring="neg_mean_squared_error").fit(np.asfortranarray(wide), Y)
+    by_columns = ConstrainedElasticNetCV(**options, scoring="neg_mean_squared_error").fit(
+        np.asfortranarray(wide), Y
+    )
     np.testing.assert_allclose(by_rows.scores_, by_columns.scores_, rtol=1e-6)
 
 
@@ -148,13 +161,19 @@ def test_scores_that_are_not_numbers() -> None:
 def test_weights_enter_fits_and_scores() -> None:
     weights = np.random.default_rng(0).integers(0, 3, 45).astype(float)
     folds = list(KFold(3).split(X))
-    model = ConstrainedElasticNetCV(radii=[0.5], ridges=[0.5], cv=folds, tol=1e-8).fit(X, Y, sample_weight=weights)
+    model = ConstrainedElasticNetCV(radii=[0.5], ridges=[0.5], cv=folds, tol=1e-8).fit(
+        X, Y, sample_weight=weights
+    )
     for k, (train, test) in enumerate(folds):
-        single = ConstrainedElasticNet(0.5, tol=1e-8).fit(X[train], Y[train], sample_weight=weights[train])
+        single = ConstrainedElasticNet(0.5, tol=1e-8).fit(
+            X[train], Y[train], sample_weight=weights[train]
+        )
         error = mean_squared_error(Y[test], single.predict(X[test]), sample_weight=weights[test])
         assert model.scores_[0, 0, k] == pytest.approx(-error, rel=1e-3)
     plain = ConstrainedElasticNetCV(radii=[0.5], ridges=[0.5], cv=folds, scoring=_size)
-    np.testing.assert_array_equal(plain.fit(X, Y, sample_weight=weights).scores_, np.full((1, 1, 3), 15.0))
+    np.testing.assert_array_equal(
+        plain.fit(X, Y, sample_weight=weights).scores_, np.full((1, 1, 3), 15.0)
+    )
 
 
 @pytest.mark.usefixtures("fine_search")
@@ -162,11 +181,21 @@ def test_scorers_that_take_no_weights() -> None:
     """scikit-learn's scorer of `max_error` takes weights and its metric refuses them: the fits are weighted alone."""
     weights = np.random.default_rng(0).integers(1, 3, 45).astype(float)
     folds = list(KFold(3).split(X))
-    options: dict[str, Any] = {"radii": [0.5], "ridges": [0.5], "cv": folds, "scoring": "neg_max_error", "tol": 1e-8}
+    options: dict[str, Any] = {
+        "radii": [0.5],
+        "ridges": [0.5],
+        "cv": folds,
+        "scoring": "neg_max_error",
+        "tol": 1e-8,
+    }
     model = ConstrainedElasticNetCV(**options).fit(X, Y, sample_weight=weights)
     for k, (train, test) in enumerate(folds):
-        single = ConstrainedElasticNet(0.5, tol=1e-8).fit(X[train], Y[train], sample_weight=weights[train])
-        assert model.scores_[0, 0, k] == pytest.approx(-abs(Y[test] - single.predict(X[test])).max(), rel=1e-6)
+        single = ConstrainedElasticNet(0.5, tol=1e-8).fit(
+            X[train], Y[train], sample_weight=weights[train]
+        )
+        assert model.scores_[0, 0, k] == pytest.approx(
+            -abs(Y[test] - single.predict(X[test])).max(), rel=1e-6
+        )
 
 
 def test_the_errors_of_a_scorer_are_its_own() -> None:
@@ -203,13 +232,17 @@ def test_folds_from_a_generator_in_several_processes() -> None:
 def test_a_fold_of_one_class_is_named(kind: type) -> None:
     positive, negative = np.flatnonzero(Y > 0), np.flatnonzero(Y < 0)
     folds: list[Any] = [(np.arange(45), np.arange(5)), (positive, negative)]
-    with pytest.raises(ValueError, match=r"in fold 1: y must hold at least two classes.*take fewer or other folds"):
+    with pytest.raises(
+        ValueError, match=r"in fold 1: y must hold at least two classes.*take fewer or other folds"
+    ):
         kind(radii=[1.0], cv=folds).fit(X, Y)
 
 
 def test_warnings_and_errors() -> None:
     with pytest.warns(ConvergenceWarning, match="of 10 fits fell short") as seen:
-        ConstrainedLogisticRegressionCV(radii=[0.05, 0.5, 2.0], ridges=[5.0], cv=3, max_iter=1, method="cgs").fit(X, Y)
+        ConstrainedLogisticRegressionCV(
+            radii=[0.05, 0.5, 2.0], ridges=[5.0], cv=3, max_iter=1, method="cgs"
+        ).fit(X, Y)
     assert len(seen) == 1
     for options, message in (
         ({"ridges": [-1.0]}, "ridge must be finite and >= 0"),
@@ -237,13 +270,17 @@ def test_one_standard_error(selection: str) -> None:
     radii = np.arange(1.0, 13.0) / 4.0
     folds = list(KFold(5, shuffle=True, random_state=0).split(X))
     Z = 100.0 * X
-    model = ConstrainedElasticNetCV(radii=radii, ridges=[1e-6], cv=folds, scoring=_falling, selection=selection)
+    model = ConstrainedElasticNetCV(
+        radii=radii, ridges=[1e-6], cv=folds, scoring=_falling, selection=selection
+    )
     model.fit(Z, 1e4 * Y)
     means = model.scores_.mean(axis=2)[0]
     error = model.scores_.std(axis=2, ddof=1)[0] / np.sqrt(5.0)
     best = int(means.argmax())
     assert model.radius_best_ == radii[best] == 2.0
-    smallest = min(r for r, mean in zip(radii, means, strict=True) if mean >= means[best] - error[best])
+    smallest = min(
+        r for r, mean in zip(radii, means, strict=True) if mean >= means[best] - error[best]
+    )
     assert model.radius_1se_ == smallest < 2.0
     assert model.radius_ == (smallest if selection == "1se" else 2.0)
     assert np.abs(model.coef_).sum() == pytest.approx(model.radius_)
@@ -257,7 +294,9 @@ def test_the_curve_as_a_table() -> None:
     for _, row in table.iterrows():
         i, j = RIDGES.index(row["param_ridge"]), RADII.index(row["param_radius"])
         assert row["mean_test_score"] == pytest.approx(model.scores_[i, j].mean())
-        assert row["standard_error"] == pytest.approx(model.scores_[i, j].std(ddof=1) / np.sqrt(3.0))
+        assert row["standard_error"] == pytest.approx(
+            model.scores_[i, j].std(ddof=1) / np.sqrt(3.0)
+        )
         assert [row[f"split{k}_test_score"] for k in range(3)] == list(model.scores_[i, j])
     assert table["selected"].sum() == 1
     assert table.loc[table["selected"], "rank_test_score"].item() == 1
@@ -265,7 +304,9 @@ def test_the_curve_as_a_table() -> None:
 
 
 def test_a_best_radius_at_the_end_of_the_grid_warns() -> None:
-    with pytest.warns(UserWarning, match="the best of the radii is the last, 0.1: a larger one may score better"):
+    with pytest.warns(
+        UserWarning, match="the best of the radii is the last, 0.1: a larger one may score better"
+    ):
         ConstrainedElasticNetCV(radii=[0.01, 0.1], cv=3).fit(X, Y)
     # idle at the end: no larger radius is another model
     ConstrainedElasticNetCV(radii=[0.01, 1e3], ridges=[0.5], cv=3).fit(X, Y)
@@ -276,14 +317,18 @@ def test_default_ridges_follow_the_units() -> None:
     weights = np.full(45, 4.0)
     scaled = ConstrainedElasticNetCV(n_radii=3, cv=3).fit(10.0 * X + 5.0, Y, sample_weight=weights)
     np.testing.assert_allclose(scaled.ridges_, 400.0 * once.ridges_)
-    np.testing.assert_allclose(once.ridges_, np.array([1e-3, 1e-2, 1e-1]) * 45 * np.median(X.var(axis=0)))
+    np.testing.assert_allclose(
+        once.ridges_, np.array([1e-3, 1e-2, 1e-1]) * 45 * np.median(X.var(axis=0))
+    )
     np.testing.assert_allclose(scaled.radii_, once.radii_ / 10.0, rtol=0.05)
     sparse = ConstrainedElasticNetCV(n_radii=3, cv=3).fit(scipy.sparse.csr_array(X), Y)
     np.testing.assert_allclose(sparse.ridges_, once.ridges_)
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse", "dask"])
-@pytest.mark.parametrize(("dtype", "offset"), [(np.float64, 5e5), (np.float64, 1e9), (np.float32, 4096.0)])
+@pytest.mark.parametrize(
+    ("dtype", "offset"), [(np.float64, 5e5), (np.float64, 1e9), (np.float32, 4096.0)]
+)
 def test_default_ridges_do_not_see_an_offset(layout: str, dtype: Any, offset: float) -> None:
     """NumPy's variance of the same numbers, in float64, is the judge."""
     data = (np.round(X, 3) + offset).astype(dtype)
@@ -312,7 +357,9 @@ def loss_of(data: Any, layout: str, weights: Any = None) -> Any:
 
 def test_one_feature_in_a_unit_of_its_own_leaves_the_ridges_of_the_others() -> None:
     other = np.column_stack([X[:, :-1], 1e3 * X[:, -1]])
-    once, mixed = (ConstrainedElasticNetCV(n_radii=3, cv=3).fit(data, Y).ridges_ for data in (X, other))
+    once, mixed = (
+        ConstrainedElasticNetCV(n_radii=3, cv=3).fit(data, Y).ridges_ for data in (X, other)
+    )
     assert mixed.max() < 3.0 * once.max()
 
 

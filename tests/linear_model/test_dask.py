@@ -33,7 +33,14 @@ from condgrad.linear_model import (
     path,
 )
 from condgrad.smooth import row_blocks
-from condgrad.smooth.blockwise import SETTLED, BlockwiseEvaluation, BlockwiseLoss, Sums, _sums, best_intercept
+from condgrad.smooth.blockwise import (
+    SETTLED,
+    BlockwiseEvaluation,
+    BlockwiseLoss,
+    Sums,
+    _sums,
+    best_intercept,
+)
 from condgrad.smooth.intercept import LogisticIntercept
 from condgrad.smooth.losses import SEPARABLE
 from condgrad.smooth.row_blocks import RowBlocks
@@ -50,7 +57,12 @@ TOL = 1e-12
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    options: dict[str, Any] = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": ":0",
+    }
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         yield client
 
@@ -89,12 +101,22 @@ def test_the_fit_is_that_in_memory(kind: type, data: Any, client: Client) -> Non
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
     "on",
-    [cg.sets.L1Ball(0.5), cg.sets.Simplex(12, mass=0.5), cg.sets.SolidSimplex(0.3), cg.sets.Box(-0.1, 0.1)],
+    [
+        cg.sets.L1Ball(0.5),
+        cg.sets.Simplex(12, mass=0.5),
+        cg.sets.SolidSimplex(0.3),
+        cg.sets.Box(-0.1, 0.1),
+    ],
 )
 @pytest.mark.usefixtures("threads")
 def test_losses_take_data_of_dask(loss: Any, on: Any) -> None:
     labels = np.where(Y > 0.0, 7.0, 3.0)
-    f = loss(dd.from_pandas(pd.DataFrame(X), npartitions=3), labels, sample_weight=WEIGHTS, intercept=True)
+    f = loss(
+        dd.from_pandas(pd.DataFrame(X), npartitions=3),
+        labels,
+        sample_weight=WEIGHTS,
+        intercept=True,
+    )
     same_f = loss(X, labels, sample_weight=WEIGHTS, intercept=True)
     assert repr(f) == f"Blockwise{loss.__name__}(600 samples, 12 features, intercept)"
     g = cg.simple.Ridge(0.5, on=on)
@@ -132,14 +154,19 @@ def test_many_columns_take_working_sets(on: Any) -> None:
 @pytest.mark.usefixtures("threads")
 def test_newton_on_blocks_names_what_it_lacks() -> None:
     f = cg.smooth.Logistic(blocks(X), Y)
-    for g in (cg.simple.L1Norm(1.0, on=cg.sets.Box(-1.0, 1.0)), cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0))):
+    for g in (
+        cg.simple.L1Norm(1.0, on=cg.sets.Box(-1.0, 1.0)),
+        cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)),
+    ):
         with pytest.raises(MissingAbility, match=r"no quadratic|no faces"):
             cg.minimize(f, g, method="newton")
 
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("bytes_free", [1e4, 1e9])
-def test_data_that_would_fill_the_memory_are_not_kept(bytes_free: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_would_fill_the_memory_are_not_kept(
+    bytes_free: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[int] = []
 
     def read(block: Array) -> Array:
@@ -183,7 +210,10 @@ def test_a_worker_that_is_killed(client: Client, monkeypatch: pytest.MonkeyPatch
 
 def test_a_block_with_a_hole_is_named(client: Client) -> None:
     assert client.status == "running"
-    with pytest.raises(ValueError, match=r"X holds NaN or infinity in block 3 \(rows 270 to 359\): row 333, column 4;"):
+    with pytest.raises(
+        ValueError,
+        match=r"X holds NaN or infinity in block 3 \(rows 270 to 359\): row 333, column 4;",
+    ):
         ConstrainedLogisticRegression().fit(blocks(with_hole()), Y)
 
 
@@ -208,9 +238,15 @@ def test_holes_of_other_data_are_named() -> None:
 @pytest.mark.usefixtures("threads")
 def test_frames_weights_and_units(kind: type) -> None:
     frame = pd.DataFrame(X, columns=list("abcdefghijkl"))
-    options: dict[str, Any] = {"standardize": True, "penalty_factors": np.linspace(1.0, 2.0, 12), "tol": TOL}
+    options: dict[str, Any] = {
+        "standardize": True,
+        "penalty_factors": np.linspace(1.0, 2.0, 12),
+        "tol": TOL,
+    }
     distributed = dd.from_pandas(frame.assign(w=WEIGHTS, y=Y), npartitions=4)
-    model = kind(0.5, **options).fit(distributed[list(frame)], distributed["y"], sample_weight=distributed["w"])
+    model = kind(0.5, **options).fit(
+        distributed[list(frame)], distributed["y"], sample_weight=distributed["w"]
+    )
     judged = kind(0.5, **options).fit(frame, Y, sample_weight=WEIGHTS)
     same(model, judged)
     assert list(model.feature_names_in_) == list(frame)
@@ -232,7 +268,9 @@ def test_labels_of_any_kind_and_their_weights(kind: type) -> None:
 @pytest.mark.usefixtures("threads")
 def test_deviations_of_sparse_blocks() -> None:
     options: dict[str, Any] = {"standardize": True, "tol": TOL}
-    model = ConstrainedLogisticRegression(0.5, **options).fit(sparse_blocks(S), Y, sample_weight=WEIGHTS)
+    model = ConstrainedLogisticRegression(0.5, **options).fit(
+        sparse_blocks(S), Y, sample_weight=WEIGHTS
+    )
     in_memory = ConstrainedLogisticRegression(0.5, **options)
     same(model, in_memory.fit(scipy.sparse.csr_matrix(S), Y, sample_weight=WEIGHTS))
 
@@ -240,15 +278,28 @@ def test_deviations_of_sparse_blocks() -> None:
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.usefixtures("threads")
 def test_one_softmax_for_all_classes(intercept: bool) -> None:
-    options: dict[str, Any] = {"multi_class": "multinomial", "fit_intercept": intercept, "ridge": 5.0, "tol": 1e-9}
-    model = ConstrainedLogisticRegression(2.0, **options).fit(blocks(X, 200), THREE, sample_weight=WEIGHTS + 0.1)
-    judged = ConstrainedLogisticRegression(2.0, **options).fit(X, THREE, sample_weight=WEIGHTS + 0.1)
-    f = cg.smooth.Multinomial(blocks(X, 200), THREE, sample_weight=WEIGHTS + 0.1, intercept=intercept)
+    options: dict[str, Any] = {
+        "multi_class": "multinomial",
+        "fit_intercept": intercept,
+        "ridge": 5.0,
+        "tol": 1e-9,
+    }
+    model = ConstrainedLogisticRegression(2.0, **options).fit(
+        blocks(X, 200), THREE, sample_weight=WEIGHTS + 0.1
+    )
+    judged = ConstrainedLogisticRegression(2.0, **options).fit(
+        X, THREE, sample_weight=WEIGHTS + 0.1
+    )
+    f = cg.smooth.Multinomial(
+        blocks(X, 200), THREE, sample_weight=WEIGHTS + 0.1, intercept=intercept
+    )
     same_f = cg.smooth.Multinomial(X, THREE, sample_weight=WEIGHTS + 0.1, intercept=intercept)
     assert repr(f) == f"Blockwise{same_f!r}"
     assert list(f.classes) == ["ape", "bee", "cow"]
     there = np.linspace(-1.0, 1.0, 36).reshape(12, 3)
-    for found, expected in zip(f.value_and_gradient(there), same_f.value_and_gradient(there), strict=True):
+    for found, expected in zip(
+        f.value_and_gradient(there), same_f.value_and_gradient(there), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
     assert model.objective_ - model.dual_gap_ <= judged.objective_
     assert judged.objective_ - judged.dual_gap_ <= model.objective_
@@ -257,13 +308,19 @@ def test_one_softmax_for_all_classes(intercept: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "loss", [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg.smooth.Multinomial]
+    "loss",
+    [cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg.smooth.Multinomial],
 )
 @pytest.mark.usefixtures("threads")
 def test_a_loss_is_itself_wherever_its_data_are(loss: Any) -> None:
     """And it is no other loss; methods that need the data at hand leave it alone."""
     f = loss(blocks(X), Y)
-    others = {cg.smooth.LeastSquares, cg.smooth.Logistic, cg.smooth.SquaredHinge, cg.smooth.Multinomial} - {loss}
+    others = {
+        cg.smooth.LeastSquares,
+        cg.smooth.Logistic,
+        cg.smooth.SquaredHinge,
+        cg.smooth.Multinomial,
+    } - {loss}
     assert isinstance(f, loss)
     assert not isinstance(f, tuple(others))
     assert isinstance(pickle.loads(pickle.dumps(f)), loss)
@@ -291,7 +348,9 @@ def test_intercepts_of_several_classes_take_offsets_up() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0.0, 3e3])
 @pytest.mark.usefixtures("threads")
-def test_intercepts_of_several_classes_where_probabilities_are_0_and_1(offset: float, dtype: type) -> None:
+def test_intercepts_of_several_classes_where_probabilities_are_0_and_1(
+    offset: float, dtype: type
+) -> None:
     """Newton's method sees no curvature there; the intercepts are those of memory, and give each class its weight."""
     Z = (X[:60, :4] + offset).astype(dtype)
     far = (100.0 * np.linspace(-1.0, 1.0, 12)[np.arange(12) * 5 % 12].reshape(4, 3)).astype(dtype)
@@ -316,11 +375,19 @@ def test_intercepts_of_several_classes_where_probabilities_are_0_and_1(offset: f
 @pytest.mark.usefixtures("threads")
 def test_cross_validation(kind: type, y: Array, options: dict[str, Any]) -> None:
     """Folds are weights on the workers; the scores are those of rows that are left out."""
-    common: dict[str, Any] = {"radii": [0.1, 20.0], "ridges": [1.0, 100.0], "cv": 2, "tol": 1e-9, **options}
+    common: dict[str, Any] = {
+        "radii": [0.1, 20.0],
+        "ridges": [1.0, 100.0],
+        "cv": 2,
+        "tol": 1e-9,
+        **options,
+    }
     weights = WEIGHTS + 0.1
     model, judged = kind(**common).fit(blocks(X, 300), y, sample_weight=weights), kind(**common)
     judged.fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(model.scores_, judged.scores_, rtol=3e-3)  # fits of a search are rough
+    np.testing.assert_allclose(
+        model.scores_, judged.scores_, rtol=3e-3
+    )  # fits of a search are rough
     assert (model.radius_, model.ridge_) == (judged.radius_, judged.ridge_)
     np.testing.assert_allclose(model.coef_, judged.coef_, atol=1e-6)
 
@@ -336,7 +403,10 @@ def test_a_fold_without_a_class_is_named() -> None:
 def test_predictions_are_lazy() -> None:
     names = list("abcdefghijkl")
     frame = pd.DataFrame(X, columns=names)
-    models: list[Any] = [ConstrainedElasticNet(0.5).fit(frame, Y), ConstrainedLinearSVC(0.5).fit(frame, THREE)]
+    models: list[Any] = [
+        ConstrainedElasticNet(0.5).fit(frame, Y),
+        ConstrainedLinearSVC(0.5).fit(frame, THREE),
+    ]
     models += [ConstrainedLogisticRegression(0.5).fit(X, labels) for labels in (Y, THREE)]
 
     def refuse(*_: Any, **__: Any) -> None:
@@ -347,7 +417,9 @@ def test_predictions_are_lazy() -> None:
         methods = ("predict", "decision_function", "predict_proba", "predict_log_proba")
         for method in filter(lambda name: hasattr(model, name), methods):
             with dask.config.set(scheduler=refuse):
-                found = getattr(model, method)(dd.from_pandas(frame, npartitions=3) if named else blocks(X))
+                found = getattr(model, method)(
+                    dd.from_pandas(frame, npartitions=3) if named else blocks(X)
+                )
             assert isinstance(found, da.Array)
             with dask.config.set(scheduler="synchronous"):
                 answers = found.compute()
@@ -374,7 +446,9 @@ def test_single_precision_and_paths() -> None:
     np.testing.assert_allclose(found.coefs, plain.coefs, atol=1e-5)
     single = ConstrainedLogisticRegression(0.5).fit(blocks(X.astype(np.float32)), Y)
     assert single.coef_.dtype == np.float32
-    np.testing.assert_allclose(single.coef_, ConstrainedLogisticRegression(0.5).fit(X, Y).coef_, atol=2e-2)
+    np.testing.assert_allclose(
+        single.coef_, ConstrainedLogisticRegression(0.5).fit(X, Y).coef_, atol=2e-2
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -383,7 +457,10 @@ def test_single_precision_and_paths() -> None:
 def test_other_methods_run_on_blocks(loss: Any, method: str) -> None:
     f, same_f = BlockwiseLoss(loss, blocks(X, 300), Y, intercept=True), loss(X, Y, intercept=True)
     g = cg.simple.Ridge(100.0, on=cg.sets.L1Ball(0.5))
-    found, judged = cg.minimize(f, g, method=method, tol=1e-4), cg.minimize(same_f, g, method="newton", tol=1e-9)
+    found, judged = (
+        cg.minimize(f, g, method=method, tol=1e-4),
+        cg.minimize(same_f, g, method="newton", tol=1e-9),
+    )
     assert found.success
     assert found.lower_bound <= judged.value
     assert judged.lower_bound <= found.value
@@ -396,7 +473,9 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"sample_weight must be >= 0, got -1 in block 0"):
         ConstrainedLogisticRegression().fit(blocks(X), Y, sample_weight=-np.ones(600))
     with pytest.raises(ValueError, match="sample_weight must have a positive entry"):
-        ConstrainedLogisticRegression(fit_intercept=False).fit(blocks(X), Y, sample_weight=np.zeros(600))
+        ConstrainedLogisticRegression(fit_intercept=False).fit(
+            blocks(X), Y, sample_weight=np.zeros(600)
+        )
     with pytest.raises(ValueError, match="got one class"):
         ConstrainedLogisticRegression().fit(blocks(X), np.ones(600))
     with pytest.raises(ValueError, match=r"two classes.*got only \+1"):
@@ -408,12 +487,18 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="at least two classes, got one"):
         cg.smooth.Multinomial(blocks(X), np.ones(600))
     with pytest.raises(ValueError, match="positive sample_weight in each class"):
-        cg.smooth.Multinomial(blocks(X), THREE, sample_weight=1.0 * (THREE != "bee"), intercept=True)
+        cg.smooth.Multinomial(
+            blocks(X), THREE, sample_weight=1.0 * (THREE != "bee"), intercept=True
+        )
     with pytest.raises(ValueError, match="X must have rows and columns"):
         cg.smooth.Logistic(blocks(X)[:, 0], Y)
     with pytest.raises(ValueError, match=r"X must hold numbers, and block [01] "):
-        cg.smooth.Logistic(da.from_array(np.full((4, 2), "text", dtype=object), chunks=2), np.ones(4))
-    monkeypatch.setattr(row_blocks, "require_extra", lambda _, **extra: cg.errors.require_extra("nowhere", **extra))
+        cg.smooth.Logistic(
+            da.from_array(np.full((4, 2), "text", dtype=object), chunks=2), np.ones(4)
+        )
+    monkeypatch.setattr(
+        row_blocks, "require_extra", lambda _, **extra: cg.errors.require_extra("nowhere", **extra)
+    )
     with pytest.raises(MissingExtra, match=r"data of Dask needs nowhere.*\[dask\]"):
         ConstrainedLogisticRegression().fit(blocks(X), Y)
 
@@ -421,7 +506,9 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("threads")
 def test_blocks_without_rows_do_not_matter() -> None:
     names = list("abcdefghijkl")
-    frame = dd.from_pandas(pd.DataFrame(X, columns=names).assign(y=Y, row=np.arange(600)), npartitions=4)
+    frame = dd.from_pandas(
+        pd.DataFrame(X, columns=names).assign(y=Y, row=np.arange(600)), npartitions=4
+    )
     some = frame[frame["row"] >= 250]  # the first partition has no rows left
     model = ConstrainedLogisticRegression(0.5, tol=TOL).fit(some[names], some["y"])
     same(model, ConstrainedLogisticRegression(0.5, tol=TOL).fit(X[250:], Y[250:]))
@@ -441,7 +528,9 @@ def test_without_a_cluster_threads_compute(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("shift", [0.0, 1000.0, -1e5])
-def test_the_best_intercept_where_the_loss_has_hardly_any_curvature(seed: int, shift: float) -> None:
+def test_the_best_intercept_where_the_loss_has_hardly_any_curvature(
+    seed: int, shift: float
+) -> None:
     """An intercept that is not the best one would make the bound a false one."""
     rng = np.random.default_rng(seed)
     y, z = np.where(np.arange(10) < 4, 1.0, -1.0), 300.0 * rng.standard_normal(10) + shift

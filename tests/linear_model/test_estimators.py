@@ -44,7 +44,14 @@ def test_attributes(kind: type) -> None:
     model = kind(0.7, ridge=0.4).fit(X, Y)
     tasks = () if kind is ConstrainedElasticNet else (1,)
     assert model.coef_.shape == (*tasks, 8)
-    for name in ("intercept_", "n_iter_", "objective_", "dual_gap_", "relative_gap_", "multiplier_"):
+    for name in (
+        "intercept_",
+        "n_iter_",
+        "objective_",
+        "dual_gap_",
+        "relative_gap_",
+        "multiplier_",
+    ):
         assert np.shape(getattr(model, name)) == tasks, name
     assert np.all(model.n_iter_ >= 1)
     assert np.all(model.dual_gap_ >= 0.0)
@@ -59,17 +66,25 @@ def test_attributes(kind: type) -> None:
 @every_kind
 def test_attributes_are_those_of_minimize(kind: type) -> None:
     model = kind(0.7, ridge=0.4).fit(X, Y)
-    loss = {ConstrainedElasticNet: cg.smooth.LeastSquares, ConstrainedLogisticRegression: cg.smooth.Logistic}
+    loss = {
+        ConstrainedElasticNet: cg.smooth.LeastSquares,
+        ConstrainedLogisticRegression: cg.smooth.Logistic,
+    }
     f = loss.get(kind, cg.smooth.SquaredHinge)(X, Y, intercept=True)
     result = cg.minimize(f, cg.simple.Ridge(0.4, on=cg.sets.L1Ball(0.7)), method="auto")
     np.testing.assert_array_equal(np.ravel(model.coef_), result.x)
     assert np.ravel(model.intercept_)[0] == pytest.approx(f.intercept_at(result.x), rel=1e-13)
-    assert (np.ravel(model.objective_)[0], np.ravel(model.dual_gap_)[0]) == (result.value, result.gap)
+    assert (np.ravel(model.objective_)[0], np.ravel(model.dual_gap_)[0]) == (
+        result.value,
+        result.gap,
+    )
 
 
 @every_kind
 def test_pickling_and_clone(kind: type) -> None:
-    model = kind(0.7, ridge=0.4, tol=1e-5, max_iter=500, warm_start=True, fit_intercept=False, method="cgs").fit(X, Y)
+    model = kind(
+        0.7, ridge=0.4, tol=1e-5, max_iter=500, warm_start=True, fit_intercept=False, method="cgs"
+    ).fit(X, Y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert clone(model).get_params() == model.get_params()
@@ -93,7 +108,9 @@ def test_warm_start(kind: type) -> None:
     assert np.all(again <= 1)
     assert np.all(again < first)
     model.set_params(radius=0.2).fit(X, Y)  # the last coefficients lie outside the new ball
-    np.testing.assert_allclose(model.objective_, kind(0.2, tol=1e-8).fit(X, Y).objective_, rtol=1e-7)
+    np.testing.assert_allclose(
+        model.objective_, kind(0.2, tol=1e-8).fit(X, Y).objective_, rtol=1e-7
+    )
     model.fit(X[:, :5], Y)  # nothing to start from
     assert model.coef_.shape[-1] == 5
 
@@ -102,7 +119,9 @@ def test_warm_start(kind: type) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("form", [scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.coo_array])
+@pytest.mark.parametrize(
+    "form", [scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.coo_array]
+)
 def test_sparse_data(kind: type, form: Any) -> None:
     counts = np.random.default_rng(1).poisson(0.5, (40, 8))
     dense, sparse = kind(0.7).fit(counts.astype(float), Y), kind(0.7).fit(form(counts), Y)
@@ -154,7 +173,9 @@ def test_labels_of_any_kind() -> None:
     for labels in (np.array(["no", "yes"]), np.array([False, True]), np.array([3, 7])):
         model = ConstrainedLogisticRegression().fit(X, labels[(Y > 0).astype(int)])
         np.testing.assert_array_equal(model.classes_, labels)
-        np.testing.assert_array_equal(model.predict(X) == labels[1], model.decision_function(X) > 0.0)
+        np.testing.assert_array_equal(
+            model.predict(X) == labels[1], model.decision_function(X) > 0.0
+        )
 
 
 # --- classification ---
@@ -167,8 +188,12 @@ def test_probabilities() -> None:
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
     three = ConstrainedLogisticRegression(2.0).fit(X, THREE)
     each = expit(three.decision_function(X))
-    np.testing.assert_allclose(three.predict_proba(X), each / each.sum(axis=1, keepdims=True), rtol=1e-10)
-    np.testing.assert_allclose(np.exp(three.predict_log_proba(X)), three.predict_proba(X), rtol=1e-12)
+    np.testing.assert_allclose(
+        three.predict_proba(X), each / each.sum(axis=1, keepdims=True), rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        np.exp(three.predict_log_proba(X)), three.predict_proba(X), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("labels", [Y, THREE])
@@ -186,7 +211,10 @@ def test_probabilities_far_out(labels: Any) -> None:
 @classifiers
 def test_class_weights(kind: type) -> None:
     weights = np.where(Y > 0, 2.0, 0.5)
-    by_class, by_sample = kind(class_weight={1.0: 2.0, -1.0: 0.5}).fit(X, Y), kind().fit(X, Y, sample_weight=weights)
+    by_class, by_sample = (
+        kind(class_weight={1.0: 2.0, -1.0: 0.5}).fit(X, Y),
+        kind().fit(X, Y, sample_weight=weights),
+    )
     np.testing.assert_array_equal(by_class.coef_, by_sample.coef_)
     twice = kind(class_weight={1.0: 2.0, -1.0: 0.5}).fit(X, Y, sample_weight=weights)
     np.testing.assert_array_equal(twice.coef_, kind().fit(X, Y, sample_weight=weights**2).coef_)
@@ -197,17 +225,23 @@ def test_balanced_classes(kind: type) -> None:
     """As scikit-learn weighs them; a copy of a sample still counts as a weight of 2."""
     model = kind(class_weight="balanced").fit(X, THREE)
     counts = {name: (name == THREE).sum() for name in np.unique(THREE)}
-    by_hand = kind(class_weight={name: 40 / (3 * count) for name, count in counts.items()}).fit(X, THREE)
+    by_hand = kind(class_weight={name: 40 / (3 * count) for name, count in counts.items()}).fit(
+        X, THREE
+    )
     np.testing.assert_allclose(model.coef_, by_hand.coef_, atol=1e-12)
     copies = np.where(np.arange(40) < 7, 2, 1)
     weighted = kind(class_weight="balanced", tol=1e-9).fit(X, THREE, sample_weight=copies)
-    repeated = kind(class_weight="balanced", tol=1e-9).fit(X.repeat(copies, axis=0), THREE.repeat(copies))
+    repeated = kind(class_weight="balanced", tol=1e-9).fit(
+        X.repeat(copies, axis=0), THREE.repeat(copies)
+    )
     np.testing.assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-8)
 
 
 def test_balanced_logistic_regression_is_scikit_learns() -> None:
     model = ConstrainedLogisticRegression(1e3, class_weight="balanced", tol=1e-11).fit(X, Y)
-    judged = LogisticRegression(class_weight="balanced", tol=1e-12, solver="newton-cholesky").fit(X, Y)
+    judged = LogisticRegression(class_weight="balanced", tol=1e-12, solver="newton-cholesky").fit(
+        X, Y
+    )
     np.testing.assert_allclose(model.coef_, judged.coef_, atol=1e-5)
 
 
@@ -217,7 +251,9 @@ def test_balanced_logistic_regression_is_scikit_learns() -> None:
 @every_kind
 def test_grid_search_in_a_pipeline(kind: type) -> None:
     step = kind.__name__.lower()
-    search = GridSearchCV(make_pipeline(StandardScaler(), kind()), {f"{step}__radius": [0.01, 1.0]}, cv=3).fit(X, Y)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), kind()), {f"{step}__radius": [0.01, 1.0]}, cv=3
+    ).fit(X, Y)
     assert search.best_params_ == {f"{step}__radius": 1.0}
     assert search.score(X, Y) > 0.3
 
@@ -262,7 +298,10 @@ def test_large_targets_in_single_precision() -> None:
     ("options", "message"),
     [
         ({"ridge": -1.0}, "ridge must be finite and >= 0, got -1"),
-        ({"penalty_factors": [1.0]}, "penalty_factors must have one entry for each of the . features, got shape"),
+        (
+            {"penalty_factors": [1.0]},
+            "penalty_factors must have one entry for each of the . features, got shape",
+        ),
         ({"penalty_factors": [0.0, *[1.0] * 7]}, "penalty_factors must be > 0, got 0 among them"),
         ({"radius": -1.0}, "radius must be finite and >= 0, got -1"),
         ({"radius": np.inf}, "radius must be finite"),
@@ -281,7 +320,8 @@ FLAGS = ["fit_intercept", "standardize", "positive", "warm_start", "verbose"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in KINDS for name in FLAGS if name in kind().get_params()]
+    ("kind", "name"),
+    [(kind, name) for kind in KINDS for name in FLAGS if name in kind().get_params()],
 )
 @pytest.mark.parametrize("value", ["no", None, 0.5, np.array([True])])
 def test_flags_are_checked_by_fit(kind: type, name: str, value: Any) -> None:
@@ -307,11 +347,15 @@ def test_flags_of_paths_are_checked(name: str) -> None:
 
 @classifiers
 def test_classes_that_cannot_be_told_apart(kind: type) -> None:
-    with pytest.raises(ValueError, match=r"y must hold at least two classes, got one class: .*1\.0"):
+    with pytest.raises(
+        ValueError, match=r"y must hold at least two classes, got one class: .*1\.0"
+    ):
         kind().fit(X, np.ones(40))
     with pytest.raises(ValueError, match=r"two classes, each with a positive sample_weight"):
         kind().fit(X, Y, sample_weight=(Y > 0).astype(float))
-    with pytest.raises(ValueError, match="class_weight='balanced' needs a positive sample_weight in each class"):
+    with pytest.raises(
+        ValueError, match="class_weight='balanced' needs a positive sample_weight in each class"
+    ):
         kind(class_weight="balanced").fit(X, Y, sample_weight=(Y > 0).astype(float))
 
 
@@ -321,10 +365,14 @@ def test_weights_are_checked(kind: type) -> None:
         kind().fit(X, Y, sample_weight=-np.ones(40))
     for weights in (np.ones(39), np.ones((40, 1))):
         with pytest.raises(
-            ValueError, match=r"sample_weight must have one entry for each of the 40 samples, got shape"
+            ValueError,
+            match=r"sample_weight must have one entry for each of the 40 samples, got shape",
         ):
             kind().fit(X, Y, sample_weight=weights)
     with pytest.raises(ValueError, match="sample_weight contains NaN"):
         kind().fit(X, Y, sample_weight=np.full(40, np.nan))
-    whole, single = kind().fit(X, Y, sample_weight=np.full(40, 2.0)), kind().fit(X, Y, sample_weight=2.0)
+    whole, single = (
+        kind().fit(X, Y, sample_weight=np.full(40, 2.0)),
+        kind().fit(X, Y, sample_weight=2.0),
+    )
     np.testing.assert_array_equal(single.coef_, whole.coef_)

@@ -26,8 +26,12 @@ def first(value: Any) -> float:
 def test_against_cvxpy(kind: type, radius: float, weighted: bool, intercept: bool) -> None:
     """lower bound <= F* <= value, and the coefficients as near as the gap says."""
     X, y = drawn(int(10 * radius))
-    weights = np.random.default_rng(1).random(len(y)) * (np.arange(len(y)) % 5 > 0) if weighted else None
-    model = kind(radius, ridge=0.3, fit_intercept=intercept, tol=1e-9).fit(X, y, sample_weight=weights)
+    weights = (
+        np.random.default_rng(1).random(len(y)) * (np.arange(len(y)) % 5 > 0) if weighted else None
+    )
+    model = kind(radius, ridge=0.3, fit_intercept=intercept, tol=1e-9).fit(
+        X, y, sample_weight=weights
+    )
     judged = judge(kind, X, y, radius=radius, ridge=0.3, weights=weights, intercept=intercept)
     value, gap = first(model.objective_), first(model.dual_gap_)
     slack = 1e-7 * max(1.0, judged.value)
@@ -50,7 +54,9 @@ def test_elastic_net_at_the_multiplier(radius: float, intercept: bool) -> None:
     X, y = drawn(4)
     model = ConstrainedElasticNet(radius, ridge=0.2, fit_intercept=intercept, tol=1e-11).fit(X, y)
     l1, l2 = model.multiplier_ / len(y), 2.0 * model.ridge / len(y)
-    penalised = ElasticNet(l1 + l2, l1_ratio=l1 / (l1 + l2), fit_intercept=intercept, tol=1e-12, max_iter=100_000)
+    penalised = ElasticNet(
+        l1 + l2, l1_ratio=l1 / (l1 + l2), fit_intercept=intercept, tol=1e-12, max_iter=100_000
+    )
     penalised.fit(X, y)
     assert model.multiplier_ > 0.1
     np.testing.assert_allclose(model.coef_, penalised.coef_, atol=2e-5)

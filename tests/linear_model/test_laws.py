@@ -11,7 +11,11 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condgrad.linear_model import ConstrainedElasticNet, ConstrainedLinearSVC, ConstrainedLogisticRegression
+from condgrad.linear_model import (
+    ConstrainedElasticNet,
+    ConstrainedLinearSVC,
+    ConstrainedLogisticRegression,
+)
 from tests.linear_model import SINGLE, Array, drawn, objective
 
 every_kind = pytest.mark.parametrize("kind", SINGLE)
@@ -22,13 +26,17 @@ radii = st.sampled_from([0.0, 0.1, 1.0, 5.0, 100.0])
 TOL = 1e-9
 
 
-def fitted(kind: type, X: Array, y: Array, radius: float, ridge: float = 0.5, weights: Array = None) -> Any:
+def fitted(
+    kind: type, X: Array, y: Array, radius: float, ridge: float = 0.5, weights: Array = None
+) -> Any:
     return kind(radius, ridge=ridge, tol=TOL).fit(X, y, sample_weight=weights)
 
 
 def close(model: Any, coef: Array, other: Any) -> None:
     """Coefficients as near as both gaps say: |x - x*|_2 <= sqrt(gap / ridge)."""
-    reach = np.sqrt(np.max(model.dual_gap_) / model.ridge) + np.sqrt(np.max(other.dual_gap_) / other.ridge)
+    reach = np.sqrt(np.max(model.dual_gap_) / model.ridge) + np.sqrt(
+        np.max(other.dual_gap_) / other.ridge
+    )
     assert np.linalg.norm(np.ravel(model.coef_) - np.ravel(coef)) <= 1.1 * reach + 1e-9
 
 
@@ -64,7 +72,10 @@ def test_a_weight_is_a_number_of_copies(kind: type, seed: int, radius: float) ->
 def test_scaled_features(kind: type, seed: int, radius: float, scale: float) -> None:
     """X / s with radius * s and ridge / s^2 is the same problem in other units."""
     X, y = drawn(seed)
-    model, scaled = fitted(kind, X, y, radius), fitted(kind, X / scale, y, radius * scale, 0.5 / scale**2)
+    model, scaled = (
+        fitted(kind, X, y, radius),
+        fitted(kind, X / scale, y, radius * scale, 0.5 / scale**2),
+    )
     if scale < 1.0:
         close(scaled, scale * model.coef_, model)
     else:
@@ -82,7 +93,9 @@ def test_scaled_objective(kind: type, seed: int, radius: float, scale: float) ->
     model = fitted(kind, X, y, radius)
     scaled = fitted(kind, X, y, radius, 0.5 * scale, weights=np.full(len(y), scale))
     close(scaled, model.coef_, model)
-    np.testing.assert_allclose(scaled.multiplier_, scale * model.multiplier_, rtol=1e-3, atol=2e-3 * scale)
+    np.testing.assert_allclose(
+        scaled.multiplier_, scale * model.multiplier_, rtol=1e-3, atol=2e-3 * scale
+    )
 
 
 @every_kind
@@ -129,8 +142,13 @@ def test_radius_zero_leaves_the_intercept(kind: type) -> None:
     model = fitted(kind, X, y, 0.0)
     np.testing.assert_array_equal(model.coef_, np.zeros_like(model.coef_))
     share = (y > 0).mean()
-    best = {ConstrainedElasticNet: y.mean(), ConstrainedLogisticRegression: np.log(share / (1.0 - share))}
-    assert float(np.ravel(model.intercept_)[0]) == pytest.approx(best.get(kind, 2.0 * share - 1.0), rel=1e-9)
+    best = {
+        ConstrainedElasticNet: y.mean(),
+        ConstrainedLogisticRegression: np.log(share / (1.0 - share)),
+    }
+    assert float(np.ravel(model.intercept_)[0]) == pytest.approx(
+        best.get(kind, 2.0 * share - 1.0), rel=1e-9
+    )
     assert float(np.ravel(model.dual_gap_)[0]) <= TOL * 100.0
     assert float(np.ravel(model.multiplier_)[0]) > 0.0
 
@@ -186,7 +204,9 @@ def test_one_against_the_rest(kind: type) -> None:
         np.testing.assert_allclose(model.coef_[k], alone.coef_[0], atol=1e-12)
         assert model.intercept_[k] == alone.intercept_[0]
         assert model.dual_gap_[k] == alone.dual_gap_[0]
-    np.testing.assert_array_equal(model.predict(X), model.classes_[model.decision_function(X).argmax(axis=1)])
+    np.testing.assert_array_equal(
+        model.predict(X), model.classes_[model.decision_function(X).argmax(axis=1)]
+    )
 
 
 @every_kind
@@ -197,7 +217,9 @@ def test_many_more_features_than_samples_give_sparse_answers(kind: type) -> None
     assert np.abs(model.coef_).sum() == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("model", [ConstrainedLogisticRegression, ConstrainedLinearSVC, ConstrainedElasticNet])
+@pytest.mark.parametrize(
+    "model", [ConstrainedLogisticRegression, ConstrainedLinearSVC, ConstrainedElasticNet]
+)
 @pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
 @pytest.mark.parametrize("offset", [1e2, 1e5])
 def test_columns_far_from_zero(model: Any, layout: Any, offset: float) -> None:
@@ -205,6 +227,9 @@ def test_columns_far_from_zero(model: Any, layout: Any, offset: float) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((13, 3)) * [0.0, 10.0, 1e-2]
     y = np.where(rng.standard_normal(13) > 0.0, 1.0, -1.0)
-    near, far = (model(radius=100.0, ridge=0.03, tol=1e-4).fit(layout(X + shift), y) for shift in (0.0, offset))
+    near, far = (
+        model(radius=100.0, ridge=0.03, tol=1e-4).fit(layout(X + shift), y)
+        for shift in (0.0, offset)
+    )
     distance = sum(np.sqrt(np.max(fit.dual_gap_) / 0.03) for fit in (near, far))
     assert np.abs(near.coef_ - far.coef_).max() <= distance + 1e-6

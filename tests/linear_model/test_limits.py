@@ -76,7 +76,10 @@ CALLS: dict[str, Any] = {
     "path and its grid": lambda: path(X, Y, n_radii=3, method="newton"),
     "grid search": lambda: GridSearchCV(ConstrainedElasticNet(), {"radius": RADII}, cv=2).fit(X, Y),
     "three classes": lambda: ConstrainedLogisticRegression().fit(X, np.arange(30) % 3),
-    **{kind.__name__: (lambda kind=kind: kind(radii=RADII, cv=2, method="newton").fit(X, Y)) for kind in SEARCHES},
+    **{
+        kind.__name__: (lambda kind=kind: kind(radii=RADII, cv=2, method="newton").fit(X, Y))
+        for kind in SEARCHES
+    },
 }
 
 
@@ -133,7 +136,9 @@ def test_the_fits_of_a_path_share_its_limit(fits: Fits, clock: Clock) -> None:
     assert spent[0] == 0.0
     assert (np.diff(spent) >= 1.0).all()
     fits.options.clear()
-    with pytest.warns(ConvergenceWarning, match=r"the time limit was reached.*Raise time_limit or tol"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"the time limit was reached.*Raise time_limit or tol"
+    ):
         path(X, Y, n_radii=4, time_limit=1.0, tol=1e-15, method="newton")
     assert limits(fits)[-1] == 0.0
 
@@ -169,14 +174,18 @@ def test_the_classes_of_a_fit_share_its_limit(kind: type, fits: Fits, clock: Clo
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
-def test_a_search_leaves_a_tenth_of_its_limit_to_the_last_fit(kind: type, fits: Fits, clock: Clock) -> None:
+def test_a_search_leaves_a_tenth_of_its_limit_to_the_last_fit(
+    kind: type, fits: Fits, clock: Clock
+) -> None:
     def spend(number: int) -> None:
         if number == 3:
             clock.now = 195.0
 
     fits.during = spend
     with pytest.warns(ConvergenceWarning, match="cut 3 of the 6 fits short"):
-        kind(radii=RADII, ridges=[0.5], cv=2, time_limit=100.0, tol=1e-12, method="newton").fit(X, Y)
+        kind(radii=RADII, ridges=[0.5], cv=2, time_limit=100.0, tol=1e-12, method="newton").fit(
+            X, Y
+        )
     # the fold that there is no time for has one fit, of its first radius; the last fit has its tenth all the same
     assert limits(fits) == pytest.approx([90.0, 90.0, 90.0, 0.0, 10.0])
 
@@ -193,14 +202,18 @@ def test_a_choice_among_cut_fits_warns(kind: type) -> None:
     with pytest.warns(ConvergenceWarning) as seen:
         model = kind(radii=RADII, ridges=[0.5], cv=2, time_limit=0.0, tol=1e-12).fit(X, Y)
     first, second = (str(warning.message) for warning in seen)
-    assert first.startswith("the time limit of 0 s cut 6 of the 6 fits short, 6 of them before anything was proved, by")
+    assert first.startswith(
+        "the time limit of 0 s cut 6 of the 6 fits short, 6 of them before anything was proved, by"
+    )
     assert proof(np.max(model.dual_gap_)) in second
     assert all(warning.filename == __file__ for warning in seen)
 
 
 @pytest.mark.parametrize("kind", SINGLE)
 def test_a_cut_fit_warns_with_its_gap(kind: type) -> None:
-    with pytest.warns(ConvergenceWarning, match=r"the time limit was reached.*Raise time_limit or tol") as seen:
+    with pytest.warns(
+        ConvergenceWarning, match=r"the time limit was reached.*Raise time_limit or tol"
+    ) as seen:
         model = kind(0.7, time_limit=0.0, tol=1e-12).fit(X, Y)
     assert proof(np.ravel(model.dual_gap_)[0]) in str(seen[0].message)
     assert np.all(model.objective_ - model.dual_gap_ <= kind(0.7, tol=1e-9).fit(X, Y).objective_)
@@ -233,7 +246,9 @@ def test_a_fit_shows_a_line(kind: type, capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("kind", SEARCHES)
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_a_search_shows_one_line(kind: type, n_jobs: int | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_shows_one_line(
+    kind: type, n_jobs: int | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     kind(n_radii=3, ridges=[0.1, 1.0], cv=2, n_jobs=n_jobs, verbose=True).fit(X, Y)
     printed = capsys.readouterr()
     assert len(printed.err.strip().splitlines()) == 1

@@ -42,7 +42,9 @@ def least_value(
     counted = cvxpy.multiply(np.broadcast_to(units, X.shape[1]), coef)
     objective = cvxpy.sum(loss_of(kind, X @ coef + b, y)) + ridge * cvxpy.sum_squares(counted)
     problem = cvxpy.Problem(cvxpy.Minimize(objective), [cvxpy.norm1(counted) <= radius])
-    return float(problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10))
+    return float(
+        problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    )
 
 
 def certified(model: Any, least: float) -> None:
@@ -104,10 +106,14 @@ def test_no_negative_coefficients(kind: type, ridge: float, radius: float) -> No
 @every_kind
 @pytest.mark.parametrize("ridge", [1e-6, 0.0])
 @pytest.mark.parametrize("radius", [2.0, 1000.0])
-def test_many_features_of_one_sign_and_hardly_a_ridge(kind: type, ridge: float, radius: float) -> None:
+def test_many_features_of_one_sign_and_hardly_a_ridge(
+    kind: type, ridge: float, radius: float
+) -> None:
     """Where projected gradients take thousands of steps, on the boundary and where the bound on the sum is idle."""
     X, y = drawn(10, samples=60, features=2000)
-    model = kind(radius, ridge=ridge, positive=True, max_iter=50).fit(X, y)  # a fit that falls short would warn
+    model = kind(radius, ridge=ridge, positive=True, max_iter=50).fit(
+        X, y
+    )  # a fit that falls short would warn
     assert (model.coef_ >= 0.0).all()
     assert model.coef_.sum() <= radius * (1.0 + 1e-9)
 
@@ -125,7 +131,9 @@ def test_many_features_of_one_sign() -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_array, pd.DataFrame])
+@pytest.mark.parametrize(
+    "layout", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_array, pd.DataFrame]
+)
 def test_standardized_is_a_fit_of_standardized_features(kind: type, layout: Any) -> None:
     X, y = drawn(1)
     X = X * 10.0 ** np.arange(-2.0, 4.0)
@@ -134,10 +142,14 @@ def test_standardized_is_a_fit_of_standardized_features(kind: type, layout: Any)
     scaler = StandardScaler().fit(X, sample_weight=weights)
     judged = kind(0.7, ridge=0.2, tol=TOL).fit(scaler.transform(X), y, sample_weight=weights)
     columns = {"columns": list("abcdef")} if layout is pd.DataFrame else {}
-    model = kind(0.7, ridge=0.2, standardize=True, tol=TOL).fit(layout(X, **columns), y, sample_weight=weights)
+    model = kind(0.7, ridge=0.2, standardize=True, tol=TOL).fit(
+        layout(X, **columns), y, sample_weight=weights
+    )
     np.testing.assert_allclose(model.coef_ * scaler.scale_, judged.coef_, atol=2e-4)
     np.testing.assert_allclose(model.objective_, judged.objective_, rtol=1e-7)
-    np.testing.assert_allclose(model.predict(layout(X, **columns)), judged.predict(scaler.transform(X)), atol=2e-3)
+    np.testing.assert_allclose(
+        model.predict(layout(X, **columns)), judged.predict(scaler.transform(X)), atol=2e-3
+    )
 
 
 def test_entries_of_the_same_place_are_standardized_as_their_sum() -> None:
@@ -145,10 +157,17 @@ def test_entries_of_the_same_place_are_standardized_as_their_sum() -> None:
     once = scipy.sparse.csr_array(X)
     starts = 2 * once.indptr
     twice = scipy.sparse.csr_array(
-        (np.repeat(once.data, 2) * np.tile([0.75, 0.25], once.nnz), np.repeat(once.indices, 2), starts), once.shape
+        (
+            np.repeat(once.data, 2) * np.tile([0.75, 0.25], once.nnz),
+            np.repeat(once.indices, 2),
+            starts,
+        ),
+        once.shape,
     )
     assert twice.nnz == 2 * once.nnz
-    found, expected = (ConstrainedElasticNet(1.0, standardize=True, tol=TOL).fit(each, y) for each in (twice, once))
+    found, expected = (
+        ConstrainedElasticNet(1.0, standardize=True, tol=TOL).fit(each, y) for each in (twice, once)
+    )
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
 
 
@@ -157,8 +176,12 @@ def test_a_constant_feature_is_constant_in_every_unit_of_the_weights(unit: float
     X, y = drawn(5, samples=40, features=6)
     X[:, 2] = 0.1 + 1e3
     weights = np.linspace(0.1, 2.0, 40)
-    found = ConstrainedElasticNet(1.0, ridge=unit, standardize=True, tol=TOL).fit(X, y, sample_weight=unit * weights)
-    expected = ConstrainedElasticNet(1.0, ridge=1.0, standardize=True, tol=TOL).fit(X, y, sample_weight=weights)
+    found = ConstrainedElasticNet(1.0, ridge=unit, standardize=True, tol=TOL).fit(
+        X, y, sample_weight=unit * weights
+    )
+    expected = ConstrainedElasticNet(1.0, ridge=1.0, standardize=True, tol=TOL).fit(
+        X, y, sample_weight=weights
+    )
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
 
 
@@ -187,7 +210,10 @@ def test_units_enter_paths_and_searches() -> None:
     found = path(X, y, loss="least-squares", standardize=True, radii=[0.2, 0.5], tol=TOL)
     plain = path(scaled.transform(X), y, loss="least-squares", radii=[0.2, 0.5], tol=TOL)
     np.testing.assert_allclose(found.coefs * scaled.scale_, plain.coefs, atol=1e-4)
-    options: dict[str, Any] = {"standardize": True, "penalty_factors": [1.0, 1.0, 1.0, 1.0, 1.0, 1e6]}
+    options: dict[str, Any] = {
+        "standardize": True,
+        "penalty_factors": [1.0, 1.0, 1.0, 1.0, 1.0, 1e6],
+    }
     search = ConstrainedElasticNetCV(cv=3, n_radii=4, **options).fit(X, y)
     single = ConstrainedElasticNet(search.radius_, search.ridge_, **options).fit(X, y)
     np.testing.assert_allclose(search.coef_, single.coef_, atol=1e-6)
@@ -213,7 +239,9 @@ def test_multinomial_against_cvxpy(radius: float, intercept: bool) -> None:
         radius, ridge=0.3, multi_class="multinomial", fit_intercept=intercept, tol=1e-8
     ).fit(X, y, sample_weight=weights)
     coef, b = cvxpy.Variable((3, 5)), cvxpy.Variable(3)
-    scores = X @ coef.T + (np.ones((len(y), 1)) @ cvxpy.reshape(b, (1, 3), order="C") if intercept else 0.0)
+    scores = X @ coef.T + (
+        np.ones((len(y), 1)) @ cvxpy.reshape(b, (1, 3), order="C") if intercept else 0.0
+    )
     chosen = np.eye(3)[np.searchsorted(model.classes_, y)]
     losses = cvxpy.log_sum_exp(scores, axis=1) - cvxpy.sum(cvxpy.multiply(chosen, scores), axis=1)
     objective = weights @ losses + 0.3 * cvxpy.sum_squares(coef)
@@ -230,7 +258,9 @@ def test_multinomial_against_cvxpy(radius: float, intercept: bool) -> None:
 
 def test_multinomial_is_scikit_learns_where_the_constraint_is_idle() -> None:
     X, y = classes(1)
-    model = ConstrainedLogisticRegression(1e3, ridge=0.5, multi_class="multinomial", tol=1e-10).fit(X, y)
+    model = ConstrainedLogisticRegression(1e3, ridge=0.5, multi_class="multinomial", tol=1e-10).fit(
+        X, y
+    )
     judged = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(model.coef_, judged.coef_, atol=1e-4)
     np.testing.assert_allclose(model.predict_proba(X), judged.predict_proba(X), atol=1e-4)
@@ -240,7 +270,9 @@ def test_multinomial_is_scikit_learns_where_the_constraint_is_idle() -> None:
 
 def test_two_classes_are_one_problem_either_way() -> None:
     X, y = drawn(0)
-    one, other = (ConstrainedLogisticRegression(multi_class=kind).fit(X, y) for kind in ("ovr", "multinomial"))
+    one, other = (
+        ConstrainedLogisticRegression(multi_class=kind).fit(X, y) for kind in ("ovr", "multinomial")
+    )
     np.testing.assert_array_equal(one.coef_, other.coef_)
     with pytest.raises(ValueError, match="multi_class must be 'ovr' or 'multinomial', got 'both'"):
         ConstrainedLogisticRegression(multi_class="both").fit(X, y)
@@ -248,10 +280,14 @@ def test_two_classes_are_one_problem_either_way() -> None:
 
 def test_multinomial_search_and_warm_start() -> None:
     X, y = classes(2)
-    search = ConstrainedLogisticRegressionCV(multi_class="multinomial", n_radii=4, ridges=[0.5], cv=3).fit(X, y)
+    search = ConstrainedLogisticRegressionCV(
+        multi_class="multinomial", n_radii=4, ridges=[0.5], cv=3
+    ).fit(X, y)
     assert search.coef_.shape == (3, 5)
     assert search.scores_.mean(axis=2).max() > -np.log(3.0)
-    model = ConstrainedLogisticRegression(2.0, multi_class="multinomial", warm_start=True, standardize=True).fit(X, y)
+    model = ConstrainedLogisticRegression(
+        2.0, multi_class="multinomial", warm_start=True, standardize=True
+    ).fit(X, y)
     again = clone(model)
     again.coef_ = model.coef_
     again.fit(X, y)

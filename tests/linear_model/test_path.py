@@ -34,15 +34,28 @@ X, Y = drawn(0, samples=30, features=12)
 def test_each_point_is_a_single_fit(loss: str, intercept: bool) -> None:
     weights = np.linspace(0.0, 2.0, 30)
     radii = [0.0, 0.2, 0.8, 3.0, 40.0]
-    found = path(X, Y, loss=loss, radii=radii, ridge=0.4, fit_intercept=intercept, sample_weight=weights, tol=1e-9)
+    found = path(
+        X,
+        Y,
+        loss=loss,
+        radii=radii,
+        ridge=0.4,
+        fit_intercept=intercept,
+        sample_weight=weights,
+        tol=1e-9,
+    )
     for k, radius in enumerate(radii):
-        model = LOSSES[loss](radius, ridge=0.4, fit_intercept=intercept, tol=1e-9).fit(X, Y, sample_weight=weights)
+        model = LOSSES[loss](radius, ridge=0.4, fit_intercept=intercept, tol=1e-9).fit(
+            X, Y, sample_weight=weights
+        )
         gap, value = float(np.ravel(model.dual_gap_)[0]), float(np.ravel(model.objective_)[0])
         assert found.values[k] - found.gaps[k] <= value
         assert value - gap <= found.values[k]
         reach = np.sqrt(found.gaps[k] / 0.4) + np.sqrt(gap / 0.4)
         assert np.linalg.norm(found.coefs[k] - np.ravel(model.coef_)) <= 1.1 * reach + 1e-12
-        assert found.multipliers[k] == pytest.approx(float(np.ravel(model.multiplier_)[0]), rel=1e-3, abs=1e-3)
+        assert found.multipliers[k] == pytest.approx(
+            float(np.ravel(model.multiplier_)[0]), rel=1e-3, abs=1e-3
+        )
         assert found.intercepts[k] == pytest.approx(float(np.ravel(model.intercept_)[0]), abs=2e-3)
     assert found.multipliers[-1] == 0.0
 
@@ -51,7 +64,9 @@ def test_each_point_is_a_single_fit(loss: str, intercept: bool) -> None:
 def test_the_default_grid_ends_where_the_constraint_falls_idle(loss: str) -> None:
     found = path(X, Y, loss=loss, n_radii=12, ridge=0.4)
     assert found.coefs.shape == (12, 12)
-    assert found.radii.shape == found.gaps.shape == found.values.shape == found.n_iters.shape == (12,)
+    assert (
+        found.radii.shape == found.gaps.shape == found.values.shape == found.n_iters.shape == (12,)
+    )
     np.testing.assert_allclose(found.radii[1:] / found.radii[:-1], 1e3 ** (1 / 11))
     assert (found.gaps >= 0.0).all()
     null = path(X, Y, loss=loss, radii=[0.0], ridge=0.4).values[0]
@@ -66,7 +81,10 @@ def test_the_default_grid_ends_where_the_constraint_falls_idle(loss: str) -> Non
 @pytest.mark.parametrize("scale", [1e-4, 1e4])
 def test_the_default_grid_follows_the_units(loss: str, scale: float) -> None:
     """X * s with ridge * s^2: the same solutions, in radii / s."""
-    once, scaled = path(X, Y, loss=loss, n_radii=3), path(scale * X, Y, loss=loss, n_radii=3, ridge=0.5 * scale**2)
+    once, scaled = (
+        path(X, Y, loss=loss, n_radii=3),
+        path(scale * X, Y, loss=loss, n_radii=3, ridge=0.5 * scale**2),
+    )
     np.testing.assert_allclose(scale * scaled.radii, once.radii, rtol=0.02)
 
 
@@ -74,7 +92,8 @@ def test_the_default_grid_of_a_feature_far_from_0_follows_the_weights() -> None:
     far = np.array([[495998.506008896], [495998.2044084877]])
     options: Any = {"loss": "squared-hinge", "n_radii": 4, "ridge": 0.0}
     one, other = (
-        path(far, np.array([-1.0, 1.0]), sample_weight=np.full(2, c), **options).radii for c in (1.0, 2.0**-20)
+        path(far, np.array([-1.0, 1.0]), sample_weight=np.full(2, c), **options).radii
+        for c in (1.0, 2.0**-20)
     )
     np.testing.assert_allclose(one, other, rtol=1e-9)
     # the margins are -1 and 1, or nearly so: the ridge takes next to nothing of what the two need
@@ -115,7 +134,9 @@ def test_frames_and_labels_as_the_estimators_take_them(loss: str) -> None:
 
 def test_one_class_against_the_rest() -> None:
     three = np.array(["ape", "bee", "cow"])[np.arange(30) % 3]
-    with pytest.raises(ValueError, match=r"y must hold two classes, got 3: .* one class against the rest"):
+    with pytest.raises(
+        ValueError, match=r"y must hold two classes, got 3: .* one class against the rest"
+    ):
         path(X, three, radii=[0.5])
     found = path(X, three == "bee", radii=[0.5])
     model = ConstrainedLogisticRegression(0.5).fit(X, three == "bee")
@@ -181,6 +202,8 @@ def test_a_sparse_matrix_without_entries_has_a_path(loss: str, form: type) -> No
 
 @pytest.mark.parametrize("unit", [1e-35, 1e35])
 @pytest.mark.parametrize("radii", [None, [0.1, 1.0]])
-def test_a_path_beyond_float32_is_told_and_not_certified(unit: float, radii: list[float] | None) -> None:
+def test_a_path_beyond_float32_is_told_and_not_certified(
+    unit: float, radii: list[float] | None
+) -> None:
     with pytest.raises(ValueError, match="float32 data have digits"):
         path(X.astype(np.float32), unit * X[:, 0], loss="least-squares", radii=radii)

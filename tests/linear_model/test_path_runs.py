@@ -37,7 +37,9 @@ def test_each_radius_is_proved_as_if_it_were_alone(
     X, y = drawn(3, samples=40, features=features)
     K = scipy.sparse.csr_array(np.where(np.abs(X) > 1.0, X, 0.0)) if is_sparse else X
     radii = [0.05, 0.2, 0.4, 3.0]
-    found = path(K, y, loss=loss, radii=radii, ridge=ridge, positive=positive, fit_intercept=intercept)
+    found = path(
+        K, y, loss=loss, radii=radii, ridge=ridge, positive=positive, fit_intercept=intercept
+    )
     f = LOSSES[loss](K, y, intercept=intercept)
     null = f.at(np.zeros(features)).value
     for k, radius in enumerate(radii):
@@ -52,9 +54,13 @@ def test_each_radius_is_proved_as_if_it_were_alone(
         assert found.values[k] == pytest.approx(f.at(x).value + g.value(x), rel=1e-12)
 
 
-@pytest.mark.parametrize("error", [NotFiniteError("F turned nan"), np.linalg.LinAlgError("singular")])
+@pytest.mark.parametrize(
+    "error", [NotFiniteError("F turned nan"), np.linalg.LinAlgError("singular")]
+)
 @pytest.mark.parametrize("loss", ["logistic", "least-squares"])
-def test_a_radius_where_newton_fails_goes_on(loss: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_radius_where_newton_fails_goes_on(
+    loss: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the next method, as single fits do; SLSQP on the parts of x above and below 0 judges."""
     X, y = drawn(11, samples=40, features=8)
     radii, ridge = np.array([0.1, 0.3, 0.6]), 0.3
@@ -67,7 +73,10 @@ def test_a_radius_where_newton_fails_goes_on(loss: str, error: Exception, monkey
     f = LOSSES[loss](X, y)
     for radius, value, gap in zip(radii, found.values, found.gaps, strict=True):
         judged = scipy.optimize.minimize(
-            lambda parts: f.at(parts[:8] - parts[8:]).value + ridge * float(((parts[:8] - parts[8:]) ** 2).sum()),
+            lambda parts: (
+                f.at(parts[:8] - parts[8:]).value
+                + ridge * float(((parts[:8] - parts[8:]) ** 2).sum())
+            ),
             np.full(16, radius / 32),
             method="SLSQP",
             bounds=[(0.0, None)] * 16,
@@ -113,7 +122,14 @@ def test_a_sparse_hinge_with_hardly_a_ridge() -> None:
     rng = np.random.default_rng(0)
     X = scipy.sparse.csc_array(rng.standard_normal((60, 500)) * (rng.random((60, 500)) < 0.5))
     y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
-    found = path(X, y, loss="squared-hinge", ridge=1e-8, fit_intercept=False, radii=[5.0, 10.0, 20.0, 40.0, 80.0])
+    found = path(
+        X,
+        y,
+        loss="squared-hinge",
+        ridge=1e-8,
+        fit_intercept=False,
+        radii=[5.0, 10.0, 20.0, 40.0, 80.0],
+    )
     assert (found.gaps <= 1e-6 * found.values[0] + 1e-6 * 60.0).all()
     assert found.n_iters.max() <= 30
 
@@ -152,8 +168,12 @@ def test_single_precision_is_valued_in_double(loss: str) -> None:
         assert found.values[k] == pytest.approx(exact.at(x).value + 0.5 * x @ x, rel=1e-9)
 
 
-@pytest.mark.parametrize("error", [NotFiniteError("F turned nan"), np.linalg.LinAlgError("singular")])
-def test_a_later_radius_where_newton_fails_goes_on(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [NotFiniteError("F turned nan"), np.linalg.LinAlgError("singular")]
+)
+def test_a_later_radius_where_newton_fails_goes_on(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its first iterate, the solution before, has no bound yet: that is no reason to give up."""
     X, y = drawn(11, samples=40, features=8)
     radii = [0.1, 0.3, 0.6]

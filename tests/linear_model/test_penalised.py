@@ -27,7 +27,9 @@ TIGHT = 1e-11
 
 every_layout = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 every_weight = pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unweighted", "weighted"])
-every_intercept = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+every_intercept = pytest.mark.parametrize(
+    "fit_intercept", [False, True], ids=["plain", "intercept"]
+)
 
 
 def laid_out(data: Array, sparse: bool) -> Any:
@@ -49,33 +51,48 @@ def losses(loss: str, scores: Array, target: Array) -> Array:
     return np.logaddexp(0.0, -margin) if loss == "logistic" else np.maximum(0.0, 1.0 - margin) ** 2
 
 
-def value(model: Any, loss: str, penalty: tuple[float, float], data: Any, target: Any, weights: Any) -> float:
+def value(
+    model: Any, loss: str, penalty: tuple[float, float], data: Any, target: Any, weights: Any
+) -> float:
     """sum_i w_i loss_i + l1 |coef|_1 + ridge |coef|_2^2 at the coefficients of anybody's model."""
     coef = np.ravel(model.coef_)
     scores = data @ coef + float(np.ravel(model.intercept_)[0])
     weights = np.ones(len(target)) if weights is None else weights
     l1, ridge = penalty
-    return float(weights @ losses(loss, scores, target) + l1 * np.abs(coef).sum() + ridge * coef @ coef)
+    return float(
+        weights @ losses(loss, scores, target) + l1 * np.abs(coef).sum() + ridge * coef @ coef
+    )
 
 
-def assert_equal_within_the_gap(mine: Any, other: Any, loss: str, data: Any, target: Any, weights: Any) -> None:
+def assert_equal_within_the_gap(
+    mine: Any, other: Any, loss: str, data: Any, target: Any, weights: Any
+) -> None:
     """The other value is in the certified interval, or above by what its own tolerance leaves."""
     penalty = float(np.ravel(mine.multiplier_)[0]), mine.ridge_
     here, there = (value(model, loss, penalty, data, target, weights) for model in (mine, other))
     assert here <= there * (1.0 + 1e-9)
     assert there <= here * (1.0 + 1e-6)
-    np.testing.assert_allclose(np.ravel(mine.coef_), np.ravel(other.coef_), atol=2e-3 * np.abs(other.coef_).max())
+    np.testing.assert_allclose(
+        np.ravel(mine.coef_), np.ravel(other.coef_), atol=2e-3 * np.abs(other.coef_).max()
+    )
 
 
 @every_layout
 @every_weight
 @every_intercept
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.5, 0.1])
-def test_the_elastic_net_is_theirs(sparse: bool, weights: Any, fit_intercept: bool, l1_ratio: float) -> None:
+def test_the_elastic_net_is_theirs(
+    sparse: bool, weights: Any, fit_intercept: bool, l1_ratio: float
+) -> None:
     data = laid_out(X, sparse)
     options: dict[str, Any] = {"alpha": 0.1, "fit_intercept": fit_intercept}
     mine = fitted(ours.ElasticNet(l1_ratio=l1_ratio, tol=TIGHT, **options), data, Y, weights)
-    other = fitted(theirs.ElasticNet(l1_ratio=l1_ratio, tol=1e-10, max_iter=100_000, **options), data, Y, weights)
+    other = fitted(
+        theirs.ElasticNet(l1_ratio=l1_ratio, tol=1e-10, max_iter=100_000, **options),
+        data,
+        Y,
+        weights,
+    )
     assert_equal_within_the_gap(mine, other, "squares", data, Y, weights)
     mass = 50.0 if weights is None else weights.sum()
     own = value(mine, "squares", (mine.multiplier_, mine.ridge_), data, Y, weights) / mass
@@ -90,16 +107,25 @@ def test_the_elastic_net_is_theirs(sparse: bool, weights: Any, fit_intercept: bo
 @every_weight
 @every_intercept
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.5, 0.0])
-def test_logistic_regression_is_theirs(sparse: bool, weights: Any, fit_intercept: bool, l1_ratio: float) -> None:
+def test_logistic_regression_is_theirs(
+    sparse: bool, weights: Any, fit_intercept: bool, l1_ratio: float
+) -> None:
     data = laid_out(X, sparse)
     options: dict[str, Any] = {"C": 0.5, "l1_ratio": l1_ratio, "fit_intercept": fit_intercept}
     mine = fitted(ours.LogisticRegression(tol=TIGHT, **options), data, LABELS, weights)
-    other = theirs.LogisticRegression(solver="saga", tol=1e-7, max_iter=5000, random_state=0, **options)
+    other = theirs.LogisticRegression(
+        solver="saga", tol=1e-7, max_iter=5000, random_state=0, **options
+    )
     dense = data.toarray() if sparse else data  # SAGA is slow to find intercepts of sparse data
-    assert_equal_within_the_gap(mine, fitted(other, dense, LABELS, weights), "logistic", data, LABELS, weights)
+    assert_equal_within_the_gap(
+        mine, fitted(other, dense, LABELS, weights), "logistic", data, LABELS, weights
+    )
     if l1_ratio == 1.0:
         by_name = fitted(
-            ours.LogisticRegression("l1", C=0.5, fit_intercept=fit_intercept, tol=TIGHT), data, LABELS, weights
+            ours.LogisticRegression("l1", C=0.5, fit_intercept=fit_intercept, tol=TIGHT),
+            data,
+            LABELS,
+            weights,
         )
         np.testing.assert_array_equal(by_name.coef_, mine.coef_)
 
@@ -107,11 +133,19 @@ def test_logistic_regression_is_theirs(sparse: bool, weights: Any, fit_intercept
 @every_layout
 @every_weight
 @pytest.mark.parametrize("penalty", ["l1", "l2"])
-def test_the_linear_svc_without_intercept_is_theirs(sparse: bool, weights: Any, penalty: str) -> None:
+def test_the_linear_svc_without_intercept_is_theirs(
+    sparse: bool, weights: Any, penalty: str
+) -> None:
     data = laid_out(X, sparse)
-    mine = fitted(ours.LinearSVC(penalty, C=0.5, fit_intercept=False, tol=TIGHT), data, LABELS, weights)
-    other = TheirLinearSVC(penalty, C=0.5, dual=False, fit_intercept=False, tol=1e-8, max_iter=50_000, random_state=0)
-    assert_equal_within_the_gap(mine, fitted(other, data, LABELS, weights), "squared hinge", data, LABELS, weights)
+    mine = fitted(
+        ours.LinearSVC(penalty, C=0.5, fit_intercept=False, tol=TIGHT), data, LABELS, weights
+    )
+    other = TheirLinearSVC(
+        penalty, C=0.5, dual=False, fit_intercept=False, tol=1e-8, max_iter=50_000, random_state=0
+    )
+    assert_equal_within_the_gap(
+        mine, fitted(other, data, LABELS, weights), "squared hinge", data, LABELS, weights
+    )
 
 
 @every_weight
@@ -126,7 +160,12 @@ def test_several_classes_are_theirs(weights: Any) -> None:
 @every_weight
 def test_the_searches_choose_what_theirs_choose(weights: Any) -> None:
     mine = ours.ElasticNetCV(l1_ratio=[0.3, 1.0], alphas=15, cv=3).fit(X, Y, sample_weight=weights)
-    other = fitted(theirs.ElasticNetCV(l1_ratio=[0.3, 1.0], alphas=15, cv=3, tol=1e-8, max_iter=50_000), X, Y, weights)
+    other = fitted(
+        theirs.ElasticNetCV(l1_ratio=[0.3, 1.0], alphas=15, cv=3, tol=1e-8, max_iter=50_000),
+        X,
+        Y,
+        weights,
+    )
     np.testing.assert_allclose(mine.alphas_, other.alphas_, rtol=1e-10)
     np.testing.assert_allclose(mine.mse_path_, other.mse_path_, rtol=2e-2)
     assert (mine.l1_ratio_, mine.alpha_) == (other.l1_ratio_, pytest.approx(other.alpha_))
@@ -138,10 +177,14 @@ def test_the_searches_choose_what_theirs_choose(weights: Any) -> None:
 
 
 def test_a_search_over_cs() -> None:
-    search = ours.LogisticRegressionCV(Cs=[0.1, 1.0], l1_ratios=[0.0, 1.0], cv=3, selection="1se").fit(X, LABELS)
+    search = ours.LogisticRegressionCV(
+        Cs=[0.1, 1.0], l1_ratios=[0.0, 1.0], cv=3, selection="1se"
+    ).fit(X, LABELS)
     assert search.C_ == search.C_1se_ <= search.C_best_
     assert search.cv_table()["selected"].sum() == 1
-    single = ours.LogisticRegression(C=search.C_, l1_ratio=search.l1_ratio_, tol=1e-9).fit(X, LABELS)
+    single = ours.LogisticRegression(C=search.C_, l1_ratio=search.l1_ratio_, tol=1e-9).fit(
+        X, LABELS
+    )
     np.testing.assert_allclose(search.coef_, single.coef_, atol=1e-3)
     assert search.objective_ == pytest.approx(single.objective_, rel=1e-5)
     assert search.radius_ == pytest.approx(single.radius_, rel=1e-3)

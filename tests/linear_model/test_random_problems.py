@@ -75,7 +75,11 @@ class RandomProblem:
         """The optimum by an interior-point method, and how far it may be off."""
         X, y, weights = self.data
         X, options = X.astype(np.float64), self.options
-        factors = np.ones(X.shape[1]) if options["penalty_factors"] is None else options["penalty_factors"]
+        factors = (
+            np.ones(X.shape[1])
+            if options["penalty_factors"] is None
+            else options["penalty_factors"]
+        )
         scaled, b = cvxpy.Variable(X.shape[1], nonneg=options["positive"]), cvxpy.Variable()
         scores = (X / factors) @ scaled + (b if options["fit_intercept"] else 0.0)
         goal = (np.ones(len(y)) if weights is None else weights) @ loss_of(self.kind, scores, y)
@@ -97,7 +101,11 @@ def test_the_certificate_brackets_what_cvxpy_finds(number: int) -> None:
     single = X.dtype == np.float32
     model = problem.kind(**options, tol=1e-3 if single else 1e-7).fit(X, y, sample_weight=weights)
     value, gap = float(np.ravel(model.objective_)[0]), float(np.ravel(model.dual_gap_)[0])
-    null = float(np.ravel(problem.kind(**(options | {"radius": 0.0})).fit(X, y, sample_weight=weights).objective_)[0])
+    null = float(
+        np.ravel(
+            problem.kind(**(options | {"radius": 0.0})).fit(X, y, sample_weight=weights).objective_
+        )[0]
+    )
     off = accuracy * (null + 1e-12)
     assert value - gap <= best + off
     assert best <= value + off

@@ -65,7 +65,9 @@ def _checks() -> Iterator[Any]:
             details = "-".join(str(value) for value in getattr(check, "keywords", {}).values())
             if name != ONLY_WITH_A_SWITCH:
                 yield pytest.param(
-                    each, check, id=f"{' '.join(repr(estimator).split())}-{name}{details and '-'}{details}"
+                    each,
+                    check,
+                    id=f"{' '.join(repr(estimator).split())}-{name}{details and '-'}{details}",
                 )
 
 

@@ -37,7 +37,10 @@ def data(seed: int, m: int = 30, n: int = 12) -> tuple[Array, Array, Array]:
 SMOOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "squares": (cg.smooth.LeastSquares, lambda z, y: 0.5 * cp.sum_squares(z - y)),
     "logistic": (cg.smooth.Logistic, lambda z, y: cp.sum(cp.logistic(-cp.multiply(y, z)))),
-    "squared hinge": (cg.smooth.SquaredHinge, lambda z, y: cp.sum_squares(cp.pos(1.0 - cp.multiply(y, z)))),
+    "squared hinge": (
+        cg.smooth.SquaredHinge,
+        lambda z, y: cp.sum_squares(cp.pos(1.0 - cp.multiply(y, z))),
+    ),
 }
 SETS: dict[str, tuple[Any, Callable[..., Any]]] = {
     "l1": (cg.sets.L1Ball(0.9), lambda x: [cp.norm1(x) <= 0.9]),
@@ -58,7 +61,9 @@ def judged(smooth: str, on: str, ridge: float) -> Judged:
     loss, expression = SMOOTH[smooth]
     P, constraints = SETS[on]
     x = cp.Variable(12)
-    problem = cp.Problem(cp.Minimize(expression(A @ x, y) + ridge * cp.sum_squares(x)), constraints(x))
+    problem = cp.Problem(
+        cp.Minimize(expression(A @ x, y) + ridge * cp.sum_squares(x)), constraints(x)
+    )
     problem.solve(solver="CLARABEL")
     g = cg.simple.Ridge(ridge, on=P) if ridge else cg.simple.Zero(on=P)
     return Judged(loss(A, y), g, float(problem.value))

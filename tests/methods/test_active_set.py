@@ -28,8 +28,12 @@ SETS: dict[str, tuple[Any, Any]] = {
 def test_solutions_are_those_of_cvxpy(method: str, lazy: bool, name: str) -> None:
     P, constraints = SETS[name]
     x = cp.Variable(12)
-    expected = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(A @ x - Y)), constraints(x)).solve(solver="CLARABEL")
-    r = cg.minimize(cg.smooth.LeastSquares(A, Y), cg.simple.Zero(on=P), method=method, lazy=lazy, tol=1e-8)
+    expected = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(A @ x - Y)), constraints(x)).solve(
+        solver="CLARABEL"
+    )
+    r = cg.minimize(
+        cg.smooth.LeastSquares(A, Y), cg.simple.Zero(on=P), method=method, lazy=lazy, tol=1e-8
+    )
     assert r.success
     assert r.method == method
     assert r.lower_bound <= expected * (1.0 + 1e-7)
@@ -44,7 +48,9 @@ def test_solutions_are_those_of_cvxpy(method: str, lazy: bool, name: str) -> Non
     step=st.sampled_from(["exact", "armijo", "short"]),
     decade=st.integers(-8, 8),
 )
-def test_bounds_hold_for_every_step_and_unit(seed: int, variant: tuple[str, bool], step: str, decade: int) -> None:
+def test_bounds_hold_for_every_step_and_unit(
+    seed: int, variant: tuple[str, bool], step: str, decade: int
+) -> None:
     rng = np.random.default_rng(seed)
     unit = 10.0**decade
     f = unit * cg.smooth.LeastSquares(rng.standard_normal((8, 5)), rng.standard_normal(8))
@@ -69,7 +75,9 @@ def test_lazy_methods_ask_the_oracle_less() -> None:
     rng = np.random.default_rng(0)
     f = cg.smooth.LeastSquares(rng.standard_normal((400, 400)), rng.standard_normal(400))
     g = cg.simple.Zero(on=cg.sets.KSparse(0.05, k=20))
-    runs = {lazy: cg.minimize(f, g, method="pairwise", lazy=lazy, tol=1e-4) for lazy in (False, True)}
+    runs = {
+        lazy: cg.minimize(f, g, method="pairwise", lazy=lazy, tol=1e-4) for lazy in (False, True)
+    }
     assert all(r.success for r in runs.values())
     assert runs[True].trace["oracle_calls"][-1] < 0.5 * runs[False].trace["oracle_calls"][-1]
 
@@ -80,7 +88,8 @@ def test_doubly_stochastic_matrices(method: str) -> None:
     target = np.random.default_rng(1).random((5, 5))
     x = cp.Variable((5, 5))
     problem = cp.Problem(
-        cp.Minimize(0.5 * cp.sum_squares(x - target)), [x >= 0, cp.sum(x, axis=0) == 1, cp.sum(x, axis=1) == 1]
+        cp.Minimize(0.5 * cp.sum_squares(x - target)),
+        [x >= 0, cp.sum(x, axis=0) == 1, cp.sum(x, axis=1) == 1],
     )
     expected = problem.solve(solver="CLARABEL")
     f = cg.smooth.Function(lambda x: (0.5 * float(((x - target) ** 2).sum()), x - target))
@@ -104,11 +113,17 @@ def test_torch(torch: Any) -> None:
         ({"method": "cgs", "lazy": True}, ValueError, "lazy=True goes with"),
     ],
 )
-def test_options_that_do_not_go_together(options: Any, error: type[Exception], sentence: str) -> None:
+def test_options_that_do_not_go_together(
+    options: Any, error: type[Exception], sentence: str
+) -> None:
     with pytest.raises(error, match=sentence):
         cg.minimize(cg.smooth.LeastSquares(A, Y), cg.simple.Zero(on=cg.sets.Simplex(12)), **options)
 
 
 def test_a_g_that_is_not_zero_is_refused() -> None:
     with pytest.raises(cg.MissingAbility, match="needs g = Zero"):
-        cg.minimize(cg.smooth.LeastSquares(A, Y), cg.simple.Ridge(0.1, on=cg.sets.Simplex(12)), method="away")
+        cg.minimize(
+            cg.smooth.LeastSquares(A, Y),
+            cg.simple.Ridge(0.1, on=cg.sets.Simplex(12)),
+            method="away",
+        )

@@ -11,7 +11,11 @@ import scipy.sparse
 
 import condgrad as cg
 
-SETS = {"large ball": cg.sets.L1Ball(1e6), "ball": cg.sets.L1Ball(1.0), "simplex": cg.sets.Simplex(12)}
+SETS = {
+    "large ball": cg.sets.L1Ball(1e6),
+    "ball": cg.sets.L1Ball(1.0),
+    "simplex": cg.sets.Simplex(12),
+}
 
 
 @pytest.mark.parametrize("on", SETS.values(), ids=SETS.keys())
@@ -23,7 +27,13 @@ def test_an_intercept_takes_offsets_up(on: cg.sets.Set, seed: int, offset: float
     A = rng.standard_normal((5, 12)) + offset * rng.standard_normal(12)
     y, g = rng.standard_normal(5), cg.simple.Ridge(0.01, on=on)
     far, near = (
-        cg.minimize(cg.smooth.LeastSquares(columns, y, intercept=True), g, method="newton", tol=1e-8, max_iter=300)
+        cg.minimize(
+            cg.smooth.LeastSquares(columns, y, intercept=True),
+            g,
+            method="newton",
+            tol=1e-8,
+            max_iter=300,
+        )
         for columns in (A, A - A.mean(axis=0))
     )
     assert far.status is near.status is cg.Status.CONVERGED
@@ -47,14 +57,18 @@ def least_shortfall(Z: Any, y: Any) -> float:
 
 
 @pytest.mark.parametrize("layout", [np.asarray, scipy.sparse.csr_array])
-@pytest.mark.parametrize("g", [cg.simple.Zero, lambda on: cg.simple.Ridge(1e-8, on=on)], ids=["no ridge", "ridge"])
+@pytest.mark.parametrize(
+    "g", [cg.simple.Zero, lambda on: cg.simple.Ridge(1e-8, on=on)], ids=["no ridge", "ridge"]
+)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_loss_whose_curvature_underflows(layout: Any, g: Any, seed: int) -> None:
     """Margins so large that the logistic loss is linear to the last digit, and bends nowhere."""
     rng = np.random.default_rng(seed)
     Z = 1e6 * rng.standard_normal((8, 5))
     y = np.where(rng.standard_normal(8) > 0.0, 1.0, -1.0)
-    result = cg.minimize(cg.smooth.Logistic(layout(Z), y), g(cg.sets.Simplex(5)), method="newton", tol=1e-8)
+    result = cg.minimize(
+        cg.smooth.Logistic(layout(Z), y), g(cg.sets.Simplex(5)), method="newton", tol=1e-8
+    )
     assert result.relative_gap <= 1e-6  # CONVERGED, or STALLED where rounding ends it first
     least = least_shortfall(Z, y)
     slack = 1e-7 * (1.0 + abs(least))

@@ -38,7 +38,12 @@ def dense_bfgs(changes: list[Change], sigma: float) -> Array:
 
 
 @settings(max_examples=50)
-@given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 8), count=st.integers(1, 6), scale=st.floats(1e-6, 1e6))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(2, 8),
+    count=st.integers(1, 6),
+    scale=st.floats(1e-6, 1e6),
+)
 def test_the_compact_matrix_is_that_of_bfgs(seed: int, n: int, count: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     root = rng.standard_normal((n, n))
@@ -49,7 +54,9 @@ def test_the_compact_matrix_is_that_of_bfgs(seed: int, n: int, count: int, scale
         changes.append(Change(s * (s @ y) ** -0.5, y * (s @ y) ** -0.5))
     compact, latest = QuasiHessian(changes), changes[-1]
     B = np.column_stack([compact @ e for e in np.eye(n)])
-    np.testing.assert_allclose(B, dense_bfgs(changes, compact.sigma), rtol=1e-6, atol=1e-6 * np.abs(B).max())
+    np.testing.assert_allclose(
+        B, dense_bfgs(changes, compact.sigma), rtol=1e-6, atol=1e-6 * np.abs(B).max()
+    )
     np.testing.assert_allclose(B @ latest.s, latest.y, atol=1e-6 * np.abs(latest.y).max())
 
 
@@ -82,7 +89,14 @@ def test_inside_the_set_it_is_quasi_newton() -> None:
     A, y = np.diag(np.logspace(0, 1, n)) @ Q, rng.standard_normal(n)
     f, g = cg.smooth.LeastSquares(A, y), cg.simple.Ridge(0.05, on=cg.sets.L2Ball(50.0))
     best = np.linalg.solve(A.T @ A + 0.1 * np.eye(n), A.T @ y)
-    result = run(PQN(f, g, pairs=20), np.zeros(n), stop=FixedPoint(1e-8), max_iter=1000, null_size=0.0, callback=None)
+    result = run(
+        PQN(f, g, pairs=20),
+        np.zeros(n),
+        stop=FixedPoint(1e-8),
+        max_iter=1000,
+        null_size=0.0,
+        callback=None,
+    )
     slow = cg.minimize(f, g, method="spg", stop=FixedPoint(1e-8))
     assert result.status is slow.status is cg.Status.CONVERGED
     np.testing.assert_allclose(result.x, best, atol=1e-7)
@@ -127,7 +141,9 @@ def test_the_names_of_minimize_are_this_rule() -> None:
         np.testing.assert_array_equal(asked.trace["value"], direct.trace["value"])
 
 
-@pytest.mark.parametrize("options", [{"pairs": 0}, {"inner_iterations": 0}, {"inner_tolerance": -1.0}])
+@pytest.mark.parametrize(
+    "options", [{"pairs": 0}, {"inner_iterations": 0}, {"inner_tolerance": -1.0}]
+)
 def test_options_are_checked(options: dict[str, Any]) -> None:
     problem = judged("squares", "l1", 0.5)
     (name, value), *_ = options.items()

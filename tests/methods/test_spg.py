@@ -32,7 +32,9 @@ def limited(method: Any, x0: Array, stop: Any) -> cg.Result:
 
 @pytest.mark.parametrize("step", ["exact", "armijo"])
 @pytest.mark.parametrize(("smooth", "on", "ridge"), PROBLEMS)
-def test_it_agrees_with_clarabel_and_proves_it(smooth: str, on: str, ridge: float, step: str) -> None:
+def test_it_agrees_with_clarabel_and_proves_it(
+    smooth: str, on: str, ridge: float, step: str
+) -> None:
     problem = judged(smooth, on, ridge)
     result = cg.minimize(problem.f, problem.g, method="spg", step=step, tol=1e-9)
     assert result.status is cg.Status.CONVERGED
@@ -53,7 +55,10 @@ def test_a_projection_in_disguise_has_a_closed_form(
     """|x - y|^2/2 + w |x|^2 over P is least at P(y / (1 + 2w))."""
     inner = y / (1.0 + 2.0 * weight)
     if ball:
-        P, best = cg.sets.L2Ball(size), inner * min(1.0, size / max(float(np.linalg.norm(inner)), 1e-300))
+        P, best = (
+            cg.sets.L2Ball(size),
+            inner * min(1.0, size / max(float(np.linalg.norm(inner)), 1e-300)),
+        )
     else:
         P, best = cg.sets.Box(-0.5 * size, size), np.clip(inner, -0.5 * size, size)
     f, g = cg.smooth.LeastSquares(np.eye(len(y)), y), cg.simple.Ridge(weight, on=P)
@@ -190,7 +195,9 @@ def test_units_do_not_matter(method: str, dtype: Any, size: float, on: str) -> N
     A, _, labels = data(7)
     P, _ = SETS[on]
     f = cg.smooth.SquaredHinge((size * A).astype(dtype), labels.astype(dtype))
-    result = cg.minimize(f, cg.simple.Ridge(size**2, on=P), method=method, tol=1e-9 if dtype is np.float64 else 3e-5)
+    result = cg.minimize(
+        f, cg.simple.Ridge(size**2, on=P), method=method, tol=1e-9 if dtype is np.float64 else 3e-5
+    )
     other = cg.minimize(f, cg.simple.Ridge(size**2, on=P), tol=1e-5, max_iter=5000)
     assert result.status is cg.Status.CONVERGED
     assert result.iterations <= 200
@@ -232,7 +239,9 @@ def test_a_tolerance_below_rounding_ends_stalled(method: str) -> None:
 def test_a_wrong_gradient_ends(method: str) -> None:
     """Where no step helps the method says so, however long it may look for one."""
     f = cg.smooth.Function(lambda x: (1.0 + float(x @ x) ** 0.5, -np.ones(3)))
-    g = cg.simple.Oracle(nothing, lambda c: cg.Answer(0.0 * c, -1e9), on=cg.sets.L2Ball(1.0), gradient=np.zeros_like)
+    g = cg.simple.Oracle(
+        nothing, lambda c: cg.Answer(0.0 * c, -1e9), on=cg.sets.L2Ball(1.0), gradient=np.zeros_like
+    )
     result = cg.minimize(f, g, np.zeros(3), method=method)
     assert result.status is cg.Status.STALLED
     assert result.value == 1.0
@@ -243,20 +252,37 @@ def test_what_is_missing_is_said_in_a_sentence(method: str) -> None:
     A, y, _ = data(9)
     f, ball, simplex = cg.smooth.LeastSquares(A, y), cg.sets.L1Ball(1.0), cg.sets.Simplex(12)
     plan, name = cg.sets.Transport([0.5, 0.5], [0.5, 0.5]), f"method='{method}'"
-    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*L1Norm.*none"):
+    with pytest.raises(
+        cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*L1Norm.*none"
+    ):
         cg.minimize(f, cg.simple.L1Norm(0.1, on=ball), method=method)
-    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Entropy.*an entry is 0"):
+    with pytest.raises(
+        cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Entropy.*an entry is 0"
+    ):
         cg.minimize(f, cg.simple.Entropy(0.1, on=simplex), method=method)
-    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a set with project.*Transport.*has no project"):
+    with pytest.raises(
+        cg.MissingAbility, match=rf"{name} needs a set with project.*Transport.*has no project"
+    ):
         cg.minimize(cg.smooth.Linear(np.eye(2)), cg.simple.Zero(on=plan), method=method)
-    with pytest.raises(cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Oracle.*none"):
-        cg.minimize(f, cg.simple.Oracle(nothing, lambda c: -np.sign(c), on=cg.sets.Box(-1, 1)), method=method)
+    with pytest.raises(
+        cg.MissingAbility, match=rf"{name} needs a g with a finite gradient.*Oracle.*none"
+    ):
+        cg.minimize(
+            f,
+            cg.simple.Oracle(nothing, lambda c: -np.sign(c), on=cg.sets.Box(-1, 1)),
+            method=method,
+        )
 
 
 @BOTH
 def test_steps_and_memory_are_those_of_the_method(method: str) -> None:
     problem = judged("squares", "l1", 0.5)
-    for options in ({"step": "short"}, {"step": "open-loop"}, {"memory": 2}, {"step": cg.steps.Exact(0.1)}):
+    for options in (
+        {"step": "short"},
+        {"step": "open-loop"},
+        {"memory": 2},
+        {"step": cg.steps.Exact(0.1)},
+    ):
         with pytest.raises(ValueError, match=rf"method='{method}'.*step must be 'exact'.*memory"):
             cg.minimize(problem.f, problem.g, method=method, **options)
 

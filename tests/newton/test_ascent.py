@@ -34,7 +34,12 @@ def test_few_streamed_plans_are_certified(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(EntropicLaplacian, "primal", counted)
         terms = [Laplacian(XS, XT, 10.0, neighbors=3)]
         answers[plan] = solve(
-            SquaredEuclidean(XS, XT), entropy=0.002, regularizers=terms, method="newton", plan=plan, tol=1e-10
+            SquaredEuclidean(XS, XT),
+            entropy=0.002,
+            regularizers=terms,
+            method="newton",
+            plan=plan,
+            tol=1e-10,
         )
     assert all(t.success for t in answers.values())
     assert abs(answers["streamed"].iterations - answers["dense"].iterations) <= 2
@@ -54,7 +59,9 @@ def test_the_path_falls_at_its_pace() -> None:
     model = Watched(C, g.on.a, g.on.b, g.weight, cg.smooth.GroupLasso(np.arange(12) % 3), 0.1)
     for _ in Newton(f, g, model).iterates(np.full(C.shape, 1 / C.size)):
         pass
-    ratios = {later / earlier for earlier, later in itertools.pairwise(stages) if 1.0 < later < earlier}
+    ratios = {
+        later / earlier for earlier, later in itertools.pairwise(stages) if 1.0 < later < earlier
+    }
     assert any(ratio == pytest.approx(STAGE_RATIO) for ratio in ratios)
     assert model.entry_gap(None) == math.inf
 

@@ -24,7 +24,9 @@ def problem(
     rng = np.random.default_rng(seed)
     C = rng.random((n, m))
     a, b = rng.dirichlet(np.full(n, 5.0)), rng.dirichlet(np.full(m, 5.0))
-    f = cg.smooth.Linear(C / C.max()) + cg.smooth.GroupLasso(rng.integers(0, classes, n), weight=weight)
+    f = cg.smooth.Linear(C / C.max()) + cg.smooth.GroupLasso(
+        rng.integers(0, classes, n), weight=weight
+    )
     return f, cg.simple.Entropy(entropy, on=cg.sets.Transport(a, b))
 
 
@@ -73,7 +75,9 @@ def test_every_dual_point_is_a_lower_bound(seed: int, size: float, t: float) -> 
     t=st.sampled_from([1.0, 3.0, 20.0]),
     classes=st.sampled_from([1, 3, 100]),
 )
-def test_gradient_and_hessian_against_differences(seed: int, weight: float, t: float, classes: int) -> None:
+def test_gradient_and_hessian_against_differences(
+    seed: int, weight: float, t: float, classes: int
+) -> None:
     model = model_of(*problem(9, 7, seed=seed, weight=weight, classes=classes))
     rng = np.random.default_rng(seed)
     u, d = 0.1 * rng.standard_normal((2, 9))
@@ -98,7 +102,9 @@ def test_the_minimum_of_cvxpy(weight: float) -> None:
     plan = cp.Variable((8, 6), nonneg=True)
     norms = sum(cp.norm(plan[rows, j]) for rows in lasso.rows for j in range(6))
     value = cp.sum(cp.multiply(linear.C, plan)) - 0.05 * cp.sum(cp.entr(plan)) + weight * norms
-    judge = cp.Problem(cp.Minimize(value), [cp.sum(plan, axis=1) == g.on.a, cp.sum(plan, axis=0) == g.on.b])
+    judge = cp.Problem(
+        cp.Minimize(value), [cp.sum(plan, axis=1) == g.on.a, cp.sum(plan, axis=0) == g.on.b]
+    )
     judge.solve(solver="CLARABEL")
     newton = cg.minimize(f, g, method="newton", tol=1e-11)
     assert newton.success
@@ -144,7 +150,9 @@ def test_points_without_weight_take_no_part() -> None:
     assert (newton.x[:, 4] == 0).all()
 
 
-GRID = [(entropy, weight, 0) for entropy in (1.0, 1e-2, 1e-4, 1e-6) for weight in (1e-6, 1e-2, 1, 1e3)]
+GRID = [
+    (entropy, weight, 0) for entropy in (1.0, 1e-2, 1e-4, 1e-6) for weight in (1e-6, 1e-2, 1, 1e3)
+]
 GRID += [(entropy, weight, 6) for entropy in (1e-2, 1e-4, 1e-6) for weight in (1e-2, 1, 1e3)]
 
 
@@ -196,7 +204,9 @@ def test_what_is_recognised() -> None:
     auto, newton = (cg.minimize(f, g, method=m, tol=1e-10) for m in ("auto", "newton"))
     assert auto.iterations == newton.iterations
     rng = np.random.default_rng(0)
-    laplacian = cg.transport.Laplacian(rng.random((12, 2)), rng.random((9, 2)), weight=1.0, neighbors=3)
+    laplacian = cg.transport.Laplacian(
+        rng.random((12, 2)), rng.random((9, 2)), weight=1.0, neighbors=3
+    )
     for other in (f + f.terms[1], f + laplacian.smooth_part(), f.terms[0], f.terms[1]):
         assert recognise(other, g) is None
     assert recognise(f, cg.simple.Zero(on=g.on)) is None
@@ -209,7 +219,9 @@ def test_float32(torch: Any) -> None:
     kinds: list[Any] = [np.asarray, torch.as_tensor]
     for kind in kinds:
         C, a, b = (kind(values.astype(np.float32)) for values in (linear.C, g.on.a, g.on.b))
-        result = cg.transport.solve(C, a, b, entropy=0.05, regularizers=[lasso], method="newton", tol=1e-5)
+        result = cg.transport.solve(
+            C, a, b, entropy=0.05, regularizers=[lasso], method="newton", tol=1e-5
+        )
         assert result.success
         assert result.plan.dtype == C.dtype
         assert result.value == pytest.approx(BEST.value, abs=1e-5)

@@ -24,7 +24,9 @@ def quadratic(weight: float, on: Any) -> Any:
 
 
 def smooth(loss: str, A: Any, y: Any, **options: Any) -> Any:
-    return SMOOTH[loss][0](A, y if loss == "squares" else np.where(np.asarray(y) > 0, 1.0, -1.0), **options)
+    return SMOOTH[loss][0](
+        A, y if loss == "squares" else np.where(np.asarray(y) > 0, 1.0, -1.0), **options
+    )
 
 
 def correlated(seed: int, m: int, n: int) -> tuple[Array, Array]:
@@ -39,7 +41,9 @@ def correlated(seed: int, m: int, n: int) -> tuple[Array, Array]:
 @EVERY_LOSS
 @pytest.mark.parametrize("shape", [(40, 600), (300, 40)], ids=["wide", "tall"])
 @pytest.mark.parametrize("ridge", [1e-2, 1e-4, 1e-6])
-def test_a_grid_of_ill_conditioned_problems(loss: str, shape: tuple[int, int], ridge: float) -> None:
+def test_a_grid_of_ill_conditioned_problems(
+    loss: str, shape: tuple[int, int], ridge: float
+) -> None:
     """From nearly empty models to interpolation, with an intercept and without: all are certified."""
     A, y = correlated(7, *shape)
     for radius, intercept in product((0.3, 3.0, 100.0), (False, True)):
@@ -89,7 +93,9 @@ def test_columns_of_size_ten_million(loss: str, on: str, ridge: float) -> None:
         assert result.value == pytest.approx(f.at(result.x).value + g.value(result.x), rel=1e-14)
         assert P.violation(result.x) <= 3e-16
         small = cg.sets.Box(-1e-6, 1e-6)
-        for x in (small.project(rng.standard_normal(4)) for _ in range(20)):  # no point is below the bound
+        for x in (
+            small.project(rng.standard_normal(4)) for _ in range(20)
+        ):  # no point is below the bound
             x = P.project(x)
             assert f.at(x).value + g.value(x) >= result.lower_bound
 
@@ -115,11 +121,15 @@ def test_columns_with_large_offsets(loss: str, on: Any, zeros: float, full: int)
     for radius in (0.1, 1.0, 10.0):
         g = cg.simple.Zero(on=on(radius))
         results = [
-            cg.minimize(smooth(loss, K, y, intercept=True), g, method="newton", tol=1e-7, max_iter=50)
+            cg.minimize(
+                smooth(loss, K, y, intercept=True), g, method="newton", tol=1e-7, max_iter=50
+            )
             for K in (A, scipy.sparse.csr_array(A), scipy.sparse.csc_array(A))
         ]
         assert all(result.status is cg.Status.CONVERGED for result in results), (radius, results)
-        assert max(result.lower_bound for result in results) <= min(result.value for result in results)
+        assert max(result.lower_bound for result in results) <= min(
+            result.value for result in results
+        )
 
 
 def test_a_drifted_image_reports_no_value_below_the_least() -> None:
@@ -143,13 +153,21 @@ def test_a_drifted_image_reports_no_value_below_the_least() -> None:
 
 @pytest.mark.parametrize(
     "on",
-    [cg.sets.Box(-1.0, 1.0), cg.sets.L1Ball(1.0), cg.sets.Simplex(2), cg.sets.SolidSimplex(1.0), cg.sets.L1Ball(0.0)],
+    [
+        cg.sets.Box(-1.0, 1.0),
+        cg.sets.L1Ball(1.0),
+        cg.sets.Simplex(2),
+        cg.sets.SolidSimplex(1.0),
+        cg.sets.L1Ball(0.0),
+    ],
 )
 @pytest.mark.parametrize("ridge", [0.0, 1.0])
 @pytest.mark.parametrize("tol", [0.0, 1e-6])
 def test_a_sample_of_zeros(on: Any, ridge: float, tol: float) -> None:
     """No gradient and no curvature at all: there is nothing to do, and nothing breaks."""
-    result = cg.minimize(cg.smooth.SquaredHinge([[0.0, 0.0]], [1]), quadratic(ridge, on), method="newton", tol=tol)
+    result = cg.minimize(
+        cg.smooth.SquaredHinge([[0.0, 0.0]], [1]), quadratic(ridge, on), method="newton", tol=tol
+    )
     assert result.status in (cg.Status.CONVERGED, cg.Status.STALLED)
     assert result.gap <= 1e-14
 
@@ -171,10 +189,15 @@ def test_weights_of_zero(loss: str) -> None:
     A, y = correlated(11, 30, 10)
     weights = np.where(np.arange(30) % 3 == 0, 0.0, 1.5)
     g = cg.simple.Ridge(1e-3, on=cg.sets.L1Ball(1.0))
-    with_zeros = cg.minimize(smooth(loss, A, y, sample_weight=weights, intercept=True), g, method="newton", tol=1e-9)
+    with_zeros = cg.minimize(
+        smooth(loss, A, y, sample_weight=weights, intercept=True), g, method="newton", tol=1e-9
+    )
     kept = weights > 0
     without = cg.minimize(
-        smooth(loss, A[kept], y[kept], sample_weight=weights[kept], intercept=True), g, method="newton", tol=1e-9
+        smooth(loss, A[kept], y[kept], sample_weight=weights[kept], intercept=True),
+        g,
+        method="newton",
+        tol=1e-9,
     )
     np.testing.assert_allclose(with_zeros.x, without.x, atol=1e-5)
 
@@ -183,7 +206,10 @@ def test_weights_of_zero(loss: str) -> None:
 def test_an_idle_squared_hinge_takes_a_few_steps(intercept: bool) -> None:
     """As a linear SVM's primal Newton method does; the minimum is SciPy's."""
     Z, y = microarray(12, m=40, n=600)
-    f, g = cg.smooth.SquaredHinge(Z, y, intercept=intercept), cg.simple.Ridge(0.5, on=cg.sets.L1Ball(1e4))
+    f, g = (
+        cg.smooth.SquaredHinge(Z, y, intercept=intercept),
+        cg.simple.Ridge(0.5, on=cg.sets.L1Ball(1e4)),
+    )
     result = cg.minimize(f, g, method="newton", tol=1e-8)
     assert result.status is cg.Status.CONVERGED
     assert result.trace["inner_iterations"][-1] <= 12
@@ -192,7 +218,9 @@ def test_an_idle_squared_hinge_takes_a_few_steps(intercept: bool) -> None:
         value, gradient = f.value_and_gradient(x)
         return value + g.value(x), gradient + g.gradient(x)
 
-    judge = scipy.optimize.minimize(objective, np.zeros(600), jac=True, method="L-BFGS-B", options={"gtol": 1e-9})
+    judge = scipy.optimize.minimize(
+        objective, np.zeros(600), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}
+    )
     assert result.lower_bound <= judge.fun
     assert result.value <= judge.fun + 1e-8
 
@@ -207,10 +235,16 @@ def test_entries_given_twice_add_up(stored: Any, ridge: float, loss: str) -> Non
     shares = rng.random(once.nnz)
     parts = np.stack([shares * once.data, (1.0 - shares) * once.data], axis=1).reshape(-1)
     twice = stored((parts.copy(), np.repeat(once.indices, 2), 2 * once.indptr), shape=once.shape)
-    y, g = np.where(rng.random(15) < 0.5, 1.0, -1.0), cg.simple.Ridge(ridge, on=cg.sets.L1Ball(20.0))
+    y, g = (
+        np.where(rng.random(15) < 0.5, 1.0, -1.0),
+        cg.simple.Ridge(ridge, on=cg.sets.L1Ball(20.0)),
+    )
     f = smooth(loss, twice, y, intercept=True)
     np.testing.assert_allclose(f.column_norms, np.linalg.norm(once.toarray(), axis=0), rtol=1e-12)
-    ends = [cg.minimize(h, g, method="newton", tol=1e-10) for h in (f, smooth(loss, once.toarray(), y, intercept=True))]
+    ends = [
+        cg.minimize(h, g, method="newton", tol=1e-10)
+        for h in (f, smooth(loss, once.toarray(), y, intercept=True))
+    ]
     assert max(end.lower_bound for end in ends) <= min(end.value for end in ends) + 1e-12
     np.testing.assert_allclose(ends[0].x, ends[1].x, atol=1e-4)
     np.testing.assert_array_equal(twice.data, parts)
@@ -226,7 +260,9 @@ def test_models_too_large_for_a_copy_are_left_to_projected_gradients(
         copied = cg.minimize(smooth(loss, A, y, intercept=intercept), g, method="auto", tol=1e-5)
         with monkeypatch.context() as patched:
             patched.setattr(models, "OPTIONS", replace(OPTIONS, most_copied=0))
-            result = cg.minimize(smooth(loss, A, y, intercept=intercept), g, method="auto", tol=1e-5)
+            result = cg.minimize(
+                smooth(loss, A, y, intercept=intercept), g, method="auto", tol=1e-5
+            )
         assert "spg" in result.method
         assert result.status is cg.Status.CONVERGED
         assert result.lower_bound <= copied.value
@@ -237,7 +273,9 @@ def test_models_too_large_for_a_copy_are_left_to_projected_gradients(
 def test_separable_classes_with_hardly_any_ridge(seed: int) -> None:
     """Steps inside the ball lose their digits, or leave it: models over the ball go on from there."""
     rng = np.random.default_rng(seed)
-    A = scipy.sparse.csr_array(10.0 * rng.standard_normal((20, 400)) * (rng.random((20, 400)) < 0.2))
+    A = scipy.sparse.csr_array(
+        10.0 * rng.standard_normal((20, 400)) * (rng.random((20, 400)) < 0.2)
+    )
     y = np.where(rng.random(20) < 0.5, 1.0, -1.0)
     f, g = cg.smooth.Logistic(A, y, intercept=True), cg.simple.Ridge(1e-15, on=cg.sets.L1Ball(10.0))
     result = cg.minimize(f, g, method="newton")
@@ -265,7 +303,10 @@ def test_an_inside_that_leads_no_further_is_tried_once(monkeypatch: pytest.Monke
         tried.append(arguments)
 
     A, y = microarray(3, m=20, n=300)
-    f, g = cg.smooth.Logistic(scipy.sparse.csr_array(A), y), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e3))
+    f, g = (
+        cg.smooth.Logistic(scipy.sparse.csr_array(A), y),
+        cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1e3)),
+    )
     monkeypatch.setattr(inside.InsideRoad, "leads_to", no_further)
     assert cg.minimize(f, g, method="newton", tol=1e-8).success
     assert len(tried) == 1

@@ -36,7 +36,14 @@ def squared_distances(Xs: Any, Xt: Any) -> Any:
 
 
 def problem(
-    n: int, m: int, *, seed: int = 0, entropy: float = 0.05, weight: float = 10.0, normalized: bool = True, d: int = 2
+    n: int,
+    m: int,
+    *,
+    seed: int = 0,
+    entropy: float = 0.05,
+    weight: float = 10.0,
+    normalized: bool = True,
+    d: int = 2,
 ) -> tuple[Any, Any]:
     """Points, uneven weights, and both Laplacian terms."""
     rng = np.random.default_rng(seed)
@@ -44,7 +51,12 @@ def problem(
     a, b = rng.dirichlet(np.full(n, 5.0)), rng.dirichlet(np.full(m, 5.0))
     f = cg.smooth.Linear(squared_distances(Xs, Xt))
     if weight > 0:
-        f = f + cg.transport.Laplacian(Xs, Xt, weight=weight, neighbors=3, normalized=normalized).smooth_part()
+        f = (
+            f
+            + cg.transport.Laplacian(
+                Xs, Xt, weight=weight, neighbors=3, normalized=normalized
+            ).smooth_part()
+        )
     return f, cg.simple.Entropy(entropy, on=cg.sets.Transport(a, b))
 
 
@@ -58,7 +70,9 @@ def random_point(model: EntropicLaplacian, seed: int, size: float) -> Moments:
     rng = np.random.default_rng(seed)
     (n, m), d = model.cost.shape, model.Xs.shape[1]
     return Moments(
-        size * rng.standard_normal(m), size * rng.standard_normal((n, d)) / n, size * rng.standard_normal((m, d)) / m
+        size * rng.standard_normal(m),
+        size * rng.standard_normal((n, d)) / n,
+        size * rng.standard_normal((m, d)) / m,
     )
 
 
@@ -88,7 +102,9 @@ def test_gradient_and_hessian_against_differences(d: int, seed: int, t: float) -
     ahead, behind = Hessian(model, there).residual, Hessian(model, back).residual
     lift = hessian.columns * ((hessian.columns @ x.v) / (model.polytope.mass * hessian.entropy))
     product = hessian.product(x)
-    np.testing.assert_allclose(product.v - lift, -(ahead.v - behind.v) / (2 * h), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        product.v - lift, -(ahead.v - behind.v) / (2 * h), rtol=1e-4, atol=1e-6
+    )
     np.testing.assert_allclose(product.P, -(ahead.P - behind.P) / (2 * h), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(product.Q, -(ahead.Q - behind.Q) / (2 * h), rtol=1e-4, atol=1e-6)
 
@@ -101,13 +117,19 @@ def test_both_ways_to_a_product_agree_and_are_self_adjoint(d: int, seed: int) ->
     hessian = Hessian(model, model.evaluate(random_point(model, seed, 0.01), 1.0))
     x, y = random_point(model, seed + 1, 1.0), random_point(model, seed + 2, 1.0)
     dU, dV = model.gradient_in_P(x.P), model.gradient_in_Q(x.Q)
-    for thin, whole in zip(hessian._thin_sums(x.v, dU, dV), hessian._centred_sums(x.v, dU, dV), strict=True):
+    for thin, whole in zip(
+        hessian._thin_sums(x.v, dU, dV), hessian._centred_sums(x.v, dU, dV), strict=True
+    ):
         np.testing.assert_allclose(thin, whole, rtol=1e-9, atol=1e-10 * np.abs(whole).max())
-    assert hessian.inner(hessian.product(x), y) == pytest.approx(hessian.inner(x, hessian.product(y)), rel=1e-8)
+    assert hessian.inner(hessian.product(x), y) == pytest.approx(
+        hessian.inner(x, hessian.product(y)), rel=1e-8
+    )
     assert hessian.inner(hessian.product(x), x) > 0.0
 
 
-@pytest.mark.parametrize(("d", "weight", "normalized"), [(2, 10.0, True), (2, 10.0, False), (9, 10.0, True)])
+@pytest.mark.parametrize(
+    ("d", "weight", "normalized"), [(2, 10.0, True), (2, 10.0, False), (9, 10.0, True)]
+)
 def test_centred_coordinates_are_the_same_problem(d: int, weight: float, normalized: bool) -> None:
     """At the optimum the dual of centred and turned coordinates is F* of those that were given."""
     f, g = problem(12, 9, d=d, weight=weight, normalized=normalized)
@@ -118,11 +140,14 @@ def test_centred_coordinates_are_the_same_problem(d: int, weight: float, normali
     assert best.lower_bound <= newton.value
     model = model_of(f, g)
     assert np.abs(model.a @ model.Xs).max() <= 1e-14
-    assert model.evaluate(model.start(newton.x), 1.0).dual == pytest.approx(best.value, abs=1e-6 * best.scale)
+    assert model.evaluate(model.start(newton.x), 1.0).dual == pytest.approx(
+        best.value, abs=1e-6 * best.scale
+    )
 
 
 @pytest.mark.parametrize(
-    ("sources", "targets"), [((14, 2), (11, 3)), ((14, 8), (11, 3)), ((11, 8), (14, 9)), ((3, 20), (9, 20))]
+    ("sources", "targets"),
+    [((14, 2), (11, 3)), ((14, 8), (11, 3)), ((11, 8), (14, 9)), ((3, 20), (9, 20))],
 )
 def test_clouds_in_different_spaces(sources: tuple[int, int], targets: tuple[int, int]) -> None:
     """P has the coordinates of targets and Q those of sources; fewer points than dimensions span a part of them."""
@@ -132,7 +157,10 @@ def test_clouds_in_different_spaces(sources: tuple[int, int], targets: tuple[int
     part = cg.transport.Laplacian(Xs, Xt, weight=10.0, neighbors=2)
     f = cg.smooth.Linear(rng.random((n, m))) + part.smooth_part()
     g = cg.simple.Entropy(0.05, on=cg.sets.Transport(np.full(n, 1.0 / n), np.full(m, 1.0 / m)))
-    newton, other = cg.minimize(f, g, method="newton", tol=1e-9), cg.minimize(f, g, memory=3, tol=1e-7)
+    newton, other = (
+        cg.minimize(f, g, method="newton", tol=1e-9),
+        cg.minimize(f, g, memory=3, tol=1e-7),
+    )
     assert newton.success
     assert newton.lower_bound <= other.value
     assert other.lower_bound <= newton.value
@@ -164,7 +192,12 @@ def test_auto_weighs_the_dimension() -> None:
     """Along very many axes CGS is ahead of Newton for Laplacians that keep constants; few points span few axes."""
     few, many, raw, spanned = (
         recognise(*problem(n, n, d=d, weight=0.8 * n, normalized=normalized))
-        for n, d, normalized in ((12, 9, True), (120, 150, True), (120, 150, False), (12, 150, True))
+        for n, d, normalized in (
+            (12, 9, True),
+            (120, 150, True),
+            (120, 150, False),
+            (12, 150, True),
+        )
     )
     assert few is not None
     assert few.affordable
@@ -185,11 +218,21 @@ def test_conjugate_gradients_solve(seed: int, size: int) -> None:
     b = rng.standard_normal(size)
     for precondition in (lambda r: r, lambda r: r / np.diag(A)):
         found = conjugate_gradients(
-            lambda x: A @ x, b, inner=np.dot, accuracy=1e-13, max_iterations=200, precondition=precondition
+            lambda x: A @ x,
+            b,
+            inner=np.dot,
+            accuracy=1e-13,
+            max_iterations=200,
+            precondition=precondition,
         )
         np.testing.assert_allclose(found.x, np.linalg.solve(A, b), rtol=1e-6, atol=1e-8)
         assert found.iterations <= 200
-    assert conjugate_gradients(lambda x: A @ x, 0.0 * b, inner=np.dot, accuracy=0.1, max_iterations=9).iterations == 0
+    assert (
+        conjugate_gradients(
+            lambda x: A @ x, 0.0 * b, inner=np.dot, accuracy=0.1, max_iterations=9
+        ).iterations
+        == 0
+    )
 
 
 @pytest.mark.parametrize("weight", [0.0, 10.0, 1e3])
@@ -217,7 +260,9 @@ def test_points_without_weight_take_no_part() -> None:
     a, b = g.on.a.copy(), g.on.b.copy()
     a[[2, 7]], b[4] = 0.0, 0.0
     g = cg.simple.Entropy(0.05, on=cg.sets.Transport(a / a.sum(), b / b.sum()))
-    newton, other = (cg.minimize(f, g, method=m, tol=1e-9, max_iter=20_000) for m in ("newton", "cgs"))
+    newton, other = (
+        cg.minimize(f, g, method=m, tol=1e-9, max_iter=20_000) for m in ("newton", "cgs")
+    )
     assert newton.success
     assert newton.lower_bound <= other.value
     assert other.lower_bound <= newton.value
@@ -232,7 +277,9 @@ def test_one_laplacian_term_alone(side: str) -> None:
     part = cg.transport.Laplacian(data.Xs, data.Xt, weight=50.0, neighbors=4, **options)
     f = cg.smooth.Linear(squared_distances(data.Xs, data.Xt)) + part.smooth_part()
     g = cg.simple.Entropy(0.02, on=cg.sets.Transport(np.full(20, 0.05), np.full(20, 0.05)))
-    newton, other = (cg.minimize(f, g, method=m, tol=1e-8, max_iter=20_000) for m in ("newton", "cgs"))
+    newton, other = (
+        cg.minimize(f, g, method=m, tol=1e-8, max_iter=20_000) for m in ("newton", "cgs")
+    )
     assert newton.success
     assert newton.lower_bound <= other.value
     assert other.lower_bound <= newton.value
@@ -247,22 +294,37 @@ GRID = [
 
 
 @pytest.mark.parametrize(("entropy", "weight", "normalized", "scale"), GRID)
-def test_a_grid_of_hard_cases(entropy: float, weight: float, normalized: bool, scale: float) -> None:
+def test_a_grid_of_hard_cases(
+    entropy: float, weight: float, normalized: bool, scale: float
+) -> None:
     """Entropy from the largest cost down to a millionth of it, stiff Laplacians, coordinates in any unit."""
     data = cg.datasets.make_clusters(30)
     Xs, Xt = scale * data.Xs, scale * data.Xt
     C = squared_distances(Xs, Xt)
-    regularizers = [cg.transport.Laplacian(Xs, Xt, weight=weight, neighbors=5, normalized=normalized)] if weight else []
+    regularizers = (
+        [cg.transport.Laplacian(Xs, Xt, weight=weight, neighbors=5, normalized=normalized)]
+        if weight
+        else []
+    )
     result = cg.transport.solve(
-        C, entropy=entropy * float(C.max()), regularizers=regularizers, method="newton", tol=1e-8, max_iter=500
+        C,
+        entropy=entropy * float(C.max()),
+        regularizers=regularizers,
+        method="newton",
+        tol=1e-8,
+        max_iter=500,
     )
     assert result.lower_bound <= result.value
     # the stiffest (weight 1e10 times the entropy or more) are let off some digits, with an honest status
     assert result.success or (entropy * 1e10 <= weight and result.relative_gap <= 5e-6), str(result)
-    assert cg.sets.Transport(np.full(30, 1 / 30), np.full(30, 1 / 30)).violation(result.plan) <= 1e-12
+    assert (
+        cg.sets.Transport(np.full(30, 1 / 30), np.full(30, 1 / 30)).violation(result.plan) <= 1e-12
+    )
 
 
-@pytest.mark.parametrize(("weight", "normalized"), [(0.0, True), (1e3, True), (1e3, False), (1e6, False)])
+@pytest.mark.parametrize(
+    ("weight", "normalized"), [(0.0, True), (1e3, True), (1e3, False), (1e6, False)]
+)
 @pytest.mark.parametrize("entropy", [1.0, 1e-2, 1e-4])
 def test_units_do_not_matter(entropy: float, weight: float, normalized: bool) -> None:
     """The same problem in another unit of length takes the same iterations, but for what rounding does."""
@@ -271,9 +333,15 @@ def test_units_do_not_matter(entropy: float, weight: float, normalized: bool) ->
     for scale in (1.0, 1e-3, 1e3):
         Xs, Xt = scale * data.Xs, scale * data.Xt
         C = squared_distances(Xs, Xt)
-        terms = [cg.transport.Laplacian(Xs, Xt, weight, neighbors=5, normalized=normalized)] if weight else []
+        terms = (
+            [cg.transport.Laplacian(Xs, Xt, weight, neighbors=5, normalized=normalized)]
+            if weight
+            else []
+        )
         entropy_here = entropy * float(C.max())
-        result = cg.transport.solve(C, entropy=entropy_here, regularizers=terms, method="newton", tol=1e-7)
+        result = cg.transport.solve(
+            C, entropy=entropy_here, regularizers=terms, method="newton", tol=1e-7
+        )
         assert result.success
         counts.append(result.iterations)
     assert max(counts) - min(counts) <= 0.2 * max(counts)
@@ -322,7 +390,9 @@ def test_auto_takes_newton_where_it_can() -> None:
     assert auto.iterations == newton.iterations
     A = np.eye(3)
     plain = cg.minimize(
-        cg.smooth.LeastSquares(A, np.ones(3)), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), method="auto"
+        cg.smooth.LeastSquares(A, np.ones(3)),
+        cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)),
+        method="auto",
     )
     assert plain.success
 
@@ -332,7 +402,11 @@ def test_what_newton_cannot_do() -> None:
     with pytest.raises(cg.MissingAbility, match=r"newton.*LeastSquares.*L2Ball.*has no faces"):
         cg.minimize(f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0)), method="newton")
     with pytest.raises(cg.MissingAbility, match=r"newton.*Linear.* is no h\(Kx\)"):
-        cg.minimize(cg.smooth.Linear(np.ones(3)), cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)), method="newton")
+        cg.minimize(
+            cg.smooth.Linear(np.ones(3)),
+            cg.simple.Ridge(1.0, on=cg.sets.L1Ball(1.0)),
+            method="newton",
+        )
     with pytest.raises(cg.MissingAbility, match=r"newton.*L1Norm.* is no quadratic"):
         cg.minimize(f, cg.simple.L1Norm(1.0, on=cg.sets.L1Ball(1.0)), method="newton")
     with pytest.raises(ValueError, match="chooses its own steps"):
@@ -374,7 +448,11 @@ def test_far_off_coordinates_do_not_spoil_the_bound(method: str, shift: float) -
     assert result.lower_bound <= best.value + 1e-13
 
 
-@given(seed=st.integers(0, 10**6), t=st.sampled_from([1.0, 5.0]), weight=st.sampled_from([0.0, 1.0, 10.0]))
+@given(
+    seed=st.integers(0, 10**6),
+    t=st.sampled_from([1.0, 5.0]),
+    weight=st.sampled_from([0.0, 1.0, 10.0]),
+)
 def test_both_blocks_find_the_same_direction(seed: int, t: float, weight: float) -> None:
     """One by a factor of the potential block, one by its low rank: preconditioners change the way, not the end."""
     f, g = problem(14, 11, weight=weight, seed=seed)
@@ -418,7 +496,9 @@ def test_what_a_laplacian_does_not_see_stays_out_of_directions() -> None:
     far = data.Xs + 100.0 * (np.arange(40) % 2)[:, None]
     part = cg.transport.Laplacian(far, far, weight=1e6, neighbors=5, normalized=False).smooth_part()
     f = cg.smooth.Linear(squared_distances(far, far) / 1e4) + part
-    model = model_of(f, cg.simple.Entropy(1e-2, on=cg.sets.Transport(np.full(40, 1 / 40), np.full(40, 1 / 40))))
+    model = model_of(
+        f, cg.simple.Entropy(1e-2, on=cg.sets.Transport(np.full(40, 1 / 40), np.full(40, 1 / 40)))
+    )
     point = model.evaluate(model.start(np.full((40, 40), 1 / 1600)), 10.0)
     direction = model.ascent(point, Progress(1.0)).direction
     assert model._kernels[0].shape == (40, np.sum(np.linalg.eigvalsh(part.Ls.toarray()) < 1e-9))
@@ -432,7 +512,9 @@ def test_stiff_laplacians_of_small_entropies(entropy: float) -> None:
     data = cg.datasets.make_clusters(60)
     C = squared_distances(data.Xs, data.Xt)
     part = cg.transport.Laplacian(data.Xs, data.Xt, weight=1e6 / C.max(), normalized=False)
-    result = cg.transport.solve(C / C.max(), entropy=entropy, regularizers=[part], method="newton", tol=1e-8)
+    result = cg.transport.solve(
+        C / C.max(), entropy=entropy, regularizers=[part], method="newton", tol=1e-8
+    )
     assert result.success
 
 
@@ -444,7 +526,9 @@ def test_columns_far_below_the_smallest_float(plan: str) -> None:
     part = cg.transport.Laplacian(Xs, Xt, weight=1e5, neighbors=1, normalized=False)
     cost, a = cg.transport.SquaredEuclidean(Xs, Xt), np.array([1.0 - 1e-9, 1e-9])
     result, judge = (
-        cg.transport.solve(cost, a, entropy=0.01, regularizers=[part], plan=plan, method=method, max_iter=100)
+        cg.transport.solve(
+            cost, a, entropy=0.01, regularizers=[part], plan=plan, method=method, max_iter=100
+        )
         for method in ("newton", "cgs")
     )
     assert result.success
@@ -463,7 +547,9 @@ def test_logarithms_of_columns(streamed: bool) -> None:
     left, right, v = rng.random((7, 2)), rng.random((5, 2)), rng.random(5)
     plan = cost.plan(left, right, v, a, 0.1, right)
     sums = plan.transposed_times(np.ones((7, 1)))[:, 0]
-    np.testing.assert_allclose(cost.log_columns(left, right, v, plan.u, 0.1), np.log(sums), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        cost.log_columns(left, right, v, plan.u, 0.1), np.log(sums), rtol=1e-12, atol=1e-12
+    )
     np.testing.assert_allclose(plan.S_R, plan.times(right), rtol=1e-12)
 
 
@@ -512,7 +598,9 @@ def test_a_model_keeps_nothing_of_a_run() -> None:
     model.ascent(there, Progress(1e-3, 0.01, 0.0))
     again = model.evaluate(z, 3.0)
     assert again.dual == first.dual
-    for one, two in zip(model.ascent(again, Progress(1.0)).direction[:5], direction[:5], strict=True):
+    for one, two in zip(
+        model.ascent(again, Progress(1.0)).direction[:5], direction[:5], strict=True
+    ):
         np.testing.assert_array_equal(one, two)
 
 
@@ -591,7 +679,9 @@ def test_few_products_on_the_paper_s_problem() -> None:
     C = squared_distances(data.Xs, data.Xt)
     for normalized in (True, False):
         part = cg.transport.Laplacian(data.Xs, data.Xt, weight=1e3, normalized=normalized)
-        result = cg.transport.solve(C, entropy=1.7e-2, regularizers=[part], method="newton", tol=1e-6)
+        result = cg.transport.solve(
+            C, entropy=1.7e-2, regularizers=[part], method="newton", tol=1e-6
+        )
         assert result.success
         assert result.trace["inner_iterations"][-1] <= 150
 
@@ -606,7 +696,9 @@ def test_a_direction_ascends() -> None:
     rise = there.dual - model.evaluate(z, 1.0).dual
     assert 0.0 < rise <= 1e-3 * slope
     assert rise >= 0.9e-3 * slope
-    assert model.slope_along(model.evaluate(z, 1.0), model.with_gradients(x)) == pytest.approx(slope, rel=1e-9)
+    assert model.slope_along(model.evaluate(z, 1.0), model.with_gradients(x)) == pytest.approx(
+        slope, rel=1e-9
+    )
 
 
 def test_wide_problems_are_turned() -> None:
@@ -618,7 +710,10 @@ def test_wide_problems_are_turned() -> None:
     C, omega = f.terms
     turned = cg.smooth.Linear(C.C.T) + omega.turned()
     tall = cg.minimize(
-        turned, cg.simple.Entropy(0.05, on=cg.sets.Transport(g.on.b, g.on.a)), method="newton", tol=1e-11
+        turned,
+        cg.simple.Entropy(0.05, on=cg.sets.Transport(g.on.b, g.on.a)),
+        method="newton",
+        tol=1e-11,
     )
     result = cg.minimize(f, g, method="newton", tol=1e-11)
     assert result.value == pytest.approx(tall.value, abs=1e-11)
@@ -627,7 +722,9 @@ def test_wide_problems_are_turned() -> None:
 
 def test_parts_of_a_plan_that_hardly_touch() -> None:
     """Their relative potential has next to no curvature: a Newton step of 1e9 entropies must be cut, not given up."""
-    C = np.array([[1.56, -0.16, 0.02, 0.71, 1.44, -0.37, 2.1], [0.11, -0.2, 0.31, -0.77, 1.07, -1.52, 0.19]])
+    C = np.array(
+        [[1.56, -0.16, 0.02, 0.71, 1.44, -0.37, 2.1], [0.11, -0.2, 0.31, -0.77, 1.07, -1.52, 0.19]]
+    )
     C[:, 1:3] -= [[0.0, 0.0], [-2.0, -2.0]]
     a = np.array([0.5549, 0.4451])
     b = np.array([0.1144, 0.2574, 0.1878, 0.0878, 0.1056, 0.1754, 0.0716])

@@ -11,7 +11,11 @@ import pytest
 import condgrad as cg
 
 Array = np.ndarray
-LOSSES = {"squares": cg.smooth.LeastSquares, "logistic": cg.smooth.Logistic, "squared hinge": cg.smooth.SquaredHinge}
+LOSSES = {
+    "squares": cg.smooth.LeastSquares,
+    "logistic": cg.smooth.Logistic,
+    "squared hinge": cg.smooth.SquaredHinge,
+}
 SHAPES = {"square": (30, 12), "tall": (300, 10), "wide": (15, 400)}
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES)
@@ -67,7 +71,9 @@ def assert_same_course(one: Walk, other: Walk) -> None:
 @EVERY_SET
 @pytest.mark.parametrize("ridge", [1e-1, 1e-5])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_the_unit_of_the_objective(loss: str, shape: str, on: str, ridge: float, intercept: bool) -> None:
+def test_the_unit_of_the_objective(
+    loss: str, shape: str, on: str, ridge: float, intercept: bool
+) -> None:
     """A power of 2 changes no bit of an iterate; any other factor changes neither the status nor, much, the course."""
     A, y = data(loss, shape)
     f, P = LOSSES[loss](A, y, intercept=intercept), a_set(on, A.shape[1])
@@ -119,7 +125,9 @@ def solved_in(unit: float, loss: str, on: str, method: str) -> cg.Result:
 @EVERY_SET
 @pytest.mark.parametrize("unit", [1e-250, 1e250])
 @pytest.mark.parametrize("method", ["newton", "cgs"])
-def test_units_whose_squares_are_no_numbers_prove_the_same(loss: str, on: str, unit: float, method: str) -> None:
+def test_units_whose_squares_are_no_numbers_prove_the_same(
+    loss: str, on: str, unit: float, method: str
+) -> None:
     one, other = (solved_in(each, loss, on, method) for each in (1.0, unit))
     assert one.status is other.status is cg.Status.CONVERGED
     assert other.lower_bound <= unit * one.value * (1.0 + 1e-12)
@@ -145,7 +153,9 @@ def test_the_dual_of_few_samples_in_units_whose_squares_are_no_numbers(unit: flo
 
     def solved(unit: float) -> cg.Result:
         f = cg.smooth.SquaredHinge(A, y, sample_weight=np.full(15, unit), intercept=True)
-        return cg.minimize(f, cg.simple.Ridge(0.01 * unit, on=cg.sets.L1Ball(50.0)), method="newton")
+        return cg.minimize(
+            f, cg.simple.Ridge(0.01 * unit, on=cg.sets.L1Ball(50.0)), method="newton"
+        )
 
     one, other = solved(1.0), solved(unit)
     assert other.status is cg.Status.CONVERGED

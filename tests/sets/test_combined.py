@@ -113,7 +113,9 @@ def test_hulls_know_their_points(seed: int, power: int) -> None:
     beyond = vertices[0] + 2.0 * (vertices[0] - vertices.mean(axis=0))
     weights = cvxpy.Variable(5, nonneg=True)
     distance = cvxpy.norm(vertices.T / unit @ weights - beyond / unit)
-    best = cvxpy.Problem(cvxpy.Minimize(distance), [cvxpy.sum(weights) == 1]).solve(solver="CLARABEL")
+    best = cvxpy.Problem(cvxpy.Minimize(distance), [cvxpy.sum(weights) == 1]).solve(
+        solver="CLARABEL"
+    )
     assert np.isclose(P.violation(beyond) / unit, best, rtol=1e-4, atol=1e-6)
 
 
@@ -123,10 +125,22 @@ def test_hulls_know_their_points(seed: int, power: int) -> None:
         (lambda: cg.sets.WeightedL1Ball([1.0, 0.0], 1.0), "weights must be > 0, got 0"),
         (lambda: cg.sets.HyperSimplex(3, 4), "k must be at most n = 3, got 4"),
         (lambda: cg.sets.Product(), "at least one set"),
-        (lambda: cg.sets.Product(cg.sets.L1Ball(1.0)), r"L1Ball\(radius=1.0\) does not know the shape"),
-        (lambda: cg.sets.Product(cg.sets.Simplex(2), shapes=[3]), r"points of shape \(2,\), got \(3,\)"),
-        (lambda: cg.sets.Product(cg.sets.Simplex(2), shapes=[None, 2]), "one entry for each of the 1 sets"),
-        (lambda: cg.sets.Hull([1.0, 2.0]), r"shape \(points, ...\) with at least one point, got \(2,\)"),
+        (
+            lambda: cg.sets.Product(cg.sets.L1Ball(1.0)),
+            r"L1Ball\(radius=1.0\) does not know the shape",
+        ),
+        (
+            lambda: cg.sets.Product(cg.sets.Simplex(2), shapes=[3]),
+            r"points of shape \(2,\), got \(3,\)",
+        ),
+        (
+            lambda: cg.sets.Product(cg.sets.Simplex(2), shapes=[None, 2]),
+            "one entry for each of the 1 sets",
+        ),
+        (
+            lambda: cg.sets.Hull([1.0, 2.0]),
+            r"shape \(points, ...\) with at least one point, got \(2,\)",
+        ),
     ],
 )
 def test_bad_input_gets_a_sentence(make: Any, sentence: str) -> None:

@@ -88,7 +88,10 @@ def test_bounds_that_nobody_gave_are_found(seed: int) -> None:
     n = int(rng.integers(2, 5))
     A = np.vstack([np.eye(n), -np.eye(n)]) + 0.3 * rng.standard_normal((2 * n, n))
     b = 1.0 + rng.random(2 * n)
-    ends = [scipy.optimize.linprog(c, A_ub=A, b_ub=b, bounds=(None, None)) for c in (*np.eye(n), *-np.eye(n))]
+    ends = [
+        scipy.optimize.linprog(c, A_ub=A, b_ub=b, bounds=(None, None))
+        for c in (*np.eye(n), *-np.eye(n))
+    ]
     assume(all(end.success for end in ends))
     P = cg.sets.Polytope(A_ub=A, b_ub=b, bounds=(None, None))
     for _ in range(10):
@@ -108,7 +111,9 @@ def test_sets_without_points_are_refused_with_a_proof(seed: int, excess: float) 
     row = np.random.default_rng(seed + 3).standard_normal((1, n))
     A = np.vstack([made.get("A_ub", np.zeros((0, n))), row, -row])
     b = np.concatenate([made.get("b_ub", np.zeros(0)), [0.0], [-excess]])
-    with pytest.raises(ValueError, match=r"the constraints leave no point: .* misses them by ") as caught:
+    with pytest.raises(
+        ValueError, match=r"the constraints leave no point: .* misses them by "
+    ) as caught:
         cg.sets.Polytope(**made | {"A_ub": A, "b_ub": b})
     told = float(str(caught.value).split(" misses them by ")[1].split(" ")[0])
     assert told >= 0.3 * excess / float(np.linalg.norm(row))  # rows count as of length 1, about
@@ -119,7 +124,10 @@ def test_sets_without_points_are_refused_with_a_proof(seed: int, excess: float) 
     [
         ({}, "A_ub, A_eq or a pair of bounds for each coordinate is needed"),
         ({"A_ub": [[1.0, 1.0]]}, "b_ub is missing where A_ub is given"),
-        ({"A_eq": [[1.0, 1.0]], "b_eq": [1.0, 2.0]}, "b_eq must have one entry for each of the 1 rows"),
+        (
+            {"A_eq": [[1.0, 1.0]], "b_eq": [1.0, 2.0]},
+            "b_eq must have one entry for each of the 1 rows",
+        ),
         (
             {"A_eq": [[1.0, 1.0]], "b_eq": [1.0], "bounds": [(0, 1)] * 3},
             "the number of coordinates must be one, got 2 by A_eq, 3 by bounds",

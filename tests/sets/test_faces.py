@@ -90,7 +90,9 @@ def test_a_projection_moves_along_its_face(name: str, size: float, seed: int) ->
     face, there = P.face(v), P.face(v + dv)
     assume(same(face, there))
     rounding = 1e-13 * (size + float(np.abs(v).max()))
-    np.testing.assert_allclose(there.point - face.point, derivative(face, dv), rtol=0, atol=rounding)
+    np.testing.assert_allclose(
+        there.point - face.point, derivative(face, dv), rtol=0, atol=rounding
+    )
 
 
 @LAW
@@ -111,7 +113,9 @@ def test_a_face_has_its_point_inside(name: str, size: float, seed: int) -> None:
 
 def same(one: Face, other: Face) -> bool:
     """Whether both are the same face, wherever their points are."""
-    if (one.normal is None) != (other.normal is None) or one.active.tolist() != other.active.tolist():
+    if (one.normal is None) != (
+        other.normal is None
+    ) or one.active.tolist() != other.active.tolist():
         return False
     return one.normal is None or one.normal.tolist() == other.normal.tolist()
 
@@ -131,7 +135,9 @@ def outward(face: Face) -> Array:
     return e
 
 
-@pytest.mark.parametrize("P", [L1Ball(0.0), Simplex(3, mass=0.0), Box(np.full(3, 0.7), np.full(3, 0.7)), Box(0.0, 0.0)])
+@pytest.mark.parametrize(
+    "P", [L1Ball(0.0), Simplex(3, mass=0.0), Box(np.full(3, 0.7), np.full(3, 0.7)), Box(0.0, 0.0)]
+)
 def test_a_set_of_one_point_has_no_way_to_go(P: Set) -> None:
     v = np.array([2.0, -1.0, 0.0])
     face = P.face(v)
@@ -171,5 +177,7 @@ def test_torch_has_the_same_faces(torch: Any, name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("P", [L2Ball(1.0), NuclearBall(1.0)])
 def test_round_sets_say_that_they_have_no_faces(P: Set) -> None:
-    with pytest.raises(cg.MissingAbility, match=r"Ball.*has no faces; L1Ball, Simplex, SolidSimplex and Box do"):
+    with pytest.raises(
+        cg.MissingAbility, match=r"Ball.*has no faces; L1Ball, Simplex, SolidSimplex and Box do"
+    ):
         P.face(np.ones(2))

@@ -58,10 +58,17 @@ def test_its_two_ends() -> None:
     """A group for each coordinate, and one for all; for matrices the groups are rows."""
     rng = np.random.default_rng(0)
     v = 3.0 * rng.standard_normal(9)
-    np.testing.assert_allclose(GroupBall(2.0, np.arange(9)).project(v), L1Ball(2.0).project(v), atol=1e-14)
-    np.testing.assert_allclose(GroupBall(2.0, np.zeros(9)).project(v), L2Ball(2.0).project(v), atol=1e-14)
+    np.testing.assert_allclose(
+        GroupBall(2.0, np.arange(9)).project(v), L1Ball(2.0).project(v), atol=1e-14
+    )
+    np.testing.assert_allclose(
+        GroupBall(2.0, np.zeros(9)).project(v), L2Ball(2.0).project(v), atol=1e-14
+    )
     X = rng.standard_normal((4, 3))
-    on, flat = GroupBall(1.0, ["a", "b", "a", "c"]), GroupBall(1.0, np.repeat(["a", "b", "a", "c"], 3))
+    on, flat = (
+        GroupBall(1.0, ["a", "b", "a", "c"]),
+        GroupBall(1.0, np.repeat(["a", "b", "a", "c"], 3)),
+    )
     np.testing.assert_array_equal(on.project(X).ravel(), flat.project(X.ravel()))
     assert not GroupBall(0.0, [1, 2]).project(np.ones(2)).any()
 
@@ -70,14 +77,20 @@ def test_tensors(torch: ModuleType) -> None:
     rng = np.random.default_rng(0)
     on, v = GroupBall(1.0, [0, 1, 0, 2, 1]), rng.standard_normal(5)
     np.testing.assert_allclose(on.project(torch.as_tensor(v)).numpy(), on.project(v), atol=1e-15)
-    np.testing.assert_allclose(on.linear_argmin(torch.as_tensor(v)).point.numpy(), on.linear_argmin(v).point)
+    np.testing.assert_allclose(
+        on.linear_argmin(torch.as_tensor(v)).point.numpy(), on.linear_argmin(v).point
+    )
 
 
 @pytest.mark.parametrize("method", ["auto", "spg", "pqn", "cgs", "cg"])
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 def test_every_method_brackets_what_cvxpy_finds(method: str, ridge: float) -> None:
     rng = np.random.default_rng(1)
-    A, y, groups = rng.standard_normal((30, 8)), rng.standard_normal(30), np.array([0, 0, 0, 1, 1, 2, 2, 2])
+    A, y, groups = (
+        rng.standard_normal((30, 8)),
+        rng.standard_normal(30),
+        np.array([0, 0, 0, 1, 1, 2, 2, 2]),
+    )
     on = GroupBall(0.4, groups)
     g = cg.simple.Ridge(ridge, on=on) if ridge else cg.simple.Zero(on=on)
     found = cg.minimize(cg.smooth.LeastSquares(A, y), g, method=method, tol=1e-4)
@@ -117,21 +130,28 @@ def test_paths_and_choices_with_groups() -> None:
     model = ConstrainedElasticNetCV(groups=groups, n_radii=4, ridges=[0.1], cv=3).fit(X, y)
     assert model.radius_ in model.radii_
     three = np.array(["ape", "bee", "cow"])[np.arange(30) % 3]
-    joint = ConstrainedLogisticRegression(0.3, groups=groups, multi_class="multinomial").fit(X, three)
+    joint = ConstrainedLogisticRegression(0.3, groups=groups, multi_class="multinomial").fit(
+        X, three
+    )
     blocks = np.sqrt((joint.coef_.reshape(3, 3, 3) ** 2).sum(axis=(0, 2)))
     assert blocks.sum() <= 0.3 * (1.0 + 1e-6)
 
 
 def test_plain_sentences_for_bad_groups() -> None:
     X, y = drawn(2, samples=30, features=9)
-    with pytest.raises(ValueError, match="groups must have one label for each of the 9 features, got 3"):
+    with pytest.raises(
+        ValueError, match="groups must have one label for each of the 9 features, got 3"
+    ):
         ConstrainedLogisticRegression(groups=[0, 1, 2]).fit(X, y)
-    with pytest.raises(ValueError, match="groups must have one label for each of the 9 features, got 3"):
+    with pytest.raises(
+        ValueError, match="groups must have one label for each of the 9 features, got 3"
+    ):
         path(X, y, groups=[0, 1, 2])
     with pytest.raises(ValueError, match="groups goes with positive=False"):
         ConstrainedLogisticRegression(groups=np.arange(9), positive=True).fit(X, y)
     with pytest.raises(
-        ValueError, match=r"groups must hold one label for each coordinate, got an array of shape \(2, 2\)"
+        ValueError,
+        match=r"groups must hold one label for each coordinate, got an array of shape \(2, 2\)",
     ):
         GroupBall(1.0, [[0, 1], [1, 1]])
     with pytest.raises(ValueError, match="groups must hold no NaN or infinity"):

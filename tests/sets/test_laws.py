@@ -95,7 +95,11 @@ def _box(lower: Points, upper: Points, *, symmetric: bool = False, bare: bool = 
     """A box case; a bare one hands the set numbers instead of arrays."""
 
     def make(t: float) -> Box:
-        return Box(t * float(lower.flat[0]), t * float(upper.flat[0])) if bare else Box(t * lower, t * upper)
+        return (
+            Box(t * float(lower.flat[0]), t * float(upper.flat[0]))
+            if bare
+            else Box(t * lower, t * upper)
+        )
 
     return Case(
         make,
@@ -110,7 +114,12 @@ def _box(lower: Points, upper: Points, *, symmetric: bool = False, bare: bool = 
 
 def _l1(*shape: int) -> Case:
     return Case(
-        L1Ball, shape, _in_l1(shape), lambda x: float(abs(x).sum() - 1), lambda c: -float(abs(c).max()), symmetric=True
+        L1Ball,
+        shape,
+        _in_l1(shape),
+        lambda x: float(abs(x).sum() - 1),
+        lambda c: -float(abs(c).max()),
+        symmetric=True,
     )
 
 
@@ -180,7 +189,9 @@ CASES = {
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 symmetric_cases = pytest.mark.parametrize(
-    "case", [c for c in CASES.values() if c.symmetric], ids=[k for k, c in CASES.items() if c.symmetric]
+    "case",
+    [c for c in CASES.values() if c.symmetric],
+    ids=[k for k, c in CASES.items() if c.symmetric],
 )
 seeds = st.integers(0, 2**32 - 1)
 
@@ -188,8 +199,13 @@ seeds = st.integers(0, 2**32 - 1)
 def points(shape: tuple[int, ...]) -> st.SearchStrategy[Points]:
     """Arrays of entries up to 3 in size; half of the strategies' entries are whole, which makes ties and zeros."""
     # nothing below 1e-9: squares of smaller numbers would underflow in the tolerances
-    whole, real = st.integers(-3, 3).map(float), st.floats(-3.0, 3.0).map(lambda v: v if abs(v) > 1e-9 else 0.0)
-    return st.one_of(arrays(np.float64, shape, elements=whole), arrays(np.float64, shape, elements=real))
+    whole, real = (
+        st.integers(-3, 3).map(float),
+        st.floats(-3.0, 3.0).map(lambda v: v if abs(v) > 1e-9 else 0.0),
+    )
+    return st.one_of(
+        arrays(np.float64, shape, elements=whole), arrays(np.float64, shape, elements=real)
+    )
 
 
 def _draw(data: st.DataObject, case: Case) -> tuple[Points, float, Set, float]:
@@ -213,7 +229,9 @@ def _feasible(case: Case, data: st.DataObject, t: float, count: int = 20) -> lis
 def test_violation_is_zero_inside_and_the_excess_outside(case: Case, data: st.DataObject) -> None:
     """`violation` and `contains` agree with an independent measure."""
     x, t, P, _ = _draw(data, case)
-    assert P.violation(x) == pytest.approx(t * max(0.0, case.excess(x / t)), rel=1e-12, abs=1e-12 * t * case.size)
+    assert P.violation(x) == pytest.approx(
+        t * max(0.0, case.excess(x / t)), rel=1e-12, abs=1e-12 * t * case.size
+    )
     assert P.contains(x) or case.excess(x / t) > 0
     for y in _feasible(case, data, t, 5):
         assert P.violation(y) <= 1e-12 * t * case.size
@@ -259,7 +277,9 @@ def test_projection_is_feasible_and_optimal(case: Case, data: st.DataObject) -> 
 @every_case
 @LAW
 @given(data=st.data())
-def test_projection_is_idempotent_and_leaves_the_inside_alone(case: Case, data: st.DataObject) -> None:
+def test_projection_is_idempotent_and_leaves_the_inside_alone(
+    case: Case, data: st.DataObject
+) -> None:
     """P(P(x)) = P(x), P(y) = y in the set, and the argument is not modified."""
     x, t, P, _ = _draw(data, case)
     before, tolerance = x.copy(), 1e-12 * t * case.size
@@ -277,7 +297,10 @@ def test_projection_is_nonexpansive(case: Case, data: st.DataObject) -> None:
     """|P(x) - P(y)| <= |x - y|."""
     x, _, P, tolerance = _draw(data, case)
     y = x + data.draw(points(case.shape)) * data.draw(st.sampled_from(SIZES))
-    assert np.linalg.norm(P.project(x) - P.project(y)) <= np.linalg.norm(x - y) + tolerance + case.noise * abs(y).max()
+    assert (
+        np.linalg.norm(P.project(x) - P.project(y))
+        <= np.linalg.norm(x - y) + tolerance + case.noise * abs(y).max()
+    )
 
 
 @every_case
@@ -315,7 +338,9 @@ def test_box_projection_permutes_with_its_bounds(x: Points, order: list[int]) ->
 def test_projection_on_balls_commutes_with_sign_flips(case: Case, data: st.DataObject) -> None:
     """P(Dx) = D P(x) for a diagonal D of signs (of rows, which keeps singular values)."""
     x, _, P, tolerance = _draw(data, case)
-    signs = np.array(data.draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=len(x), max_size=len(x))))
+    signs = np.array(
+        data.draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=len(x), max_size=len(x)))
+    )
     D = signs.reshape(-1, *[1] * (x.ndim - 1))
     np.testing.assert_allclose(P.project(D * x), D * P.project(x), rtol=0, atol=tolerance)
 
@@ -346,7 +371,9 @@ def by_sorting(v: Points, mass: float) -> Points:
 def test_simplex_projection_equals_sorting(x: Points, size: float, mass: float) -> None:
     """To full precision of the mass, even for a mass far below the rounding unit of x."""
     expected = by_sorting(size * x, mass)
-    np.testing.assert_allclose(Simplex(6, mass=mass).project(size * x), expected, rtol=0, atol=1e-14 * mass)
+    np.testing.assert_allclose(
+        Simplex(6, mass=mass).project(size * x), expected, rtol=0, atol=1e-14 * mass
+    )
 
 
 @LAW
@@ -374,14 +401,24 @@ def test_projection_closed_forms() -> None:
     np.testing.assert_array_equal(
         L1Ball(1.0).project(np.array([2.0, 2.0, 0.0, -2.0, 2.0])), [0.25, 0.25, 0, -0.25, 0.25]
     )
-    np.testing.assert_allclose(L1Ball(1e-3).project(np.array([1e12, -1e12, 3.0])), [5e-4, -5e-4, 0.0], rtol=1e-15)
+    np.testing.assert_allclose(
+        L1Ball(1e-3).project(np.array([1e12, -1e12, 3.0])), [5e-4, -5e-4, 0.0], rtol=1e-15
+    )
     np.testing.assert_array_equal(L1Ball(1e12).project(np.array([1e-3, -2e-3])), [1e-3, -2e-3])
-    np.testing.assert_allclose(L2Ball(1e-3).project(np.array([3e12, -4e12])), [6e-4, -8e-4], rtol=1e-15)
+    np.testing.assert_allclose(
+        L2Ball(1e-3).project(np.array([3e12, -4e12])), [6e-4, -8e-4], rtol=1e-15
+    )
     np.testing.assert_array_equal(Simplex(3).project(np.full(3, -7.0)), np.full(3, 1 / 3))
     np.testing.assert_array_equal(Simplex(1, mass=2.0).project(np.array([-1e12])), [2.0])
-    np.testing.assert_allclose(Simplex(2, mass=1e12).project(np.array([1e-3, 0.0])), [5e11, 5e11], rtol=1e-14)
-    np.testing.assert_allclose(NuclearBall(1.0).project(np.diag([2.0, 2.0])), np.diag([0.5, 0.5]), atol=1e-15)
-    np.testing.assert_array_equal(Box(0.0, 1.0).project(np.array([-1e12, 0.25, 1e12])), [0.0, 0.25, 1.0])
+    np.testing.assert_allclose(
+        Simplex(2, mass=1e12).project(np.array([1e-3, 0.0])), [5e11, 5e11], rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        NuclearBall(1.0).project(np.diag([2.0, 2.0])), np.diag([0.5, 0.5]), atol=1e-15
+    )
+    np.testing.assert_array_equal(
+        Box(0.0, 1.0).project(np.array([-1e12, 0.25, 1e12])), [0.0, 0.25, 1.0]
+    )
 
 
 @every_case
@@ -421,12 +458,16 @@ def test_linear_argmin_is_feasible_exact_and_a_lower_bound(case: Case, data: st.
 @every_case
 @LAW
 @given(data=st.data(), power=st.integers(-40, 40))
-def test_linear_argmin_scales_with_the_direction(case: Case, data: st.DataObject, power: int) -> None:
+def test_linear_argmin_scales_with_the_direction(
+    case: Case, data: st.DataObject, power: int
+) -> None:
     """t c has the minimum t min <c, s>."""
     c, t, P, _ = _draw(data, case)
     factor = 2.0**power
     tolerance = 1e-13 * float(np.linalg.norm(c)) * t * case.size
-    assert P.linear_argmin(factor * c).bound / factor == pytest.approx(P.linear_argmin(c).bound, rel=0, abs=tolerance)
+    assert P.linear_argmin(factor * c).bound / factor == pytest.approx(
+        P.linear_argmin(c).bound, rel=0, abs=tolerance
+    )
 
 
 @every_case
@@ -465,7 +506,11 @@ def _entropy(x: Points, weight: float) -> float:
 
 @every_entropic
 @LAW
-@given(data=st.data(), weight=st.sampled_from([1e-3, 0.1, 1.0, 50.0]), t=st.sampled_from([1e-3, 1.0, 1e3]))
+@given(
+    data=st.data(),
+    weight=st.sampled_from([1e-3, 0.1, 1.0, 50.0]),
+    t=st.sampled_from([1e-3, 1.0, 1e3]),
+)
 def test_entropic_argmin_is_feasible_exact_and_a_lower_bound(
     case: Case, data: st.DataObject, weight: float, t: float
 ) -> None:
@@ -475,13 +520,19 @@ def test_entropic_argmin_is_feasible_exact_and_a_lower_bound(
     tolerance = 1e-12 * t * case.size * (float(np.linalg.norm(c)) + 1e3 * weight)
     assert case.excess(answer.point / t) <= 1e-12 * case.size
     assert answer.value == pytest.approx(_entropy(answer.point, weight), rel=0, abs=tolerance)
-    assert answer.bound == pytest.approx(np.vdot(c, answer.point) + answer.value, rel=0, abs=tolerance)
+    assert answer.bound == pytest.approx(
+        np.vdot(c, answer.point) + answer.value, rel=0, abs=tolerance
+    )
     for y in _feasible(case, data, t):
         assert answer.bound <= np.vdot(c, y) + _entropy(y, weight) + tolerance
 
 
 @LAW
-@given(c=points((5,)), weight=st.sampled_from([1e-3, 0.1, 50.0]), mass=st.sampled_from([1e-3, 1.0, 1e3]))
+@given(
+    c=points((5,)),
+    weight=st.sampled_from([1e-3, 0.1, 50.0]),
+    mass=st.sampled_from([1e-3, 1.0, 1e3]),
+)
 def test_entropic_argmin_on_the_simplex_is_a_softmax(c: Points, weight: float, mass: float) -> None:
     """Point and minimum in closed form; a constant added to c moves only the bound."""
     P = Simplex(5, mass=mass)
@@ -518,12 +569,22 @@ def test_entropic_argmin_on_a_box_meets_first_order_conditions(c: Points, weight
 
 def test_entropic_argmin_closed_forms() -> None:
     """No direction, no mass, one variable, ties, and a direction far larger than the weight."""
-    np.testing.assert_allclose(Simplex(4).entropic_argmin(np.zeros(4), 1.0).point, np.full(4, 0.25), rtol=1e-15)
-    assert Simplex(3, mass=0.0).entropic_argmin(np.ones(3), 1.0)[:3] == (pytest.approx(np.zeros(3)), 0.0, 0.0)
-    assert Simplex(1, mass=2.0).entropic_argmin(np.array([5.0]), 1.0).bound == pytest.approx(10.0 + 2.0 * np.log(2.0))
+    np.testing.assert_allclose(
+        Simplex(4).entropic_argmin(np.zeros(4), 1.0).point, np.full(4, 0.25), rtol=1e-15
+    )
+    assert Simplex(3, mass=0.0).entropic_argmin(np.ones(3), 1.0)[:3] == (
+        pytest.approx(np.zeros(3)),
+        0.0,
+        0.0,
+    )
+    assert Simplex(1, mass=2.0).entropic_argmin(np.array([5.0]), 1.0).bound == pytest.approx(
+        10.0 + 2.0 * np.log(2.0)
+    )
     far = Simplex(3).entropic_argmin(np.array([1e12, -1e12, -1e12]), 1e-3)
     np.testing.assert_allclose(far.point, [0.0, 0.5, 0.5], rtol=1e-15)
-    np.testing.assert_allclose(Box(0.0, 9.0).entropic_argmin(np.zeros(2), 3.0).point, np.exp([-1.0, -1.0]), rtol=1e-15)
+    np.testing.assert_allclose(
+        Box(0.0, 9.0).entropic_argmin(np.zeros(2), 3.0).point, np.exp([-1.0, -1.0]), rtol=1e-15
+    )
     far = Box(0.0, 2.0).entropic_argmin(np.array([-1e12, 1e12]), 1e-3)
     np.testing.assert_allclose(far.point, [2.0, 0.0], rtol=1e-15)
 
@@ -533,7 +594,11 @@ def test_entropic_argmin_closed_forms() -> None:
 
 def _vertex(a: Points, b: Points, rng: np.random.Generator) -> Points:
     """A plan by the north-west corner rule, rows and columns in a random order."""
-    plan, rows, columns = np.zeros((len(a), len(b))), list(rng.permutation(len(a))), list(rng.permutation(len(b)))
+    plan, rows, columns = (
+        np.zeros((len(a), len(b))),
+        list(rng.permutation(len(a))),
+        list(rng.permutation(len(b))),
+    )
     have, want = a.copy(), b.copy()
     while rows and columns:
         i, j = rows[0], columns[0]
@@ -611,7 +676,12 @@ def test_transport_argmin_ignores_a_constant(shift: float) -> None:
 
 @every_weights
 @settings(max_examples=15)
-@given(data=st.data(), seed=seeds, mass=st.sampled_from(MASSES), weight=st.sampled_from([0.1, 1.0, 20.0]))
+@given(
+    data=st.data(),
+    seed=seeds,
+    mass=st.sampled_from(MASSES),
+    weight=st.sampled_from([0.1, 1.0, 20.0]),
+)
 def test_entropic_transport_is_feasible_and_proved(
     weights: tuple[Points, Points], data: st.DataObject, seed: int, mass: float, weight: float
 ) -> None:
@@ -623,7 +693,9 @@ def test_entropic_transport_is_feasible_and_proved(
     np.testing.assert_array_equal(C, before)
     size = a.sum() * (3.0 + weight * (10.0 + abs(np.log(mass))))
     assert _marginal_error(answer.point, a, b) <= 1e-12 * a.sum()
-    assert answer.value == pytest.approx(_entropy(answer.point, weight), rel=1e-11, abs=1e-13 * size)
+    assert answer.value == pytest.approx(
+        _entropy(answer.point, weight), rel=1e-11, abs=1e-13 * size
+    )
     gap = np.vdot(C, answer.point) + answer.value - answer.bound
     assert -1e-13 * size <= gap <= 1e-8 * mass + 1e-12 * size
     rng = np.random.default_rng(seed)

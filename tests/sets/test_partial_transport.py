@@ -31,7 +31,9 @@ def problem(seed: int, share: float, unit: float = 1.0) -> tuple[PartialTranspor
 def optimum(c: Any, a: Any, b: Any, mass: float, entropy: float) -> float:
     G = cp.Variable(c.shape, nonneg=True)
     F = cp.sum(cp.multiply(c, G)) - (entropy * cp.sum(cp.entr(G)) if entropy > 0.0 else 0.0)
-    judge = cp.Problem(cp.Minimize(F), [cp.sum(G, axis=1) <= a, cp.sum(G, axis=0) <= b, cp.sum(G) == mass])
+    judge = cp.Problem(
+        cp.Minimize(F), [cp.sum(G, axis=1) <= a, cp.sum(G, axis=0) <= b, cp.sum(G) == mass]
+    )
     judge.solve(solver=cp.CLARABEL)
     assert judge.status == "optimal"
     return float(judge.value)
@@ -39,11 +41,16 @@ def optimum(c: Any, a: Any, b: Any, mass: float, entropy: float) -> float:
 
 def off(G: Any, a: Any, b: Any, mass: float) -> float:
     """How far G is from the set, by its definition."""
-    return float(max(-G.min(), (G.sum(axis=1) - a).max(), (G.sum(axis=0) - b).max(), abs(G.sum() - mass)))
+    return float(
+        max(-G.min(), (G.sum(axis=1) - a).max(), (G.sum(axis=0) - b).max(), abs(G.sum() - mass))
+    )
 
 
 @given(
-    seed=seeds, share=shares, entropy=st.sampled_from([1.0, 0.1, 0.01]), accuracy=st.sampled_from([0.1, 1e-4, 1e-10])
+    seed=seeds,
+    share=shares,
+    entropy=st.sampled_from([1.0, 0.1, 0.01]),
+    accuracy=st.sampled_from([0.1, 1e-4, 1e-10]),
 )
 @settings(max_examples=25)
 def test_entropic_argmin_is_feasible_and_its_bound_holds(
@@ -100,10 +107,14 @@ def test_little_mass_has_a_closed_form() -> None:
     c = np.random.default_rng(0).random((4, 5))
     P = PartialTransport(np.ones(4), np.ones(5), 0.1)
     K = np.exp(-c / 0.5)
-    np.testing.assert_allclose(P.entropic_argmin(c, 0.5, accuracy=1e-13).point, 0.1 * K / K.sum(), atol=1e-12)
+    np.testing.assert_allclose(
+        P.entropic_argmin(c, 0.5, accuracy=1e-13).point, 0.1 * K / K.sum(), atol=1e-12
+    )
 
 
-@given(seed=seeds, share=shares, unit=st.sampled_from([1e-6, 1e5]), mass=st.sampled_from([1e-4, 1e3]))
+@given(
+    seed=seeds, share=shares, unit=st.sampled_from([1e-6, 1e5]), mass=st.sampled_from([1e-4, 1e3])
+)
 @settings(max_examples=15)
 def test_units(seed: int, share: float, unit: float, mass: float) -> None:
     P, _, _, c = problem(seed, share)
@@ -136,7 +147,9 @@ def test_points_without_weight() -> None:
     rng = np.random.default_rng(0)
     a, b, c = np.array([0.5, 0.0, 0.5]), np.array([0.0, 0.6, 0.5]), rng.random((3, 3))
     full = PartialTransport(a, b, 0.7).entropic_argmin(c, 0.1, accuracy=1e-12)
-    part = PartialTransport(a[[0, 2]], b[1:], 0.7).entropic_argmin(c[[0, 2]][:, 1:], 0.1, accuracy=1e-12)
+    part = PartialTransport(a[[0, 2]], b[1:], 0.7).entropic_argmin(
+        c[[0, 2]][:, 1:], 0.1, accuracy=1e-12
+    )
     np.testing.assert_allclose(full.point[[0, 2]][:, 1:], part.point, atol=1e-6)
     assert full.point.sum() == pytest.approx(0.7)
     assert PartialTransport(a, b, 0.7).linear_argmin(c).point[1].max() == 0.0
@@ -145,9 +158,14 @@ def test_points_without_weight() -> None:
 def test_torch(torch: ModuleType) -> None:
     P, a, b, c = problem(4, 0.5)
     Q = PartialTransport(torch.tensor(a), torch.tensor(b), 0.5)
-    here, there = P.entropic_argmin(c, 0.05, accuracy=1e-12), Q.entropic_argmin(torch.tensor(c), 0.05, accuracy=1e-12)
+    here, there = (
+        P.entropic_argmin(c, 0.05, accuracy=1e-12),
+        Q.entropic_argmin(torch.tensor(c), 0.05, accuracy=1e-12),
+    )
     np.testing.assert_allclose(there.point.numpy(), here.point, atol=1e-7)
-    np.testing.assert_allclose(Q.linear_argmin(torch.tensor(c)).point.numpy(), P.linear_argmin(c).point, atol=1e-12)
+    np.testing.assert_allclose(
+        Q.linear_argmin(torch.tensor(c)).point.numpy(), P.linear_argmin(c).point, atol=1e-12
+    )
 
 
 def test_errors_name_the_argument() -> None:

@@ -49,7 +49,9 @@ def drawn(name: str, seed: int, scale: float = 1.0) -> Any:
 @given(seed=seeds)
 def test_linear_oracles_are_minimal(name: str, seed: int) -> None:
     c, x = drawn(name, seed), variable(name)
-    expected = cp.Problem(cp.Minimize(cp.sum(cp.multiply(c, x))), constraints(name, x)).solve(solver="CLARABEL")
+    expected = cp.Problem(cp.Minimize(cp.sum(cp.multiply(c, x))), constraints(name, x)).solve(
+        solver="CLARABEL"
+    )
     answer = SETS[name].linear_argmin(c)
     assert SETS[name].contains(answer.point)
     assert (c * answer.point).sum() == pytest.approx(expected, abs=1e-6)
@@ -70,7 +72,9 @@ def test_projections_are_nearest(name: str, seed: int, scale: float) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(seed=seeds, k=st.integers(1, 6), decade=st.integers(-6, 6))
-def test_the_projection_on_sparse_hulls_is_optimal_in_any_unit(seed: int, k: int, decade: int) -> None:
+def test_the_projection_on_sparse_hulls_is_optimal_in_any_unit(
+    seed: int, k: int, decade: int
+) -> None:
     """<v - p, y - p> <= 0 for all vertices y."""
     unit = 10.0**decade
     v = unit * 3.0 * np.random.default_rng(seed).standard_normal(6)
@@ -139,7 +143,10 @@ def test_permutations_by_hand() -> None:
 @pytest.mark.parametrize("name", SETS)
 def test_starts_are_inside(name: str) -> None:
     f = cg.smooth.Linear(drawn(name, 0))
-    assert cg.minimize(f, cg.simple.Zero(on=SETS[name]), method="cg", max_iter=1).x.shape == drawn(name, 0).shape
+    assert (
+        cg.minimize(f, cg.simple.Zero(on=SETS[name]), method="cg", max_iter=1).x.shape
+        == drawn(name, 0).shape
+    )
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -27,7 +27,12 @@ def problem(seed: int, mass: float = 1.0) -> tuple[SharedMarginal, Any, list[Any
     rng = np.random.default_rng(seed)
     measures = [mass * rng.dirichlet(np.full(m, 2.0)) for m in SIZES]
     weights = rng.uniform(0.2, 2.0, len(SIZES))
-    return SharedMarginal(N, measures, weights=weights), rng.random((N, sum(SIZES))), measures, weights
+    return (
+        SharedMarginal(N, measures, weights=weights),
+        rng.random((N, sum(SIZES))),
+        measures,
+        weights,
+    )
 
 
 def optimum(c: Any, measures: list[Any], weights: Any, entropy: float) -> float:
@@ -58,9 +63,15 @@ def off(x: Any, measures: list[Any], weights: Any) -> float:
     return max(worst, float(np.ptp(shared, axis=0).max()))
 
 
-@given(seed=seeds, entropy=st.sampled_from([1.0, 0.1, 0.01]), accuracy=st.sampled_from([1e-1, 1e-4, 1e-10]))
+@given(
+    seed=seeds,
+    entropy=st.sampled_from([1.0, 0.1, 0.01]),
+    accuracy=st.sampled_from([1e-1, 1e-4, 1e-10]),
+)
 @settings(max_examples=20)
-def test_entropic_argmin_is_feasible_and_its_bound_holds(seed: int, entropy: float, accuracy: float) -> None:
+def test_entropic_argmin_is_feasible_and_its_bound_holds(
+    seed: int, entropy: float, accuracy: float
+) -> None:
     P, c, measures, weights = problem(seed)
     best = optimum(c, measures, weights, entropy)
     answer = P.entropic_argmin(c, entropy, accuracy=accuracy)
@@ -79,7 +90,9 @@ def test_entropic_argmin_is_feasible_and_its_bound_holds(seed: int, entropy: flo
 @settings(max_examples=15)
 def test_linear_argmin_is_that_of_cvxpy(seed: int, mass: float) -> None:
     P, c, measures, weights = problem(seed, mass)
-    best = mass * optimum(c, [b / mass for b in measures], weights, 0.0)  # a judge with tolerances of its own
+    best = mass * optimum(
+        c, [b / mass for b in measures], weights, 0.0
+    )  # a judge with tolerances of its own
     answer = P.linear_argmin(c)
     assert off(answer.point, measures, weights) <= 1e-14 * max(1.0, mass)
     assert float((c * answer.point).sum()) == pytest.approx(best, abs=1e-7 * mass)
@@ -93,7 +106,9 @@ def test_measures_of_one_point_have_a_closed_form() -> None:
     weights, c = np.array([0.5, 2.0, 1.0]), rng.random((7, 3))
     P = SharedMarginal(7, [np.ones(1)] * 3, weights=weights)
     point = P.entropic_argmin(c, 0.1, accuracy=1e-14).point
-    np.testing.assert_allclose(P.shared(point), softmax(-(c @ weights) / (0.1 * weights.sum())), atol=1e-7)
+    np.testing.assert_allclose(
+        P.shared(point), softmax(-(c @ weights) / (0.1 * weights.sum())), atol=1e-7
+    )
 
 
 def test_one_measure_needs_no_compromise() -> None:
@@ -127,12 +142,16 @@ def test_minimize_runs_on_it() -> None:
     """A smooth f beyond the linear one, in the one loop, against CVXPY's optimum of the same."""
     P, c, measures, weights = problem(5)
     target = np.random.default_rng(5).random(P.shape) / 20.0
-    f = cg.smooth.Linear(c) + cg.smooth.Function(lambda X: (4.0 * float(((X - target) ** 2).sum()), 8.0 * (X - target)))
+    f = cg.smooth.Linear(c) + cg.smooth.Function(
+        lambda X: (4.0 * float(((X - target) ** 2).sum()), 8.0 * (X - target))
+    )
     result = cg.minimize(f, cg.simple.Entropy(0.1, on=P), tol=1e-8, memory=5)
     X, p = cp.Variable(P.shape, nonneg=True), cp.Variable(N)
     F = cp.sum(cp.multiply(c, X)) + 4.0 * cp.sum_squares(X - target) - 0.1 * cp.sum(cp.entr(X))
     ends = np.cumsum(SIZES)
-    constraints = [cp.sum(X, axis=0) == np.concatenate([w * b for w, b in zip(weights, measures, strict=True)])]
+    constraints = [
+        cp.sum(X, axis=0) == np.concatenate([w * b for w, b in zip(weights, measures, strict=True)])
+    ]
     for w, m, end in zip(weights, SIZES, ends, strict=True):
         constraints.append(cp.sum(X[:, end - m : end], axis=1) == w * p)
     judge = cp.Problem(cp.Minimize(F), constraints)
@@ -162,7 +181,10 @@ def test_points_without_weight() -> None:
     full = SharedMarginal(3, [np.array([0.5, 0.0, 0.5]), np.array([1.0, 0.0])])
     part = SharedMarginal(3, [np.array([0.5, 0.5]), np.array([1.0])])
     kept = [0, 2, 3]
-    here, there = full.entropic_argmin(c, 0.1, accuracy=1e-12), part.entropic_argmin(c[:, kept], 0.1, accuracy=1e-12)
+    here, there = (
+        full.entropic_argmin(c, 0.1, accuracy=1e-12),
+        part.entropic_argmin(c[:, kept], 0.1, accuracy=1e-12),
+    )
     np.testing.assert_allclose(here.point[:, kept], there.point, atol=1e-6)
     assert here.point[:, [1, 4]].max() == 0.0
     assert here.bound == pytest.approx(there.bound, abs=1e-11)
@@ -171,9 +193,14 @@ def test_points_without_weight() -> None:
 def test_torch(torch: ModuleType) -> None:
     P, c, measures, weights = problem(4)
     Q = SharedMarginal(N, [torch.tensor(b) for b in measures], weights=weights)
-    here, there = P.entropic_argmin(c, 0.05, accuracy=1e-12), Q.entropic_argmin(torch.tensor(c), 0.05, accuracy=1e-12)
+    here, there = (
+        P.entropic_argmin(c, 0.05, accuracy=1e-12),
+        Q.entropic_argmin(torch.tensor(c), 0.05, accuracy=1e-12),
+    )
     np.testing.assert_allclose(there.point.numpy(), here.point, atol=1e-7)
-    np.testing.assert_allclose(Q.linear_argmin(torch.tensor(c)).point.numpy(), P.linear_argmin(c).point, atol=1e-12)
+    np.testing.assert_allclose(
+        Q.linear_argmin(torch.tensor(c)).point.numpy(), P.linear_argmin(c).point, atol=1e-12
+    )
 
 
 def test_a_fixed_marginal_of_two_blocks_is_a_transport_problem() -> None:
@@ -203,7 +230,10 @@ def test_errors_name_the_argument() -> None:
 @pytest.mark.parametrize("n", [1, 4])
 def test_linear_argmin_under_weights_of_different_sizes(n: int) -> None:
     rng = np.random.default_rng(n)
-    measures, weights = [rng.dirichlet(np.full(m, 0.2)) for m in (5, 2, 3)], np.array([1e-4, 1.0, 30.0])
+    measures, weights = (
+        [rng.dirichlet(np.full(m, 0.2)) for m in (5, 2, 3)],
+        np.array([1e-4, 1.0, 30.0]),
+    )
     P, c = SharedMarginal(n, measures, weights=weights), rng.random((n, 10))
     answer = P.linear_argmin(c)
     assert off(answer.point, measures, weights) <= 1e-13

@@ -19,7 +19,9 @@ from condgrad.sets.threshold import keep_mass, keep_mass_by_arrays
 Array = np.ndarray
 LAW = settings(max_examples=120)
 seeds = st.integers(0, 2**32 - 1)
-kinds = st.sampled_from(["normal", "positive", "ties", "equal", "rising", "falling", "spike last", "far from 0"])
+kinds = st.sampled_from(
+    ["normal", "positive", "ties", "equal", "rising", "falling", "spike last", "far from 0"]
+)
 precisions = st.sampled_from([np.float64, np.float32])
 decades = st.integers(-12, 12)
 
@@ -62,27 +64,51 @@ def by_sorting(v: Array, mass: float) -> Array:
 
 
 @LAW
-@given(kind=kinds, n=st.integers(1, 3 * BLOCK), decade=decades, size=decades, dtype=precisions, seed=seeds)
-def test_compiled_equals_exact_sorting(kind: str, n: int, decade: int, size: int, dtype: Any, seed: int) -> None:
+@given(
+    kind=kinds,
+    n=st.integers(1, 3 * BLOCK),
+    decade=decades,
+    size=decades,
+    dtype=precisions,
+    seed=seeds,
+)
+def test_compiled_equals_exact_sorting(
+    kind: str, n: int, decade: int, size: int, dtype: Any, seed: int
+) -> None:
     """To rounding of the mass, however far it is from the size of v."""
     v, mass = drawn(kind, n, decade, dtype, seed), 10.0**size
     answer = compiled_answer(v, mass)
     assert answer.dtype == v.dtype
-    np.testing.assert_allclose(answer, by_sorting(v, mass), rtol=0, atol=20 * float(np.finfo(dtype).eps) * mass)
+    np.testing.assert_allclose(
+        answer, by_sorting(v, mass), rtol=0, atol=20 * float(np.finfo(dtype).eps) * mass
+    )
 
 
 @LAW
-@given(kind=kinds, n=st.integers(1, 50 * BLOCK), decade=decades, per=decades, dtype=precisions, seed=seeds)
-def test_compiled_equals_numpy(kind: str, n: int, decade: int, per: int, dtype: Any, seed: int) -> None:
+@given(
+    kind=kinds,
+    n=st.integers(1, 50 * BLOCK),
+    decade=decades,
+    per=decades,
+    dtype=precisions,
+    seed=seeds,
+)
+def test_compiled_equals_numpy(
+    kind: str, n: int, decade: int, per: int, dtype: Any, seed: int
+) -> None:
     """Also where candidates are pruned several times: masses are given per entry, so that many are kept."""
     v, mass = drawn(kind, n, decade, dtype, seed), n * 10.0**per
     expected = keep_mass_by_arrays(v, mass)
-    np.testing.assert_allclose(compiled_answer(v, mass), expected, rtol=0, atol=40 * float(np.finfo(dtype).eps) * mass)
+    np.testing.assert_allclose(
+        compiled_answer(v, mass), expected, rtol=0, atol=40 * float(np.finfo(dtype).eps) * mass
+    )
 
 
 @LAW
 @given(kind=kinds, n=st.integers(1, 50 * BLOCK), share=st.floats(1e-3, 1e3), seed=seeds)
-def test_compiled_meets_the_optimality_conditions(kind: str, n: int, share: float, seed: int) -> None:
+def test_compiled_meets_the_optimality_conditions(
+    kind: str, n: int, share: float, seed: int
+) -> None:
     """The mass is kept, one number is taken off what is kept, and nothing beyond that number is dropped."""
     v = drawn(kind, n, 0, np.float64, seed)
     mass = share * float(abs(v).sum()) / 10 + 1e-3
@@ -100,7 +126,9 @@ def test_tied_largest_entries_share_a_tiny_mass_equally(n: int, dropped: int, se
     v = np.random.default_rng(seed).permutation(np.repeat([3.0, 1.0], [n, dropped]))
     for mass in (1e-20, 1e-300, 5e-324):
         for answer in (compiled_answer(v, mass), keep_mass_by_arrays(v, mass)):
-            np.testing.assert_allclose(answer, np.where(v == 3.0, mass / n, 0.0), rtol=1e-13, atol=0)
+            np.testing.assert_allclose(
+                answer, np.where(v == 3.0, mass / n, 0.0), rtol=1e-13, atol=0
+            )
 
 
 @pytest.fixture
@@ -113,11 +141,16 @@ def always_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("where", [0, 1, BLOCK, 5 * BLOCK + 3, -1])
 @pytest.mark.parametrize("mass", [1e-3, 1.0, 1e6])
 def test_entries_that_are_no_numbers_pass_as_in_numpy(odd: float, where: int, mass: float) -> None:
-    for v in (drawn("normal", 10 * BLOCK, 0, np.float64, 0), drawn("falling", 10 * BLOCK, 0, np.float32, 0)):
+    for v in (
+        drawn("normal", 10 * BLOCK, 0, np.float64, 0),
+        drawn("falling", 10 * BLOCK, 0, np.float32, 0),
+    ):
         v[where] = odd
         with np.errstate(invalid="ignore"):
             expected, answer = keep_mass_by_arrays(v, mass), keep_mass(v, mass)
-        np.testing.assert_allclose(answer, expected, rtol=0, atol=40 * float(np.finfo(v.dtype).eps) * mass)
+        np.testing.assert_allclose(
+            answer, expected, rtol=0, atol=40 * float(np.finfo(v.dtype).eps) * mass
+        )
         assert np.isnan(answer).any() == (odd != -np.inf)
 
 
@@ -129,7 +162,9 @@ def test_arrays_of_other_kinds_are_projected() -> None:
     frozen.flags.writeable = False
     np.testing.assert_allclose(keep_mass(frozen, 2.0), keep_mass_by_arrays(v, 2.0), atol=1e-14)
     np.testing.assert_array_equal(keep_mass(v[::2], 2.0), keep_mass_by_arrays(v[::2], 2.0))
-    np.testing.assert_array_equal(keep_mass(v.astype(np.float16), 2.0), keep_mass_by_arrays(v.astype(np.float16), 2.0))
+    np.testing.assert_array_equal(
+        keep_mass(v.astype(np.float16), 2.0), keep_mass_by_arrays(v.astype(np.float16), 2.0)
+    )
     np.testing.assert_allclose(abs(L1Ball(2.0).project(v.reshape(6, -1))).sum(), 2.0, rtol=1e-14)
     np.testing.assert_array_equal(frozen, v)
 

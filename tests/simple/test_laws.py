@@ -19,7 +19,16 @@ from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Simple
 from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, Transport
 from condgrad.simple import Entropy, L1Norm, NuclearNorm, Oracle, Ridge, Zero
-from tests.sets.test_laws import CASES, ENTROPIC, WEIGHTS, Case, _box, _marginal_error, _plan, points
+from tests.sets.test_laws import (
+    CASES,
+    ENTROPIC,
+    WEIGHTS,
+    Case,
+    _box,
+    _marginal_error,
+    _plan,
+    points,
+)
 
 Points = np.ndarray
 LAW = settings(max_examples=15)
@@ -104,12 +113,32 @@ def _cases(*names: str) -> dict[str, Case]:
     return {name: CASES[name] for name in names}
 
 
-FAMILIES: list[tuple[str, Callable[[float, Any], Simple], Callable[[Points], float], bool, dict[str, Case]]] = [
+FAMILIES: list[
+    tuple[str, Callable[[float, Any], Simple], Callable[[Points], float], bool, dict[str, Case]]
+] = [
     ("ridge", Ridge, _square, True, _cases("l1", "l1-matrix", "l2", "simplex", "box", "nuclear")),
-    ("zero", _zero, _nothing, True, _cases("l1", "l2", "simplex", "box", "nuclear") | {"transport": PLANS}),
+    (
+        "zero",
+        _zero,
+        _nothing,
+        True,
+        _cases("l1", "l2", "simplex", "box", "nuclear") | {"transport": PLANS},
+    ),
     ("entropy", Entropy, _entropy, True, ENTROPIC),
-    ("l1", L1Norm, _sizes, False, _cases("l1", "l1-one", "l2", "l2-matrix") | {"box-around-0": AROUND_ZERO}),
-    ("nuclear", NuclearNorm, _singular, False, _cases("nuclear", "nuclear-tall", "nuclear-row", "l2-matrix")),
+    (
+        "l1",
+        L1Norm,
+        _sizes,
+        False,
+        _cases("l1", "l1-one", "l2", "l2-matrix") | {"box-around-0": AROUND_ZERO},
+    ),
+    (
+        "nuclear",
+        NuclearNorm,
+        _singular,
+        False,
+        _cases("nuclear", "nuclear-tall", "nuclear-row", "l2-matrix"),
+    ),
     ("oracle", _own_ridge, _square, True, _cases("l2")),
     ("oracle-norm", _own_norm, lambda x: float(np.linalg.norm(x)), False, _cases("l2")),
 ]
@@ -122,7 +151,9 @@ JUDGED = {
 JUDGED["zero-on-transport"] = replace(JUDGED["zero-on-transport"], accuracy=1e-8)
 every_g = pytest.mark.parametrize("judged", JUDGED.values(), ids=JUDGED.keys())
 smooth_g = pytest.mark.parametrize(
-    "judged", [j for j in JUDGED.values() if j.smooth], ids=[k for k, j in JUDGED.items() if j.smooth]
+    "judged",
+    [j for j in JUDGED.values() if j.smooth],
+    ids=[k for k, j in JUDGED.items() if j.smooth],
 )
 count_directions = pytest.mark.parametrize("k", [1, 3])
 
@@ -152,11 +183,16 @@ def _central(function: Callable[[np.ndarray], float], a: np.ndarray, h: float) -
 @every_g
 @LAW
 @given(data=st.data(), seed=seeds)
-def test_argmin_is_feasible_tight_and_a_lower_bound(judged: Judged, data: st.DataObject, seed: int) -> None:
+def test_argmin_is_feasible_tight_and_a_lower_bound(
+    judged: Judged, data: st.DataObject, seed: int
+) -> None:
     """The point is in P, its value meets the bound, and no other point of P goes below."""
     case = judged.where
     c = data.draw(points(case.shape)) * data.draw(st.sampled_from([1e-3, 1.0, 1e9]))
-    t, weight = data.draw(st.sampled_from([1e-3, 1.0, 1e3])), data.draw(st.sampled_from([1e-3, 0.7, 1e3]))
+    t, weight = (
+        data.draw(st.sampled_from([1e-3, 1.0, 1e3])),
+        data.draw(st.sampled_from([1e-3, 0.7, 1e3])),
+    )
     before = c.copy()
     g = judged.make(weight, case.make(t))
     answer = g.argmin(c)
@@ -166,7 +202,9 @@ def test_argmin_is_feasible_tight_and_a_lower_bound(judged: Judged, data: st.Dat
     own = weight * judged.value(answer.point)
     terms = t * case.size * (float(np.linalg.norm(c)) + weight * (t * case.size + 20.0))
     assert answer.value is None or answer.value == pytest.approx(own, rel=1e-11, abs=1e-13 * terms)
-    assert -1e-12 * terms <= np.vdot(c, answer.point) + own - answer.bound <= judged.accuracy * terms
+    assert (
+        -1e-12 * terms <= np.vdot(c, answer.point) + own - answer.bound <= judged.accuracy * terms
+    )
     rng = np.random.default_rng(seed)
     for _ in range(15):
         y = t * case.sample(rng)
@@ -176,7 +214,9 @@ def test_argmin_is_feasible_tight_and_a_lower_bound(judged: Judged, data: st.Dat
 @every_g
 @LAW
 @given(data=st.data(), power=st.integers(-20, 20))
-def test_argmin_scales_with_direction_and_weight(judged: Judged, data: st.DataObject, power: int) -> None:
+def test_argmin_scales_with_direction_and_weight(
+    judged: Judged, data: st.DataObject, power: int
+) -> None:
     """t c and t g have t times the minimum."""
     c, factor = data.draw(points(judged.where.shape)), 2.0**power
     P = judged.where.make(1.0)
@@ -193,13 +233,19 @@ def test_argmin_without_direction(judged: Judged) -> None:
     rng = np.random.default_rng(0)
     assert case.excess(answer.point / 2.0) <= 1e-12 * case.size
     assert answer.bound == pytest.approx(0.5 * judged.value(answer.point), rel=1e-12, abs=1e-13)
-    assert all(answer.bound <= 0.5 * judged.value(2.0 * case.sample(rng)) + 1e-12 for _ in range(50))
+    assert all(
+        answer.bound <= 0.5 * judged.value(2.0 * case.sample(rng)) + 1e-12 for _ in range(50)
+    )
 
 
 def test_argmin_closed_forms() -> None:
     """Answers known by hand, at and around the thresholds."""
-    np.testing.assert_allclose(Ridge(0.5, on=L2Ball(9.0)).argmin(np.array([1.0, -2.0])).point, [-1.0, 2.0], rtol=1e-15)
-    np.testing.assert_allclose(Ridge(0.5, on=L1Ball(1.0)).argmin(np.array([-1.0, 3.0])).point, [0.0, -1.0], atol=1e-15)
+    np.testing.assert_allclose(
+        Ridge(0.5, on=L2Ball(9.0)).argmin(np.array([1.0, -2.0])).point, [-1.0, 2.0], rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        Ridge(0.5, on=L1Ball(1.0)).argmin(np.array([-1.0, 3.0])).point, [0.0, -1.0], atol=1e-15
+    )
     for c, point, bound in (([0.5, -1.0], [0.0, 0.0], 0.0), ([0.5, -3.0], [0.0, 2.0], -4.0)):
         answer = L1Norm(1.0, on=L1Ball(2.0)).argmin(np.array(c))
         np.testing.assert_array_equal(answer.point, point)
@@ -258,7 +304,9 @@ def test_restriction_is_g_along_the_directions(judged: Judged, k: int, seed: int
             np.testing.assert_allclose(here.slope, _central(direct, b, 1e-6), rtol=1e-6, atol=1e-8)
         if here.curvature is not None:
             assert here.curvature.shape == (k, k)
-            bend = [_central(lambda b, i=i: float(line.local(b).slope[i]), b, 1e-5) for i in range(k)]
+            bend = [
+                _central(lambda b, i=i: float(line.local(b).slope[i]), b, 1e-5) for i in range(k)
+            ]
             np.testing.assert_allclose(here.curvature, np.array(bend), rtol=1e-5, atol=1e-7)
 
 
@@ -275,7 +323,10 @@ def test_slopes_of_a_restriction_support_it(judged: Judged, k: int, seed: int) -
         local = line.local(here)
         if local.slope is not None:
             assert local.slope.shape == (k,)
-            assert line.value(there) >= local.value + local.slope @ (there - here) - 1e-12 * judged.where.size**2
+            assert (
+                line.value(there)
+                >= local.value + local.slope @ (there - here) - 1e-12 * judged.where.size**2
+            )
 
 
 def test_what_a_restriction_knows() -> None:
@@ -361,7 +412,9 @@ WORDS: dict[Callable[[Points], float], Callable[[cp.Variable], Any]] = {
     _sizes: lambda x: cp.sum(cp.abs(x)),
     _singular: cp.normNuc,
 }
-SPOKEN = {name: judged for name, judged in JUDGED.items() if judged.value in WORDS and "one" not in name}
+SPOKEN = {
+    name: judged for name, judged in JUDGED.items() if judged.value in WORDS and "one" not in name
+}
 
 
 @pytest.mark.parametrize("name", SPOKEN)
@@ -372,14 +425,22 @@ def test_argmin_agrees_with_cvxpy(name: str, seed: int) -> None:
     c = 2.0 * np.random.default_rng(seed).standard_normal(judged.where.shape)
     P = judged.where.make(1.5)
     x = cp.Variable(judged.where.shape)
-    problem = cp.Problem(cp.Minimize(cp.sum(cp.multiply(c, x)) + 0.4 * WORDS[judged.value](x)), _constraints(P, x))
+    problem = cp.Problem(
+        cp.Minimize(cp.sum(cp.multiply(c, x)) + 0.4 * WORDS[judged.value](x)), _constraints(P, x)
+    )
     expected = problem.solve(solver=cp.CLARABEL)
     answer = judged.make(0.4, P).argmin(c)
     assert answer.bound == pytest.approx(expected, rel=1e-6, abs=1e-6)
-    assert np.vdot(c, answer.point) + 0.4 * judged.value(answer.point) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert np.vdot(c, answer.point) + 0.4 * judged.value(answer.point) == pytest.approx(
+        expected, rel=1e-6, abs=1e-6
+    )
 
 
-LIBRARY = {name: judged for name, judged in JUDGED.items() if not name.startswith(("oracle", "zero-on-transport"))}
+LIBRARY = {
+    name: judged
+    for name, judged in JUDGED.items()
+    if not name.startswith(("oracle", "zero-on-transport"))
+}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -397,7 +458,9 @@ def test_torch_and_single_precision_agree_with_numpy(name: str, dtype: str, torc
         assert answer.point.dtype == kind(x).dtype
         np.testing.assert_allclose(host(answer.point), expected[0].point, **close)
         np.testing.assert_allclose(g.value(kind(x)), g.value(x), **close)
-        for part, same in zip((answer.bound, *local), (expected[0].bound, *expected[1]), strict=True):
+        for part, same in zip(
+            (answer.bound, *local), (expected[0].bound, *expected[1]), strict=True
+        ):
             assert (part is None) == (same is None)
             if part is not None:
                 np.testing.assert_allclose(part, same, **close)

@@ -56,7 +56,10 @@ def judged(kind: type, z: Array, y: Array, weights: Array) -> float:
     """min_b by bounded scalar minimisation, on an interval that holds the root of each loss."""
     reach = np.abs(z).max() + 2.0 + abs(math.log(weights[y > 0].sum() / weights[y < 0].sum()))
     found = minimize_scalar(
-        direct(kind, z, y, weights), bounds=(-reach, reach), method="bounded", options={"xatol": 1e-12 * reach}
+        direct(kind, z, y, weights),
+        bounds=(-reach, reach),
+        method="bounded",
+        options={"xatol": 1e-12 * reach},
     )
     return float(found.fun)
 
@@ -85,7 +88,9 @@ def test_value_is_the_least_over_all_intercepts(kind: type, seed: int, scale: fl
 @every_loss
 @LAW
 @given(seed=seeds, scale=scales, shift=st.floats(-1e3, 1e3))
-def test_a_shift_moves_the_intercept_and_nothing_else(kind: type, seed: int, scale: float, shift: float) -> None:
+def test_a_shift_moves_the_intercept_and_nothing_else(
+    kind: type, seed: int, scale: float, shift: float
+) -> None:
     z, y, weights = drawn(seed)
     z *= scale
     h = loss(kind, y, weights)
@@ -118,7 +123,13 @@ def test_steps_from_nearby_end_at_the_best(seed: int, scale: float, distance: fl
     z *= scale
     h: Any = loss(cg.smooth.Logistic, y, weights)
     reach = float(np.abs(z).max()) + 50.0
-    root = brentq(lambda b: float(h.weights @ (expit(z + b) - (h.y > 0.0))), -reach, reach, xtol=1e-14, rtol=1e-15)
+    root = brentq(
+        lambda b: float(h.weights @ (expit(z + b) - (h.y > 0.0))),
+        -reach,
+        reach,
+        xtol=1e-14,
+        rtol=1e-15,
+    )
     found = h._from_near(z, root + 10.0**distance)
     if found is None:  # it is left to a bracket
         return
@@ -161,7 +172,9 @@ def test_margins_beyond_all_exponentials() -> None:
 
 @pytest.mark.parametrize("kind", [cg.smooth.Logistic, cg.smooth.SquaredHinge])
 def test_a_class_without_a_weight_beside_the_other_is_none(kind: type) -> None:
-    with pytest.raises(ValueError, match=r"two classes, each with a positive sample_weight.*got only -1"):
+    with pytest.raises(
+        ValueError, match=r"two classes, each with a positive sample_weight.*got only -1"
+    ):
         kind(np.eye(3), [1, -1, 1], sample_weight=[1e-300, 1e300, 1e-300], intercept=True)
 
 
@@ -227,14 +240,18 @@ def test_hessian_is_the_curvature_less_its_mean(kind: type) -> None:
     h = loss(kind, y, weights)
     w = h.curvature(z)
     np.testing.assert_allclose(
-        h.hessian_gram(z, np.eye(len(z))), np.diag(w) - np.outer(w, w) / w.sum(), atol=1e-14 * weights.sum()
+        h.hessian_gram(z, np.eye(len(z))),
+        np.diag(w) - np.outer(w, w) / w.sum(),
+        atol=1e-14 * weights.sum(),
     )
     np.testing.assert_allclose(w, h.loss.curvature(z + h.intercept_at(z)), rtol=1e-12)
 
 
 def test_no_curvature_no_hessian() -> None:
     h = loss(SquaredHinge, np.array([1.0, -1.0]), np.ones(2))
-    np.testing.assert_array_equal(h.hessian_gram(np.array([5.0, -5.0]), np.eye(2)), np.zeros((2, 2)))
+    np.testing.assert_array_equal(
+        h.hessian_gram(np.array([5.0, -5.0]), np.eye(2)), np.zeros((2, 2))
+    )
 
 
 @every_loss
@@ -274,10 +291,14 @@ def test_restrictions_and_moves_agree_with_fresh_evaluations(kind: type, seed: i
     fresh = f.at(mixed)
     assert line.value(a) == pytest.approx(fresh.value, rel=1e-10, abs=1e-12)
     local = line.local(a)
-    np.testing.assert_allclose(local.slope, (ends - x) @ fresh.gradient, rtol=1e-8, atol=1e-8 * abs(fresh.value))
+    np.testing.assert_allclose(
+        local.slope, (ends - x) @ fresh.gradient, rtol=1e-8, atol=1e-8 * abs(fresh.value)
+    )
     moved = here.moved(mixed, there, a)
     assert moved.value == pytest.approx(fresh.value, rel=1e-10, abs=1e-12)
-    if kind is not SquaredHinge or fresh.value > 1e-3:  # where the margin is slack any b in an interval is best
+    if (
+        kind is not SquaredHinge or fresh.value > 1e-3
+    ):  # where the margin is slack any b in an interval is best
         assert moved.intercept == pytest.approx(f.intercept_at(mixed), rel=1e-8, abs=1e-8)
 
 
@@ -300,7 +321,10 @@ def test_every_step_rule_brackets_the_optimum(kind: type, step: str) -> None:
     f, _ = problem(kind, 8)
     _, y, weights = drawn(8)
     h = kind(f.K, y, sample_weight=weights).h
-    K, g = f.K, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(100.0))  # so large that the constraint is idle
+    K, g = (
+        f.K,
+        cg.simple.Ridge(0.5, on=cg.sets.L1Ball(100.0)),
+    )  # so large that the constraint is idle
 
     def explicit(v: Array) -> tuple[float, Array]:
         value, theta = h.evaluate(K @ v[:-1] + v[-1])
@@ -322,13 +346,21 @@ def test_every_step_rule_brackets_the_optimum(kind: type, step: str) -> None:
 
 @pytest.mark.parametrize("method", ["newton", "spg"])
 @pytest.mark.parametrize("ridge", [0.0, 0.5])
-def test_a_constant_added_to_the_targets_is_added_to_the_intercept(method: str, ridge: float) -> None:
+def test_a_constant_added_to_the_targets_is_added_to_the_intercept(
+    method: str, ridge: float
+) -> None:
     """Targets whose differences are 1e-10 of their mean: F, its proof and x are those of the differences."""
     rng = np.random.default_rng(3)
     A, constant, unit = rng.standard_normal((30, 80)) + 2.0, 128.0, 2.0**-40
-    y = unit * rng.integers(-(2**12), 2**12, 30)  # so that nothing is lost where the constant is added
+    y = unit * rng.integers(
+        -(2**12), 2**12, 30
+    )  # so that nothing is lost where the constant is added
     weights = rng.uniform(0.5, 2.0, 30)
-    g = cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1e-9)) if ridge else cg.simple.Zero(on=cg.sets.L1Ball(1e-9))
+    g = (
+        cg.simple.Ridge(ridge, on=cg.sets.L1Ball(1e-9))
+        if ridge
+        else cg.simple.Zero(on=cg.sets.L1Ball(1e-9))
+    )
     fits = []
     for targets in (y, y + constant):
         f = LeastSquares(A, targets, sample_weight=weights, intercept=True)
@@ -364,11 +396,16 @@ def test_the_proof_holds_of_targets_far_from_zero(center: float, method: str) ->
     (a, b), d = (inner(columns[0], column) for column in columns), inner(columns[1], columns[1])
     right = [inner(column, differences) for column in columns]
     a, d = a + 2 * ridge, d + 2 * ridge
-    x = [(d * right[0] - b * right[1]) / (a * d - b * b), (a * right[1] - b * right[0]) / (a * d - b * b)]
+    x = [
+        (d * right[0] - b * right[1]) / (a * d - b * b),
+        (a * right[1] - b * right[0]) / (a * d - b * b),
+    ]
     least = (inner(differences, differences) - inner(right, x)) / 2
     radius = 10.0 * float(sum(map(abs, x)))
     f = LeastSquares(A, y, intercept=True)
-    result = cg.minimize(f, cg.simple.Ridge(float(ridge), on=cg.sets.L1Ball(radius)), method=method, tol=1e-9)
+    result = cg.minimize(
+        f, cg.simple.Ridge(float(ridge), on=cg.sets.L1Ball(radius)), method=method, tol=1e-9
+    )
     assert result.status is cg.Status.CONVERGED
     assert Fraction(result.lower_bound) <= least <= Fraction(result.value) * (1 + Fraction(1e-15))
     assert result.gap <= 1e-8 * result.value
@@ -392,8 +429,12 @@ def test_data_formats(kind: type, form: str) -> None:
     assert other.at(x).value == pytest.approx(dense.at(x).value, rel=rel)
     assert other.intercept_at(x) == pytest.approx(dense.intercept_at(x), rel=rel)
     np.testing.assert_allclose(other.at(x).gradient, dense.at(x).gradient, rtol=rel, atol=1e2 * rel)
-    found = cg.minimize(other, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(2.0)), method="cgs", memory=3, tol=1e-4)
-    judge = cg.minimize(dense, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(2.0)), method="cgs", memory=3, tol=1e-8)
+    found = cg.minimize(
+        other, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(2.0)), method="cgs", memory=3, tol=1e-4
+    )
+    judge = cg.minimize(
+        dense, cg.simple.Ridge(0.5, on=cg.sets.L1Ball(2.0)), method="cgs", memory=3, tol=1e-8
+    )
     assert found.success
     assert found.lower_bound <= judge.value
     assert judge.lower_bound <= found.value * (1.0 + rel)
@@ -407,7 +448,10 @@ def test_torch_agrees_with_numpy(kind: type, torch: ModuleType) -> None:
     assert there.intercept == pytest.approx(here.intercept, rel=1e-10)
     np.testing.assert_allclose(host(there.gradient), here.gradient, rtol=1e-9, atol=1e-9)
     g = cg.simple.Ridge(0.5, on=cg.sets.L1Ball(2.0))
-    found, judge = cg.minimize(same, g, method="cgs", memory=3), cg.minimize(f, g, method="cgs", memory=3)
+    found, judge = (
+        cg.minimize(same, g, method="cgs", memory=3),
+        cg.minimize(f, g, method="cgs", memory=3),
+    )
     assert isinstance(found.x, torch.Tensor)
     assert found.value == pytest.approx(judge.value, rel=2e-6)
 
@@ -417,5 +461,7 @@ def test_one_class_is_refused(kind: type) -> None:
     Z = np.eye(3)
     with pytest.raises(ValueError, match=r"y must hold two classes.*got only \+1"):
         kind(Z, np.ones(3), intercept=True)
-    with pytest.raises(ValueError, match=r"y must hold two classes.*positive sample_weight.*got only -1"):
+    with pytest.raises(
+        ValueError, match=r"y must hold two classes.*positive sample_weight.*got only -1"
+    ):
         kind(Z, [1.0, -1.0, -1.0], sample_weight=[0.0, 1.0, 1.0], intercept=True)

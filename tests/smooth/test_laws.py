@@ -92,18 +92,28 @@ def _judged() -> dict[str, Judged]:
     found["Linear"] = Judged(Linear(C[0]), lambda x: float(C[0] @ x), shape=(3,))
     found["Linear-matrix"] = Judged(Linear(C), lambda x: float((C * x).sum()), shape=(2, 3))
     found["Function"] = Judged(
-        Function(_own, smoothness=1.0), lambda x: float(np.log(np.exp(x).sum())), shape=(4,), bends=False
+        Function(_own, smoothness=1.0),
+        lambda x: float(np.log(np.exp(x).sum())),
+        shape=(4,),
+        bends=False,
     )
     squares, logistic = found["LeastSquares-dense"], found["Logistic-csr"]
     slope = np.linspace(-1.0, 1.0, FEATURES)
     found["multiple"] = Judged(2.5 * logistic.f, lambda x: 2.5 * logistic.direct(x))
-    found["sum"] = Judged(squares.f + logistic.f * 0.5, lambda x: squares.direct(x) + 0.5 * logistic.direct(x))
+    found["sum"] = Judged(
+        squares.f + logistic.f * 0.5, lambda x: squares.direct(x) + 0.5 * logistic.direct(x)
+    )
     found["sum-quadratic"] = Judged(
-        sum([0.25 * squares.f, Linear(slope)]), lambda x: 0.25 * squares.direct(x) + float(slope @ x)
+        sum([0.25 * squares.f, Linear(slope)]),
+        lambda x: 0.25 * squares.direct(x) + float(slope @ x),
     )
     found["sum-nested"] = Judged(
         3.0 * (squares.f + 2.0 * (logistic.f + Function(_own, smoothness=1.0))),
-        lambda x: 3.0 * squares.direct(x) + 6.0 * logistic.direct(x) + 6.0 * float(np.log(np.exp(x).sum())),
+        lambda x: (
+            3.0 * squares.direct(x)
+            + 6.0 * logistic.direct(x)
+            + 6.0 * float(np.log(np.exp(x).sum()))
+        ),
         bends=False,
     )
     return found
@@ -111,7 +121,11 @@ def _judged() -> dict[str, Judged]:
 
 JUDGED = _judged()
 every_f = pytest.mark.parametrize("judged", JUDGED.values(), ids=JUDGED.keys())
-CORE = [name for name in JUDGED if "-" not in name or name.endswith(("dense", "csr-weighted")) or "sum" in name]
+CORE = [
+    name
+    for name in JUDGED
+    if "-" not in name or name.endswith(("dense", "csr-weighted")) or "sum" in name
+]
 core_f = pytest.mark.parametrize("judged", [JUDGED[name] for name in CORE], ids=CORE)
 every_loss = pytest.mark.parametrize("kind", LOSSES)
 
@@ -149,7 +163,10 @@ def test_gradient_is_the_slope_of_the_value(judged: Judged, seed: int) -> None:
     slopes = _central(lambda v: judged.direct(v.reshape(x.shape)), x.ravel(), 1e-5)
     assert gradient.shape == x.shape
     np.testing.assert_allclose(
-        gradient.ravel(), slopes, rtol=1e-5 if judged.single else 1e-7, atol=1e-5 if judged.single else 1e-7
+        gradient.ravel(),
+        slopes,
+        rtol=1e-5 if judged.single else 1e-7,
+        atol=1e-5 if judged.single else 1e-7,
     )
 
 
@@ -168,7 +185,9 @@ def test_offset_is_the_tangent_plane_at_the_origin(judged: Judged, seed: int, si
 @core_f
 @LAW
 @given(seed=seeds, size=st.sampled_from([1e-3, 1.0, 1e3]))
-def test_magnitude_bounds_the_products_with_the_gradient(judged: Judged, seed: int, size: float) -> None:
+def test_magnitude_bounds_the_products_with_the_gradient(
+    judged: Judged, seed: int, size: float
+) -> None:
     """Terms before they cancel are no smaller than what is left of them."""
     x, y = _pair(judged, seed, size)
     here = judged.f.at(x)
@@ -197,7 +216,9 @@ def test_restriction_is_f_along_the_directions(judged: Judged, k: int) -> None:
         np.testing.assert_allclose(here.slope, _central(direct, a, 1e-5), rtol=1e-6, atol=1e-6)
         assert (here.curvature is not None) == judged.bends
         if judged.bends:
-            bend = [_central(lambda b, i=i: float(line.local(b).slope[i]), a, 1e-6) for i in range(k)]
+            bend = [
+                _central(lambda b, i=i: float(line.local(b).slope[i]), a, 1e-6) for i in range(k)
+            ]
             np.testing.assert_allclose(here.curvature, np.array(bend), rtol=1e-5, atol=1e-6)
 
 
@@ -225,7 +246,9 @@ def test_moved_is_f_at_the_mixed_point(judged: Judged, seed: int, k: int) -> Non
 @core_f
 @LAW
 @given(seed=seeds, size=st.sampled_from([0.1, 1.0, 10.0]))
-def test_f_lies_between_its_tangent_and_its_parabola(judged: Judged, seed: int, size: float) -> None:
+def test_f_lies_between_its_tangent_and_its_parabola(
+    judged: Judged, seed: int, size: float
+) -> None:
     """0 <= f(y) - f(x) - <grad f(x), y - x> <= L/2 |y - x|^2, and the gradient is L-Lipschitz."""
     x, y = _pair(judged, seed, size)
     here, there, L = judged.f.at(x), judged.f.at(y), judged.f.smoothness
@@ -239,7 +262,9 @@ def test_f_lies_between_its_tangent_and_its_parabola(judged: Judged, seed: int, 
 
 @pytest.mark.parametrize("form", ["dense", "csr", "csc", "float32", "fortran"])
 @pytest.mark.parametrize("tall", [True, False])
-@pytest.mark.parametrize(("kind", "steepest"), [(LeastSquares, 1.0), (Logistic, 0.25), (SquaredHinge, 2.0)])
+@pytest.mark.parametrize(
+    ("kind", "steepest"), [(LeastSquares, 1.0), (Logistic, 0.25), (SquaredHinge, 2.0)]
+)
 def test_smoothness_is_the_spectral_norm(kind: Any, steepest: float, tall: bool, form: str) -> None:
     """steepest curvature * |Z|_2^2, for tall and wide data; a sum adds up."""
     Z = np.random.default_rng(3).standard_normal((7, 4) if tall else (4, 7))
@@ -248,7 +273,10 @@ def test_smoothness_is_the_spectral_norm(kind: Any, steepest: float, tall: bool,
     assert f.smoothness == pytest.approx(expected, rel=1e-5 if form == "float32" else 1e-12)
     assert (f + 3.0 * f).smoothness == pytest.approx(4.0 * f.smoothness, rel=1e-14)
     heavy = kind(FORMATS[form](Z), y, sample_weight=np.linspace(0.0, 5.0, len(Z)))
-    assert heavy.smoothness >= steepest * np.linalg.norm(np.sqrt(np.linspace(0.0, 5.0, len(Z)))[:, None] * Z, 2) ** 2
+    assert (
+        heavy.smoothness
+        >= steepest * np.linalg.norm(np.sqrt(np.linspace(0.0, 5.0, len(Z)))[:, None] * Z, 2) ** 2
+    )
 
 
 def test_smoothness_is_unknown_where_a_term_does_not_know() -> None:
@@ -286,7 +314,10 @@ def test_losses_stay_finite_at_extreme_margins(kind: Any, margin: float) -> None
     assert here.value == pytest.approx(float(LOSSES[kind](z, y).sum()), rel=1e-12)
     assert np.isfinite(here.gradient).all()
     for a in (0.0, 0.3, 1.0):
-        assert all(np.isfinite(part).all() for part in here.along([f.at(end)], (end - x)[None]).local(np.array([a])))
+        assert all(
+            np.isfinite(part).all()
+            for part in here.along([f.at(end)], (end - x)[None]).local(np.array([a]))
+        )
 
 
 def test_logistic_keeps_small_slopes() -> None:
@@ -310,7 +341,9 @@ def test_a_duplicated_sample_weighs_twice(kind: Any, seed: int) -> None:
     np.testing.assert_allclose(weighted.gradient, repeated.gradient, rtol=1e-12, atol=1e-12)
     kept, weights = np.arange(SAMPLES) != 2, np.ones(SAMPLES)
     weights[2] = 0.0
-    assert kind(Z, y, sample_weight=weights).at(x).value == pytest.approx(kind(Z[kept], y[kept]).at(x).value, rel=1e-13)
+    assert kind(Z, y, sample_weight=weights).at(x).value == pytest.approx(
+        kind(Z[kept], y[kept]).at(x).value, rel=1e-13
+    )
 
 
 @LAW
@@ -321,7 +354,9 @@ def test_scaling_laws(seed: int, t: float) -> None:
     x = np.random.default_rng(seed).standard_normal(FEATURES)
     for kind in (Logistic, SquaredHinge):
         assert kind(t * Z, y).at(x).value == pytest.approx(kind(Z, y).at(t * x).value, rel=1e-11)
-    assert LeastSquares(t * Z, t * y).at(x).value == pytest.approx(t**2 * LeastSquares(Z, y).at(x).value, rel=1e-12)
+    assert LeastSquares(t * Z, t * y).at(x).value == pytest.approx(
+        t**2 * LeastSquares(Z, y).at(x).value, rel=1e-12
+    )
     f = LeastSquares(Z, y) + Logistic(Z, y)
     np.testing.assert_allclose((t * f).at(x).gradient, t * f.at(x).gradient, rtol=1e-12, atol=1e-12)
     assert (f * t).at(x).value == pytest.approx(t * f.at(x).value, rel=1e-13)
@@ -334,7 +369,9 @@ def test_any_two_labels_mean_minus_and_plus_one(kind: Any, labels: tuple[Any, An
     Z, y, _ = _data()
     x = np.linspace(-1.0, 1.0, FEATURES)
     renamed = np.where(y > 0, labels[1], labels[0])
-    assert kind(Z, renamed).at(x).value == pytest.approx(float(LOSSES[kind](Z @ x, y).sum()), rel=1e-13)
+    assert kind(Z, renamed).at(x).value == pytest.approx(
+        float(LOSSES[kind](Z @ x, y).sum()), rel=1e-13
+    )
 
 
 @every_loss
@@ -343,8 +380,16 @@ def test_inputs_are_never_modified(kind: Any, form: str) -> None:
     """Data, targets, weights, points and directions are as they were."""
     Z, y, weights = _data()
     data = FORMATS[form](Z)
-    given_arrays = [y, weights, np.linspace(-1.0, 1.0, FEATURES), np.linspace(2.0, 0.0, FEATURES), np.array([0.3])]
-    given_arrays += [data.data, data.indices, data.indptr] if scipy.sparse.issparse(data) else [data]
+    given_arrays = [
+        y,
+        weights,
+        np.linspace(-1.0, 1.0, FEATURES),
+        np.linspace(2.0, 0.0, FEATURES),
+        np.array([0.3]),
+    ]
+    given_arrays += (
+        [data.data, data.indices, data.indptr] if scipy.sparse.issparse(data) else [data]
+    )
     before = [part.copy() for part in given_arrays]
     f = 2.0 * kind(data, y, sample_weight=weights) + Linear(given_arrays[2])
     x, end, a = given_arrays[2:5]
@@ -445,7 +490,9 @@ def test_function_of_tensors_may_return_both(torch: Any) -> None:
 @every_loss
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_losses_on_torch_agree_with_numpy(kind: Any, dtype: str, weighted: bool, torch: Any) -> None:
+def test_losses_on_torch_agree_with_numpy(
+    kind: Any, dtype: str, weighted: bool, torch: Any
+) -> None:
     """Value, gradient, offset, restriction, move and smoothness."""
     Z, y, weights = _data()
     own = getattr(torch, dtype)
@@ -453,7 +500,11 @@ def test_losses_on_torch_agree_with_numpy(kind: Any, dtype: str, weighted: bool,
     Z = host(T)
     f, g = (kind(data, y, sample_weight=weights if weighted else None) for data in (Z, T))
     rng = np.random.default_rng(1)
-    x, ends, a = rng.standard_normal(FEATURES), rng.standard_normal((3, FEATURES)), np.array([0.2, 0.3, 0.1])
+    x, ends, a = (
+        rng.standard_normal(FEATURES),
+        rng.standard_normal((3, FEATURES)),
+        np.array([0.2, 0.3, 0.1]),
+    )
     x, ends = (host(torch.asarray(z).to(own)) for z in (x, ends))
     close = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {"rtol": 1e-11, "atol": 1e-12}
     here, there = f.at(x), g.at(torch.asarray(x).to(own))
@@ -466,7 +517,9 @@ def test_losses_on_torch_agree_with_numpy(kind: Any, dtype: str, weighted: bool,
     mixed = x + a @ (ends - x)
     moves = here.moved(mixed, others[0], a), there.moved(torch.asarray(mixed).to(own), others[1], a)
     found = there.value, there.offset, moves[1].value, moves[1].offset, g.smoothness
-    np.testing.assert_allclose(found, (here.value, here.offset, moves[0].value, moves[0].offset, f.smoothness), **close)
+    np.testing.assert_allclose(
+        found, (here.value, here.offset, moves[0].value, moves[0].offset, f.smoothness), **close
+    )
 
 
 def test_targets_keep_double_precision_beside_single_data(torch: Any) -> None:
@@ -476,7 +529,9 @@ def test_targets_keep_double_precision_beside_single_data(torch: Any) -> None:
     Z = Z.astype(np.float32)
     expected = 0.5 * float(weights @ y**2)
     origin = np.zeros(FEATURES, dtype=np.float32)
-    assert LeastSquares(Z, y, sample_weight=weights).at(origin).value == pytest.approx(expected, rel=1e-13)
+    assert LeastSquares(Z, y, sample_weight=weights).at(origin).value == pytest.approx(
+        expected, rel=1e-13
+    )
     f = LeastSquares(torch.asarray(Z), torch.asarray(y), sample_weight=torch.asarray(weights))
     assert f.at(torch.asarray(origin)).value == pytest.approx(expected, rel=1e-13)
 
@@ -491,6 +546,8 @@ def test_a_sum_of_two_precisions_on_torch(wide: str, torch: Any) -> None:
     x, end = np.ones(FEATURES), np.arange(FEATURES) / 2
     here, there = (f.at(torch.asarray(point)) for point in (x, end))
     line = here.along([there], torch.asarray(end - x)[None])
-    expected = 0.5 * float(((Z @ (x + 0.5 * (end - x)) - y) ** 2).sum()) + float(slope @ (x + 0.5 * (end - x)))
+    expected = 0.5 * float(((Z @ (x + 0.5 * (end - x)) - y) ** 2).sum()) + float(
+        slope @ (x + 0.5 * (end - x))
+    )
     assert line.value(np.array([0.5])) == pytest.approx(expected, rel=1e-6)
     np.testing.assert_allclose(host(here.gradient), Z.T @ (Z @ x - y) + slope, rtol=1e-5, atol=1e-5)

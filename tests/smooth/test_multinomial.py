@@ -61,7 +61,10 @@ def test_the_restriction(intercept: bool) -> None:
     assert line.value(a) == pytest.approx(value(a), rel=1e-12)
     assert local.value == pytest.approx(value(a), rel=1e-12)
     np.testing.assert_allclose(local.slope, approx_fprime(a, value, 1e-7), atol=1e-5)
-    slopes = [(line.local(a + step * e).slope - line.local(a - step * e).slope) / (2 * step) for e in np.eye(2)]
+    slopes = [
+        (line.local(a + step * e).slope - line.local(a - step * e).slope) / (2 * step)
+        for e in np.eye(2)
+    ]
     np.testing.assert_allclose(local.curvature, slopes, atol=1e-6)
 
 
@@ -69,7 +72,9 @@ def test_two_classes_are_the_logistic_loss() -> None:
     y = np.where(Y > 0, 1.0, -1.0)
     x = RNG.standard_normal(4)
     for intercept in (False, True):
-        two = cg.smooth.Multinomial(Z, y, intercept=intercept).at(np.stack([np.zeros(4), x], axis=1))
+        two = cg.smooth.Multinomial(Z, y, intercept=intercept).at(
+            np.stack([np.zeros(4), x], axis=1)
+        )
         one = cg.smooth.Logistic(Z, y, intercept=intercept).at(x)
         assert two.value == pytest.approx(one.value, rel=1e-12)
         np.testing.assert_allclose(two.gradient[:, 1], one.gradient, atol=1e-10)
@@ -91,14 +96,20 @@ def test_methods_agree_and_prove_it(method: str, intercept: bool) -> None:
 def test_layouts_and_precisions(intercept: bool, torch: ModuleType) -> None:
     plain = cg.smooth.Multinomial(Z, Y, intercept=intercept).at(X)
     sparse = cg.smooth.Multinomial(scipy.sparse.csr_array(Z), Y, intercept=intercept).at(X)
-    tensor = cg.smooth.Multinomial(torch.as_tensor(Z), Y, intercept=intercept).at(torch.as_tensor(X))
-    single = cg.smooth.Multinomial(Z.astype(np.float32), Y, intercept=intercept).at(X.astype(np.float32))
+    tensor = cg.smooth.Multinomial(torch.as_tensor(Z), Y, intercept=intercept).at(
+        torch.as_tensor(X)
+    )
+    single = cg.smooth.Multinomial(Z.astype(np.float32), Y, intercept=intercept).at(
+        X.astype(np.float32)
+    )
     for other, tolerance in ((sparse, 1e-12), (tensor, 1e-12), (single, 1e-5)):
         assert other.value == pytest.approx(plain.value, rel=tolerance)
         np.testing.assert_allclose(np.asarray(other.gradient), plain.gradient, atol=100 * tolerance)
     assert single.gradient.dtype == np.float32
     g = cg.simple.Ridge(0.2, on=cg.sets.L1Ball(1.5))
-    run = cg.minimize(cg.smooth.Multinomial(torch.as_tensor(Z), Y, intercept=intercept), g, method="spg")
+    run = cg.minimize(
+        cg.smooth.Multinomial(torch.as_tensor(Z), Y, intercept=intercept), g, method="spg"
+    )
     assert isinstance(run.x, torch.Tensor)
     assert run.success
 
@@ -139,7 +150,10 @@ def test_intercepts_that_rise_alike_cost_no_digits() -> None:
     """Extended precision as judge, where each class is set against the rest many times."""
     Z = np.array([10.278, 14.198, -32.902, -18.741, -4.804, -22.767, 2.475])[:, None]
     labels = np.array([0, 1, 2, 1, 1, 0, 1])
-    f, judge = cg.smooth.Multinomial(Z, labels, intercept=True), Softmax(Z, labels, 3, np.ones(7), intercept=True)
+    f, judge = (
+        cg.smooth.Multinomial(Z, labels, intercept=True),
+        Softmax(Z, labels, 3, np.ones(7), intercept=True),
+    )
     for X in np.random.default_rng(0).uniform(-9.0, 9.0, (20, 1, 3)):
         judged = judge.at(wide(X))
         assert abs(f.at(X).value - judged.value) <= judged.rounding(np.finfo(float).eps)
@@ -148,7 +162,9 @@ def test_intercepts_that_rise_alike_cost_no_digits() -> None:
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize("margin", [60.0, 200.0])
 @pytest.mark.parametrize("blockwise", [False, True])
-def test_intercepts_are_the_best_where_losses_are_near_0(classes: int, margin: float, blockwise: bool) -> None:
+def test_intercepts_are_the_best_where_losses_are_near_0(
+    classes: int, margin: float, blockwise: bool
+) -> None:
     """One sample a class, margins alike but for offsets that the intercepts take: k log(1 + (k - 1) exp(-margin)).
 
     Another sample of the first class, whose loss is nothing beside these, leads means of margins astray.
@@ -159,7 +175,9 @@ def test_intercepts_are_the_best_where_losses_are_near_0(classes: int, margin: f
     Z[-1] *= 3.0
     data = da.from_array(Z, chunks=(2, classes)) if blockwise else Z
     here = cg.smooth.Multinomial(data, [*range(classes), 0], intercept=True).at(X)
-    assert here.value == pytest.approx(classes * np.log1p((classes - 1) * np.exp(-margin)), rel=1e-10, abs=0.0)
+    assert here.value == pytest.approx(
+        classes * np.log1p((classes - 1) * np.exp(-margin)), rel=1e-10, abs=0.0
+    )
     np.testing.assert_allclose(here.intercept, offsets.mean() - offsets, atol=1e-8)
 
 
@@ -188,13 +206,18 @@ def test_small_losses_keep_their_digits(scale: float, shift: float) -> None:
 def test_no_bound_exceeds_a_value_where_losses_are_small() -> None:
     """Value and bound were off by a rounding unit of z, which was more than they gave away."""
     Z = np.array([[0.0, 694.9245972750632], [0.0, -120.47085045057827], [0.0, 1398.8204791886026]])
-    f, g = cg.smooth.Multinomial(Z, [0, 1, 0]), cg.simple.Ridge(0.00844, on=cg.sets.NuclearBall(0.0557))
+    f, g = (
+        cg.smooth.Multinomial(Z, [0, 1, 0]),
+        cg.simple.Ridge(0.00844, on=cg.sets.NuclearBall(0.0557)),
+    )
     r = cg.minimize(f, g, method="cgs", step="open-loop", tol=1e-6, max_iter=100)
     z = Z.astype(np.longdouble) @ r.x.astype(np.longdouble)
     label = np.array([0, 1, 0])
     d = np.delete(z - z[np.arange(3), label][:, None], 0, axis=1)[:, 0] * np.where(label == 0, 1, 0)
     d += np.where(label == 1, z[:, 0] - z[:, 1], 0)
-    value = np.log1p(np.exp(d)).sum() + np.longdouble(0.00844) * (r.x.astype(np.longdouble) ** 2).sum()
+    value = (
+        np.log1p(np.exp(d)).sum() + np.longdouble(0.00844) * (r.x.astype(np.longdouble) ** 2).sum()
+    )
     assert r.success
     assert r.lower_bound <= value
     assert r.value == pytest.approx(float(value), rel=1e-14)

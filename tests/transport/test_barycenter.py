@@ -48,7 +48,10 @@ def clouds(seed: int) -> tuple[Any, list[Any], list[Any], list[Any], Any]:
 
 @pytest.mark.parametrize("entropy", [1e-2, 1e-3])
 def test_pot_has_the_same_barycentre(entropy: float) -> None:
-    measures, weights = [bump(0.25, 0.05), bump(0.7, 0.1), bump(0.5, 0.02)], np.array([0.2, 0.5, 0.3])
+    measures, weights = (
+        [bump(0.25, 0.05), bump(0.7, 0.1), bump(0.5, 0.02)],
+        np.array([0.2, 0.5, 0.3]),
+    )
     theirs = ot.bregman.barycenter(
         np.stack(measures, axis=1),
         COST,
@@ -63,7 +66,9 @@ def test_pot_has_the_same_barycentre(entropy: float) -> None:
     assert abs(ours.weights - theirs).sum() <= 1e-5
     for plan, b in zip(ours.plans, measures, strict=True):
         assert marginal_error(plan, ours.weights, b) <= 1e-14
-    value = sum(w * entropic_value(plan, COST, entropy) for w, plan in zip(weights, ours.plans, strict=True))
+    value = sum(
+        w * entropic_value(plan, COST, entropy) for w, plan in zip(weights, ours.plans, strict=True)
+    )
     assert ours.value == pytest.approx(value, abs=1e-12)
     assert ours.lower_bound <= ours.value
 
@@ -74,7 +79,9 @@ def test_without_entropy_it_is_the_linear_program_of_pot() -> None:
     ours = barycenter(COST, measures, weights, entropy=0.0)
     assert ours.success
     assert ours.gap <= 1e-9
-    value = sum(w * ot.emd2(theirs / theirs.sum(), b, COST) for w, b in zip(weights, measures, strict=True))
+    value = sum(
+        w * ot.emd2(theirs / theirs.sum(), b, COST) for w, b in zip(weights, measures, strict=True)
+    )
     assert ours.value == pytest.approx(value, abs=1e-7)
 
 
@@ -92,7 +99,9 @@ def test_two_points_meet_at_their_weighted_mean(entropy: float) -> None:
 
 def test_the_entropic_barycentre_of_points_is_a_softmax() -> None:
     entropy, weights = 0.05, np.array([0.25, 0.75])
-    ours = barycenter([COST[:, :1], COST[:, 39:]], [np.ones(1), np.ones(1)], weights, entropy=entropy, tol=1e-12)
+    ours = barycenter(
+        [COST[:, :1], COST[:, 39:]], [np.ones(1), np.ones(1)], weights, entropy=entropy, tol=1e-12
+    )
     mixed = (weights[0] * COST[:, 0] + weights[1] * COST[:, 39]) / entropy
     np.testing.assert_allclose(ours.weights, np.exp(-mixed) / np.exp(-mixed).sum(), atol=1e-7)
     assert ours.value == pytest.approx(-entropy * np.log(np.exp(-mixed).sum()), abs=1e-10)
@@ -125,14 +134,18 @@ def test_cvxpy_has_the_same_optimum(name: str) -> None:
                 term += 3.0 * cp.sum_squares(root(ring(6)) @ G @ points[0])
                 term += 1.5 * cp.sum_squares(root(ring(4)) @ G.T @ S)
             else:
-                term += 0.2 * sum(cp.sum(cp.norm(G[np.arange(6) % 2 == c], 2, axis=0)) for c in range(2))
+                term += 0.2 * sum(
+                    cp.sum(cp.norm(G[np.arange(6) % 2 == c], 2, axis=0)) for c in range(2)
+                )
         F = F + w * term
     p = cp.Variable(6)
     constraints = [cp.sum(G, axis=1) == p for G in plans]
     constraints += [cp.sum(G, axis=0) == b for G, b in zip(plans, measures, strict=True)]
     judge = cp.Problem(cp.Minimize(F), constraints)
     judge.solve(solver=cp.CLARABEL)
-    ours = barycenter(costs, measures, weights, entropy=0.05, regularizers=regularizers[name], tol=1e-8)
+    ours = barycenter(
+        costs, measures, weights, entropy=0.05, regularizers=regularizers[name], tol=1e-8
+    )
     assert ours.success
     assert ours.lower_bound <= judge.value + 1e-6
     assert ours.value == pytest.approx(judge.value, abs=2e-6)
@@ -141,7 +154,9 @@ def test_cvxpy_has_the_same_optimum(name: str) -> None:
 
 @given(seed=seeds, tol=st.sampled_from([1e-1, 1e-3, 1e-6]), time_limit=st.sampled_from([None, 0.0]))
 @settings(max_examples=20)
-def test_the_bound_holds_however_early_it_ends(seed: int, tol: float, time_limit: float | None) -> None:
+def test_the_bound_holds_however_early_it_ends(
+    seed: int, tol: float, time_limit: float | None
+) -> None:
     _, _, measures, costs, weights = clouds(seed)
     rough = barycenter(costs, measures, weights, entropy=0.02, tol=tol, time_limit=time_limit)
     exact = barycenter(costs, measures, weights, entropy=0.02, tol=1e-10)
@@ -150,14 +165,23 @@ def test_the_bound_holds_however_early_it_ends(seed: int, tol: float, time_limit
     assert rough.gap >= exact.value - exact.lower_bound - 1e-9
 
 
-@given(seed=seeds, unit=st.sampled_from([1e-5, 1e4]), mass=st.sampled_from([1e-3, 20.0]), scale=st.floats(0.1, 9.0))
+@given(
+    seed=seeds,
+    unit=st.sampled_from([1e-5, 1e4]),
+    mass=st.sampled_from([1e-3, 20.0]),
+    scale=st.floats(0.1, 9.0),
+)
 @settings(max_examples=15)
 def test_units(seed: int, unit: float, mass: float, scale: float) -> None:
     """Costs and entropy times c, masses times m, weights of the measures times anything."""
     _, _, measures, costs, weights = clouds(seed)
     here = barycenter(costs, measures, weights, entropy=0.05, tol=1e-9)
     there = barycenter(
-        [unit * C for C in costs], [mass * b for b in measures], scale * weights, entropy=unit * 0.05, tol=1e-9
+        [unit * C for C in costs],
+        [mass * b for b in measures],
+        scale * weights,
+        entropy=unit * 0.05,
+        tol=1e-9,
     )
     np.testing.assert_allclose(there.weights / mass, here.weights, atol=1e-3)
     entropy_of_mass = 0.05 * np.log(mass)  # m G log (m G) has m log m in it
@@ -168,9 +192,13 @@ def test_units(seed: int, unit: float, mass: float, scale: float) -> None:
 @settings(max_examples=15)
 def test_newton_and_projections_agree(seed: int, entropy: float) -> None:
     _, _, measures, costs, weights = clouds(seed)
-    measures = [np.array([0.0, *measures[0][1:]]) / measures[0][1:].sum(), measures[1]]  # a point without weight
+    measures = [
+        np.array([0.0, *measures[0][1:]]) / measures[0][1:].sum(),
+        measures[1],
+    ]  # a point without weight
     by_newton, by_cgs = (
-        barycenter(costs, measures, weights, entropy=entropy, method=method, tol=1e-9) for method in ("newton", "cgs")
+        barycenter(costs, measures, weights, entropy=entropy, method=method, tol=1e-9)
+        for method in ("newton", "cgs")
     )
     assert by_newton.success
     assert by_newton.lower_bound <= by_cgs.value
@@ -182,7 +210,10 @@ def test_newton_and_projections_agree(seed: int, entropy: float) -> None:
 
 def test_newton_solves_what_projections_cannot() -> None:
     """At entropies of a millionth of the cost, where projections crawl; auto knows, and the linear program judges."""
-    measures, weights = [bump(0.25, 0.05), bump(0.7, 0.1), bump(0.5, 0.02)], np.array([0.2, 0.5, 0.3])
+    measures, weights = (
+        [bump(0.25, 0.05), bump(0.7, 0.1), bump(0.5, 0.02)],
+        np.array([0.2, 0.5, 0.3]),
+    )
     ours = barycenter(COST, measures, weights, entropy=1e-6, tol=1e-7)
     assert ours.result.method == "newton"
     assert ours.success
@@ -199,11 +230,20 @@ def test_torch_and_numpy_agree(torch: ModuleType) -> None:
     regularizers = [[Laplacian(S, points[0], 3.0, neighbors=2)], []]
     here = barycenter(costs, measures, weights, entropy=0.05, regularizers=regularizers, tol=1e-9)
     there = barycenter(
-        [torch.tensor(C) for C in costs], measures, weights, entropy=0.05, regularizers=regularizers, tol=1e-9
+        [torch.tensor(C) for C in costs],
+        measures,
+        weights,
+        entropy=0.05,
+        regularizers=regularizers,
+        tol=1e-9,
     )
-    by_newton = barycenter([torch.tensor(C) for C in costs], measures, weights, entropy=1e-4, method="newton")
+    by_newton = barycenter(
+        [torch.tensor(C) for C in costs], measures, weights, entropy=1e-4, method="newton"
+    )
     assert by_newton.success
-    assert by_newton.value == pytest.approx(barycenter(costs, measures, weights, entropy=1e-4).value, abs=1e-5)
+    assert by_newton.value == pytest.approx(
+        barycenter(costs, measures, weights, entropy=1e-4).value, abs=1e-5
+    )
     assert isinstance(there.weights, torch.Tensor)
     np.testing.assert_allclose(there.weights.numpy(), here.weights, atol=1e-4)
 
@@ -211,7 +251,9 @@ def test_torch_and_numpy_agree(torch: ModuleType) -> None:
 class TestFreeSupport:
     def test_one_target_point_is_where_all_go(self) -> None:
         start = np.random.default_rng(0).random((5, 2))
-        ours = free_barycenter(start, [np.array([[1.0, 2.0]]), np.array([[3.0, 0.0]])], weights=[1.0, 3.0], entropy=0.1)
+        ours = free_barycenter(
+            start, [np.array([[1.0, 2.0]]), np.array([[3.0, 0.0]])], weights=[1.0, 3.0], entropy=0.1
+        )
         np.testing.assert_allclose(ours.points, np.tile([2.5, 0.5], (5, 1)), atol=1e-12)
 
     def test_a_cloud_is_its_own_barycentre(self) -> None:
@@ -256,7 +298,9 @@ class TestFreeSupport:
         _, points, measures, _, weights = clouds(7)
         start = np.random.default_rng(7).random((9, 2))
         values = [
-            free_barycenter(start, points, measures, weights, entropy=0.02, tol=1e-12, max_rounds=r).value
+            free_barycenter(
+                start, points, measures, weights, entropy=0.02, tol=1e-12, max_rounds=r
+            ).value
             for r in range(1, 6)
         ]
         assert all(later <= earlier + 1e-9 for earlier, later in itertools.pairwise(values))

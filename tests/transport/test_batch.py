@@ -38,7 +38,9 @@ def check(result: BatchResult, C: Any, a: Any, b: Any, entropy: Any, tol: float 
 
 @pytest.mark.parametrize("shape", [(12, 30, 20), (12, 20, 30), (3, 1, 1), (2, 1, 5)])
 @pytest.mark.parametrize("entropy", [1e-1, 1e-3, 1e-5])
-def test_each_plan_has_its_marginals_and_its_certificate(shape: tuple[int, int, int], entropy: float) -> None:
+def test_each_plan_has_its_marginals_and_its_certificate(
+    shape: tuple[int, int, int], entropy: float
+) -> None:
     C = costs(*shape)
     check(solve_batch(C, entropy=entropy), C, 1.0 / shape[1], 1.0 / shape[2], entropy)
 
@@ -51,7 +53,9 @@ def test_values_are_those_of_problems_solved_one_by_one() -> None:
         alone = cg.transport.solve(C[j], entropy=entropy, tol=1e-9)
         assert result.lower_bound[j] <= alone.value
         assert alone.lower_bound <= result.value[j]
-        pot = ot.bregman.sinkhorn(a, b, C[j], entropy, method="sinkhorn_log", stopThr=1e-13, numItermax=20_000)
+        pot = ot.bregman.sinkhorn(
+            a, b, C[j], entropy, method="sinkhorn_log", stopThr=1e-13, numItermax=20_000
+        )
         np.testing.assert_allclose(result.plan[j], pot, atol=1e-6)
 
 
@@ -132,7 +136,9 @@ def test_groups_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     ("limit", "status"),
     [({"max_iter": 3}, cg.Status.ITERATION_LIMIT), ({"time_limit": 0.0}, cg.Status.TIME_LIMIT)],
 )
-def test_limits_leave_certified_answers(limit: dict[str, Any], status: cg.Status, monkeypatch: Any) -> None:
+def test_limits_leave_certified_answers(
+    limit: dict[str, Any], status: cg.Status, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(batch, "TOGETHER", 300)
     monkeypatch.setattr("condgrad.kernels.streamed_numba.threads", lambda: 2)
     C = costs(3, 15, 15)

@@ -18,7 +18,16 @@ from condgrad import Status
 from condgrad.arrays import Array
 from condgrad.simple import Entropy
 from condgrad.streamed_plan import StreamedPlan
-from condgrad.transport import BlockCost, Laplacian, LowRank, SquaredEuclidean, cosine, partial, solve, solve_batch
+from condgrad.transport import (
+    BlockCost,
+    Laplacian,
+    LowRank,
+    SquaredEuclidean,
+    cosine,
+    partial,
+    solve,
+    solve_batch,
+)
 
 Wide = np.longdouble
 FINE = np.finfo(Wide).eps < 1e-18
@@ -41,11 +50,16 @@ def distances(Xs: Any, Xt: Any) -> Any:
     return np.sqrt(((Xs[:, None] - Xt[None]) ** 2).sum(axis=-1))
 
 
-def random_problem(seed: int, share: float, stiffness: float | None, *, offset: float = 0.0) -> Problem:
+def random_problem(
+    seed: int, share: float, stiffness: float | None, *, offset: float = 0.0
+) -> Problem:
     """A problem whose entropy is a share of the range of its costs, with a Laplacian of a weight in these units."""
     rng = np.random.default_rng(seed)
     n, m, d = rng.integers(2, 20), rng.integers(2, 20), rng.integers(1, 4)
-    Xs, Xt = rng.standard_normal((n, d)) + offset, rng.standard_normal((m, d)) + rng.standard_normal() + offset
+    Xs, Xt = (
+        rng.standard_normal((n, d)) + offset,
+        rng.standard_normal((m, d)) + rng.standard_normal() + offset,
+    )
     x, y = Xs.astype(Wide), Xt.astype(Wide)
     cost, C = [
         (SquaredEuclidean(Xs, Xt), ((x[:, None] - y[None]) ** 2).sum(axis=-1)),
@@ -54,7 +68,10 @@ def random_problem(seed: int, share: float, stiffness: float | None, *, offset: 
     ][seed % 3]
     laplacian = None
     if stiffness is not None:
-        options = {"neighbors": int(rng.integers(1, min(n, m))), "normalized": bool(rng.random() < 0.5)}
+        options = {
+            "neighbors": int(rng.integers(1, min(n, m))),
+            "normalized": bool(rng.random() < 0.5),
+        }
         laplacian = Laplacian(Xs, Xt, weight=stiffness * float(np.ptp(C)), **options)
     return Problem(cost, C, share * float(np.ptp(C)), laplacian)
 
@@ -79,7 +96,8 @@ def optimum(problem: Problem, v: Any, P: Any, Q: Any) -> Optimum:
     if problem.laplacian is not None:
         terms = problem.laplacian.smooth_part()
         Ls, Lt, Xs, Xt = (
-            np.asarray(x, dtype=Wide) for x in (terms.Ls.toarray(), terms.Lt.toarray(), terms.Xs, terms.Xt)
+            np.asarray(x, dtype=Wide)
+            for x in (terms.Ls.toarray(), terms.Lt.toarray(), terms.Xs, terms.Xt)
         )
         U, V = 2 * Wide(terms.source_weight) * Ls @ P, 2 * Wide(terms.target_weight) * Lt @ Q
         M, constant = M + U @ Xt.T + Xs @ V.T, -((P * U).sum() + (Q * V).sum()) / 2
@@ -96,7 +114,10 @@ def optimum(problem: Problem, v: Any, P: Any, Q: Any) -> Optimum:
     upper = (problem.C * G).sum() + e * (G * np.log(np.where(G > 0, G, 1))).sum()
     if terms is not None:
         P, Q = G @ Xt, G.T @ Xs
-        upper += Wide(terms.source_weight) * (P * (Ls @ P)).sum() + Wide(terms.target_weight) * (Q * (Lt @ Q)).sum()
+        upper += (
+            Wide(terms.source_weight) * (P * (Ls @ P)).sum()
+            + Wide(terms.target_weight) * (Q * (Lt @ Q)).sum()
+        )
     return Optimum(lower, upper)
 
 
@@ -137,7 +158,9 @@ class TestStreamedValues:
             assert t.lower_bound <= best.upper + rounding
             # and what is given away for it is little, measured by the costs
             size = t.scale + float(np.ptp(problem.C))
-            assert proof.terms.repair <= 1e-6 * max(1.0, 1e-8 * t.result.x.matrix.largest_score) * size
+            assert (
+                proof.terms.repair <= 1e-6 * max(1.0, 1e-8 * t.result.x.matrix.largest_score) * size
+            )
 
     def test_what_is_computed_lies_below_it(self) -> None:
         """The law above is no empty one: without what `repair` adds it fails."""
@@ -156,14 +179,17 @@ class TestStreamedValues:
         product = StreamedPlan.product(np.full(3, 1.0 / 3.0), np.full(4, 0.25))
         assert product.entry_error == 0.0
         errors = [
-            random_problem(4, s, None).solved(plan="streamed", tol=1e-4).result.x.entry_error for s in (1e-6, 1e-3)
+            random_problem(4, s, None).solved(plan="streamed", tol=1e-4).result.x.entry_error
+            for s in (1e-6, 1e-3)
         ]
         assert errors[0] == pytest.approx(1e3 * errors[1], rel=0.7)
         assert errors[0] < 1e-8
 
     @pytest.mark.parametrize("method", ["newton", "cgs"])
     @pytest.mark.parametrize("share", [1e-17, 1e-14])
-    def test_ratios_beyond_all_digits_end_with_a_true_bound(self, share: float, method: str) -> None:
+    def test_ratios_beyond_all_digits_end_with_a_true_bound(
+        self, share: float, method: str
+    ) -> None:
         for seed in range(3):
             problem = random_problem(seed, share, 1.0)
             t = problem.solved(plan="streamed", method=method, max_iter=5, time_limit=0.1)
@@ -182,7 +208,14 @@ class TestStreamedValues:
             points = torch.tensor(Xs, dtype=dtype), torch.tensor(Xt, dtype=dtype)
             laplacian = Laplacian(*points, weight=1.0, neighbors=3)
             cost = SquaredEuclidean(*points)
-            t = solve(cost, entropy=0.1, regularizers=[laplacian], plan="streamed", method=method, tol=1e-4)
+            t = solve(
+                cost,
+                entropy=0.1,
+                regularizers=[laplacian],
+                plan="streamed",
+                method=method,
+                tol=1e-4,
+            )
             assert t.success
             values.append(t.value)
         assert values[0] == pytest.approx(values[1], rel=1e-3)
@@ -198,10 +231,14 @@ class TestFarCoordinates:
         Xs, Xt = (np.round(rng.standard_normal((30, 2)) * 1024.0) / 1024.0 for _ in range(2))
         values = []
         for shift in (0.0, 1e6):
-            laplacian = Laplacian(Xs + shift, Xt + shift, weight=10.0, neighbors=5, normalized=False)
+            laplacian = Laplacian(
+                Xs + shift, Xt + shift, weight=10.0, neighbors=5, normalized=False
+            )
             cost = SquaredEuclidean(Xs + shift, Xt + shift)
             tol = 1e-6 if method == "newton" else 1e-4
-            t = solve(cost, entropy=0.1, regularizers=[laplacian], plan=plan, method=method, tol=tol)
+            t = solve(
+                cost, entropy=0.1, regularizers=[laplacian], plan=plan, method=method, tol=tol
+            )
             assert t.success
             values.append((t.lower_bound, t.value))
         assert values[0][0] <= values[1][1] + 1e-12
@@ -211,7 +248,11 @@ class TestFarCoordinates:
     def test_the_laplacian_is_what_its_formula_says(self, normalized: bool) -> None:
         """Of plans of any marginals, judged in long double."""
         rng = np.random.default_rng(1)
-        Xs, Xt, G = rng.standard_normal((9, 2)) + 1e6, rng.standard_normal((7, 2)) - 1e6, rng.random((9, 7))
+        Xs, Xt, G = (
+            rng.standard_normal((9, 2)) + 1e6,
+            rng.standard_normal((7, 2)) - 1e6,
+            rng.random((9, 7)),
+        )
         f = Laplacian(Xs, Xt, weight=3.0, neighbors=3, normalized=normalized).smooth_part()
         L = f.Ls.toarray().astype(Wide), f.Lt.toarray().astype(Wide)
         P, Q = G.astype(Wide) @ Xt.astype(Wide), G.T.astype(Wide) @ Xs.astype(Wide)
@@ -219,7 +260,10 @@ class TestFarCoordinates:
         here = f.at(G)
         assert here.value == pytest.approx(float(((U * P).sum() + (V * Q).sum()) / 2), rel=1e-14)
         np.testing.assert_allclose(
-            here.gradient, (U @ Xt.astype(Wide).T + Xs.astype(Wide) @ V.T).astype(float), rtol=1e-12, atol=1e-2
+            here.gradient,
+            (U @ Xt.astype(Wide).T + Xs.astype(Wide) @ V.T).astype(float),
+            rtol=1e-12,
+            atol=1e-2,
         )
         assert here.offset == pytest.approx(-here.value)
 
@@ -239,12 +283,16 @@ class TestCosine:
         Xs, Xt = rng.standard_normal((6, 3)) + offset, rng.standard_normal((5, 3)) + offset
         exact = np.array([[exact_cosine(x, y) for y in Xt] for x in Xs])
         # a rounding unit of a unit vector, relative to the angle
-        np.testing.assert_allclose(cosine(Xs, Xt).dense(), exact, rtol=1e-15 * (10.0 + 20.0 * offset))
+        np.testing.assert_allclose(
+            cosine(Xs, Xt).dense(), exact, rtol=1e-15 * (10.0 + 20.0 * offset)
+        )
 
     def test_lengths_mean_nothing(self) -> None:
         rng = np.random.default_rng(3)
         Xs, Xt = rng.standard_normal((4, 3)), rng.standard_normal((5, 3))
-        np.testing.assert_allclose(cosine(1e-200 * Xs, 1e200 * Xt).dense(), cosine(Xs, Xt).dense(), atol=1e-15)
+        np.testing.assert_allclose(
+            cosine(1e-200 * Xs, 1e200 * Xt).dense(), cosine(Xs, Xt).dense(), atol=1e-15
+        )
 
 
 class TestNothingToPay:
@@ -253,7 +301,11 @@ class TestNothingToPay:
     @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 4)])
     @pytest.mark.parametrize(
         ("method", "entropy"),
-        [*((method, e) for method in ("auto", "newton", "cgs", "cg") for e in (1e-3, 1.0)), ("auto", 0.0), ("cg", 0.0)],
+        [
+            *((method, e) for method in ("auto", "newton", "cgs", "cg") for e in (1e-3, 1.0)),
+            ("auto", 0.0),
+            ("cg", 0.0),
+        ],
     )
     def test_it_is_solved(self, method: str, shape: tuple[int, int], entropy: float) -> None:
         n, m = shape
@@ -273,8 +325,13 @@ class TestNothingToPay:
         """A scale of 0 alone proves nothing."""
         from condgrad.certificate import Certificate, Terms
 
-        assert Certificate(None, Terms(0.0, 0.0), lower_bound=-1.0, noise=1e-15).relative_gap == math.inf
-        assert Certificate(None, Terms(0.0, 0.0), lower_bound=-1e-15, noise=1e-15).relative_gap == 0.0
+        assert (
+            Certificate(None, Terms(0.0, 0.0), lower_bound=-1.0, noise=1e-15).relative_gap
+            == math.inf
+        )
+        assert (
+            Certificate(None, Terms(0.0, 0.0), lower_bound=-1e-15, noise=1e-15).relative_gap == 0.0
+        )
 
 
 def test_the_entropy_is_the_cost_where_nothing_is_carried_elsewhere() -> None:

@@ -28,7 +28,13 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def fitted(
-    kind: type, Xs: Any = XS, ys: Any = YS, Xt: Any = XT, *, fit: dict[str, Any] | None = None, **options: Any
+    kind: type,
+    Xs: Any = XS,
+    ys: Any = YS,
+    Xt: Any = XT,
+    *,
+    fit: dict[str, Any] | None = None,
+    **options: Any,
 ) -> Any:
     return kind(**{"tol": 1e-9, **options}).fit(Xs, ys, Xt, **(fit or {}))
 
@@ -41,7 +47,9 @@ def test_the_entropy_follows_the_spread_of_the_cost(metric: str) -> None:
     """The standard deviation of the doubly centred cost, here by brute force."""
     C = cdist(XS, XT, metric)
     centred = C - C.mean(axis=0) - C.mean(axis=1)[:, None] + C.mean()
-    assert fitted(EntropicTransport, metric=metric).entropy_ == pytest.approx(ENTROPY * centred.std(), rel=1e-10)
+    assert fitted(EntropicTransport, metric=metric).entropy_ == pytest.approx(
+        ENTROPY * centred.std(), rel=1e-10
+    )
 
 
 def test_many_features_or_few_have_one_rule() -> None:
@@ -71,7 +79,9 @@ def test_the_weight_of_the_groups() -> None:
     estimator = fitted(GroupTransport)
     groups = GroupLasso(YS)
     least = groups.at(np.full((30, 24), 1.0 / (30 * 24))).value
-    assert estimator.weight_ * least == pytest.approx(GROUPS * estimator.entropy_ / ENTROPY, rel=1e-10)
+    assert estimator.weight_ * least == pytest.approx(
+        GROUPS * estimator.entropy_ / ENTROPY, rel=1e-10
+    )
     for plan in (estimator.plan_, fitted(EntropicTransport).plan_):
         assert groups.at(plan).value >= least - 1e-12
 
@@ -87,7 +97,11 @@ def test_numbers_stay_as_given(kind: type) -> None:
 @pytest.mark.parametrize("kind", [LaplaceTransport, GroupTransport])
 def test_reported_weights_give_the_same_plan(kind: type) -> None:
     estimator = fitted(kind)
-    options = {"source": estimator.source_, "target": estimator.target_} if kind is LaplaceTransport else {}
+    options = (
+        {"source": estimator.source_, "target": estimator.target_}
+        if kind is LaplaceTransport
+        else {}
+    )
     again = fitted(kind, entropy=estimator.entropy_, weight=estimator.weight_, **options)
     np.testing.assert_allclose(again.plan_, estimator.plan_, atol=1e-9)
 
@@ -103,7 +117,9 @@ def test_where_all_plans_cost_the_same(kind: type, c: float) -> None:
 
 @pytest.mark.parametrize("name", ["entropy", "weight"])
 def test_other_words_than_auto(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be a number >= 0 or 'auto', got 'automatic'"):
+    with pytest.raises(
+        ValueError, match=f"{name} must be a number >= 0 or 'auto', got 'automatic'"
+    ):
         LaplaceTransport().set_params(**{name: "automatic"}).fit(XS, Xt=XT)
 
 
@@ -129,7 +145,13 @@ def test_each_domain_may_have_its_own_unit_and_origin(kind: type) -> None:
 @pytest.mark.parametrize("which", ["all", "sources", "targets", "some"])
 def test_copies_change_nothing(kind: type, which: str) -> None:
     """Twice the points are the same measure; a few points twice are those points with twice the weight."""
-    rows = np.arange(30) if which == "targets" else np.r_[0:30, 0:4] if which == "some" else np.r_[0:30, 0:30]
+    rows = (
+        np.arange(30)
+        if which == "targets"
+        else np.r_[0:30, 0:4]
+        if which == "some"
+        else np.r_[0:30, 0:30]
+    )
     columns = np.arange(24) if which in ("sources", "some") else np.r_[0:24, 0:24]
     weights = np.bincount(rows)
     plain = fitted(kind, fit={"sample_weight": weights})
@@ -141,7 +163,9 @@ def test_copies_change_nothing(kind: type, which: str) -> None:
     np.testing.assert_allclose(copied.plan_.sum(axis=1), 1.0 / len(rows), atol=1e-12)
     np.testing.assert_allclose(copied.transform(XS), plain.transform(XS), atol=1e-7)
     np.testing.assert_allclose(copied.inverse_transform(XT), plain.inverse_transform(XT), atol=1e-7)
-    np.testing.assert_allclose(copied.transform_labels(YS[rows])[:24], plain.transform_labels(YS), atol=1e-7)
+    np.testing.assert_allclose(
+        copied.transform_labels(YS[rows])[:24], plain.transform_labels(YS), atol=1e-7
+    )
     assert copied.entropy_ == pytest.approx(plain.entropy_)
 
 
@@ -173,7 +197,9 @@ def test_weights_are_copies_and_their_unit_does_not_matter(kind: type, normalize
     counts_s, counts_t = RNG.integers(1, 4, 30), RNG.integers(1, 3, 24)
     rows, columns = np.repeat(np.arange(30), counts_s), np.repeat(np.arange(24), counts_t)
     copied = fitted(kind, XS[rows], YS[rows], XT[columns], **options)
-    weighted = fitted(kind, fit={"sample_weight": 7.0 * counts_s, "target_weight": counts_t / 9.0}, **options)
+    weighted = fitted(
+        kind, fit={"sample_weight": 7.0 * counts_s, "target_weight": counts_t / 9.0}, **options
+    )
     np.testing.assert_allclose(weighted.plan_.sum(axis=1), counts_s / counts_s.sum(), atol=1e-12)
     np.testing.assert_allclose(weighted.transform(XS), copied.transform(XS), atol=1e-7)
 
@@ -213,7 +239,9 @@ def test_a_norm_is_a_unit_of_the_cost(kind: type) -> None:
         np.testing.assert_allclose(normed.plan_, plain.plan_, atol=1e-6)
         assert normed.entropy_ == pytest.approx(plain.entropy_ / size)
         by_number = fitted(EntropicTransport, entropy=0.1, norm=norm)
-        np.testing.assert_allclose(by_number.plan_, fitted(EntropicTransport, entropy=0.1 * size).plan_, atol=1e-6)
+        np.testing.assert_allclose(
+            by_number.plan_, fitted(EntropicTransport, entropy=0.1 * size).plan_, atol=1e-6
+        )
     euclidean = fitted(EntropicTransport, entropy=0.1, norm="max", metric="euclidean")
     other = fitted(EntropicTransport, entropy=0.1 * cdist(XS, XT).max(), metric="euclidean")
     np.testing.assert_allclose(euclidean.plan_, other.plan_, atol=1e-6)
@@ -230,9 +258,14 @@ def test_labels_move_with_the_mass(kind: type) -> None:
     estimator = fitted(kind)
     names = np.array(["ant", "bee", "cat", "dog"])
     plan = estimator.plan_
-    expected = np.stack([plan[c == YS].sum(axis=0) for c in range(4)], axis=1) / plan.sum(axis=0)[:, None]
+    expected = (
+        np.stack([plan[c == YS].sum(axis=0) for c in range(4)], axis=1) / plan.sum(axis=0)[:, None]
+    )
     np.testing.assert_allclose(estimator.transform_labels(names[YS]), expected, atol=1e-12)
-    back = np.stack([plan[:, c == YT].sum(axis=1) for c in range(4)], axis=1) / plan.sum(axis=1)[:, None]
+    back = (
+        np.stack([plan[:, c == YT].sum(axis=1) for c in range(4)], axis=1)
+        / plan.sum(axis=1)[:, None]
+    )
     np.testing.assert_allclose(estimator.inverse_transform_labels(YT), back, atol=1e-12)
     unknown = estimator.transform_labels(np.where(YS == 3, -1, YS))
     np.testing.assert_allclose(unknown, expected[:, :3], atol=1e-12)
@@ -297,7 +330,9 @@ def test_large_plans_are_streamed(kind: type, monkeypatch: pytest.MonkeyPatch) -
     streamed = fitted(kind, tol=1e-7)
     assert streamed.result_.streamed
     np.testing.assert_allclose(streamed.transform(XS), dense.transform(XS), atol=1e-3)
-    np.testing.assert_allclose(streamed.inverse_transform(XT), dense.inverse_transform(XT), atol=1e-3)
+    np.testing.assert_allclose(
+        streamed.inverse_transform(XT), dense.inverse_transform(XT), atol=1e-3
+    )
     np.testing.assert_allclose(streamed.transform_labels(YS), dense.transform_labels(YS), atol=1e-3)
     np.testing.assert_allclose(streamed.coupling_, dense.coupling_, atol=1e-5)
 
@@ -316,7 +351,9 @@ def test_tensors_in_tensors_out(torch: Any, kind: type, precision: str) -> None:
     dtype = getattr(torch, precision)
     Xs, Xt = tensor(torch, XS, dtype), tensor(torch, XT, dtype)
     weights = 1.0 + np.arange(30)
-    ours = fitted(kind, Xs, tensor(torch, YS), Xt, tol=1e-6, fit={"sample_weight": tensor(torch, weights)})
+    ours = fitted(
+        kind, Xs, tensor(torch, YS), Xt, tol=1e-6, fit={"sample_weight": tensor(torch, weights)}
+    )
     plain = fitted(kind, tol=1e-6, fit={"sample_weight": weights})
     tolerance = 1e-6 if precision == "float64" else 1e-4
     for name, argument, array in (
@@ -333,22 +370,32 @@ def test_tensors_in_tensors_out(torch: Any, kind: type, precision: str) -> None:
     assert isinstance(ours.coupling_, torch.Tensor)
     assert ours.n_features_in_ == 2
     new = 0.1 * RNG.standard_normal((7, 2)) + XS[:7]
-    np.testing.assert_allclose(ours.transform(tensor(torch, new)).cpu().numpy(), plain.transform(new), atol=tolerance)
+    np.testing.assert_allclose(
+        ours.transform(tensor(torch, new)).cpu().numpy(), plain.transform(new), atol=tolerance
+    )
     with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 2 features"):
         ours.transform(torch.ones((4, 3)))
 
 
 def test_metrics_of_tensors(torch: Any) -> None:
     for metric in ("euclidean", "cityblock", "chebyshev"):
-        ours = EntropicTransport(metric=metric, tol=1e-8).fit(tensor(torch, XS), Xt=tensor(torch, XT))
-        np.testing.assert_allclose(
-            ours.plan_.cpu().numpy(), fitted(EntropicTransport, metric=metric, tol=1e-8).plan_, atol=1e-6
+        ours = EntropicTransport(metric=metric, tol=1e-8).fit(
+            tensor(torch, XS), Xt=tensor(torch, XT)
         )
-    with pytest.raises(ValueError, match=r"metric must be one of 'sqeuclidean'.* for tensors, got 'cosine'"):
+        np.testing.assert_allclose(
+            ours.plan_.cpu().numpy(),
+            fitted(EntropicTransport, metric=metric, tol=1e-8).plan_,
+            atol=1e-6,
+        )
+    with pytest.raises(
+        ValueError, match=r"metric must be one of 'sqeuclidean'.* for tensors, got 'cosine'"
+    ):
         EntropicTransport(metric="cosine").fit(tensor(torch, XS), Xt=tensor(torch, XT))
 
 
 def test_known_classes_of_tensors(torch: Any) -> None:
-    ours = EntropicTransport(0.05).fit(tensor(torch, XS), tensor(torch, YS), tensor(torch, XT), tensor(torch, YT))
+    ours = EntropicTransport(0.05).fit(
+        tensor(torch, XS), tensor(torch, YS), tensor(torch, XT), tensor(torch, YT)
+    )
     plain = EntropicTransport(0.05).fit(XS, YS, XT, YT)
     np.testing.assert_allclose(ours.plan_.cpu().numpy(), plain.plan_, atol=1e-6)

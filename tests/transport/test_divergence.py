@@ -25,7 +25,9 @@ def entropic_value_of_gaussians(s: float, t: float, shift: float, entropy: float
     """
     sigma2 = 0.5 * entropy
     D = math.sqrt(4.0 * s * s * t * t + sigma2 * sigma2)
-    bures = s * s + t * t - D + sigma2 * (1.0 - math.log(2.0 * sigma2)) + sigma2 * math.log(D + sigma2)
+    bures = (
+        s * s + t * t - D + sigma2 * (1.0 - math.log(2.0 * sigma2)) + sigma2 * math.log(D + sigma2)
+    )
     return shift**2 + bures
 
 
@@ -45,16 +47,24 @@ def test_gaussians_have_a_closed_form(s: float, t: float, shift: float, entropy:
     Xt, b = gaussian_on_a_grid(shift, t, 150)
     result = divergence(Xs, Xt, a, b, entropy=entropy, tol=1e-11)
     value = entropic_value_of_gaussians
-    exact = value(s, t, shift, entropy) - 0.5 * value(s, s, 0.0, entropy) - 0.5 * value(t, t, 0.0, entropy)
+    exact = (
+        value(s, t, shift, entropy)
+        - 0.5 * value(s, s, 0.0, entropy)
+        - 0.5 * value(t, t, 0.0, entropy)
+    )
     assert result.success
     assert result.value == pytest.approx(exact, abs=1e-8)
     assert result.lower_bound - 1e-8 <= exact <= result.upper_bound + 1e-8
     assert result.gap <= 1e-8 * (1.0 + exact)
 
 
-@given(seed=seeds, entropy=st.sampled_from([0.05, 0.5, 10.0]), tol=st.sampled_from([1e-2, 1e-5, 1e-9]))
+@given(
+    seed=seeds, entropy=st.sampled_from([0.05, 0.5, 10.0]), tol=st.sampled_from([1e-2, 1e-5, 1e-9])
+)
 @settings(max_examples=6)
-def test_the_interval_holds_the_divergence_however_loose_the_runs(seed: int, entropy: float, tol: float) -> None:
+def test_the_interval_holds_the_divergence_however_loose_the_runs(
+    seed: int, entropy: float, tol: float
+) -> None:
     data = cloud(6, 5, seed=seed)
     parts = [
         judge(squared_distances(X, Y), a, b, entropy, passes=3000)
@@ -87,13 +97,22 @@ def test_zero_on_equal_measures_symmetric_and_positive_elsewhere(seed: int) -> N
     assert there.lower_bound > 0.0
 
 
-@given(seed=seeds, unit=st.sampled_from([1e-3, 40.0, 1e4]), mass=st.sampled_from([1.0, 0.01, 500.0]))
+@given(
+    seed=seeds, unit=st.sampled_from([1e-3, 40.0, 1e4]), mass=st.sampled_from([1.0, 0.01, 500.0])
+)
 @settings(max_examples=15)
 def test_units(seed: int, unit: float, mass: float) -> None:
     """Points times c, entropy times c^2, weights times w: the divergence is c^2 w times as large."""
     data = cloud(6, 5, seed=seed)
     here = divergence(data.Xs, data.Xt, data.a, data.b, entropy=0.1, tol=1e-10)
-    there = divergence(unit * data.Xs, unit * data.Xt, mass * data.a, mass * data.b, entropy=0.1 * unit**2, tol=1e-10)
+    there = divergence(
+        unit * data.Xs,
+        unit * data.Xt,
+        mass * data.a,
+        mass * data.b,
+        entropy=0.1 * unit**2,
+        tol=1e-10,
+    )
     assert there.value / (unit**2 * mass) == pytest.approx(here.value, abs=1e-8)
 
 
@@ -105,7 +124,9 @@ def test_plans_of_pot_have_the_same_divergence() -> None:
         return entropic_value(ot.sinkhorn(a, b, C, 0.2, stopThr=1e-13), C, 0.2)
 
     theirs = value(data.Xs, data.Xt, data.a, data.b)
-    theirs -= 0.5 * value(data.Xs, data.Xs, data.a, data.a) + 0.5 * value(data.Xt, data.Xt, data.b, data.b)
+    theirs -= 0.5 * value(data.Xs, data.Xs, data.a, data.a) + 0.5 * value(
+        data.Xt, data.Xt, data.b, data.b
+    )
     ours = divergence(data.Xs, data.Xt, data.a, data.b, entropy=0.2, tol=1e-11)
     assert ours.value == pytest.approx(theirs, abs=1e-9)
 
@@ -115,8 +136,12 @@ def test_the_loss_is_the_value_and_its_gradient_that_of_differences(torch: Modul
     Xs, Xt, a, b = (torch.tensor(x) for x in (data.Xs, data.Xt, data.a, data.b))
     Xs.requires_grad_()
     ours = divergence_loss(Xs, Xt, a, b, entropy=0.1, tol=1e-13)
-    assert ours.item() == pytest.approx(divergence(data.Xs, data.Xt, data.a, data.b, entropy=0.1).value, abs=1e-7)
-    logits = torch.randn(4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    assert ours.item() == pytest.approx(
+        divergence(data.Xs, data.Xt, data.a, data.b, entropy=0.1).value, abs=1e-7
+    )
+    logits = torch.randn(
+        4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True
+    )
 
     def value(Xs: Any, logits: Any) -> Any:
         return divergence_loss(Xs, Xt, logits.softmax(0), b, entropy=0.1, tol=1e-13)
@@ -172,7 +197,8 @@ def test_a_measure_to_itself_takes_one_potential(d: int, entropy: float, plan: s
 def test_streamed_plans_have_the_same_divergence() -> None:
     data = cloud(12, 10, seed=6)
     here, there = (
-        divergence(data.Xs, data.Xt, data.a, data.b, entropy=0.1, tol=1e-9, plan=plan) for plan in ("dense", "streamed")
+        divergence(data.Xs, data.Xt, data.a, data.b, entropy=0.1, tol=1e-9, plan=plan)
+        for plan in ("dense", "streamed")
     )
     assert there.between.streamed
     assert there.value == pytest.approx(here.value, abs=1e-7)

@@ -30,7 +30,9 @@ def judged(C: Array, a: Array, b: Array, engine: str) -> float:
         n, m = C.shape
         rows = np.kron(np.eye(n), np.ones(m))
         columns = np.kron(np.ones(n), np.eye(m))
-        solution = linprog(C.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([a, b]), method="highs")
+        solution = linprog(
+            C.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([a, b]), method="highs"
+        )
         return float(solution.fun)
     # POT's network simplex finds problems of negative cost infeasible
     return float(ot.emd2(a, b, C - C.min()) + C.min() * a.sum())
@@ -72,7 +74,11 @@ def test_uniform_weights_are_an_assignment(engine: str) -> None:
 def test_bounds_hold_against_every_plan(engine: str, seed: int, n: int, m: int) -> None:
     """Costs of both signs, some of them equal, against random plans and the network simplex."""
     rng = np.random.default_rng(seed)
-    C, a, b = rng.integers(-3, 4, (n, m)).astype(float), rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(m))
+    C, a, b = (
+        rng.integers(-3, 4, (n, m)).astype(float),
+        rng.dirichlet(np.ones(n)),
+        rng.dirichlet(np.ones(m)),
+    )
     answer = asked(engine, C, a, b)
     plan = ot.emd(a, b, rng.random((n, m)))
     assert answer.bound <= min(np.vdot(C, plan), np.vdot(C, np.outer(a, b))) + 1e-12
@@ -85,7 +91,11 @@ def test_bounds_hold_against_every_plan(engine: str, seed: int, n: int, m: int) 
 def test_units_are_of_no_consequence(engine: str, scale: float, mass: float) -> None:
     data = cloud(8, 6, seed=3)
     answer = asked(engine, scale * data.C, mass * data.a, mass * data.b)
-    best = float(ot.emd2(data.a, data.b, data.C)) if engine != "emd" else judged(data.C, data.a, data.b, "emd")
+    best = (
+        float(ot.emd2(data.a, data.b, data.C))
+        if engine != "emd"
+        else judged(data.C, data.a, data.b, "emd")
+    )
     assert np.vdot(scale * data.C, answer.point) == pytest.approx(best * scale * mass, rel=1e-5)
     assert answer.bound == pytest.approx(best * scale * mass, rel=1e-5)
 
@@ -151,7 +161,8 @@ def test_mosek_up_to_its_licence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "module", "extra"), [("emd", "ot", "pot"), ("cvxopt", "cvxopt", "cvxopt"), ("mosek", "mosek", "mosek")]
+    ("engine", "module", "extra"),
+    [("emd", "ot", "pot"), ("cvxopt", "cvxopt", "cvxopt"), ("mosek", "mosek", "mosek")],
 )
 def test_a_missing_extra_says_what_to_install(
     engine: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
@@ -175,9 +186,13 @@ def test_highs_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     best = float(ot.emd2(data.a, data.b, data.C))
     for module in ("ot", "cvxopt", "mosek"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert cg.transport.solve(data.C, data.a, data.b, entropy=0.0).value == pytest.approx(best, abs=1e-8)
+    assert cg.transport.solve(data.C, data.a, data.b, entropy=0.0).value == pytest.approx(
+        best, abs=1e-8
+    )
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"one of 'auto', 'emd', 'highs', 'cvxopt', 'mosek', got 'abacus'"):
+    with pytest.raises(
+        ValueError, match=r"one of 'auto', 'emd', 'highs', 'cvxopt', 'mosek', got 'abacus'"
+    ):
         Transport([1.0], [1.0], engine="abacus")

@@ -129,7 +129,11 @@ def test_fitted_attributes(kind: type) -> None:
     assert estimator.n_iter_ == estimator.result_.iterations
     assert estimator.dual_gap_ == estimator.result_.gap >= 0.0
     assert estimator.result_.success
-    public = {name for name in vars(estimator) if name not in estimator.get_params() and not name.startswith("_")}
+    public = {
+        name
+        for name in vars(estimator)
+        if name not in estimator.get_params() and not name.startswith("_")
+    }
     assert all(name.endswith("_") for name in public)
 
 
@@ -146,16 +150,21 @@ def test_the_plan_is_the_entropic_one() -> None:
 @pytest.mark.parametrize("kind", [LaplaceTransport, GroupTransport])
 def test_no_weight_is_the_entropic_plan(kind: type) -> None:
     estimator = fitted(kind, entropy=0.1, weight=0.0, tol=1e-9)
-    np.testing.assert_allclose(estimator.plan_, judge(squared_distances(XS, XT), A, B, 0.1).plan, atol=1e-5)
+    np.testing.assert_allclose(
+        estimator.plan_, judge(squared_distances(XS, XT), A, B, 0.1).plan, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "regularizer"), [(LaplaceTransport, Laplacian(XS, XT, 1.0)), (GroupTransport, GroupLasso(YS, 1.0))]
+    ("kind", "regularizer"),
+    [(LaplaceTransport, Laplacian(XS, XT, 1.0)), (GroupTransport, GroupLasso(YS, 1.0))],
 )
 def test_the_regulariser_is_asked_for(kind: type, regularizer: Any) -> None:
     """Its value at the plan falls as its weight grows."""
     estimators = [fitted(kind, entropy=0.1, weight=weight, tol=1e-8) for weight in (0.0, 3.0)]
-    before, after = (regularizer.smooth_part().at(estimator.plan_).value for estimator in estimators)
+    before, after = (
+        regularizer.smooth_part().at(estimator.plan_).value for estimator in estimators
+    )
     assert after < before
 
 
@@ -163,7 +172,9 @@ def test_the_regulariser_is_asked_for(kind: type, regularizer: Any) -> None:
 @pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean", "cityblock"])
 def test_metric_makes_the_cost(kind: type, metric: str) -> None:
     estimator = fitted(kind, metric=metric, entropy=0.2)
-    np.testing.assert_allclose(estimator.result_.problem[0].at(np.zeros((24, 18))).gradient, cdist(XS, XT, metric))
+    np.testing.assert_allclose(
+        estimator.result_.problem[0].at(np.zeros((24, 18))).gradient, cdist(XS, XT, metric)
+    )
 
 
 @every_kind
@@ -174,7 +185,9 @@ def test_fitting_again_forgets(kind: type) -> None:
     estimator.fit(Xs, np.arange(9) % 2, Xt)
     assert estimator.plan_.shape == (9, 8)
     assert estimator.n_features_in_ == 3
-    np.testing.assert_array_equal(estimator.transform(Xs), kind().fit(Xs, np.arange(9) % 2, Xt).transform(Xs))
+    np.testing.assert_array_equal(
+        estimator.transform(Xs), kind().fit(Xs, np.arange(9) % 2, Xt).transform(Xs)
+    )
 
 
 @every_kind
@@ -191,7 +204,11 @@ def test_a_time_limit_is_passed_on(kind: type) -> None:
         ConvergenceWarning, match=r"time limit was reached.*the optimum. Raise time_limit or tol"
     ) as seen:
         estimator = fitted(kind, time_limit=0.0, tol=1e-15)
-    proved = f"certified to {estimator.dual_gap_:.3g} of" if estimator.dual_gap_ < np.inf else "nothing was proved"
+    proved = (
+        f"certified to {estimator.dual_gap_:.3g} of"
+        if estimator.dual_gap_ < np.inf
+        else "nothing was proved"
+    )
     assert proved in str(seen[0].message)
     assert estimator.result_.status is Status.TIME_LIMIT
     assert marginal_error(estimator.plan_, A, B) <= 1e-12
@@ -240,8 +257,12 @@ def test_an_interrupt_ends_a_fit(kind: type, monkeypatch: pytest.MonkeyPatch) ->
 @every_kind
 def test_training_points_move_to_their_barycentres(kind: type) -> None:
     estimator = fitted(kind)
-    np.testing.assert_allclose(estimator.transform(XS), estimator.plan_ @ XT / A[:, None], atol=1e-12)
-    np.testing.assert_allclose(estimator.inverse_transform(XT), estimator.plan_.T @ XS / B[:, None], atol=1e-12)
+    np.testing.assert_allclose(
+        estimator.transform(XS), estimator.plan_ @ XT / A[:, None], atol=1e-12
+    )
+    np.testing.assert_allclose(
+        estimator.inverse_transform(XT), estimator.plan_.T @ XS / B[:, None], atol=1e-12
+    )
     np.testing.assert_allclose(kind().fit_transform(XS, YS, XT), estimator.transform(XS))
 
 
@@ -311,9 +332,13 @@ def test_a_target_is_needed(kind: type) -> None:
 def test_bad_samples(kind: type) -> None:
     with pytest.raises(ValueError, match="Xs has 2 features, Xt has 3"):
         kind().fit(XS, YS, RNG.random((5, 3)))
-    with pytest.raises(ValueError, match=r"ys must have one label for each of the 24 samples, got shape \(5,\)"):
+    with pytest.raises(
+        ValueError, match=r"ys must have one label for each of the 24 samples, got shape \(5,\)"
+    ):
         kind().fit(XS, YS[:5], XT)
-    with pytest.raises(ValueError, match=r"yt must have one label for each of the 18 samples, got shape \(5,\)"):
+    with pytest.raises(
+        ValueError, match=r"yt must have one label for each of the 18 samples, got shape \(5,\)"
+    ):
         kind().fit(XS, YS, XT, YT[:5])
     with pytest.raises(ValueError, match="NaN"):
         kind().fit(XS * np.nan, YS, XT)
@@ -390,7 +415,8 @@ def test_choosing_an_entropy_by_hand() -> None:
     """The loop that a grid search would run: clones with other parameters, each fitted afresh."""
     base = EntropicTransport(tol=1e-8)
     spread = [
-        clone(base).set_params(entropy=entropy).fit(XS, Xt=XT).transform(XS).std() for entropy in (0.01, 0.1, 10.0)
+        clone(base).set_params(entropy=entropy).fit(XS, Xt=XT).transform(XS).std()
+        for entropy in (0.01, 0.1, 10.0)
     ]
     assert spread[0] > spread[1] > spread[2]
 
@@ -398,8 +424,12 @@ def test_choosing_an_entropy_by_hand() -> None:
 # --- colours ---
 
 
-def picture(height: int, width: int, channels: int = 3, *, low: int = 0, high: int = 256, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).integers(low, high, (height, width, channels), dtype=np.uint8)
+def picture(
+    height: int, width: int, channels: int = 3, *, low: int = 0, high: int = 256, seed: int = 0
+) -> Array:
+    return np.random.default_rng(seed).integers(
+        low, high, (height, width, channels), dtype=np.uint8
+    )
 
 
 def test_an_interrupt_ends_a_recolouring(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,7 +440,9 @@ def test_an_interrupt_ends_a_recolouring(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("coarse_table")
 @pytest.mark.parametrize("weight", [0.0, 1e-2])
-def test_a_recolouring_has_limits_and_a_line(weight: float, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recolouring_has_limits_and_a_line(
+    weight: float, capsys: pytest.CaptureFixture[str]
+) -> None:
     image, palette = picture(6, 6), picture(6, 6, seed=1)
     with pytest.warns(ConvergenceWarning, match="time limit was reached"):
         hurried = recolor(image, palette, weight=weight, samples=36, tol=1e-12, time_limit=0.0)
@@ -463,15 +495,26 @@ def test_colours_move_into_the_palette() -> None:
 def test_an_affine_change_of_colours_is_found() -> None:
     """The spline bends nothing where the plan is affine: brighter and less contrast, in Lab."""
     lab = lab_of(picture(20, 20, low=80, high=180, seed=5) / 255.0)
-    image, palette = srgb_of(lab), srgb_of(0.6 * (lab - lab.mean(axis=(0, 1))) + lab.mean(axis=(0, 1)) + 0.05)
+    image, palette = (
+        srgb_of(lab),
+        srgb_of(0.6 * (lab - lab.mean(axis=(0, 1))) + lab.mean(axis=(0, 1)) + 0.05),
+    )
     result = recolor(image, palette, samples=400, entropy=1e-5)
     np.testing.assert_allclose(result, palette, atol=0.02)
 
 
 def test_lab_colours() -> None:
     """White, and the red, green and blue of sRGB, as the tables of CIE Lab (D65) have them; and back."""
-    corners = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
-    tabled: Any = [[100, 0, 0], [53.24, 80.09, 67.20], [87.74, -86.18, 83.18], [32.30, 79.19, -107.86], [0, 0, 0]]
+    corners = np.array(
+        [[1.0, 1.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    )
+    tabled: Any = [
+        [100, 0, 0],
+        [53.24, 80.09, 67.20],
+        [87.74, -86.18, 83.18],
+        [32.30, 79.19, -107.86],
+        [0, 0, 0],
+    ]
     np.testing.assert_allclose(100.0 * lab_of(corners), tabled, atol=0.02)
     some = RNG.random((50, 3))
     np.testing.assert_allclose(srgb_of(lab_of(some)), some, atol=1e-6)
@@ -537,7 +580,8 @@ def blockiness(image: Array) -> float:
     grey = image.astype(float).mean(axis=2)
     jumps = [abs(np.diff(grey, axis=1)), abs(np.diff(grey, axis=0)).T]
     border, within_blocks = (
-        sum(float(jump[:, (np.arange(jump.shape[1]) % 8 == 7) == at].mean()) for jump in jumps) for at in (True, False)
+        sum(float(jump[:, (np.arange(jump.shape[1]) % 8 == 7) == at].mean()) for jump in jumps)
+        for at in (True, False)
     )
     return border / within_blocks
 
@@ -562,7 +606,9 @@ def test_smoothing_keeps_edges() -> None:
     """A field of noise beside another: after smoothing in space the noise is that of the input, and the edge stays."""
     noise = 0.02 * RNG.standard_normal((40, 60, 3))
     image = np.clip(np.where(np.arange(60)[None, :, None] < 30, 0.2, 0.7) + noise, 0.0, 1.0)
-    palette = np.clip(np.where(np.arange(60)[None, :, None] < 30, 0.05, 0.95) + 4.0 * noise, 0.0, 1.0)
+    palette = np.clip(
+        np.where(np.arange(60)[None, :, None] < 30, 0.05, 0.95) + 4.0 * noise, 0.0, 1.0
+    )
     plain, smoothed = recolor(image, palette), recolor(image, palette, smooth=5.0)
     left = np.s_[:, 5:25]
     assert smoothed[left].std() < plain[left].std()
@@ -597,17 +643,47 @@ def test_one_pixel() -> None:
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "floats beyond 1": (lambda: recolor(picture(4, 4) / 1.0, picture(4, 4)), r"image has floats outside 0 .. 1"),
-    "NaN": (lambda: recolor(picture(4, 4), np.full((3, 3), np.nan)), r"palette has floats outside 0 .. 1"),
-    "signed integers": (lambda: recolor(picture(4, 4).astype(int), picture(4, 4)), r"image must be.*got int64"),
-    "strength": (lambda: recolor(picture(4, 4), picture(4, 4), strength=1.5), r"strength must be from 0 to 1, got 1.5"),
-    "smooth": (lambda: recolor(picture(4, 4), picture(4, 4), smooth=-1.0), r"smooth must be finite and >= 0"),
-    "two channels": (lambda: recolor(picture(4, 4), picture(4, 4, 2)), r"palette must be.*\(4, 4, 2\)"),
+    "floats beyond 1": (
+        lambda: recolor(picture(4, 4) / 1.0, picture(4, 4)),
+        r"image has floats outside 0 .. 1",
+    ),
+    "NaN": (
+        lambda: recolor(picture(4, 4), np.full((3, 3), np.nan)),
+        r"palette has floats outside 0 .. 1",
+    ),
+    "signed integers": (
+        lambda: recolor(picture(4, 4).astype(int), picture(4, 4)),
+        r"image must be.*got int64",
+    ),
+    "strength": (
+        lambda: recolor(picture(4, 4), picture(4, 4), strength=1.5),
+        r"strength must be from 0 to 1, got 1.5",
+    ),
+    "smooth": (
+        lambda: recolor(picture(4, 4), picture(4, 4), smooth=-1.0),
+        r"smooth must be finite and >= 0",
+    ),
+    "two channels": (
+        lambda: recolor(picture(4, 4), picture(4, 4, 2)),
+        r"palette must be.*\(4, 4, 2\)",
+    ),
     "nothing": (lambda: recolor(picture(0, 4), picture(4, 4)), r"image must be.*\(0, 4, 3\)"),
-    "one sample": (lambda: recolor(picture(4, 4), picture(4, 4), samples=1), r"samples must be >= 2, got 1"),
-    "negative entropy": (lambda: recolor(picture(4, 4), picture(4, 4), entropy=-1.0), r"entropy must be finite"),
-    "negative weight": (lambda: recolor(picture(4, 4), picture(4, 4), weight=-1.0), r"weight must be .*>= 0, got -1"),
-    "NaN weight": (lambda: recolor(picture(4, 4), picture(4, 4), weight=np.nan), r"weight must be finite"),
+    "one sample": (
+        lambda: recolor(picture(4, 4), picture(4, 4), samples=1),
+        r"samples must be >= 2, got 1",
+    ),
+    "negative entropy": (
+        lambda: recolor(picture(4, 4), picture(4, 4), entropy=-1.0),
+        r"entropy must be finite",
+    ),
+    "negative weight": (
+        lambda: recolor(picture(4, 4), picture(4, 4), weight=-1.0),
+        r"weight must be .*>= 0, got -1",
+    ),
+    "NaN weight": (
+        lambda: recolor(picture(4, 4), picture(4, 4), weight=np.nan),
+        r"weight must be finite",
+    ),
 }
 
 

@@ -32,7 +32,9 @@ def clouds() -> dict[str, Any]:
 
 @pytest.mark.parametrize("cloud", clouds())
 @pytest.mark.parametrize("many", [graphs.MANY_POINTS, 100])
-def test_the_graph_joins_nearest_neighbours_of_either(cloud: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_graph_joins_nearest_neighbours_of_either(
+    cloud: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(graphs, "MANY_POINTS", many)
     X = clouds()[cloud]
     directed = kneighbors_graph(X, 10, mode="connectivity")
@@ -46,7 +48,9 @@ def test_the_graph_joins_nearest_neighbours_of_either(cloud: str, many: int, mon
 
 def test_few_points_are_all_neighbours() -> None:
     assert graphs.neighbor_graph(np.ones((1, 2)), 5).shape == (1, 1)
-    np.testing.assert_array_equal(graphs.neighbor_graph(np.arange(3.0)[:, None], 5).toarray(), 1.0 - np.eye(3))
+    np.testing.assert_array_equal(
+        graphs.neighbor_graph(np.arange(3.0)[:, None], 5).toarray(), 1.0 - np.eye(3)
+    )
 
 
 class ExactIndex:
@@ -59,7 +63,9 @@ class ExactIndex:
         self.neighbor_graph = near, distances
 
 
-def test_an_approximate_graph_says_so(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_approximate_graph_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     X = np.random.default_rng(0).random((400, 12))
     exact = graphs.neighbor_graph(X, 10)
     monkeypatch.setattr(graphs, "TOO_MANY_PAIRS", 1e5)

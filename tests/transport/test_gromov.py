@@ -59,7 +59,9 @@ def linear_minimum(c: Any, a: Any, b: Any) -> float:
     n, m = c.shape
     rows = np.kron(np.eye(n), np.ones((1, m)))
     columns = np.kron(np.ones((1, n)), np.eye(m))
-    found = linprog(c.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([a, b]), bounds=(0, None))
+    found = linprog(
+        c.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([a, b]), bounds=(0, None)
+    )
     return float(found.fun)
 
 
@@ -75,14 +77,24 @@ problems = given(
 
 @settings(max_examples=15, deadline=None)
 @problems
-def test_stationarity_is_an_upper_bound_on_the_gap_in_long_double(seed, kind, loss, uniform, fused, entropy):
+def test_stationarity_is_an_upper_bound_on_the_gap_in_long_double(
+    seed, kind, loss, uniform, fused, entropy
+):
     rng = np.random.default_rng(seed)
     n, m = rng.integers(2, 8, 2)
     C1, C2 = spaces(kind, n, m, rng)
     a, b = weights(n, uniform, rng), weights(m, uniform, rng)
     M = rng.random((n, m)) if fused else np.zeros((n, m))
     q = cg.transport.gromov(
-        C1, C2, a, b, entropy=entropy, fused=(M, 1.0) if fused else None, loss=loss, starts=2, tol=1e-7
+        C1,
+        C2,
+        a,
+        b,
+        entropy=entropy,
+        fused=(M, 1.0) if fused else None,
+        loss=loss,
+        starts=2,
+        tol=1e-7,
     )
     L = losses(C1, C2, loss)
     value = value_in_long_double(q.plan, L, M, entropy)
@@ -98,7 +110,9 @@ def test_stationarity_is_an_upper_bound_on_the_gap_in_long_double(seed, kind, lo
         true = float(np.sum(c * q.plan)) - linear_minimum(c.astype(float), a, b)
     else:
         # the value of another engine is above the minimum, so that the difference is below the true gap
-        linear = cg.transport.solve(c.astype(float), a, b, entropy=entropy, method="newton", tol=1e-12)
+        linear = cg.transport.solve(
+            c.astype(float), a, b, entropy=entropy, method="newton", tol=1e-12
+        )
         true = float(np.sum(c * q.plan)) + q.parts.entropy - linear.value
     assert true <= q.stationarity + 1e-9 * abs(L).max()
 
@@ -131,7 +145,9 @@ def test_points_are_the_arrays_of_their_squared_distances():
     for f in (points, arrays):
         here, there = f.at(G), f.at(H)
         line = here.along([there], (H - G)[None])
-        assert line.value(np.array([0.3])) == pytest.approx(f.at(0.7 * G + 0.3 * H).value, rel=1e-10)
+        assert line.value(np.array([0.3])) == pytest.approx(
+            f.at(0.7 * G + 0.3 * H).value, rel=1e-10
+        )
         assert here.moved(0.7 * G + 0.3 * H, [there], np.array([0.3])).value == pytest.approx(
             line.value(np.array([0.3])), rel=1e-10
         )
@@ -145,9 +161,14 @@ def test_bounds_lie_below_all_permutations_of_points():
         n = 3 + seed % 4
         X, Y = rng.standard_normal((n, 2)), rng.standard_normal((n, 2))
         C1, C2 = cdist(X, X) ** 2, cdist(Y, Y) ** 2
-        q = cg.transport.gromov(cg.transport.SquaredEuclidean(X, X), cg.transport.SquaredEuclidean(Y, Y))
+        q = cg.transport.gromov(
+            cg.transport.SquaredEuclidean(X, X), cg.transport.SquaredEuclidean(Y, Y)
+        )
         # f is concave, so that a permutation is best among all plans
-        best = min(np.mean((C1 - C2[np.ix_(p, p)]) ** 2) for p in map(list, itertools.permutations(range(n))))
+        best = min(
+            np.mean((C1 - C2[np.ix_(p, p)]) ** 2)
+            for p in map(list, itertools.permutations(range(n)))
+        )
         assert q.lower_bound <= best + 1e-12 * abs(best)
         assert q.value >= best * (1.0 - 1e-12)
 
@@ -160,7 +181,9 @@ def test_no_random_plan_is_below_the_bound(seed, kind, loss, uniform, fused, ent
     C1, C2 = spaces(kind, n, m, rng)
     a, b = weights(n, uniform, rng), weights(m, uniform, rng)
     M = rng.random((n, m)) if fused else np.zeros((n, m))
-    q = cg.transport.gromov(C1, C2, a, b, entropy=entropy, fused=(M, 1.0), loss=loss, starts=6, seed=seed % 7)
+    q = cg.transport.gromov(
+        C1, C2, a, b, entropy=entropy, fused=(M, 1.0), loss=loss, starts=6, seed=seed % 7
+    )
     assert q.lower_bound <= min(record.value for record in q.starts)
     P = cg.sets.Transport(a, b)
     L = losses(C1, C2, loss)
@@ -280,21 +303,53 @@ C = np.ones((3, 3)) - np.eye(3)
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: cg.transport.gromov(np.ones((3, 4)), C), ValueError, r"C1 must be square.*\(3, 4\)"),
+        (
+            lambda: cg.transport.gromov(np.ones((3, 4)), C),
+            ValueError,
+            r"C1 must be square.*\(3, 4\)",
+        ),
         (lambda: cg.transport.gromov(C, np.full((2, 2), np.nan)), ValueError, "C2 must be finite"),
         (lambda: cg.transport.gromov(C, C, [0.5, 0.5]), ValueError, "a must have 3 weights"),
-        (lambda: cg.transport.gromov(C, C, [1.0, -0.5, 0.5]), ValueError, "a must hold weights >= 0"),
+        (
+            lambda: cg.transport.gromov(C, C, [1.0, -0.5, 0.5]),
+            ValueError,
+            "a must hold weights >= 0",
+        ),
         (lambda: cg.transport.gromov(C, C, None, [1.0, 1.0, 1.0]), ValueError, "same mass"),
-        (lambda: cg.transport.gromov(C, C, fused=(np.ones((2, 3)), 1.0)), ValueError, r"M of fused.*\(3, 3\)"),
-        (lambda: cg.transport.gromov(C, C, fused=np.ones((3, 3))), TypeError, "fused must be a pair"),
+        (
+            lambda: cg.transport.gromov(C, C, fused=(np.ones((2, 3)), 1.0)),
+            ValueError,
+            r"M of fused.*\(3, 3\)",
+        ),
+        (
+            lambda: cg.transport.gromov(C, C, fused=np.ones((3, 3))),
+            TypeError,
+            "fused must be a pair",
+        ),
         (lambda: cg.transport.gromov(C, C, fused=(C, -1.0)), ValueError, "weight of fused"),
-        (lambda: cg.transport.gromov(C, C, loss="cube"), ValueError, "loss must be one of 'square', 'kl'"),
+        (
+            lambda: cg.transport.gromov(C, C, loss="cube"),
+            ValueError,
+            "loss must be one of 'square', 'kl'",
+        ),
         (lambda: cg.transport.gromov(-C, C, loss="kl"), ValueError, "C1 has -1"),
         (lambda: cg.transport.gromov(C, C, entropy=-1.0), ValueError, "entropy"),
         (lambda: cg.transport.gromov(C, C, starts=0), ValueError, "starts"),
-        (lambda: cg.transport.gromov(C, C, start=np.ones((3, 3))), ValueError, "start must have the marginals"),
-        (lambda: cg.transport.gromov(C, C, start=np.ones((2, 3))), ValueError, "start must be a plan of shape"),
-        (lambda: cg.transport.gromov(C, C, plan="streamed", entropy=1.0), ValueError, "goes with points"),
+        (
+            lambda: cg.transport.gromov(C, C, start=np.ones((3, 3))),
+            ValueError,
+            "start must have the marginals",
+        ),
+        (
+            lambda: cg.transport.gromov(C, C, start=np.ones((2, 3))),
+            ValueError,
+            "start must be a plan of shape",
+        ),
+        (
+            lambda: cg.transport.gromov(C, C, plan="streamed", entropy=1.0),
+            ValueError,
+            "goes with points",
+        ),
         (lambda: cg.transport.gromov_gap(-C, C, C), ValueError, "plan must have entries >= 0"),
         (
             lambda: cg.transport.gromov(cg.transport.SquaredEuclidean(C, C + 1.0), C),

@@ -80,11 +80,15 @@ def test_plans_and_logs_are_pots_or_better(name: str, loss: str, data: dict[str,
     }
     ours, other = (cg.transport.gromov_gap(each, **problem) for each in (plan, their_plan))
     assert ours.value <= other.value + 1e-7 * ours.scale
-    assert ours.value - entropy * np.sum(plan * np.log(np.where(plan > 0.0, plan, 1.0))) == pytest.approx(log[distance])
+    assert ours.value - entropy * np.sum(
+        plan * np.log(np.where(plan > 0.0, plan, 1.0))
+    ) == pytest.approx(log[distance])
     assert log["gap"] <= 1e-9 * ours.scale
     assert log["lower_bound"] <= ours.value + 1e-12
     assert their_log[distance] == pytest.approx(
-        other.value - entropy * np.sum(other.plan * np.log(np.where(other.plan > 0.0, other.plan, 1.0))), rel=1e-5
+        other.value
+        - entropy * np.sum(other.plan * np.log(np.where(other.plan > 0.0, other.plan, 1.0))),
+        rel=1e-5,
     )
 
 
@@ -102,7 +106,10 @@ def test_pots_start_and_limits_count(data: dict[str, Any]) -> None:
     ("call", "words"),
     [
         (lambda C: pot.entropic_gromov_wasserstein(C, C, solver="PPA"), "solver must be 'PGD'"),
-        (lambda C: pot.gromov_wasserstein(C, C, loss_fun="square"), "loss_fun must be one of 'square_loss'"),
+        (
+            lambda C: pot.gromov_wasserstein(C, C, loss_fun="square"),
+            "loss_fun must be one of 'square_loss'",
+        ),
         (lambda C: pot.fused_gromov_wasserstein(C, C, C, alpha=2.0), "alpha must be from 0 to 1"),
         (lambda C: pot.entropic_gromov_wasserstein(C, C, epsilon=0.0), "epsilon"),
     ],
@@ -142,7 +149,9 @@ class TestLoss:
         X, Y = rng.standard_normal((7, 2)), rng.standard_normal((6, 2))
         C1, C2 = (torch.as_tensor(0.1 + cdist(Z, Z)).requires_grad_() for Z in (X, Y))
         M = torch.as_tensor(cdist(X, Y)).requires_grad_()
-        first = cg.transport.gromov(C1.detach(), C2.detach(), entropy=entropy, fused=(M.detach(), 0.5), loss=loss)
+        first = cg.transport.gromov(
+            C1.detach(), C2.detach(), entropy=entropy, fused=(M.detach(), 0.5), loss=loss
+        )
         options = {"entropy": entropy, "loss": loss, "start": first.plan, "starts": 1, "tol": 1e-11}
         value = cg.transport.gromov_loss(C1, C2, fused=(M, 0.5), **options)
         value.backward()
@@ -153,7 +162,11 @@ class TestLoss:
             for h in (1e-5, -1e-5):
                 moved = [each.detach() for each in (C1, C2, M)]
                 moved[which] = moved[which] + h * move
-                values.append(cg.transport.gromov_loss(moved[0], moved[1], fused=(moved[2], 0.5), **options).item())
+                values.append(
+                    cg.transport.gromov_loss(
+                        moved[0], moved[1], fused=(moved[2], 0.5), **options
+                    ).item()
+                )
             slope = (values[0] - values[1]) / 2e-5
             assert slope == pytest.approx(float((tensor.grad * move).sum()), rel=1e-4, abs=1e-7)
 

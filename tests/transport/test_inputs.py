@@ -28,7 +28,9 @@ def test_weights_and_coordinates_follow_the_cost(method: str, torch: Any) -> Non
     options: dict[str, Any] = {"entropy": 0.1, "method": method, "tol": 1e-9}
     plain = solve(DATA.C, DATA.a, DATA.b, regularizers=[laplacian()], **options)
     tensor = torch.asarray
-    mixed = solve(tensor(DATA.C), DATA.a, tensor(DATA.b), regularizers=[laplacian(tensor(DATA.Xs))], **options)
+    mixed = solve(
+        tensor(DATA.C), DATA.a, tensor(DATA.b), regularizers=[laplacian(tensor(DATA.Xs))], **options
+    )
     assert isinstance(mixed.plan, torch.Tensor)
     np.testing.assert_allclose(mixed.plan.numpy(), plain.plan, atol=1e-5)
     points = laplacian(tensor(DATA.Xs), tensor(DATA.Xt))
@@ -47,14 +49,18 @@ def test_a_start_follows_the_cost(torch: Any) -> None:
 def test_what_cannot_follow_is_named(torch: Any) -> None:
     own = cg.smooth.Linear(torch.ones((6, 5), dtype=torch.float64))
     with pytest.raises(
-        TypeError, match=r"regularizers\[1\], Linear.*, does not go with a NumPy cost of 6 x 5: .*torch"
+        TypeError,
+        match=r"regularizers\[1\], Linear.*, does not go with a NumPy cost of 6 x 5: .*torch",
     ):
         solve(DATA.C, entropy=0.1, regularizers=[GroupLasso(LABELS, 1.0), own])
 
 
 def test_a_regulariser_of_another_shape_is_named() -> None:
     turned = laplacian(DATA.Xt, DATA.Xs)
-    with pytest.raises(ValueError, match=r"regularizers\[0\], transport.Laplacian\(5 x 6.* cost of 6 x 5: .*\(5, 6\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"regularizers\[0\], transport.Laplacian\(5 x 6.* cost of 6 x 5: .*\(5, 6\)",
+    ):
         solve(DATA.C, entropy=0.1, regularizers=[turned])
     with pytest.raises(ValueError, match=r"regularizers\[0\], .*: Xs must be finite"):
         solve(DATA.C, entropy=0.1, regularizers=[laplacian(DATA.Xs * np.nan)])
@@ -66,7 +72,11 @@ def test_a_regulariser_of_another_shape_is_named() -> None:
 @pytest.mark.parametrize(
     ("start", "kind", "message"),
     [
-        (np.ones((5, 6)), ValueError, r"^start has the shape \(5, 6\) and must have that of the cost, \(6, 5\)"),
+        (
+            np.ones((5, 6)),
+            ValueError,
+            r"^start has the shape \(5, 6\) and must have that of the cost, \(6, 5\)",
+        ),
         (np.ones((6, 5)), ValueError, r"^start must lie in Transport\(6 x 5\): .* it is off by 5"),
         (np.full((6, 5), np.nan), ValueError, r"^start must be finite"),
         (np.ones(30), ValueError, r"^start must have 2 dimension"),
@@ -107,8 +117,12 @@ def test_prices_of_points_without_weight(regularizers: list[Any]) -> None:
     assert np.isfinite(u).all()
     assert np.isfinite(v).all()
     assert (u[:, None] + v[None, :] <= M + 1e-12).all()
-    np.testing.assert_allclose(u[a == 0.0], (M - v[None, :])[a == 0.0].min(axis=1))  # no higher price would do
-    assert a @ u + b @ v == pytest.approx(float(np.sum(M * plain.plan)), abs=2.0 * plain.gap + 1e-12)
+    np.testing.assert_allclose(
+        u[a == 0.0], (M - v[None, :])[a == 0.0].min(axis=1)
+    )  # no higher price would do
+    assert a @ u + b @ v == pytest.approx(
+        float(np.sum(M * plain.plan)), abs=2.0 * plain.gap + 1e-12
+    )
     smooth = solve(DATA.C, a, b, entropy=0.1, regularizers=regularizers)
     assert np.array_equal(np.isneginf(smooth.potentials.u), a == 0.0)
     assert np.array_equal(np.isneginf(smooth.potentials.v), b == 0.0)

@@ -70,7 +70,9 @@ def test_second_derivatives_are_those_of_differences(name: str, torch: ModuleTyp
         a, b = to_a.softmax(0), to_b.softmax(0)
         return loss(Xs, Xt, a, b, entropy=ENTROPY, regularizers=regularizers, tol=TOL)
 
-    assert torch.autograd.gradgradcheck(value, points, eps=1e-4, atol=1e-4, rtol=1e-3, fast_mode=True)
+    assert torch.autograd.gradgradcheck(
+        value, points, eps=1e-4, atol=1e-4, rtol=1e-3, fast_mode=True
+    )
 
 
 @pytest.mark.parametrize("name", ["entropy", "laplacian"])
@@ -103,13 +105,19 @@ def test_derivatives_agree_with_autograd_through_sinkhorn(torch: ModuleType) -> 
     theirs = (C * plan).sum() + ENTROPY * (plan * plan.log()).sum()
     ours = loss(Xs, Xt, a, b, entropy=ENTROPY, tol=TOL)
     assert ours.item() == pytest.approx(theirs.item(), abs=1e-10)
-    for mine, judge in zip(*(torch.autograd.grad(x, points, retain_graph=True) for x in (ours, theirs)), strict=True):
+    for mine, judge in zip(
+        *(torch.autograd.grad(x, points, retain_graph=True) for x in (ours, theirs)), strict=True
+    ):
         torch.testing.assert_close(mine, judge, atol=1e-7, rtol=1e-6)
     direction = torch.tensor(np.random.default_rng(0).standard_normal((N, 2)))
     moved = barycentric_map(Xs, Xt, a, b, entropy=ENTROPY, tol=TOL)
     theirs = (direction * ((plan @ Xt) / a[:, None])).sum()
     for mine, judge in zip(
-        *(torch.autograd.grad(x, points, retain_graph=True) for x in ((direction * moved).sum(), theirs)), strict=True
+        *(
+            torch.autograd.grad(x, points, retain_graph=True)
+            for x in ((direction * moved).sum(), theirs)
+        ),
+        strict=True,
     ):
         torch.testing.assert_close(mine, judge, atol=1e-5, rtol=1e-5)
 
@@ -120,39 +128,62 @@ def test_one_source_has_a_closed_form(torch: ModuleType) -> None:
     b = to_b.softmax(0).detach()
     value = loss(x, Y, None, b, entropy=0.3)
     (in_x,) = torch.autograd.grad(value, x)
-    assert value.item() == pytest.approx(((b * ((x - Y) ** 2).sum(1)).sum() + 0.3 * (b * b.log()).sum()).item())
+    assert value.item() == pytest.approx(
+        ((b * ((x - Y) ** 2).sum(1)).sum() + 0.3 * (b * b.log()).sum()).item()
+    )
     torch.testing.assert_close(in_x, 2.0 * (x - b @ Y).detach())
 
 
-def test_weights_have_the_stated_constant_and_the_right_slope_under_scaling(torch: ModuleType) -> None:
+def test_weights_have_the_stated_constant_and_the_right_slope_under_scaling(
+    torch: ModuleType,
+) -> None:
     Xs, Xt, to_a, to_b = tensors(torch)
     a, b = (logits.softmax(0).detach().requires_grad_() for logits in (to_a, to_b))
     in_a, in_b = torch.autograd.grad(loss(Xs, Xt, a, b, entropy=ENTROPY, tol=TOL), (a, b))
     assert (a @ in_a).item() == pytest.approx((b @ in_b).item(), abs=1e-9)
     step = 1e-5
     up, down = (
-        loss(Xs, Xt, t * a.detach(), t * b.detach(), entropy=ENTROPY, tol=TOL).item() for t in (1 + step, 1 - step)
+        loss(Xs, Xt, t * a.detach(), t * b.detach(), entropy=ENTROPY, tol=TOL).item()
+        for t in (1 + step, 1 - step)
     )
     assert (a @ in_a + b @ in_b).item() == pytest.approx((up - down) / (2 * step), abs=1e-7)
     # and each of them, by differences within what counts as equal masses
     assert torch.autograd.gradcheck(
-        lambda a, b: loss(Xs.detach(), Xt.detach(), a, b, entropy=ENTROPY, tol=TOL), (a, b), eps=4e-7, atol=1e-6
+        lambda a, b: loss(Xs.detach(), Xt.detach(), a, b, entropy=ENTROPY, tol=TOL),
+        (a, b),
+        eps=4e-7,
+        atol=1e-6,
     )
 
 
-@given(seed=st.integers(0, 10_000), tol=st.sampled_from([1e-2, 1e-3, 1e-5]), name=st.sampled_from(sorted(PROBLEMS)))
+@given(
+    seed=st.integers(0, 10_000),
+    tol=st.sampled_from([1e-2, 1e-3, 1e-5]),
+    name=st.sampled_from(sorted(PROBLEMS)),
+)
 @settings(max_examples=15)
-def test_error_of_the_gradient_is_within_its_bound(torch: ModuleType, seed: int, tol: float, name: str) -> None:
+def test_error_of_the_gradient_is_within_its_bound(
+    torch: ModuleType, seed: int, tol: float, name: str
+) -> None:
     Xs, Xt, to_a, to_b = tensors(torch, seed=seed)
     a, b, regularizers = to_a.softmax(0), to_b.softmax(0), PROBLEMS[name](Xs, Xt)
     rough, exact = (
         certified_loss(
-            Xs, Xt, a.detach(), b.detach(), entropy=ENTROPY, regularizers=regularizers, method="cgs", tol=accuracy
+            Xs,
+            Xt,
+            a.detach(),
+            b.detach(),
+            entropy=ENTROPY,
+            regularizers=regularizers,
+            method="cgs",
+            tol=accuracy,
         )
         for accuracy in (tol, 1e-9)
     )
     for k in range(2):
-        at_tol, at_best = (torch.autograd.grad(x.loss, (Xs, Xt), retain_graph=True)[k] for x in (rough, exact))
+        at_tol, at_best = (
+            torch.autograd.grad(x.loss, (Xs, Xt), retain_graph=True)[k] for x in (rough, exact)
+        )
         error = (at_tol - at_best).norm().item()
         assert error <= rough.gradient_error[k] + exact.gradient_error[k]
         assert rough.gradient_error[k] < math.inf
@@ -168,7 +199,9 @@ def test_units(torch: ModuleType, seed: int, unit: float) -> None:
     there = loss(unit * Xs + unit, unit * Xt + unit, entropy=ENTROPY * unit**2, tol=1e-11)
     (scaled,) = torch.autograd.grad(there, Xs)
     torch.testing.assert_close(scaled / unit**2, here, atol=1e-4, rtol=1e-4)
-    assert there.item() / unit**2 == pytest.approx(loss(Xs, Xt, entropy=ENTROPY, tol=1e-11).item(), abs=1e-8)
+    assert there.item() / unit**2 == pytest.approx(
+        loss(Xs, Xt, entropy=ENTROPY, tol=1e-11).item(), abs=1e-8
+    )
 
 
 def test_value_and_plan_are_those_of_solve(torch: ModuleType) -> None:
@@ -179,7 +212,11 @@ def test_value_and_plan_are_those_of_solve(torch: ModuleType) -> None:
     plain = solve(
         C,
         entropy=ENTROPY,
-        regularizers=[Laplacian(Xs.detach().numpy(), Xt.detach().numpy(), 2.0, Ls=ring(N), Lt=ring(M), target=0.5)],
+        regularizers=[
+            Laplacian(
+                Xs.detach().numpy(), Xt.detach().numpy(), 2.0, Ls=ring(N), Lt=ring(M), target=0.5
+            )
+        ],
         tol=1e-10,
     )
     assert ours.loss.item() == pytest.approx(plain.value, abs=1e-9)
@@ -188,7 +225,9 @@ def test_value_and_plan_are_those_of_solve(torch: ModuleType) -> None:
     assert ours.loss.requires_grad
     assert not ours.result.plan.requires_grad
     moved = barycentric_map(Xs, Xt, entropy=ENTROPY, regularizers=regularizers)
-    np.testing.assert_allclose(moved.detach().numpy(), plain.barycenters(Xt.detach().numpy()), atol=1e-5)
+    np.testing.assert_allclose(
+        moved.detach().numpy(), plain.barycenters(Xt.detach().numpy()), atol=1e-5
+    )
 
 
 def test_laplacians_follow_the_points_and_keep_their_graphs(torch: ModuleType) -> None:
@@ -198,11 +237,15 @@ def test_laplacians_follow_the_points_and_keep_their_graphs(torch: ModuleType) -
     part = made.smooth_part()
     moved = 3.0 * Xs + Xt
     follows = loss(moved, Xt, entropy=ENTROPY, regularizers=[made], tol=1e-10)
-    explicit = Laplacian(moved.detach(), Xt.detach(), 5.0, Ls=part.Ls.to_dense(), Lt=part.Lt.to_dense())
+    explicit = Laplacian(
+        moved.detach(), Xt.detach(), 5.0, Ls=part.Ls.to_dense(), Lt=part.Lt.to_dense()
+    )
     assert follows.item() == pytest.approx(
         loss(moved, Xt, entropy=ENTROPY, regularizers=[explicit], tol=1e-10).item(), abs=1e-8
     )
-    assert follows.item() == pytest.approx(loss(moved, Xt, entropy=ENTROPY, regularizers=[part], tol=1e-10).item())
+    assert follows.item() == pytest.approx(
+        loss(moved, Xt, entropy=ENTROPY, regularizers=[part], tol=1e-10).item()
+    )
 
 
 def test_float32_points_give_float32_gradients_of_float64_accuracy(torch: ModuleType) -> None:
@@ -212,7 +255,9 @@ def test_float32_points_give_float32_gradients_of_float64_accuracy(torch: Module
     (gradient,) = torch.autograd.grad(value, single)
     assert value.dtype == gradient.dtype == torch.float32
     exact = loss(Xs, Xt, entropy=ENTROPY, tol=1e-12)
-    torch.testing.assert_close(gradient.double(), torch.autograd.grad(exact, Xs)[0], atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        gradient.double(), torch.autograd.grad(exact, Xs)[0], atol=2e-5, rtol=1e-4
+    )
 
 
 def test_without_entropy_the_gradient_is_that_of_an_optimal_plan(torch: ModuleType) -> None:
@@ -236,7 +281,9 @@ def test_a_run_cut_short_warns(torch: ModuleType) -> None:
 def test_a_start_is_used(torch: ModuleType) -> None:
     Xs, Xt, _, _ = tensors(torch)
     first = certified_loss(Xs, Xt, entropy=ENTROPY, regularizers=[laplacian(Xs, Xt)])
-    again = certified_loss(Xs, Xt, entropy=ENTROPY, regularizers=[laplacian(Xs, Xt)], start=first.result.plan)
+    again = certified_loss(
+        Xs, Xt, entropy=ENTROPY, regularizers=[laplacian(Xs, Xt)], start=first.result.plan
+    )
     assert again.result.iterations < first.result.iterations
 
 
@@ -267,9 +314,15 @@ def test_errors_name_the_argument(torch: ModuleType) -> None:
         ({"Xs": Xs, "Xt": Xt, "a": [1.0]}, "a must be a torch tensor"),
         ({"Xs": Xs, "Xt": Xt, "b": weights}, "b must have 5 weights"),
         ({"Xs": Xs, "Xt": Xt, "a": 2.0 * weights}, "a sums to 2, b to 1"),
-        ({"Xs": Xs, "Xt": Xt, "a": empty.requires_grad_()}, "a must hold weights > 0 where its gradient"),
+        (
+            {"Xs": Xs, "Xt": Xt, "a": empty.requires_grad_()},
+            "a must hold weights > 0 where its gradient",
+        ),
         ({"Xs": Xs, "Xt": Xt, "regularizers": 3}, "regularizers must be a list"),
-        ({"Xs": Xs, "Xt": Xt, "regularizers": [laplacian(Xt, Xs)]}, r"regularizers\[0\] has graphs of 5 and 6"),
+        (
+            {"Xs": Xs, "Xt": Xt, "regularizers": [laplacian(Xt, Xs)]},
+            r"regularizers\[0\] has graphs of 5 and 6",
+        ),
         ({"Xs": Xs, "Xt": Xt, "entropy": -1.0}, "entropy must be finite and >= 0"),
     ]:
         with pytest.raises((TypeError, ValueError), match=message):
@@ -303,7 +356,9 @@ def test_streamed_plans_give_the_same_derivatives(name: str, torch: ModuleType) 
 
     def value(plan: str) -> Any:
         a, b = points[2].softmax(0), points[3].softmax(0)
-        found = certified_loss(*points[:2], a, b, entropy=ENTROPY, regularizers=regularizers, tol=1e-12, plan=plan)
+        found = certified_loss(
+            *points[:2], a, b, entropy=ENTROPY, regularizers=regularizers, tol=1e-12, plan=plan
+        )
         assert found.result.streamed == (plan == "streamed")
         return found.loss
 
@@ -312,5 +367,7 @@ def test_streamed_plans_give_the_same_derivatives(name: str, torch: ModuleType) 
     here, there = (torch.autograd.grad(x, points, create_graph=True) for x in (dense, streamed))
     for mine, judge in zip(there, here, strict=True):
         torch.testing.assert_close(mine, judge, atol=1e-5, rtol=1e-5)
-    second = (torch.autograd.grad(sum((g**2).sum() for g in x), points[0])[0] for x in (here, there))
+    second = (
+        torch.autograd.grad(sum((g**2).sum() for g in x), points[0])[0] for x in (here, there)
+    )
     torch.testing.assert_close(*second, atol=1e-3, rtol=1e-3)

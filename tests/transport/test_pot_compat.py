@@ -23,10 +23,18 @@ XS, XT, YS, YT = make_clusters(28, seed=2)
 XT, YT = XT[:20], YT[:20]
 A, B = np.full(28, 1 / 28), np.full(20, 1 / 20)
 C = cdist(XS, XT, "sqeuclidean")
-CLASSES = ["SinkhornTransport", "EMDTransport", "SinkhornLpl1Transport", "SinkhornL1l2Transport", "EMDLaplaceTransport"]
+CLASSES = [
+    "SinkhornTransport",
+    "EMDTransport",
+    "SinkhornLpl1Transport",
+    "SinkhornL1l2Transport",
+    "EMDLaplaceTransport",
+]
 every_class = pytest.mark.parametrize("name", CLASSES)
 FUNCTIONS = {"sinkhorn_l1l2_gl": ot.da, "sinkhorn_lpl1_mm": ot.da, "emd_laplace": ot.da}
-quietly = pytest.mark.filterwarnings("ignore:emd_laplace ended", "ignore::sklearn.exceptions.ConvergenceWarning")
+quietly = pytest.mark.filterwarnings(
+    "ignore:emd_laplace ended", "ignore::sklearn.exceptions.ConvergenceWarning"
+)
 
 
 def group_norms(G: Array, labels: Array) -> float:
@@ -41,7 +49,9 @@ def similarity(X: Array, sim: str, parameter: float | None) -> Array:
     return np.exp(-cdist(X, X, "sqeuclidean") / (2.0 * sigma**2))
 
 
-def laplace_value(G: Array, eta: float, alpha: float, sim: str, parameter: float | None, reg: str) -> float:
+def laplace_value(
+    G: Array, eta: float, alpha: float, sim: str, parameter: float | None, reg: str
+) -> float:
     """POT's objective, term by term: sums over pairs of similar points of the squared distance of where they go."""
     value = float(np.sum(C * G))
     for weight, X, moved in ((alpha, XS, G @ XT), (1.0 - alpha, XT, G.T @ XS)):
@@ -56,7 +66,9 @@ def laplace_value(G: Array, eta: float, alpha: float, sim: str, parameter: float
 
 @every_class
 def test_the_arguments_of_classes_are_theirs(name: str) -> None:
-    ours, theirs = (inspect.signature(getattr(module, name).__init__).parameters for module in (pot, ot.da))
+    ours, theirs = (
+        inspect.signature(getattr(module, name).__init__).parameters for module in (pot, ot.da)
+    )
     assert list(ours) == list(theirs)
     for argument, parameter in theirs.items():
         if argument != "distribution_estimation":
@@ -78,7 +90,13 @@ def test_the_arguments_of_functions_are_theirs(name: str) -> None:
 @pytest.mark.parametrize(("sim", "parameter"), [("knn", None), ("knn", 5), ("gauss", 0.3)])
 def test_emd_laplace(reg: str, sim: str, parameter: float | None) -> None:
     """Our plan is no worse than POT's by its own objective, and our bound is below both."""
-    asked: dict[str, Any] = {"sim": sim, "sim_param": parameter, "reg": reg, "eta": 20.0, "alpha": 0.3}
+    asked: dict[str, Any] = {
+        "sim": sim,
+        "sim_param": parameter,
+        "reg": reg,
+        "eta": 20.0,
+        "alpha": 0.3,
+    }
     theirs = ot.da.emd_laplace(A, B, XS, XT, C, **asked)
     plan, log = pot.emd_laplace(A, B, XS, XT, C, **asked, log=True)
     mine, other = (laplace_value(G, 20.0, 0.3, sim, parameter, reg) for G in (plan, theirs))
@@ -123,8 +141,12 @@ def test_sinkhorn_l1l2_gl(eta: float) -> None:
 
 def test_sinkhorn_lpl1_mm() -> None:
     """The same sequence of entropic problems as POT's, each solved."""
-    theirs = ot.da.sinkhorn_lpl1_mm(A, YS, B, C, 0.1, 0.02, numItermax=4, numInnerItermax=20_000, stopInnerThr=1e-13)
-    plan, log = pot.sinkhorn_lpl1_mm(A, YS, B, C, 0.1, 0.02, numItermax=4, stopInnerThr=1e-12, log=True)
+    theirs = ot.da.sinkhorn_lpl1_mm(
+        A, YS, B, C, 0.1, 0.02, numItermax=4, numInnerItermax=20_000, stopInnerThr=1e-13
+    )
+    plan, log = pot.sinkhorn_lpl1_mm(
+        A, YS, B, C, 0.1, 0.02, numItermax=4, stopInnerThr=1e-12, log=True
+    )
     np.testing.assert_allclose(plan, theirs, atol=1e-7)
     assert log["gap"] <= 1e-9
 
@@ -132,8 +154,14 @@ def test_sinkhorn_lpl1_mm() -> None:
 def test_tensors(torch: Any) -> None:
     a, b, M, xs, xt = (torch.asarray(x) for x in (A, B, C, XS, XT))
     for ours, expected in (
-        (pot.sinkhorn_l1l2_gl(a, torch.asarray(YS), b, M, 0.1), pot.sinkhorn_l1l2_gl(A, YS, B, C, 0.1)),
-        (pot.sinkhorn_lpl1_mm(a, torch.asarray(YS), b, M, 0.1), pot.sinkhorn_lpl1_mm(A, YS, B, C, 0.1)),
+        (
+            pot.sinkhorn_l1l2_gl(a, torch.asarray(YS), b, M, 0.1),
+            pot.sinkhorn_l1l2_gl(A, YS, B, C, 0.1),
+        ),
+        (
+            pot.sinkhorn_lpl1_mm(a, torch.asarray(YS), b, M, 0.1),
+            pot.sinkhorn_lpl1_mm(A, YS, B, C, 0.1),
+        ),
         (pot.emd_laplace(a, b, xs, xt, M, eta=0.0), pot.emd_laplace(A, B, XS, XT, C, eta=0.0)),
     ):
         assert isinstance(ours, torch.Tensor)
@@ -187,7 +215,9 @@ def test_defaults_minimise_what_theirs_do(name: str) -> None:
 
 def test_majorised_groups_have_their_plan() -> None:
     np.testing.assert_allclose(
-        fitted(pot, "SinkhornLpl1Transport").coupling_, fitted(ot.da, "SinkhornLpl1Transport").coupling_, atol=1e-5
+        fitted(pot, "SinkhornLpl1Transport").coupling_,
+        fitted(ot.da, "SinkhornLpl1Transport").coupling_,
+        atol=1e-5,
     )
 
 
@@ -200,12 +230,18 @@ def test_points_and_labels_move_as_theirs_do(name: str) -> None:
     for X in (XS, new_s):
         np.testing.assert_allclose(ours.transform(Xs=X), theirs.transform(Xs=X), atol=1e-10)
     for X in (XT, new_t):
-        np.testing.assert_allclose(ours.inverse_transform(Xt=X), theirs.inverse_transform(Xt=X), atol=1e-10)
+        np.testing.assert_allclose(
+            ours.inverse_transform(Xt=X), theirs.inverse_transform(Xt=X), atol=1e-10
+        )
     np.testing.assert_allclose(ours.transform_labels(YS), theirs.transform_labels(YS), atol=1e-10)
-    np.testing.assert_allclose(ours.inverse_transform_labels(YT), theirs.inverse_transform_labels(YT), atol=1e-10)
+    np.testing.assert_allclose(
+        ours.inverse_transform_labels(YT), theirs.inverse_transform_labels(YT), atol=1e-10
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        np.testing.assert_allclose(getattr(pot, name)().fit_transform(Xs=XS, ys=YS, Xt=XT), ours.transform(XS))
+        np.testing.assert_allclose(
+            getattr(pot, name)().fit_transform(Xs=XS, ys=YS, Xt=XT), ours.transform(XS)
+        )
 
 
 @every_class
@@ -225,7 +261,9 @@ def test_estimated_distributions() -> None:
     def increasing(X: Array) -> Array:
         return (1.0 + np.arange(len(X))) / np.sum(1.0 + np.arange(len(X)))
 
-    ours, theirs = (fitted(m, "EMDTransport", distribution_estimation=increasing) for m in (pot, ot.da))
+    ours, theirs = (
+        fitted(m, "EMDTransport", distribution_estimation=increasing) for m in (pot, ot.da)
+    )
     np.testing.assert_allclose(ours.coupling_.sum(axis=1), increasing(XS), atol=1e-12)
     assert np.sum(C * ours.coupling_) == pytest.approx(np.sum(C * theirs.coupling_), rel=1e-9)
 

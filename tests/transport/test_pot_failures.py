@@ -87,7 +87,9 @@ def group_objective(G: Array, entropy: float, weight: float) -> float:
 def test_group_lasso_comes_with_a_proof(entropy: float, weight: float) -> None:
     """`sinkhorn_l1l2_gl` stops 1e-3 and more off the optimum; ours is proved to 1e-8."""
     with quiet_pot():
-        theirs = mended(ot.da.sinkhorn_l1l2_gl(UNIFORM, YS, UNIFORM, C, entropy, eta=weight), UNIFORM, UNIFORM)
+        theirs = mended(
+            ot.da.sinkhorn_l1l2_gl(UNIFORM, YS, UNIFORM, C, entropy, eta=weight), UNIFORM, UNIFORM
+        )
     ours = solve(C, entropy=entropy, regularizers=[GroupLasso(YS, weight)], tol=1e-8)
     assert ours.success
     assert ours.value == pytest.approx(group_objective(ours.plan, entropy, weight), rel=1e-12)
@@ -159,16 +161,22 @@ def test_every_answer_has_a_certificate_and_a_callback_sees_it_grow() -> None:
 def test_the_laplace_estimator_survives_cloning() -> None:
     """clone(EMDLaplaceTransport(reg_type='disp')) forgets reg_type."""
     assert clone(ot.da.EMDLaplaceTransport(reg_type="disp")).get_params()["reg_type"] is None
-    estimator = LaplaceTransport(0.3, 7.0, neighbors=4, normalized=False, source=0.5, target=2.0, tol=1e-3, max_iter=9)
+    estimator = LaplaceTransport(
+        0.3, 7.0, neighbors=4, normalized=False, source=0.5, target=2.0, tol=1e-3, max_iter=9
+    )
     assert clone(estimator).get_params() == estimator.get_params()
 
 
 def test_laplacian_products_stay_sparse() -> None:
     """POT's `emd_laplace` multiplies dense n x n matrices; ours needs no array of that size beyond the plan."""
     n = 1500
-    path = diags_array([-np.ones(n - 1), np.full(n, 2.0), -np.ones(n - 1)], offsets=[-1, 0, 1]).tocsr()
+    path = diags_array(
+        [-np.ones(n - 1), np.full(n, 2.0), -np.ones(n - 1)], offsets=[-1, 0, 1]
+    ).tocsr()
     rng = np.random.default_rng(0)
-    f = Laplacian(rng.random((n, 2)), rng.random((4, 2)), 1.0, Ls=path, Lt=np.zeros((4, 4))).smooth_part()
+    f = Laplacian(
+        rng.random((n, 2)), rng.random((4, 2)), 1.0, Ls=path, Lt=np.zeros((4, 4))
+    ).smooth_part()
     G = rng.random((n, 4))
     tracemalloc.start()
     assert f.at(G).gradient.shape == (n, 4)
@@ -191,7 +199,11 @@ def test_a_warm_start_is_worth_something() -> None:
 
 def test_signature_is_that_of_pot() -> None:
     """The same names in the same order with the same defaults; POT's **kwargs aside."""
-    theirs = [p for p in inspect.signature(ot.optim.gcg).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    theirs = [
+        p
+        for p in inspect.signature(ot.optim.gcg).parameters.values()
+        if p.kind is not p.VAR_KEYWORD
+    ]
     ours = list(inspect.signature(gcg).parameters.values())
     assert [p.name for p in ours[: len(theirs)]] == [p.name for p in theirs]
     assert [p.default for p in ours[: len(theirs)]] == [p.default for p in theirs]
@@ -209,7 +221,9 @@ def optimum(a: Array, b: Array, costs: Array, reg1: float, reg2: float) -> cg.Re
 def test_gcg_agrees_with_a_certified_optimum(reg1: float, reg2: float) -> None:
     data = cloud(9, 7, seed=4)
     with within(20):
-        plan, log = gcg(data.a, data.b, data.C, reg1, reg2, half_square, itself, numItermax=500, log=True)
+        plan, log = gcg(
+            data.a, data.b, data.C, reg1, reg2, half_square, itself, numItermax=500, log=True
+        )
         best = optimum(data.a, data.b, data.C, reg1, reg2)
     F = entropic_value(plan, data.C, reg1) + reg2 * half_square(plan)
     assert best.lower_bound - 1e-12 <= F <= best.value + 1e-8
@@ -240,7 +254,10 @@ def test_gcg_goes_on_where_pot_freezes() -> None:
             stopThr2=1e-14,
         )
     ours = gcg(data.a, data.b, data.C, 0.1, 1.0, half_square, itself, numItermax=500)
-    values = [entropic_value(G, data.C, 0.1) + half_square(G) for G in (ours, mended(theirs, data.a, data.b))]
+    values = [
+        entropic_value(G, data.C, 0.1) + half_square(G)
+        for G in (ours, mended(theirs, data.a, data.b))
+    ]
     assert values[0] <= values[1] - 1e-3
 
 
@@ -262,7 +279,9 @@ def test_gcg_return_values() -> None:
 def test_gcg_empty_weights_are_uniform() -> None:
     data = cloud(6, 5, seed=7)
     uniform = gcg(np.full(6, 1 / 6), np.full(5, 1 / 5), data.C, 0.1, 1.0, half_square, itself)
-    np.testing.assert_allclose(gcg([], [], data.C, 0.1, 1.0, half_square, itself), uniform, rtol=1e-12)
+    np.testing.assert_allclose(
+        gcg([], [], data.C, 0.1, 1.0, half_square, itself), uniform, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("G0", ["nothing", "ones", "heavy", "half a plan", "plan"])
@@ -280,13 +299,18 @@ def test_gcg_mends_an_infeasible_start(G0: str) -> None:
     np.testing.assert_array_equal(start, before)
     assert marginal_error(plan, data.a, data.b) <= 1e-12
     best = optimum(data.a, data.b, data.C, 0.1, 1.0)
-    assert entropic_value(plan, data.C, 0.1) + half_square(plan) == pytest.approx(best.value, abs=2e-8)
+    assert entropic_value(plan, data.C, 0.1) + half_square(plan) == pytest.approx(
+        best.value, abs=2e-8
+    )
 
 
 def test_gcg_keeps_its_iteration_limit() -> None:
     data = cloud(6, 5, seed=9)
     tight = {"numItermax": 2, "stopThr": 0, "stopThr2": 0, "alpha_min": 0.0}
-    with pytest.warns(UserWarning, match=r"gcg ended after 2 iterations within .* of the minimum; raise numItermax"):
+    with pytest.warns(
+        UserWarning,
+        match=r"gcg ended after 2 iterations within .* of the minimum; raise numItermax",
+    ):
         _, log = gcg(data.a, data.b, data.C, 0.02, 20.0, half_square, itself, log=True, **tight)
     assert log["status"] == "ITERATION_LIMIT"
     assert len(log["loss"]) == 3
@@ -365,7 +389,16 @@ BAD = {
 
 @pytest.mark.parametrize(("options", "match"), BAD.values(), ids=BAD.keys())
 def test_gcg_bad_input(options: dict[str, Any], match: str) -> None:
-    call = {"a": UNIFORM, "b": UNIFORM, "M": C, "reg1": 0.1, "reg2": 1.0, "f": half_square, "df": itself, **options}
+    call = {
+        "a": UNIFORM,
+        "b": UNIFORM,
+        "M": C,
+        "reg1": 0.1,
+        "reg2": 1.0,
+        "f": half_square,
+        "df": itself,
+        **options,
+    }
     with pytest.raises(ValueError, match=match):
         gcg(**call)
 

@@ -39,7 +39,9 @@ def size(C: Array, a: Array, weight: float) -> float:
     return mass * (float(abs(C).max()) + weight * (math.log(C.size) + abs(math.log(mass)) + 1.0))
 
 
-def asked(C: Array, a: Array, b: Array, weight: float, *, accuracy: float, warm: Any = None) -> Answer:
+def asked(
+    C: Array, a: Array, b: Array, weight: float, *, accuracy: float, warm: Any = None
+) -> Answer:
     """An answer that is a plan, is what it says it is, and does not contradict itself."""
     with within(5):
         answer = Transport(a, b).entropic_argmin(C, weight, warm=warm, accuracy=accuracy)
@@ -55,7 +57,9 @@ def gap(answer: Answer, C: Array, weight: float) -> float:
     return entropic_value(answer.point, C, weight) - answer.bound
 
 
-def bracketed(answer: Answer, C: Array, a: Array, b: Array, weight: float, passes: int = 2000) -> None:
+def bracketed(
+    answer: Answer, C: Array, a: Array, b: Array, weight: float, passes: int = 2000
+) -> None:
     """bound <= optimum <= value, the optimum by the judge."""
     judged, noise = judge(C, a, b, weight, passes), ROUNDING * size(C, a, weight)
     assert answer.bound <= judged.upper + noise
@@ -83,7 +87,10 @@ def test_plan_is_the_one_of_plain_sinkhorn(name: str, entropy: float) -> None:
     """Bound and value within the accuracy of the judge's optimum, and the same plan."""
     data = WEIGHTS[name]
     weight = entropy * data.C.max()
-    answer, judged = asked(data.C, data.a, data.b, weight, accuracy=1e-12), judge(data.C, data.a, data.b, weight)
+    answer, judged = (
+        asked(data.C, data.a, data.b, weight, accuracy=1e-12),
+        judge(data.C, data.a, data.b, weight),
+    )
     assert judged.upper - judged.lower <= 1e-13 * max(1.0, weight)
     tolerance = 1e-12 + ROUNDING * size(data.C, data.a, weight)
     assert answer.bound == pytest.approx(judged.lower, rel=0, abs=tolerance)
@@ -97,7 +104,14 @@ def test_plan_is_the_one_of_pot(entropy: float) -> None:
     data = cloud(15, 12, seed=7)
     weight = entropy * data.C.max()
     theirs = ot.sinkhorn(
-        data.a, data.b, data.C, weight, method="sinkhorn_log", numItermax=20_000, stopThr=1e-14, warn=False
+        data.a,
+        data.b,
+        data.C,
+        weight,
+        method="sinkhorn_log",
+        numItermax=20_000,
+        stopThr=1e-14,
+        warn=False,
     )
     answer = asked(data.C, data.a, data.b, weight, accuracy=1e-12)
     np.testing.assert_allclose(answer.point, theirs, rtol=0, atol=1e-8)
@@ -109,7 +123,9 @@ def test_value_is_the_one_of_cvxpy(entropy: float) -> None:
     data = cloud(4, 5, seed=8)
     G = cp.Variable((4, 5), nonneg=True)
     objective = cp.sum(cp.multiply(data.C, G)) - entropy * cp.sum(cp.entr(G))
-    problem = cp.Problem(cp.Minimize(objective), [cp.sum(G, axis=1) == data.a, cp.sum(G, axis=0) == data.b])
+    problem = cp.Problem(
+        cp.Minimize(objective), [cp.sum(G, axis=1) == data.a, cp.sum(G, axis=0) == data.b]
+    )
     problem.solve(solver=cp.CLARABEL)
     answer = asked(data.C, data.a, data.b, entropy, accuracy=1e-11)
     assert answer.bound == pytest.approx(problem.value, rel=0, abs=1e-7)
@@ -127,7 +143,9 @@ def test_small_entropy_tends_to_the_linear_program(entropy: float) -> None:
     assert answer.bound <= entropic_value(plan, data.C, weight) + 1e-13
     assert np.vdot(data.C, answer.point) >= best - 1e-13
     # at the smallest entropies the passes run out, and the bound says by how much
-    assert np.vdot(data.C, answer.point) <= best + weight * math.log(data.C.size) + gap(answer, data.C, weight)
+    assert np.vdot(data.C, answer.point) <= best + weight * math.log(data.C.size) + gap(
+        answer, data.C, weight
+    )
     assert gap(answer, data.C, weight) <= (1e-9 if entropy >= 1e-3 else 0.02 * best)
 
 
@@ -156,7 +174,8 @@ def test_accuracy_is_honoured(entropy: float, accuracy: float) -> None:
 def test_less_accuracy_takes_fewer_passes() -> None:
     data = cloud(25, 30, seed=10)
     passes = [
-        asked(data.C, data.a, data.b, 0.01, accuracy=accuracy).inner_iterations for accuracy in (1e-2, 1e-5, 1e-10)
+        asked(data.C, data.a, data.b, 0.01, accuracy=accuracy).inner_iterations
+        for accuracy in (1e-2, 1e-5, 1e-10)
     ]
     assert passes[0] < passes[1] < passes[2]
 
@@ -165,7 +184,9 @@ def test_a_warm_start_saves_passes() -> None:
     data = cloud(25, 30, seed=10)
     cold = asked(data.C, data.a, data.b, 0.01, accuracy=1e-10)
     assert asked(data.C, data.a, data.b, 0.01, accuracy=1e-10, warm=cold.warm).inner_iterations <= 3
-    near = asked(data.C + 1e-6 * np.sin(data.C), data.a, data.b, 0.01, accuracy=1e-10, warm=cold.warm)
+    near = asked(
+        data.C + 1e-6 * np.sin(data.C), data.a, data.b, 0.01, accuracy=1e-10, warm=cold.warm
+    )
     assert near.inner_iterations < cold.inner_iterations
 
 
@@ -197,7 +218,9 @@ def test_garbage_to_start_from(entropy: float, scale: float) -> None:
 
 @pytest.mark.parametrize("height", [1e9, 1e12])
 @pytest.mark.parametrize("entropy", [1.0, 1e-2])
-def test_a_constant_in_the_potentials_does_not_drown_the_bound(entropy: float, height: float) -> None:
+def test_a_constant_in_the_potentials_does_not_drown_the_bound(
+    entropy: float, height: float
+) -> None:
     """u + t and v - t are the same potentials; a large t must not round the bound above the optimum."""
     data = cloud(12, 9, seed=12)
     best = asked(data.C, data.a, data.b, entropy, accuracy=1e-12)
@@ -216,9 +239,21 @@ def test_points_without_weight_take_no_part(entropy: float) -> None:
     assert not answer.point[~keep_a].any()
     assert not answer.point[:, ~keep_b].any()
     part = data.C[np.ix_(keep_a, keep_b)]
-    bracketed(Answer(answer.point[np.ix_(keep_a, keep_b)], answer.bound), part, a[keep_a], b[keep_b], entropy)
+    bracketed(
+        Answer(answer.point[np.ix_(keep_a, keep_b)], answer.bound),
+        part,
+        a[keep_a],
+        b[keep_b],
+        entropy,
+    )
     again = asked(data.C, a, b, entropy, accuracy=1e-10, warm=answer.warm)
-    bracketed(Answer(again.point[np.ix_(keep_a, keep_b)], again.bound), part, a[keep_a], b[keep_b], entropy)
+    bracketed(
+        Answer(again.point[np.ix_(keep_a, keep_b)], again.bound),
+        part,
+        a[keep_a],
+        b[keep_b],
+        entropy,
+    )
 
 
 @pytest.mark.parametrize("entropy", [1.0, 1e-2, 1e-4, 1e-6])
@@ -319,9 +354,13 @@ def test_torch(dtype: str, zeros: bool, torch: Any) -> None:
     assert isinstance(answer.point, torch.Tensor)
     assert answer.point.dtype == kind
     assert isinstance(answer.warm.u, torch.Tensor)
-    assert marginal_error(answer.point.numpy(), a, data.b) <= (1e-6 if dtype == "float32" else 1e-12)
+    assert marginal_error(answer.point.numpy(), a, data.b) <= (
+        1e-6 if dtype == "float32" else 1e-12
+    )
     assert answer.bound == pytest.approx(expected.bound, abs=2 * accuracy)
-    np.testing.assert_allclose(answer.point.numpy(), expected.point, rtol=0, atol=20 * math.sqrt(accuracy) / 12)
+    np.testing.assert_allclose(
+        answer.point.numpy(), expected.point, rtol=0, atol=20 * math.sqrt(accuracy) / 12
+    )
 
 
 def test_entropy_on_transport_asks_its_set() -> None:
@@ -329,7 +368,9 @@ def test_entropy_on_transport_asks_its_set() -> None:
     data = cloud(7, 6, seed=22)
     g = cg.simple.Entropy(0.05, on=Transport(data.a, data.b))
     bracketed(g.argmin(data.C, accuracy=1e-10), data.C, data.a, data.b, 0.05)
-    assert g.value(np.outer(data.a, data.b)) == pytest.approx(0.05 * negentropy(np.outer(data.a, data.b)), rel=1e-13)
+    assert g.value(np.outer(data.a, data.b)) == pytest.approx(
+        0.05 * negentropy(np.outer(data.a, data.b)), rel=1e-13
+    )
 
 
 def test_the_plan_follows_from_the_potentials() -> None:
@@ -390,7 +431,9 @@ def test_mass_scales_the_plan(n: int, m: int, seed: int, t: float) -> None:
 
 @LAW
 @given(n=sizes, m=sizes, seed=seeds, height=st.sampled_from([0.1, 1.0, 100.0]))
-def test_costs_of_leaving_and_arriving_leave_the_plan_alone(n: int, m: int, seed: int, height: float) -> None:
+def test_costs_of_leaving_and_arriving_leave_the_plan_alone(
+    n: int, m: int, seed: int, height: float
+) -> None:
     """C + p_i + q_j: every plan pays <p, a> + <q, b> more."""
     data, rng = cloud(n, m, seed=seed), np.random.default_rng(seed)
     p, q = height * rng.standard_normal(n), height * rng.standard_normal(m)
@@ -408,13 +451,27 @@ def test_a_duplicate_shares_the_mass(n: int, m: int, seed: int) -> None:
     twice = np.append(np.arange(n), i)
     share = np.ones(n)
     share[i] = 0.5
-    split = asked(data.C[twice], (data.a * share)[twice], data.b, LAW_ENTROPY, accuracy=LAW_ACCURACY)
-    same(split, (answer.point * share[:, None])[twice], answer.bound - LAW_ENTROPY * data.a[i] * math.log(2.0))
+    split = asked(
+        data.C[twice], (data.a * share)[twice], data.b, LAW_ENTROPY, accuracy=LAW_ACCURACY
+    )
+    same(
+        split,
+        (answer.point * share[:, None])[twice],
+        answer.bound - LAW_ENTROPY * data.a[i] * math.log(2.0),
+    )
 
 
 @settings(max_examples=40)
-@given(n=sizes, m=sizes, seed=seeds, exponent=st.floats(-6.0, 1.0), accuracy=st.sampled_from([0.0, 1e-12, 1e-6, 0.1]))
-def test_any_problem_gets_a_certified_plan(n: int, m: int, seed: int, exponent: float, accuracy: float) -> None:
+@given(
+    n=sizes,
+    m=sizes,
+    seed=seeds,
+    exponent=st.floats(-6.0, 1.0),
+    accuracy=st.sampled_from([0.0, 1e-12, 1e-6, 0.1]),
+)
+def test_any_problem_gets_a_certified_plan(
+    n: int, m: int, seed: int, exponent: float, accuracy: float
+) -> None:
     data = cloud(n, m, seed=seed)
     weight = 10.0**exponent
     answer = asked(data.C, data.a, data.b, weight, accuracy=accuracy)

@@ -47,7 +47,9 @@ def normalised(W: Array) -> Array:
 class Dense:
     """The regulariser by its formula, everything dense."""
 
-    def __init__(self, n: int, m: int, d: int = 2, seed: int = 0, ls: float = 1.3, lt: float = 0.4) -> None:
+    def __init__(
+        self, n: int, m: int, d: int = 2, seed: int = 0, ls: float = 1.3, lt: float = 0.4
+    ) -> None:
         rng = np.random.default_rng(seed)
         self.Xs, self.Xt = rng.standard_normal((n, d)), rng.standard_normal((m, d))
         self.Ls, self.Lt = (raw(graph(X, min(3, len(X) - 1))) for X in (self.Xs, self.Xt))
@@ -66,7 +68,12 @@ class Dense:
 
     def ours(self, kind: Callable[[Array], Any] = np.asarray) -> TransportLaplacian:
         return TransportLaplacian(
-            self.Xs, self.Xt, kind(self.Ls), kind(self.Lt), source_weight=self.ls, target_weight=self.lt
+            self.Xs,
+            self.Xt,
+            kind(self.Ls),
+            kind(self.Lt),
+            source_weight=self.ls,
+            target_weight=self.lt,
         )
 
     def point(self) -> Array:
@@ -126,7 +133,9 @@ def test_laplacian_gradient_by_differences() -> None:
     assert slope == pytest.approx(difference, rel=1e-11)
 
 
-def restriction_follows(restriction: Restriction, F: Callable[[Array], float], G: Array, directions: Array) -> None:
+def restriction_follows(
+    restriction: Restriction, F: Callable[[Array], float], G: Array, directions: Array
+) -> None:
     """Value, slope and curvature of a restriction against F itself and finite differences."""
     k, rng = len(directions), np.random.default_rng(0)
     step = 1e-4
@@ -142,7 +151,11 @@ def restriction_follows(restriction: Restriction, F: Callable[[Array], float], G
         slope = [(along(a + e) - along(a - e)) / (2 * step) for e in basis]
         np.testing.assert_allclose(here.slope, slope, rtol=1e-5, atol=1e-6 * abs(along(a)))
         curvature = [
-            [(along(a + e + f) - along(a + e - f) - along(a - e + f) + along(a - e - f)) / (4 * step**2) for f in basis]
+            [
+                (along(a + e + f) - along(a + e - f) - along(a - e + f) + along(a - e - f))
+                / (4 * step**2)
+                for f in basis
+            ]
             for e in basis
         ]
         np.testing.assert_allclose(here.curvature, curvature, rtol=1e-3, atol=1e-5 * abs(along(a)))
@@ -151,7 +164,11 @@ def restriction_follows(restriction: Restriction, F: Callable[[Array], float], G
 @pytest.mark.parametrize("k", [1, 3])
 def test_laplacian_along_directions(k: int) -> None:
     dense = Dense(6, 5)
-    f, G, points = dense.ours(scipy.sparse.csr_array), dense.point(), [dense.point() for _ in range(k)]
+    f, G, points = (
+        dense.ours(scipy.sparse.csr_array),
+        dense.point(),
+        [dense.point() for _ in range(k)],
+    )
     directions = np.stack([p - G for p in points])
     restriction = f.at(G).along([f.at(p) for p in points], directions)
     restriction_follows(restriction, dense.value, G, directions)
@@ -190,7 +207,8 @@ def test_laplacian_smoothness_is_not_much_too_large() -> None:
     dense = Dense(6, 5)
     f = dense.ours(scipy.sparse.csr_array)
     H = 2.0 * (
-        dense.ls * np.kron(dense.Ls, dense.Xt @ dense.Xt.T) + dense.lt * np.kron(dense.Xs @ dense.Xs.T, dense.Lt)
+        dense.ls * np.kron(dense.Ls, dense.Xt @ dense.Xt.T)
+        + dense.lt * np.kron(dense.Xs @ dense.Xs.T, dense.Lt)
     )
     largest = np.linalg.eigvalsh(H).max()
     assert f.smoothness is not None
@@ -199,7 +217,9 @@ def test_laplacian_smoothness_is_not_much_too_large() -> None:
 
 @LAW
 @given(seeds, st.sampled_from([0.0, 1e2, 1e5]), st.booleans())
-def test_laplacian_is_as_exact_as_its_magnitude_says(seed: int, offset: float, balanced: bool) -> None:
+def test_laplacian_is_as_exact_as_its_magnitude_says(
+    seed: int, offset: float, balanced: bool
+) -> None:
     """Extended precision as judge, at points whose entries have any sign: they cancel in the moments and sums."""
     dense = Dense(6, 5, seed=seed)
     dense.Xs = dense.Xs + offset
@@ -220,8 +240,13 @@ def test_laplacian_is_as_exact_as_its_magnitude_says(seed: int, offset: float, b
 
 def extended_form(dense: Dense, x: Array, y: Array) -> Any:
     """The bilinear form of f, in extended precision."""
-    x, y, Xs, Xt, Ls, Lt = (np.asarray(A, np.longdouble) for A in (x, y, dense.Xs, dense.Xt, dense.Ls, dense.Lt))
-    return dense.ls * ((Ls @ (x @ Xt)) * (y @ Xt)).sum() + dense.lt * ((Lt @ (x.T @ Xs)) * (y.T @ Xs)).sum()
+    x, y, Xs, Xt, Ls, Lt = (
+        np.asarray(A, np.longdouble) for A in (x, y, dense.Xs, dense.Xt, dense.Ls, dense.Lt)
+    )
+    return (
+        dense.ls * ((Ls @ (x @ Xt)) * (y @ Xt)).sum()
+        + dense.lt * ((Lt @ (x.T @ Xs)) * (y.T @ Xs)).sum()
+    )
 
 
 @pytest.mark.parametrize("kind", [raw, normalised])
@@ -235,24 +260,37 @@ def test_the_value_is_as_exact_as_it_says(kind: Callable[[Array], Any], apart: f
     L = kind((labels[:, None] == labels[None, :]) - np.eye(12))
     plan = np.kron(np.full((4, 4), 1.0), np.eye(3)) / 48.0
     here = TransportLaplacian(Xs, Xt, L, L).at(plan)
-    exact = sum(exact_quadratic(L, moment) for moment in (exact_product(plan, Xt), exact_product(plan.T, Xs)))
+    exact = sum(
+        exact_quadratic(L, moment)
+        for moment in (exact_product(plan, Xt), exact_product(plan.T, Xs))
+    )
     rounding = 4.0 * np.finfo(float).eps * here.value_size(here)
     assert abs(Fraction(here.value) - exact) <= Fraction(rounding)
-    if kind is raw:  # neighbours go to the same place: nothing is left of how far apart the clusters are
+    if (
+        kind is raw
+    ):  # neighbours go to the same place: nothing is left of how far apart the clusters are
         assert rounding <= 1e-13 * (1.0 + np.finfo(float).eps * apart**2)
 
 
 def exact_product(A: Array, B: Array) -> list[list[Fraction]]:
     """A B without rounding."""
     left, right = ([[Fraction(x) for x in row] for row in X.tolist()] for X in (A, B.T))
-    return [[sum(map(Fraction.__mul__, row, column), Fraction(0)) for column in right] for row in left]
+    return [
+        [sum(map(Fraction.__mul__, row, column), Fraction(0)) for column in right] for row in left
+    ]
 
 
 def exact_quadratic(L: Array, P: list[list[Fraction]]) -> Fraction:
     """tr(P' L P) without rounding."""
     size = range(len(P))
     return sum(
-        (Fraction(L[i, j]) * P[i][k] * P[j][k] for i in size for j in size for k in range(len(P[0]))), Fraction(0)
+        (
+            Fraction(L[i, j]) * P[i][k] * P[j][k]
+            for i in size
+            for j in size
+            for k in range(len(P[0]))
+        ),
+        Fraction(0),
     )
 
 
@@ -276,21 +314,38 @@ def test_laplacian_never_forms_an_n_by_n_matrix() -> None:
     assert peak <= 40 * G.nbytes
     # the ring's quadratic form is a sum over its edges
     P, Q = G @ Xt, G.T @ Xs
-    assert value == pytest.approx((np.diff(P, axis=0) ** 2).sum() + (np.diff(Q, axis=0) ** 2).sum(), rel=1e-10)
+    assert value == pytest.approx(
+        (np.diff(P, axis=0) ** 2).sum() + (np.diff(Q, axis=0) ** 2).sum(), rel=1e-10
+    )
     assert np.vdot(gradient, G) == pytest.approx(2.0 * value, rel=1e-10)
     assert f.smoothness is not None
 
 
 BAD = {
-    "Ls of the wrong size": (lambda d: TransportLaplacian(d.Xs, d.Xt, d.Lt, d.Lt), r"Ls must have shape \(6, 6\)"),
-    "Lt of the wrong size": (lambda d: TransportLaplacian(d.Xs, d.Xt, d.Ls, d.Ls), r"Lt must have shape \(5, 5\)"),
+    "Ls of the wrong size": (
+        lambda d: TransportLaplacian(d.Xs, d.Xt, d.Lt, d.Lt),
+        r"Ls must have shape \(6, 6\)",
+    ),
+    "Lt of the wrong size": (
+        lambda d: TransportLaplacian(d.Xs, d.Xt, d.Ls, d.Ls),
+        r"Lt must have shape \(5, 5\)",
+    ),
     "negative weight": (
         lambda d: TransportLaplacian(d.Xs, d.Xt, d.Ls, d.Lt, source_weight=-1.0),
         r"source_weight must be finite and >= 0, got -1",
     ),
-    "NaN in Ls": (lambda d: TransportLaplacian(d.Xs, d.Xt, d.Ls * np.nan, d.Lt), r"Ls must be finite"),
-    "NaN in Xs": (lambda d: TransportLaplacian(d.Xs * np.nan, d.Xt, d.Ls, d.Lt), r"Xs must be finite"),
-    "points in a vector": (lambda d: TransportLaplacian(d.Xs[:, 0], d.Xt, d.Ls, d.Lt), r"Xs must have 2 dim"),
+    "NaN in Ls": (
+        lambda d: TransportLaplacian(d.Xs, d.Xt, d.Ls * np.nan, d.Lt),
+        r"Ls must be finite",
+    ),
+    "NaN in Xs": (
+        lambda d: TransportLaplacian(d.Xs * np.nan, d.Xt, d.Ls, d.Lt),
+        r"Xs must be finite",
+    ),
+    "points in a vector": (
+        lambda d: TransportLaplacian(d.Xs[:, 0], d.Xt, d.Ls, d.Lt),
+        r"Xs must have 2 dim",
+    ),
 }
 
 
@@ -306,13 +361,17 @@ def test_laplacian_of_tensors(kind: Callable[[Array], Any], dtype: str, torch: A
     dense = Dense(6, 5)
     to = getattr(torch, dtype)
     Xs, Xt, G = (torch.asarray(x).to(to) for x in (dense.Xs, dense.Xt, dense.point()))
-    f = TransportLaplacian(Xs, Xt, kind(dense.Ls), kind(dense.Lt), source_weight=dense.ls, target_weight=dense.lt)
+    f = TransportLaplacian(
+        Xs, Xt, kind(dense.Ls), kind(dense.Lt), source_weight=dense.ls, target_weight=dense.lt
+    )
     value, gradient = f.value_and_gradient(G)
     relative = 1e-5 if dtype == "float32" else 1e-11
     assert value == pytest.approx(dense.value(G.double().numpy()), rel=relative)
     assert gradient.dtype == to
     expected = dense.gradient(G.double().numpy())
-    np.testing.assert_allclose(gradient.numpy(), expected, rtol=0, atol=relative * abs(expected).max())
+    np.testing.assert_allclose(
+        gradient.numpy(), expected, rtol=0, atol=relative * abs(expected).max()
+    )
     assert f.smoothness == pytest.approx(dense.ours().smoothness, rel=1e-5)
 
 
@@ -333,7 +392,9 @@ def test_graphs_are_those_of_scikit_learn_and_scipy(neighbors: int, normed: bool
         half = NearestNeighbors(n_neighbors=neighbors).fit(X).kneighbors_graph().toarray()
         W = np.maximum(half, half.T)
         np.testing.assert_allclose(L.toarray(), laplacian(W, normed=normed), atol=1e-14)
-        np.testing.assert_allclose(L.toarray(), (normalised if normed else raw)(graph(X, neighbors)), atol=1e-14)
+        np.testing.assert_allclose(
+            L.toarray(), (normalised if normed else raw)(graph(X, neighbors)), atol=1e-14
+        )
         assert np.linalg.eigvalsh(L.toarray()).min() >= -1e-12
 
 
@@ -346,13 +407,17 @@ def test_more_neighbours_than_points_is_the_complete_graph() -> None:
 
 @pytest.mark.parametrize("normed", [True, False])
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
-def test_similarities_and_laplacians_may_be_given(kind: Callable[[Array], Any], normed: bool) -> None:
+def test_similarities_and_laplacians_may_be_given(
+    kind: Callable[[Array], Any], normed: bool
+) -> None:
     Xs, Xt, rng = cloud_of(6), cloud_of(5, seed=1), np.random.default_rng(2)
     Ws, Wt = (np.triu(rng.random((k, k)), 1) for k in (6, 5))
     Ws, Wt = Ws + Ws.T, Wt + Wt.T
     make = normalised if normed else raw
     G = rng.random((6, 5))
-    by_similarity = Laplacian(Xs, Xt, 3.0, normalized=normed, Ws=kind(Ws), Wt=kind(Wt)).smooth_part().at(G)
+    by_similarity = (
+        Laplacian(Xs, Xt, 3.0, normalized=normed, Ws=kind(Ws), Wt=kind(Wt)).smooth_part().at(G)
+    )
     by_laplacian = Laplacian(Xs, Xt, 3.0, Ls=kind(make(Ws)), Lt=kind(make(Wt))).smooth_part().at(G)
     dense = Dense(6, 5, ls=3.0, lt=3.0)
     dense.Xs, dense.Xt, dense.Ls, dense.Lt = Xs, Xt, make(Ws), make(Wt)
@@ -368,9 +433,9 @@ def test_source_and_target_weigh_the_terms() -> None:
     target = Laplacian(Xs, Xt, 2.0, neighbors=2, source=0.0).smooth_part().at(G).value
     assert source > 0.0
     assert source + target == pytest.approx(both, rel=1e-12)
-    assert Laplacian(Xs, Xt, 2.0, neighbors=2, source=5.0, target=0.5).smooth_part().at(G).value == pytest.approx(
-        5.0 * source + 0.5 * target, rel=1e-12
-    )
+    assert Laplacian(Xs, Xt, 2.0, neighbors=2, source=5.0, target=0.5).smooth_part().at(
+        G
+    ).value == pytest.approx(5.0 * source + 0.5 * target, rel=1e-12)
 
 
 BAD_GRAPHS = {
@@ -439,7 +504,11 @@ def test_groups_are_their_formula(labels: Any, weight: float) -> None:
 
 def test_groups_gradient_by_differences() -> None:
     rng = np.random.default_rng(4)
-    G, direction, f = rng.random((7, 4)) + 0.1, rng.standard_normal((7, 4)), GroupLasso(LABELS, weight=0.7)
+    G, direction, f = (
+        rng.random((7, 4)) + 0.1,
+        rng.standard_normal((7, 4)),
+        GroupLasso(LABELS, weight=0.7),
+    )
     difference = (f.at(G + 1e-5 * direction).value - f.at(G - 1e-5 * direction).value) / 2e-5
     assert np.vdot(f.at(G).gradient, direction) == pytest.approx(difference, rel=1e-8)
 
@@ -494,13 +563,19 @@ def test_groups_leave_memory_alone() -> None:
 
 
 BAD_LABELS = {
-    "too few labels": (lambda: GroupLasso([0, 1]).at(np.ones((3, 2))), r"labels has 2 entries for a plan of 3 rows"),
+    "too few labels": (
+        lambda: GroupLasso([0, 1]).at(np.ones((3, 2))),
+        r"labels has 2 entries for a plan of 3 rows",
+    ),
     "no labels": (lambda: GroupLasso([]), r"labels must hold one class a row"),
     "labels in a matrix": (
         lambda: GroupLasso(np.ones((3, 2))),
         r"labels must hold one class a row.*\(3, 2\)",
     ),
-    "negative weight": (lambda: GroupLasso([0, 1], weight=-0.1), r"weight must be finite and >= 0, got -0.1"),
+    "negative weight": (
+        lambda: GroupLasso([0, 1], weight=-0.1),
+        r"weight must be finite and >= 0, got -0.1",
+    ),
 }
 
 

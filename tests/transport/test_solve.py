@@ -82,9 +82,15 @@ def optimum(name: str, entropy: float = ENTROPY) -> tuple[float, float]:
     if entropy > 0:
         F = F - entropy * cp.sum(cp.entr(G))
     if name in ("laplacian", "both"):
-        F = F + 2.0 * cp.sum_squares(root(LS) @ G @ DATA.Xt) + 1.0 * cp.sum_squares(root(LT) @ G.T @ DATA.Xs)
+        F = (
+            F
+            + 2.0 * cp.sum_squares(root(LS) @ G @ DATA.Xt)
+            + 1.0 * cp.sum_squares(root(LT) @ G.T @ DATA.Xs)
+        )
     if name in ("groups", "both"):
-        F = F + 0.1 * sum(cp.sum(cp.norm(G[np.flatnonzero(k == LABELS)], 2, axis=0)) for k in range(3))
+        F = F + 0.1 * sum(
+            cp.sum(cp.norm(G[np.flatnonzero(k == LABELS)], 2, axis=0)) for k in range(3)
+        )
     problem = cp.Problem(cp.Minimize(F), [cp.sum(G, axis=1) == DATA.a, cp.sum(G, axis=0) == DATA.b])
     problem.solve(solver=cp.CLARABEL)
     assert problem.status == "optimal"
@@ -109,7 +115,9 @@ class Witness:
 def certified(result: TransportResult, name: str, entropy: float = ENTROPY) -> None:
     """A plan, F of it, and F* between the bounds, at the end and all the way."""
     assert marginal_error(result.plan, DATA.a, DATA.b) <= 1e-12
-    assert result.value == pytest.approx(objective(name, result.plan, entropy), rel=1e-12, abs=1e-14)
+    assert result.value == pytest.approx(
+        objective(name, result.plan, entropy), rel=1e-12, abs=1e-14
+    )
     best, upper = optimum(name, entropy)
     assert result.lower_bound <= upper
     assert result.value >= best - JUDGE
@@ -121,13 +129,25 @@ def certified(result: TransportResult, name: str, entropy: float = ENTROPY) -> N
 
 def solved(name: str, **options: Any) -> TransportResult:
     with within(20):
-        return solve(DATA.C, DATA.a, DATA.b, **{"entropy": ENTROPY, "regularizers": PROBLEMS[name], **options})
+        return solve(
+            DATA.C,
+            DATA.a,
+            DATA.b,
+            **{"entropy": ENTROPY, "regularizers": PROBLEMS[name], **options},
+        )
 
 
 # --- the optimum ---
 
 
-STEPS: list[tuple[str, int]] = [("exact", 0), ("exact", 1), ("exact", 5), ("armijo", 0), ("open-loop", 0), ("short", 0)]
+STEPS: list[tuple[str, int]] = [
+    ("exact", 0),
+    ("exact", 1),
+    ("exact", 5),
+    ("armijo", 0),
+    ("open-loop", 0),
+    ("short", 0),
+]
 
 
 @every_problem
@@ -135,7 +155,13 @@ STEPS: list[tuple[str, int]] = [("exact", 0), ("exact", 1), ("exact", 5), ("armi
 def test_every_step_rule_finds_the_optimum(name: str, step: str, memory: int) -> None:
     """CVXPY's value, F* between the bounds in every row, exact marginals all along, no rise where none is due."""
     witness = Witness(DATA.a, DATA.b)
-    options: dict[str, Any] = {"method": "cgs", "step": step, "memory": memory, "tol": 1e-8, "max_iter": 400}
+    options: dict[str, Any] = {
+        "method": "cgs",
+        "step": step,
+        "memory": memory,
+        "tol": 1e-8,
+        "max_iter": 400,
+    }
     options["callback"] = witness
     if step == "short" and name in ("groups", "both"):
         with pytest.raises(cg.MissingAbility, match="smoothness"):
@@ -156,7 +182,9 @@ def test_every_step_rule_finds_the_optimum(name: str, step: str, memory: int) ->
 @pytest.mark.parametrize("engine", ["emd", "highs"])
 def test_conditional_gradient_brackets_the_same_optimum(name: str, engine: str) -> None:
     """Linearising the entropy as well converges slowly, with bounds as true."""
-    cg_run = solved(name, method="cg", engine=engine, memory=0, max_iter=60, callback=Witness(DATA.a, DATA.b))
+    cg_run = solved(
+        name, method="cg", engine=engine, memory=0, max_iter=60, callback=Witness(DATA.a, DATA.b)
+    )
     certified(cg_run, name)
     cgs_run = solved(name, tol=1e-9)
     assert cg_run.lower_bound <= cgs_run.value
@@ -260,7 +288,9 @@ def test_potentials_explain_the_plan(name: str) -> None:
 def test_potentials_prove_the_bound_of_an_entropic_plan() -> None:
     """With nothing but entropy <a, u> + <b, v> is the optimum."""
     result = solved("entropy", tol=1e-10)
-    assert DATA.a @ result.potentials.u + DATA.b @ result.potentials.v == pytest.approx(result.value, abs=1e-9)
+    assert DATA.a @ result.potentials.u + DATA.b @ result.potentials.v == pytest.approx(
+        result.value, abs=1e-9
+    )
 
 
 def test_apply() -> None:
@@ -309,7 +339,11 @@ def test_nothing_asked_beyond_rounding(name: str) -> None:
 def test_any_plan_is_a_start(name: str, start: str) -> None:
     """From the product, a vertex full of zeros, or the answer itself, which is then the answer."""
     best = solved(name, tol=1e-9).plan
-    plan = {"product": np.outer(DATA.a, DATA.b), "vertex": ot.emd(DATA.a, DATA.b, -DATA.C), "optimum": best}[start]
+    plan = {
+        "product": np.outer(DATA.a, DATA.b),
+        "vertex": ot.emd(DATA.a, DATA.b, -DATA.C),
+        "optimum": best,
+    }[start]
     before = plan.copy()
     result = solved(name, start=plan, tol=1e-8)
     np.testing.assert_array_equal(plan, before)
@@ -337,34 +371,82 @@ def spoiled(values: Array, bad: float) -> Array:
 
 
 BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "masses differ": ({"a": DATA.a, "b": 2.5 * DATA.b}, ValueError, r"same mass: a sums to 1, b to 2\.5"),
-    "mass differs from the default": ({"a": 3.0 * DATA.a, "b": None}, ValueError, r"a sums to 3, b to 1"),
-    "a is too short": ({"a": np.full(4, 0.25)}, ValueError, r"\(7, 6\).*\(4, 6\)|a must have.*7.*4"),
-    "b is too long": ({"b": np.full(8, 0.125)}, ValueError, r"\(7, 6\).*\(7, 8\)|b must have.*6.*8"),
+    "masses differ": (
+        {"a": DATA.a, "b": 2.5 * DATA.b},
+        ValueError,
+        r"same mass: a sums to 1, b to 2\.5",
+    ),
+    "mass differs from the default": (
+        {"a": 3.0 * DATA.a, "b": None},
+        ValueError,
+        r"a sums to 3, b to 1",
+    ),
+    "a is too short": (
+        {"a": np.full(4, 0.25)},
+        ValueError,
+        r"\(7, 6\).*\(4, 6\)|a must have.*7.*4",
+    ),
+    "b is too long": (
+        {"b": np.full(8, 0.125)},
+        ValueError,
+        r"\(7, 6\).*\(7, 8\)|b must have.*6.*8",
+    ),
     "a is a matrix": ({"a": DATA.C}, ValueError, r"a must have 1 dim"),
-    "negative weights": ({"a": spoiled(DATA.a, -0.1)}, ValueError, r"a must hold weights >= 0, got -0\.1"),
+    "negative weights": (
+        {"a": spoiled(DATA.a, -0.1)},
+        ValueError,
+        r"a must hold weights >= 0, got -0\.1",
+    ),
     "NaN weights": ({"b": spoiled(DATA.b, math.nan)}, ValueError, r"b must be finite"),
-    "negative entropy": ({"entropy": -0.1}, ValueError, r"entropy must be finite and >= 0, got -0\.1"),
+    "negative entropy": (
+        {"entropy": -0.1},
+        ValueError,
+        r"entropy must be finite and >= 0, got -0\.1",
+    ),
     "NaN entropy": ({"entropy": math.nan}, ValueError, r"entropy must be finite"),
-    "entropy in words": ({"entropy": "little"}, TypeError, r"entropy must be a number, got 'little'"),
+    "entropy in words": (
+        {"entropy": "little"},
+        TypeError,
+        r"entropy must be a number, got 'little'",
+    ),
     "NaN in the cost": ({"cost": spoiled(DATA.C, math.nan)}, ValueError, r"cost must be finite"),
     "infinite cost": ({"cost": spoiled(DATA.C, math.inf)}, ValueError, r"cost must be finite"),
     "cost is a vector": ({"cost": DATA.a}, ValueError, r"cost must have 2 dim"),
-    "empty cost": ({"cost": np.zeros((0, 3)), "a": None, "b": None}, ValueError, r"cost must .*\(0, 3\)"),
+    "empty cost": (
+        {"cost": np.zeros((0, 3)), "a": None, "b": None},
+        ValueError,
+        r"cost must .*\(0, 3\)",
+    ),
     "cost in words": ({"cost": "far"}, TypeError, r"cost must be an array of numbers, got str"),
     "complex cost": ({"cost": DATA.C + 1j}, TypeError, r"cost must be real"),
-    "unknown engine": ({"engine": "abacus"}, ValueError, r"engine must be one of 'auto', 'emd', 'highs'.*got 'abacus'"),
-    "unknown method": ({"method": "simplex"}, ValueError, r"method must be one of 'cgs', 'cg'.*got 'simplex'"),
+    "unknown engine": (
+        {"engine": "abacus"},
+        ValueError,
+        r"engine must be one of 'auto', 'emd', 'highs'.*got 'abacus'",
+    ),
+    "unknown method": (
+        {"method": "simplex"},
+        ValueError,
+        r"method must be one of 'cgs', 'cg'.*got 'simplex'",
+    ),
     "unknown step": ({"step": "giant"}, ValueError, r"step must be one of 'exact'.*got 'giant'"),
     "negative memory": ({"memory": -1}, ValueError, r"memory must be >= 0, got -1"),
     "negative tolerance": ({"tol": -1.0}, ValueError, r"tol must be finite and >= 0"),
-    "labels of another length": ({"regularizers": [GroupLasso([0, 1], 0.1)]}, ValueError, r"labels.*2.*7"),
+    "labels of another length": (
+        {"regularizers": [GroupLasso([0, 1], 0.1)]},
+        ValueError,
+        r"labels.*2.*7",
+    ),
     "points of another number": (
         {"regularizers": [Laplacian(DATA.Xs[:4], DATA.Xt, 1.0)]},
         ValueError,
         r"\(7, 6\).*\(4, 6\)",
     ),
-    "one regulariser, not a list": ({"regularizers": LAPLACIAN}, TypeError, r"regularizers must be a (list|sequence)"),
+    "one regulariser, not a list": (
+        {"regularizers": LAPLACIAN},
+        TypeError,
+        r"regularizers must be a (list|sequence)",
+    ),
     "a regulariser that is none": ({"regularizers": [3.0]}, TypeError, r"regularizers"),
 }
 
@@ -409,7 +491,12 @@ def test_tensors_in_tensors_out(name: str, torch: Any) -> None:
 def test_tensors_with_neighbour_graphs_and_default_weights(torch: Any) -> None:
     Xs, Xt, C = (torch.asarray(x) for x in (DATA.Xs, DATA.Xt, DATA.C))
     tensor = solve(C, entropy=ENTROPY, regularizers=[Laplacian(Xs, Xt, 2.0, neighbors=3)], tol=1e-9)
-    array = solve(DATA.C, entropy=ENTROPY, regularizers=[Laplacian(DATA.Xs, DATA.Xt, 2.0, neighbors=3)], tol=1e-9)
+    array = solve(
+        DATA.C,
+        entropy=ENTROPY,
+        regularizers=[Laplacian(DATA.Xs, DATA.Xt, 2.0, neighbors=3)],
+        tol=1e-9,
+    )
     assert tensor.value == pytest.approx(array.value, abs=2e-9)
     np.testing.assert_allclose(tensor.plan.numpy(), array.plan, rtol=0, atol=1e-4)
 
@@ -418,7 +505,9 @@ def test_tensors_with_neighbour_graphs_and_default_weights(torch: Any) -> None:
 def test_every_step_on_tensors_with_sparse_graphs(step: str, torch: Any) -> None:
     Xs, Xt, C = (torch.asarray(x) for x in (DATA.Xs, DATA.Xt, DATA.C))
     regularizers = [Laplacian(Xs, Xt, 2.0, neighbors=3)]
-    result = solve(C, entropy=ENTROPY, regularizers=regularizers, step=step, memory=0, tol=1e-6, max_iter=300)
+    result = solve(
+        C, entropy=ENTROPY, regularizers=regularizers, step=step, memory=0, tol=1e-6, max_iter=300
+    )
     assert result.success
 
 
@@ -464,7 +553,9 @@ LAW = settings(max_examples=15)
 TOL = 1e-10
 
 
-def on(data: Cloud, Ls: Array, Lt: Array, *, weight: float = 2.0, **options: Any) -> TransportResult:
+def on(
+    data: Cloud, Ls: Array, Lt: Array, *, weight: float = 2.0, **options: Any
+) -> TransportResult:
     """The Laplacian problem on any data."""
     regularizers = [Laplacian(data.Xs, data.Xt, weight, Ls=Ls, Lt=Lt, **options)]
     with within(20):
@@ -497,7 +588,11 @@ def test_the_order_of_points_is_of_no_consequence(n: int, m: int, seed: int) -> 
     i, j = rng.permutation(n), rng.permutation(m)
     result = on(data, ring(n), ring(m))
     moved = Cloud(data.Xs[i], data.Xt[j], data.a[i], data.b[j], data.C[np.ix_(i, j)])
-    same(on(moved, ring(n)[np.ix_(i, i)], ring(m)[np.ix_(j, j)]), result.plan[np.ix_(i, j)], result.value)
+    same(
+        on(moved, ring(n)[np.ix_(i, i)], ring(m)[np.ix_(j, j)]),
+        result.plan[np.ix_(i, j)],
+        result.value,
+    )
 
 
 @LAW
@@ -525,11 +620,15 @@ def test_mass_scales_the_groups(n: int, m: int, seed: int) -> None:
 
 @LAW
 @given(n=sizes, m=sizes, seed=seeds, height=st.sampled_from([0.1, 10.0]))
-def test_costs_of_leaving_and_arriving_leave_the_plan_alone(n: int, m: int, seed: int, height: float) -> None:
+def test_costs_of_leaving_and_arriving_leave_the_plan_alone(
+    n: int, m: int, seed: int, height: float
+) -> None:
     data, rng = cloud(n, m, seed=seed), np.random.default_rng(seed)
     p, q = height * rng.standard_normal(n), height * rng.standard_normal(m)
     result = on(data, ring(n), ring(m))
-    moved = on(Cloud(data.Xs, data.Xt, data.a, data.b, data.C + p[:, None] + q[None, :]), ring(n), ring(m))
+    moved = on(
+        Cloud(data.Xs, data.Xt, data.a, data.b, data.C + p[:, None] + q[None, :]), ring(n), ring(m)
+    )
     same(moved, result.plan, result.value + p @ data.a + q @ data.b)
 
 
@@ -544,7 +643,11 @@ def test_a_duplicate_shares_the_mass(n: int, m: int, seed: int) -> None:
     share[i] = 0.5
     split = Cloud(data.Xs[twice], data.Xt, (data.a * share)[twice], data.b, data.C[twice])
     answer = on(split, ring(n)[np.ix_(twice, twice)], ring(m))
-    same(answer, (result.plan * share[:, None])[twice], result.value - 0.2 * data.a[i] * math.log(2.0))
+    same(
+        answer,
+        (result.plan * share[:, None])[twice],
+        result.value - 0.2 * data.a[i] * math.log(2.0),
+    )
 
 
 @LAW
@@ -602,7 +705,9 @@ def test_small_units_are_not_an_excuse() -> None:
 def test_barycenters_and_cost() -> None:
     result = solve(DATA.C, DATA.a, DATA.b, entropy=ENTROPY)
     Y = np.arange(2.0 * M).reshape(M, 2)
-    np.testing.assert_allclose(result.barycenters(Y), (result.plan @ Y) / DATA.a[:, None], rtol=1e-10)
+    np.testing.assert_allclose(
+        result.barycenters(Y), (result.plan @ Y) / DATA.a[:, None], rtol=1e-10
+    )
     assert result.cost == pytest.approx(float(np.sum(DATA.C * result.plan)), rel=1e-12)
     assert len(repr(result)) < 120
 
@@ -611,7 +716,9 @@ def test_a_smooth_function_is_a_regularizer() -> None:
     def spread(G: Any) -> Any:
         return 0.5 * float(np.sum(G * G)), G
 
-    result = solve(DATA.C, DATA.a, DATA.b, entropy=ENTROPY, regularizers=[cg.smooth.Function(spread)], tol=1e-7)
+    result = solve(
+        DATA.C, DATA.a, DATA.b, entropy=ENTROPY, regularizers=[cg.smooth.Function(spread)], tol=1e-7
+    )
     plain = solve(DATA.C, DATA.a, DATA.b, entropy=ENTROPY, tol=1e-7)
     assert result.success
     assert result.lower_bound >= plain.lower_bound

@@ -25,7 +25,16 @@ from condgrad.newton.laplacian.moments import Moments
 from condgrad.newton.laplacian.plans import DensePlan, StreamedDualPlan
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.streamed_plan import Blocks, StreamedMatrix, StreamedPlan, UnformedCost
-from condgrad.transport import BlockCost, GroupLasso, Laplacian, LowRank, SquaredEuclidean, cosine, solve, starts
+from condgrad.transport import (
+    BlockCost,
+    GroupLasso,
+    Laplacian,
+    LowRank,
+    SquaredEuclidean,
+    cosine,
+    solve,
+    starts,
+)
 from tests.transport import cloud, marginal_error
 
 Array = Any
@@ -52,10 +61,18 @@ TWICE = np.repeat(SMALL.Xs[:10], 4, axis=0), np.repeat(SMALL.Xt[:11], 3, axis=0)
 FAR = SMALL.Xs + 1e6, SMALL.Xt + 1e6
 
 PROBLEMS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "entropy alone": (SquaredEuclidean(SMALL.Xs, SMALL.Xt), {"a": SMALL.a, "b": SMALL.b, "entropy": 0.02}),
+    "entropy alone": (
+        SquaredEuclidean(SMALL.Xs, SMALL.Xt),
+        {"a": SMALL.a, "b": SMALL.b, "entropy": 0.02},
+    ),
     "normalised": (
         SquaredEuclidean(SMALL.Xs, SMALL.Xt),
-        {"a": SMALL.a, "b": SMALL.b, "entropy": 0.02, "regularizers": laplacian(SMALL.Xs, SMALL.Xt)},
+        {
+            "a": SMALL.a,
+            "b": SMALL.b,
+            "entropy": 0.02,
+            "regularizers": laplacian(SMALL.Xs, SMALL.Xt),
+        },
     ),
     "raw": (
         SquaredEuclidean(SMALL.Xs, SMALL.Xt),
@@ -63,7 +80,12 @@ PROBLEMS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "more targets": (
         SquaredEuclidean(SMALL.Xt, SMALL.Xs),
-        {"a": SMALL.b, "b": SMALL.a, "entropy": 0.02, "regularizers": laplacian(SMALL.Xt, SMALL.Xs)},
+        {
+            "a": SMALL.b,
+            "b": SMALL.a,
+            "entropy": 0.02,
+            "regularizers": laplacian(SMALL.Xt, SMALL.Xs),
+        },
     ),
     "weights of zero": (
         SquaredEuclidean(SMALL.Xt, SMALL.Xs),
@@ -85,16 +107,27 @@ PROBLEMS: dict[str, tuple[Any, dict[str, Any]]] = {
         SquaredEuclidean(SMALL.Xs, SMALL.Xt),
         {"entropy": 2e-4, "regularizers": laplacian(SMALL.Xs, SMALL.Xt, 100.0)},
     ),
-    "nine dimensions": (SquaredEuclidean(*DEEP), {"entropy": 0.1, "regularizers": laplacian(*DEEP)}),
+    "nine dimensions": (
+        SquaredEuclidean(*DEEP),
+        {"entropy": 0.1, "regularizers": laplacian(*DEEP)},
+    ),
     "other coordinates": (
         SquaredEuclidean(SMALL.Xs, SMALL.Xt),
         {"entropy": 0.02, "regularizers": laplacian(SMALL.Xs @ [[1.0, 2.0], [0.0, 1.0]], SMALL.Xt)},
     ),
-    "low rank": (LowRank(RNG.standard_normal((30, 3)), RNG.standard_normal((40, 3))), {"entropy": 0.05}),
+    "low rank": (
+        LowRank(RNG.standard_normal((30, 3)), RNG.standard_normal((40, 3))),
+        {"entropy": 0.05},
+    ),
     "cosine": (cosine(SMALL.Xs, SMALL.Xt), {"entropy": 0.05}),
     "Euclidean": (
         BlockCost(euclidean, SMALL.Xs, SMALL.Xt),
-        {"a": SMALL.a, "b": with_zeros(SMALL.b), "entropy": 0.05, "regularizers": laplacian(SMALL.Xs, SMALL.Xt)},
+        {
+            "a": SMALL.a,
+            "b": with_zeros(SMALL.b),
+            "entropy": 0.05,
+            "regularizers": laplacian(SMALL.Xs, SMALL.Xt),
+        },
     ),
 }
 
@@ -122,9 +155,15 @@ def test_streamed_and_dense_plans_agree(name: str) -> None:
     # F at the plan, by another way
     f, g = best.problem
     here = f.at(plan)
-    assert t.value == pytest.approx(here.value + g.value(plan), abs=1e-15 * (1e3 + score) * best.scale)
-    assert t.cost == pytest.approx(float(np.vdot(cost.dense(), plan)), abs=1e-15 * (1e3 + score) * max(1.0, best.scale))
-    np.testing.assert_allclose(t.rows([2 % len(plan), 0]), plan[[2 % len(plan), 0]], rtol=1e-12, atol=1e-18)
+    assert t.value == pytest.approx(
+        here.value + g.value(plan), abs=1e-15 * (1e3 + score) * best.scale
+    )
+    assert t.cost == pytest.approx(
+        float(np.vdot(cost.dense(), plan)), abs=1e-15 * (1e3 + score) * max(1.0, best.scale)
+    )
+    np.testing.assert_allclose(
+        t.rows([2 % len(plan), 0]), plan[[2 % len(plan), 0]], rtol=1e-12, atol=1e-18
+    )
 
 
 @pytest.mark.parametrize("name", ["weights of zero", "normalised", "Euclidean", "nine dimensions"])
@@ -138,7 +177,9 @@ def test_products_are_those_of_the_dense_plan(name: str) -> None:
     np.testing.assert_allclose(t.apply_transpose(Z), plan.T @ Z, atol=1e-14)
     mass = plan.sum(1)
     loaded = mass > 0
-    np.testing.assert_allclose(t.barycenters(Y)[loaded], (plan @ Y)[loaded] / mass[loaded, None], rtol=1e-10)
+    np.testing.assert_allclose(
+        t.barycenters(Y)[loaded], (plan @ Y)[loaded] / mass[loaded, None], rtol=1e-10
+    )
     assert np.isnan(t.barycenters(Y)[~loaded]).all()
     # the transposed plan is a plan of its own
     turned = t.result.x.T
@@ -156,7 +197,9 @@ def test_products_are_those_of_the_dense_plan(name: str) -> None:
         (1e12, "cgs", False),
     ],
 )
-def test_a_stiff_laplacian_costs_the_marginals_no_digits(weight: float, method: str, turned: bool) -> None:
+def test_a_stiff_laplacian_costs_the_marginals_no_digits(
+    weight: float, method: str, turned: bool
+) -> None:
     """Scores whose terms are millions and cancel: all answers are of one plan, of sums a and b."""
     n = len(SMALL.a)
     a, b, Xs, Xt = with_zeros(SMALL.a), SMALL.b, SMALL.Xs, SMALL.Xt
@@ -195,8 +238,17 @@ def test_potentials_are_those_of_the_plan() -> None:
 
 
 def test_against_pot() -> None:
-    t = solve(SquaredEuclidean(SMALL.Xs, SMALL.Xt), SMALL.a, SMALL.b, entropy=0.05, plan="streamed", tol=1e-12)
-    theirs = ot.sinkhorn(SMALL.a, SMALL.b, SMALL.C, 0.05, method="sinkhorn_log", stopThr=1e-14, numItermax=10_000)
+    t = solve(
+        SquaredEuclidean(SMALL.Xs, SMALL.Xt),
+        SMALL.a,
+        SMALL.b,
+        entropy=0.05,
+        plan="streamed",
+        tol=1e-12,
+    )
+    theirs = ot.sinkhorn(
+        SMALL.a, SMALL.b, SMALL.C, 0.05, method="sinkhorn_log", stopThr=1e-14, numItermax=10_000
+    )
     np.testing.assert_allclose(t.dense(), theirs, atol=1e-9)
 
 
@@ -224,7 +276,9 @@ def test_the_unit_of_the_coordinates_of_a_laplacian_is_of_no_consequence(method:
     for unit in (1.0, 1e6):
         terms = laplacian(unit * SMALL.Xs, unit * SMALL.Xt, 0.5 / unit**2)
         cost = cosine(SMALL.Xs, SMALL.Xt)
-        runs.append(solve(cost, entropy=0.05, regularizers=terms, plan="streamed", method=method, tol=1e-7))
+        runs.append(
+            solve(cost, entropy=0.05, regularizers=terms, plan="streamed", method=method, tol=1e-7)
+        )
     assert all(t.success for t in runs)
     assert runs[1].result.certificate.noise <= 100.0 * runs[0].result.certificate.noise
 
@@ -240,12 +294,15 @@ def test_the_oracle_tries_harder_where_the_start_is_the_optimum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entropy", "weight", "method"), [(1.0, 0.0, "cgs"), (1e-3, 0.0, "newton"), (1.0, 1e4, "newton")]
+    ("entropy", "weight", "method"),
+    [(1.0, 0.0, "cgs"), (1e-3, 0.0, "newton"), (1.0, 1e4, "newton")],
 )
 def test_auto_takes_sinkhorn_or_newton(entropy: float, weight: float, method: str) -> None:
     """Newton where Sinkhorn's iteration would be slow, or a Laplacian is stiff."""
     terms = laplacian(SMALL.Xs, SMALL.Xt, weight) if weight > 0.0 else []
-    t = solve(SquaredEuclidean(SMALL.Xs, SMALL.Xt), entropy=entropy, regularizers=terms, plan="streamed")
+    t = solve(
+        SquaredEuclidean(SMALL.Xs, SMALL.Xt), entropy=entropy, regularizers=terms, plan="streamed"
+    )
     assert t.success
     assert t.method == method
 
@@ -254,7 +311,9 @@ def test_auto_takes_sinkhorn_or_newton(entropy: float, weight: float, method: st
 def test_torch_in_torch_out(regularized: bool, torch: Any) -> None:
     Xs, Xt = torch.as_tensor(SMALL.Xs), torch.as_tensor(SMALL.Xt)
     options = {"entropy": 0.02, "method": "newton", "plan": "streamed", "tol": 1e-10}
-    t = solve(SquaredEuclidean(Xs, Xt), regularizers=laplacian(Xs, Xt) if regularized else [], **options)
+    t = solve(
+        SquaredEuclidean(Xs, Xt), regularizers=laplacian(Xs, Xt) if regularized else [], **options
+    )
     plain = solve(
         SquaredEuclidean(SMALL.Xs, SMALL.Xt),
         regularizers=laplacian(SMALL.Xs, SMALL.Xt) if regularized else [],
@@ -288,7 +347,9 @@ class TestPlans:
             0.01 * rng.standard_normal(dense.Xt.shape),
         )
         # the potential of a streamed plan is less the numbers of its columns
-        return dense.evaluate(z, 2.0), streamed.evaluate(z._replace(v=z.v - streamed.column_cost), 2.0)
+        return dense.evaluate(z, 2.0), streamed.evaluate(
+            z._replace(v=z.v - streamed.column_cost), 2.0
+        )
 
     def test_who_answers(self, models: Any) -> None:
         one, two = self.points(models)
@@ -307,15 +368,22 @@ class TestPlans:
         one, two = self.points(models)
         R, T = RNG.standard_normal((17, 3)), RNG.standard_normal((21, 40))
         np.testing.assert_allclose(one.plan.times(R), two.plan.times(R), atol=1e-13)
-        np.testing.assert_allclose(one.plan.transposed_times(T), two.plan.transposed_times(T), atol=1e-13)
         np.testing.assert_allclose(
-            one.plan.lifted_overlap(one.columns, 1.0), two.plan.lifted_overlap(two.columns, 1.0), atol=1e-13
+            one.plan.transposed_times(T), two.plan.transposed_times(T), atol=1e-13
+        )
+        np.testing.assert_allclose(
+            one.plan.lifted_overlap(one.columns, 1.0),
+            two.plan.lifted_overlap(two.columns, 1.0),
+            atol=1e-13,
         )
 
     def test_the_hessian(self, models: Any) -> None:
         one, two = self.points(models)
         x = Moments(*(RNG.standard_normal(part.shape) for part in one.z[:3]))
-        images = [Hessian(model, point).product(x) for model, point in zip(models, (one, two), strict=True)]
+        images = [
+            Hessian(model, point).product(x)
+            for model, point in zip(models, (one, two), strict=True)
+        ]
         for mine, its in zip(*images, strict=True):
             np.testing.assert_allclose(mine, its, atol=1e-11 * abs(mine).max())
 
@@ -328,7 +396,9 @@ class TestUnformed:
         rng = np.random.default_rng(1)
         Xs, Xt = rng.random((13, 2)), rng.random((11, 2))
         blocks = Blocks(0.7, euclidean, Xs, Xt) if request.param == "blocks" else None
-        return UnformedCost(rng.random((13, 3)), rng.random((11, 3)), rng.random(13), rng.random(11), blocks)
+        return UnformedCost(
+            rng.random((13, 3)), rng.random((11, 3)), rng.random(13), rng.random(11), blocks
+        )
 
     def test_what_is_done_to_a_cost_is_done_to_its_array(self, cost: UnformedCost) -> None:
         C = cost.dense()
@@ -349,14 +419,22 @@ class TestUnformed:
         v = RNG.standard_normal(11)
         matrix = cost.score(v, 0.5)
         E = np.exp((v[None, :] - cost.dense() + cost.row[:, None]) / 0.5)
-        R, left, right = RNG.standard_normal((11, 4)), RNG.standard_normal((13, 2)), RNG.standard_normal((11, 2))
+        R, left, right = (
+            RNG.standard_normal((11, 4)),
+            RNG.standard_normal((13, 2)),
+            RNG.standard_normal((11, 2)),
+        )
         np.testing.assert_allclose(matrix.log_row_sums(), np.log(E.sum(1)), rtol=1e-12)
         np.testing.assert_allclose(matrix.times(R), E @ R, rtol=1e-11)
         np.testing.assert_allclose(matrix.T.times(left), E.T @ left, rtol=1e-11)
-        np.testing.assert_allclose(matrix.weighted_times(left, right, R), (E * (left @ right.T)) @ R, rtol=1e-10)
+        np.testing.assert_allclose(
+            matrix.weighted_times(left, right, R), (E * (left @ right.T)) @ R, rtol=1e-10
+        )
         kept, rest, spread = RNG.random(11), RNG.random(13), RNG.random(11)
         p = E * kept + rest[:, None] * spread
-        np.testing.assert_allclose(matrix.entropy_row_sums(kept, rest, spread), (p * np.log(p)).sum(1), rtol=1e-10)
+        np.testing.assert_allclose(
+            matrix.entropy_row_sums(kept, rest, spread), (p * np.log(p)).sum(1), rtol=1e-10
+        )
         np.testing.assert_allclose(matrix.rows(np.array([3, 3, 0])), E[[3, 3, 0]], rtol=1e-12)
 
     def test_rounding_as_arrays_are_rounded(self) -> None:
@@ -395,7 +473,9 @@ class TestStarts:
         again = solve(cost, plan=plan, start=first.potentials, **self.options)
         assert again.iterations <= 2
         with pytest.raises(ValueError, match="potentials of shapes"):
-            solve(cost, plan=plan, start=(first.potentials.u[:3], first.potentials.v), **self.options)
+            solve(
+                cost, plan=plan, start=(first.potentials.u[:3], first.potentials.v), **self.options
+            )
 
     def test_from_a_plan(self) -> None:
         cost, terms = SquaredEuclidean(SMALL.Xs, SMALL.Xt), laplacian(SMALL.Xs, SMALL.Xt)
@@ -416,7 +496,9 @@ class TestStarts:
 
         def run(Xs: Array, Xt: Array, start: Any = None) -> Any:
             terms = laplacian(Xs, Xt) if regularized else []
-            return solve(SquaredEuclidean(Xs, Xt), regularizers=terms, plan=plan, start=start, **self.options)
+            return solve(
+                SquaredEuclidean(Xs, Xt), regularizers=terms, plan=plan, start=start, **self.options
+            )
 
         first, cold = run(SMALL.Xs, SMALL.Xt), run(Xs, Xt)
         warm = run(Xs, Xt, start=first)
@@ -436,7 +518,12 @@ class TestStarts:
         data = cg.datasets.make_clusters(800)
         cost = SquaredEuclidean(data.Xs, data.Xt)
         terms = [Laplacian(data.Xs, data.Xt, 1e3)] if regularized else []
-        options: dict[str, Any] = {"entropy": 0.017, "regularizers": terms, "method": "newton", "plan": "streamed"}
+        options: dict[str, Any] = {
+            "entropy": 0.017,
+            "regularizers": terms,
+            "method": "newton",
+            "plan": "streamed",
+        }
         cold = solve(cost, tol=1e-8, **options)
         carried = []
 
@@ -452,7 +539,10 @@ class TestStarts:
         truth = cold.potentials.v
         assert np.std(carried[0].v - truth) < 0.6 * np.std(truth)
         if regularized:
-            assert np.abs(carried[0].P - cold.apply(data.Xt)).sum() < 0.1 * np.abs(cold.apply(data.Xt)).sum()
+            assert (
+                np.abs(carried[0].P - cold.apply(data.Xt)).sum()
+                < 0.1 * np.abs(cold.apply(data.Xt)).sum()
+            )
 
 
 def test_passes_are_counted() -> None:
@@ -486,7 +576,9 @@ print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 
 
 def test_memory_stays_far_below_a_plan() -> None:
-    done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True
+    )
     kilobytes = json.loads(done.stdout)
     assert kilobytes * 1024 < 0.05 * 8 * 6_000**2
 
@@ -526,10 +618,17 @@ class TestErrors:
             solve(self.cost, plan="streamed", **{"entropy": 0.1, **options})
         with pytest.raises(ValueError, match="method='cg'"):
             solve(self.cost, plan="streamed", entropy=0.1, method="cg")
-        assert solve(self.cost, plan="auto", tol=1e-2, **{"entropy": 0.1, "max_iter": 3, **options}).plan is not None
+        assert (
+            solve(
+                self.cost, plan="auto", tol=1e-2, **{"entropy": 0.1, "max_iter": 3, **options}
+            ).plan
+            is not None
+        )
 
     def test_what_does_not_fit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys.modules["condgrad.transport.solve"], "free_memory", lambda _: 1000.0)
+        monkeypatch.setattr(
+            sys.modules["condgrad.transport.solve"], "free_memory", lambda _: 1000.0
+        )
         assert solve(self.cost, entropy=0.1).streamed
         assert not solve(self.cost, entropy=0.1, plan="dense").streamed
         with pytest.raises(MemoryError, match=r"GroupLasso.*GB are free"):

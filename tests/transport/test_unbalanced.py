@@ -51,7 +51,10 @@ def optimum(data: Cloud, entropy: float, penalty: Any) -> float:
     R = np.outer(data.a, data.b) / math.sqrt(data.a.sum() * data.b.sum())
     G = cp.Variable(data.C.shape, nonneg=True)
     F, constraints = cp.sum(cp.multiply(data.C, G)) + entropy * cp.sum(cp.kl_div(G, R)), []
-    for p, sums, weights in [(for_a, cp.sum(G, axis=1), data.a), (for_b, cp.sum(G, axis=0), data.b)]:
+    for p, sums, weights in [
+        (for_a, cp.sum(G, axis=1), data.a),
+        (for_b, cp.sum(G, axis=0), data.b),
+    ]:
         if p < math.inf:
             F = F + p * cp.sum(cp.kl_div(sums, weights))
         else:
@@ -88,17 +91,28 @@ def test_pot_has_the_same_plan(penalty: Any) -> None:
     ours = unbalanced(data.C, data.a, data.b, entropy=0.1, penalty=penalty, tol=1e-12)
     np.testing.assert_allclose(ours.plan, theirs, atol=1e-7)
     even = cloud(7, 5, seed=1)  # for masses 1 their own default is ours
-    theirs = ot.unbalanced.sinkhorn_unbalanced(even.a, even.b, even.C, 0.1, penalty, numItermax=100_000, stopThr=1e-14)
+    theirs = ot.unbalanced.sinkhorn_unbalanced(
+        even.a, even.b, even.C, 0.1, penalty, numItermax=100_000, stopThr=1e-14
+    )
     ours = unbalanced(even.C, even.a, even.b, entropy=0.1, penalty=penalty, tol=1e-12)
     np.testing.assert_allclose(ours.plan, theirs, atol=1e-7)
 
 
-@given(seed=seeds, penalty=penalties, tol=st.sampled_from([1e-1, 1e-4]), max_iter=st.sampled_from([0, 1, 3, 1000]))
+@given(
+    seed=seeds,
+    penalty=penalties,
+    tol=st.sampled_from([1e-1, 1e-4]),
+    max_iter=st.sampled_from([0, 1, 3, 1000]),
+)
 @settings(max_examples=20)
-def test_the_bound_holds_however_early_it_ends(seed: int, penalty: Any, tol: float, max_iter: int) -> None:
+def test_the_bound_holds_however_early_it_ends(
+    seed: int, penalty: Any, tol: float, max_iter: int
+) -> None:
     data = uneven(seed)
     exact = unbalanced(data.C, data.a, data.b, entropy=0.01, penalty=penalty, tol=1e-11)
-    rough = unbalanced(data.C, data.a, data.b, entropy=0.01, penalty=penalty, tol=tol, max_iter=max_iter)
+    rough = unbalanced(
+        data.C, data.a, data.b, entropy=0.01, penalty=penalty, tol=tol, max_iter=max_iter
+    )
     assert rough.lower_bound <= exact.value + 1e-13
     assert rough.value >= exact.lower_bound - 1e-13
     assert rough.gap >= 0.0
@@ -122,7 +136,9 @@ def test_one_source_and_one_target_have_a_closed_form() -> None:
     c, e, p = 0.7, 0.2, 0.5
     ours = unbalanced([[c]], [1.0], [1.0], entropy=e, penalty=p, tol=1e-12)
     assert ours.mass == pytest.approx(math.exp(-c / (e + 2.0 * p)), rel=1e-6)
-    assert ours.value == pytest.approx((e + 2.0 * p) * (1.0 - math.exp(-c / (e + 2.0 * p))), abs=1e-11)
+    assert ours.value == pytest.approx(
+        (e + 2.0 * p) * (1.0 - math.exp(-c / (e + 2.0 * p))), abs=1e-11
+    )
 
 
 def test_cgs_on_the_same_f_and_g_agrees() -> None:
@@ -130,7 +146,9 @@ def test_cgs_on_the_same_f_and_g_agrees() -> None:
     data = uneven(3)
     for for_a in (0.3, math.inf):
         problem = RelaxedProblem(data.C, data.a, data.b, 0.1, for_a, 0.4)
-        by_cgs = cg.minimize(problem.smooth, problem.simple, problem.product_plan(), tol=1e-7, memory=5)
+        by_cgs = cg.minimize(
+            problem.smooth, problem.simple, problem.product_plan(), tol=1e-7, memory=5
+        )
         ours = unbalanced(data.C, data.a, data.b, entropy=0.1, penalty=(for_a, 0.4), tol=1e-10)
         assert by_cgs.success
         assert by_cgs.lower_bound <= ours.value
@@ -138,14 +156,21 @@ def test_cgs_on_the_same_f_and_g_agrees() -> None:
         assert by_cgs.value == pytest.approx(ours.value, abs=1e-6)
 
 
-@given(seed=seeds, unit=st.sampled_from([1e-6, 1e5]), mass=st.sampled_from([1e-4, 1e3]), penalty=penalties)
+@given(
+    seed=seeds,
+    unit=st.sampled_from([1e-6, 1e5]),
+    mass=st.sampled_from([1e-4, 1e3]),
+    penalty=penalties,
+)
 @settings(max_examples=20)
 def test_units(seed: int, unit: float, mass: float, penalty: Any) -> None:
     """Costs, entropy and penalties times c change the value by c; weights times m change plan and value by m."""
     data = uneven(seed)
     scaled = tuple(unit * p for p in penalty) if isinstance(penalty, tuple) else unit * penalty
     here = unbalanced(data.C, data.a, data.b, entropy=0.05, penalty=penalty, tol=1e-10)
-    there = unbalanced(unit * data.C, mass * data.a, mass * data.b, entropy=unit * 0.05, penalty=scaled, tol=1e-10)
+    there = unbalanced(
+        unit * data.C, mass * data.a, mass * data.b, entropy=unit * 0.05, penalty=scaled, tol=1e-10
+    )
     assert there.iterations == pytest.approx(here.iterations, abs=1)
     assert there.value / (unit * mass) == pytest.approx(here.value, abs=1e-8)
     np.testing.assert_allclose(there.plan / mass, here.plan, atol=1e-5)
@@ -186,7 +211,13 @@ def test_points_without_weight() -> None:
 def test_pot_has_the_same_partial_plan(seed: int, share: float, entropy: float) -> None:
     data = uneven(seed)
     theirs = ot.partial.entropic_partial_wasserstein(
-        data.a, data.b, data.C, entropy, m=min(share, data.a.sum()), numItermax=100_000, stopThr=1e-15
+        data.a,
+        data.b,
+        data.C,
+        entropy,
+        m=min(share, data.a.sum()),
+        numItermax=100_000,
+        stopThr=1e-15,
     )
     ours = partial(data.C, data.a, data.b, mass=share, entropy=entropy, tol=1e-10)
     assert ours.success
@@ -206,12 +237,18 @@ def test_cvxpy_has_the_same_regularised_partial_plan(name: str) -> None:
     F = cp.sum(cp.multiply(data.C, G)) - 0.05 * cp.sum(cp.entr(G))
     if name == "laplacian":
         values, vectors = np.linalg.eigh(L)
-        F = F + 0.5 * cp.sum_squares((vectors * np.sqrt(np.clip(values, 0.0, None))).T @ G @ data.Xt)
+        F = F + 0.5 * cp.sum_squares(
+            (vectors * np.sqrt(np.clip(values, 0.0, None))).T @ G @ data.Xt
+        )
     else:
         F = F + 0.2 * sum(cp.sum(cp.norm(G[np.arange(7) % 2 == c], 2, axis=0)) for c in range(2))
-    judge = cp.Problem(cp.Minimize(F), [cp.sum(G, axis=1) <= data.a, cp.sum(G, axis=0) <= data.b, cp.sum(G) == 0.6])
+    judge = cp.Problem(
+        cp.Minimize(F), [cp.sum(G, axis=1) <= data.a, cp.sum(G, axis=0) <= data.b, cp.sum(G) == 0.6]
+    )
     judge.solve(solver=cp.CLARABEL)
-    ours = partial(data.C, data.a, data.b, mass=0.6, entropy=0.05, regularizers=[regularizer], tol=1e-8)
+    ours = partial(
+        data.C, data.a, data.b, mass=0.6, entropy=0.05, regularizers=[regularizer], tol=1e-8
+    )
     assert ours.success
     assert ours.lower_bound <= judge.value + 1e-6
     assert ours.value == pytest.approx(judge.value, abs=2e-6)
@@ -295,7 +332,10 @@ def test_a_constant_far_above_the_other_costs(penalty: tuple[float, float]) -> N
     """Plans that lose nearly all of their mass, and exact marginals under potentials of a million entropies."""
     data = uneven(4)
     costs = data.C + 1000.0
-    exact, rough = (unbalanced(costs, data.a, data.b, entropy=1e-3, penalty=penalty, tol=tol) for tol in (1e-8, 1e-2))
+    exact, rough = (
+        unbalanced(costs, data.a, data.b, entropy=1e-3, penalty=penalty, tol=tol)
+        for tol in (1e-8, 1e-2)
+    )
     assert exact.success
     assert rough.lower_bound <= exact.value
     assert exact.lower_bound <= rough.value
@@ -331,7 +371,9 @@ def test_partial_plans_are_solved_at_every_entropy(entropy: float, share: float)
     assert (t.targets <= b * (1.0 + 1e-12)).all()
     linear = partial(C, a, b, mass=share, entropy=0.0)
     assert linear.success
-    least = share * math.log(share / C.size)  # of sum G log G, by a plan that is the same everywhere
+    least = share * math.log(
+        share / C.size
+    )  # of sum G log G, by a plan that is the same everywhere
     assert linear.lower_bound + e * least <= t.value
     assert t.lower_bound <= linear.value + e * negentropy(linear.plan)
 
@@ -340,7 +382,13 @@ def test_partial_plans_with_a_laplacian_at_a_small_entropy() -> None:
     """The oracle of CGS is the same: it must not end where projections crawl."""
     data = uneven(2)
     options = {"mass": 0.8, "entropy": 1e-5 * float(np.ptp(data.C)), "tol": 1e-4}
-    t = partial(data.C, data.a, data.b, regularizers=[Laplacian(data.Xs, data.Xt, weight=0.01, neighbors=3)], **options)
+    t = partial(
+        data.C,
+        data.a,
+        data.b,
+        regularizers=[Laplacian(data.Xs, data.Xt, weight=0.01, neighbors=3)],
+        **options,
+    )
     assert t.success
 
 
@@ -369,7 +417,9 @@ def test_costs_far_above_the_penalty_at_a_small_entropy(penalty: Any) -> None:
 
 def test_prices_that_nothing_holds() -> None:
     """The plan falls into two parts: prices between them are loose, and far from where larger entropies have them."""
-    C = np.array([[0.734, 0.193], [1.006, 0.344], [0.880, 0.272], [0.114, 0.00631], [0.0183, 0.0793]])
+    C = np.array(
+        [[0.734, 0.193], [1.006, 0.344], [0.880, 0.272], [0.114, 0.00631], [0.0183, 0.0793]]
+    )
     a, b = np.array([0.0752, 0.2593, 0.2026, 0.1989, 0.2639]), np.array([0.9627, 0.0373])
     t = partial(C, a, b, mass=0.3, entropy=2.5e-7)
     assert t.success

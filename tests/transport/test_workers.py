@@ -21,7 +21,9 @@ from tests.kernels.test_streamed import dense_score
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    )
     with cluster, distributed.Client(cluster) as client:
         yield client
 
@@ -29,29 +31,43 @@ def client() -> Iterator[Any]:
 @pytest.fixture(params=["numpy", "torch"])
 def score(request: Any) -> Score:
     dense = dense_score(61, 47, 4)
-    return dense.score(np.asarray if request.param == "numpy" else request.getfixturevalue("torch").asarray)
+    return dense.score(
+        np.asarray if request.param == "numpy" else request.getfixturevalue("torch").asarray
+    )
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_workers_answer_as_this_process_does(client: Any, score: Score, turned: bool) -> None:
     workers, rng = Workers(client), np.random.default_rng(0)
-    workers.log_row_sums(score)  # now its rows are there, and the turned score is asked of the same blocks
+    workers.log_row_sums(
+        score
+    )  # now its rows are there, and the turned score is asked of the same blocks
     asked = score.turned() if turned else score
     n, m = asked.shape
 
     def like_score(*shape: int) -> Any:
         values = rng.random(shape)
-        return values if isinstance(score.left, np.ndarray) else type(score.left)(values.tolist()).to(score.left.dtype)
+        return (
+            values
+            if isinstance(score.left, np.ndarray)
+            else type(score.left)(values.tolist()).to(score.left.dtype)
+        )
 
     R, delta_left, delta_right = like_score(m, 3), like_score(n, 2), like_score(m, 2)
     kept, row_rest, column_rest = like_score(m), like_score(n), like_score(m)
-    both = [(f.log_row_sums(asked), f.times(asked, R, precision="float64")) for f in (workers, streamed)]
+    both = [
+        (f.log_row_sums(asked), f.times(asked, R, precision="float64")) for f in (workers, streamed)
+    ]
     weighted = [f.weighted_times(asked, delta_left, delta_right, R) for f in (workers, streamed)]
-    entropies = [f.entropy_row_sums(asked, kept, row_rest, column_rest) for f in (workers, streamed)]
+    entropies = [
+        f.entropy_row_sums(asked, kept, row_rest, column_rest) for f in (workers, streamed)
+    ]
     for found, expected in (*zip(*both, strict=True), weighted, entropies):
         assert type(found) is type(expected)
         np.testing.assert_allclose(host(found), host(expected), rtol=1e-12, atol=1e-13)
-    np.testing.assert_array_equal(host(workers.rows(asked, slice(2, 5))), host(streamed.rows(asked, slice(2, 5))))
+    np.testing.assert_array_equal(
+        host(workers.rows(asked, slice(2, 5))), host(streamed.rows(asked, slice(2, 5)))
+    )
 
 
 def test_rows_stay_on_the_workers_while_the_score_is_the_same(client: Any) -> None:
@@ -63,7 +79,9 @@ def test_rows_stay_on_the_workers_while_the_score_is_the_same(client: Any) -> No
     workers.times(score.turned(), np.ones((20, 1)))
     assert workers._held.blocks is blocks
     other = Score(score.left + 1.0, score.right, score.row, score.column)
-    np.testing.assert_allclose(workers.times(other, np.ones((10, 1))), streamed.times(other, np.ones((10, 1))))
+    np.testing.assert_allclose(
+        workers.times(other, np.ones((10, 1))), streamed.times(other, np.ones((10, 1)))
+    )
     assert workers._held.blocks is not blocks
 
 
@@ -85,7 +103,9 @@ def test_a_solve_on_workers_has_the_same_certificate(client: Any) -> None:
 
 def test_fewer_rows_than_workers(client: Any) -> None:
     score = dense_score(1, 10, 2).score(np.asarray)
-    np.testing.assert_allclose(Workers(client).times(score, np.eye(10)), streamed.times(score, np.eye(10)))
+    np.testing.assert_allclose(
+        Workers(client).times(score, np.eye(10)), streamed.times(score, np.eye(10))
+    )
 
 
 def test_a_cluster_without_workers_is_named() -> None:
@@ -104,11 +124,17 @@ def test_workers_need_a_cost_between_points(client: Any) -> None:
 
 def test_workers_are_those_of_a_client() -> None:
     X = np.arange(6.0).reshape(3, 2)
-    with pytest.raises(TypeError, match=r"workers must be a distributed\.Client, got 'tcp://here:8786'"):
-        cg.transport.solve(cg.transport.SquaredEuclidean(X, X), entropy=0.1, workers="tcp://here:8786")
+    with pytest.raises(
+        TypeError, match=r"workers must be a distributed\.Client, got 'tcp://here:8786'"
+    ):
+        cg.transport.solve(
+            cg.transport.SquaredEuclidean(X, X), entropy=0.1, workers="tcp://here:8786"
+        )
 
 
-def test_a_cluster_that_loses_worker_after_worker_is_given_up(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_loses_worker_after_worker_is_given_up(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def lose(*_: Any, **__: Any) -> None:
         raise OSError("the connection is closed")
 
@@ -117,7 +143,9 @@ def test_a_cluster_that_loses_worker_after_worker_is_given_up(client: Any, monke
         Workers(client).log_row_sums(dense_score(3, 3, 1).score(np.asarray))
 
 
-def test_a_worker_that_is_killed_during_a_solve(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_is_killed_during_a_solve(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The driver cuts the rows anew for those who are left, and the solve ends as if nothing had happened."""
     data = cg.datasets.make_clusters(60)
     cost = cg.transport.SquaredEuclidean(data.Xs, data.Xt)

@@ -60,7 +60,12 @@ class Space:
             return cls(shape or x.shape, numpy_namespace, x.dtype, "cpu")
         if type(x) is np.ndarray:
             return cls(x.shape if shape is None else shape, numpy_namespace, x.dtype, "cpu")
-        return cls(tuple(x.shape) if shape is None else shape, namespace(x), x.dtype, array_api_compat.device(x))
+        return cls(
+            tuple(x.shape) if shape is None else shape,
+            namespace(x),
+            x.dtype,
+            array_api_compat.device(x),
+        )
 
     def __reduce__(self) -> Any:  # a module cannot be pickled, its name can
         return _space_again, (self.shape, self.xp.__name__, self.dtype, self.device)
@@ -68,7 +73,11 @@ class Space:
     @property
     def unit(self) -> float:
         """The rounding unit of its precision."""
-        return sys.float_info.epsilon if self.dtype == FLOAT64 else float(self.xp.finfo(self.dtype).eps)
+        return (
+            sys.float_info.epsilon
+            if self.dtype == FLOAT64
+            else float(self.xp.finfo(self.dtype).eps)
+        )
 
     @property
     def smallest(self) -> float:
@@ -81,7 +90,11 @@ class Space:
 
     def full(self, fill: float) -> Array:
         if self.xp is numpy_namespace:  # zeros come without a pass over them
-            return np.zeros(self.shape, self.dtype) if fill == 0.0 else np.full(self.shape, fill, self.dtype)
+            return (
+                np.zeros(self.shape, self.dtype)
+                if fill == 0.0
+                else np.full(self.shape, fill, self.dtype)
+            )
         return self.xp.full(self.shape, fill, dtype=self.dtype, device=self.device)
 
     def hold(self, x: Array) -> Array:
@@ -91,7 +104,9 @@ class Space:
         if tuple(x.shape) != self.shape:
             raise ValueError(f"shape {tuple(x.shape)} where {self.shape} is needed")
         if array_api_compat.device(x) != self.device:
-            raise ValueError(f"an array on {array_api_compat.device(x)} where {self.device} is needed")
+            raise ValueError(
+                f"an array on {array_api_compat.device(x)} where {self.device} is needed"
+            )
         return x if x.dtype == self.dtype else self.xp.astype(x, self.dtype)
 
 
@@ -108,7 +123,9 @@ def double(x: Array) -> Array:
 
 
 def for_kernels(x: Array) -> Array:
-    """x with its rows one after the other and writable: for arrays of another kind, kernels would be compiled again."""
+    """x with its rows one after the other and writable: for arrays of another kind, kernels would
+    be compiled again.
+    """
     return x if x.flags.carray else np.require(x, requirements=("C", "W"))
 
 

@@ -1,4 +1,6 @@
-"""What users pass in, as arrays that the rest can rely on; errors name the argument and say what is wrong."""
+"""What users pass in, as arrays that the rest can rely on; errors name the argument and say what is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
         try:
             value = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}") from error
+            raise TypeError(
+                f"{name} must be an array of numbers, got {type(value).__name__}"
+            ) from error
     elif is_torch(value):
         value = value.detach()
         if "sparse" in str(value.layout):
@@ -38,7 +42,9 @@ def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
         try:
             value = xp.astype(value, xp.float64)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} must be an array of numbers, got dtype {value.dtype}") from error
+            raise TypeError(
+                f"{name} must be an array of numbers, got dtype {value.dtype}"
+            ) from error
     if value.dtype not in (xp.float32, xp.float64):
         value = xp.astype(value, xp.float32 if xp.finfo(value.dtype).bits < 32 else xp.float64)
     _check(name, value, ndim)
@@ -58,9 +64,13 @@ def returned(name: str, value: Any, x: Array) -> Array:
         except ValueError as error:
             raise TypeError(f"{name} must be an array of real numbers, got {kind}") from error
         if value.dtype.kind not in "biuf":
-            raise TypeError(f"{name} must be an array of real numbers, got {kind} of dtype {value.dtype}")
+            raise TypeError(
+                f"{name} must be an array of real numbers, got {kind} of dtype {value.dtype}"
+            )
     if tuple(value.shape) != tuple(x.shape):
-        raise ValueError(f"{name} must have the shape of x, {tuple(x.shape)}, got {tuple(value.shape)}")
+        raise ValueError(
+            f"{name} must have the shape of x, {tuple(x.shape)}, got {tuple(value.shape)}"
+        )
     return value if value.dtype == x.dtype else namespace(x).astype(value, x.dtype)
 
 

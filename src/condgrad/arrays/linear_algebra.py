@@ -26,7 +26,9 @@ from condgrad.arrays.backend import (
 from condgrad.errors import NotFiniteError
 
 DOUBLED_AT_ONCE = 1 << 18
-"""Entries of float32 data that are copied to float64 at a time: 2 MB, which stay in the cache of a core."""
+"""Entries of float32 data that are copied to float64 at a time: 2 MB, which stay in the cache of a
+core.
+"""
 
 SHORT = 500
 """Entries of a vector whose zeros are not worth looking for."""
@@ -58,27 +60,38 @@ def principal_block(K: Matrix, index: Array) -> Matrix:
     places[index] = torch.arange(len(index), device=K.device)
     entries = K.to_sparse_coo().coalesce()
     ends = places[entries.indices()]
-    inside, shape = (ends >= 0).all(0), (len(index), len(index))
+    inside = (ends >= 0).all(0)
+    shape = (len(index), len(index))
     return _compressed(
-        lambda: torch.sparse_coo_tensor(ends[:, inside], entries.values()[inside], shape).coalesce().to_sparse_csr()
+        lambda: (
+            torch.sparse_coo_tensor(ends[:, inside], entries.values()[inside], shape)
+            .coalesce()
+            .to_sparse_csr()
+        )
     )
 
 
 def block_diagonal(blocks: Sequence[Matrix]) -> Matrix | None:
-    """Sparse matrices, all SciPy's or all torch's, as the blocks of one; None where one is not sparse."""
+    """Sparse matrices, all SciPy's or all torch's, as the blocks of one; None where one is not
+    sparse.
+    """
     if all(scipy.sparse.issparse(K) for K in blocks):
         return scipy.sparse.block_diag(blocks, format="csr")
     if not all(is_sparse_tensor(K) for K in blocks):
         return None
     import torch
 
-    ends, columns, shape = [torch.zeros_like(blocks[0].crow_indices()[:1])], [], (0, 0)
+    ends = [torch.zeros_like(blocks[0].crow_indices()[:1])]
+    columns = []
+    shape = (0, 0)
     for K in blocks:
         ends.append(ends[-1][-1] + K.crow_indices()[1:])
         columns.append(shape[1] + K.col_indices())
         shape = (shape[0] + K.shape[0], shape[1] + K.shape[1])
     entries = torch.cat([K.values() for K in blocks])
-    return _compressed(lambda: torch.sparse_csr_tensor(torch.cat(ends), torch.cat(columns), entries, shape))
+    return _compressed(
+        lambda: torch.sparse_csr_tensor(torch.cat(ends), torch.cat(columns), entries, shape)
+    )
 
 
 def matrix_like(K: Matrix, x: Array) -> Matrix:
@@ -92,15 +105,19 @@ def matrix_like(K: Matrix, x: Array) -> Matrix:
     import torch
 
     K = K.tocsr()
-    parts = [torch.as_tensor(part.astype(np.int64), device=x.device) for part in (K.indptr, K.indices)]
+    parts = [
+        torch.as_tensor(part.astype(np.int64), device=x.device) for part in (K.indptr, K.indices)
+    ]
     entries = torch.as_tensor(K.data, dtype=x.dtype, device=x.device)
     return _compressed(lambda: torch.sparse_csr_tensor(*parts, entries, K.shape))
 
 
 def _compressed(make: Callable[[], Any]) -> Any:
-    """A tensor of compressed rows, whose products take a fraction of the time of one of coordinates.
+    """A tensor of compressed rows, whose products take a fraction of the time of one of
+    coordinates.
 
-    torch warns that their interface may change and, in some versions, that it checks none of the indices.
+    torch warns that their interface may change and, in some versions, that it checks none of the
+    indices.
     """
     import torch
 
@@ -164,22 +181,31 @@ def spectral_norm(K: Matrix) -> float:
 
 
 def cholesky(build: Callable[[], Array], *, ridge: float) -> Any:
-    """A factor of A + ridge I in the place of A = build(), symmetric and positive semidefinite up to rounding."""
+    """A factor of A + ridge I in the place of A = build(), symmetric and positive semidefinite up
+    to rounding.
+    """
     for _ in range(8):
         A = build()
         diagonal = namespace(A).arange(A.shape[0])
         A[diagonal, diagonal] += ridge
-        # the transpose, which is the same matrix, has the order of entries that LAPACK needs to work in place
+        # the transpose, which is the same matrix, has the order of entries that LAPACK needs to
+        # work in place
         if type(A) is np.ndarray:
-            factor, info = scipy.linalg.lapack.dpotrf(A.T, lower=True, clean=False, overwrite_a=True)
+            factor, info = scipy.linalg.lapack.dpotrf(
+                A.T, lower=True, clean=False, overwrite_a=True
+            )
         else:
             import torch
 
-            factor, info = torch.linalg.cholesky_ex(A.mT, out=(A.mT, A.new_empty((), dtype=torch.int32)))
+            factor, info = torch.linalg.cholesky_ex(
+                A.mT, out=(A.mT, A.new_empty((), dtype=torch.int32))
+            )
         if int(info) == 0:
             return factor
         ridge *= 100.0
-    raise NotFiniteError("a matrix that should be positive definite is not, whatever is added to it")
+    raise NotFiniteError(
+        "a matrix that should be positive definite is not, whatever is added to it"
+    )
 
 
 def solve_cholesky(factor: Any, b: Array) -> Array:
@@ -195,7 +221,8 @@ def solve_cholesky(factor: Any, b: Array) -> Array:
 def orthonormal(X: Array) -> Array:
     """An orthonormal basis of the columns of X, which are far fewer than its rows.
 
-    On a device by two Cholesky factors of X'X, which take a tenth of the time of a QR factorisation there.
+    On a device by two Cholesky factors of X'X, which take a tenth of the time of a QR factorisation
+    there.
     """
     xp = namespace(X)
     if not on_device(X):
@@ -207,19 +234,24 @@ def orthonormal(X: Array) -> Array:
         factor, info = torch.linalg.cholesky_ex(Q.T @ Q)
         if int(info) != 0:
             return xp.linalg.qr(X)[0]
-        # a product with the small inverse: solving for a million right-hand sides takes seconds there
+        # a product with the small inverse: solving for a million right-hand sides takes seconds
+        # there
         Q = Q @ torch.linalg.inv(factor).T
     return Q
 
 
 def eigh_small(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues, rising, and eigenvectors of a small symmetric matrix; on the host, where that takes less time."""
+    """Eigenvalues, rising, and eigenvectors of a small symmetric matrix; on the host, where that
+    takes less time.
+    """
     values, vectors = np.linalg.eigh(host(A))
     return double_like(values, A), double_like(vectors, A)
 
 
 def solve_positive(A: Array, r: Array, *, ridge: float) -> Array:
-    """(A + ridge I)^-1 r for a few columns r and a symmetric A, positive semidefinite up to rounding; A is spoiled."""
+    """(A + ridge I)^-1 r for a few columns r and a symmetric A, positive semidefinite up to
+    rounding; A is spoiled.
+    """
     diagonal = namespace(A).arange(A.shape[0])
     A[diagonal, diagonal] += ridge
     if type(A) is np.ndarray:
@@ -246,7 +278,9 @@ def norms_of_columns(K: Matrix) -> Array:
     if 1e-200 < largest < 1e200 or (largest == 0.0 and abs(K).max() == 0.0):
         return namespace(squares).sqrt(squares)
     largest = float(abs(K).max())
-    return largest * norms_of_columns((K.astype(np.float64) if scipy.sparse.issparse(K) else double(K)) / largest)
+    return largest * norms_of_columns(
+        (K.astype(np.float64) if scipy.sparse.issparse(K) else double(K)) / largest
+    )
 
 
 def peaks_of_columns(K: Matrix) -> Array:
@@ -255,12 +289,15 @@ def peaks_of_columns(K: Matrix) -> Array:
         highest, lowest = (part.toarray().ravel() for part in (K.max(axis=0), K.min(axis=0)))
         return double(np.maximum(highest, -lowest))
     xp = namespace(K)
-    highest, lowest = xp.max(K, axis=0), xp.min(K, axis=0)
+    highest = xp.max(K, axis=0)
+    lowest = xp.min(K, axis=0)
     return double(xp.where(highest > -lowest, highest, -lowest))
 
 
 def _sums_of_columns(K: Matrix, entries: Array) -> Array:
-    """The sums of the columns of a sparse matrix that has other entries in the places of those of K."""
+    """The sums of the columns of a sparse matrix that has other entries in the places of those of
+    K.
+    """
     if K.format == "csc":
         used = np.flatnonzero(np.diff(K.indptr))
         sums = np.zeros(K.shape[1])

@@ -33,7 +33,8 @@ def dot(x: Array, y: Array) -> float:
     """<x, y> over all entries, accumulated in float64."""
     if type(x) is np.ndarray and x.dtype == FLOAT64 and x.dtype == y.dtype:
         return float(x.dot(y) if x.ndim == y.ndim == 1 else np.vdot(x, y))
-    x, y = double(x), double(y)
+    x = double(x)
+    y = double(y)
     if is_torch(x):
         return x.reshape(-1).dot(y.reshape(-1)).item()
     return float(namespace(x).vecdot(x.reshape(-1), y.reshape(-1)))
@@ -117,17 +118,22 @@ def differences(points: list[Array], x: Array) -> Array:
     """points[i] - x, stacked."""
     if len(points) == 1:
         return (points[0] - x)[None]
-    result = namespace(x).empty((len(points), *x.shape), dtype=x.dtype, device=array_api_compat.device(x))
+    result = namespace(x).empty(
+        (len(points), *x.shape), dtype=x.dtype, device=array_api_compat.device(x)
+    )
     for i, point in enumerate(points):
         result[i] = point
         result[i] -= x
     return result
 
 
-BLOCK, DEVICE_BLOCK = 1 << 15, 1 << 26
+BLOCK = 1 << 15
+DEVICE_BLOCK = 1 << 26
 ENOUGH_ROWS = 256
 """Rows of a left factor above which a product takes no less time for each of them."""
-"""Entries a pass takes at a time: what lies between stays in the cache, or on a GPU takes little memory."""
+"""Entries a pass takes at a time: what lies between stays in the cache, or on a GPU takes little
+memory.
+"""
 
 
 def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
@@ -141,10 +147,11 @@ def mixed(x: Array, points: Sequence[Array], fractions: Vector) -> Array:
 def row_blocks(x: Array, *, width: int = 1) -> list[slice]:
     """Slices of rows for passes of several operations.
 
-    Where a slice is filled by a product of two factors, `width` is the number of their columns: a slice of fewer rows
-    than that takes longer to arrange the right factor than to multiply with it.
+    Where a slice is filled by a product of two factors, `width` is the number of their columns: a
+    slice of fewer rows than that takes longer to arrange the right factor than to multiply with it.
     """
-    rows, size = x.shape[0], math.prod(x.shape)
+    rows = x.shape[0]
+    size = math.prod(x.shape)
     block = DEVICE_BLOCK if on_device(x) else BLOCK
     if size <= block:
         return [slice(0, rows)]

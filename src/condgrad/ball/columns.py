@@ -150,7 +150,9 @@ class Plane(NamedTuple):
 class Columns:
     """The problem in some of the coordinates, the others being 0, and its best point so far."""
 
-    def __init__(self, loss: FoldedLoss, chosen: Array | None, *, curvature: Curvature | None = None) -> None:
+    def __init__(
+        self, loss: FoldedLoss, chosen: Array | None, *, curvature: Curvature | None = None
+    ) -> None:
         self.loss = loss
         self.h = loss.on_host
         self.chosen = chosen
@@ -159,7 +161,9 @@ class Columns:
             self.tilt = self.tilt[chosen]
         self.K, self.means = chosen_columns(loss, chosen)
         self.Kt = self.K.T
-        self.curvature = curvature or curvature_of(self.K, centred=self.h.has_intercept, is_constant=self.h.quadratic)
+        self.curvature = curvature or curvature_of(
+            self.K, centred=self.h.has_intercept, is_constant=self.h.quadratic
+        )
         self.multiplier: float | None = None
         """Of the sum or the norm, in the last model."""
         self.is_slack = False
@@ -374,7 +378,8 @@ class Columns:
         loss = here.loss._replace(intercept=here.loss.intercept - shift)
         u = here.u if shift == 0.0 else here.u + shift
         smooth = self.loss.evaluation(start.f, x, u, loss)
-        # centred columns give K x by way of their means, which costs it digits where these are large
+        # centred columns give K x by way of their means, which costs it digits where these are
+        # large
         lost = 0.0 if self.means is None else dot(np.abs(self.means), np.abs(here.x))
         afresh = lost <= float(np.abs(u).max())
         return ObjectivePoint(start.f, start.g, x, start.tally, smooth, afresh=afresh)

@@ -1,6 +1,8 @@
-"""Newton's method for F(x) = f(x) + ridge |x|^2 on the l1 ball, the simplex, solid or not, and the box.
+"""Newton's method for F(x) = f(x) + ridge |x|^2 on the l1 ball, the simplex, solid or not, and the
+box.
 
-A penalty l1 |x|_1 in place of a ball (`ElasticNet`) is one set more: all x, with the multiplier known.
+A penalty l1 |x|_1 in place of a ball (`ElasticNet`) is one set more: all x, with the multiplier
+known.
 
 One turn, whatever the data:
 
@@ -148,7 +150,9 @@ def extent(on: Any) -> float:
 
 @dataclass(frozen=True)
 class FaceNewton:
-    """Newton's method for a smooth loss and a ridge, or none, on a set with faces or under a penalty."""
+    """Newton's method for a smooth loss and a ridge, or none, on a set with faces or under a
+    penalty.
+    """
 
     f: Smooth
     g: Ridge | Zero | ElasticNet
@@ -166,7 +170,9 @@ class FaceNewton:
         """The method, or a sentence that names the missing piece."""
         warm = warm or Warm()
         if not isinstance(g, Ridge | Zero | ElasticNet):
-            raise MissingAbility(f"{g!r} is no quadratic: Ridge and Zero are, and ElasticNet is one on each side of 0")
+            raise MissingAbility(
+                f"{g!r} is no quadratic: Ridge and Zero are, and ElasticNet is one on each side of 0"
+            )
         if not isinstance(g.on, SetWithFaces):
             sets = "L1Ball, Simplex, SolidSimplex and Box do"
             raise MissingAbility(f"{g.on!r} has no faces: {sets}")
@@ -180,7 +186,9 @@ class FaceNewton:
         if not f.at_hand or is_torch(f.K):
             raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
         if not isinstance(g.on, L1Ball | Penalised) or g.on.nonnegative:
-            raise MissingAbility(f"{g.on!r} is no L1Ball, where Multinomial needs one, or ElasticNet for both signs")
+            raise MissingAbility(
+                f"{g.on!r} is no L1Ball, where Multinomial needs one, or ElasticNet for both signs"
+            )
         return cls(f, g, None, warm=warm)
 
     @property
@@ -250,7 +258,9 @@ class FaceNewton:
                 step = 1.0 if part.has_fallen else 0.0
             iterate = certifier.iterate(point, step)
 
-    def _next_part(self, x: Array, pulls: Array, size: int, gaps: Gaps) -> tuple[WorkingSet | None, bool]:
+    def _next_part(
+        self, x: Array, pulls: Array, size: int, gaps: Gaps
+    ) -> tuple[WorkingSet | None, bool]:
         """The next working set, and whether it is likely the last: where that before does again.
 
         And under a penalty, whose multiplier is known, where it has all coordinates that are near.
@@ -260,7 +270,9 @@ class FaceNewton:
         if not is_last:
             part = self._part(x, pulls, size, part)
             self.warm.part = part
-            is_last = isinstance(self.g, ElasticNet) and self._count_near(x, pulls, self.g.l1) <= size
+            is_last = (
+                isinstance(self.g, ElasticNet) and self._count_near(x, pulls, self.g.l1) <= size
+            )
         return part, is_last
 
     def _count_near(self, x: Array, pulls: Array, multiplier: float) -> int:
@@ -359,7 +371,9 @@ class FaceNewton:
         near = self._count_near(x, pulls, multiplier)
         return max(least, support + first // 2, first, min(most, near))
 
-    def _is_good_again(self, part: WorkingSet | None, pulls: Array, size: int, *, is_slow: bool) -> bool:
+    def _is_good_again(
+        self, part: WorkingSet | None, pulls: Array, size: int, *, is_slow: bool
+    ) -> bool:
         """Whether the last part will do: no other coordinate has a pull above the multiplier.
 
         If the part was solved on the set of the radius before, the next multiplier is smaller: half
@@ -379,7 +393,9 @@ class FaceNewton:
         share = 0.5 * (1.0 + OPTIONS.near) if is_guess else 1.0
         return bool(others.max() <= share * multiplier)
 
-    def _part(self, x: Array, pulls: Array, size: int, last: WorkingSet | None) -> WorkingSet | None:
+    def _part(
+        self, x: Array, pulls: Array, size: int, last: WorkingSet | None
+    ) -> WorkingSet | None:
         """The problem in about so many coordinates; None where they are too many, or no number."""
         n = self._coordinates
         whole = self._takes_all(size)
@@ -394,7 +410,8 @@ class FaceNewton:
         if self.loss is not None:
             part = Columns(self.loss, chosen)
         else:
-            part = Entries(np.arange(n) if chosen is None else chosen)
+            entries = np.arange(n) if chosen is None else chosen
+            part = Entries(entries)
         if last is not None:
             part.multiplier = last.multiplier
         return part

@@ -1,4 +1,5 @@
-"""The problem in some of the coordinates where f itself knows its Hessian in them: one model at a time.
+"""The problem in some of the coordinates where f itself knows its Hessian in them: one model at a
+time.
 
 That is a softmax loss of several classes, and any loss of data in blocks on the workers of Dask. A
 step takes three passes over the data: the gradient, which proves a bound and chooses the

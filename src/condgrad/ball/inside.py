@@ -1,4 +1,5 @@
-"""Models of all coordinates whose least points are inside the l1 ball, where its constraint is slack.
+"""Models of all coordinates whose least points are inside the l1 ball, where its constraint is
+slack.
 
 Without a constraint the least point solves H d = -slope, H = K'WK + c: in as many unknowns as there
 are samples, by (B'B + c)^-1 = (1 - B'(BB' + c)^-1 B)/c, or by conjugate gradients.
@@ -14,7 +15,16 @@ from typing import Any
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import Array, Matrix, dot, is_dense, like, norms_of_columns, row_gram, solve_positive
+from condgrad.arrays import (
+    Array,
+    Matrix,
+    dot,
+    is_dense,
+    like,
+    norms_of_columns,
+    row_gram,
+    solve_positive,
+)
 from condgrad.ball.columns import Columns, for_compiled_code
 from condgrad.ball.models import LeastPoint, Model, in_unit, sparse_gram
 from condgrad.ball.options import OPTIONS
@@ -153,7 +163,8 @@ class InsideRoad:
 
 
 def near_least(loss: FoldedLoss, start: ObjectivePoint) -> ObjectivePoint:
-    """The least point without a constraint, about, for a squared hinge of sparse data; else the start.
+    """The least point without a constraint, about, for a squared hinge of sparse data; else the
+    start.
 
     Newton's method is slow to see which samples fall short of their margins, and liblinear, by
     coordinate ascent on the dual, is fast. It penalises the intercept: its point is a start alone.
@@ -173,7 +184,9 @@ def near_least(loss: FoldedLoss, start: ObjectivePoint) -> ObjectivePoint:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
-    svc = LinearSVC(C=C, fit_intercept=h.has_intercept, max_iter=OPTIONS.inside_steps, random_state=0)
+    svc = LinearSVC(
+        C=C, fit_intercept=h.has_intercept, max_iter=OPTIONS.inside_steps, random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         svc.fit(for_compiled_code(composite.by_row), h.y, sample_weight=h.weights / weight)

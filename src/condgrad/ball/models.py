@@ -105,7 +105,9 @@ def polytope_of(model: Model, unit: float) -> Polytope:
 
 
 def reach_at(point: ObjectivePoint) -> float:
-    """What the norm of solutions does not exceed: the size of the set, or what a penalty leaves of it."""
+    """What the norm of solutions does not exceed: the size of the set, or what a penalty leaves of
+    it.
+    """
     g: Any = point.g
     if not isinstance(g, ElasticNet):
         return float(g.on.scale)

@@ -1,4 +1,5 @@
-"""Newton's method on the dual of least squares or a squared hinge over a `NormBall`, in as many variables as samples.
+"""Newton's method on the dual of least squares or a squared hinge over a `NormBall`, in as many
+variables as samples.
 
     min h(Kx + b) + ridge |x|^2   over   |x|_1 <= radius, and x >= 0 on the solid simplex,
 
@@ -6,19 +7,18 @@ or with l1 |x|_1 in F instead of the radius, has the dual
 
     max D(theta) = min <c, x> + ridge |x|^2 - sum_i y_i theta_i + theta_i^2/(2 v_i),   c = K' theta,
 
-with sum theta_i = 0 where there is an intercept b. For least squares v are the weights of the samples; for the squared
-hinge v are twice the weights, and y_i theta_i <= 0. The minimum is at x(theta), the projection of -c/(2 ridge), or that
-less l1/(2 ridge). D is
-piecewise quadratic: with A the coordinates of x(theta) that are not 0, or all of them where x = 0, its second
-derivative is
+with sum theta_i = 0 where there is an intercept b. For least squares v are the weights of the
+samples; for the squared hinge v are twice the weights, and y_i theta_i <= 0. The minimum is at
+x(theta), the projection of -c/(2 ridge), or that less l1/(2 ridge). D is piecewise quadratic: with
+A the coordinates of x(theta) that are not 0, or all of them where x = 0, its second derivative is
 
     -(K_A K_A'/(2 ridge) + diag(1/v)),   with K_A (1 - e e'/|A|) K_A' on the boundary of the ball, e the signs of x_A.
 
 A step goes to where the quadratic function of this piece is largest.
 
-Where many coordinates are not 0, more than there are samples, this takes about five steps. Newton's method in x takes
-hundreds for a hinge: the samples whose hinge is flat have no part in its models, and end its steps soon. For least
-squares it takes one, but of a nearly singular model.
+Where many coordinates are not 0, more than there are samples, this takes about five steps. Newton's
+method in x takes hundreds for a hinge: the samples whose hinge is flat have no part in its models,
+and end its steps soon. For least squares it takes one, but of a nearly singular model.
 """
 
 from __future__ import annotations
@@ -78,7 +78,11 @@ class DualRoad:
     @classmethod
     def of(cls, loss: FoldedLoss, g: Simple) -> DualRoad | None:
         """None where there is no such dual, or it is not worth its time."""
-        if not isinstance(g, Ridge | ElasticNet) or not isinstance(g.on, SparseSet) or loss.tilt is not None:
+        if (
+            not isinstance(g, Ridge | ElasticNet)
+            or not isinstance(g.on, SparseSet)
+            or loss.tilt is not None
+        ):
             return None
         if not is_worth_it(loss.composite, g.weight / loss.weight):
             return None
@@ -114,32 +118,47 @@ class SampleDual:
     """The dual of a loss that is quadratic where it is not flat."""
 
     def __init__(self, loss: FoldedLoss, g: Any) -> None:
-        self.h, self.g, self.ridge = loss.h, g, g.weight
+        self.h = loss.h
+        self.g = g
+        self.ridge = g.weight
         self.is_hinge = isinstance(loss.composite, SquaredHinge)
         h: Any = loss.composite.h
         v = h.weights * loss.weight * (2.0 if self.is_hinge else 1.0)
         self.all_rows: Matrix = loss.composite.K
         self.has_weight = v > 0.0
         self.K = double_rows(self.all_rows, None if self.has_weight.all() else self.has_weight)
-        self.y, self.v = h.y[self.has_weight], v[self.has_weight]
+        self.y = h.y[self.has_weight]
+        self.v = v[self.has_weight]
         self.steps = 0
         """Newton steps so far."""
 
     def least(self, theta: Array) -> Array:
-        """The x at which F is least, up to a small gap, or the best one when time is up or nothing is gained.
+        """The x at which F is least, up to a small gap, or the best one when time is up or nothing
+        is gained.
 
-        It starts from the gradient theta of the loss at some point, or from 0 where D is larger. Where K K' or x(theta)
-        leave the floats, what is found so far has to do.
+        It starts from the gradient theta of the loss at some point, or from 0 where D is larger.
+        Where K K' or x(theta) leave the floats, what is found so far has to do.
         """
-        here, start = self._at(np.zeros(self.y.shape[0])), self._at(theta[self.has_weight])
+        here = self._at(np.zeros(self.y.shape[0]))
+        start = self._at(theta[self.has_weight])
         if start.value > here.value:
             here = start
-        best, least, intercept, short = here.x, np.inf, 0.0, 0
+        best = here.x
+        least = np.inf
+        intercept = 0.0
+        short = 0
         while True:
-            value = self.h.at_best_intercept(product(self.all_rows, here.x)).value + self.g.value(here.x)
+            value = self.h.at_best_intercept(product(self.all_rows, here.x)).value + self.g.value(
+                here.x
+            )
             if value < least:
-                best, least = here.x, value
-            if least - here.value <= OPTIONS.dual_gap * least or self.steps == OPTIONS.dual_steps or deadline.passed():
+                best = here.x
+                least = value
+            if (
+                least - here.value <= OPTIONS.dual_gap * least
+                or self.steps == OPTIONS.dual_steps
+                or deadline.passed()
+            ):
                 return best
             H = self._hessian(here.x)
             if not all_finite(H):
@@ -161,8 +180,11 @@ class SampleDual:
         return SampleDualPoint(theta, least.point, least.bound - loss)
 
     def _search(self, here: SampleDualPoint, end: Array) -> tuple[SampleDualPoint, float]:
-        """The first of some points on the way to an end where D is larger, or the last of them, and the step there."""
-        step, there = 1.0, self._at(end)
+        """The first of some points on the way to an end where D is larger, or the last of them, and
+        the step there.
+        """
+        step = 1.0
+        there = self._at(end)
         while there.value < here.value and step > OPTIONS.narrow and not deadline.passed():
             step *= 0.5
             there = self._at(here.theta + step * (end - here.theta))
@@ -175,7 +197,8 @@ class SampleDual:
         return H
 
     def _model_end(self, here: SampleDualPoint, H: Array, intercept: float) -> tuple[Array, float]:
-        """Where the quadratic function <rise, theta> - <theta, H theta>/2 of this piece is largest, and the intercept.
+        """Where the quadratic function <rise, theta> - <theta, H theta>/2 of this piece is largest,
+        and the intercept.
 
         The intercept is the multiplier of sum theta_i = 0.
         """
@@ -183,7 +206,9 @@ class SampleDual:
         if self.is_hinge:
             return self._hinge_end(H, rise, here.theta, intercept)
         unit = float(self.v.max())  # then square roots do not depend on the unit of F
-        solved = unit * solve_positive(unit * H, np.column_stack([rise, np.ones_like(rise)]), ridge=0.0)
+        solved = unit * solve_positive(
+            unit * H, np.column_stack([rise, np.ones_like(rise)]), ridge=0.0
+        )
         if self.h.has_intercept:
             intercept = float(solved[:, 0].sum() / solved[:, 1].sum())
         return solved[:, 0] - intercept * solved[:, 1], intercept
@@ -198,7 +223,11 @@ class SampleDual:
         else:
             K = self.K if is_null else self.K[:, support]
             gram, _ = sparse_gram(for_compiled_code(K.T), np.ones(K.shape[1]))
-        if not is_null and all_finite(gram) and float(np.abs(x).sum()) >= self.g.on.scale * (1.0 - ON_BOUNDARY):
+        if (
+            not is_null
+            and all_finite(gram)
+            and float(np.abs(x).sum()) >= self.g.on.scale * (1.0 - ON_BOUNDARY)
+        ):
             along = K @ np.sign(x[support])
             gram -= np.outer(along, along / support.shape[0])
         return gram
@@ -206,15 +235,22 @@ class SampleDual:
     def _hinge_end(self, H: Array, rise: Array, theta: Array, b: float) -> tuple[Array, float]:
         """The same with y_i theta_i <= 0, in a = -y theta >= 0.
 
-        With an intercept, sum theta_i falls as b grows, by a piecewise linear function: Newton's method, with bisection
-        where it leaves the bracket.
+        With an intercept, sum theta_i falls as b grows, by a piecewise linear function: Newton's
+        method, with bisection where it leaves the bracket.
         """
         H = self.y[:, None] * H * self.y[None, :]
-        a, low, high = np.maximum(0.0, -self.y * theta), -np.inf, np.inf
+        a = np.maximum(0.0, -self.y * theta)
+        low = -np.inf
+        high = np.inf
         for _ in range(OPTIONS.newton_steps):
             a = self._largest(H, -self.y * (rise - b), a)
-            excess, free = -float(self.y @ a), np.flatnonzero(a)
-            if not self.h.has_intercept or abs(excess) <= OPTIONS.exact * float(a.sum()) or deadline.passed():
+            excess = -float(self.y @ a)
+            free = np.flatnonzero(a)
+            if (
+                not self.h.has_intercept
+                or abs(excess) <= OPTIONS.exact * float(a.sum())
+                or deadline.passed()
+            ):
                 break
             if excess > 0.0:
                 low = b
@@ -223,7 +259,9 @@ class SampleDual:
             y = self.y[free]
             try:
                 b += excess / float(y @ np.linalg.solve(H[np.ix_(free, free)], y))
-            except np.linalg.LinAlgError:  # but for rounding it is not: what is found so far has to do
+            except (
+                np.linalg.LinAlgError
+            ):  # but for rounding it is not: what is found so far has to do
                 break
             if not low < b < high:
                 b = 0.5 * (low + high)
@@ -238,7 +276,8 @@ class SampleDual:
         unit = self.v.max()  # the square of which may be no float
         relative = self.v / unit
         upper = 2.0 * unit * np.sqrt(relative * np.sum(relative * rise * rise))
-        size, stop = float(upper.max()), np.zeros(1, np.bool_)
+        size = float(upper.max())
+        stop = np.zeros(1, np.bool_)
         start = np.minimum(start, upper)
         q = H @ start - rise
         box = Polytope(BOX, size, np.zeros_like(upper), upper)

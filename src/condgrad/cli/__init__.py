@@ -1,4 +1,6 @@
-"""The command line, `condgrad`: transport, recolor, fit, predict, doctor; paper and bench in a clone."""
+"""The command line, `condgrad`: transport, recolor, fit, predict, doctor; paper and bench in a
+clone.
+"""
 
 from __future__ import annotations
 

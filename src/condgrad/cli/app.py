@@ -23,7 +23,9 @@ from condgrad.cli.transport import transport
 from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
 
 AS_TYPED = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-REPOSITORY = Path(__file__).resolve().parents[3]  # the root of the clone, where this package lies in one
+REPOSITORY = (
+    Path(__file__).resolve().parents[3]
+)  # the root of the clone, where this package lies in one
 
 app = typer.Typer(
     name="condgrad",
@@ -44,7 +46,10 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
+        ),
     ] = False,
 ) -> None:
     """Minimise f + g over a convex set, with a proof of optimality in every answer."""
@@ -64,9 +69,14 @@ def _hand_over(command: str) -> None:
     """Runs a command of the experiments with the arguments as they were typed, `--` too."""
     there = (REPOSITORY / "experiments" / "__main__.py").is_file()
     where = f"clone it and run `python -m experiments {command}` there"
-    require(there, f"`condgrad {command}` is part of condgrad's repository, not of the installed package: {where}")
+    require(
+        there,
+        f"`condgrad {command}` is part of condgrad's repository, not of the installed package: {where}",
+    )
     sys.path.insert(0, str(REPOSITORY))
-    importlib.import_module("experiments.__main__").app([command, *sys.argv[2:]], prog_name="condgrad")
+    importlib.import_module("experiments.__main__").app(
+        [command, *sys.argv[2:]], prog_name="condgrad"
+    )
 
 
 COMMANDS: Sequence[Callable[..., None]] = (transport, recolor, fit, predict, doctor)
@@ -80,7 +90,9 @@ def run() -> None:
     """Runs the command of the command line; a user's mistake ends in one sentence."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name of a file may hold what no text can
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a name of a file may hold what no text can
     if threading.current_thread() is threading.main_thread():  # no other may set handlers
         signal.signal(signal.SIGTERM, _end)
     try:

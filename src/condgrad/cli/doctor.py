@@ -39,7 +39,10 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # the modules each extra brings
     "cli": ("pandas", "pyarrow", "typer", "rich", "plotly", "jinja2", "PIL", "psutil", "pydantic"),
     "data": ("pooch", "platformdirs"),
 }
-DISTRIBUTIONS = {"ot": "POT", "PIL": "pillow"}  # where the name to install is not the name to import
+DISTRIBUTIONS = {
+    "ot": "POT",
+    "PIL": "pillow",
+}  # where the name to install is not the name to import
 DATA = {"colon": cg.datasets.load_colon, "lymphoma": cg.datasets.load_lymphoma}
 FOLDER_OF_KERNELS = "NUMBA_CACHE_DIR"
 TOLERANCE = 1e-8
@@ -58,7 +61,10 @@ class Finding:
 def doctor(
     as_json: AsJson = False,
     compile_now: Annotated[
-        bool, typer.Option("--compile", help="Compile all kernels first, and keep them: for images and clusters.")
+        bool,
+        typer.Option(
+            "--compile", help="Compile all kernels first, and keep them: for images and clusters."
+        ),
     ] = False,
 ) -> None:
     """Show what is installed and whether it works.
@@ -72,7 +78,8 @@ def doctor(
 
     Exit codes: 0 both problems certified, 3 not both.
     """
-    # a package that is broken may print or warn as it is imported; the report alone belongs on standard output
+    # a package that is broken may print or warn as it is imported; the report alone belongs on
+    # standard output
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if compile_now:
@@ -81,7 +88,10 @@ def doctor(
             compile_all()
         python = f"{sys.version.split()[0]} ({sys.executable})"
         findings = {
-            "versions": [Finding("condgrad", True, cg.__version__), Finding("python", True, python)],
+            "versions": [
+                Finding("condgrad", True, cg.__version__),
+                Finding("python", True, python),
+            ],
             "extras": [extra(name, modules) for name, modules in EXTRAS.items()],
             "machine": _machine(),
             "data": [_data(name, load) for name, load in DATA.items()],
@@ -89,7 +99,10 @@ def doctor(
         }
     certified = all(finding.good for finding in findings["self-test"])
     if as_json:
-        groups = {group: [dataclasses.asdict(finding) for finding in lines] for group, lines in findings.items()}
+        groups = {
+            group: [dataclasses.asdict(finding) for finding in lines]
+            for group, lines in findings.items()
+        }
         print_json({"certified": certified, **groups})
     else:
         _print(findings)
@@ -107,10 +120,15 @@ def extra(name: str, modules: tuple[str, ...]) -> Finding:
             # a package may be here and miss one of its own
             missing = package if error.name == module else f"{package} (it misses {error.name})"
             return Finding(name, None, f"{missing} is not installed: {install_command(name)}")
-        except (Exception, SystemExit) as error:  # whatever a broken package raises, the report goes on
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # whatever a broken package raises, the report goes on
             remedy = f"{install_command(name)} --force-reinstall --no-cache-dir"
             return Finding(name, False, f"{package} is broken ({_told(error)}): {remedy}")
-        installed.append(f"{package} {package_version(package) or getattr(imported, '__version__', '')}")
+        installed.append(
+            f"{package} {package_version(package) or getattr(imported, '__version__', '')}"
+        )
     text = ", ".join(installed)
     if name != "mosek":
         return Finding(name, True, text)
@@ -119,17 +137,23 @@ def extra(name: str, modules: tuple[str, ...]) -> Finding:
     places = [*filter(None, named.split(os.pathsep)), str(Path.home() / "mosek" / "mosek.lic")]
     if any("@" in place or Path(place).is_file() for place in places):
         return Finding(name, True, f"{text}, licence found")
-    return Finding(name, None, f"{text}, no licence: put it at {places[-1]} or set MOSEKLM_LICENSE_FILE")
+    return Finding(
+        name, None, f"{text}, no licence: put it at {places[-1]} or set MOSEKLM_LICENSE_FILE"
+    )
 
 
 def _told(error: BaseException) -> str:
     """The kind of an error and the first line of what it says."""
-    kind, line = type(error).__name__, first_line(error)
+    kind = type(error).__name__
+    line = first_line(error)
     return kind if line == kind else f"{kind}: {line}"
 
 
 def _machine() -> list[Finding]:
-    pools = {pool["internal_api"]: f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()}
+    pools = {
+        pool["internal_api"]: f"{pool['internal_api']} {pool['num_threads']}"
+        for pool in threadpool_info()
+    }
     usable = psutil.Process()
     cores = len(usable.cpu_affinity()) if hasattr(usable, "cpu_affinity") else psutil.cpu_count()
     facts = {
@@ -146,7 +170,9 @@ def _kernels() -> Finding:
     """Whether fits have compiled code, or how to get it."""
     place = readiness.folder()
     if place is None:
-        return Finding("kernels", None, f"no folder for them can be written: set {FOLDER_OF_KERNELS} to one")
+        return Finding(
+            "kernels", None, f"no folder for them can be written: set {FOLDER_OF_KERNELS} to one"
+        )
     if readiness.is_compiled():
         return Finding("kernels", True, f"compiled, in {place}")
     how = "the first fit compiles them beside it; `condgrad doctor --compile` does so now"
@@ -157,16 +183,22 @@ def _processor() -> str:
     """The processor as its maker calls it, where the system says."""
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(
+            line.partition(":")[2].strip() for line in lines if line.startswith("model name")
+        )
     return platform.processor() or platform.machine() or "unknown"
 
 
 def _gpu() -> Finding:
     torch = sys.modules.get("torch")
     if torch is None:
-        return Finding("GPU", None, "torch is not installed or broken, and GPUs are used through it")
+        return Finding(
+            "GPU", None, "torch is not installed or broken, and GPUs are used through it"
+        )
     try:
-        found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+        found = [
+            torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())
+        ]
         names = [f"{device.name} ({device.total_memory / 1e9:.0f} GB)" for device in found]
         names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
     except Exception as error:
@@ -180,8 +212,12 @@ def _data(name: str, load: Callable[..., Any]) -> Finding:
         return Finding(name, True, load(standardize=False, download_if_missing=False).source)
     except DataUnavailable:
         how = f"call condgrad.datasets.load_{name}() once with a network, or set {FOLDER_VARIABLE} to its folder"
-        return Finding(name, None, f"not here: {how}; the paper's experiments use a stand-in until then")
-    except Exception as error:  # damaged, not readable, no home folder: something is there, and it is no use
+        return Finding(
+            name, None, f"not here: {how}; the paper's experiments use a stand-in until then"
+        )
+    except (
+        Exception
+    ) as error:  # damaged, not readable, no home folder: something is there, and it is no use
         return Finding(name, False, _told(error))
 
 
@@ -193,24 +229,33 @@ def _tested(name: str, solve: Callable[[], cg.Result]) -> Finding:
         return Finding(name, False, f"failed: {_told(error)}")
     good = result.status is cg.Status.CONVERGED and result.relative_gap <= TOLERANCE
     verdict = "certified" if good else f"not certified ({result.message})"
-    return Finding(name, good, f"{verdict}: value {result.value:.6g}, gap {result.gap:.1e}, {result.seconds:.2f} s")
+    return Finding(
+        name,
+        good,
+        f"{verdict}: value {result.value:.6g}, gap {result.gap:.1e}, {result.seconds:.2f} s",
+    )
 
 
 def _elastic_net() -> cg.Result:
     data = cg.datasets.make_sparse_classification(n_samples=50, n_features=100, n_relevant=5)
-    f, g = cg.smooth.Logistic(data.X_train, data.y_train), cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0))
+    f = cg.smooth.Logistic(data.X_train, data.y_train)
+    g = cg.simple.Ridge(0.1, on=cg.sets.L1Ball(4.0))
     return cg.minimize(f, g, tol=TOLERANCE)
 
 
 def _transport() -> cg.Result:
     clouds = cg.datasets.make_clusters(40)
-    laplacian = cg.transport.Laplacian(clouds.Xs, clouds.Xt, weight=10.0, neighbors=5, normalized=True)
+    laplacian = cg.transport.Laplacian(
+        clouds.Xs, clouds.Xt, weight=10.0, neighbors=5, normalized=True
+    )
     cost = ((clouds.Xs[:, None, :] - clouds.Xt) ** 2).sum(axis=2)
     return cg.transport.solve(cost, entropy=0.1, regularizers=[laplacian], tol=TOLERANCE).result
 
 
 def _print(findings: Mapping[str, list[Finding]]) -> None:
-    table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1))
+    table = Table.grid(
+        Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1)
+    )
     for group, lines in findings.items():
         table.add_row(Text(group, "bold"))
         for finding in lines:

@@ -1,4 +1,6 @@
-"""Reading and writing: every kind of table comes in as a `Table` by one set of rules, and results go out whole."""
+"""Reading and writing: every kind of table comes in as a `Table` by one set of rules, and results
+go out whole.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ from condgrad.memory import free_memory
 HEADER_RULE = "yes if it has no numbers, or 0,1,2,... as pandas numbers columns, or 1,2,3,... above decimals, or years"
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line names the columns.", show_default=HEADER_RULE),
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line names the columns.",
+        show_default=HEADER_RULE,
+    ),
 ]
 IdColumn = Annotated[
     str | None,
@@ -48,21 +54,40 @@ IdColumn = Annotated[
 ]
 DropColumns = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", help="Leave out, by name or number from 0, '' if it has no name; repeatable."),
+    typer.Option(
+        metavar="COLUMN",
+        help="Leave out, by name or number from 0, '' if it has no name; repeatable.",
+    ),
 ]
 ResultFolder = Annotated[Path, option("FOLDER", "Where to write, a folder.")]
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})  # cells that stand for no value, in lower case
+MISSING = frozenset(
+    {"", "na", "n/a", "nan", "null", "?"}
+)  # cells that stand for no value, in lower case
 TRUTHS = {"true": 1.0, "false": 0.0}
 DELIMITERS = ",;\t|"
 UNNAMED = "Unnamed: "  # how pandas calls a column without a name, followed by its number
 YEARS = range(1900, 2101)
-SPARSE_PARTS = ("format", "data", "shape", "indices", "indptr", "row", "col", "offsets", "_is_array")  # SciPy's
+SPARSE_PARTS = (
+    "format",
+    "data",
+    "shape",
+    "indices",
+    "indptr",
+    "row",
+    "col",
+    "offsets",
+    "_is_array",
+)  # SciPy's
 LABEL = "label"  # how the first number of a libsvm line is called
 MOST_COLUMNS = 10_000_000  # a larger index in a sparse file is taken for a slip
-TEXT_IN_MEMORY = 12  # how many times the size of a text its cells take in memory while they are strings
+TEXT_IN_MEMORY = (
+    12  # how many times the size of a text its cells take in memory while they are strings
+)
 PLANS_AT_ONCE = 6
-"""Arrays as large as the plan that a solver holds at its peak: cost, plan, direction and what they pass through."""
+"""Arrays as large as the plan that a solver holds at its peak: cost, plan, direction and what they
+pass through.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +95,16 @@ class Table:
     """Columns with names, from any file."""
 
     source: str
-    frame: Any  # a pandas DataFrame, whose index names the rows; the cells of a text file are text still
+    # a pandas DataFrame, whose index names the rows; the cells of a text file are text still
+    frame: Any
     names: tuple[str, ...]
-    """The columns that can be features; others, such as a label that a file keeps apart, can be targets or weights."""
+    """The columns that can be features; others, such as a label that a file keeps apart, can be
+    targets or weights.
+    """
     naming: Naming = Naming.HEADER
-    matrix: Any = None  # the features of a sparse file, as CSR; its columns are numbered and not in the frame
+    matrix: Any = (
+        None  # the features of a sparse file, as CSR; its columns are numbered and not in the frame
+    )
     how: str = ""  # how the file was read, in words
     lines: Any = None  # the line of each row, where the file has lines
     facts: Mapping[str, Any] = field(default_factory=dict)  # name, size and checksum of the file
@@ -91,7 +121,9 @@ class Table:
     @property
     def read_as(self) -> str:
         """What was taken for what, as the user is told."""
-        shown = ", ".join(shortened(name, 20) for name in self.names[:6]) + (", ..." if len(self.names) > 6 else "")
+        shown = ", ".join(shortened(name, 20) for name in self.names[:6]) + (
+            ", ..." if len(self.names) > 6 else ""
+        )
         return f"{counted(len(self.names), 'column')} ({shown}), {counted(self.rows, 'row')}, {self.how}"
 
     def where(self, row: int) -> str:
@@ -99,14 +131,22 @@ class Table:
         return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
 
     def find(self, wanted: str) -> str | None:
-        """The column that a user means, if there is one: by its name, by its number, or '' for that without a name."""
+        """The column that a user means, if there is one: by its name, by its number, or '' for that
+        without a name.
+        """
         if wanted in (*self.apart, *self.names, *self._row_name):
             return wanted
         unnamed = [name for name in self.names if name.startswith(UNNAMED)] or self._row_name
         if wanted == "" and len(unnamed) == 1 and unnamed[0].startswith(UNNAMED):
             return unnamed[0]
-        by_number = self.naming is Naming.POSITIONS or not any(name.isdecimal() for name in self.names)
-        if by_number and re.fullmatch("-?[0-9]{1,9}", wanted) and -len(self.names) <= int(wanted) < len(self.names):
+        by_number = self.naming is Naming.POSITIONS or not any(
+            name.isdecimal() for name in self.names
+        )
+        if (
+            by_number
+            and re.fullmatch("-?[0-9]{1,9}", wanted)
+            and -len(self.names) <= int(wanted) < len(self.names)
+        ):
             return self.names[int(wanted)]
         return None
 
@@ -116,16 +156,22 @@ class Table:
         if found is not None:
             return found
         known = [*self.apart, *self.names, *self._row_name]
-        close = difflib.get_close_matches(wanted, known, n=1) or [n for n in known if n.lower() == wanted.lower()]
+        close = difflib.get_close_matches(wanted, known, n=1) or [
+            n for n in known if n.lower() == wanted.lower()
+        ]
         advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(known)}"
         if self.naming is Naming.POSITIONS and self.lines is not None:
             advice += "; if its first line is the header, say --header"
-        raise BadInput(f"{option} {wanted or repr('')}: {self.source} has no column {wanted!r}; {advice}")
+        raise BadInput(
+            f"{option} {wanted or repr('')}: {self.source} has no column {wanted!r}; {advice}"
+        )
 
     def without(self, left_out: Collection[str]) -> Table:
         """The table with fewer features."""
         kept = tuple(name for name in self.names if name not in left_out)
-        require(bool(kept), f"{self.source} has no column left: --drop fewer of its {len(self.names)}")
+        require(
+            bool(kept), f"{self.source} has no column left: --drop fewer of its {len(self.names)}"
+        )
         return replace(self, names=kept)
 
     @property
@@ -137,12 +183,17 @@ class Table:
         if name in self._row_name:
             return self
         dense = name in self.frame.columns
-        require(dense, f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out")
+        require(
+            dense,
+            f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out",
+        )
         kept = tuple(column for column in self.names if column != name)
         return replace(self, frame=self.frame.set_index(name), names=kept)
 
     def column(self, name: str) -> Any:
-        """The cells of a column: an array of float64 where all are numbers or missing, else a list of text."""
+        """The cells of a column: an array of float64 where all are numbers or missing, else a list
+        of text.
+        """
         if name in self._row_name:
             return _numbers_or_text(self.frame.index.to_series())
         if name not in self.frame.columns:
@@ -165,10 +216,16 @@ class Table:
             return found
         stored = sparse.coo_array(found)
         bad = np.flatnonzero(~np.isfinite(stored.data))[0]
-        row, column, value = int(stored.coords[0][bad]), int(stored.coords[1][bad]), stored.data[bad]
+        row = int(stored.coords[0][bad])
+        column = int(stored.coords[1][bad])
+        value = stored.data[bad]
         place = f"{self.source}, {self.where(row)}, column {names[column]!r}"
         require(bool(np.isnan(value)), f"{place}: {value} is not a finite number")
-        drop = f", or leave the column out with --drop {shlex.quote(names[column])}" if droppable else ""
+        drop = (
+            f", or leave the column out with --drop {shlex.quote(names[column])}"
+            if droppable
+            else ""
+        )
         raise BadInput(f"{place}: the cell holds no number; fill it, or leave the row out{drop}")
 
     def holding(self, columns: Collection[str], features: Sequence[str]) -> Table:
@@ -178,9 +235,17 @@ class Table:
     def _text_sentence(self, texts: Mapping[str, Sequence[str]], *, droppable: bool) -> str:
         """The first word in the first column that has one, and what to do about all such columns."""
         name, cells = next(iter(texts.items()))
-        row = next(row for row, cell in enumerate(cells) if not is_missing(cell) and number(cell) is None)
-        drops = " ".join(f"--drop {shlex.quote(name)}" for name in list(texts)[:3]) + " ..." * (len(texts) > 3)
-        advice = f"mend it, or leave out what holds text with {drops}" if droppable else "mend it, or leave the row out"
+        row = next(
+            row for row, cell in enumerate(cells) if not is_missing(cell) and number(cell) is None
+        )
+        drops = " ".join(f"--drop {shlex.quote(name)}" for name in list(texts)[:3]) + " ..." * (
+            len(texts) > 3
+        )
+        advice = (
+            f"mend it, or leave out what holds text with {drops}"
+            if droppable
+            else "mend it, or leave the row out"
+        )
         if number(cells[row].replace(",", ".", 1)) is not None:
             advice = "write a decimal point"
         elif row == 0 and self.naming is Naming.POSITIONS:
@@ -210,10 +275,15 @@ def truths_as_numbers(cells: Any) -> Any:
 
 
 def _numbers_or_text(series: Any) -> Any:
-    """The cells of a pandas Series as float64, NaN where missing, or as a list of text where some are no numbers."""
+    """The cells of a pandas Series as float64, NaN where missing, or as a list of text where some
+    are no numbers.
+    """
     if series.dtype.kind in "iuf":
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    cells = ["" if missing else str(cell).strip() for cell, missing in zip(series, series.isna(), strict=True)]
+    cells = [
+        "" if missing else str(cell).strip()
+        for cell, missing in zip(series, series.isna(), strict=True)
+    ]
     values = [np.nan if is_missing(cell) else number(cell) for cell in cells]
     return cells if None in values else np.array(values, dtype=np.float64)
 
@@ -228,7 +298,9 @@ def read_table(path: Path, *, header: bool | None = None, row_id: str | None = N
 
 
 def read_column(path: Path, count: int, what: str) -> Any:
-    """One entry, number or text, for each of `count` things: a column or a row; a header is the one line too many."""
+    """One entry, number or text, for each of `count` things: a column or a row; a header is the one
+    line too many.
+    """
     content = read_bytes(file_of(path))
     table = _parsed(path, content, header=False)
     if table.rows == count + 1:
@@ -241,7 +313,10 @@ def read_column(path: Path, count: int, what: str) -> Any:
     require(fits, f"{path} has {shape}: give one column, with an entry for each of {count} {what}")
     for row, cell in enumerate(map(str, cells)):
         place = table.where(min(row, table.rows - 1))
-        require(not is_missing(cell), f"{path}, {place}: an entry is missing; give one for each of {count} {what}")
+        require(
+            not is_missing(cell),
+            f"{path}, {place}: an entry is missing; give one for each of {count} {what}",
+        )
     return cells
 
 
@@ -253,9 +328,14 @@ def file_of(path: Path) -> Path:
 
 def _parsed(path: Path, content: bytes, header: bool | None) -> Table:
     file = file_of(path)
-    facts = {"file": str(path), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    facts = {
+        "file": str(path),
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
     if file.suffix.lower() == ".gz":
-        file, content = file.with_suffix(""), _decompressed(path, content)
+        file = file.with_suffix("")
+        content = _decompressed(path, content)
     kind = file.suffix.lower()
     if kind in READERS:
         with _damage(path):
@@ -282,7 +362,9 @@ def read_bytes(path: Path) -> bytes:
     except FileNotFoundError as error:
         raise BadInput(f"{path} does not exist: check the name") from error
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise BadInput(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from error
     require(bool(content) and not content.isspace(), f"{path} is empty: check how it was written")
     return content
 
@@ -310,8 +392,12 @@ def _damage(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         if "Object arrays" in str(error):
-            raise BadInput(f"{path} holds pickled Python objects, which could run code: save it as numbers") from error
-        raise BadInput(f"{path} is damaged or no {file_of(path).suffix.lower()} file: save it again") from error
+            raise BadInput(
+                f"{path} holds pickled Python objects, which could run code: save it as numbers"
+            ) from error
+        raise BadInput(
+            f"{path} is damaged or no {file_of(path).suffix.lower()} file: save it again"
+        ) from error
 
 
 # --- text
@@ -321,9 +407,14 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
     """Lines of cells; a line that begins with # is a comment, and blank ones do not count."""
     require_memory(TEXT_IN_MEMORY * len(content), f"reading {path}", "keep fewer rows")
     text = re.sub("(?m)^#.*$", "", _decoded(path, content))
-    require(bool(text.strip()), f"{path} has nothing but blank lines and comments: give rows of cells")
+    require(
+        bool(text.strip()), f"{path} has nothing but blank lines and comments: give rows of cells"
+    )
     frame, lines = _cells(path, text, "\t" if tabs else _delimiter(text))
-    head, below = ([cell.strip() for cell in row] for row in (*frame[:2].to_numpy(), *[[]] * (2 - len(frame[:2]))))
+    head, below = (
+        [cell.strip() for cell in row]
+        for row in (*frame[:2].to_numpy(), *[[]] * (2 - len(frame[:2])))
+    )
     if header is None:
         header = _is_header(head, below)
     require(len(frame) > header, f"{path} has a header and no rows")
@@ -333,7 +424,9 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
         frame[int(header) :].set_axis(names, axis=1).reset_index(drop=True),
         tuple(names),
         Naming.HEADER if header else Naming.POSITIONS,
-        how="first line taken as the header" if header else "no header, so columns are counted from 0",
+        how="first line taken as the header"
+        if header
+        else "no header, so columns are counted from 0",
         lines=lines[int(header) :],
     )
 
@@ -346,11 +439,15 @@ def _decoded(path: Path, content: bytes) -> str:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         byte = content[error.start]
-        raise BadInput(f"{path}, line {line}: byte {byte:#04x} is not UTF-8 text: save it as UTF-8") from None
+        raise BadInput(
+            f"{path}, line {line}: byte {byte:#04x} is not UTF-8 text: save it as UTF-8"
+        ) from None
 
 
 def _delimiter(text: str) -> str | None:
-    """The mark that splits the first line into most cells; None, for blanks, where only they part numbers."""
+    """The mark that splits the first line into most cells; None, for blanks, where only they part
+    numbers.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     first = lines[0][: csv.field_size_limit()]
     best = max(DELIMITERS, key=lambda mark: len(next(csv.reader([first], delimiter=mark))))
@@ -363,14 +460,23 @@ def _delimiter(text: str) -> str | None:
 def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
     """All cells as text, and the line where each row ends."""
     how = {"sep": r"\s+"} if delimiter is None else {"sep": delimiter, "skip_blank_lines": False}
-    first = len(text) - len(text.lstrip("\r\n"))  # the width is that of the first line, which may not be blank
+    first = len(text) - len(
+        text.lstrip("\r\n")
+    )  # the width is that of the first line, which may not be blank
     try:
         frame = pandas.read_csv(
-            io.StringIO(text[first:]), header=None, dtype=object, na_filter=False, skipinitialspace=True, **how
+            io.StringIO(text[first:]),
+            header=None,
+            dtype=object,
+            na_filter=False,
+            skipinitialspace=True,
+            **how,
         )
     except ValueError as error:  # pandas' ParserError is one
         said = first_line(error).removeprefix("Error tokenizing data. C error: ")
-        raise BadInput(f"{path} is not a table: {said}; give every row the same number of cells") from None
+        raise BadInput(
+            f"{path} is not a table: {said}; give every row the same number of cells"
+        ) from None
     lines = text[:first].count("\n") + 1 + np.arange(len(frame))
     if '"' in text:  # a cell in quotes may hold new lines
         lines += np.cumsum(sum(frame[column].str.count("\n").to_numpy() for column in frame))
@@ -380,7 +486,9 @@ def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
 
 
 def _is_header(head: Sequence[str], below: Sequence[str]) -> bool:
-    """Whether a first line names the columns: it has no numbers, or such as are used for names and not below it."""
+    """Whether a first line names the columns: it has no numbers, or such as are used for names and
+    not below it.
+    """
     numbers = [cell for cell in head if number(cell) is not None]
     if not numbers:
         return any(head)
@@ -402,7 +510,10 @@ def _are_years(values: Sequence[float | None]) -> bool:
 def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
     names = [cell or f"{UNNAMED}{j}" for j, cell in enumerate(cells)]
     twice = pandas.Index(names).duplicated()
-    require(not twice.any(), f"{path}: two columns have the name {names[twice.argmax()]!r}; each needs its own")
+    require(
+        not twice.any(),
+        f"{path}: two columns have the name {names[twice.argmax()]!r}; each needs its own",
+    )
     return names
 
 
@@ -410,7 +521,9 @@ def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
 
 
 def _npz_table(path: Path, content: bytes) -> Table:
-    """The array that is named, or the only matrix: vectors with an entry for each row can be target or weights."""
+    """The array that is named, or the only matrix: vectors with an entry for each row can be target
+    or weights.
+    """
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         size = sum(member.file_size for member in archive.zip.infolist())
         require_memory(2.0 * size, f"reading {path}", "keep fewer rows")
@@ -422,32 +535,45 @@ def _npz_table(path: Path, content: bytes) -> Table:
         matrix = sparse.csr_matrix(sparse.load_npz(io.BytesIO(content)), dtype=np.float64)
         matrix.check_format(full_check=True)
         matrix.sum_duplicates()
-        return _array_table(path, matrix, {name: arrays[name] for name in arrays if name not in SPARSE_PARTS})
+        return _array_table(
+            path, matrix, {name: arrays[name] for name in arrays if name not in SPARSE_PARTS}
+        )
     matrices = [name for name, array in arrays.items() if array.ndim == 2] or list(arrays)
-    require(bool(matrices), f"{path} holds no arrays: save one with numpy.savez(file, points=array)")
+    require(
+        bool(matrices), f"{path} holds no arrays: save one with numpy.savez(file, points=array)"
+    )
     which = f"{len(matrices)} arrays ({', '.join(matrices)}): say which, as in {path}:{matrices[0]}"
     require(len(matrices) == 1, f"{path} holds {which}")
     return _array_table(path, arrays.pop(matrices[0]), arrays)
 
 
 def _array_table(path: Path, array: Any, others: Mapping[str, Any]) -> Table:
-    """A matrix, its columns counted from 0, or a vector as one column; beside it the vectors that go with its rows."""
+    """A matrix, its columns counted from 0, or a vector as one column; beside it the vectors that
+    go with its rows.
+    """
     shape = " x ".join(map(str, array.shape)) or "()"
     kind = "complex numbers" if array.dtype.kind == "c" else f"{array.dtype} of shape {shape}"
     plain = array.ndim in (1, 2) and array.dtype.kind in "fiubUS"
     require(plain, f"{path} holds {kind}: save it as a matrix of real numbers")
     require(0 not in array.shape, f"{path} is empty, of shape {shape}: give one or more rows")
     last = 0 if array.ndim == 1 else array.shape[1] - 1
-    require(last < MOST_COLUMNS, f"{path} has the feature index {last}, beyond the largest allowed, {MOST_COLUMNS}")
+    require(
+        last < MOST_COLUMNS,
+        f"{path} has the feature index {last}, beyond the largest allowed, {MOST_COLUMNS}",
+    )
     names = tuple(map(str, range(array.shape[1] if array.ndim == 2 else 1)))
     if sparse.issparse(array):
-        matrix, frame = array, pandas.DataFrame(index=pandas.RangeIndex(array.shape[0]))
+        matrix = array
+        frame = pandas.DataFrame(index=pandas.RangeIndex(array.shape[0]))
     else:
-        matrix, frame = None, pandas.DataFrame(_plain_entries(array).reshape(len(array), -1), columns=list(names))
+        matrix = None
+        frame = pandas.DataFrame(_plain_entries(array).reshape(len(array), -1), columns=list(names))
     for name, vector in others.items():
         if vector.shape == (len(frame),) and vector.dtype.kind in "fiubUS" and name not in names:
             frame[name] = _plain_entries(vector)
-    return Table(str(path), frame, names, Naming.POSITIONS, matrix, how="columns are counted from 0")
+    return Table(
+        str(path), frame, names, Naming.POSITIONS, matrix, how="columns are counted from 0"
+    )
 
 
 def _plain_entries(array: Any) -> Any:
@@ -479,7 +605,10 @@ def _parquet_table(path: Path, content: bytes) -> Table:
     if frame.index.nlevels > 1:
         frame = frame.reset_index()
     frame.columns = _checked_names(path, [str(name) for name in frame.columns])
-    require(not frame.empty, f"{path} is empty, of shape {' x '.join(map(str, frame.shape))}: give one or more rows")
+    require(
+        not frame.empty,
+        f"{path} is empty, of shape {' x '.join(map(str, frame.shape))}: give one or more rows",
+    )
     how = "names taken from the file"
     if not isinstance(frame.index, pandas.RangeIndex):
         how += ", pandas' index taken as names of the rows"
@@ -488,7 +617,9 @@ def _parquet_table(path: Path, content: bytes) -> Table:
 
 
 READERS: Mapping[str, Callable[[Path, bytes], Table]] = {
-    ".npy": lambda path, content: _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {}),
+    ".npy": lambda path, content: _array_table(
+        path, np.load(io.BytesIO(content), allow_pickle=False), {}
+    ),
     ".npz": _npz_table,
     **dict.fromkeys((".svm", ".libsvm", ".svmlight"), _libsvm_table),
     **dict.fromkeys((".parquet", ".pq"), _parquet_table),
@@ -514,12 +645,17 @@ def require_memory_for_plan(n: int, m: int, remedy: str) -> None:
 
 
 def file_to_write(out: Path, name: str, endings: Collection[str]) -> Path:
-    """Where a command's one file goes: to `out` itself, or under its usual name to the folder `out`."""
+    """Where a command's one file goes: to `out` itself, or under its usual name to the folder
+    `out`.
+    """
     ending = out.suffix.lower()
     if ending in endings:
         return out
     folder = not ending or os.path.isdir(out)
-    require(folder, f"--out {out} ends in {ending!r}: choose one of {', '.join(endings)}, or give a folder")
+    require(
+        folder,
+        f"--out {out} ends in {ending!r}: choose one of {', '.join(endings)}, or give a folder",
+    )
     return out / name
 
 
@@ -536,18 +672,23 @@ def written_whole(
     read: Sequence[Path],
     replaces: Callable[[Path], bool] = anything,
 ) -> Iterator[Path]:
-    """A folder to write files of these names in: all move to the folder `out` when all went well, and none when not.
+    """A folder to write files of these names in: all move to the folder `out` when all went well,
+    and none when not.
 
-    It lies in `out`, or where that will be, and is named after this process; what a killed one has left is removed.
-    A file that is there already is replaced if `replaces` says so, and none that was `read`.
+    It lies in `out`, or where that will be, and is named after this process; what a killed one has
+    left is removed. A file that is there already is replaced if `replaces` says so, and none that
+    was `read`.
     """
     taken = "a file" if os.path.exists(out) else "the name of a file"
-    free = not os.path.exists(out) and out.suffix not in {Path(name).suffix for name in names if len(names) > 1}
+    free = not os.path.exists(out) and out.suffix not in {
+        Path(name).suffix for name in names if len(names) > 1
+    }
     require(free or os.path.isdir(out), f"--out {out} is {taken}: give a folder")
     for name in names:
         _check_new_file(out / name, read, replaces)
     parent = next(folder for folder in (out, *out.absolute().parents) if os.path.isdir(folder))
-    ours, again = f".condgrad-{platform.node()}-", os.path.exists(out / "certificate.json")
+    ours = f".condgrad-{platform.node()}-"
+    again = os.path.exists(out / "certificate.json")
     try:
         for left in parent.glob(f"{ours}*"):
             number = left.name.removeprefix(ours)
@@ -573,10 +714,14 @@ def written_whole(
 
 def _check_new_file(out: Path, read: Sequence[Path], replaces: Callable[[Path], bool]) -> None:
     """A sentence where a file cannot be written without harm to another."""
-    if not os.path.exists(out):  # unlike Path, os.path has a plain answer for a name that is too long
+    if not os.path.exists(
+        out
+    ):  # unlike Path, os.path has a plain answer for a name that is too long
         return
     require(not out.is_dir(), f"--out {out} is a folder: give a file")
-    require(out.is_file(), f"--out {out} is a device or a pipe, which a file would replace: give a file")
+    require(
+        out.is_file(), f"--out {out} is a device or a pipe, which a file would replace: give a file"
+    )
     for path in filter(os.path.exists, read):
         require(not out.samefile(path), f"--out {out} would overwrite {path}: choose another name")
     foreign = f"--out {out} is there already, and not written by this command"
@@ -584,7 +729,9 @@ def _check_new_file(out: Path, read: Sequence[Path], replaces: Callable[[Path], 
 
 
 def write_rows(file: Path, columns: Mapping[str, Any], table: Table) -> None:
-    """A table as CSV, led by the names of the rows it belongs to, or by their numbers as pandas writes its index."""
+    """A table as CSV, led by the names of the rows it belongs to, or by their numbers as pandas
+    writes its index.
+    """
     label = table.frame.index.name or ""
     frame = pandas.DataFrame(dict(columns), index=table.frame.index)
     frame.to_csv(file, index_label="" if label.startswith(UNNAMED) else label, encoding="utf-8")

@@ -34,21 +34,45 @@ from condgrad.linear_model.model_file import FittedModel, classifies
 from condgrad.linear_model.path import ESTIMATORS
 from condgrad.smooth.row_blocks import RowBlocks
 
-PRODUCTS = ("model.json", "coefficients.csv", "certificate.json", "path.png", "report.txt", "cross_validation.csv")
-CHOOSERS = {loss: getattr(linear_model, f"{estimator.__name__}CV") for loss, estimator in ESTIMATORS.items()}
+PRODUCTS = (
+    "model.json",
+    "coefficients.csv",
+    "certificate.json",
+    "path.png",
+    "report.txt",
+    "cross_validation.csv",
+)
+CHOOSERS = {
+    loss: getattr(linear_model, f"{estimator.__name__}CV") for loss, estimator in ESTIMATORS.items()
+}
 """The estimators that choose radius and ridge by cross-validation, by loss."""
 
-LABELS, NUMBERS = "logistic", "least-squares"  # the losses for targets of labels and of numbers, unless asked for
-CRITERIA = {"neg_mean_squared_error": "squared error", "neg_log_loss": "log loss", "accuracy": "accuracy"}
+# the losses for targets of labels and of numbers, unless asked for
+LABELS = "logistic"
+NUMBERS = "least-squares"
+CRITERIA = {
+    "neg_mean_squared_error": "squared error",
+    "neg_log_loss": "log loss",
+    "accuracy": "accuracy",
+}
 """By what radius and ridge are chosen, in the words of scikit-learn and in plain ones."""
 
 FOLDS = 5
-SELECTION_RULES = "The radius of the best score, or 1se: the smallest within a standard error of it."
-SMALLEST, LARGEST = 1e-100, 1e100  # beyond these the squares of numbers leave the range of floats
+SELECTION_RULES = (
+    "The radius of the best score, or 1se: the smallest within a standard error of it."
+)
+# beyond these the squares of numbers leave the range of floats
+SMALLEST = 1e-100
+LARGEST = 1e100
 CONSTANT = 1e-12  # a column whose spread is below this share of its size differs by rounding alone
-MOST_COUNTED = 10  # whole numbers with at most so many values are taken for labels, unless --loss says otherwise
-COEFFICIENTS_SHOWN = 10  # or half as many for each of several classes; one more is shown rather than counted
-POINTS_DRAWN, DRAWING_TOL, MOST_PANELS = 37, 1e-6, 6
+# whole numbers with at most so many values are taken for labels, unless --loss says otherwise
+MOST_COUNTED = 10
+COEFFICIENTS_SHOWN = (
+    10  # or half as many for each of several classes; one more is shown rather than counted
+)
+POINTS_DRAWN = 37
+DRAWING_TOL = 1e-6
+MOST_PANELS = 6
 BEYOND = 1.5  # how far the picture goes past the chosen radius, which is one of its points
 
 
@@ -91,17 +115,33 @@ class TrainingData:
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm.")],
-    target: Annotated[str | None, option("COLUMN", "What to predict; an index in a matrix.")] = None,
-    loss: Annotated[
-        str | None, option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target", among=ESTIMATORS)
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="CSV, TSV (.gz too), parquet, .npy, .npz or .svm."),
+    ],
+    target: Annotated[
+        str | None, option("COLUMN", "What to predict; an index in a matrix.")
     ] = None,
-    radius: Annotated[float | None, option("R", "Bound on |coef|_1.", "cross-validated", at_least=0.0)] = None,
-    ridge: Annotated[float | None, option("W", "Weight of |coef|_2^2.", "cross-validated", at_least=0.0)] = None,
-    folds: Annotated[int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)] = None,
+    loss: Annotated[
+        str | None,
+        option("NAME", f"One of {', '.join(ESTIMATORS)}.", "by the target", among=ESTIMATORS),
+    ] = None,
+    radius: Annotated[
+        float | None, option("R", "Bound on |coef|_1.", "cross-validated", at_least=0.0)
+    ] = None,
+    ridge: Annotated[
+        float | None, option("W", "Weight of |coef|_2^2.", "cross-validated", at_least=0.0)
+    ] = None,
+    folds: Annotated[
+        int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)
+    ] = None,
     selection: Annotated[str, option("RULE", SELECTION_RULES, among=SELECTIONS)] = SELECTIONS[0],
-    no_standardize: Annotated[bool, typer.Option("--no-standardize", help="Take columns as they are.")] = False,
-    no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Without a constant.")] = False,
+    no_standardize: Annotated[
+        bool, typer.Option("--no-standardize", help="Take columns as they are.")
+    ] = False,
+    no_intercept: Annotated[
+        bool, typer.Option("--no-intercept", help="Without a constant.")
+    ] = False,
     drop: DropColumns = None,
     weights: Annotated[str | None, option("COLUMN", "How much each row counts.")] = None,
     row_id: IdColumn = None,
@@ -110,7 +150,10 @@ def fit(
     max_iter: Annotated[int, option("N", "The most iterations of a fit.", least=1)] = 10_000,
     seed: Annotated[int, option("N", "Which rows go to which fold.", least=0, most=2**32 - 1)] = 0,
     scheduler: Annotated[
-        str | None, option("ADDRESS", "The Dask cluster that reads and fits a pattern.", "threads of this machine")
+        str | None,
+        option(
+            "ADDRESS", "The Dask cluster that reads and fits a pattern.", "threads of this machine"
+        ),
     ] = None,
     out: files.ResultFolder = Path("condgrad-fit"),
     as_json: report.AsJson = False,
@@ -138,13 +181,18 @@ def fit(
 
     Exit codes: 0 certified, 2 bad input, 3 not converged within its limits.
     """
-    settings = FitSettings(radius, ridge, folds, selection, tol, max_iter, not no_standardize, not no_intercept, seed)
+    settings = FitSettings(
+        radius, ridge, folds, selection, tol, max_iter, not no_standardize, not no_intercept, seed
+    )
     with ExitStack() as stack:
         if parts.is_pattern(data):
             found = parts.opened(data, header=header, row_id=row_id, scheduler=scheduler)
             table: Table = stack.enter_context(found)
         else:
-            require(scheduler is None, f"--scheduler is for patterns such as 'part-*.parquet', and {data} is one file")
+            require(
+                scheduler is None,
+                f"--scheduler is for patterns such as 'part-*.parquet', and {data} is one file",
+            )
             table = read_table(data, header=header, row_id=row_id)
         problem = _training_data(table, settings, target, weights, drop or [], loss)
         folder = stack.enter_context(files.written_whole(out, PRODUCTS, read=[data]))
@@ -153,10 +201,14 @@ def fit(
         (folder / "model.json").write_text(model.model_dump_json(indent=1) + "\n", encoding="utf-8")
         (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
         (folder / "report.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
-        pandas.concat(model.coefficients()).to_csv(folder / "coefficients.csv", index=False, encoding="utf-8")
+        pandas.concat(model.coefficients()).to_csv(
+            folder / "coefficients.csv", index=False, encoding="utf-8"
+        )
         if chooser is not None:
             chooser.cv_table().to_csv(folder / "cross_validation.csv", index=False)
-        if not isinstance(problem.X, RowBlocks):  # dozens of fits more, each with passes over all files
+        if not isinstance(
+            problem.X, RowBlocks
+        ):  # dozens of fits more, each with passes over all files
             draw_path(folder / "path.png", problem, model, chooser)
         written = [name for name in PRODUCTS if (folder / name).exists()]
     if as_json:
@@ -165,7 +217,9 @@ def fit(
         where = report.folded(f"Written to {out}: {', '.join(written)}")
         report.output.print(f"{text}\n{where}", markup=False)
     if not facts["certified"]:
-        report.errors.print(f"condgrad: {report.not_converged(facts['relative_gap'], tol)}", markup=False)
+        report.errors.print(
+            f"condgrad: {report.not_converged(facts['relative_gap'], tol)}", markup=False
+        )
         raise typer.Exit(report.ExitCode.NOT_CONVERGED)
 
 
@@ -173,11 +227,20 @@ def fit(
 
 
 def _training_data(
-    table: Table, settings: FitSettings, target: str | None, weights: str | None, drop: Sequence[str], loss: str | None
+    table: Table,
+    settings: FitSettings,
+    target: str | None,
+    weights: str | None,
+    drop: Sequence[str],
+    loss: str | None,
 ) -> TrainingData:
-    """The problem that a table and the user's choices define, or a sentence on what is wrong with them."""
+    """The problem that a table and the user's choices define, or a sentence on what is wrong with
+    them.
+    """
     known = target is not None or len(table.apart) == 1
-    require(known, f"give --target COLUMN; {table.source} has {listed([*table.apart, *table.names])}")
+    require(
+        known, f"give --target COLUMN; {table.source} has {listed([*table.apart, *table.names])}"
+    )
     target = table.resolve(table.apart[0] if target is None else target, option="--target")
     left_out = {table.resolve(name, option="--drop") for name in drop}
     require(target not in left_out, f"--drop {target}: this column is the target")
@@ -188,25 +251,32 @@ def _training_data(
         left_out.add(weights)
     features = tuple(name for name in table.names if name not in left_out)
     table = table.holding([target] if weights is None else [target, weights], features)
-    kept, row_weights = np.arange(table.rows), None
+    kept = np.arange(table.rows)
+    row_weights = None
     if weights is not None:
         row_weights = _row_weights(table, weights)
         kept = np.flatnonzero(row_weights)  # a row of weight 0 counts as none
-    require(len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more")
+    require(
+        len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more"
+    )
     require(bool(features), f"{table.source} has no column beside the target: a fit needs features")
     X = table.features(features)
     if isinstance(X, RowBlocks):
         return _training_blocks(table, settings, loss, target, features, X, row_weights)
     loss, y = _target(table, target, loss, kept)
-    X, row_weights = X[kept], None if row_weights is None else row_weights[kept]
+    X = X[kept]
+    row_weights = None if row_weights is None else row_weights[kept]
     mean, spread, constant = _moments(table, features, X, row_weights, centered=settings.intercept)
     scale = np.where(constant | (not settings.standardize), 1.0, spread)
     varies = np.where(constant, 0.0, 1.0)
     if sparse.issparse(X):  # it would not stay sparse; the intercept makes up for any center
-        mean, X = 0.0 * mean, (X @ sparse.diags(varies / scale)).tocsr()
+        mean = 0.0 * mean
+        X = (X @ sparse.diags(varies / scale)).tocsr()
     else:
         X = (X - mean) / scale * varies
-    return TrainingData(settings, table, loss, target, features, X, y, row_weights, mean, scale, int(constant.sum()))
+    return TrainingData(
+        settings, table, loss, target, features, X, y, row_weights, mean, scale, int(constant.sum())
+    )
 
 
 def _training_blocks(
@@ -218,7 +288,9 @@ def _training_blocks(
     X: RowBlocks,
     weights: Any,
 ) -> TrainingData:
-    """The problem of blocks: the same but for centers of 0, for which the intercept makes up; rows of weight 0 stay."""
+    """The problem of blocks: the same but for centers of 0, for which the intercept makes up; rows
+    of weight 0 stay.
+    """
     loss, y = _target(table, target, loss, np.arange(table.rows))
     mean, spread, sizes = X.means_deviations_and_sizes(weights)
     if not settings.intercept:
@@ -234,7 +306,10 @@ def _training_blocks(
 
 def _row_weights(table: Table, name: str) -> Any:
     weights = table.column(name)
-    require(not isinstance(weights, list), f"--weights {name}: this column holds text, and weights are numbers >= 0")
+    require(
+        not isinstance(weights, list),
+        f"--weights {name}: this column holds text, and weights are numbers >= 0",
+    )
     for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))[:1]:
         place = f"{table.source}, {table.where(row)} holds {weights[row]}"
         raise BadInput(f"--weights {name}: {place}; weights are finite numbers >= 0")
@@ -248,27 +323,40 @@ def _target(table: Table, name: str, loss: str | None, kept: Any) -> tuple[str, 
     y = np.array(cells)[kept]
     for row in kept[[is_missing(str(cell)) for cell in y] if text else ~np.isfinite(y)][:1]:
         place = f"{table.source}, {table.where(row)}"
-        raise BadInput(f"{place}: the target {name!r} is missing or not finite; fill it or leave the row out")
+        raise BadInput(
+            f"{place}: the target {name!r} is missing or not finite; fill it or leave the row out"
+        )
     values = np.unique(y)
-    require(len(values) > 1, f"{table.source}: the target {name!r} is {values[0]} in all rows: there is nothing to fit")
+    require(
+        len(values) > 1,
+        f"{table.source}: the target {name!r} is {values[0]} in all rows: there is nothing to fit",
+    )
     whole = not text and bool(np.all(y == np.round(y)) and np.abs(y).max() < 2.0**53)
     if loss is None:
         few = whole and len(values) <= MOST_COUNTED and 2 * len(values) <= len(y)
         loss = LABELS if text or few else NUMBERS
     if classifies(loss):
         return loss, y.astype(np.int64) if whole else y
-    require(not text, f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers")
+    require(
+        not text,
+        f"--loss {loss}: the target {name!r} holds text, such as {cells[0]!r}; it needs numbers",
+    )
     _moments(table, [name], y[:, None], None, centered=True)
     return loss, y
 
 
-def _moments(table: Table, names: Sequence[str], X: Any, weights: Any, *, centered: bool) -> tuple[Any, Any, Any]:
-    """Weighted means, spreads about them (or about 0), and which columns do not vary; all squares must be floats."""
+def _moments(
+    table: Table, names: Sequence[str], X: Any, weights: Any, *, centered: bool
+) -> tuple[Any, Any, Any]:
+    """Weighted means, spreads about them (or about 0), and which columns do not vary; all squares
+    must be floats.
+    """
     sizes = abs(X).max(axis=0)
     sizes = np.ravel(sizes.toarray() if sparse.issparse(sizes) else sizes)
     _check_sizes(table, names, sizes)
     scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=weights)
-    mean, spread = scaler.mean_, np.sqrt(scaler.var_)
+    mean = scaler.mean_
+    spread = np.sqrt(scaler.var_)
     if not centered:
         mean, spread = np.zeros_like(mean), np.hypot(mean, spread)
     return mean, spread, spread <= CONSTANT * sizes
@@ -279,21 +367,31 @@ def _check_sizes(table: Table, names: Sequence[str], sizes: Any) -> None:
     for j in np.flatnonzero((sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0.0)))[:1]:
         allowed = f"sizes between {SMALLEST:g} and {LARGEST:g} are allowed"
         advice = "choose another unit, or leave the column out with --drop"
-        raise BadInput(f"{table.source}: column {names[j]!r} reaches {sizes[j]:g}; {allowed}: {advice}")
+        raise BadInput(
+            f"{table.source}: column {names[j]!r} reaches {sizes[j]:g}; {allowed}: {advice}"
+        )
 
 
 # --- the fit: radius and ridge chosen by cross-validation where they are not given, and the proof
 
 
 def _solved(problem: TrainingData) -> tuple[FittedModel, dict[str, Any], Any]:
-    """Choose what is not given, fit all rows, and score: the model, its certificate, and what has chosen, if any."""
-    settings, table = problem.settings, problem.table
+    """Choose what is not given, fit all rows, and score: the model, its certificate, and what has
+    chosen, if any.
+    """
+    settings = problem.settings
+    table = problem.table
     folds = _folds(problem)
     with _sentences() as short_trials:
         chooser = _chooser(problem, folds)
     radius = settings.radius if chooser is None else chooser.radius_
     ridge = settings.ridge if chooser is None else chooser.ridge_
-    own = {"radius": radius, "ridge": ridge, "fit_intercept": settings.intercept, "max_iter": settings.max_iter}
+    own = {
+        "radius": radius,
+        "ridge": ridge,
+        "fit_intercept": settings.intercept,
+        "max_iter": settings.max_iter,
+    }
     estimator = ESTIMATORS[problem.loss](tol=settings.tol, verbose=report.errors.is_terminal, **own)
     with _sentences() as short:
         estimator.fit(problem.X, problem.y, sample_weight=problem.weights)
@@ -326,35 +424,57 @@ def _solved(problem: TrainingData) -> tuple[FittedModel, dict[str, Any], Any]:
 
 @contextmanager
 def _sentences() -> Iterator[list[Any]]:
-    """Unfinished fits are listed instead of warned of; what an estimator refuses is the user's to mend."""
+    """Unfinished fits are listed instead of warned of; what an estimator refuses is the user's to
+    mend.
+    """
     with warnings.catch_warnings(record=True) as short:
-        warnings.simplefilter("ignore", UserWarning)  # many classes in few rows are the user's choice
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # many classes in few rows are the user's choice
         warnings.simplefilter("always", ConvergenceWarning)
         try:
             yield short
         except np.linalg.LinAlgError as error:
-            raise BadInput("columns of such different sizes cannot be solved: standardise, or raise --ridge") from error
+            raise BadInput(
+                "columns of such different sizes cannot be solved: standardise, or raise --ridge"
+            ) from error
         except ValueError as error:
             raise BadInput(report.first_line(error)) from error
 
 
 def _folds(problem: TrainingData) -> list[tuple[Any, Any]]:
     """Rows to fit and rows to score; none where there are too few rows and none are needed."""
-    settings, smallest, whose, splitter = problem.settings, len(problem.y), "the data have", KFold
+    settings = problem.settings
+    smallest = len(problem.y)
+    whose = "the data have"
+    splitter = KFold
     if classifies(problem.loss):
         labels, counts = np.unique(problem.y, return_counts=True)
-        smallest, whose = int(counts.min()), f"class {labels[counts.argmin()].item()!r} has"
+        smallest = int(counts.min())
+        whose = f"class {labels[counts.argmin()].item()!r} has"
         splitter = StratifiedKFold
     number = settings.folds or min(FOLDS, smallest)
-    unasked = isinstance(problem.X, RowBlocks) and settings.folds is None  # each fold takes passes over all files
+    unasked = (
+        isinstance(problem.X, RowBlocks) and settings.folds is None
+    )  # each fold takes passes over all files
     if (number < 2 or unasked) and not settings.chosen:
         return []
-    remedy = f"take at most {smallest} folds" if smallest > 1 else "leave its rows out, or give --radius and --ridge"
+    remedy = (
+        f"take at most {smallest} folds"
+        if smallest > 1
+        else "leave its rows out, or give --radius and --ridge"
+    )
     if classifies(problem.loss) and labels.dtype.kind in "iuf" and len(labels) > 2:
         remedy += f"; if {problem.target!r} holds amounts rather than labels, say --loss {NUMBERS}"
-    too_few = f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}"
+    too_few = (
+        f"{whose} {report.counted(smallest, 'row')}, too few for {max(number, 2)} folds: {remedy}"
+    )
     require(2 <= number <= smallest, too_few)
-    return list(splitter(number, shuffle=True, random_state=settings.seed).split(np.zeros(len(problem.y)), problem.y))
+    return list(
+        splitter(number, shuffle=True, random_state=settings.seed).split(
+            np.zeros(len(problem.y)), problem.y
+        )
+    )
 
 
 def _chooser(problem: TrainingData, folds: Sequence[Any]) -> Any:
@@ -370,9 +490,14 @@ def _chooser(problem: TrainingData, folds: Sequence[Any]) -> Any:
     ).fit(problem.X, problem.y, sample_weight=problem.weights)  # fmt: skip
 
 
-def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[Any]) -> dict[str, Any]:
+def _scored(
+    problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[Any]
+) -> dict[str, Any]:
     """How well the model does on the rows fitted, and models like it on rows that they did not see."""
-    X, y, weights, labels = problem.X, problem.y, problem.weights, classifies(problem.loss)
+    X = problem.X
+    y = problem.y
+    weights = problem.weights
+    labels = classifies(problem.loss)
     nothing = np.zeros((len(y), 1))  # a baseline sees no features
     score = accuracy_score if labels else r2_score
     found: dict[str, Any] = {
@@ -380,7 +505,9 @@ def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[A
         "training_score": float(score(y, _answers(estimator, X, "predict"), sample_weight=weights)),
         "cross_validated_score": None,
         "cross_validated_auc": None,
-        "majority_share": float(DummyClassifier().fit(nothing, y, weights).score(nothing, y, weights))
+        "majority_share": float(
+            DummyClassifier().fit(nothing, y, weights).score(nothing, y, weights)
+        )
         if labels
         else None,
     }
@@ -396,8 +523,12 @@ def _scored(problem: TrainingData, estimator: Any, trial: Any, folds: Sequence[A
                 held_out = cross_val_predict(trial, X, y, cv=folds, params=params, method=method)
         if labels:
             truth = np.squeeze(label_binarize(y, classes=estimator.classes_))
-            found["cross_validated_auc"] = float(roc_auc_score(truth, held_out, sample_weight=weights))
-            held_out = estimator.classes_[held_out.argmax(axis=1) if held_out.ndim == 2 else (held_out > 0).astype(int)]
+            found["cross_validated_auc"] = float(
+                roc_auc_score(truth, held_out, sample_weight=weights)
+            )
+            held_out = estimator.classes_[
+                held_out.argmax(axis=1) if held_out.ndim == 2 else (held_out > 0).astype(int)
+            ]
         found["cross_validated_score"] = float(score(y, held_out, sample_weight=weights))
     return found
 
@@ -415,12 +546,21 @@ def _proofs(estimator: Any) -> list[dict[str, Any]]:
         "value": "objective_", "gap": "dual_gap_", "relative_gap": "relative_gap_", "multiplier": "multiplier_",
         "iterations": "n_iter_",
     }  # fmt: skip
-    proofs = pandas.DataFrame({name: np.atleast_1d(getattr(estimator, own)) for name, own in names.items()})
+    proofs = pandas.DataFrame(
+        {name: np.atleast_1d(getattr(estimator, own)) for name, own in names.items()}
+    )
     proofs["lower_bound"] = proofs["value"] - proofs["gap"]
-    with np.errstate(divide="ignore", invalid="ignore"):  # in the 2-norm, by strong convexity; a ridge of 0 has none
-        proofs["standardised_coefficients_within"] = np.sqrt(proofs["gap"].clip(lower=0.0) / estimator.ridge)
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # in the 2-norm, by strong convexity; a ridge of 0 has none
+        proofs["standardised_coefficients_within"] = np.sqrt(
+            proofs["gap"].clip(lower=0.0) / estimator.ridge
+        )
     labels = getattr(estimator, "classes_", np.array([None]))[-len(proofs) :].tolist()
-    return [{"class": label, **proof} for label, proof in zip(labels, proofs.to_dict("records"), strict=True)]
+    return [
+        {"class": label, **proof}
+        for label, proof in zip(labels, proofs.to_dict("records"), strict=True)
+    ]
 
 
 # --- what it leaves behind in words and pictures
@@ -429,17 +569,27 @@ def _proofs(estimator: Any) -> list[dict[str, Any]]:
 def _report(problem: TrainingData, model: FittedModel, facts: dict[str, Any]) -> str:
     """The fit in words, by the template fit_report.txt."""
     environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     environment.filters |= {
-        "fold": lambda text, name="": report.folded(" ".join(text.split()), f"{name:<11}" if name else "  "),
+        "fold": lambda text, name="": report.folded(
+            " ".join(text.split()), f"{name:<11}" if name else "  "
+        ),
         "number": lambda value, digits: f"{value:.{digits}g}",
         "repr": repr,
         "shortened": shortened,
     }
-    template = environment.from_string(resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8"))
+    template = environment.from_string(
+        resources.files(__package__).joinpath("fit_report.txt").read_text("utf-8")
+    )
     labels, counts = np.unique(problem.y, return_counts=True)
-    blocks = [block[(block.index == 0) | (block.standardised_coefficient != 0)] for block in model.coefficients()]
+    blocks = [
+        block[(block.index == 0) | (block.standardised_coefficient != 0)]
+        for block in model.coefficients()
+    ]
     return template.render(
         file=Path(problem.table.source).name,
         problem=problem,
@@ -455,22 +605,35 @@ def _report(problem: TrainingData, model: FittedModel, facts: dict[str, Any]) ->
 
 
 def draw_path(file: Path, problem: TrainingData, model: FittedModel, chooser: Any) -> None:
-    """The picture: the cross-validation if any, and coefficients against the radius, a panel for each problem."""
-    panels, scored = min(len(model.coef), MOST_PANELS), chooser is not None and len(chooser.radii_) > 1
+    """The picture: the cross-validation if any, and coefficients against the radius, a panel for
+    each problem.
+    """
+    panels = min(len(model.coef), MOST_PANELS)
+    scored = chooser is not None and len(chooser.radii_) > 1
     columns = min(panels + scored, 2)
     lines = math.ceil((panels + scored) / columns)
-    figure = pictures.empty_figure(7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit")
+    figure = pictures.empty_figure(
+        7.6 if columns == 1 else 13.0, 0.4 + 4.4 * lines, purpose="the picture of a fit"
+    )
     grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
     if scored:
         pictures.draw_scores(grid[0], chooser)
         grid[0].set(ylabel=f"{CRITERIA[chooser.default_scoring]} on held-out rows")
     names = [shortened(name, 26) for name in problem.features]
-    largest = np.abs(np.array(model.coef)).max(axis=0)  # of all classes: a feature has one color in all panels
+    largest = np.abs(np.array(model.coef)).max(
+        axis=0
+    )  # of all classes: a feature has one color in all panels
     for k, axes in zip(range(panels), grid[scored:], strict=False):
         radii, coefs = _coefficient_path(problem, model, k)
         pictures.draw_path(axes, radii, coefs, names, radius=model.radius, chosen=largest)
-        axes.set(ylabel="standardised coefficient" if problem.settings.standardize else "coefficient")
-        rest = f"{shortened(str(model.classes[k]))} against the rest" if len(model.coef) > 1 else "coefficients"
+        axes.set(
+            ylabel="standardised coefficient" if problem.settings.standardize else "coefficient"
+        )
+        rest = (
+            f"{shortened(str(model.classes[k]))} against the rest"
+            if len(model.coef) > 1
+            else "coefficients"
+        )
         axes.set_title(rest, fontsize=11, loc="left", parse_math=False)
     for axes in grid[panels + scored :]:
         axes.set_axis_off()
@@ -481,12 +644,17 @@ def draw_path(file: Path, problem: TrainingData, model: FittedModel, chooser: An
 
 
 def _coefficient_path(problem: TrainingData, model: FittedModel, k: int) -> tuple[Any, Any]:
-    """Radii from 0 past the chosen one, and the coefficients; the target of a class is set against the rest."""
-    settings, y = problem.settings, problem.y
+    """Radii from 0 past the chosen one, and the coefficients; the target of a class is set against
+    the rest.
+    """
+    settings = problem.settings
+    y = problem.y
     if classifies(problem.loss):
         y = np.where(y == model.classes[-1 if len(model.coef) == 1 else k], 1.0, -1.0)
     norm = float(np.abs(model.coef[k]).sum())  # below an idle radius, where all has happened
-    radii = np.linspace(0.0, BEYOND * (min(model.radius, norm) or model.radius or 1.0), POINTS_DRAWN)
+    radii = np.linspace(
+        0.0, BEYOND * (min(model.radius, norm) or model.radius or 1.0), POINTS_DRAWN
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself has its own proof; here a line is drawn
         found = linear_model.path(

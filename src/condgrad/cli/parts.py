@@ -1,4 +1,6 @@
-"""Many files as one table: each is a block of rows that a worker of Dask reads, by the rules of `files`, and keeps."""
+"""Many files as one table: each is a block of rows that a worker of Dask reads, by the rules of
+`files`, and keeps.
+"""
 
 from __future__ import annotations
 
@@ -71,24 +73,40 @@ class PartsTable(Table):
         return self.blocks
 
     def holding(self, columns: Collection[str], features: Sequence[str]) -> PartsTable:
-        """The table with some columns read here, and the features read on the workers, where they stay."""
+        """The table with some columns read here, and the features read on the workers, where they
+        stay.
+        """
         distributed = require_extra("distributed", extra="dask", purpose="fitting many files")
         client = distributed.get_client()
         first = (str(self.files[0]), self.names)
         parts = [
-            client.submit(read_part, file, self.header, self.row_id, first, sorted(columns), features, pure=False)
+            client.submit(
+                read_part,
+                file,
+                self.header,
+                self.row_id,
+                first,
+                sorted(columns),
+                features,
+                pure=False,
+            )
             for file in self.files
         ]
         with ExitStack() as stack:
-            line = stack.enter_context(LiveLine(report.errors)) if report.errors.is_terminal else None
+            line = (
+                stack.enter_context(LiveLine(report.errors)) if report.errors.is_terminal else None
+            )
             for done, _ in enumerate(distributed.as_completed(parts), start=1):
                 if line is not None:
                     line.show(f"read {done} of {counted(len(parts), 'file')}")
         told = client.gather([client.submit(_told, part) for part in parts])
         sizes = tuple(part.rows for part in told)
-        delayed, array = dask("delayed").delayed, dask("array")
+        delayed = dask("delayed").delayed
+        array = dask("array")
         matrices = [
-            array.from_delayed(delayed(_matrix)(part), shape=(size, len(features)), dtype=np.float64)
+            array.from_delayed(
+                delayed(_matrix)(part), shape=(size, len(features)), dtype=np.float64
+            )
             for part, size in zip(parts, sizes, strict=True)
         ]
         whole = replace(
@@ -98,31 +116,44 @@ class PartsTable(Table):
             blocks=RowBlocks(array.concatenate(matrices)),
             columns={name: _joined([part.columns[name] for part in told]) for name in columns},
         )
-        facts = {"file": self.source, "files": [part.facts for part in told], "read_as": whole.read_as}
+        facts = {
+            "file": self.source,
+            "files": [part.facts for part in told],
+            "read_as": whole.read_as,
+        }
         return replace(whole, facts=facts)
 
 
 @contextmanager
-def opened(pattern: Path, *, header: bool | None, row_id: str | None, scheduler: str | None) -> Iterator[PartsTable]:
-    """The files of a pattern as a table, while a cluster is there to read them, a user's or of threads."""
+def opened(
+    pattern: Path, *, header: bool | None, row_id: str | None, scheduler: str | None
+) -> Iterator[PartsTable]:
+    """The files of a pattern as a table, while a cluster is there to read them, a user's or of
+    threads.
+    """
     distributed = require_extra("distributed", extra="dask", purpose="fitting many files")
     files = matched(pattern)
     first = read_table(files[0], header=header, row_id=row_id)
     with ExitStack() as stack:
         if scheduler is None:
-            stack.enter_context(threadpool_limits(1))  # the workers are as many threads as there are cores
+            stack.enter_context(
+                threadpool_limits(1)
+            )  # the workers are as many threads as there are cores
             cluster = distributed.LocalCluster(
                 n_workers=1,
                 threads_per_worker=os.cpu_count(),
                 processes=False,
                 dashboard_address=":0",
-                silence_logs=logging.CRITICAL,  # what is wrong with a file is said once, in a sentence
+                # what is wrong with a file is said once, in a sentence
+                silence_logs=logging.CRITICAL,
             )
             scheduler = stack.enter_context(cluster).scheduler_address
         try:
             stack.enter_context(distributed.Client(scheduler, timeout=10))
         except (OSError, ValueError) as error:
-            raise BadInput(f"--scheduler {scheduler}: no Dask scheduler answers there: {error}") from error
+            raise BadInput(
+                f"--scheduler {scheduler}: no Dask scheduler answers there: {error}"
+            ) from error
         yield PartsTable(
             str(pattern), first.frame[:0], first.names, first.naming, how=first.how, facts=first.facts,
             files=tuple(files), header=header, row_id=row_id,
@@ -145,8 +176,14 @@ def read_part(
     source, names = first
     absent = [name for name in names if name not in table.names]
     more = [name for name in table.names if name not in names]
-    require(not absent, f"{file} lacks {listed(absent)}, which {source} has: give files of the same columns")
-    require(not more, f"{file} has {listed(more)}, which {source} has not: give files of the same columns")
+    require(
+        not absent,
+        f"{file} lacks {listed(absent)}, which {source} has: give files of the same columns",
+    )
+    require(
+        not more,
+        f"{file} has {listed(more)}, which {source} has not: give files of the same columns",
+    )
     found = {name: table.column(name) for name in columns}
     return Part(table.features(features), found, table.rows, dict(table.facts))
 
@@ -164,7 +201,9 @@ def _joined(columns: Sequence[Any]) -> Any:
     """A column of all files: numbers where it is numbers in all, else text."""
     if not any(isinstance(cells, list) for cells in columns):
         return np.concatenate(columns)
-    return [cell if isinstance(cell, str) else _as_text(cell) for cells in columns for cell in cells]
+    return [
+        cell if isinstance(cell, str) else _as_text(cell) for cells in columns for cell in cells
+    ]
 
 
 def _as_text(number: float) -> str:

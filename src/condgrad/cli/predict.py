@@ -1,4 +1,6 @@
-"""`condgrad predict`: what a fitted model says of new rows, and how well where the answers are known."""
+"""`condgrad predict`: what a fitted model says of new rows, and how well where the answers are
+known.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,14 @@ from condgrad.linear_model.model_file import FittedModel, classifies, parsed
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model.json of condgrad fit.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Rows with the columns of the model.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Rows with the columns of the model.")
+    ],
     row_id: IdColumn = None,
     header: Header = None,
-    out: Annotated[Path, option("PATH", "A .csv file, or a folder for predictions.csv.")] = Path("predictions.csv"),
+    out: Annotated[Path, option("PATH", "A .csv file, or a folder for predictions.csv.")] = Path(
+        "predictions.csv"
+    ),
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace a file that is no table of predictions, too."),
@@ -50,7 +56,9 @@ def predict(
     """
     fitted = read_model(files.read_bytes(model), source=str(model))
     if parts.is_pattern(data):
-        table, columns = _joined([_answered(fitted, file, header, row_id) for file in parts.matched(data)], data)
+        table, columns = _joined(
+            [_answered(fitted, file, header, row_id) for file in parts.matched(data)], data
+        )
     else:
         table, columns = _answered(fitted, data, header, row_id)
     scores = _scores(fitted, table, columns)
@@ -61,15 +69,34 @@ def predict(
         files.write_rows(folder / out.name, columns, table)
     predicted = columns["prediction"]
     if classifies(fitted.kind):
-        summary: dict[str, float] = {str(label): int(np.sum(predicted == label)) for label in fitted.classes}
+        summary: dict[str, float] = {
+            str(label): int(np.sum(predicted == label)) for label in fitted.classes
+        }
     else:
-        summary = {"mean": float(np.mean(predicted)), "least": min(predicted), "greatest": max(predicted)}
+        summary = {
+            "mean": float(np.mean(predicted)),
+            "least": min(predicted),
+            "greatest": max(predicted),
+        }
     if as_json:
-        facts = {"rows": table.rows, "target": fitted.target, "predictions": summary, "scores": scores}
+        facts = {
+            "rows": table.rows,
+            "target": fitted.target,
+            "predictions": summary,
+            "scores": scores,
+        }
         print_json({**facts, "read_as": table.read_as, "out": str(out)})
         return
-    in_words = [", ".join(f"{name} {value:.6g}" for name, value in numbers.items()) for numbers in (summary, scores)]
-    sentences = {"file": table.read_as, "predicted": in_words[0], "scores": in_words[1], "written": str(out)}
+    in_words = [
+        ", ".join(f"{name} {value:.6g}" for name, value in numbers.items())
+        for numbers in (summary, scores)
+    ]
+    sentences = {
+        "file": table.read_as,
+        "predicted": in_words[0],
+        "scores": in_words[1],
+        "written": str(out),
+    }
     heading = f"{counted(table.rows, 'row')}, {fitted.target!r} predicted"
     print_report(heading, {name: sentence for name, sentence in sentences.items() if sentence})
 
@@ -84,20 +111,29 @@ def holds_predictions(file: Path) -> bool:
     return head[1:2] == ["prediction"]
 
 
-def _answered(fitted: FittedModel, file: Path, header: bool | None, row_id: str | None) -> tuple[Table, dict[str, Any]]:
-    """What is left of a table once its rows are predicted, their names and the target, and the predictions."""
+def _answered(
+    fitted: FittedModel, file: Path, header: bool | None, row_id: str | None
+) -> tuple[Table, dict[str, Any]]:
+    """What is left of a table once its rows are predicted, their names and the target, and the
+    predictions.
+    """
     table = read_table(file, header=header, row_id=row_id)
     if row_id is None and fitted.row_id in table.names:
         table = table.with_ids(str(fitted.row_id))
     columns = _predictions(fitted, table)
     known = fitted.target in (*table.names, *table.apart)
     truth = {fitted.target: table.column(fitted.target)} if known else {}
-    return replace(table, frame=pandas.DataFrame(truth, index=table.frame.index), matrix=None), columns
+    return replace(
+        table, frame=pandas.DataFrame(truth, index=table.frame.index), matrix=None
+    ), columns
 
 
-def _joined(answered: Sequence[tuple[Table, dict[str, Any]]], pattern: Path) -> tuple[Table, dict[str, Any]]:
+def _joined(
+    answered: Sequence[tuple[Table, dict[str, Any]]], pattern: Path
+) -> tuple[Table, dict[str, Any]]:
     """The tables and predictions of many files, one below the other."""
-    tables, columns = [table for table, _ in answered], [columns for _, columns in answered]
+    tables = [table for table, _ in answered]
+    columns = [columns for _, columns in answered]
     numbered = all(isinstance(table.frame.index, pandas.RangeIndex) for table in tables)
     frame = pandas.concat([table.frame for table in tables], ignore_index=numbered)
     how = f"{counted(len(tables), 'file')}, {tables[0].how}"
@@ -110,27 +146,39 @@ def _predictions(fitted: FittedModel, table: Table) -> dict[str, Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         estimator, X = predictor(fitted, table)
         try:
-            scores = estimator.decision_function(X) if classifies(fitted.kind) else estimator.predict(X)
+            scores = (
+                estimator.decision_function(X) if classifies(fitted.kind) else estimator.predict(X)
+            )
         except ValueError:
             scores = np.array([np.nan])
-    require(bool(np.isfinite(scores).all()), f"{table.source} holds numbers too large for the model: check their units")
+    require(
+        bool(np.isfinite(scores).all()),
+        f"{table.source} holds numbers too large for the model: check their units",
+    )
     if not classifies(fitted.kind):
         return {"prediction": scores}
-    kind, values, labels = "decision value", scores.reshape(len(scores), -1), fitted.classes[-scores[0].size :]
+    kind = "decision value"
+    values = scores.reshape(len(scores), -1)
+    labels = fitted.classes[-scores[0].size :]
     if hasattr(estimator, "predict_proba"):
-        kind, values, labels = "probability", estimator.predict_proba(X), fitted.classes
+        kind = "probability"
+        values = estimator.predict_proba(X)
+        labels = fitted.classes
     more = {f"{kind} of {label}": values[:, k] for k, label in enumerate(labels)}
     return {"prediction": estimator.predict(X), **more}
 
 
 def _scores(fitted: FittedModel, table: Table, columns: Mapping[str, Any]) -> dict[str, float]:
-    """How well the model does on the rows whose target is known; nothing where the table has no target."""
+    """How well the model does on the rows whose target is known; nothing where the table has no
+    target.
+    """
     if fitted.target not in (*table.names, *table.apart):
         return {}
     cells = table.column(fitted.target)
     text = isinstance(cells, list)
     known = np.array([not is_missing(cell) for cell in cells]) if text else np.isfinite(cells)
-    truth, predicted = np.array(cells)[known], columns["prediction"][known]
+    truth = np.array(cells)[known]
+    predicted = columns["prediction"][known]
     if not len(truth) or (text and not classifies(fitted.kind)):
         return {}
     scores: dict[str, float] = {"rows with the target": int(known.sum())}
@@ -138,11 +186,14 @@ def _scores(fitted: FittedModel, table: Table, columns: Mapping[str, Any]) -> di
         r2 = {"R2": float(r2_score(truth, predicted))} if len(truth) > 1 else {}
         return scores | r2 | {"mean squared error": float(mean_squared_error(truth, predicted))}
     if isinstance(fitted.classes[0], str) != text:
-        truth, predicted = truth.astype(str), predicted.astype(str)
+        truth = truth.astype(str)
+        predicted = predicted.astype(str)
     scores["accuracy"] = float(accuracy_score(truth, predicted))
     chances = [columns[name][known] for name in columns if name.startswith("probability of ")]
     if chances and np.isin(truth, fitted.classes).all():
-        scores["log loss"] = float(log_loss(truth, np.column_stack(chances), labels=list(fitted.classes)))
+        scores["log loss"] = float(
+            log_loss(truth, np.column_stack(chances), labels=list(fitted.classes))
+        )
     return scores
 
 
@@ -150,7 +201,9 @@ def _scores(fitted: FittedModel, table: Table, columns: Mapping[str, Any]) -> di
 
 
 def predictor(model: FittedModel, table: Table) -> tuple[Any, Any]:
-    """A fitted estimator of the used features that a table has, in the units of the data, and their columns."""
+    """A fitted estimator of the used features that a table has, in the units of the data, and their
+    columns.
+    """
     try:
         found = model.columns(table.source, table.names, table.naming)
     except ValueError as error:
@@ -170,4 +223,6 @@ def read_model(content: bytes, *, source: str) -> FittedModel:
     try:
         return parsed(content)
     except ValueError as error:
-        raise BadInput(f"{source} is not a model that can be used: {error}; write it with condgrad fit") from None
+        raise BadInput(
+            f"{source} is not a model that can be used: {error}; write it with condgrad fit"
+        ) from None

@@ -29,29 +29,53 @@ SIXTEEN = 16  # the 25th byte of a PNG says how many bits a channel has; Pillow 
 
 
 def recolor(
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="The image to repaint: PNG, JPEG, WebP, TIFF.")],
-    palette: Annotated[Path, typer.Argument(metavar="PALETTE", help="The image whose colours it gets.")],
+    image: Annotated[
+        Path, typer.Argument(metavar="IMAGE", help="The image to repaint: PNG, JPEG, WebP, TIFF.")
+    ],
+    palette: Annotated[
+        Path, typer.Argument(metavar="PALETTE", help="The image whose colours it gets.")
+    ],
     out: Annotated[
-        Path, option("PATH", "A .png, .jpg, .webp or .tif file, or a folder for IMAGE-recolored.png.", "this folder")
+        Path,
+        option(
+            "PATH",
+            "A .png, .jpg, .webp or .tif file, or a folder for IMAGE-recolored.png.",
+            "this folder",
+        ),
     ] = Path("."),
     samples: Annotated[int, option("N", "Pixels of each image to match.", least=2)] = 1000,
     entropy: Annotated[
         float | None,
-        option("W", "Weight of the entropy: larger is smoother.", "by the spread of colours", at_least=0.0),
+        option(
+            "W",
+            "Weight of the entropy: larger is smoother.",
+            "by the spread of colours",
+            at_least=0.0,
+        ),
     ] = None,
-    laplacian: Annotated[float, option("W", "Weight of the Laplacian: like colours move alike.", at_least=0.0)] = 0.0,
-    smooth: Annotated[
-        float, option("PIXELS", "Radius over which changes of colour are averaged, edges kept.", at_least=0.0)
+    laplacian: Annotated[
+        float, option("W", "Weight of the Laplacian: like colours move alike.", at_least=0.0)
     ] = 0.0,
-    strength: Annotated[float, option("S", "How far colours move, from 0 to 1.", at_least=0.0)] = 1.0,
+    smooth: Annotated[
+        float,
+        option(
+            "PIXELS", "Radius over which changes of colour are averaged, edges kept.", at_least=0.0
+        ),
+    ] = 0.0,
+    strength: Annotated[
+        float, option("S", "How far colours move, from 0 to 1.", at_least=0.0)
+    ] = 1.0,
     seed: Annotated[int, option("N", "Which pixels are drawn.", least=0)] = 0,
     tol: report.Tolerance = 1e-4,
-    compare: Annotated[bool, typer.Option("--compare", help="Draw image, palette and result in one picture.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Draw image, palette and result in one picture.")
+    ] = False,
     as_json: report.AsJson = False,
 ) -> None:
     """Give an image the colours of another, by optimal transport between their colours.
 
-    Colours are matched in Lab, where black and white are 1 apart. Transparency, size and colour profile are kept.
+    Colours are matched in Lab, where black and white are 1 apart. Transparency, size and colour
+    profile are kept.
 
     [bold]Examples[/bold]
       condgrad recolor temple.jpg flower.jpg
@@ -62,22 +86,36 @@ def recolor(
     """
     files.require_memory_for_plan(samples, samples, "ask for fewer --samples")
     require(strength <= 1.0, f"--strength must be from 0 to 1, got {strength:g}")
-    pixels, colors = read_image(image), read_image(palette)
+    pixels = read_image(image)
+    colors = read_image(palette)
     out = files.file_to_write(out, f"{image.stem}-recolored.png", FORMATS)
     ending, options = FORMATS[out.suffix.lower()]
     holds = pixels.shape[2] == 3 or ending != "JPEG"
-    require(holds, f"--out {out} is a JPEG, which cannot be transparent as the image is: choose .png or .webp")
+    require(
+        holds,
+        f"--out {out} is a JPEG, which cannot be transparent as the image is: choose .png or .webp",
+    )
     written = [out, out.with_name(f"{out.stem}-compare.png")][: 1 + compare]
-    with files.written_whole(out.parent, [file.name for file in written], read=[image, palette]) as folder:
+    with files.written_whole(
+        out.parent, [file.name for file in written], read=[image, palette]
+    ) as folder:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says it, and the exit code
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # the certificate says it, and the exit code
             painted = recoloring(
                 pixels, colors, entropy="auto" if entropy is None else entropy, weight=laplacian, samples=samples,
                 smooth=smooth, strength=strength, seed=seed, tol=tol, progress=report.errors.is_terminal,
             )  # fmt: skip
-        _in_profile(Image.fromarray(painted.image), image).save(folder / out.name, format=ending, **options)
+        _in_profile(Image.fromarray(painted.image), image).save(
+            folder / out.name, format=ending, **options
+        )
         if compare:
-            shown = {"image": pixels, "palette": colors, "image in the colours of the palette": painted.image}
+            shown = {
+                "image": pixels,
+                "palette": colors,
+                "image in the colours of the palette": painted.image,
+            }
             pictures.save_images(folder / written[1].name, shown)
     answer, (height, width, channels) = painted.result, painted.image.shape
     n, m = answer.shape
@@ -108,16 +146,22 @@ def recolor(
             "lower bound": f"{answer.lower_bound:.10g}, no plan is below",
             "written": ", ".join(map(str, written)),
         }
-        report.print_report(report.verdict(answer.result, "the plan between the colours", tol), sentences)
+        report.print_report(
+            report.verdict(answer.result, "the plan between the colours", tol), sentences
+        )
     raise typer.Exit(report.ExitCode.CERTIFIED if answer.success else report.ExitCode.NOT_CONVERGED)
 
 
 def read_image(path: Path) -> Any:
-    """The pixels as they are meant to be seen: uint8, (height, width, 3), or 4 where something is transparent."""
+    """The pixels as they are meant to be seen: uint8, (height, width, 3), or 4 where something is
+    transparent.
+    """
     content = files.read_bytes(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # memory is asked below, exactly
+            warnings.simplefilter(
+                "ignore", Image.DecompressionBombWarning
+            )  # memory is asked below, exactly
             warnings.filterwarnings("ignore", module=r"PIL\.")  # damaged metadata does not matter
             with Image.open(io.BytesIO(content)) as image:
                 width, height = image.size
@@ -125,15 +169,24 @@ def read_image(path: Path) -> Any:
                 files.require_memory(BYTES_A_PIXEL * width * height, size, "scale it down")
                 frames = getattr(image, "n_frames", 1)
                 if frames > 1:
-                    report.errors.print(f"condgrad: {path} has {frames} frames: the first is taken", markup=False)
-                if image.mode.startswith("I;16") or (image.format == "PNG" and content[24] == SIXTEEN):
-                    report.errors.print(f"condgrad: {path} has 16 bits a channel: the upper 8 are read", markup=False)
+                    report.errors.print(
+                        f"condgrad: {path} has {frames} frames: the first is taken", markup=False
+                    )
+                if image.mode.startswith("I;16") or (
+                    image.format == "PNG" and content[24] == SIXTEEN
+                ):
+                    report.errors.print(
+                        f"condgrad: {path} has 16 bits a channel: the upper 8 are read",
+                        markup=False,
+                    )
                 return _pixels(path, ImageOps.exif_transpose(image))
     except BadInput:
         raise
     except Image.DecompressionBombError as error:
         most = 2 * (Image.MAX_IMAGE_PIXELS or 0) // 1_000_000
-        raise BadInput(f"{path} claims more than {most} million pixels, as hostile files do: scale it down") from error
+        raise BadInput(
+            f"{path} claims more than {most} million pixels, as hostile files do: scale it down"
+        ) from error
     except UnidentifiedImageError as error:
         raise BadInput(f"{path} is not an image: give PNG, JPEG, WebP or TIFF") from error
     except Exception as error:  # decoders fail on damaged files in every way there is
@@ -152,22 +205,32 @@ def _gray_bytes(path: Path, values: Any) -> Any:
     """Gray values of 16 bits, or fractions of 1, in 8 bits."""
     full = 1.0 if values.dtype.kind == "f" else 65535.0
     inside = bool(np.isfinite(values).all() and values.min() >= 0 and values.max() <= full)
-    require(inside, f"{path} has gray values outside 0 .. {full:g}: save it with 8 or 16 bits a channel")
+    require(
+        inside, f"{path} has gray values outside 0 .. {full:g}: save it with 8 or 16 bits a channel"
+    )
     return np.rint(values * (255.0 / full)).astype(np.uint8)
 
 
 def _standard_colors(image: Image.Image) -> Image.Image:
-    """The image in sRGB where it carries another colour profile: numbers of two profiles cannot be matched."""
+    """The image in sRGB where it carries another colour profile: numbers of two profiles cannot be
+    matched.
+    """
     profile = image.info.get("icc_profile")
     if not profile or image.mode not in ("RGB", "RGBA", "CMYK"):
         return image
     try:
         own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
         if image.mode == "RGBA":
-            opaque = ImageCms.profileToProfile(image.convert("RGB"), own, ImageCms.createProfile("sRGB")) or image
+            opaque = (
+                ImageCms.profileToProfile(image.convert("RGB"), own, ImageCms.createProfile("sRGB"))
+                or image
+            )
             opaque.putalpha(image.getchannel("A"))
             return opaque
-        return ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB") or image
+        return (
+            ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+            or image
+        )
     except (ImageCms.PyCMSError, OSError):
         return image
 
@@ -180,7 +243,10 @@ def _in_profile(result: Image.Image, path: Path) -> Image.Image:
             return result
     try:
         own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        converted = ImageCms.profileToProfile(result.convert("RGB"), ImageCms.createProfile("sRGB"), own) or result
+        converted = (
+            ImageCms.profileToProfile(result.convert("RGB"), ImageCms.createProfile("sRGB"), own)
+            or result
+        )
     except (ImageCms.PyCMSError, OSError):
         return result
     if result.mode == "RGBA":

@@ -1,4 +1,6 @@
-"""What a command says: options and their checks, exit codes, sentences, JSON, words for a certificate, pictures."""
+"""What a command says: options and their checks, exit codes, sentences, JSON, words for a
+certificate, pictures.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ def option(
 ) -> Any:
     """An option with a value, its help, and its default in words where it is no plain value.
 
-    `least` and `most` bound a whole number, `at_least` and `above` any other; `among` are the words that are allowed.
+    `least` and `most` bound a whole number, `at_least` and `above` any other; `among` are the words
+    that are allowed.
     """
 
     def check(option: typer.CallbackParam, value: Any) -> Any:
@@ -70,12 +73,18 @@ def option(
         allowed = not among or value is None or value in among
         require(allowed, f"{name} must be one of {', '.join(among)}, got {value!r}")
         try:
-            return _checks.number(name, value, above=above, at_least=at_least) if isinstance(value, float) else value
+            return (
+                _checks.number(name, value, above=above, at_least=at_least)
+                if isinstance(value, float)
+                else value
+            )
         except ValueError as error:
             raise BadInput(str(error)) from error
 
     shown = True if default is None else default
-    return typer.Option(metavar=metavar, help=text, show_default=shown, min=least, max=most, callback=check)
+    return typer.Option(
+        metavar=metavar, help=text, show_default=shown, min=least, max=most, callback=check
+    )
 
 
 Tolerance = Annotated[float, option("GAP", "Gap / scale of F to reach, certified.", at_least=0.0)]
@@ -108,16 +117,22 @@ def folded(text: str, head: str = "") -> str:
 def print_report(heading: str, facts: Mapping[str, str]) -> None:
     """A heading, and a small table of names and sentences."""
     width = max(map(len, facts))
-    lines = [folded(heading), *(folded(text, f"  {name:<{width}}  ") for name, text in facts.items())]
+    lines = [
+        folded(heading),
+        *(folded(text, f"  {name:<{width}}  ") for name, text in facts.items()),
+    ]
     output.print("\n".join(lines), markup=False)
 
 
 def json_text(facts: Mapping[str, Any]) -> str:
-    """Strict JSON, which every reader takes: what is not finite is null, arrays are lists, other objects their text.
+    """Strict JSON, which every reader takes: what is not finite is null, arrays are lists, other
+    objects their text.
 
     Bytes of a file name that are no text become JSON's own escapes.
     """
-    loose = json.dumps(facts, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+    loose = json.dumps(
+        facts, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
+    )
     strict = json.loads(loose, parse_constant=lambda _: None)
     text = json.dumps(strict, indent=2, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -131,7 +146,10 @@ def print_json(facts: Mapping[str, Any]) -> None:
 def versions() -> dict[str, str]:
     """Python's version and those of the packages that are installed, without importing them."""
     found = {name: package_version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **{name: text for name, text in found.items() if text is not None}}
+    return {
+        "python": platform.python_version(),
+        **{name: text for name, text in found.items() if text is not None},
+    }
 
 
 def package_version(name: str) -> str | None:
@@ -146,7 +164,17 @@ def package_version(name: str) -> str | None:
 
 def certificate_facts(result: Result) -> dict[str, Any]:
     """The certificate and how it was reached."""
-    names = ("message", "value", "lower_bound", "gap", "scale", "relative_gap", "method", "iterations", "seconds")
+    names = (
+        "message",
+        "value",
+        "lower_bound",
+        "gap",
+        "scale",
+        "relative_gap",
+        "method",
+        "iterations",
+        "seconds",
+    )
     return {"status": result.status.name, **{name: getattr(result, name) for name in names}}
 
 
@@ -160,5 +188,7 @@ def verdict(result: Result, what: str, tol: float) -> str:
 
 
 def not_converged(reached: float, tol: float) -> str:
-    """How far the proof goes where it does not go as far as was asked; the same words in all commands."""
+    """How far the proof goes where it does not go as far as was asked; the same words in all
+    commands.
+    """
     return f"Not converged: gap / scale of F is certified at {reached:.2g}, {tol:g} was asked for"

@@ -20,7 +20,8 @@ from condgrad.transport.regularizers import Regularizer
 
 PRODUCTS = ("plan.npy", "plan.csv", "mapped.csv", "certificate.json", "trace.csv", "picture.png")
 ENTRIES_IN_CSV = 50_000  # a plan up to this size is written as a table too, for spreadsheets
-ENTROPY_SHARE = 0.02  # the default entropy, as a share of the median cost: plans stay sharp and are found in seconds
+# the default entropy, as a share of the median cost: plans stay sharp and are found in seconds
+ENTROPY_SHARE = 0.02
 LARGEST = 1e300  # beyond this, sums of costs leave the range of floats
 METRICS = ("sqeuclidean", "euclidean", "cityblock", "chebyshev", "cosine")
 METHODS = ("auto", "newton", "cgs", "cg")
@@ -33,23 +34,41 @@ def weight(text: str, default: str | None = None, metavar: str = "W") -> Any:
 
 
 def transport(
-    source: Annotated[Path | None, typer.Argument(metavar="SOURCE", help="Source points, a row each.")] = None,
-    target: Annotated[Path | None, typer.Argument(metavar="TARGET", help="Target points, a row each.")] = None,
+    source: Annotated[
+        Path | None, typer.Argument(metavar="SOURCE", help="Source points, a row each.")
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Argument(metavar="TARGET", help="Target points, a row each.")
+    ] = None,
     cost: Annotated[Path | None, option("FILE", "A matrix of costs instead of distances.")] = None,
-    entropy: Annotated[float | None, weight("Weight of the entropy, 0 for none.", "0.02 x median cost")] = None,
-    laplacian: Annotated[float | None, weight("Weight of the Laplacian: neighbours move alike.")] = None,
+    entropy: Annotated[
+        float | None, weight("Weight of the entropy, 0 for none.", "0.02 x median cost")
+    ] = None,
+    laplacian: Annotated[
+        float | None, weight("Weight of the Laplacian: neighbours move alike.")
+    ] = None,
     neighbors: Annotated[int, option("K", "Neighbours of a point, for --laplacian.", least=1)] = 10,
     drop: DropColumns = None,
     row_id: IdColumn = None,
     header: Header = None,
     labels: Annotated[Path | None, option("FILE", "Class of each source, for --groups.")] = None,
-    groups: Annotated[float | None, weight("Weight of class groups: a target receives one class.")] = None,
-    source_weights: Annotated[Path | None, option("FILE", "Weights of the sources.", "equal")] = None,
-    target_weights: Annotated[Path | None, option("FILE", "Weights of the targets.", "equal")] = None,
-    metric: Annotated[str, option("NAME", f"Cost between points: {', '.join(METRICS)}.", among=METRICS)] = METRICS[0],
+    groups: Annotated[
+        float | None, weight("Weight of class groups: a target receives one class.")
+    ] = None,
+    source_weights: Annotated[
+        Path | None, option("FILE", "Weights of the sources.", "equal")
+    ] = None,
+    target_weights: Annotated[
+        Path | None, option("FILE", "Weights of the targets.", "equal")
+    ] = None,
+    metric: Annotated[
+        str, option("NAME", f"Cost between points: {', '.join(METRICS)}.", among=METRICS)
+    ] = METRICS[0],
     tol: report.Tolerance = 1e-6,
     time_limit: Annotated[float | None, weight("Stop after this time.", metavar="SECONDS")] = None,
-    method: Annotated[str, option("NAME", f"One of {', '.join(METHODS)}.", among=METHODS)] = METHODS[0],
+    method: Annotated[
+        str, option("NAME", f"One of {', '.join(METHODS)}.", among=METHODS)
+    ] = METHODS[0],
     out: files.ResultFolder = Path("condgrad-transport"),
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
     as_json: report.AsJson = False,
@@ -72,16 +91,24 @@ def transport(
     require((source is None) == (target is None), f"TARGET is missing: {what}")
     require(source is not None or cost is not None, f"nothing to transport: {what}")
     near = "give SOURCE and TARGET beside --cost"
-    require(bool(source) or laplacian is None, f"--laplacian needs to know which points are neighbours: {near}")
+    require(
+        bool(source) or laplacian is None,
+        f"--laplacian needs to know which points are neighbours: {near}",
+    )
     columns = "--drop and --id are for columns of SOURCE and TARGET: give both, or leave them out"
     require(bool(source) or (not drop and row_id is None), columns)
-    require((labels is None) == (groups is None), "--labels FILE and --groups WEIGHT go together: give both or neither")
+    require(
+        (labels is None) == (groups is None),
+        "--labels FILE and --groups WEIGHT go together: give both or neither",
+    )
 
     clouds = _clouds((source, target), drop or [], row_id, header) if source and target else []
     points = [_points(cloud) for cloud in clouds]
     costs = _given_costs(cost, clouds, header) if cost else _distances(clouds, points, metric)
     a, b = _weights(source_weights, target_weights, costs)
-    strength, strength_from = (entropy, "as asked") if entropy is not None else _default_entropy(costs)
+    strength, strength_from = (
+        (entropy, "as asked") if entropy is not None else _default_entropy(costs)
+    )
     regularizers: list[Regularizer] = []
     if laplacian:
         regularizers.append(Laplacian(points[0], points[1], weight=laplacian, neighbors=neighbors))
@@ -96,7 +123,9 @@ def transport(
         "neighbors": neighbors if laplacian else None, "drop": drop or [], "method": method, "entropy": strength,
         "laplacian": laplacian, "groups": groups, "tol": tol, "time_limit": time_limit,
     }  # fmt: skip
-    with files.written_whole(out, PRODUCTS, read=[files.file_of(path) for path in inputs.values()]) as folder:
+    with files.written_whole(
+        out, PRODUCTS, read=[files.file_of(path) for path in inputs.values()]
+    ) as folder:
         answer = solve(
             costs, a, b, entropy=strength, regularizers=regularizers, method=method, tol=tol, time_limit=time_limit,
             progress=report.errors.is_terminal,
@@ -126,8 +155,12 @@ def transport(
 # --- from files to a problem
 
 
-def _clouds(paths: Sequence[Path], drop: Sequence[str], row_id: str | None, header: bool | None) -> list[Table]:
-    """Both tables; a column to leave out, or with the names of the points, need be in one of them only."""
+def _clouds(
+    paths: Sequence[Path], drop: Sequence[str], row_id: str | None, header: bool | None
+) -> list[Table]:
+    """Both tables; a column to leave out, or with the names of the points, need be in one of them
+    only.
+    """
     tables = [read_table(path, header=header) for path in paths]
     asked = [("--drop", name) for name in drop] + ([] if row_id is None else [("--id", row_id)])
     for by, name in asked:
@@ -148,12 +181,18 @@ def _points(table: Table) -> Any:
 
 def _distances(clouds: Sequence[Table], points: Sequence[Any], metric: str) -> Any:
     read = "; ".join(f"{cloud.source} has {cloud.read_as}" for cloud in clouds)
-    require(points[0].shape[1] == points[1].shape[1], f"both clouds must have the same coordinates: {read}")
+    require(
+        points[0].shape[1] == points[1].shape[1],
+        f"both clouds must have the same coordinates: {read}",
+    )
     files.require_memory_for_plan(len(points[0]), len(points[1]), FEWER)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         costs = cdist(*points, metric=metric)
     for worst in np.argwhere(~(costs <= LARGEST))[:1]:
-        ends = " to ".join(f"{cloud.where(row)} of {cloud.source}" for cloud, row in zip(clouds, worst, strict=True))
+        ends = " to ".join(
+            f"{cloud.where(row)} of {cloud.source}"
+            for cloud, row in zip(clouds, worst, strict=True)
+        )
         remedy = "rescale the coordinates or choose another --metric"
         raise BadInput(f"the {metric} cost from {ends} is {costs[tuple(worst)]}: {remedy}")
     return costs
@@ -165,8 +204,14 @@ def _given_costs(path: Path, clouds: Sequence[Table], header: bool | None) -> An
     costs = _points(table)
     for cloud, size, what in zip(clouds, costs.shape, ("rows", "columns"), strict=False):
         rule = f"a cost has a row for each source and a column for each target ({table.read_as})"
-        require(cloud.rows == size, f"{path} has {size} {what} and {cloud.source} has {cloud.rows} points: {rule}")
-    require(np.abs(costs).max() <= LARGEST, f"{path} holds costs beyond {LARGEST:g}: choose a larger unit")
+        require(
+            cloud.rows == size,
+            f"{path} has {size} {what} and {cloud.source} has {cloud.rows} points: {rule}",
+        )
+    require(
+        np.abs(costs).max() <= LARGEST,
+        f"{path} holds costs beyond {LARGEST:g}: choose a larger unit",
+    )
     return costs
 
 
@@ -181,7 +226,9 @@ def _weights(source: Path | None, target: Path | None, costs: Any) -> tuple[Any,
         b = np.full(m, a.sum() / m)
     sums = f"{source} sums to {a.sum():.10g} and {target} to {b.sum():.10g}"
     balanced = abs(a.sum() - b.sum()) <= 1e-6 * max(a.sum(), b.sum())
-    require(balanced, f"{sums}: scale one of them, a plan moves the same mass from sources to targets")
+    require(
+        balanced, f"{sums}: scale one of them, a plan moves the same mass from sources to targets"
+    )
     return a, b
 
 
@@ -190,7 +237,10 @@ def _read_weights(path: Path, count: int, what: str) -> Any:
     plain = not isinstance(weights, list) and np.isfinite(weights).all() and (weights >= 0).all()
     require(plain, f"{path}: weights must be finite numbers >= 0")
     total = weights.sum()
-    require(0.0 < total < np.inf, f"{path} sums to {total:g}: give one or more weights > 0, none of them huge")
+    require(
+        0.0 < total < np.inf,
+        f"{path} sums to {total:g}: give one or more weights > 0, none of them huge",
+    )
     return weights
 
 
@@ -207,7 +257,11 @@ def _default_entropy(costs: Any) -> tuple[float, str]:
 
 
 def _write(
-    folder: Path, answer: TransportResult, facts: Mapping[str, Any], clouds: Sequence[Table], points: Sequence[Any]
+    folder: Path,
+    answer: TransportResult,
+    facts: Mapping[str, Any],
+    clouds: Sequence[Table],
+    points: Sequence[Any],
 ) -> None:
     np.save(folder / "plan.npy", answer.plan)
     if answer.plan.size <= ENTRIES_IN_CSV:
@@ -219,18 +273,29 @@ def _write(
     (folder / "certificate.json").write_text(report.json_text(facts), encoding="utf-8")
 
 
-def draw(file: Path, answer: TransportResult, tol: float, clouds: Sequence[Table], points: Sequence[Any]) -> None:
+def draw(
+    file: Path, answer: TransportResult, tol: float, clouds: Sequence[Table], points: Sequence[Any]
+) -> None:
     """Writes the picture: clouds or plan on the left, certified gap against time on the right."""
     figure = pictures.empty_figure(12.0, 5.2, purpose="the picture")
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
     if points and points[0].shape[1] == points[1].shape[1]:
-        names = [f"column {name}" if name.isdecimal() else shortened(name) for name in clouds[1].names]
-        pictures.draw_clouds(left, answer.plan, points[0], points[1], answer.barycenters(points[1]), names)
+        names = [
+            f"column {name}" if name.isdecimal() else shortened(name) for name in clouds[1].names
+        ]
+        pictures.draw_clouds(
+            left, answer.plan, points[0], points[1], answer.barycenters(points[1]), names
+        )
     else:
         pictures.draw_matrix(left, answer.plan)
     answer.trace.plot(against="seconds", ax=right)
     if tol > 0.0:
-        asked = {"color": pictures.COLORS[2], "ls": ":", "lw": 1.2, "label": f"asked for (--tol {tol:g})"}
+        asked = {
+            "color": pictures.COLORS[2],
+            "ls": ":",
+            "lw": 1.2,
+            "label": f"asked for (--tol {tol:g})",
+        }
         right.axhline(tol * answer.result.scale, **asked)
     right.set(title="Certified distance to the optimum")
     right.locator_params(axis="x", nbins=5)
@@ -239,7 +304,9 @@ def draw(file: Path, answer: TransportResult, tol: float, clouds: Sequence[Table
 
 
 def _print(answer: TransportResult, facts: Mapping[str, Any], written: str) -> None:
-    mass = "" if abs(facts["mass"] - 1.0) <= 1e-9 else f", mass {facts['mass']:.6g}"  # costs and gaps grow with it
+    mass = (
+        "" if abs(facts["mass"] - 1.0) <= 1e-9 else f", mass {facts['mass']:.6g}"
+    )  # costs and gaps grow with it
     settings = facts["settings"]
     sentences = {
         **facts["read_as"],

@@ -1,14 +1,16 @@
-"""POT's regularised transport, with the paper's answer: steps on the true objective, and a certificate.
+"""POT's regularised transport, with the paper's answer: steps on the true objective, and a
+certificate.
 
     from condgrad.compat.pot import gcg      # in place of: from ot.optim import gcg
-    from condgrad.compat.pot import emd_laplace, sinkhorn_l1l2_gl, sinkhorn_lpl1_mm        # ... from ot.da
-    from condgrad.compat.pot import SinkhornL1l2Transport, EMDLaplaceTransport, ...         # ... from ot.da
-    from condgrad.compat.pot import gromov_wasserstein, entropic_gromov_wasserstein, ...    # ... from ot, ot.gromov
+    from condgrad.compat.pot import emd_laplace, sinkhorn_l1l2_gl, sinkhorn_lpl1_mm        # ...
+    from ot.da from condgrad.compat.pot import SinkhornL1l2Transport, EMDLaplaceTransport, ...
+    # ... from ot.da from condgrad.compat.pot import gromov_wasserstein,
+    entropic_gromov_wasserstein, ...    # ... from ot, ot.gromov
 
-Arguments and return values are those of POT 0.9, but for options of its inner solvers. What differs: plans have exact
-marginals, tolerances bound the certified gap (over the scale of the objective, `stopThr2` of `gcg` absolute) instead of
-the last change of the objective, and logs say more. A plan that falls short of its tolerance comes with a warning that
-states its gap.
+Arguments and return values are those of POT 0.9, but for options of its inner solvers. What
+differs: plans have exact marginals, tolerances bound the certified gap (over the scale of the
+objective, `stopThr2` of `gcg` absolute) instead of the last change of the objective, and logs say
+more. A plan that falls short of its tolerance comes with a warning that states its gap.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class EitherGap:
-    """gap <= absolute, or gap <= relative * the scale of F; `condgrad.certificate` says what the scale is."""
+    """gap <= absolute, or gap <= relative * the scale of F; `condgrad.certificate` says what the
+    scale is.
+    """
 
     relative: float
     absolute: float
@@ -103,7 +107,8 @@ def gcg(
     log: bool = False,
     **line_search: Any,  # noqa: ARG001  (POT hands these to a line search that is not needed here)
 ) -> Any:
-    """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b: `ot.optim.gcg`, with exact steps on all of it.
+    """min <M, G> + reg1 sum G log G + reg2 f(G) over plans from a to b: `ot.optim.gcg`, with exact
+    steps on all of it.
 
     A plan that falls short of its tolerances comes with a warning that states its gap.
 
@@ -112,7 +117,8 @@ def gcg(
     a, b : array
         Weights of sources and targets; an empty list stands for uniform ones.
     M : array, shape (n, m)
-        The cost. Of NumPy or torch, and so is the plan; tensors on a CPU have the very plan that NumPy arrays have.
+        The cost. Of NumPy or torch, and so is the plan; tensors on a CPU have the very plan that
+        NumPy arrays have.
     reg1, reg2 : float
         Weights of the entropy, above 0, and of f, at least 0.
     f, df : callable
@@ -137,10 +143,11 @@ def gcg(
     plan : array, shape (n, m)
         With exact marginals.
     log : dict
-        Only with `log=True`: the `loss` of each iterate (of the whole objective, entropy included), the number of
-        iterations `niter`, the certified `gap` and `lower_bound`, the `status`, and of the last partially linearised
-        problem the scalings `u` and `v` (`log_u` and `log_v` where they would overflow) and the norm `err` of what the
-        columns of diag(u) exp(-(M + reg2 df(G))/reg1) diag(v) miss of b.
+        Only with `log=True`: the `loss` of each iterate (of the whole objective, entropy included),
+        the number of iterations `niter`, the certified `gap` and `lower_bound`, the `status`, and
+        of the last partially linearised problem the scalings `u` and `v` (`log_u` and `log_v` where
+        they would overflow) and the norm `err` of what the columns of diag(u) exp(-(M + reg2
+        df(G))/reg1) diag(v) miss of b.
 
     Examples
     --------
@@ -153,8 +160,8 @@ def gcg(
     (True, 'CONVERGED', True)
     """
     M = floating("M", M, ndim=2)
-    # Sinkhorn's extrapolation turns the last digit of a cost into the eighth of a plan: where both libraries could
-    # compute, one of them does, so that they agree.
+    # Sinkhorn's extrapolation turns the last digit of a cost into the eighth of a plan: where both
+    # libraries could compute, one of them does, so that they agree.
     cost = M if on_device(M) or not is_torch(M) else M.numpy()
     _checks.number("reg1", reg1, above=0.0)
     _checks.number("reg2", reg2, at_least=0.0)
@@ -191,7 +198,8 @@ def sinkhorn_l1l2_gl(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """min <M, G> + reg sum G log G + eta sum_{j, c} |G[labels_a == c, j]|_2 over plans: `ot.da.sinkhorn_l1l2_gl`.
+    """min <M, G> + reg sum G log G + eta sum_{j, c} |G[labels_a == c, j]|_2 over plans:
+    `ot.da.sinkhorn_l1l2_gl`.
 
     Parameters
     ----------
@@ -254,10 +262,11 @@ def sinkhorn_lpl1_mm(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """Entropy and the concave sum_{j, c} sqrt(mass from class c to j + 1e-3), majorised: `ot.da.sinkhorn_lpl1_mm`.
+    """Entropy and the concave sum_{j, c} sqrt(mass from class c to j + 1e-3), majorised:
+    `ot.da.sinkhorn_lpl1_mm`.
 
-    The problem is not convex: `numItermax` times the square roots are replaced by their tangents, and the plan and its
-    certificate are those of the last such problem.
+    The problem is not convex: `numItermax` times the square roots are replaced by their tangents,
+    and the plan and its certificate are those of the last such problem.
 
     Parameters
     ----------
@@ -286,7 +295,8 @@ def sinkhorn_lpl1_mm(
     (True, True)
     """
     M = floating("M", M, ndim=2)
-    a, b = _weights("a", a, M, 0), _weights("b", b, M, 1)
+    a = _weights("a", a, M, 0)
+    b = _weights("b", b, M, 1)
     limits = {"steps": numItermax, "tol": stopInnerThr, "max_iter": numInnerItermax}
     answer = _majorised(a, labels_a, b, M, reg, eta, verbose=verbose, **limits)  # type: ignore[arg-type]
     return _returned("sinkhorn_lpl1_mm", answer, M, reg, log=log)
@@ -296,7 +306,9 @@ def _majorised(
     a: Array, labels: Any, b: Array, M: Array, reg: float, eta: float, *, steps: int, tol: float, max_iter: int,
     verbose: bool,
 ) -> TransportResult:  # fmt: skip
-    classes, codes = np.unique(host(labels) if is_torch(labels) else np.asarray(labels), return_inverse=True)
+    classes, codes = np.unique(
+        host(labels) if is_torch(labels) else np.asarray(labels), return_inverse=True
+    )
     members = like(np.eye(len(classes))[codes], M)
     slope = namespace(M).zeros_like(M)
     for _ in range(_checks.whole("numItermax", steps, at_least=1)):
@@ -331,10 +343,11 @@ def emd_laplace(
     log: bool = False,
     verbose: bool = False,
 ) -> Any:
-    """min <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans: `ot.da.emd_laplace`.
+    """min <M, G> + eta (alpha tr(xt' G' Ls G xt) + (1 - alpha) tr(xs' G Lt G' xs)) over plans:
+    `ot.da.emd_laplace`.
 
-    Conditional gradients over linear programs converge slowly: expect a warning that states the certified gap, and
-    raise `numItermax`, or take `transport.solve` with a small entropy.
+    Conditional gradients over linear programs converge slowly: expect a warning that states the
+    certified gap, and raise `numItermax`, or take `transport.solve` with a small entropy.
 
     Parameters
     ----------
@@ -379,7 +392,9 @@ def emd_laplace(
     >>> bool(np.allclose(6 * G, np.eye(6)[::-1])), log["status"]
     (True, 'CONVERGED')
     """
-    M, xs, xt = (floating(name, value, ndim=2) for name, value in (("M", M), ("xs", xs), ("xt", xt)))
+    M, xs, xt = (
+        floating(name, value, ndim=2) for name, value in (("M", M), ("xs", xs), ("xt", xt))
+    )
     regularizer, linear = _pot_laplacian(xs, xt, sim, sim_param, reg, eta, alpha)
     answer = solve(
         M + like(linear, M),
@@ -403,7 +418,8 @@ def _pot_laplacian(
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     if reg not in ("pos", "disp"):
         raise ValueError(f"reg must be 'pos' or 'disp', got {reg!r}")
-    Xs, Xt = host(xs), host(xt)
+    Xs = host(xs)
+    Xt = host(xt)
     Ls, Lt = (_raw_laplacian(X, sim, sim_param, Xs) for X in (Xs, Xt))
     linear = np.zeros((len(Xs), len(Xt)))
     if reg == "disp":
@@ -418,7 +434,11 @@ def _raw_laplacian(X: Any, sim: str, sim_param: float | None, Xs: Any) -> Any:
         graph = kneighbors_graph(X, n_neighbors=3 if sim_param is None else int(sim_param))
         W = scipy.sparse.csr_array(0.5 * (graph + graph.T))
     elif sim == "gauss":
-        sigma = 1.0 / (2.0 * cdist(Xs, Xs, "sqeuclidean").mean() ** 2) if sim_param is None else sim_param
+        sigma = (
+            1.0 / (2.0 * cdist(Xs, Xs, "sqeuclidean").mean() ** 2)
+            if sim_param is None
+            else sim_param
+        )
         W = scipy.sparse.csr_array(np.exp(-cdist(X, X, "sqeuclidean") / (2.0 * sigma**2)))
     else:
         raise ValueError(f"sim must be 'knn' or 'gauss', got {sim!r}")
@@ -456,8 +476,10 @@ def _duals(answer: TransportResult, M: Array, reg: float | None) -> dict[str, An
     f, g = answer.problem
     linearised = f.at(answer.result.x).gradient
     kernel = namespace(linearised)
-    log_u, log_v = u / reg, v / reg
-    missing = kernel.sum(kernel.exp(log_u[:, None] + log_v[None, :] - linearised / reg), axis=0) - g.on.b  # type: ignore[attr-defined]
+    log_u = u / reg
+    log_v = v / reg
+    plan = kernel.exp(log_u[:, None] + log_v[None, :] - linearised / reg)
+    missing = kernel.sum(plan, axis=0) - g.on.b  # type: ignore[attr-defined]
     with np.errstate(over="ignore"):
         scalings = {"u": xp.asarray(kernel.exp(log_u)), "v": xp.asarray(kernel.exp(log_v))}
     logs = {"log_u": xp.asarray(log_u), "log_v": xp.asarray(log_v)}
@@ -476,11 +498,15 @@ def _value_and_gradient(f: Any, df: Any, weight: float, G: Array, M: Array) -> t
     """weight * f and its gradient at G, which the user's functions see in the library of M."""
     seen = detached(namespace(M).asarray(G))
     gradient = weight * df(seen)
-    return weight * float(f(seen)), gradient if is_torch(G) or not is_torch(gradient) else gradient.detach().numpy()
+    return weight * float(f(seen)), gradient if is_torch(G) or not is_torch(
+        gradient
+    ) else gradient.detach().numpy()
 
 
 class _PotArguments(ByKeyword):
-    """POT's arguments of what moves points; all but the points are there for its pipelines and change nothing."""
+    """POT's arguments of what moves points; all but the points are there for its pipelines and
+    change nothing.
+    """
 
     def transform(
         self,
@@ -514,8 +540,9 @@ class _PotArguments(ByKeyword):
 class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
     """What POT's estimators of domain adaptation have in common, over ours.
 
-    New points move by the displacement of their nearest source (POT's "ferradans"), whatever `out_of_sample_map` says.
-    `limit_max=inf` makes transport between known classes cost ten times the largest cost, as some finite number must.
+    New points move by the displacement of their nearest source (POT's "ferradans"), whatever
+    `out_of_sample_map` says. `limit_max=inf` makes transport between known classes cost ten times
+    the largest cost, as some finite number must.
     """
 
     limit_max: float = 10.0
@@ -527,12 +554,18 @@ class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
 
     def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
         """Find the plan; ys and yt are classes, -1 where unknown."""
-        estimate, weights = self.distribution_estimation, {}
+        estimate = self.distribution_estimation
+        weights = {}
         if estimate is not None:
             weights = {"sample_weight": estimate(Xs), "target_weight": estimate(Xt)}
         super().fit(Xs, ys, Xt, yt, **weights)
-        self.xs_, self.xt_ = self.Xs_, self.Xt_
-        self.log_ = {"loss": self.result_.trace["value"].tolist(), "gap": self.dual_gap_, "niter": self.n_iter_}
+        self.xs_ = self.Xs_
+        self.xt_ = self.Xt_
+        self.log_ = {
+            "loss": self.result_.trace["value"].tolist(),
+            "gap": self.dual_gap_,
+            "niter": self.n_iter_,
+        }
         return self
 
 
@@ -542,7 +575,9 @@ def _array_of(cost: Any) -> Array:
 
 def _needed_labels(source: Domain, kind: type) -> Any:
     if source.labels is None:
-        raise ValueError(f"ys is needed: {kind.__name__}.fit(Xs, ys, Xt) groups the sources by their classes")
+        raise ValueError(
+            f"ys is needed: {kind.__name__}.fit(Xs, ys, Xt) groups the sources by their classes"
+        )
     return source.labels
 
 
@@ -554,7 +589,8 @@ class SinkhornTransport(_PotTransport):
     reg_e : float
         Weight of the entropy.
     method, out_of_sample_map
-        Accepted and not needed: one method serves all, and new points move by the displacement of their nearest source.
+        Accepted and not needed: one method serves all, and new points move by the displacement of
+        their nearest source.
     max_iter : int
         Iterations, at most.
     tol : float
@@ -570,7 +606,8 @@ class SinkhornTransport(_PotTransport):
     distribution_estimation : callable, optional
         Gives the weights of points; uniform ones by default.
     limit_max : float
-        What transport between known classes that differ costs, in units of the largest cost; infinity counts as 10.
+        What transport between known classes that differ costs, in units of the largest cost;
+        infinity counts as 10.
 
     Attributes
     ----------
@@ -620,8 +657,15 @@ class SinkhornTransport(_PotTransport):
         self.limit_max = limit_max
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
-        limits = {"tol": self.tol, "max_iter": self.max_iter}
-        return solve(cost, source.mass, target.mass, entropy=self.reg_e, progress=self.verbose, **limits)  # type: ignore[arg-type]
+        return solve(
+            cost,
+            source.mass,
+            target.mass,
+            entropy=self.reg_e,
+            progress=self.verbose,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
 
 
 class EMDTransport(_PotTransport):
@@ -875,7 +919,9 @@ class EMDLaplaceTransport(_PotTransport):
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
         C = _array_of(cost)
         graphs = (self.similarity, self.similarity_param)
-        regularizer, linear = _pot_laplacian(source.X, target.X, *graphs, self.reg_type, self.reg_lap, self.reg_src)
+        regularizer, linear = _pot_laplacian(
+            source.X, target.X, *graphs, self.reg_type, self.reg_lap, self.reg_src
+        )
         return solve(
             C + like(linear, C),
             source.mass,

@@ -27,7 +27,8 @@ def gromov_wasserstein(
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
 ) -> Any:
-    """A stationary plan of sum L(C1_ik, C2_jl) G_ij G_kl, from POT's start: `ot.gromov_wasserstein`.
+    """A stationary plan of sum L(C1_ik, C2_jl) G_ij G_kl, from POT's start:
+    `ot.gromov_wasserstein`.
 
     For more starts and a lower bound see `transport.gromov`.
 
@@ -40,7 +41,8 @@ def gromov_wasserstein(
     loss_fun : {"square_loss", "kl_loss"}
         The loss.
     symmetric, armijo, tol_abs
-        Accepted and not needed: symmetry is looked at, steps are exact, and the tolerance follows the scale.
+        Accepted and not needed: symmetry is looked at, steps are exact, and the tolerance follows
+        the scale.
     log : bool
         Return the log too.
     G0 : array, optional
@@ -53,7 +55,8 @@ def gromov_wasserstein(
     Returns
     -------
     plan, log
-        The plan, of exact marginals; where `log`, POT's log, with `gap`, the stationarity gap, and `lower_bound`.
+        The plan, of exact marginals; where `log`, POT's log, with `gap`, the stationarity gap, and
+        `lower_bound`.
 
     Examples
     --------
@@ -82,7 +85,8 @@ def gromov_wasserstein2(
     tol_rel: float = 1e-9,
     tol_abs: float = 1e-9,  # noqa: ARG001
 ) -> Any:
-    """The value at the plan of `gromov_wasserstein`, a number without a graph: `ot.gromov_wasserstein2`.
+    """The value at the plan of `gromov_wasserstein`, a number without a graph:
+    `ot.gromov_wasserstein2`.
 
     Parameters
     ----------
@@ -146,7 +150,9 @@ def fused_gromov_wasserstein(
     >>> fused_gromov_wasserstein(np.eye(2), C, C).tolist()
     [[0.0, 0.5], [0.5, 0.0]]
     """
-    answer = _solved(C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel)
+    answer = _solved(
+        C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel
+    )
     return _plan("fused_gromov_wasserstein", answer, M, "fgw_dist", log=log)
 
 
@@ -188,7 +194,9 @@ def fused_gromov_wasserstein2(
     >>> round(fused_gromov_wasserstein2(1.0 - np.eye(2), C, 3.0 * C), 9)
     1.0
     """
-    answer = _solved(C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel)
+    answer = _solved(
+        C1, C2, p, q, loss_fun, M=M, alpha=alpha, G0=G0, max_iter=max_iter, tol=tol_rel
+    )
     return _value("fused_gromov_wasserstein2", answer, M, "fgw_dist", log=log)
 
 
@@ -208,7 +216,8 @@ def entropic_gromov_wasserstein(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """A stationary plan of GW(G) + epsilon sum G log G, of exact marginals: `ot.gromov.entropic_gromov_wasserstein`.
+    """A stationary plan of GW(G) + epsilon sum G log G, of exact marginals:
+    `ot.gromov.entropic_gromov_wasserstein`.
 
     Parameters
     ----------
@@ -238,7 +247,9 @@ def entropic_gromov_wasserstein(
     True
     """
     entropy = _entropy(epsilon, solver)
-    answer = _solved(C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose)
+    answer = _solved(
+        C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose
+    )
     return _plan("entropic_gromov_wasserstein", answer, C1, "gw_dist", log=log)
 
 
@@ -258,7 +269,8 @@ def entropic_gromov_wasserstein2(
     verbose: bool = False,
     log: bool = False,
 ) -> Any:
-    """GW at the plan of `entropic_gromov_wasserstein`, never negative: `ot.gromov.entropic_gromov_wasserstein2`.
+    """GW at the plan of `entropic_gromov_wasserstein`, never negative:
+    `ot.gromov.entropic_gromov_wasserstein2`.
 
     Parameters
     ----------
@@ -281,7 +293,9 @@ def entropic_gromov_wasserstein2(
     True
     """
     entropy = _entropy(epsilon, solver)
-    answer = _solved(C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose)
+    answer = _solved(
+        C1, C2, p, q, loss_fun, entropy=entropy, G0=G0, max_iter=max_iter, tol=tol, verbose=verbose
+    )
     return _value("entropic_gromov_wasserstein2", answer, C1, "gw_dist", log=log)
 
 
@@ -434,9 +448,13 @@ def _solved(
     tol: float,
     verbose: bool = False,
 ) -> GromovResult:
-    """POT's objective from POT's start: alpha goes into the numbers within the spaces, so that values are POT's."""
+    """POT's objective from POT's start: alpha goes into the numbers within the spaces, so that
+    values are POT's.
+    """
     if loss_fun not in LOSSES:
-        raise ValueError(f"loss_fun must be one of {', '.join(map(repr, LOSSES))}, got {loss_fun!r}")
+        raise ValueError(
+            f"loss_fun must be one of {', '.join(map(repr, LOSSES))}, got {loss_fun!r}"
+        )
     loss = LOSSES[loss_fun]
     if not 0.0 <= _checks.number("alpha", alpha) <= 1.0:
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")

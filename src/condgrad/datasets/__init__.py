@@ -1,9 +1,15 @@
-"""Data to try things on: drawn ones, and the real ones of the paper, which are fetched and never shipped."""
+"""Data to try things on: drawn ones, and the real ones of the paper, which are fetched and never
+shipped.
+"""
 
 from condgrad.datasets.clusters import Clusters, make_clusters
 from condgrad.datasets.microarrays import Microarray, load_colon, load_lymphoma
 from condgrad.datasets.scaling import standardize
-from condgrad.datasets.sparse_classification import REGIMES, SparseClassification, make_sparse_classification
+from condgrad.datasets.sparse_classification import (
+    REGIMES,
+    SparseClassification,
+    make_sparse_classification,
+)
 from condgrad.datasets.store import DataMismatch, DataUnavailable
 
 __all__ = [

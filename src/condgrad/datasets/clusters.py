@@ -36,8 +36,8 @@ class Clusters(NamedTuple):
 def make_clusters(n: int, *, clusters: int = 4, noise: float = 0.05, seed: int = 0) -> Clusters:
     """Noisy clusters with centres in the unit square, and the same clusters rotated and shifted.
 
-    Section 3.1 of the paper: coordinates of order 1, samples with a noisy cluster structure in both domains. The same
-    seed gives the same clouds.
+    Section 3.1 of the paper: coordinates of order 1, samples with a noisy cluster structure in both
+    domains. The same seed gives the same clouds.
 
     Parameters
     ----------
@@ -67,7 +67,8 @@ def make_clusters(n: int, *, clusters: int = 4, noise: float = 0.05, seed: int =
     centres = rng.uniform(0.0, 1.0, (clusters, 2))
     angle = 0.5
     rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    ys, yt = np.arange(n) % clusters, rng.permutation(np.arange(n) % clusters)
+    ys = np.arange(n) % clusters
+    yt = rng.permutation(np.arange(n) % clusters)
     Xs = centres[ys] + noise * rng.standard_normal((n, 2))
     Xt = centres[yt] @ rotation.T + np.array([0.3, 0.1]) + noise * rng.standard_normal((n, 2))
     return Clusters(Xs, Xt, ys, yt)

@@ -1,4 +1,6 @@
-"""The two real data sets of the paper's section 3.2, colon and lymphoma: few samples, thousands of genes."""
+"""The two real data sets of the paper's section 3.2, colon and lymphoma: few samples, thousands of
+genes.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,8 @@ class _DataSet:
     """What the samples and their labels are."""
     copies: tuple[_Copy, ...]
     remedy: str = (
-        "or call this function on a machine with a network and copy {file} and {file}.sha256 from its cache to {cache}"
+        "or call this function on a machine with a network and copy {file} and {file}.sha256 "
+        "from its cache to {cache}"
     )
 
 
@@ -127,16 +130,18 @@ _LYMPHOMA = {"malignant": _MALIGNANT, "dlbcl": _DLBCL}
 def load_colon(*, standardize: bool = True, download_if_missing: bool = True) -> Microarray:
     """The colon data: 62 tissues, 2000 genes, 40 tumours (+1) and 22 normal (-1).
 
-    Looked for in this order: the folder named by the environment variable CONDGRAD_DATA, the user's cache folder (as
-    platformdirs knows it; `pip install 'condgrad[data]'`), the LIBSVM data site. In a folder, `colon.npz` holds the
-    raw intensities, of which log10 is taken; `colon-libsvm.npz` is the LIBSVM site's copy, already normalised, of
-    which no logarithm is taken. The answer's `source` and `description` say which one was read.
+    Looked for in this order: the folder named by the environment variable CONDGRAD_DATA, the user's
+    cache folder (as platformdirs knows it; `pip install 'condgrad[data]'`), the LIBSVM data site.
+    In a folder, `colon.npz` holds the raw intensities, of which log10 is taken; `colon-libsvm.npz`
+    is the LIBSVM site's copy, already normalised, of which no logarithm is taken. The answer's
+    `source` and `description` say which one was read.
 
     Parameters
     ----------
     standardize : bool
-        Give each gene mean 0 and variance 1 over all samples (a constant gene becomes 0). To follow the paper, which
-        scales by the training part alone, turn this off, split, and use `standardize` of this package.
+        Give each gene mean 0 and variance 1 over all samples (a constant gene becomes 0). To follow
+        the paper, which scales by the training part alone, turn this off, split, and use
+        `standardize` of this package.
     download_if_missing : bool
         Whether the network may be used.
 
@@ -147,16 +152,18 @@ def load_colon(*, standardize: bool = True, download_if_missing: bool = True) ->
     Raises
     ------
     DataUnavailable
-        No copy is here and none could be fetched; the message says what was tried and how to get one.
+        No copy is here and none could be fetched; the message says what was tried and how to get
+        one.
     DataMismatch
         A file or download is not what it should be.
 
     Notes
     -----
-    `colon.npz` must have the checksum this package knows. No checksum is known for the public copy: its shape, the
-    sizes of its classes and its finiteness are verified, and the sha256 of the file then kept in the cache is recorded
-    beside it (`colon-libsvm.npz.sha256`), so that later reads are verified too. A file whose own sum is recorded
-    beside it in this way is accepted in any folder.
+    `colon.npz` must have the checksum this package knows. No checksum is known for the public copy:
+    its shape, the sizes of its classes and its finiteness are verified, and the sha256 of the file
+    then kept in the cache is recorded beside it (`colon-libsvm.npz.sha256`), so that later reads
+    are verified too. A file whose own sum is recorded beside it in this way is accepted in any
+    folder.
 
     Examples
     --------
@@ -175,18 +182,19 @@ def load_lymphoma(
 ) -> Microarray:
     """The lymphoma data of Alizadeh et al. 2000, 4026 genes, in one of two versions.
 
-    The paper says neither which samples nor which classes it used. Work on feature selection often takes all 96
-    samples, malignant against others, so the version of that shape is the default; whether it is the paper's is a
-    guess (from memory that work counts 62 against 34, and this version 66 against 30). The other version has
-    continuous values.
+    The paper says neither which samples nor which classes it used. Work on feature selection often
+    takes all 96 samples, malignant against others, so the version of that shape is the default;
+    whether it is the paper's is a guess (from memory that work counts 62 against 34, and this
+    version 66 against 30). The other version has continuous values.
 
     Parameters
     ----------
     version : "malignant" or "dlbcl"
-        "malignant": 96 samples, 66 malignant (+1; DLBCL, FL and CLL, the classes 1, 3 and 4 of the file) and 30
-        others (-1). File `lymphoma96.npz`, discretised to -2, 0, 2; or `lymphoma96-openml.npz`, fetched from OpenML
-        (`lymphoma_9classes`). "dlbcl": 62 samples, 42 DLBCL (+1) against 9 FL and 11 CLL (-1), continuous. File
-        `lymphoma62.npz`; no public copy that Python can read is known.
+        "malignant": 96 samples, 66 malignant (+1; DLBCL, FL and CLL, the classes 1, 3 and 4 of the
+        file) and 30 others (-1). File `lymphoma96.npz`, discretised to -2, 0, 2; or
+        `lymphoma96-openml.npz`, fetched from OpenML (`lymphoma_9classes`). "dlbcl": 62 samples, 42
+        DLBCL (+1) against 9 FL and 11 CLL (-1), continuous. File `lymphoma62.npz`; no public copy
+        that Python can read is known.
     standardize, download_if_missing : bool
         As for `load_colon`, like the folders, the verification and the errors.
 
@@ -216,7 +224,13 @@ def _load(wanted: _DataSet, *, standardize: bool, may_download: bool) -> Microar
     try:
         for path in store.candidates(*copies):
             if path.is_file():
-                return _prepare(wanted, copies[path.name], store.read(path), source=str(path), standardize=standardize)
+                return _prepare(
+                    wanted,
+                    copies[path.name],
+                    store.read(path),
+                    source=str(path),
+                    standardize=standardize,
+                )
             tried.append(f"{path} (no such file)")
         if public_copy.fetch is None or not may_download:
             off = "" if public_copy.fetch is None else " (download_if_missing is off)"
@@ -230,28 +244,38 @@ def _load(wanted: _DataSet, *, standardize: bool, may_download: bool) -> Microar
     except (OSError, ValueError, http.client.HTTPException) as error:
         address = f"{public_copy.address} ({type(error).__name__}: {error})"
         raise _unavailable(wanted, [*tried, address]) from error
-    answer = _prepare(wanted, public_copy, arrays, source=public_copy.address, standardize=standardize)
+    answer = _prepare(
+        wanted, public_copy, arrays, source=public_copy.address, standardize=standardize
+    )
     path = store.cache_folder() / public_copy.file
     try:
         store.keep(path, arrays)
     except (OSError, MissingExtra) as error:  # data already in memory are no less good
-        _LOG.warning("could not keep the download in %s, the next call will fetch it again: %s", path, error)
+        _LOG.warning(
+            "could not keep the download in %s, the next call will fetch it again: %s", path, error
+        )
     return answer
 
 
-def _prepare(wanted: _DataSet, copy: _Copy, arrays: dict[str, Any], *, source: str, standardize: bool) -> Microarray:
+def _prepare(
+    wanted: _DataSet, copy: _Copy, arrays: dict[str, Any], *, source: str, standardize: bool
+) -> Microarray:
     """Check what was read, then take the logarithm and scale as asked."""
     try:
-        X, y = np.asarray(arrays["X"], dtype=float), np.asarray(arrays["y"], dtype=float)
+        X = np.asarray(arrays["X"], dtype=float)
+        y = np.asarray(arrays["y"], dtype=float)
     except (KeyError, ValueError) as error:
         kinds = {name: str(np.asarray(values).dtype) for name, values in arrays.items()}
-        raise store.DataMismatch(f"{source} must hold arrays of numbers X and y, got {kinds}") from error
+        raise store.DataMismatch(
+            f"{source} must hold arrays of numbers X and y, got {kinds}"
+        ) from error
     samples = wanted.shape[0]
     if X.shape != wanted.shape or y.shape != (samples,):
         raise store.DataMismatch(
             f"{source} must have X of shape {wanted.shape} and {samples} labels, got {X.shape} and {y.shape}"
         )
-    found, allowed = ((y == 1.0).sum(), (y == -1.0).sum()), (wanted.positives, samples - wanted.positives)
+    found = ((y == 1.0).sum(), (y == -1.0).sum())
+    allowed = (wanted.positives, samples - wanted.positives)
     if found != allowed:
         raise store.DataMismatch(
             f"{source} must have {allowed[0]} labels +1 and {allowed[1]} labels -1, got {found[0]} and {found[1]}"
@@ -275,7 +299,9 @@ def _prepare(wanted: _DataSet, copy: _Copy, arrays: dict[str, Any], *, source: s
 def _unavailable(wanted: _DataSet, tried: list[str]) -> store.DataUnavailable:
     """The error that says what was tried and what to do."""
     try:
-        remedy = ", " + wanted.remedy.format(file=wanted.copies[-1].file, cache=store.cache_folder())
+        remedy = ", " + wanted.remedy.format(
+            file=wanted.copies[-1].file, cache=store.cache_folder()
+        )
     except MissingExtra:  # `tried` says what to install
         remedy = ""
     return store.DataUnavailable(

@@ -27,7 +27,9 @@ def download(url: str) -> bytes:
 
 
 def openml(name: str) -> Any:
-    """A data set of OpenML by name, as NumPy arrays; kept by us alone, not in scikit-learn's own cache."""
+    """A data set of OpenML by name, as NumPy arrays; kept by us alone, not in scikit-learn's own
+    cache.
+    """
     # imported where it is used: the import of the library should not wait for it
     from sklearn.datasets import fetch_openml
 
@@ -43,9 +45,13 @@ def fetch_colon() -> dict[str, Any]:
 
     packed = download(COLON_URL)
     try:
-        X, labels = load_svmlight_file(io.BytesIO(bz2.decompress(packed)), n_features=2000, zero_based=False)
+        X, labels = load_svmlight_file(
+            io.BytesIO(bz2.decompress(packed)), n_features=2000, zero_based=False
+        )
     except (OSError, ValueError) as error:
-        raise DataMismatch(f"{COLON_URL} did not answer with bzip2 data in svmlight format: {error}") from error
+        raise DataMismatch(
+            f"{COLON_URL} did not answer with bzip2 data in svmlight format: {error}"
+        ) from error
     # which sign the site gives to tumours is its own choice: the sizes of the classes decide
     names, sizes = np.unique(labels, return_counts=True)
     if len(names) != 2:
@@ -57,11 +63,13 @@ def fetch_colon() -> dict[str, Any]:
 def fetch_lymphoma() -> dict[str, Any]:
     """Lymphoma from OpenML, with the malignant classes (DLBCL, FL and CLL) as +1.
 
-    The classes are known by their sizes, 46, 9 and 11, which no other class of these data has: names of classes
-    differ between copies.
+    The classes are known by their sizes, 46, 9 and 11, which no other class of these data has:
+    names of classes differ between copies.
     """
     bunch = openml(LYMPHOMA_NAME)
-    names, position, sizes = np.unique(np.asarray(bunch.target, dtype=str), return_inverse=True, return_counts=True)
+    names, position, sizes = np.unique(
+        np.asarray(bunch.target, dtype=str), return_inverse=True, return_counts=True
+    )
     malignant = np.isin(sizes, MALIGNANT_SIZES)
     if sorted(sizes[malignant]) != sorted(MALIGNANT_SIZES):
         found = dict(zip(names.tolist(), sizes.tolist(), strict=True))
@@ -72,7 +80,9 @@ def fetch_lymphoma() -> dict[str, Any]:
     try:
         X = np.asarray(bunch.data, dtype=float)
     except (TypeError, ValueError) as error:
-        raise DataMismatch(f"OpenML {LYMPHOMA_NAME} must have numbers for features: {error}") from error
+        raise DataMismatch(
+            f"OpenML {LYMPHOMA_NAME} must have numbers for features: {error}"
+        ) from error
     return {
         "X": X,
         "y": np.where(malignant[position], 1, -1).astype(np.int8),

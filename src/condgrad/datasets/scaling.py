@@ -15,13 +15,14 @@ def standardize(X: Any, *, reference: Any = None) -> Any:
     ----------
     X : array, shape (samples, features)
     reference : array, shape (other samples, features), optional
-        The samples whose statistics are used: the training part, for a test part. `X` itself by default.
+        The samples whose statistics are used: the training part, for a test part. `X` itself by
+        default.
 
     Returns
     -------
     array, shape (samples, features), float64
-        Where `X` is its own reference, features have mean 0 and variance 1. A feature that is constant in the
-        reference says nothing about the samples: it becomes 0.
+        Where `X` is its own reference, features have mean 0 and variance 1. A feature that is
+        constant in the reference says nothing about the samples: it becomes 0.
 
     Examples
     --------
@@ -52,5 +53,7 @@ def _matrix(name: str, values: Any) -> Any:
     if matrix.ndim != 2:
         raise ValueError(f"{name} must have shape (samples, features), got shape {matrix.shape}")
     if not np.isfinite(matrix).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity: remove or fill those entries first")
+        raise ValueError(
+            f"{name} must be finite, got NaN or infinity: remove or fill those entries first"
+        )
     return matrix

@@ -1,4 +1,6 @@
-"""The toy problem of the paper's section 3.2: two Gaussian classes that differ in a few variables only."""
+"""The toy problem of the paper's section 3.2: two Gaussian classes that differ in a few variables
+only.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ REGIMES: Mapping[str, Mapping[str, int]] = MappingProxyType(
 )
 """Sizes for the three regimes of the paper's figure, whose numbers it does not give.
 
-The training parts are 80 x 2000 (highly sparse, very few examples), 200 x 1000 (sparse, few examples) and
-1000 x 500 (sparse, a reasonable ratio of examples to variables).
+The training parts are 80 x 2000 (highly sparse, very few examples), 200 x 1000 (sparse, few
+examples) and 1000 x 500 (sparse, a reasonable ratio of examples to variables).
 """
 
 
@@ -71,9 +73,10 @@ def make_sparse_classification(
 ) -> SparseClassification:
     """Draw the toy problem of section 3.2; the default sizes are the regime "sparse".
 
-    In the relevant variables class +1 is N(mu, S+) and class -1 is N(-mu, S-), with mu drawn from {-1, +1} in each
-    variable and S+, S- from a Wishart distribution. The other variables are N(0, 1) in both classes. Labels
-    alternate, so both classes are equally frequent in the training and in the test part.
+    In the relevant variables class +1 is N(mu, S+) and class -1 is N(-mu, S-), with mu drawn from
+    {-1, +1} in each variable and S+, S- from a Wishart distribution. The other variables are N(0,
+    1) in both classes. Labels alternate, so both classes are equally frequent in the training and
+    in the test part.
 
     Parameters
     ----------
@@ -84,8 +87,9 @@ def make_sparse_classification(
     test_size : float
         The share of samples kept for the test, between 0 and 1.
     degrees_of_freedom : int, optional
-        Of the Wishart distribution, at least `n_relevant`, which is the default. The paper states neither this nor
-        the scale, which is the identity here: the expected covariance is `degrees_of_freedom` times the identity.
+        Of the Wishart distribution, at least `n_relevant`, which is the default. The paper states
+        neither this nor the scale, which is the identity here: the expected covariance is
+        `degrees_of_freedom` times the identity.
     seed : int
         The same seed gives the same problem.
 
@@ -110,14 +114,16 @@ def make_sparse_classification(
     rng = np.random.default_rng(seed)
     relevant = np.sort(rng.choice(n_features, n_relevant, replace=False))
     mean = rng.choice([-1.0, 1.0], n_relevant)
-    # R'R is a Wishart draw where R has standard normal entries, and zR with z standard normal has that covariance
+    # R'R is a Wishart draw where R has standard normal entries, and zR with z standard normal has
+    # that covariance
     roots = rng.standard_normal((2, freedom, n_relevant))
     y = np.where(np.arange(n_samples) % 2 == 0, 1.0, -1.0)
     X = rng.standard_normal((n_samples, n_features))
     for label, root in zip((-1.0, 1.0), roots, strict=True):
         rows = np.flatnonzero(y == label)
         X[np.ix_(rows, relevant)] = label * mean + rng.standard_normal((len(rows), freedom)) @ root
-    train, test = X[n_test:], X[:n_test]
+    train = X[n_test:]
+    test = X[:n_test]
     return SparseClassification(
         X_train=standardize(train),
         y_train=y[n_test:],

@@ -22,11 +22,13 @@ SHA256: dict[str, str] = {
     "lymphoma62.npz": "7bfa2b359eee48c55e9654e8267b00da245d128cccc3c605b159dcad66cbd764",
     "lymphoma96.npz": "5f4d41f34ebd04ed32f286e5557ec34705c5db9016d5229ac93079080f35a58a",
 }
-"""The sums of the files known beforehand; any other file carries its sum beside it, see `sum_file`."""
+"""The sums of the files known beforehand; any other file carries its sum beside it, see `sum_file`.
+"""
 
 
 class DataUnavailable(OSError):
-    """A data set that is neither on this machine nor could be fetched; the message says how to get it.
+    """A data set that is neither on this machine nor could be fetched; the message says how to get
+    it.
 
     Examples
     --------
@@ -74,7 +76,11 @@ def read(path: Path) -> dict[str, Any]:
     """The arrays of a file, after its checksum was found right."""
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
-    recorded = sum_file(path).read_text(encoding="utf-8", errors="replace") if sum_file(path).is_file() else ""
+    recorded = (
+        sum_file(path).read_text(encoding="utf-8", errors="replace")
+        if sum_file(path).is_file()
+        else ""
+    )
     allowed = [*filter(None, [SHA256.get(path.name)]), *recorded.lower().split()[:1]]
     if found not in allowed:
         wanted = " or ".join(allowed) or f"the one in {sum_file(path)}, which is missing"
@@ -94,14 +100,17 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def keep(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Keep arrays in a file with its checksum beside it; pooch writes it under another name first, then renames."""
+    """Keep arrays in a file with its checksum beside it; pooch writes it under another name first,
+    then renames.
+    """
     pooch = require_extra("pooch", extra="data", purpose="keeping a download")
     pooch.get_logger().setLevel("WARNING")
 
     def write(_address: str, part: str, _pooch: Any) -> None:
         with open(part, "wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
-        # the sum goes first: without its file it is harmless, while a file without its sum would be refused
+        # the sum goes first: without its file it is harmless, while a file without its sum would be
+        # refused
         sum_file(path).write_text(f"{pooch.file_hash(part)}  {path.name}\n", encoding="utf-8")
 
     pooch.retrieve(path.name, known_hash=None, fname=path.name, path=path.parent, downloader=write)

@@ -1,10 +1,12 @@
 """Compiled loops, each beside a plain reference that tests hold it against.
 
-Importing this package loads nothing; a module of it loads numba, so that a module is imported at the first solve that
-needs it. Compiled code is kept on disk, and is compiled beside the first program that could use it (`readiness`).
+Importing this package loads nothing; a module of it loads numba, so that a module is imported at
+the first solve that needs it. Compiled code is kept on disk, and is compiled beside the first
+program that could use it (`readiness`).
 
-What Python calls returns plain tuples, never named ones: numba makes a named one by calling its class. Where Ctrl-C was
-pressed meanwhile, Python raises KeyboardInterrupt in that call; numba does not look, and the process dies.
+What Python calls returns plain tuples, never named ones: numba makes a named one by calling its
+class. Where Ctrl-C was pressed meanwhile, Python raises KeyboardInterrupt in that call; numba does
+not look, and the process dies.
 """
 
 from collections.abc import Iterator
@@ -24,7 +26,9 @@ def with_signals_as_raised() -> Iterator[None]:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """Of a SystemError what the handler of a signal has raised, where that was while numba made arrays of an answer."""
+    """Of a SystemError what the handler of a signal has raised, where that was while numba made
+    arrays of an answer.
+    """
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -1,8 +1,8 @@
 """How the kernels are compiled.
 
-What Python calls is an `entry_point`, and the only code that is kept on disk. Each function that another one calls is
-optimised again with it. So a function with one caller is `compiled_in_place`, and others are `compiled` once in the
-process that compiles an entry point.
+What Python calls is an `entry_point`, and the only code that is kept on disk. Each function that
+another one calls is optimised again with it. So a function with one caller is `compiled_in_place`,
+and others are `compiled` once in the process that compiles an entry point.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from numba.core import caching, event
 from condgrad.kernels import readiness
 
 REORDERED = {"reassoc", "contract"}
-"""What sums may gain speed from: another order of their terms, and fused products. Never another rounding of a ratio,
-nor any assumption on what is finite."""
+"""What sums may gain speed from: another order of their terms, and fused products. Never another
+rounding of a ratio, nor any assumption on what is finite.
+"""
 
 
 def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that Python calls, in machine code that is kept on disk where some folder can be written."""
+    """A function that Python calls, in machine code that is kept on disk where some folder can be
+    written.
+    """
     dispatcher = _machine_code(function, REORDERED)
     if readiness.folder() is not None:
         dispatcher._cache = KernelCache(function)
@@ -35,18 +38,28 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `compiled`, for functions that rely on rounding: no order is changed, products alone may be fused."""
+    """As `compiled`, for functions that rely on rounding: no order is changed, products alone may
+    be fused.
+    """
     return _machine_code(function, {"contract"})
 
 
 def compiled_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `compiled`, in the place of each call: for a few operations, or a function with one caller."""
+    """As `compiled`, in the place of each call: for a few operations, or a function with one
+    caller.
+    """
     return _machine_code(function, REORDERED, inline="always")
 
 
 def _machine_code(function: Callable[..., Any], fastmath: set[str], **more: Any) -> Any:
     # nobody takes the address of a kernel: the wrapper for that would be compiled with each of them
-    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True, **more}
+    options = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": fastmath,
+        "no_cfunc_wrapper": True,
+        **more,
+    }
     return numba.njit(**options)(function)
 
 
@@ -54,7 +67,8 @@ class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
     """Where the machine code of a kernel is kept, and of which sources it is."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
-        self._line, self._py_file = function.__code__.co_firstlineno, file
+        self._line = function.__code__.co_firstlineno
+        self._py_file = file
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> KernelLocator:
@@ -64,7 +78,9 @@ class KernelLocator(caching._CacheLocator):  # type: ignore[misc]
         return str(readiness.folder())
 
     def get_source_stamp(self) -> str:
-        """That of all kernels: numba's own looks at one file, and a kernel is made of functions in several."""
+        """That of all kernels: numba's own looks at one file, and a kernel is made of functions in
+        several.
+        """
         return readiness.sources()
 
     def get_disambiguator(self) -> str:
@@ -82,19 +98,27 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
 
 
 class Announcement(event.Listener):  # type: ignore[misc]
-    """One line for a person who waits, at a terminal or a notebook, while kernels are compiled rather than loaded."""
+    """One line for a person who waits, at a terminal or a notebook, while kernels are compiled
+    rather than loaded.
+    """
 
     def __init__(self) -> None:
         self.is_due = True
 
     def on_start(self, event: Any) -> None:
-        if not (self.is_due and str(event.data["dispatcher"].py_func.__module__).startswith("condgrad.")):
+        if not (
+            self.is_due and str(event.data["dispatcher"].py_func.__module__).startswith("condgrad.")
+        ):
             return
         self.is_due = False
         if not readiness.is_watched():
             return
         folder = readiness.folder()
-        kept = "again in each process, as no folder can be written" if folder is None else f"once: kept in {folder}"
+        kept = (
+            "again in each process, as no folder can be written"
+            if folder is None
+            else f"once: kept in {folder}"
+        )
         sys.stderr.write(f"condgrad compiles its kernels, for half a minute or so, {kept}\n")
 
     def on_end(self, event: Any) -> None:

@@ -1,6 +1,7 @@
 """Powers and logarithms of one number by polynomials, so that a loop over them becomes vector code.
 
-The compiler knows no vector code for those of the mathematical library, which take several times as long.
+The compiler knows no vector code for those of the mathematical library, which take several times as
+long.
 """
 
 from __future__ import annotations
@@ -15,23 +16,30 @@ from numba.extending import intrinsic
 
 from condgrad.kernels.compiling import compiled_exactly
 
-LOG2E, LN2 = math.log2(math.e), math.log(2.0)
+LOG2E = math.log2(math.e)
+LN2 = math.log(2.0)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def bits(_: Any, __: Any) -> Any:
     """The bits of a float64 as an integer."""
-    return types.int64(types.float64), lambda _, builder, _signature, args: builder.bitcast(args[0], ir.IntType(64))
+    return types.int64(types.float64), lambda _, builder, _signature, args: builder.bitcast(
+        args[0], ir.IntType(64)
+    )
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def from_bits(_: Any, __: Any) -> Any:
     """The float64 that an integer is the bits of."""
-    return types.float64(types.int64), lambda _, builder, _signature, args: builder.bitcast(args[0], ir.DoubleType())
+    return types.float64(types.int64), lambda _, builder, _signature, args: builder.bitcast(
+        args[0], ir.DoubleType()
+    )
 
 
 ROUNDER = 1.5 * 2.0**52
-"""A number of this size has no fraction: adding it rounds to a whole number, which is then in the lowest bits."""
+"""A number of this size has no fraction: adding it rounds to a whole number, which is then in the
+lowest bits.
+"""
 
 
 @compiled_exactly
@@ -53,7 +61,8 @@ def power_of_2_near_0(f: float) -> float:
 
 @compiled_exactly
 def power_of_2(x: float) -> float:
-    """2^x to 1 ulp or so; 0 below -1022, where numbers are no longer normal, infinite from 1023.5 on.
+    """2^x to 1 ulp or so; 0 below -1022, where numbers are no longer normal, infinite from 1023.5
+    on.
 
     x = k + f with k whole and |f| <= 1/2; a polynomial for 2^f, and k into the exponent.
     """

@@ -1,4 +1,5 @@
-"""max(v - theta, 0) with theta such that it sums to a given mass, and the projection onto the l1 ball that it makes.
+"""max(v - theta, 0) with theta such that it sums to a given mass, and the projection onto the l1
+ball that it makes.
 
 Their plain references are `sets.threshold.keep_mass_by_arrays` and `L1Ball.project_by_arrays`.
 """
@@ -11,14 +12,17 @@ from condgrad.arrays import Array
 from condgrad.kernels.compiling import compiled, compiled_in_place, entry_point
 
 BLOCK = 128
-"""Entries looked at a time: most blocks of a sparse answer hold no candidate and are passed over."""
+"""Entries looked at a time: most blocks of a sparse answer hold no candidate and are passed over.
+"""
 GROWTH = 6
 """How many times more candidates there are before their bound is worth raising again."""
 
 
 @compiled
 def above(x: Array, top: float, bound: float) -> int:
-    """How many entries exceed the bound once top is taken off; NaN is never dropped, so that it reaches theta."""
+    """How many entries exceed the bound once top is taken off; NaN is never dropped, so that it
+    reaches theta.
+    """
     count = 0
     for i in range(x.shape[0]):
         count += 0 if float(x[i]) - top <= bound else 1
@@ -86,21 +90,27 @@ def write_answer(v: Array, mass: float, top: float, theta: float, out: Array) ->
 
 @entry_point
 def keep_finite_mass(v: Array, mass: float) -> tuple[Array, bool]:
-    """max(v - theta, 0) summing to `mass`, and whether there is such a thing: not where v holds NaN or infinity.
+    """max(v - theta, 0) summing to `mass`, and whether there is such a thing: not where v holds NaN
+    or infinity.
 
-    One pass over v collects candidates: those above a lower bound on theta, which the candidates themselves raise,
-    since theta >= (sum of S - mass) / |S| for every subset S. Michelot's passes finish on the candidates.
-    They are held in the place of the answer. All is relative to the largest entry so far: see `keep_mass_by_arrays`.
+    One pass over v collects candidates: those above a lower bound on theta, which the candidates
+    themselves raise, since theta >= (sum of S - mass) / |S| for every subset S. Michelot's passes
+    finish on the candidates. They are held in the place of the answer. All is relative to the
+    largest entry so far: see `keep_mass_by_arrays`.
     """
     out = np.empty_like(v)
-    top, bound, count, enough = float(v[0]), -mass, 0, BLOCK
+    top = float(v[0])
+    bound = -mass
+    count = 0
+    enough = BLOCK
     for begin in range(0, v.shape[0], BLOCK):
         block = v[begin : begin + BLOCK]
         if above(block, top, bound) == 0:
             continue
         if above(block, top, 0.0) > 0:
             high = highest(block, top)
-            bound, top = max(-mass, bound + (top - high)), high
+            bound = max(-mass, bound + (top - high))
+            top = high
         count += gather_above(block, top, bound, out[count:])
         if count > enough:
             count = gather_above(out[:count], top, bound, out)

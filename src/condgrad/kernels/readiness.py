@@ -1,7 +1,8 @@
 """Whether the kernels of this machine are compiled, and who compiles them.
 
-Machine code is kept in a folder on disk. Where that of this machine is not there yet, nobody waits: a process of its
-own compiles it, once, and until then runs take methods that need none. `CONDGRAD_KERNELS` may ask for something else:
+Machine code is kept in a folder on disk. Where that of this machine is not there yet, nobody waits:
+a process of its own compiles it, once, and until then runs take methods that need none.
+`CONDGRAD_KERNELS` may ask for something else:
 
 - `background`: that, the default;
 - `wait`: whoever calls a kernel compiles it first, if it is not in the folder;
@@ -36,7 +37,9 @@ SOURCES = ("kernels/*.py", "ball/compiled/*.py", "rounding.py", "search/backtrac
 """Modules of compiled code, and those whose numbers are compiled into it."""
 POLL = 0.05
 """Seconds between two looks at a compilation that someone waits for."""
-PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from condgrad.compile_kernels import main; main()"
+PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from condgrad.compile_kernels import main; main()"
+)
 
 
 def mode() -> str:
@@ -49,17 +52,20 @@ def mode() -> str:
 
 @cache
 def sources() -> str:
-    """A digest of all that compiled code is made of: a change in any of these files compiles all kernels anew."""
+    """A digest of all that compiled code is made of: a change in any of these files compiles all
+    kernels anew.
+    """
     files = [file for pattern in SOURCES for file in sorted(PACKAGE.glob(pattern))]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 @cache
 def folder() -> Path | None:
-    """Where machine code is kept: with numba's where the user has named a place, beside the sources, or in the home.
+    """Where machine code is kept: with numba's where the user has named a place, beside the
+    sources, or in the home.
 
-    Each state of the sources has a folder of its own: what is in that of another names modules that may be gone. None
-    where nothing can be written.
+    Each state of the sources has a folder of its own: what is in that of another names modules that
+    may be gone. None where nothing can be written.
     """
     named = os.environ.get("NUMBA_CACHE_DIR")
     first = Path(named) / "condgrad" if named else BESIDE_SOURCES
@@ -81,14 +87,22 @@ def _can_be_written(place: Path) -> bool:
 
 @cache
 def mark() -> Path | None:
-    """The file that says that every kernel a fit may call is compiled, from these sources and for this machine."""
+    """The file that says that every kernel a fit may call is compiled, from these sources and for
+    this machine.
+    """
     place = folder()
     if place is None:
         return None
     from llvmlite import binding
 
     features = binding.get_host_cpu_features().flatten()
-    machine = (sys.version, version("numba"), version("numpy"), binding.get_host_cpu_name(), features)
+    machine = (
+        sys.version,
+        version("numba"),
+        version("numpy"),
+        binding.get_host_cpu_name(),
+        features,
+    )
     return place / f"{hashlib.sha256(repr(machine).encode()).hexdigest()[:16]}.compiled"
 
 
@@ -119,14 +133,17 @@ class Background:
         self.is_tried = False
 
     def available(self) -> bool:
-        """Whether compiled code may be used now, without waiting for a compiler; the first question starts one."""
+        """Whether compiled code may be used now, without waiting for a compiler; the first question
+        starts one.
+        """
         asked = mode()
         if asked != "background":
             return asked == "wait"
         if not self.is_done:
             self.is_done = is_compiled()
             if self.is_done and self.process is not None:
-                self.process.wait()  # it has nothing left to do, and would stay in the system's table
+                # it has nothing left to do, and would stay in the system's table
+                self.process.wait()
         if not self.is_done and not self.is_tried:
             self.is_tried = True
             self._start()
@@ -137,7 +154,8 @@ class Background:
         place = mark()
         if place is None or not sys.executable or getattr(sys, "frozen", False):
             return
-        # a group of its own: Ctrl-C is for the user's program, and the work is of use to the next one
+        # a group of its own: Ctrl-C is for the user's program, and the work is of use to the next
+        # one
         below_normal_and_new_group = 0x4200  # of Windows
         of_its_own: dict[str, Any] = {"start_new_session": True}
         if os.name == "nt":
@@ -158,7 +176,8 @@ class Background:
             )
 
     def wait(self) -> bool:
-        """Wait until the process has done its work, or there is none; whether that was before time is up.
+        """Wait until the process has done its work, or there is none; whether that was before time
+        is up.
 
         Where there is none, whoever calls a kernel next compiles it.
         """
@@ -177,12 +196,15 @@ class Background:
 
 
 background = Background()
-available, wait = background.available, background.wait
+available = background.available
+wait = background.wait
 
 
 @contextmanager
 def lock() -> Iterator[bool]:
-    """Whether nobody else compiles, inside; the system takes the lock from a process that ends, however it ends."""
+    """Whether nobody else compiles, inside; the system takes the lock from a process that ends,
+    however it ends.
+    """
     place = mark()
     if place is None:
         yield True

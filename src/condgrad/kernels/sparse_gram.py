@@ -12,22 +12,27 @@ TILE = 32
 
 
 @entry_point
-def weighted_gram(indptr: Array, indices: Array, data: Array, w: Array, width: int) -> tuple[Array, Array]:
+def weighted_gram(
+    indptr: Array, indices: Array, data: Array, w: Array, width: int
+) -> tuple[Array, Array]:
     """K' diag(w) K and K' w in float64, from the arrays of K in rows."""
-    G, pull = np.zeros((width, width)), np.zeros(width)
+    G = np.zeros((width, width))
+    pull = np.zeros(width)
     for i in range(indptr.shape[0] - 1):
         weight = w[i]
         if weight == 0.0:
             continue
         # slices and unsigned numbers, so that no loop asks whether an index counts from the end
-        places, entries = indices[indptr[i] : indptr[i + 1]], data[indptr[i] : indptr[i + 1]]
+        places = indices[indptr[i] : indptr[i + 1]]
+        entries = data[indptr[i] : indptr[i + 1]]
         for s in range(places.shape[0]):
             scaled = weight * entries[s]
             pull[np.uint64(places[s])] += scaled
             row = G[places[s]]
             for t in range(s + 1):
                 row[np.uint64(places[t])] += scaled * entries[t]
-    # each pair was met once, in one of its two orders; by tiles, so that both of them stay in the cache
+    # each pair was met once, in one of its two orders; by tiles, so that both of them stay in the
+    # cache
     for top in range(0, width, TILE):
         for left in range(0, top + 1, TILE):
             for i in range(top, min(top + TILE, width)):

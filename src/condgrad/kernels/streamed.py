@@ -1,11 +1,13 @@
 """Products with a matrix exp(score) that is never formed: what a transport plan is asked for.
 
-A score is a bilinear form of low rank plus a number for each row and each column. Row logsumexps and products with
-thin matrices need it only tile by tile, in memory O((n + m) (r + k)). The transposed matrix is `score.turned()`, and a
-plan with row sums a is `Score(left, right, row=log(a) - log_row_sums(score), column)` of a score without rows.
+A score is a bilinear form of low rank plus a number for each row and each column. Row logsumexps
+and products with thin matrices need it only tile by tile, in memory O((n + m) (r + k)). The
+transposed matrix is `score.turned()`, and a plan with row sums a is `Score(left, right, row=log(a)
+- log_row_sums(score), column)` of a score without rows.
 
-All functions take NumPy arrays or torch tensors and answer in float64, in the library and on the device of the score.
-Importing this module loads neither numba nor Triton nor torch: the arrays choose at the call who computes.
+All functions take NumPy arrays or torch tensors and answer in float64, in the library and on the
+device of the score. Importing this module loads neither numba nor Triton nor torch: the arrays
+choose at the call who computes.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ MIDDLE = 64
 MANY, SOME = 4096, 16
 """Rows and columns from which on one column of 16 tells about how large the sums of rows are."""
 SMALLEST_SUM = 1e-100
-"""A sum of exponentials below this, or above its inverse, may have lost digits to the range of floating point."""
+"""A sum of exponentials below this, or above its inverse, may have lost digits to the range of
+floating point.
+"""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -46,10 +50,13 @@ class Score:
         for field in fields(self):
             object.__setattr__(self, field.name, double(getattr(self, field.name)))
         shapes = {field.name: tuple(getattr(self, field.name).shape) for field in fields(self)}
-        n, m = self.left.shape[0], self.right.shape[0]
+        n = self.left.shape[0]
+        m = self.right.shape[0]
         r = self.left.shape[-1]
         if shapes != {"left": (n, r), "right": (m, r), "row": (n,), "column": (m,)}:
-            raise ValueError(f"a score is made of left (n, r), right (m, r), row (n,) and column (m,), got {shapes}")
+            raise ValueError(
+                f"a score is made of left (n, r), right (m, r), row (n,) and column (m,), got {shapes}"
+            )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -69,9 +76,10 @@ class Score:
 class CentredColumns(NamedTuple):
     """The columns of a score by blocks of 64, relative to the middle of each.
 
-    score_ij = (row_i + <left_i, middles_J> + middle_columns_J) + <left_i, right_j> + column_j for j in block J. What is
-    in brackets is a number for each row and block, cheap in float64; the rest is small where neighbouring columns are
-    alike, so that in float32 it loses nothing that matters, however large the score is.
+    score_ij = (row_i + <left_i, middles_J> + middle_columns_J) + <left_i, right_j> + column_j for j
+    in block J. What is in brackets is a number for each row and block, cheap in float64; the rest
+    is small where neighbouring columns are alike, so that in float32 it loses nothing that matters,
+    however large the score is.
     """
 
     middles: Array
@@ -89,17 +97,22 @@ class CentredColumns(NamedTuple):
             """The last block filled up by its last column."""
             return xp.concat([x, *[x[-1:]] * missing], axis=0).reshape(blocks, MIDDLE, *x.shape[1:])
 
-        right, column = in_blocks(score.right), in_blocks(score.column)
+        right = in_blocks(score.right)
+        column = in_blocks(score.column)
         finite = xp.isfinite(column)
         counts = xp.clip(xp.sum(xp.astype(finite, column.dtype), axis=1), min=1.0)
         middle_columns = xp.sum(xp.where(finite, column, 0.0), axis=1) / counts
         middles = xp.mean(right, axis=1)
         right = (right - middles[:, None, :]).reshape(blocks * MIDDLE, r)[:m]
-        return cls(middles, middle_columns, right, (column - middle_columns[:, None]).reshape(-1)[:m])
+        return cls(
+            middles, middle_columns, right, (column - middle_columns[:, None]).reshape(-1)[:m]
+        )
 
 
 def compact_order(points: Array) -> Array:
-    """An order in which neighbours in memory are neighbours in space, so that blocks of columns have a middle."""
+    """An order in which neighbours in memory are neighbours in space, so that blocks of columns
+    have a middle.
+    """
     if 0 in points.shape:
         return namespace(points).arange(points.shape[0], device=points.device)
     from scipy.spatial import cKDTree
@@ -113,12 +126,16 @@ def log_row_sums(score: Score, *, near: Array | None = None, precision: str = "f
     return row_means(score, score.right[:, :0], near=near, precision=precision)[0]
 
 
-def row_means(score: Score, R: Array, *, near: Array | None = None, precision: str = "float64") -> tuple[Array, Array]:
-    """log sum_j exp(score_ij), and the means sum_j exp(score_ij) R_j / sum_j exp(score_ij), in one sweep.
+def row_means(
+    score: Score, R: Array, *, near: Array | None = None, precision: str = "float64"
+) -> tuple[Array, Array]:
+    """log sum_j exp(score_ij), and the means sum_j exp(score_ij) R_j / sum_j exp(score_ij), in one
+    sweep.
 
-    Sums relative to numbers near the answer take half the time of those relative to the largest score, and serve the
-    means too. `near` are such numbers, where they are known; between many points some columns tell them. Where they
-    turn out to be far off, the answer is computed without them, the sums in float64. `precision` is that of `times`.
+    Sums relative to numbers near the answer take half the time of those relative to the largest
+    score, and serve the means too. `near` are such numbers, where they are known; between many
+    points some columns tell them. Where they turn out to be far off, the answer is computed without
+    them, the sums in float64. `precision` is that of `times`.
     """
     xp, (n, m) = namespace(score.left), score.shape
     if near is None and min(n, m) >= MANY and _computer.get() is None:
@@ -128,7 +145,10 @@ def row_means(score: Score, R: Array, *, near: Array | None = None, precision: s
     if near is not None:
         with_ones = xp.concat([xp.ones_like(score.right[:, :1]), R], axis=1)
         sums = times(replace(score, row=score.row - near), with_ones, precision=precision)
-        if float(xp.min(sums[:, 0])) > SMALLEST_SUM and float(xp.max(sums[:, 0])) < 1.0 / SMALLEST_SUM:
+        if (
+            float(xp.min(sums[:, 0])) > SMALLEST_SUM
+            and float(xp.max(sums[:, 0])) < 1.0 / SMALLEST_SUM
+        ):
             return near + xp.log(sums[:, 0]), sums[:, 1:] / sums[:, :1]
     log_sums = _backend(score).log_row_sums(score)
     if R.shape[1] == 0:
@@ -140,8 +160,8 @@ def row_means(score: Score, R: Array, *, near: Array | None = None, precision: s
 def times(score: Score, R: Array, *, precision: str = "float64") -> Array:
     """sum_j exp(score_ij) R_j, shape (n, k), for R of shape (m, k).
 
-    `precision` matters on a GPU alone: "mixed" takes a third of the time of "float64", is good to about 1e-7 where
-    neighbouring columns are alike, and may not enter a bound.
+    `precision` matters on a GPU alone: "mixed" takes a third of the time of "float64", is good to
+    about 1e-7 where neighbouring columns are alike, and may not enter a bound.
     """
     _check_precision(precision)
     return _backend(score).times(score, _columns("R", R, score.shape[1]), precision)
@@ -150,25 +170,34 @@ def times(score: Score, R: Array, *, precision: str = "float64") -> Array:
 def weighted_times(
     score: Score, delta_left: Array, delta_right: Array, R: Array, *, precision: str = "float64"
 ) -> Array:
-    """sum_j exp(score_ij) <delta_left_i, delta_right_j> R_j, shape (n, k), in O(n m (r + rank of delta + k))."""
+    """sum_j exp(score_ij) <delta_left_i, delta_right_j> R_j, shape (n, k), in O(n m (r + rank of
+    delta + k)).
+    """
     _check_precision(precision)
     n, m = score.shape
-    delta_left, delta_right = _columns("delta_left", delta_left, n), _columns("delta_right", delta_right, m)
+    delta_left = _columns("delta_left", delta_left, n)
+    delta_right = _columns("delta_right", delta_right, m)
     if delta_left.shape[1] != delta_right.shape[1]:
         raise ValueError(
             f"delta_left has {delta_left.shape[1]} columns and must have as many as delta_right, {delta_right.shape[1]}"
         )
-    return _backend(score).weighted_times(score, delta_left, delta_right, _columns("R", R, m), precision)
+    return _backend(score).weighted_times(
+        score, delta_left, delta_right, _columns("R", R, m), precision
+    )
 
 
 def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Array) -> Array:
     """sum_j p_ij log p_ij with p_ij = exp(score_ij) kept_j + row_rest_i column_rest_j, shape (n,).
 
-    The entropy of a rounded plan: columns scaled down by `kept`, and a product measure that puts back what is missing.
+    The entropy of a rounded plan: columns scaled down by `kept`, and a product measure that puts
+    back what is missing.
     """
     n, m = score.shape
-    kept, column_rest = _entries("kept", kept, m), _entries("column_rest", column_rest, m)
-    return _backend(score).entropy_row_sums(score, kept, _entries("row_rest", row_rest, n), column_rest)
+    kept = _entries("kept", kept, m)
+    column_rest = _entries("column_rest", column_rest, m)
+    return _backend(score).entropy_row_sums(
+        score, kept, _entries("row_rest", row_rest, n), column_rest
+    )
 
 
 def rows(score: Score, indices: Array) -> Array:
@@ -183,7 +212,9 @@ _computer: ContextVar[Any] = ContextVar("computer", default=None)
 
 @contextmanager
 def computed_by(computer: Any) -> Iterator[None]:
-    """Inside, another object computes the four products of this module; see `condgrad.transport.workers.Workers`."""
+    """Inside, another object computes the four products of this module; see
+    `condgrad.transport.workers.Workers`.
+    """
     token = _computer.set(computer)
     try:
         yield
@@ -192,7 +223,9 @@ def computed_by(computer: Any) -> Iterator[None]:
 
 
 def _backend(score: Score) -> Any:
-    """Who computes: who was named, Triton's kernels for CUDA, numba's for a CPU, array code for other devices."""
+    """Who computes: who was named, Triton's kernels for CUDA, numba's for a CPU, array code for
+    other devices.
+    """
     computer = _computer.get()
     if computer is not None:
         return computer
@@ -218,5 +251,7 @@ def _columns(name: str, matrix: Array, size: int) -> Array:
 def _entries(name: str, vector: Array, size: int) -> Array:
     """A vector of `size` entries in float64."""
     if tuple(vector.shape) != (size,):
-        raise ValueError(f"{name} must be a vector of {size} entries, got shape {tuple(vector.shape)}")
+        raise ValueError(
+            f"{name} must be a vector of {size} entries, got shape {tuple(vector.shape)}"
+        )
     return double(vector)

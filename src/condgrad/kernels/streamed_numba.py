@@ -1,9 +1,10 @@
 """Products with exp(score) by compiled tiles on all cores of a CPU, in float64.
 
-A block of rows walks over the columns. For four rows and some hundred columns the score is formed by fused products,
-raised to a power of 2 by a polynomial, and multiplied with those columns of R, all in the cache. Inside, logarithms are
-to the base 2, right and R are turned (columns of the matrix lie side by side in memory), and rows, ranks and columns
-of R are padded with zeros to multiples of four. What a row gives does not depend on the number of threads.
+A block of rows walks over the columns. For four rows and some hundred columns the score is formed
+by fused products, raised to a power of 2 by a polynomial, and multiplied with those columns of R,
+all in the cache. Inside, logarithms are to the base 2, right and R are turned (columns of the
+matrix lie side by side in memory), and rows, ranks and columns of R are padded with zeros to
+multiples of four. What a row gives does not depend on the number of threads.
 
 An entry is the same number to the last digit in every product, in those with the transposed matrix
 and as one of `rows`: where the terms of a score are large and cancel, each order of theirs would
@@ -34,9 +35,13 @@ ROOT_LOG2E = LOG2E**0.5
 """What makes powers of 2 of exponentials: both factors of an inner product are multiplied with it,
 since they change their places in a transposed score."""
 GROUP = 4
-"""Rows whose score, power and product are computed together: what a column loads serves all of them."""
+"""Rows whose score, power and product are computed together: what a column loads serves all of
+them.
+"""
 ROWS, COLUMNS, RANKS = 64, 256, 64
-"""A tile of the score, and how much of a long inner product is added to it at a time: each fits in a core's cache."""
+"""A tile of the score, and how much of a long inner product is added to it at a time: each fits in
+a core's cache.
+"""
 SMALL = 1 << 19
 """Pairs that take about a millisecond: fewer are not worth a second thread."""
 TASKS = 8
@@ -47,23 +52,49 @@ TASKS = 8
 def set_bases(S: Array, row: Array, column: Array) -> None:
     """S_ij = row_i + column_j for four rows."""
     for i in range(GROUP):
-        base, to = row[i], S[i]
+        base = row[i]
+        to = S[i]
         for j in range(column.shape[0]):
             to[j] = base + column[j]
 
 
 @compiled_in_place
-def add_inner_products(S: Array, left: Array, right: Array, begin: int, end: int, first: int, width: int) -> None:
-    """S_ij += <left_i, right_j> over the coordinates begin .. end, for four rows and the columns from `first` on."""
-    s0, s1, s2, s3 = S[0], S[1], S[2], S[3]
+def add_inner_products(
+    S: Array, left: Array, right: Array, begin: int, end: int, first: int, width: int
+) -> None:
+    """S_ij += <left_i, right_j> over the coordinates begin .. end, for four rows and the columns
+    from `first` on.
+    """
+    s0 = S[0]
+    s1 = S[1]
+    s2 = S[2]
+    s3 = S[3]
     for c in range(begin, end, 4):
-        r0, r1, r2, r3 = right[c, first:], right[c + 1, first:], right[c + 2, first:], right[c + 3, first:]
-        a00, a01, a02, a03 = left[0, c], left[0, c + 1], left[0, c + 2], left[0, c + 3]
-        a10, a11, a12, a13 = left[1, c], left[1, c + 1], left[1, c + 2], left[1, c + 3]
-        a20, a21, a22, a23 = left[2, c], left[2, c + 1], left[2, c + 2], left[2, c + 3]
-        a30, a31, a32, a33 = left[3, c], left[3, c + 1], left[3, c + 2], left[3, c + 3]
+        r0 = right[c, first:]
+        r1 = right[c + 1, first:]
+        r2 = right[c + 2, first:]
+        r3 = right[c + 3, first:]
+        a00 = left[0, c]
+        a01 = left[0, c + 1]
+        a02 = left[0, c + 2]
+        a03 = left[0, c + 3]
+        a10 = left[1, c]
+        a11 = left[1, c + 1]
+        a12 = left[1, c + 2]
+        a13 = left[1, c + 3]
+        a20 = left[2, c]
+        a21 = left[2, c + 1]
+        a22 = left[2, c + 2]
+        a23 = left[2, c + 3]
+        a30 = left[3, c]
+        a31 = left[3, c + 1]
+        a32 = left[3, c + 2]
+        a33 = left[3, c + 3]
         for j in range(width):
-            x0, x1, x2, x3 = r0[j], r1[j], r2[j], r3[j]
+            x0 = r0[j]
+            x1 = r1[j]
+            x2 = r2[j]
+            x3 = r3[j]
             s0[j] += a00 * x0 + a01 * x1 + a02 * x2 + a03 * x3
             s1[j] += a10 * x0 + a11 * x1 + a12 * x2 + a13 * x3
             s2[j] += a20 * x0 + a21 * x1 + a22 * x2 + a23 * x3
@@ -73,14 +104,26 @@ def add_inner_products(S: Array, left: Array, right: Array, begin: int, end: int
 @compiled
 def add_products(S: Array, R: Array, first: int, width: int, out: Array) -> None:
     """out_ic += sum_j S_ij R_cj for four rows and the columns from `first` on."""
-    s0, s1, s2, s3 = S[0], S[1], S[2], S[3]
+    s0 = S[0]
+    s1 = S[1]
+    s2 = S[2]
+    s3 = S[3]
     for c in range(0, R.shape[0], 4):
-        r0, r1, r2, r3 = R[c, first:], R[c + 1, first:], R[c + 2, first:], R[c + 3, first:]
+        r0 = R[c, first:]
+        r1 = R[c + 1, first:]
+        r2 = R[c + 2, first:]
+        r3 = R[c + 3, first:]
         a00 = a01 = a02 = a03 = a10 = a11 = a12 = a13 = 0.0
         a20 = a21 = a22 = a23 = a30 = a31 = a32 = a33 = 0.0
         for j in range(width):
-            x0, x1, x2, x3 = r0[j], r1[j], r2[j], r3[j]
-            p0, p1, p2, p3 = s0[j], s1[j], s2[j], s3[j]
+            x0 = r0[j]
+            x1 = r1[j]
+            x2 = r2[j]
+            x3 = r3[j]
+            p0 = s0[j]
+            p1 = s1[j]
+            p2 = s2[j]
+            p3 = s3[j]
             a00 += p0 * x0
             a01 += p0 * x1
             a02 += p0 * x2
@@ -119,8 +162,9 @@ def add_products(S: Array, R: Array, first: int, width: int, out: Array) -> None
 def fill_scores(S: Array, left: Array, right: Array, row: Array, column: Array, first: int) -> None:
     """A tile of the score, from column `first` on.
 
-    Long inner products are added in pieces, so that a piece of right stays in the cache for all rows. (A piece of right
-    is named by where it begins: of a slice the compiler would not know that its entries lie side by side.)
+    Long inner products are added in pieces, so that a piece of right stays in the cache for all
+    rows. (A piece of right is named by where it begins: of a slice the compiler would not know that
+    its entries lie side by side.)
     """
     width = column.shape[0]
     for i in range(0, left.shape[0], GROUP):
@@ -134,11 +178,13 @@ def fill_scores(S: Array, left: Array, right: Array, row: Array, column: Array, 
 @entry_point
 def log2_row_sums(left: Array, right: Array, column: Array, out: Array) -> None:
     """log2 sum_j 2^score_ij for all rows of left, without `row`; -inf where there is no mass."""
-    S, peaks = np.empty((ROWS, COLUMNS)), np.empty(COLUMNS // 2)
+    S = np.empty((ROWS, COLUMNS))
+    peaks = np.empty(COLUMNS // 2)
     nothing = np.zeros(ROWS)
     for i in range(0, left.shape[0], ROWS):
         rows = min(ROWS, left.shape[0] - i)
-        top, total = np.full(rows, -np.inf), np.zeros(rows)
+        top = np.full(rows, -np.inf)
+        total = np.zeros(rows)
         for j in range(0, right.shape[1], COLUMNS):
             columns = slice(j, min(j + COLUMNS, right.shape[1]))
             fill_scores(S, left[i : i + rows], right, nothing, column[columns], j)
@@ -157,7 +203,9 @@ def log2_row_sums(left: Array, right: Array, column: Array, out: Array) -> None:
 
 @compiled_in_place
 def highest_of(s: Array, peaks: Array) -> float:
-    """The largest entry: by halves, since a loop over one number at a time is not turned into vector code."""
+    """The largest entry: by halves, since a loop over one number at a time is not turned into
+    vector code.
+    """
     half = peaks.shape[0]
     for j in range(half):
         peaks[j] = s[j] if s[j] > s[j + half] else s[j + half]
@@ -187,7 +235,9 @@ def raise_to_powers(S: Array, width: int) -> None:
 
 
 @entry_point
-def add_row_products(left: Array, right: Array, row: Array, column: Array, R: Array, out: Array) -> None:
+def add_row_products(
+    left: Array, right: Array, row: Array, column: Array, R: Array, out: Array
+) -> None:
     """out_ic += sum_j 2^score_ij R_cj for all rows of left."""
     S = np.empty((ROWS, COLUMNS))
     for i in range(0, left.shape[0], ROWS):
@@ -227,7 +277,9 @@ def add_weighted_row_products(
     out: Array,
 ) -> None:
     """out_ic += sum_j 2^score_ij <delta_left_i, delta_right_j> R_cj for all rows of left."""
-    S, D, nothing = np.empty((ROWS, COLUMNS)), np.empty((ROWS, COLUMNS)), np.zeros(max(ROWS, COLUMNS))
+    S = np.empty((ROWS, COLUMNS))
+    D = np.empty((ROWS, COLUMNS))
+    nothing = np.zeros(max(ROWS, COLUMNS))
     for i in range(0, left.shape[0], ROWS):
         last = min(i + ROWS, left.shape[0])
         for j in range(0, right.shape[1], COLUMNS):
@@ -239,7 +291,8 @@ def add_weighted_row_products(
                 group = S[t : t + GROUP]
                 raise_to_powers(group, width)
                 for u in range(GROUP):
-                    s, d = group[u, :width], D[t + u, :width]
+                    s = group[u, :width]
+                    d = D[t + u, :width]
                     for v in range(width):
                         s[v] *= d[v]
                 add_products(group, R, j, columns.stop - j, out[i + t : i + t + GROUP])
@@ -256,7 +309,9 @@ def add_row_entropies(
     column_rest: Array,
     out: Array,
 ) -> None:
-    """out_i += sum_j p log p, p_ij = 2^score_ij kept_j + row_rest_i column_rest_j, for all rows of left."""
+    """out_i += sum_j p log p, p_ij = 2^score_ij kept_j + row_rest_i column_rest_j, for all rows of
+    left.
+    """
     S = np.empty((ROWS, COLUMNS))
     for i in range(0, left.shape[0], ROWS):
         last = min(i + ROWS, left.shape[0])
@@ -265,7 +320,9 @@ def add_row_entropies(
             width = columns.stop - j
             fill_scores(S, left[i:last], right, row[i:last], column[columns], j)
             for t in range(last - i):
-                out[i + t] += sum_of_entropies(S[t, :width], kept[columns], row_rest[i + t], column_rest[columns])
+                out[i + t] += sum_of_entropies(
+                    S[t, :width], kept[columns], row_rest[i + t], column_rest[columns]
+                )
 
 
 @compiled_in_place
@@ -287,8 +344,8 @@ def threads() -> int:
 def over_rows(work: Callable[[slice], None], n: int, pairs: int) -> None:
     """Do all rows, in blocks over threads where there is enough to do.
 
-    Python's threads, since compiled code lets go of the interpreter: a call from several threads or after a fork is
-    safe, which is not true of all of numba's own threading layers.
+    Python's threads, since compiled code lets go of the interpreter: a call from several threads or
+    after a fork is safe, which is not true of all of numba's own threading layers.
     """
     count = threads() if pairs > SMALL else 1
     if count == 1:
@@ -329,7 +386,8 @@ def _up(size: int) -> int:
 
 def _arguments(score: Score) -> tuple[Array, Array, Array, Array]:
     """left, right, row and column to the base 2, as the kernels want them."""
-    left, right = padded_rows(host(score.left)), turned(host(score.right))
+    left = padded_rows(host(score.left))
+    right = turned(host(score.right))
     left *= ROOT_LOG2E
     right *= ROOT_LOG2E
     return left, right, padded(LOG2E * host(score.row)), LOG2E * host(score.column)
@@ -355,7 +413,11 @@ def times(score: Score, R: Array, precision: str = "float64") -> Array:  # noqa:
     left, right, row, column = _arguments(score)
     (n, m), columns, k = score.shape, turned(host(R)), R.shape[1]
     out = np.zeros((left.shape[0], columns.shape[0]))
-    over_rows(lambda i: add_row_products(left[i], right, row[i], column, columns, out[i]), len(left), n * m)
+    over_rows(
+        lambda i: add_row_products(left[i], right, row[i], column, columns, out[i]),
+        len(left),
+        n * m,
+    )
     return _answer(np.ascontiguousarray(out[:n, :k]), score)
 
 
@@ -375,12 +437,15 @@ def weighted_times(
     precision: str = "float64",  # noqa: ARG001 - always float64
 ) -> Array:
     left, right, row, column = _arguments(score)
-    from_left, from_right = padded_rows(host(delta_left)), turned(host(delta_right))
+    from_left = padded_rows(host(delta_left))
+    from_right = turned(host(delta_right))
     (n, m), columns, k = score.shape, turned(host(R)), R.shape[1]
     out = np.zeros((left.shape[0], columns.shape[0]))
 
     def work(i: slice) -> None:
-        add_weighted_row_products(left[i], right, row[i], column, from_left[i], from_right, columns, out[i])
+        add_weighted_row_products(
+            left[i], right, row[i], column, from_left[i], from_right, columns, out[i]
+        )
 
     over_rows(work, len(left), n * m)
     return _answer(np.ascontiguousarray(out[:n, :k]), score)
@@ -389,11 +454,16 @@ def weighted_times(
 def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Array) -> Array:
     left, right, row, column = _arguments(score)
     (n, m), out = score.shape, np.zeros(left.shape[0])
-    # copies: arrays that lie apart in memory, or may not be written to, would be compiled for once more
-    by_column, rest, rest_by_column = np.array(host(kept)), padded(host(row_rest)), np.array(host(column_rest))
+    # copies: arrays that lie apart in memory, or may not be written to, would be compiled for once
+    # more
+    by_column = np.array(host(kept))
+    rest = padded(host(row_rest))
+    rest_by_column = np.array(host(column_rest))
 
     def work(i: slice) -> None:
-        add_row_entropies(left[i], right, row[i], column, by_column, rest[i], rest_by_column, out[i])
+        add_row_entropies(
+            left[i], right, row[i], column, by_column, rest[i], rest_by_column, out[i]
+        )
 
     over_rows(work, len(left), n * m)
     return _answer(out[:n], score)

@@ -1,6 +1,8 @@
-"""Products with exp(score) by tiles of plain array code: the reference of the compiled kernels, for NumPy and torch.
+"""Products with exp(score) by tiles of plain array code: the reference of the compiled kernels, for
+NumPy and torch.
 
-A tile of rows and columns of the score is formed, used and forgotten, so that memory is a few tiles, whatever n and m.
+A tile of rows and columns of the score is formed, used and forgotten, so that memory is a few
+tiles, whatever n and m.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
 
 TILE, DEVICE_TILE = 1 << 17, 1 << 24
-"""Entries of a tile: on a CPU it stays in the cache, on an accelerator it takes some hundred megabytes."""
+"""Entries of a tile: on a CPU it stays in the cache, on an accelerator it takes some hundred
+megabytes.
+"""
 MOST_COLUMNS = 1 << 12
 """Columns of a tile, at most."""
 
@@ -79,7 +83,8 @@ def times(score: Score, R: Array, precision: str = "float64") -> Array:  # noqa:
 def rows(score: Score, indices: Array) -> Array:
     """exp(score) of some rows."""
     xp = namespace(score.left)
-    left, row = score.left[indices], score.row[indices]
+    left = score.left[indices]
+    row = score.row[indices]
     return xp.exp(left @ score.right.T + score.column[None, :] + row[:, None])
 
 
@@ -106,6 +111,9 @@ def entropy_row_sums(score: Score, kept: Array, row_rest: Array, column_rest: Ar
     result = zeros(score.left, score.shape[0])
     for i in row_blocks:
         for j in column_blocks:
-            p = tile(score, i, j) * kept[j][None, :] + row_rest[i][:, None] * column_rest[j][None, :]
+            p = (
+                tile(score, i, j) * kept[j][None, :]
+                + row_rest[i][:, None] * column_rest[j][None, :]
+            )
             result[i] += xp.sum(p * xp.log(xp.where(p > 0.0, p, 1.0)), axis=1)
     return result

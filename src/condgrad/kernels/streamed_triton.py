@@ -1,16 +1,19 @@
 """Products with exp(score) on a CUDA device by fused kernels (Triton).
 
-A program has a block of rows and walks over the columns: score, power of 2, and a dot with the block of R, so that
-nothing of size n x m exists. Logarithms are to the base 2 inside. Block sizes are fixed, none is tuned at run time, and
-no sum is made of atomic additions: the same arrays give the same answer, bit by bit.
+A program has a block of rows and walks over the columns: score, power of 2, and a dot with the
+block of R, so that nothing of size n x m exists. Logarithms are to the base 2 inside. Block sizes
+are fixed, none is tuned at run time, and no sum is made of atomic additions: the same arrays give
+the same answer, bit by bit.
 
-What is asked for in "float64" is computed in it throughout. For "mixed" the score relative to that of the middle of its
-block of columns and its power are in float32, the score of the middle (see `streamed.CentredColumns`), R and all sums
-in float64: three times as fast, and good to 1e-7 where neighbouring columns have similar scores, however large these
-are. Single products of TF32 numbers would be no faster and lose ten to ten thousand times as much; in a metric that
-magnifies noise, as that of a Laplacian does, they would spoil a preconditioner.
+What is asked for in "float64" is computed in it throughout. For "mixed" the score relative to that
+of the middle of its block of columns and its power are in float32, the score of the middle (see
+`streamed.CentredColumns`), R and all sums in float64: three times as fast, and good to 1e-7 where
+neighbouring columns have similar scores, however large these are. Single products of TF32 numbers
+would be no faster and lose ten to ten thousand times as much; in a metric that magnifies noise, as
+that of a Laplacian does, they would spoil a preconditioner.
 
-Its plain reference is `streamed_tiles`. With TRITON_INTERPRET=1 set before Python starts, all of it runs on a CPU.
+Its plain reference is `streamed_tiles`. With TRITON_INTERPRET=1 set before Python starts, all of it
+runs on a CPU.
 """
 
 from __future__ import annotations
@@ -30,23 +33,30 @@ from condgrad.kernels.streamed import MIDDLE, CentredColumns
 if TYPE_CHECKING:
     from condgrad.kernels.streamed import Score
 
-LOG2E, LN2 = math.log2(math.e), math.log(2.0)
-LOG2E_64, TINY = tl.constexpr(LOG2E), tl.constexpr(1e-290)
+LOG2E = math.log2(math.e)
+LN2 = math.log(2.0)
+LOG2E_64 = tl.constexpr(LOG2E)
+TINY = tl.constexpr(1e-290)
 ROUNDER = tl.constexpr(1.5 * 2.0**52)
-"""A number of this size has no fraction: adding it rounds to a whole number, which is then in the lowest bits."""
+"""A number of this size has no fraction: adding it rounds to a whole number, which is then in the
+lowest bits.
+"""
 LOG_OF_NOTHING = -1e6
 """In place of -inf, where a difference of two of them must be a number."""
 PADDING = 128
 """Rows and columns are filled up to multiples of this, which all blocks divide."""
 UNROLLED, DOT = 8, 16
-"""Inner products of at most 8 terms are fused multiply-adds; longer ones are dots of blocks of 16 terms."""
+"""Inner products of at most 8 terms are fused multiply-adds; longer ones are dots of blocks of 16
+terms.
+"""
 
 
 @triton.jit
 def power_of_2(x):  # type: ignore[no-untyped-def]
     """2^x in float64 as in `streamed_numba.power_of_2`; 0 below -1021, and 2^1022 above 1022.
 
-    That of CUDA takes half as long again, as each number may branch to where numbers are no longer normal.
+    That of CUDA takes half as long again, as each number may branch to where numbers are no longer
+    normal.
     """
     s = tl.where(x > 1022.0, 1022.0, x)
     shifted = s + ROUNDER
@@ -71,7 +81,9 @@ def add_inner_products(  # type: ignore[no-untyped-def]
     s, left, right, i, j, m,
     RANK: tl.constexpr, DOT: tl.constexpr, TYPE: tl.constexpr,
 ):  # fmt: skip
-    """s_ij + <left_i, right_j>, left (n, RANK), right (RANK, m), by dots of length DOT or, if that is 0, unrolled."""
+    """s_ij + <left_i, right_j>, left (n, RANK), right (RANK, m), by dots of length DOT or, if that
+    is 0, unrolled.
+    """
     if DOT == 0:
         for c in tl.static_range(RANK):
             a = tl.load(left + i * RANK + c)
@@ -83,7 +95,9 @@ def add_inner_products(  # type: ignore[no-untyped-def]
             a = tl.load(left + i[:, None] * RANK + c[None, :], mask=(c < RANK)[None, :], other=0.0)
             b = tl.load(right + c[:, None] * m + j[None, :], mask=(c < RANK)[:, None], other=0.0)
             # one product of TF32 numbers would be off by 1e-3; three are as good as float32
-            s += tl.dot(a, b, input_precision="ieee" if tl.float64 == TYPE else "tf32x3", out_dtype=TYPE)
+            s += tl.dot(
+                a, b, input_precision="ieee" if tl.float64 == TYPE else "tf32x3", out_dtype=TYPE
+            )
     return s
 
 
@@ -134,10 +148,11 @@ def times_kernel(  # type: ignore[no-untyped-def]
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     TYPE: tl.constexpr,
 ):  # fmt: skip
-    """sum_j 2^score_ij R_jc for columns c from `first` on; times <delta_left_i, delta_right_j> if DELTA_RANK >= 0.
+    """sum_j 2^score_ij R_jc for columns c from `first` on; times <delta_left_i, delta_right_j> if
+    DELTA_RANK >= 0.
 
-    If TYPE is float32, right and column are relative to the middle of their block of columns, whose score is in
-    float64.
+    If TYPE is float32, right and column are relative to the middle of their block of columns, whose
+    score is in float64.
     """
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = first + tl.arange(0, WIDTH).to(tl.int64)
@@ -151,7 +166,9 @@ def times_kernel(  # type: ignore[no-untyped-def]
         if tl.float32 == TYPE:
             block = begin // COLUMNS
             middle = row_block + tl.load(middle_columns + block)
-            middle = add_inner_products_with_one(middle, left_64, middles + block * RANK, i, RANK, DOT)
+            middle = add_inner_products_with_one(
+                middle, left_64, middles + block * RANK, i, RANK, DOT
+            )
             p = tl.exp2(s + middle.to(TYPE)[:, None])
         else:
             p = power_of_2(s + row_block[:, None])
@@ -169,16 +186,19 @@ def entropy_kernel(  # type: ignore[no-untyped-def]
     left, right, row, column, row_rest, column_rest, log_row_rest, log_column_rest, out, m,
     RANK: tl.constexpr, DOT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """sum_j p log2 p, p_ij = 2^x_ij + rest_i rest_j, x being the score with what is kept in its columns.
+    """sum_j p log2 p, p_ij = 2^x_ij + rest_i rest_j, x being the score with what is kept in its
+    columns.
 
-    A logarithm in float64 takes as long as two powers. One in float32 of 1 + w, w the smaller part of p over the
-    larger, makes a guess that is off by 1e-6 at most, and a power tells by how much.
+    A logarithm in float64 takes as long as two powers. One in float32 of 1 + w, w the smaller part
+    of p over the larger, makes a guess that is off by 1e-6 at most, and a power tells by how much.
     """
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     row_block = tl.load(row + i)[:, None]
     rest = tl.load(row_rest + i)[:, None]
     log_rest = tl.load(log_row_rest + i)[:, None]
-    answer = tl.zeros((ROWS, COLUMNS), tl.float64)  # summed up at the end: a sum over threads each time takes longer
+    answer = tl.zeros(
+        (ROWS, COLUMNS), tl.float64
+    )  # summed up at the end: a sum over threads each time takes longer
     for begin in range(0, m, COLUMNS):
         j = begin + tl.arange(0, COLUMNS).to(tl.int64)
         x = tl.zeros((ROWS, COLUMNS), tl.float64)
@@ -199,9 +219,9 @@ def entropy_kernel(  # type: ignore[no-untyped-def]
 class BlockSizes:
     """What one program of a kernel has of the matrix, and the columns of R of a pass, at most.
 
-    The largest that keep all numbers in registers (as the compiler says for an H200), and of those the fastest where
-    measured: a block that spills is several times slower. In float64 without dots a pass of 64 columns would compute
-    each power twice.
+    The largest that keep all numbers in registers (as the compiler says for an H200), and of those
+    the fastest where measured: a block that spills is several times slower. In float64 without dots
+    a pass of 64 columns would compute each power twice.
     """
 
     rows: int
@@ -216,10 +236,18 @@ class BlockSizes:
 
     @classmethod
     def of_products(cls, ranks: list[int], width: int, precision: str) -> BlockSizes:
-        """For products with `width` columns; `ranks` are those of the score and of what it is weighted by."""
+        """For products with `width` columns; `ranks` are those of the score and of what it is
+        weighted by.
+        """
         dots = max(ranks) > UNROLLED
         if precision == "mixed":
-            return cls(32, MIDDLE, warps=2) if dots else cls(128, MIDDLE) if width <= 16 else cls(64, MIDDLE, warps=2)
+            return (
+                cls(32, MIDDLE, warps=2)
+                if dots
+                else cls(128, MIDDLE)
+                if width <= 16
+                else cls(64, MIDDLE, warps=2)
+            )
         if len(ranks) > 1:
             return cls(64, 32, widest=32 if dots else 16)
         if dots:
@@ -264,17 +292,25 @@ def _arguments(score: Score, kind: Any) -> Arguments:
     """Made once for all products with a score."""
     if kind not in score.prepared:
         n, m = _padded_shape(score)
-        left, row = _padded(LOG2E * score.left, n), _padded(LOG2E * score.row, n, value=-math.inf)
+        left = _padded(LOG2E * score.left, n)
+        row = _padded(LOG2E * score.row, n, value=-math.inf)
         if kind == torch.float64:
             column = _padded(LOG2E * score.column, m, value=-math.inf)
-            score.prepared[kind] = Arguments(left, _padded(score.right.T, m, 1), row, column, left, left, column)
+            score.prepared[kind] = Arguments(
+                left, _padded(score.right.T, m, 1), row, column, left, left, column
+            )
         else:
             parts = CentredColumns.of(score)
-            right, column = parts.right.T.to(kind), (LOG2E * parts.column).to(kind)
-            right, column = _padded(right, m, 1), _padded(column, m, value=-math.inf)
+            right = parts.right.T.to(kind)
+            column = (LOG2E * parts.column).to(kind)
+            right = _padded(right, m, 1)
+            column = _padded(column, m, value=-math.inf)
             blocks = m // MIDDLE
-            middles, middle_columns = _padded(parts.middles, blocks), _padded(LOG2E * parts.middle_columns, blocks)
-            score.prepared[kind] = Arguments(left.to(kind), right, row, column, left, middles, middle_columns)
+            middles = _padded(parts.middles, blocks)
+            middle_columns = _padded(LOG2E * parts.middle_columns, blocks)
+            score.prepared[kind] = Arguments(
+                left.to(kind), right, row, column, left, middles, middle_columns
+            )
     return score.prepared[kind]
 
 
@@ -305,7 +341,9 @@ def times(score: Score, R: Array, precision: str = "float64") -> Array:
     return _times(score, None, R, precision)
 
 
-def weighted_times(score: Score, delta_left: Array, delta_right: Array, R: Array, precision: str = "float64") -> Array:
+def weighted_times(
+    score: Score, delta_left: Array, delta_right: Array, R: Array, precision: str = "float64"
+) -> Array:
     return _times(score, (delta_left, delta_right), R, precision)
 
 
@@ -315,15 +353,21 @@ def _times(score: Score, delta: tuple[Array, Array] | None, R: Array, precision:
         return _empty(score, score.shape[0], k)
     kind = torch.float32 if precision == "mixed" else torch.float64
     arguments = _arguments(score, kind)
-    delta_left, delta_right, delta_rank = arguments.left, arguments.right, -1
+    delta_left = arguments.left
+    delta_right = arguments.right
+    delta_rank = -1
     if delta is not None:
-        delta_left, delta_right = _padded(delta[0].to(kind), n), _padded(delta[1].T.to(kind), m, 1)
+        delta_left = _padded(delta[0].to(kind), n)
+        delta_right = _padded(delta[1].T.to(kind), m, 1)
         delta_rank = delta_left.shape[1]
     ranks = [rank] if delta is None else [rank, delta_rank]
     widest = BlockSizes.of_products(ranks, k, precision).widest
-    widths = [max(16, triton.next_power_of_2(min(widest, k - first))) for first in range(0, k, widest)]
+    widths = [
+        max(16, triton.next_power_of_2(min(widest, k - first))) for first in range(0, k, widest)
+    ]
     stride = sum(widths)
-    R, out = _padded(_padded(R, stride, 1), m), _empty(score, n, stride)
+    R = _padded(_padded(R, stride, 1), m)
+    out = _empty(score, n, stride)
     for part, width in enumerate(widths):
         blocks = BlockSizes.of_products(ranks, width, precision)
         with _on(score):

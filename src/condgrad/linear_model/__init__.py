@@ -1,6 +1,8 @@
-"""The elastic net, certified: loss + ridge |coef|_2^2 subject to |coef|_1 <= radius, or with a penalty in its place.
+"""The elastic net, certified: loss + ridge |coef|_2^2 subject to |coef|_1 <= radius, or with a
+penalty in its place.
 
-Classes of the first form begin with `Constrained`; those of the second have scikit-learn's names, parameters and units.
+Classes of the first form begin with `Constrained`; those of the second have scikit-learn's names,
+parameters and units.
 """
 
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
@@ -19,7 +21,12 @@ from condgrad.linear_model.generalized import (
 )
 from condgrad.linear_model.path import Path, path
 from condgrad.linear_model.penalised import ElasticNet, Lasso, LinearSVC, LogisticRegression
-from condgrad.linear_model.penalty_search import ElasticNetCV, LassoCV, LinearSVCCV, LogisticRegressionCV
+from condgrad.linear_model.penalty_search import (
+    ElasticNetCV,
+    LassoCV,
+    LinearSVCCV,
+    LogisticRegressionCV,
+)
 from condgrad.linear_model.regression import ConstrainedElasticNet
 
 __all__ = [

@@ -61,7 +61,9 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Set the attributes from the solutions, one for each task."""
 
     def _data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """X, y and the weights, checked; those of Dask are checked block by block where the blocks are."""
+        """X, y and the weights, checked; those of Dask are checked block by block where the blocks
+        are.
+        """
         self._check_flags()
         if is_dask(X) or isinstance(X, RowBlocks):
             return self._blocks(X), as_array(y), as_array(sample_weight)
@@ -124,7 +126,9 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             self.max_iter,
             self.time_limit,
             positive=bool(self.positive),
-            groups=None if self.groups is None else checked_labels(self.groups, self.n_features_in_),
+            groups=None
+            if self.groups is None
+            else checked_labels(self.groups, self.n_features_in_),
         )
 
     def _scores(self, X: Any, offset: Any = None) -> Any:
@@ -141,7 +145,8 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
 
     def sparsify(self) -> Self:
-        """Keep `coef_` as a SciPy sparse matrix, which pays where most coefficients are 0; predictions stay the same.
+        """Keep `coef_` as a SciPy sparse matrix, which pays where most coefficients are 0;
+        predictions stay the same.
 
         A `coef_` of one row becomes a matrix of one row.
         """
@@ -165,7 +170,9 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 def checked_weights(sample_weight: Any, samples: int) -> Any:
-    """One finite weight for each sample, from an array, a Series, a list or a single number; the losses check signs."""
+    """One finite weight for each sample, from an array, a Series, a list or a single number; the
+    losses check signs.
+    """
     if isinstance(sample_weight, Number):
         sample_weight = np.full(samples, sample_weight)
     weights = check_array(
@@ -184,16 +191,24 @@ def checked_offset(offset: Any, X: Any) -> Any:
         return None
     if isinstance(X, RowBlocks):
         raise ValueError("offset goes with data in memory, not with blocks of Dask")
-    known = check_array(offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset")
+    known = check_array(
+        offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset"
+    )
     if known.shape != (X.shape[0],):
-        raise ValueError(f"offset must have one entry for each of the {X.shape[0]} samples, got shape {known.shape}")
+        raise ValueError(
+            f"offset must have one entry for each of the {X.shape[0]} samples, got shape {known.shape}"
+        )
     return known
 
 
 def checked_factors(penalty_factors: Any, features: int) -> Any:
     """One factor above 0 for each feature."""
     factors = check_array(
-        penalty_factors, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="penalty_factors"
+        penalty_factors,
+        ensure_2d=False,
+        allow_nd=True,
+        dtype=np.float64,
+        input_name="penalty_factors",
     )
     if factors.shape != (features,):
         raise ValueError(
@@ -211,7 +226,9 @@ def checked_labels(groups: Any, features: int) -> Any:
     """A label for each feature."""
     labels = checked_groups(groups)
     if len(labels) != features:
-        raise ValueError(f"groups must have one label for each of the {features} features, got {len(labels)}")
+        raise ValueError(
+            f"groups must have one label for each of the {features} features, got {len(labels)}"
+        )
     return labels
 
 
@@ -220,7 +237,9 @@ def deviations(X: Any, weights: Any) -> Any:
     from sklearn.preprocessing import StandardScaler  # it loads rich: a plain fit should not wait
 
     mean = 1.0 if weights is None else float(weights.mean())
-    if mean > 0.0 and mean != 1.0:  # scikit-learn takes the sum of the weights for how many samples may add to rounding
+    if (
+        mean > 0.0 and mean != 1.0
+    ):  # scikit-learn takes the sum of the weights for how many samples may add to rounding
         weights = weights / mean
     scaler = StandardScaler(with_mean=not scipy.sparse.issparse(X))
     with np.errstate(invalid="ignore"):  # rounding may leave a constant column a variance below 0
@@ -256,14 +275,17 @@ class SingleFit(LinearEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-            Dask's data stay on its workers, in blocks of rows, dense or SciPy sparse; what comes back of them are sums.
+        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples,
+        features)
+            Dask's data stay on its workers, in blocks of rows, dense or SciPy sparse; what comes
+            back of them are sums.
         y : array, shape (samples,)
             Beside Dask data, one of Dask's or an array.
         sample_weight : array, shape (samples,), optional
             Nonnegative; a sample of weight 2 counts as two samples, one of weight 0 as none.
         offset : array, shape (samples,), optional
-            A known part of each score, which is added to X coef + intercept; `predict` takes one too.
+            A known part of each score, which is added to X coef + intercept; `predict` takes one
+            too.
         """
         X, y, sample_weight = self._data(X, y, sample_weight)
         tasks = self._tasks(X, y, sample_weight, checked_offset(offset, X))

@@ -40,14 +40,21 @@ def signs(y: Any, label: Any) -> Any:
 
 
 def class_weights(y: Any, classes: Any, weights: Any, class_weight: Any) -> Any:
-    """The weight of each sample, that of its class included; a balanced one makes all classes weigh alike."""
-    da, y = dask("array"), column(y)
+    """The weight of each sample, that of its class included; a balanced one makes all classes weigh
+    alike.
+    """
+    da = dask("array")
+    y = column(y)
     base = da.ones(y.shape[0], chunks=y.chunks[0]) if weights is None else column(weights)
     if class_weight == "balanced":
-        mass = np.array(da.compute(*(((y == label) * base).sum() for label in classes)), dtype=float)
+        mass = np.array(
+            da.compute(*(((y == label) * base).sum() for label in classes)), dtype=float
+        )
         if (mass == 0.0).any():
             absent = classes[int(np.argmin(mass))]
-            raise ValueError(f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}")
+            raise ValueError(
+                f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}"
+            )
         factors = mass.sum() / (len(mass) * mass)
     else:
         factors = compute_class_weight(class_weight, classes=classes, y=classes)
@@ -55,7 +62,9 @@ def class_weights(y: Any, classes: Any, weights: Any, class_weight: Any) -> Any:
 
 
 def block_by_block(method: Method) -> Method:
-    """A method of an estimator that answers for each row; for data of Dask the answer is a lazy Dask array."""
+    """A method of an estimator that answers for each row; for data of Dask the answer is a lazy
+    Dask array.
+    """
 
     @wraps(method)
     def answer(self: Any, X: Any, offset: Any = None) -> Any:
@@ -69,13 +78,19 @@ def block_by_block(method: Method) -> Method:
         fitted = copy(self)  # blocks carry no names
         known = fitted.__dict__.pop("feature_names_in_", None)
         if known is not None and names is not None and list(known) != list(names):
-            raise ValueError(f"X must have the columns that the model was fitted to, {list(known)}, got {list(names)}")
+            raise ValueError(
+                f"X must have the columns that the model was fitted to, {list(known)}, got {list(names)}"
+            )
         if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X must have {self.n_features_in_} features, as in the fit, got {X.shape[1]}")
+            raise ValueError(
+                f"X must have {self.n_features_in_} features, as in the fit, got {X.shape[1]}"
+            )
         like = method(fitted, np.zeros((1, X.shape[1])))
         X = X.rechunk({1: -1})
         shape = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
-        return X.map_blocks(lambda rows: method(fitted, rows), dtype=like.dtype, meta=like[:0], **shape)
+        return X.map_blocks(
+            lambda rows: method(fitted, rows), dtype=like.dtype, meta=like[:0], **shape
+        )
 
     return answer
 
@@ -90,7 +105,8 @@ def weights_of_part(part: Any, samples: int, weights: Any) -> Any:
 
 
 def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator[tuple[Any, Any]]:
-    """Models with what they need of some rows to be scored there: X coef' as the features of a model without weights.
+    """Models with what they need of some rows to be scored there: X coef' as the features of a
+    model without weights.
 
     So any scorer of scikit-learn takes them, and of the rows themselves nothing travels.
     """
@@ -101,7 +117,9 @@ def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator
     for begin in range(0, len(models), at_once):
         some = models[begin : begin + at_once]
         coefs = X.inner(np.concatenate([np.atleast_2d(model.coef_) for model in some]).T)
-        margins = np.concatenate(computed(X.matrices.map(_margins_of_some, is_out, coefs=coefs)))[place]
+        margins = np.concatenate(computed(X.matrices.map(_margins_of_some, is_out, coefs=coefs)))[
+            place
+        ]
         X.passes[0] += 1
         for k, model in enumerate(some):
             judged = copy(model)
@@ -110,8 +128,12 @@ def held_out_margins(models: Sequence[Any], X: RowBlocks, test: Any) -> Iterator
             yield judged, margins[:, k * width : (k + 1) * width]
 
 
-def cross_val_answers(trial: Any, X: RowBlocks, y: Any, weights: Any, folds: Sequence[Any], method: str) -> Any:
-    """What a method of models says of the rows that they did not see, as scikit-learn's `cross_val_predict`."""
+def cross_val_answers(
+    trial: Any, X: RowBlocks, y: Any, weights: Any, folds: Sequence[Any], method: str
+) -> Any:
+    """What a method of models says of the rows that they did not see, as scikit-learn's
+    `cross_val_predict`.
+    """
     answers: Any = None
     for train, test in folds:
         model = clone(trial).fit(X, y, sample_weight=weights_of_part(train, X.shape[0], weights))

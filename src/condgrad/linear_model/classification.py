@@ -38,13 +38,17 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if isinstance(X, RowBlocks):
             self.classes_ = blocks.classes_of(y)
             if len(self.classes_) < 2:
-                raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}")
+                raise ValueError(
+                    f"y must hold at least two classes, got one class: {self.classes_[0]!r}"
+                )
             if self.class_weight is not None:
                 weights = blocks.class_weights(y, self.classes_, weights, self.class_weight)
             return self._blockwise_losses(X, y, weights)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class: {self.classes_.tolist()[0]!r}")
+            raise ValueError(
+                f"y must hold at least two classes, got one class: {self.classes_.tolist()[0]!r}"
+            )
         if self.class_weight is not None:
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
         if offset is not None and len(self.classes_) > 2:
@@ -56,7 +60,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         labels = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         loss: Any = self.smooth_part
         return [
-            BlockwiseLoss(loss, X, blocks.signs(y, label), sample_weight=weights, intercept=self.fit_intercept)
+            BlockwiseLoss(
+                loss, X, blocks.signs(y, label), sample_weight=weights, intercept=self.fit_intercept
+            )
             for label in labels
         ]
 
@@ -73,7 +79,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         mass = np.bincount(codes, weights=weights)
         if (mass == 0.0).any():
             absent = self.classes_.tolist()[int(np.argmin(mass))]
-            raise ValueError(f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}")
+            raise ValueError(
+                f"class_weight='balanced' needs a positive sample_weight in each class, not in {absent!r}"
+            )
         return (mass.sum() / (len(mass) * mass))[codes]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
@@ -87,7 +95,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     @block_by_block
     def decision_function(self, X: Any, offset: Any = None) -> Any:
-        """X coef' + intercept, and an offset: shape (samples,) for two classes, else (samples, classes)."""
+        """X coef' + intercept, and an offset: shape (samples,) for two classes, else (samples,
+        classes).
+        """
         scores = self._scores(X, offset)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -109,9 +119,13 @@ class LogisticClassifier(LinearClassifier):
 
     @property
     def _joint(self) -> bool:
-        """Whether one softmax loss has all classes; for two it would be the logistic loss with twice the variables."""
+        """Whether one softmax loss has all classes; for two it would be the logistic loss with
+        twice the variables.
+        """
         if self.multi_class not in ("ovr", "multinomial"):
-            raise ValueError(f"multi_class must be 'ovr' or 'multinomial', got {self.multi_class!r}")
+            raise ValueError(
+                f"multi_class must be 'ovr' or 'multinomial', got {self.multi_class!r}"
+            )
         return self.multi_class == "multinomial" and len(self.classes_) > 2
 
     def _losses_of(self, X: Any, codes: Any, weights: Any, offset: Any) -> Sequence[Smooth]:
@@ -121,14 +135,20 @@ class LogisticClassifier(LinearClassifier):
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         if self._joint:
-            return [BlockwiseMultinomial.of_labels(X, y, sample_weight=weights, intercept=self.fit_intercept)]
+            return [
+                BlockwiseMultinomial.of_labels(
+                    X, y, sample_weight=weights, intercept=self.fit_intercept
+                )
+            ]
         return super()._blockwise_losses(X, y, weights)
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         super()._absorb(fits)
         if self._joint:
             self.coef_ = np.ascontiguousarray(fits[0].coef.T)
-            self.intercept_ = np.asarray(fits[0].intercept, dtype=self.coef_.dtype) * np.ones(len(self.classes_))
+            self.intercept_ = np.asarray(fits[0].intercept, dtype=self.coef_.dtype) * np.ones(
+                len(self.classes_)
+            )
 
     @block_by_block
     def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
@@ -137,7 +157,9 @@ class LogisticClassifier(LinearClassifier):
 
     @block_by_block
     def predict_proba(self, X: Any, offset: Any = None) -> Any:
-        """The probability of each class, in the order of `classes_`; one against the rest is scaled to sum to 1."""
+        """The probability of each class, in the order of `classes_`; one against the rest is scaled
+        to sum to 1.
+        """
         return np.exp(self.predict_log_proba(X, offset))
 
     def _log_proba(self, scores: Any) -> Any:
@@ -150,7 +172,9 @@ class LogisticClassifier(LinearClassifier):
         """The mean log-likelihood; -inf where y holds a class that the fit did not see."""
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         logs = self._log_proba(margins)[np.arange(len(y)), codes]
-        return float(np.average(np.where(self.classes_[codes] == y, logs, -np.inf), weights=weights))
+        return float(
+            np.average(np.where(self.classes_[codes] == y, logs, -np.inf), weights=weights)
+        )
 
 
 class HingeClassifier(LinearClassifier):
@@ -201,11 +225,13 @@ class ClassifierFit(SingleFit):
 
 
 class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
-    """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to |coef|_1 <= radius.
+    """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to
+    |coef|_1 <= radius.
 
-    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the coefficients are
-    within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. While kernels
-    are compiled beside the first fits on a machine, for half a minute or so, these go by projected gradients.
+    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the
+    coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not
+    penalised. While kernels are compiled beside the first fits on a machine, for half a minute or
+    so, these go by projected gradients.
 
     Parameters
     ----------
@@ -215,27 +241,33 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         The weight of |coef|_2^2; at least 0. 0.5 is `sklearn.linear_model.LogisticRegression(C=1)`.
     fit_intercept : bool
     standardize : bool
-        Count each coefficient in units of its feature, as glmnet does by default: both norms are of coef * deviation,
-        where the deviation is the (weighted) standard deviation of the feature, or 1 where that is 0. `coef_` is in the
-        units of X all the same.
+        Count each coefficient in units of its feature, as glmnet does by default: both norms are of
+        coef * deviation, where the deviation is the (weighted) standard deviation of the feature,
+        or 1 where that is 0. `coef_` is in the units of X all the same.
     penalty_factors : array, shape (features,), optional
-        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j |coef_j| <= radius,
-        and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice as useful to enter.
+        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j
+        |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice
+        as useful to enter.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
-        A label for each feature, such as that of its gene or of the variable that it encodes. Then the bound is on the
-        sum of the Euclidean norms of the groups in place of |coef|_1, and whole groups are 0. It is solved by
-        projected gradients, certified like all else, and not by the faster method for |coef|_1. Not with `positive`.
+        A label for each feature, such as that of its gene or of the variable that it encodes. Then
+        the bound is on the sum of the Euclidean norms of the groups in place of |coef|_1, and whole
+        groups are 0. It is solved by projected gradients, certified like all else, and not by the
+        faster method for |coef|_1. Not with `positive`.
     multi_class : {"ovr", "multinomial"}
-        For three classes or more: "ovr" fits each class against the rest, each with its own constraint; "multinomial"
-        minimises one softmax loss, -sum_i w_i log p(y_i), with one radius for all coefficients together.
+        For three classes or more: "ovr" fits each class against the rest, each with its own
+        constraint; "multinomial" minimises one softmax loss, -sum_i w_i log p(y_i), with one radius
+        for all coefficients together.
     class_weight : dict or "balanced", optional
-        Weights by class, which multiply the `sample_weight`; "balanced" lets all classes weigh alike.
+        Weights by class, which multiply the `sample_weight`; "balanced" lets all classes weigh
+        alike.
     tol : float
-        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
+        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding
+        leaves no better proof.
     max_iter : int
-        The most iterations of one fit, whatever runs: steps of Newton's method, each with one model, or of another.
+        The most iterations of one fit, whatever runs: steps of Newton's method, each with one
+        model, or of another.
     warm_start : bool
         Start from the last coefficients.
     method : str
@@ -250,28 +282,31 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     classes_ : array
     coef_ : array, shape (1, features) for two classes, else (classes, features)
     intercept_ : array, with an entry for each row of `coef_`
-    n_iter_ : array, with an entry for each problem: one for two classes or "multinomial", else one for each class
-    objective_ : array
-        The value of the objective at the solution; this and all that follow have an entry for each problem.
+    n_iter_ : array, with an entry for each problem: one for two classes or "multinomial", else one
+    for each class objective_ : array
+        The value of the objective at the solution; this and all that follow have an entry for each
+        problem.
     dual_gap_ : array
         What the objective may be above its minimum, at most.
     relative_gap_ : array
-        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
-        that is larger.
+        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over
+        `objective_` where that is larger.
     radius_ : float
         The radius.
     multiplier_ : array
-        The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu |coef|_1 without a
-        constraint (in the norm of `standardize` and `penalty_factors`); exactly 0 where the constraint is idle.
+        The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu
+        |coef|_1 without a constraint (in the norm of `standardize` and `penalty_factors`); exactly
+        0 where the constraint is idle.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
-    For two classes `sklearn.linear_model.LogisticRegression(C=C, l1_ratio=l1_ratio, solver="saga")` (before version 1.8
-    with `penalty="elasticnet"`) has the same solution where `l1_ratio / C = multiplier_` and
-    `(1 - l1_ratio) / C = 2 * ridge`, that is `C = 1 / (multiplier_ + 2 * ridge)`. In glmnet, with n samples and
-    `standardize=FALSE`, it is `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2 * ridge / n`.
+    For two classes `sklearn.linear_model.LogisticRegression(C=C, l1_ratio=l1_ratio, solver="saga")`
+    (before version 1.8 with `penalty="elasticnet"`) has the same solution where `l1_ratio / C =
+    multiplier_` and `(1 - l1_ratio) / C = 2 * ridge`, that is `C = 1 / (multiplier_ + 2 * ridge)`.
+    In glmnet, with n samples and `standardize=FALSE`, it is `lambda * alpha = multiplier_ / n` and
+    `lambda * (1 - alpha) = 2 * ridge / n`.
 
     Examples
     --------
@@ -321,11 +356,12 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
 
 
 class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
-    """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to |coef|_1 <= radius.
+    """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
+    |coef|_1 <= radius.
 
-    Several classes are fitted one against the rest. A ridge of 0.5 is that of `sklearn.svm.LinearSVC(C=1)`, which
-    however penalises the intercept. Where the data can be separated with a margin, the intercept is the middle of all
-    that do it.
+    Several classes are fitted one against the rest. A ridge of 0.5 is that of
+    `sklearn.svm.LinearSVC(C=1)`, which however penalises the intercept. Where the data can be
+    separated with a margin, the intercept is the middle of all that do it.
 
     Parameters
     ----------

@@ -44,7 +44,8 @@ SHARE_OF_SEARCH = 0.9
 """What the search may take of a time limit; the rest is for the fit to all samples."""
 
 CHOOSING_TOL = 1e-4
-"""The least tolerance of the fits of a search: scores on held-out samples are no finer than this."""
+"""The least tolerance of the fits of a search: scores on held-out samples are no finer than this.
+"""
 
 MOST_COEFFICIENTS = 1 << 22
 """Coefficients of models that are multiplied with held-out samples at once."""
@@ -80,7 +81,8 @@ class Searched(LinearEstimator):
 
     @abstractmethod
     def _tell_choice(self, row: int, best: int, simplest: int) -> dict[str, float]:
-        """Set what the scores say: the path of the best mean score, and on it two sizes by their numbers.
+        """Set what the scores say: the path of the best mean score, and on it two sizes by their
+        numbers.
 
         The second is the first on the path that is within a standard error of the best. What is
         chosen is told by the names of its columns in the table.
@@ -99,31 +101,44 @@ class Searched(LinearEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
-            Dask's data stay on its workers: a fold is a set of weights for their rows, and what comes back of held-out
-            rows are their decision values. `n_jobs` does nothing for them, as the workers share each fit.
+        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples,
+        features)
+            Dask's data stay on its workers: a fold is a set of weights for their rows, and what
+            comes back of held-out rows are their decision values. `n_jobs` does nothing for them,
+            as the workers share each fit.
         y : array, shape (samples,)
         sample_weight : array, shape (samples,), optional
             Used in the fits, and in the scores where the scorer takes it.
         offset : array, shape (samples,), optional
-            A known part of each score, in fits and on held-out samples; with the default `scoring` alone.
+            A known part of each score, in fits and on held-out samples; with the default `scoring`
+            alone.
         """
         from sklearn.model_selection import check_cv  # a fit without folds should not wait for it
 
         if self.selection not in self.selections:
-            raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}")
+            raise ValueError(
+                f"selection must be one of {', '.join(map(repr, SELECTIONS))}, got {self.selection!r}"
+            )
         if offset is not None and self.scoring is not None:
-            raise ValueError(f"offset goes with scoring=None, got {self.scoring!r}: a scorer knows of no offset")
+            raise ValueError(
+                f"offset goes with scoring=None, got {self.scoring!r}: a scorer knows of no offset"
+            )
         X, y, weights = self._data(X, y, sample_weight)
         offset = checked_offset(offset, X)
         if isinstance(X, RowBlocks):  # folds are drawn, and scores computed, from one number a row
-            y, weights = np.asarray(y), None if weights is None else np.asarray(weights)
+            y = np.asarray(y)
+            weights = None if weights is None else np.asarray(weights)
         elif not scipy.sparse.issparse(X) and X.shape[0] < X.shape[1]:
             X = np.asfortranarray(X)  # paths copy columns of the folds
-        tasks, solver = self._tasks(X, y, weights, offset), self._solver()
+        tasks = self._tasks(X, y, weights, offset)
+        solver = self._solver()
         kept = 0.0 if solver.time_left is None else (1.0 - SHARE_OF_SEARCH) * solver.time_left
-        search = replace(solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL))
-        folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y))
+        search = replace(
+            solver.with_share_of_time(SHARE_OF_SEARCH), tol=max(self.tol, CHOOSING_TOL)
+        )
+        folds = list(
+            check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros(X.shape[0]), y)
+        )
         with FitsLine(shown=_checks.loudness("verbose", self.verbose)) as line:
             self._set_grid(tasks, search, line)
             tried_sizes = sum(len(row) for row in self._sizes(tasks[0]))
@@ -143,18 +158,24 @@ class Searched(LinearEstimator):
 
     def _choose(self) -> None:
         """Set what the scores say, and what the rule makes of it."""
-        means, errors = self.scores_.mean(axis=2), standard_errors(self.scores_)
+        means = self.scores_.mean(axis=2)
+        errors = standard_errors(self.scores_)
         row, best = self._best(means)
         # there is more and more room along a row: the first that is good enough is the simplest
         enough = means[row] >= means[row, best] - errors[row, best]
         self._selected = self._tell_choice(row, best, int(np.flatnonzero(enough)[0]))
-        ranks = 1 + np.searchsorted(np.sort(-means.ravel()), -means.ravel())  # equal scores share the first rank
+        ranks = 1 + np.searchsorted(
+            np.sort(-means.ravel()), -means.ravel()
+        )  # equal scores share the first rank
         self.cv_results_ = {
             **{name: np.ravel(tried) for name, tried in self._parameters().items()},
             "mean_test_score": means.ravel(),
             "standard_error": errors.ravel(),
             "rank_test_score": ranks,
-            **{f"split{k}_test_score": self.scores_[:, :, k].ravel() for k in range(self.scores_.shape[2])},
+            **{
+                f"split{k}_test_score": self.scores_[:, :, k].ravel()
+                for k in range(self.scores_.shape[2])
+            },
         }
 
     def _best(self, means: Any) -> tuple[int, int]:
@@ -165,11 +186,15 @@ class Searched(LinearEstimator):
         check_is_fitted(self)
         pandas = require_extra("pandas", extra="pandas", purpose="cv_table")
         table = pandas.DataFrame(self.cv_results_)
-        table["selected"] = np.logical_and.reduce([table[name] == value for name, value in self._selected.items()])
+        table["selected"] = np.logical_and.reduce(
+            [table[name] == value for name, value in self._selected.items()]
+        )
         return table
 
     def _warn(self, fits: Sequence[Fit], tried: Sequence[Fit]) -> None:
-        """Of a choice that a time limit or the end of the grid may have made, and of fits that fell short."""
+        """Of a choice that a time limit or the end of the grid may have made, and of fits that fell
+        short.
+        """
         cut = [fit for fit in tried if fit.status is Status.TIME_LIMIT]
         if cut:
             unproved = sum(fit.gap == math.inf for fit in cut)
@@ -184,7 +209,9 @@ class Searched(LinearEstimator):
         elsewhere = self._advice(fits)
         if elsewhere and not cut:
             warnings.warn(elsewhere, UserWarning, stacklevel=3)
-        warn_unless_converged([*fits, *(fit for fit in tried if fit.status is not Status.TIME_LIMIT)], stacklevel=3)
+        warn_unless_converged(
+            [*fits, *(fit for fit in tried if fit.status is not Status.TIME_LIMIT)], stacklevel=3
+        )
 
     chosen_names: str
     """What was chosen, in a sentence."""
@@ -255,23 +282,32 @@ def score_fold(
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
     held_out = None if isinstance(X, RowBlocks) else some_rows(X, test)
-    y_out, weights_out = y[test], None if weights is None else weights[test]
+    y_out = y[test]
+    weights_out = None if weights is None else weights[test]
     sizes = [shell._sizes(task) for task in tasks]
     scores = np.empty((len(sizes[0]), len(sizes[0][0])))
     tried: list[Fit] = []
     for i in range(len(scores)):
-        paths = [solver.path(task, of_task[i], line) for task, of_task in zip(tasks, sizes, strict=True)]
+        paths = [
+            solver.path(task, of_task[i], line) for task, of_task in zip(tasks, sizes, strict=True)
+        ]
         together = list(zip(*paths, strict=True))
         tried += [fit for fits in together for fit in fits]
         if scorer is None and held_out is not None:
             known = 0.0 if offset is None else offset[test][:, None]
             margins = margins_along(paths, held_out)
-            scores[i] = [default_score(shell, of_size + known, y_out, weights_out) for of_size in margins]
+            scores[i] = [
+                default_score(shell, of_size + known, y_out, weights_out) for of_size in margins
+            ]
             continue
         models = [copy(shell) for _ in together]
         for model, fits in zip(models, together, strict=True):
             model._absorb(fits)
-        judged = held_out_margins(models, X, test) if held_out is None else ((model, held_out) for model in models)
+        judged = (
+            held_out_margins(models, X, test)
+            if held_out is None
+            else ((model, held_out) for model in models)
+        )
         for j, (model, X_out) in enumerate(judged):
             scores[i, j] = score(scorer, model, X_out, y_out, weights_out)
     # only what warnings say of a fit is needed from here on: coefficients need not travel
@@ -282,11 +318,14 @@ def some_rows(X: Any, rows: Any) -> Any:
     """Some rows of the data, by columns where these are: the paths of a wide array copy columns."""
     if scipy.sparse.issparse(X) or not X.flags.f_contiguous:
         return X[rows]
-    return np.take(np.asarray(X).T, rows, axis=1).T  # a plain array, also of a file that processes share
+    return np.take(
+        np.asarray(X).T, rows, axis=1
+    ).T  # a plain array, also of a file that processes share
 
 
 def margins_along(paths: Sequence[Sequence[Fit]], X: Any) -> Iterator[Any]:
-    """X coef + intercept for one radius after the other, a column for each class; a path for each task.
+    """X coef + intercept for one radius after the other, a column for each class; a path for each
+    task.
 
     The coefficients of many radii are multiplied at once.
     """
@@ -296,7 +335,9 @@ def margins_along(paths: Sequence[Sequence[Fit]], X: Any) -> Iterator[Any]:
         for path in paths:
             some = path[begin : begin + at_once]
             coefs = np.stack([np.reshape(fit.coef, (X.shape[1], -1)) for fit in some], axis=1)
-            margins = safe_sparse_dot(X, coefs.reshape(X.shape[1], -1)).reshape(X.shape[0], len(some), -1)
+            margins = safe_sparse_dot(X, coefs.reshape(X.shape[1], -1)).reshape(
+                X.shape[0], len(some), -1
+            )
             parts.append(margins + np.stack([np.ravel(fit.intercept) for fit in some]))
         yield from np.moveaxis(np.concatenate(parts, axis=2), 1, 0)
 
@@ -309,10 +350,11 @@ def default_score(model: Any, margins: Any, y: Any, weights: Any) -> float:
 
 
 def score(scorer: Scorer | None, model: Any, X: Any, y: Any, weights: Any) -> float:
-    """The score of a model on data already checked, with the weights of the samples where the scorer can use them.
+    """The score of a model on data already checked, with the weights of the samples where the
+    scorer can use them.
 
-    A scorer of scikit-learn takes weights whether or not the metric behind it does (`max_error` does not), and no
-    public attribute tells: the refusal of the metric itself does.
+    A scorer of scikit-learn takes weights whether or not the metric behind it does (`max_error`
+    does not), and no public attribute tells: the refusal of the metric itself does.
     """
     if scorer is None:
         return default_score(model, model._scores_of_checked(X), y, weights)
@@ -345,7 +387,9 @@ def checked_ridges(ridges: Any) -> Any:
 
 
 def best_cell(means: Any) -> tuple[int, int]:
-    """The row and the column of the highest mean score; among equals the first column, then the last row."""
+    """The row and the column of the highest mean score; among equals the first column, then the
+    last row.
+    """
     if not np.isfinite(means).any():
         raise ValueError("no score is finite: choose another scoring, or folds that it can score")
     rows, columns = np.nonzero(means == np.nanmax(means))
@@ -369,7 +413,9 @@ class CrossValidated(Searched):
             self.radii_ = checked_radii(self.radii)
             return
         line.say("looking for the largest radius")
-        self.radii_ = default_radii(tasks, ridge=float(self.ridges_.min()), n_radii=self.n_radii, solver=solver)
+        self.radii_ = default_radii(
+            tasks, ridge=float(self.ridges_.min()), n_radii=self.n_radii, solver=solver
+        )
 
     def _sizes(self, task: Task) -> list[list[Size]]:
         return [[Size(ridge, radius=radius) for radius in self.radii_] for ridge in self.ridges_]
@@ -412,52 +458,58 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     Parameters
     ----------
     radii : array, optional
-        The radii to try. By default a geometric grid of `n_radii`, whose last is about the |coef|_1 of the solution
-        without a constraint (on all samples, for the smallest ridge) and whose first is a thousandth of it.
+        The radii to try. By default a geometric grid of `n_radii`, whose last is about the |coef|_1
+        of the solution without a constraint (on all samples, for the smallest ridge) and whose
+        first is a thousandth of it.
     n_radii : int
     ridges : array, optional
-        The ridges to try; each is one warm-started path over the radii in each fold. By default a thousandth, a
-        hundredth and a tenth of the sum of squares of the median feature (about its mean where there is an intercept),
-        which follows the units of the data.
+        The ridges to try; each is one warm-started path over the radii in each fold. By default a
+        thousandth, a hundredth and a tenth of the sum of squares of the median feature (about its
+        mean where there is an intercept), which follows the units of the data.
     selection : {"best", "1se"}
-        Which radius to fit at the ridge of the best mean score: that of the best mean score, or the smallest whose mean
-        score is within one standard error of it. "best" is the default, here and on the command line: it is what the
-        scores speak for, and what scikit-learn does. "1se" pays where the features themselves are to be read: with few
-        samples the top of the curve is flat, and the smaller radius has fewer features for a score that the folds
-        cannot tell from the best. `radius_best_` and `radius_1se_` are there in either case.
+        Which radius to fit at the ridge of the best mean score: that of the best mean score, or the
+        smallest whose mean score is within one standard error of it. "best" is the default, here
+        and on the command line: it is what the scores speak for, and what scikit-learn does. "1se"
+        pays where the features themselves are to be read: with few samples the top of the curve is
+        flat, and the smaller radius has fewer features for a score that the folds cannot tell from
+        the best. `radius_best_` and `radius_1se_` are there in either case.
     fit_intercept, standardize, penalty_factors, positive, groups
-        As in `ConstrainedElasticNet`; the deviations of `standardize` are those of the samples that a fit sees.
+        As in `ConstrainedElasticNet`; the deviations of `standardize` are those of the samples that
+        a fit sees.
     cv : int, splitter or iterable, optional
         As everywhere in scikit-learn; None stands for 5 folds.
     scoring : str or callable, optional
-        A name that scikit-learn knows, or a callable `scoring(model, X, y)`; greater is better. By default minus the
-        mean squared error. It chooses; `score` is R2 all the same, and the accuracy for classes.
+        A name that scikit-learn knows, or a callable `scoring(model, X, y)`; greater is better. By
+        default minus the mean squared error. It chooses; `score` is R2 all the same, and the
+        accuracy for classes.
     n_jobs : int, optional
-        Folds at a time, through joblib, each in a process of its own; None is one after the other. joblib sees to it
-        that the processes together use no more threads than there are cores. Processes take seconds to start: they pay
-        for searches that take longer.
+        Folds at a time, through joblib, each in a process of its own; None is one after the other.
+        joblib sees to it that the processes together use no more threads than there are cores.
+        Processes take seconds to start: they pay for searches that take longer.
     tol, max_iter, method
-        As in `ConstrainedElasticNet`, for each fit. Those of the search stop at 1e-4 at the latest: scores are no finer
-        than that.
+        As in `ConstrainedElasticNet`, for each fit. Those of the search stop at 1e-4 at the latest:
+        scores are no finer than that.
     time_limit : float, optional
-        Seconds that the whole `fit` may take. Each fit of the search gets what is left, and none at all makes no more
-        than a first look at its problem; a tenth of the limit is kept for the last fit, to all samples. A choice among
-        fits that the limit cut short comes with a warning, which says how many of them prove nothing.
+        Seconds that the whole `fit` may take. Each fit of the search gets what is left, and none at
+        all makes no more than a first look at its problem; a tenth of the limit is kept for the
+        last fit, to all samples. A choice among fits that the limit cut short comes with a warning,
+        which says how many of them prove nothing.
     verbose : bool
-        Show a live line on the terminal, one for the whole search. Folds in other processes are counted when they end.
+        Show a live line on the terminal, one for the whole search. Folds in other processes are
+        counted when they end.
 
     Attributes
     ----------
     radius_, ridge_ : float
-        The chosen pair: the best by the mean score over the folds (among equals the smallest radius, then the largest
-        ridge), or with "1se" a smaller radius at the same ridge.
+        The chosen pair: the best by the mean score over the folds (among equals the smallest
+        radius, then the largest ridge), or with "1se" a smaller radius at the same ridge.
     radius_best_, radius_1se_ : float
-        What the two rules choose at `ridge_`. A best radius that is the last of the user's `radii`, the constraint
-        being active there, comes with a warning.
+        What the two rules choose at `ridge_`. A best radius that is the last of the user's `radii`,
+        the constraint being active there, comes with a warning.
     cv_results_ : dict of arrays
-        The curve as a table, a row for each ridge and radius: `param_ridge`, `param_radius`, `mean_test_score`,
-        `standard_error` (of that mean over the folds), `rank_test_score`, `split0_test_score`, ...; `cv_table()` has it
-        as a DataFrame.
+        The curve as a table, a row for each ridge and radius: `param_ridge`, `param_radius`,
+        `mean_test_score`, `standard_error` (of that mean over the folds), `rank_test_score`,
+        `split0_test_score`, ...; `cv_table()` has it as a DataFrame.
     radii_, ridges_ : array
         What was tried; radii increase.
     scores_ : array, shape (ridges, radii, folds)
@@ -577,9 +629,9 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
     multi_class, class_weight
         As in `ConstrainedLogisticRegression`.
     scoring : str or callable, optional
-        As in `ConstrainedElasticNetCV`. By default minus the log loss, here and on the command line: the accuracy on a
-        few held-out samples takes few values, so that many radii tie, while the log loss tells them apart and asks for
-        what the model minimises.
+        As in `ConstrainedElasticNetCV`. By default minus the log loss, here and on the command
+        line: the accuracy on a few held-out samples takes few values, so that many radii tie, while
+        the log loss tells them apart and asks for what the model minimises.
 
     Attributes
     ----------
@@ -658,7 +710,8 @@ class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
     class_weight
         As in `ConstrainedLogisticRegression`.
     scoring : str or callable, optional
-        As in `ConstrainedElasticNetCV`. By default the accuracy, since the model has no probabilities.
+        As in `ConstrainedElasticNetCV`. By default the accuracy, since the model has no
+        probabilities.
 
     Attributes
     ----------

@@ -1,4 +1,6 @@
-"""Penalised regression with the losses of Poisson, gamma and Huber, under scikit-learn's names and in its units."""
+"""Penalised regression with the losses of Poisson, gamma and Huber, under scikit-learn's names and
+in its units.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class LogRegressor(LinearRegressor):
             return -float(np.average(self._half_deviances(np.ravel(margins), y), weights=weights))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """The share of the deviance that the model explains: 1 less that of the model over that of the mean of y."""
+        """The share of the deviance that the model explains: 1 less that of the model over that of
+        the mean of y.
+        """
         y = np.asarray(y, dtype=np.float64)
         mean = np.log(np.average(y, weights=sample_weight))
         null = self._default_score(np.full(len(y), mean), y, sample_weight)
@@ -120,10 +124,11 @@ class SinglePenalty(SingleFit, PenaltyOfMean):
 
 
 class PoissonRegressor(SinglePenalty, CountRegressor):
-    """Minimise the mean half-deviance of counts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2), proved.
+    """Minimise the mean half-deviance of counts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
+    |coef|_2^2), proved.
 
-    The half-deviance of a sample is mu - y + y log(y / mu) with mu = exp(x.coef + intercept + offset). With l1_ratio=0
-    it is `sklearn.linear_model.PoissonRegressor`, with a certificate.
+    The half-deviance of a sample is mu - y + y log(y / mu) with mu = exp(x.coef + intercept +
+    offset). With l1_ratio=0 it is `sklearn.linear_model.PoissonRegressor`, with a certificate.
 
     Parameters
     ----------
@@ -131,21 +136,23 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
         Above 0.
     l1_ratio : float
         From 0, the default, to 1.
-    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method, time_limit, verbose
+    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method,
+    time_limit, verbose
         As in `Lasso`.
     solver
         Taken for the sake of programs that have it; it changes nothing here.
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
+    multiplier_, ridge_
         As in `Lasso`.
 
     Notes
     -----
-    Counts over different exposures: `fit(X, counts, offset=np.log(exposure))`, and `predict(X, offset=...)` for counts
-    over the exposures of X; without an offset `predict` gives counts per unit. `score` is the share of the deviance
-    that is explained, as in scikit-learn.
+    Counts over different exposures: `fit(X, counts, offset=np.log(exposure))`, and `predict(X,
+    offset=...)` for counts over the exposures of X; without an offset `predict` gives counts per
+    unit. `score` is the share of the deviance that is explained, as in scikit-learn.
 
     Examples
     --------
@@ -159,10 +166,11 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
 
 
 class GammaRegressor(SinglePenalty, AmountRegressor):
-    """Minimise the mean half-deviance of amounts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2), proved.
+    """Minimise the mean half-deviance of amounts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
+    |coef|_2^2), proved.
 
-    The half-deviance of a sample is y / mu - 1 - log(y / mu) with mu = exp(x.coef + intercept + offset). With
-    l1_ratio=0 it is `sklearn.linear_model.GammaRegressor`, with a certificate.
+    The half-deviance of a sample is y / mu - 1 - log(y / mu) with mu = exp(x.coef + intercept +
+    offset). With l1_ratio=0 it is `sklearn.linear_model.GammaRegressor`, with a certificate.
 
     Parameters
     ----------
@@ -173,7 +181,8 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
+    multiplier_, ridge_
         As in `Lasso`.
 
     Examples
@@ -186,11 +195,12 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
 
 
 class HuberRegressor(SinglePenalty, RobustRegressor):
-    """Minimise the mean of Huber's loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2), proved.
+    """Minimise the mean of Huber's loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2),
+    proved.
 
-    The loss of a residual r is r^2/2 up to delta, and delta (|r| - delta/2) beyond. scikit-learn's `HuberRegressor`
-    finds a scale as well: where it found `scale_` for its `epsilon`, `delta = epsilon * scale_` and
-    `alpha = its alpha * scale_ / n_samples` have the same solution.
+    The loss of a residual r is r^2/2 up to delta, and delta (|r| - delta/2) beyond. scikit-learn's
+    `HuberRegressor` finds a scale as well: where it found `scale_` for its `epsilon`, `delta =
+    epsilon * scale_` and `alpha = its alpha * scale_ / n_samples` have the same solution.
 
     Parameters
     ----------
@@ -205,7 +215,8 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
+    multiplier_, ridge_
         As in `Lasso`.
 
     Examples
@@ -296,7 +307,8 @@ class PoissonRegressorCV(SearchedPenalty, CountRegressor):
 
     Parameters
     ----------
-    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
+    penalty_factors
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean half-deviance.
@@ -329,7 +341,8 @@ class GammaRegressorCV(SearchedPenalty, AmountRegressor):
 
     Parameters
     ----------
-    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
+    penalty_factors
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean half-deviance.
@@ -364,7 +377,8 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
     ----------
     delta : float
         As in `HuberRegressor`.
-    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+    l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
+    penalty_factors
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean loss.

@@ -1,4 +1,6 @@
-"""A fitted linear model as plain JSON: nothing in it can run, and every field is checked when it is read."""
+"""A fitted linear model as plain JSON: nothing in it can run, and every field is checked when it is
+read.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from sklearn.base import is_classifier
 
 from condgrad.errors import listed, require_extra
@@ -40,7 +50,9 @@ class Naming(StrEnum):
 
 
 class FittedModel(BaseModel):
-    """score = coef . (x - center) / scale + intercept, a row of coefficients for each problem that was solved."""
+    """score = coef . (x - center) / scale + intercept, a row of coefficients for each problem that
+    was solved.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -52,7 +64,9 @@ class FittedModel(BaseModel):
     classes: tuple[Label, ...]
     """In the order of the estimator; empty for numbers."""
     naming: Naming
-    """Where the names of the features come from: files number their columns from 0 or from 1, or have a header."""
+    """Where the names of the features come from: files number their columns from 0 or from 1, or
+    have a header.
+    """
     features: Annotated[tuple[str, ...], Field(min_length=1)]
     center: tuple[FiniteFloat, ...]
     scale: tuple[Annotated[FiniteFloat, Field(gt=0.0)], ...]
@@ -74,10 +88,23 @@ class FittedModel(BaseModel):
         self._check_classes()
         _require(len(set(self.features)) == len(self.features), "features must hold each name once")
         for name in self.features if self.naming is not Naming.HEADER else ():
-            numbered = name.isascii() and name.isdecimal() and len(name) < 10 and int(name) >= self.naming.first
-            _require(numbered, f"features must be numbers, as naming is {self.naming.value!r}, got {name!r}")
+            numbered = (
+                name.isascii()
+                and name.isdecimal()
+                and len(name) < 10
+                and int(name) >= self.naming.first
+            )
+            _require(
+                numbered,
+                f"features must be numbers, as naming is {self.naming.value!r}, got {name!r}",
+            )
         problems = 1 if len(self.classes) <= 2 else len(self.classes)
-        sizes = {"center": len(self.features), "scale": len(self.features), "coef": problems, "intercept": problems}
+        sizes = {
+            "center": len(self.features),
+            "scale": len(self.features),
+            "coef": problems,
+            "intercept": problems,
+        }
         for name, size in sizes.items():
             found = len(getattr(self, name))
             _require(found == size, f"{name} must have {size} entries, got {found}")
@@ -89,10 +116,13 @@ class FittedModel(BaseModel):
     def _check_classes(self) -> None:
         """Labels of one type, in rising order as the estimators keep them."""
         if not classifies(self.kind):
-            _require(not self.classes, f"classes must be empty for {self.kind}, got {len(self.classes)}")
+            _require(
+                not self.classes, f"classes must be empty for {self.kind}, got {len(self.classes)}"
+            )
             return
         _require(
-            len({isinstance(label, str) for label in self.classes}) <= 1, "classes must be all text or all numbers"
+            len({isinstance(label, str) for label in self.classes}) <= 1,
+            "classes must be all text or all numbers",
         )
         rising = len(self.classes) >= 2 and all(a < b for a, b in pairwise(self.classes))  # type: ignore[operator]
         _require(rising, "classes must hold two or more labels in rising order")
@@ -143,7 +173,9 @@ class FittedModel(BaseModel):
         return np.array(self.intercept) - self.plain_coef @ np.array(self.center)
 
     def coefficients(self) -> list[Any]:
-        """For each problem a DataFrame: the intercept, then coefficients by falling size when standardised."""
+        """For each problem a DataFrame: the intercept, then coefficients by falling size when
+        standardised.
+        """
         pandas = require_extra("pandas", extra="pandas", purpose="a table of coefficients")
         blocks = []
         for k, coef in enumerate(np.array(self.coef)):
@@ -158,7 +190,8 @@ class FittedModel(BaseModel):
         return blocks
 
     def columns(self, source: str, names: Sequence[str], naming: Naming) -> dict[str, str]:
-        """The column of each feature that a table has: names, positions and libsvm indices do not mix by chance.
+        """The column of each feature that a table has: names, positions and libsvm indices do not
+        mix by chance.
 
         A `ValueError` says why the columns of the `source` cannot be those of the model.
         """
@@ -166,7 +199,10 @@ class FittedModel(BaseModel):
         if naming is not Naming.HEADER:
             by_name = f"the model knows its own by the names of a header, {listed(self.features)}"
             numbered = self.naming is not Naming.HEADER
-            _require(numbered, f"{source} numbers its columns, and {by_name}: give a table with these names")
+            _require(
+                numbered,
+                f"{source} numbers its columns, and {by_name}: give a table with these names",
+            )
             shift = naming.first - self.naming.first
             self._check_places(source, len(names), naming)
         elif self.naming is not Naming.HEADER and not set(names).isdisjoint(self.features):
@@ -179,33 +215,47 @@ class FittedModel(BaseModel):
         return found
 
     def _check_first(self, source: str, *, from_0: bool) -> None:
-        """Numbers of columns must count from where the model's do; it may not have used its first one."""
+        """Numbers of columns must count from where the model's do; it may not have used its first
+        one.
+        """
         alike = self.naming.first == 0 if from_0 else "0" not in self.features
-        counts = f"counts its columns from {0 if from_0 else 1}, and the model from {self.naming.first}"
+        counts = (
+            f"counts its columns from {0 if from_0 else 1}, and the model from {self.naming.first}"
+        )
         _require(alike, f"{source} {counts}: number both alike")
 
     def _check_places(self, source: str, width: int, naming: Naming) -> None:
-        """Columns that are matched by their places are as many as the model's, with the target where it was."""
+        """Columns that are matched by their places are as many as the model's, with the target
+        where it was.
+        """
         last = max(map(int, self.features))
         if self.naming.is_libsvm and naming.is_libsvm:
             if naming.first == 0:  # the other way round the file may just not mention feature 0
                 self._check_first(source, from_0=True)
         elif naming.is_libsvm:
             amid = self.target.isdecimal() and int(self.target) < last
-            place = f"a matrix with the target amid its columns, at {self.target}: give such a matrix"
-            _require(not amid, f"{source} keeps its label apart, and the model was fitted to {place}")
+            place = (
+                f"a matrix with the target amid its columns, at {self.target}: give such a matrix"
+            )
+            _require(
+                not amid, f"{source} keeps its label apart, and the model was fitted to {place}"
+            )
         else:
             wanted = last - self.naming.first + 1
             # where the model's label was apart, one column more could be the target
             fits = width == wanted if self.naming.is_libsvm else width >= wanted
             advice = "give the same columns in the same order, without what is no feature"
-            _require(fits, f"{source} has {width} columns, and the model was fitted to {wanted}: {advice}")
+            _require(
+                fits,
+                f"{source} has {width} columns, and the model was fitted to {wanted}: {advice}",
+            )
 
     def estimator(self, features: Sequence[int]) -> Any:
         """A fitted estimator of these features, in the units of the data."""
         fitted = ESTIMATORS[self.kind](radius=self.radius, ridge=self.ridge)
         fitted.n_features_in_ = len(features)
-        fitted.coef_, fitted.intercept_ = self.plain_coef[:, features], self.plain_intercept
+        fitted.coef_ = self.plain_coef[:, features]
+        fitted.intercept_ = self.plain_intercept
         if classifies(self.kind):
             fitted.classes_ = np.array(self.classes)
         else:
@@ -214,14 +264,20 @@ class FittedModel(BaseModel):
 
 
 def parsed(content: bytes) -> FittedModel:
-    """The model that a file holds, or a `ValueError` that names the first field that is not as it must be."""
+    """The model that a file holds, or a `ValueError` that names the first field that is not as it
+    must be.
+    """
     try:
         return FittedModel.model_validate_json(content.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
     place = f"{'.'.join(map(str, wrong['loc']))}: " if wrong["loc"] else ""
     said = wrong["msg"].removeprefix("Value error, ").splitlines()[0]
-    given = "" if isinstance(wrong["input"], (dict, list, bytes)) else f", got {repr(wrong['input'])[:40]}"
+    given = (
+        ""
+        if isinstance(wrong["input"], (dict, list, bytes))
+        else f", got {repr(wrong['input'])[:40]}"
+    )
     raise ValueError(f"{place}{said}{given}")
 
 

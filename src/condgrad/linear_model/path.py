@@ -16,7 +16,14 @@ from condgrad.linear_model.penalised import penalty_of_mean
 from condgrad.linear_model.penalty_search import checked_alphas, penalty_grid
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import ConstrainedElasticNet
-from condgrad.linear_model.solver import Size, Solver, Task, checked_radii, default_radii, warn_unless_converged
+from condgrad.linear_model.solver import (
+    Size,
+    Solver,
+    Task,
+    checked_radii,
+    default_radii,
+    warn_unless_converged,
+)
 
 ESTIMATORS: dict[str, type[SingleFit]] = {
     "logistic": ConstrainedLogisticRegression,
@@ -103,31 +110,36 @@ def path(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Path:
-    """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius for many radii, each from the solutions before.
+    """Minimise loss + ridge |coef|_2^2 subject to |coef|_1 <= radius for many radii, each from the
+    solutions before.
 
-    Or, for `alphas`, mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) for many alphas.
+    Or, for `alphas`, mean loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) for many
+    alphas.
 
-    The data are checked once, and each radius starts on the face of the ball where the solutions before point to; each
-    point has its own proof all the same.
+    The data are checked once, and each radius starts on the face of the ball where the solutions
+    before point to; each point has its own proof all the same.
 
     Parameters
     ----------
-    X : array, DataFrame, SciPy sparse matrix, torch tensor, Dask array or dataframe, shape (samples, features)
-    y : array, Series or list, shape (samples,)
-        As for the estimators: numbers, or for the classification losses labels of any kind of two classes, of which
-        the last in sorted order counts as the positive one. Beside a tensor, two numbers.
+    X : array, DataFrame, SciPy sparse matrix, torch tensor, Dask array or dataframe, shape
+    (samples, features) y : array, Series or list, shape (samples,)
+        As for the estimators: numbers, or for the classification losses labels of any kind of two
+        classes, of which the last in sorted order counts as the positive one. Beside a tensor, two
+        numbers.
     loss : {"logistic", "least-squares", "squared-hinge", "poisson", "gamma", "huber"}
         A sum over the samples, as in `condgrad.smooth`; Huber's with its default delta.
     radii : array, optional
-        By default a geometric grid of `n_radii`, whose last is about the norm of the solution without a constraint and
-        whose first is a thousandth of it.
+        By default a geometric grid of `n_radii`, whose last is about the norm of the solution
+        without a constraint and whose first is a thousandth of it.
     n_radii : int
     ridge : float
-        At least 0, which is the lasso; by default 0.5. It may have no solution without a constraint: there the grid is
-        that of a ridge of a thousandth of the sum of squares of a typical feature.
+        At least 0, which is the lasso; by default 0.5. It may have no solution without a
+        constraint: there the grid is that of a ridge of a thousandth of the sum of squares of a
+        typical feature.
     alphas : int or array, optional
-        By penalties instead: how many alphas on glmnet's grid, from that at which the first coefficient leaves 0 down
-        to `eps` times it, or the alphas themselves. Then radii and ridge are not to be given.
+        By penalties instead: how many alphas on glmnet's grid, from that at which the first
+        coefficient leaves 0 down to `eps` times it, or the alphas themselves. Then radii and ridge
+        are not to be given.
     eps : float
     l1_ratio : float
         From 0 to 1, for alphas alone; by default 1, the lasso.
@@ -138,18 +150,20 @@ def path(
     offset : array, shape (samples,), optional
         A known part of each score.
     tol, max_iter, method
-        For each radius, as in `condgrad.minimize`. The models that lead from the radius before count as iterations.
+        For each radius, as in `condgrad.minimize`. The models that lead from the radius before
+        count as iterations.
     time_limit : float, optional
-        Seconds for the whole path: each fit gets what is left, and none at all makes no more than a first look at its
-        problem. Fits that it cut short come with a warning, and as all others with their gaps.
+        Seconds for the whole path: each fit gets what is left, and none at all makes no more than a
+        first look at its problem. Fits that it cut short come with a warning, and as all others
+        with their gaps.
     progress : bool
         Show a live line on the terminal, one for the whole path.
 
     Returns
     -------
     Path
-        In the order of increasing radii, or falling alphas. `values` and `gaps` are those of the sum over the samples,
-        as `multipliers` are.
+        In the order of increasing radii, or falling alphas. `values` and `gaps` are those of the
+        sum over the samples, as `multipliers` are.
 
     Examples
     --------
@@ -161,13 +175,17 @@ def path(
     """
     if loss not in LOSSES:
         raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}")
-    estimator = LOSSES[loss](fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors)
+    estimator = LOSSES[loss](
+        fit_intercept=fit_intercept, standardize=standardize, penalty_factors=penalty_factors
+    )
     estimator.set_params(positive=positive)._check_flags()
     progress = _checks.flag("progress", progress)
     task = _task(estimator, X, y, sample_weight, offset)
     if groups is not None:
         groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]
-    solver = Solver.starting_now(method, tol, max_iter, time_limit, positive=positive, groups=groups)
+    solver = Solver.starting_now(
+        method, tol, max_iter, time_limit, positive=positive, groups=groups
+    )
     if alphas is None and l1_ratio is not None:
         raise ValueError(f"l1_ratio goes with alphas, got l1_ratio={l1_ratio!r} and no alphas")
     if alphas is not None and not (radii is None and ridge is None):
@@ -213,8 +231,14 @@ def _task(estimator: SingleFit, X: Any, y: Any, sample_weight: Any, offset: Any)
     """The estimator's one problem, from data checked as `fit` checks them; tensors stay tensors."""
     if is_torch(X):
         if estimator.standardize or estimator.penalty_factors is not None:
-            raise TypeError("standardize and penalty_factors are for NumPy, pandas and SciPy: scale the tensor instead")
-        options = {"sample_weight": sample_weight, "intercept": estimator.fit_intercept, "offset": offset}
+            raise TypeError(
+                "standardize and penalty_factors are for NumPy, pandas and SciPy: scale the tensor instead"
+            )
+        options = {
+            "sample_weight": sample_weight,
+            "intercept": estimator.fit_intercept,
+            "offset": offset,
+        }
         return Task(estimator.smooth_part(X, y, **options))
     X, y, sample_weight = estimator._data(X, y, sample_weight)
     tasks = estimator._tasks(X, y, sample_weight, checked_offset(offset, X))

@@ -1,4 +1,6 @@
-"""The penalised form, under scikit-learn's names and in its units: change the import, and each fit has a proof."""
+"""The penalised form, under scikit-learn's names and in its units: change the import, and each fit
+has a proof.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Penalised(LinearEstimator):
     radius_: Any
 
     def _tell_sizes(self, fits: Sequence[Fit]) -> None:
-        """Set the numbers of the form with a radius: the norm of each solution is the one that has it too."""
+        """Set the numbers of the form with a radius: the norm of each solution is the one that has
+        it too.
+        """
         is_number = np.ndim(self.multiplier_) == 0
         self.radius_ = fits[0].radius if is_number else np.array([fit.radius for fit in fits])
         self.ridge_ = fits[0].ridge
@@ -61,7 +65,9 @@ class PenaltyOfSum(Penalised):
 
 
 def penalty_of_mean(alpha: float, l1_ratio: float, task: Task) -> Size:
-    """alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) beside the mean loss, in units of the sum."""
+    """alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2) beside the mean loss, in units of the
+    sum.
+    """
     mass = _checks.number("alpha", alpha, above=0.0) * mass_of(task.loss)
     share = checked_ratio(l1_ratio)
     return Size(0.5 * (1.0 - share) * mass, l1=share * mass)
@@ -76,15 +82,17 @@ def checked_ratio(l1_ratio: Any) -> float:
 
 
 class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
-    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha |coef|_1: `sklearn.linear_model.Lasso`, proved.
+    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha |coef|_1:
+    `sklearn.linear_model.Lasso`, proved.
 
-    `dual_gap_` bounds what the objective is above its minimum. With sample weights, the mean is the weighted one, as in
-    scikit-learn.
+    `dual_gap_` bounds what the objective is above its minimum. With sample weights, the mean is the
+    weighted one, as in scikit-learn.
 
     Parameters
     ----------
     alpha : float
-        Above 0. For the form with a bound on |coef|_1 see `ConstrainedElasticNet`, and `radius_` below.
+        Above 0. For the form with a bound on |coef|_1 see `ConstrainedElasticNet`, and `radius_`
+        below.
     fit_intercept : bool
         The intercept is not penalised.
     positive : bool
@@ -92,8 +100,8 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
     standardize, penalty_factors
         As in `ConstrainedElasticNet`: which |coef| it is.
     tol : float
-        Stop at `relative_gap_ <= tol`. It is a gap that is proved, in units of the objective of the null model: 1e-6 is
-        finer than scikit-learn's 1e-4.
+        Stop at `relative_gap_ <= tol`. It is a gap that is proved, in units of the objective of the
+        null model: 1e-6 is finer than scikit-learn's 1e-4.
     max_iter, warm_start, method, time_limit, verbose
         As in `ConstrainedElasticNet`.
     precompute, copy_X, random_state, selection
@@ -110,7 +118,8 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
     dual_gap_ : float
         What the objective may be above its minimum, at most.
     relative_gap_ : float
-        `dual_gap_` over the objective of the null model, or a hundredth of it where that of the solution is smaller.
+        `dual_gap_` over the objective of the null model, or a hundredth of it where that of the
+        solution is smaller.
     radius_ : float
         |coef|_1: `ConstrainedElasticNet(radius_, ridge_)` has the same solution.
     multiplier_, ridge_ : float
@@ -164,7 +173,8 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
 
 
 class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
-    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - b)^2 + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2), proved.
+    """Minimise (1/(2n)) sum_i (y_i - x_i.coef - b)^2 + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
+    |coef|_2^2), proved.
 
     It is `sklearn.linear_model.ElasticNet` with a certificate; l1_ratio=0 is ridge regression.
 
@@ -174,14 +184,16 @@ class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
         Above 0.
     l1_ratio : float
         From 0 to 1.
-    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method, time_limit, verbose
+    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method,
+    time_limit, verbose
         As in `Lasso`.
     precompute, copy_X, random_state, selection
         Taken for the sake of programs that have them; they change nothing here.
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+    coef_, sparse_coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
+    multiplier_, ridge_
         As in `Lasso`.
 
     Examples
@@ -234,10 +246,11 @@ class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
 
 
 class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
-    """Minimise C sum_i w_i log(1 + exp(-y_i (x_i.coef + b))) + l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2, proved.
+    """Minimise C sum_i w_i log(1 + exp(-y_i (x_i.coef + b))) + l1_ratio |coef|_1 + (1 - l1_ratio)/2
+    |coef|_2^2, proved.
 
-    It is `sklearn.linear_model.LogisticRegression` with a certificate, whatever the `l1_ratio`. The intercept is not
-    penalised. Several classes share one softmax loss, as there.
+    It is `sklearn.linear_model.LogisticRegression` with a certificate, whatever the `l1_ratio`. The
+    intercept is not penalised. Several classes share one softmax loss, as there.
 
     Parameters
     ----------
@@ -323,10 +336,12 @@ class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
 
 
 class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
-    """Minimise C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + |coef|_2^2 / 2, or + |coef|_1, proved.
+    """Minimise C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + |coef|_2^2 / 2, or +
+    |coef|_1, proved.
 
-    It is `sklearn.svm.LinearSVC` with a certificate, but for one thing: there the intercept is penalised as if it were
-    a coefficient, and here it is not. Several classes are fitted one against the rest.
+    It is `sklearn.svm.LinearSVC` with a certificate, but for one thing: there the intercept is
+    penalised as if it were a coefficient, and here it is not. Several classes are fitted one
+    against the rest.
 
     Parameters
     ----------
@@ -346,7 +361,8 @@ class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
 
     Attributes
     ----------
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
+    multiplier_, ridge_
         As in `LogisticRegression`.
 
     Examples
@@ -402,7 +418,9 @@ class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
     def _check_flags(self) -> None:
         super()._check_flags()
         if self.loss != "squared_hinge":
-            raise ValueError(f"loss must be 'squared_hinge', got {self.loss!r}: the hinge itself is not smooth")
+            raise ValueError(
+                f"loss must be 'squared_hinge', got {self.loss!r}: the hinge itself is not smooth"
+            )
 
     def _size(self, task: Task) -> Size:
         return self._penalised(self.C, ratio_of(self.penalty, self.l1_ratio), task)

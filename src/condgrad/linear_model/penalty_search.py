@@ -16,7 +16,9 @@ from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import Size, Solver, Task, largest_penalty, mass_of
 
 LEAST_RATIO = 1e-3
-"""The share of |coef|_1 by which the grid of a smaller share begins, as in glmnet: a ridge alone has no largest."""
+"""The share of |coef|_1 by which the grid of a smaller share begins, as in glmnet: a ridge alone
+has no largest.
+"""
 
 
 def penalty_grid(
@@ -27,7 +29,8 @@ def penalty_grid(
     n_alphas: int,
     positive: bool,
 ) -> Any:
-    """glmnet's grid: from the strength at which the first coefficient leaves 0, a geometric one down to eps times it.
+    """glmnet's grid: from the strength at which the first coefficient leaves 0, a geometric one
+    down to eps times it.
 
     Where no coefficient ever leaves 0, it begins at 1.
     """
@@ -39,7 +42,9 @@ def penalty_grid(
 
 
 class PenaltySearched(Searched):
-    """A fit for the strength and the `l1_ratio` that a rule chooses by their scores on held-out samples."""
+    """A fit for the strength and the `l1_ratio` that a rule chooses by their scores on held-out
+    samples.
+    """
 
     strength: str
     """The name of what is tried on a path."""
@@ -81,7 +86,11 @@ class SearchedAlphas(PenaltyOfMean, PenaltySearched):
     """Strengths of a penalty of the mean loss."""
 
     strength = "alpha"
-    selections = (*SELECTIONS, "cyclic", "random")  # the last two are scikit-learn's orders of coordinates
+    selections = (
+        *SELECTIONS,
+        "cyclic",
+        "random",
+    )  # the last two are scikit-learn's orders of coordinates
     chosen_names = "alpha_ and l1_ratio_"
     tried_names = "alphas, ratios"
 
@@ -100,7 +109,9 @@ class SearchedAlphas(PenaltyOfMean, PenaltySearched):
         count = self.alphas if self.n_alphas is None else self.n_alphas
         if self.alphas is None or np.ndim(self.alphas) == 0:
             rows = [
-                penalty_grid(tasks, l1_ratio=ratio, eps=self.eps, n_alphas=count, positive=self.positive)
+                penalty_grid(
+                    tasks, l1_ratio=ratio, eps=self.eps, n_alphas=count, positive=self.positive
+                )
                 for ratio in ratios
             ]
         else:
@@ -139,29 +150,35 @@ class SearchedCs(PenaltyOfSum, PenaltySearched):
 
 def checked_alphas(alphas: Any) -> Any:
     """A user's strengths, each once, in falling order."""
-    checked = np.unique([_checks.number("alphas", alpha, above=0.0) for alpha in np.ravel(alphas)])[::-1]
+    checked = np.unique([_checks.number("alphas", alpha, above=0.0) for alpha in np.ravel(alphas)])[
+        ::-1
+    ]
     if len(checked) == 0:
-        raise ValueError("alphas must hold at least one number, got none; leave it 100 for a default grid")
+        raise ValueError(
+            "alphas must hold at least one number, got none; leave it 100 for a default grid"
+        )
     return checked
 
 
 class ElasticNetCV(SearchedAlphas, LinearRegressor):
-    """`ElasticNet` with alpha and l1_ratio chosen by cross-validation: `sklearn.linear_model.ElasticNetCV`, proved.
+    """`ElasticNet` with alpha and l1_ratio chosen by cross-validation:
+    `sklearn.linear_model.ElasticNetCV`, proved.
 
     Parameters
     ----------
     l1_ratio : float or list of floats
         The shares to try.
     eps : float
-        The least alpha of a default grid, as a share of the largest: that at which the first coefficient leaves 0.
+        The least alpha of a default grid, as a share of the largest: that at which the first
+        coefficient leaves 0.
     alphas : int or array
         How many alphas a default grid has (100), or the alphas to try.
     n_alphas : int, optional
         How many, by the name that scikit-learn had for it before version 1.9.
     selection : {"best", "1se"}
-        Which alpha to fit at the ratio of the best mean score: that of the best, or the largest whose mean score is
-        within one standard error of it. (scikit-learn's `selection`, an order of coordinates, does nothing here: its
-        two values are taken for "best".)
+        Which alpha to fit at the ratio of the best mean score: that of the best, or the largest
+        whose mean score is within one standard error of it. (scikit-learn's `selection`, an order
+        of coordinates, does nothing here: its two values are taken for "best".)
     fit_intercept, positive, standardize, penalty_factors
         As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
@@ -340,8 +357,8 @@ class LogisticRegressionCV(SearchedCs, LogisticClassifier):
     l1_ratios : list of floats, optional
         The shares of |coef|_1 to try; None stands for 0 alone.
     selection : {"best", "1se"}
-        Which C to fit at the ratio of the best mean score: that of the best, or the smallest whose mean score is within
-        one standard error of it.
+        Which C to fit at the ratio of the best mean score: that of the best, or the smallest whose
+        mean score is within one standard error of it.
     scoring : str or callable, optional
         As in `ConstrainedLogisticRegressionCV`: by default minus the log loss.
     fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors
@@ -361,7 +378,8 @@ class LogisticRegressionCV(SearchedCs, LogisticClassifier):
         In increasing order.
     scores_, cv_results_
         As in `ConstrainedElasticNetCV`: shape (ratios, Cs, folds).
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
+    multiplier_, ridge_
         Of the last fit, to all samples, as in `LogisticRegression`.
 
     Examples
@@ -439,7 +457,8 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
     ----------
     C_, l1_ratio_, C_best_, C_1se_, Cs_, scores_, cv_results_
         As in `LogisticRegressionCV`.
-    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_, multiplier_, ridge_
+    classes_, coef_, intercept_, n_iter_, objective_, dual_gap_, relative_gap_, radius_,
+    multiplier_, ridge_
         Of the last fit, to all samples, as in `LogisticRegression`.
 
     Examples

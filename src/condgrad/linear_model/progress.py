@@ -18,12 +18,16 @@ SOME_FITS = 5
 class FitsLine:
     """Counts fits, shows the last of them and the time that is left; nothing at all unless `shown`.
 
-    A copy that travels to another process is silent: the terminal belongs to the process that made the line.
+    A copy that travels to another process is silent: the terminal belongs to the process that made
+    the line.
     """
 
     def __init__(self, *, shown: bool, console: Console | None = None) -> None:
-        self._begin, self._next, self._text = time.perf_counter(), 0.0, ""
-        self.done, self.total = 0, 0
+        self._begin = time.perf_counter()
+        self._next = 0.0
+        self._text = ""
+        self.done = 0
+        self.total = 0
         self._live = LiveLine(console) if shown else None
 
     def __reduce__(self) -> Any:
@@ -35,7 +39,10 @@ class FitsLine:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
         if self._live is not None:
             self._live.show(self._line())

@@ -37,9 +37,12 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:
         (fit,) = fits
-        self.coef_, self.intercept_ = fit.coef, fit.intercept
-        self.n_iter_, self.objective_ = fit.iterations, fit.value
-        self.dual_gap_, self.relative_gap_ = fit.gap, fit.relative_gap
+        self.coef_ = fit.coef
+        self.intercept_ = fit.intercept
+        self.n_iter_ = fit.iterations
+        self.objective_ = fit.value
+        self.dual_gap_ = fit.gap
+        self.relative_gap_ = fit.relative_gap
         self.multiplier_ = fit.multiplier
 
     @block_by_block
@@ -60,37 +63,43 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
 
 class ConstrainedElasticNet(SingleFit, LinearRegressor):
-    """Minimise 1/2 sum_i w_i (y_i - x_i.coef - intercept)^2 + ridge |coef|_2^2 subject to |coef|_1 <= radius.
+    """Minimise 1/2 sum_i w_i (y_i - x_i.coef - intercept)^2 + ridge |coef|_2^2 subject to |coef|_1
+    <= radius.
 
-    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the coefficients are
-    within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not penalised. While kernels
-    are compiled beside the first fits on a machine, for half a minute or so, these go by projected gradients.
+    Every fit carries a proof: `dual_gap_` bounds its distance to the optimum, and with a ridge the
+    coefficients are within sqrt(dual_gap_ / ridge) of the best ones. The intercept is not
+    penalised. While kernels are compiled beside the first fits on a machine, for half a minute or
+    so, these go by projected gradients.
 
     Parameters
     ----------
     radius : float
         The bound on |coef|_1; at least 0.
     ridge : float
-        The weight of |coef|_2^2; at least 0. 0.5 is `sklearn.linear_model.Ridge(alpha=1)`, and 0 the lasso in its
-        constrained form.
+        The weight of |coef|_2^2; at least 0. 0.5 is `sklearn.linear_model.Ridge(alpha=1)`, and 0
+        the lasso in its constrained form.
     fit_intercept : bool
     standardize : bool
-        Count each coefficient in units of its feature, as glmnet does by default: both norms are of coef * deviation,
-        where the deviation is the (weighted) standard deviation of the feature, or 1 where that is 0. `coef_` is in the
-        units of X all the same.
+        Count each coefficient in units of its feature, as glmnet does by default: both norms are of
+        coef * deviation, where the deviation is the (weighted) standard deviation of the feature,
+        or 1 where that is 0. `coef_` is in the units of X all the same.
     penalty_factors : array, shape (features,), optional
-        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j |coef_j| <= radius,
-        and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice as useful to enter.
+        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j
+        |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice
+        as useful to enter.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
-        A label for each feature, such as that of its gene or of the variable that it encodes. Then the bound is on the
-        sum of the Euclidean norms of the groups in place of |coef|_1, and whole groups are 0. It is solved by
-        projected gradients, certified like all else, and not by the faster method for |coef|_1. Not with `positive`.
+        A label for each feature, such as that of its gene or of the variable that it encodes. Then
+        the bound is on the sum of the Euclidean norms of the groups in place of |coef|_1, and whole
+        groups are 0. It is solved by projected gradients, certified like all else, and not by the
+        faster method for |coef|_1. Not with `positive`.
     tol : float
-        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding leaves no better proof.
+        Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding
+        leaves no better proof.
     max_iter : int
-        The most iterations of one fit, whatever runs: steps of Newton's method, each with one model, or of another.
+        The most iterations of one fit, whatever runs: steps of Newton's method, each with one
+        model, or of another.
     warm_start : bool
         Start from the last coefficients.
     method : str
@@ -110,24 +119,25 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
     dual_gap_ : float
         What the objective may be above its minimum, at most.
     relative_gap_ : float
-        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over `objective_` where
-        that is larger.
+        `dual_gap_` over the objective of the null model, in which all coefficients are 0, or over
+        `objective_` where that is larger.
     radius_ : float
         The radius.
     multiplier_ : float
-        The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge |coef|_2^2 + mu |coef|_1
-        without a constraint (in the norm of `standardize` and `penalty_factors`); exactly 0 where the constraint is
-        idle.
+        The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge
+        |coef|_2^2 + mu |coef|_1 without a constraint (in the norm of `standardize` and
+        `penalty_factors`); exactly 0 where the constraint is idle.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
-    With n samples and no weights, `sklearn.linear_model.ElasticNet(alpha, l1_ratio)` has the same solution where
-    `alpha * l1_ratio = multiplier_ / n` and `alpha * (1 - l1_ratio) = 2 * ridge / n`. So has glmnet where
-    `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2 * ridge * s / n`: it divides y by its standard
-    deviation s (that with 1/n). `standardize=FALSE` there is `standardize=False` here, and TRUE is True. (glmnet scales
-    its penalty factors to a mean of 1, and its ridge has the factor where ours has the square of it.)
+    With n samples and no weights, `sklearn.linear_model.ElasticNet(alpha, l1_ratio)` has the same
+    solution where `alpha * l1_ratio = multiplier_ / n` and `alpha * (1 - l1_ratio) = 2 * ridge /
+    n`. So has glmnet where `lambda * alpha = multiplier_ / n` and `lambda * (1 - alpha) = 2 * ridge
+    * s / n`: it divides y by its standard deviation s (that with 1/n). `standardize=FALSE` there is
+    `standardize=False` here, and TRUE is True. (glmnet scales its penalty factors to a mean of 1,
+    and its ridge has the factor where ours has the square of it.)
 
     Examples
     --------

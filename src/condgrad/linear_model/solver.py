@@ -1,4 +1,6 @@
-"""One constrained or penalised problem, or a path of them: what every estimator here asks of `condgrad.minimize`."""
+"""One constrained or penalised problem, or a path of them: what every estimator here asks of
+`condgrad.minimize`.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +37,26 @@ SMALLEST_SHARE = 1e-3
 """The first radius of a default grid, as a share of the last."""
 
 RIDGE_SHARES = (1e-3, 1e-2, 1e-1)
-"""The ridges that are tried by default, as shares of the typical curvature of a least-squares loss."""
+"""The ridges that are tried by default, as shares of the typical curvature of a least-squares loss.
+"""
 
 ROUGH = 0.03
-"""The gap of the solution without a constraint, as a share of what it gains over x = 0, at which its norm is known."""
+"""The gap of the solution without a constraint, as a share of what it gains over x = 0, at which
+its norm is known.
+"""
 
 ROUGHLY = 1000
-"""Iterations for the norm of the solution without a constraint: a grid needs no more digits than these bring."""
+"""Iterations for the norm of the solution without a constraint: a grid needs no more digits than
+these bring.
+"""
 
 FINER = 1e-3
 """The factor between the tolerances that are tried until the norm is known."""
 
 INSIDE = 1e-3
-"""How far inside the ball, as a share of its radius, a solution shows by itself that the constraint is idle."""
+"""How far inside the ball, as a share of its radius, a solution shows by itself that the constraint
+is idle.
+"""
 
 PROVABLE = 100.0
 """The smallest tolerance in rounding units of the data: a proof is no better than they are."""
@@ -77,9 +86,12 @@ class Fit:
     @property
     def unproved(self) -> Fit:
         """The same point for a problem that there was no time for."""
-        status, nothing = Status.TIME_LIMIT, math.inf
+        status = Status.TIME_LIMIT
+        nothing = math.inf
         message = f"{status.value}; gap / scale is inf"
-        return replace(self, gap=nothing, iterations=0, status=status, message=message, relative_gap=nothing)
+        return replace(
+            self, gap=nothing, iterations=0, status=status, message=message, relative_gap=nothing
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +149,9 @@ class Runs:
 
 @dataclass(frozen=True)
 class Solver:
-    """How to minimise f(x) + ridge |x|_2^2 over a ball or under a penalty, and when all such fits together must end."""
+    """How to minimise f(x) + ridge |x|_2^2 over a ball or under a penalty, and when all such fits
+    together must end.
+    """
 
     method: str
     tol: float
@@ -145,7 +159,8 @@ class Solver:
     positive: bool = False
     """Whether x >= 0 as well."""
     groups: Any = None
-    """A label for each feature where the bound is on the sum of the norms of groups, not on |x|_1."""
+    """A label for each feature where the bound is on the sum of the norms of groups, not on |x|_1.
+    """
     ends: float = math.inf
     """The moment of `time.perf_counter`, which is the same clock in all processes of a machine."""
     progress: bool = False
@@ -164,7 +179,9 @@ class Solver:
     ) -> Solver:
         """A solver whose fits share a time limit that begins to run now."""
         if positive and groups is not None:
-            raise ValueError("groups goes with positive=False: the ball of groups has no version without signs")
+            raise ValueError(
+                "groups goes with positive=False: the ball of groups has no version without signs"
+            )
         max_iter = _checks.whole("max_iter", max_iter, at_least=0)
         if time_limit is None:
             return cls(method, tol, max_iter, positive, groups)
@@ -186,7 +203,9 @@ class Solver:
         return replace(self, ends=max(self.ends, time.perf_counter() + seconds))
 
     def solve(self, task: Task, size: Size, *, start: Array = None) -> Fit:
-        """The solution for one size, from the coefficients of a start or their projection onto the ball."""
+        """The solution for one size, from the coefficients of a start or their projection onto the
+        ball.
+        """
         x0 = None if start is None else task.variable(start)
         x, fit = self._solved(Runs(task.loss), size, x0)
         return replace(fit, coef=task.coefficients(x))
@@ -206,7 +225,9 @@ class Solver:
                 line.fitted(relative_gap=math.inf, **size.numbers)
                 continue
             start = x
-            if k > 1 and runs.warm.part is None:  # Newton's models know where to go from the last point
+            if (
+                k > 1 and runs.warm.part is None
+            ):  # Newton's models know where to go from the last point
                 ahead = (size.room - sizes[k - 1].room) / (sizes[k - 1].room - sizes[k - 2].room)
                 start = x + float(ahead) * (x - before)
             before = x
@@ -218,16 +239,17 @@ class Solver:
     def idle_radius(self, f: Smooth, ridge: float) -> float:
         """The norm of the x without a constraint, roughly; 1 where that is 0.
 
-        Features that are small in their unit, or a large ridge, leave little to gain over x = 0. So the gap is held
-        against that gain, not against F; where no gain is to be seen at all, a gradient step from 0 is what the ridge
-        leaves of the solution. A ridge of 0 may leave no solution without a constraint: the smallest ridge that
-        is tried by default stands for it.
+        Features that are small in their unit, or a large ridge, leave little to gain over x = 0. So
+        the gap is held against that gain, not against F; where no gain is to be seen at all, a
+        gradient step from 0 is what the ridge leaves of the solution. A ridge of 0 may leave no
+        solution without a constraint: the smallest ridge that is tried by default stands for it.
         """
         ridge = checked_ridge(ridge) or RIDGE_SHARES[0] * typical_square(f)
         here = f.at(f.space.full(0.0))  # type: ignore[union-attr]
         if here.value == 0.0:
             return 1.0
-        # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and no norm here exceeds sqrt(n) |x|_2
+        # no better than the origin is no solution: ridge |x|_2^2 <= f(0), and no norm here exceeds
+        # sqrt(n) |x|_2
         entries = math.prod(f.space.shape)  # type: ignore[union-attr]
         on = self._set((entries * here.value / ridge) ** 0.5)
         g = Ridge(ridge, on=on)
@@ -286,7 +308,9 @@ class Solver:
         return max(_checks.number("tol", self.tol, at_least=0.0), PROVABLE * f.unit)
 
     def _solved(self, runs: Runs, size: Size, start: Array) -> tuple[Array, Fit]:
-        """The solution, as a point and as a fit of its coefficients, from a start or its projection."""
+        """The solution, as a point and as a fit of its coefficients, from a start or its
+        projection.
+        """
         g = self._simple(size)
         on: Any = g.on
         tol = self._tol(runs.f)
@@ -329,12 +353,14 @@ def size_in(on: Any, x: Array) -> float:
 
 
 def multiplier_at(point: ObjectivePoint, ridge: float, on: FeatureSet) -> float:
-    """mu >= 0 for which a solution x minimises f + ridge |x|_2^2 + mu |x| too, in the norm of the set.
+    """mu >= 0 for which a solution x minimises f + ridge |x|_2^2 + mu |x| too, in the norm of the
+    set.
 
-    At the solution the oracle's point is x itself: v = -grad f(x) / (2 ridge), soft-thresholded at mu / (2 ridge). That
-    threshold is what the projection takes off the largest entries, and exactly 0 where v lies in the set. A small
-    ridge magnifies what is left of the gradient in v; there a point inside the set, for which
-    mu <= gap / (radius - |x|_1), is the better witness. With no ridge, mu is the steepest slope towards the boundary.
+    At the solution the oracle's point is x itself: v = -grad f(x) / (2 ridge), soft-thresholded at
+    mu / (2 ridge). That threshold is what the projection takes off the largest entries, and exactly
+    0 where v lies in the set. A small ridge magnifies what is left of the gradient in v; there a
+    point inside the set, for which mu <= gap / (radius - |x|_1), is the better witness. With no
+    ridge, mu is the steepest slope towards the boundary.
     """
     if size_in(on, point.x) < (1.0 - INSIDE) * on.scale:
         return 0.0
@@ -373,22 +399,28 @@ def largest_penalty(loss: Smooth, *, positive: bool) -> float:
 
 
 def default_ridges(tasks: Sequence[Task]) -> Any:
-    """A few shares of the typical square of a feature: the ridges that are tried where nobody asks for others."""
+    """A few shares of the typical square of a feature: the ridges that are tried where nobody asks
+    for others.
+    """
     return np.array(RIDGE_SHARES) * typical_square(tasks[0].loss)
 
 
 def typical_square(loss: Any) -> float:
-    """The median of sum_i w_i K_ij^2 over the columns j that vary; about the column's mean where there is an intercept.
+    """The median of sum_i w_i K_ij^2 over the columns j that vary; about the column's mean where
+    there is an intercept.
 
-    It follows the units of the features, the weights and the number of samples as a ridge should. A mean would follow a
-    single feature in a unit of its own, and so would the ridges for all others.
+    It follows the units of the features, the weights and the number of samples as a ridge should. A
+    mean would follow a single feature in a unit of its own, and so would the ridges for all others.
     """
     squares, sums, mass = moments(loss)
     spread = squares
     if loss.h.has_intercept:
         spread = squares_about_means(loss, sums / mass)
         spread = np.where(spread > CONSTANT**2 * squares, spread, 0.0)
-    for each in (spread, squares):  # where no column varies, x is 0, and any ridge of the right unit will do
+    for each in (
+        spread,
+        squares,
+    ):  # where no column varies, x is 0, and any ridge of the right unit will do
         if each.any():
             return float(np.median(each[each > 0.0]))
     return mass
@@ -398,8 +430,10 @@ def moments(loss: Any) -> tuple[Any, Any, float]:
     """sum_i w_i K_ij^2 and sum_i w_i K_ij for each column j, and sum_i w_i, on the host."""
     if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
         return loss.moments
-    K, w = loss.K, loss.h.weights
-    sums, mass = host(product(K.T, w)), total(w)
+    K = loss.K
+    w = loss.h.weights
+    sums = host(product(K.T, w))
+    mass = total(w)
     if not is_dense(K):
         return K.multiply(K).T @ w, sums, mass
     xp = namespace(K)
@@ -410,20 +444,26 @@ def moments(loss: Any) -> tuple[Any, Any, float]:
 def squares_about_means(loss: Any, means: Any) -> Any:
     """sum_i w_i (K_ij - mean_j)^2 for each column j, on the host.
 
-    It is a pass of its own: sum w K^2 - (sum w K)^2 / sum w has no digits where a mean is large beside the spread.
+    It is a pass of its own: sum w K^2 - (sum w K)^2 / sum w has no digits where a mean is large
+    beside the spread.
     """
     if isinstance(loss, BlockwiseLoss | BlockwiseMultinomial):
         return loss.squares_about_means
-    K, w = loss.K, loss.h.weights
+    K = loss.K
+    w = loss.h.weights
     (squares,) = squares_about(K if is_dense(K) else K.tocsr(), w, like(means, w))
     return host(squares)
 
 
 def checked_radii(radii: Any) -> Any:
     """A user's radii, each once, in increasing order."""
-    checked = np.unique([_checks.number("radii", radius, at_least=0.0) for radius in np.ravel(radii)])
+    checked = np.unique(
+        [_checks.number("radii", radius, at_least=0.0) for radius in np.ravel(radii)]
+    )
     if len(checked) == 0:
-        raise ValueError("radii must hold at least one radius, got none; leave it None for a default grid")
+        raise ValueError(
+            "radii must hold at least one radius, got none; leave it None for a default grid"
+        )
     return checked
 
 

@@ -1,12 +1,14 @@
 """Away and pairwise steps: conditional gradients that remember the vertices they are made of.
 
-A point of a polytope is held as a mixture of vertices, its active set. Beside the vertex s that the oracle names there
-is the worst one of the active set, v. A Frank-Wolfe step goes from x to s; an away step goes from v through x and on; a
-pairwise step moves the weight of v to s. On polytopes both converge linearly where f is strongly convex, which plain
-conditional gradients do not (Lacoste-Julien and Jaggi, NIPS 2015).
+A point of a polytope is held as a mixture of vertices, its active set. Beside the vertex s that the
+oracle names there is the worst one of the active set, v. A Frank-Wolfe step goes from x to s; an
+away step goes from v through x and on; a pairwise step moves the weight of v to s. On polytopes
+both converge linearly where f is strongly convex, which plain conditional gradients do not
+(Lacoste-Julien and Jaggi, NIPS 2015).
 
-A lazy method asks the oracle only where the active set has no pair of vertices that promises enough (Braun, Pokutta
-and Zink, ICML 2017; Tsuji, Tanaka and Pokutta, ICML 2022). Such steps prove no bound; the next call of the oracle does.
+A lazy method asks the oracle only where the active set has no pair of vertices that promises enough
+(Braun, Pokutta and Zink, ICML 2017; Tsuji, Tanaka and Pokutta, ICML 2022). Such steps prove no
+bound; the next call of the oracle does.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class ActiveSet:
     """Vertices and their weights, which sum to 1."""
 
     def __init__(self, x: Array) -> None:
-        self.vertices, self.weights = [x], np.ones(1)
+        self.vertices = [x]
+        self.weights = np.ones(1)
 
     def slopes(self, c: Array) -> Vector:
         """<c, vertex> of each."""
@@ -111,18 +114,29 @@ class ActiveSetCG:
         return "pairwise" if self.pairwise else "away"
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, self.f.unit_at(x)
-        active, here, evaluations, calls, taken, promised, noise = ActiveSet(x), f.at(x), 1, 0, 0.0, math.inf, 0.0
+        f = self.f
+        g = self.g
+        unit = self.f.unit_at(x)
+        active = ActiveSet(x)
+        here = f.at(x)
+        evaluations = 1
+        calls = 0
+        taken = 0.0
+        promised = math.inf
+        noise = 0.0
         k = 0
         notes: dict[str, float] = {}
         while True:
             if deadline.passed():
                 if k == 0:
-                    yield Iterate(x, Terms(here.value, 0.0), -math.inf, None, taken, Effort(1, 0, 0), 0.0)
+                    yield Iterate(
+                        x, Terms(here.value, 0.0), -math.inf, None, taken, Effort(1, 0, 0), 0.0
+                    )
                 return
             c = here.gradient
             slopes = active.slopes(c)
-            worst, best = int(np.argmax(slopes)), int(np.argmin(slopes))
+            worst = int(np.argmax(slopes))
+            best = int(np.argmin(slopes))
             bound = -math.inf
             if self.lazy and slopes[worst] - slopes[best] >= ENOUGH * promised:
                 to = best
@@ -141,7 +155,9 @@ class ActiveSetCG:
                 promised = here.value - bound
                 to = active.index(answer.point)
                 slopes = np.append(slopes, dot(c, answer.point)) if to == len(slopes) else slopes
-            yield Iterate(x, Terms(here.value, 0.0), bound, c, taken, Effort(evaluations, calls, 0), noise)
+            yield Iterate(
+                x, Terms(here.value, 0.0), bound, c, taken, Effort(evaluations, calls, 0), noise
+            )
             way = self._way(active, x, c, slopes, to, worst)
             promise = -way.longest * dot(c, way.direction)
             if promise > 0.0:
@@ -166,12 +182,17 @@ class ActiveSetCG:
             here = here.moved(x, [far], fractions)
             k += 1
 
-    def _way(self, active: ActiveSet, x: Array, c: Array, slopes: Vector, to: int, worst: int) -> Way:
-        """From the worst vertex to the best one; or the steeper of towards the best and away from the worst."""
+    def _way(
+        self, active: ActiveSet, x: Array, c: Array, slopes: Vector, to: int, worst: int
+    ) -> Way:
+        """From the worst vertex to the best one; or the steeper of towards the best and away from
+        the worst.
+        """
         if self.pairwise:
             direction = active.vertices[to] - active.vertices[worst]
             return Way(direction, float(active.weights[worst]), to, worst)
-        level, weight = dot(c, x), float(active.weights[worst])
+        level = dot(c, x)
+        weight = float(active.weights[worst])
         if level - slopes[to] >= slopes[worst] - level or weight >= 1.0:
             return Way(active.vertices[to] - x, 1.0, to, None)
         return Way(x - active.vertices[worst], weight / (1.0 - weight), None, worst)

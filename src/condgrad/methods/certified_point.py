@@ -1,4 +1,6 @@
-"""F at a point, and the lower bound that Lemma 2 proves there: for methods that do not go where the oracle points."""
+"""F at a point, and the lower bound that Lemma 2 proves there: for methods that do not go where the
+oracle points.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Tally:
 class ObjectivePoint:
     """F = f + g at x, each part computed when first asked for.
 
-    `smooth` is f at x where that is known; `afresh` says whether it comes from the data, not from other points.
+    `smooth` is f at x where that is known; `afresh` says whether it comes from the data, not from
+    other points.
     """
 
     def __init__(
@@ -53,7 +56,10 @@ class ObjectivePoint:
         *,
         afresh: bool = False,
     ) -> None:
-        self.f, self.g, self.x, self.tally = f, g, x, tally
+        self.f = f
+        self.g = g
+        self.x = x
+        self.tally = tally
         if smooth is None:
             tally.evaluations += 1
         self.smooth = f.at(x) if smooth is None else smooth
@@ -99,22 +105,29 @@ class ObjectivePoint:
         fractions = np.array([a])
         x = mixed(self.x, [end.x], fractions)
         self.tally.evaluations += not self.f.mixes
-        return ObjectivePoint(self.f, self.g, x, self.tally, self.smooth.moved(x, [end.smooth], fractions))
+        return ObjectivePoint(
+            self.f, self.g, x, self.tally, self.smooth.moved(x, [end.smooth], fractions)
+        )
 
 
 class Certifier:
     """Lemma 2 at one point after the other, warm-starting the oracle."""
 
     def __init__(self, f: Smooth, g: Simple, tally: Tally) -> None:
-        self.f, self.g, self.tally = f, g, tally
-        self.accuracy, self.warm = 0.0, None
+        self.f = f
+        self.g = g
+        self.tally = tally
+        self.accuracy = 0.0
+        self.warm = None
         self.before: ObjectivePoint | None = None
         """The last point, whose tangent a convex f is not below."""
         self.noise_before = 0.0
 
     def iterate(self, point: ObjectivePoint, step: float) -> Iterate:
         """The point with its lower bound; without one if no time is left for the oracle."""
-        f, g, here = self.f, self.g, point.smooth
+        f = self.f
+        g = self.g
+        here = point.smooth
         if not math.isfinite(point.value):  # its gradient would be no number either
             raise NotFiniteError(f"F turned {point.value}")
         c = None if deadline.passed() else point.smooth_gradient
@@ -125,7 +138,8 @@ class Certifier:
         self.warm = answer.warm
         self.tally.oracle_calls += 1
         self.tally.inner_iterations += answer.inner_iterations
-        s, g_there = answer.point, g.value(answer.point) if answer.value is None else answer.value
+        s = answer.point
+        g_there = g.value(answer.point) if answer.value is None else answer.value
         noise = noise_of_bound(
             f.unit_at(point.x),
             f=here.value,
@@ -136,8 +150,11 @@ class Certifier:
         )
         bound = tangent_bound(here.offset, answer.bound, noise)
         if f.convex and self.before is not None:
-            height = self.before.smooth.value + dot(self.before.smooth_gradient, point.x - self.before.x)
+            height = self.before.smooth.value + dot(
+                self.before.smooth_gradient, point.x - self.before.x
+            )
             check_tangent(here.value, height, noise + self.noise_before)
-        self.before, self.noise_before = point, noise
+        self.before = point
+        self.noise_before = noise
         self.accuracy = max(0.1 * (point.value - bound), noise)
         return Iterate(point.x, point.terms, bound, c, step, self.tally.effort, noise)

@@ -23,7 +23,9 @@ from condgrad.simple import Zero
 def CG(f: Smooth, g: Simple, step: StepRule, memory: int = 0) -> CGS:
     """The conditional gradient for f + g."""
     if type(g).gradient is Simple.gradient:
-        raise MissingAbility(f"method='cg' linearises g, and {g!r} has no gradient: use method='cgs'")
+        raise MissingAbility(
+            f"method='cg' linearises g, and {g!r} has no gradient: use method='cgs'"
+        )
     if isinstance(g, Zero):
         return CGS(f, g, step, memory, name="cg")
     return LinearisedCGS(f + Linearised(g), Zero(on=g.on), step, memory, name="cg", linearised=g)
@@ -51,7 +53,8 @@ class Linearised(Smooth):
     """g in the role of a smooth part."""
 
     def __init__(self, g: Simple) -> None:
-        self.g, self.widens = g, g.widens
+        self.g = g
+        self.widens = g.widens
 
     @property
     def smoothness(self) -> float | None:
@@ -66,7 +69,8 @@ class Linearised(Smooth):
 
 class LinearisedEvaluation:
     def __init__(self, g: Simple, x: Array) -> None:
-        self.g, self.x = g, x
+        self.g = g
+        self.x = x
 
     @cached_property
     def value(self) -> float:

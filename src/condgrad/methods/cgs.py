@@ -42,9 +42,17 @@ class CGS:
     """The remembered oracle points, kept up to date for a run that will go on from this one."""
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, self.f.unit_at(x)
-        here, g_here, a, warm, evaluations, inner = f.at(x), g.value(x), 0.0, None, 1, 0
-        share, accuracy = 0.1, 0.1 * Terms(here.value, g_here).size
+        f = self.f
+        g = self.g
+        unit = self.f.unit_at(x)
+        here = f.at(x)
+        g_here = g.value(x)
+        a = 0.0
+        warm = None
+        evaluations = 1
+        inner = 0
+        share = 0.1
+        accuracy = 0.1 * Terms(here.value, g_here).size
         remembered = deque([(s, f.at(s)) for s in self.past], maxlen=self.memory)
         evaluations += len(remembered)
         notes: dict[str, float] = {}
@@ -52,12 +60,17 @@ class CGS:
             c = None if deadline.passed() else here.gradient
             if deadline.passed():
                 if k == self.first:
-                    yield Iterate(x, Terms(here.value, g_here), -math.inf, c, a, Effort(1, 0, 0), 0.0)
+                    yield Iterate(
+                        x, Terms(here.value, g_here), -math.inf, c, a, Effort(1, 0, 0), 0.0
+                    )
                 return
             value = here.value + g_here
             answer = g.beside(f, here, value).argmin(c, warm=warm, accuracy=accuracy)  # line 3
-            s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
-            there, g_there = f.at(s), g.value(s) if answer.value is None else answer.value
+            s = answer.point
+            warm = answer.warm
+            inner = inner + answer.inner_iterations
+            there = f.at(s)
+            g_there = g.value(s) if answer.value is None else answer.value
             spoiled = there if answer.witness is None else f.at(answer.witness)
             noise = noise_of_bound(
                 unit,
@@ -82,11 +95,14 @@ class CGS:
                 noise=noise,
                 candidate=Candidate(s, Terms(there.value, g_there)) if known else None,
             )
-            points, ends = [s, *(p for p, _ in remembered)], [there, *(e for _, e in remembered)]
+            points = [s, *(p for p, _ in remembered)]
+            ends = [there, *(e for _, e in remembered)]
             directions = differences(points, x)
             slope = dot(c, directions[0])
             if known and f.convex:
-                check_tangent(there.value, here.value + slope, noise + rounding_noise(unit, there.value))
+                check_tangent(
+                    there.value, here.value + slope, noise + rounding_noise(unit, there.value)
+                )
             model_gap = g_here - g_there - slope
             state = SearchState(f, g, k, x, here, ends, directions, value, model_gap, notes)
             fractions = checked_fractions(self.step(state), len(points))  # line 4
@@ -96,7 +112,9 @@ class CGS:
             flatness = math.inf
             if f.mixes and f.convex:
                 flatness = max(there.value - here.value - slope, 1e-3 * (value - bound))
-            accuracy = max(share * min(value - bound, flatness), noise)  # below rounding there is nothing to gain
+            accuracy = max(
+                share * min(value - bound, flatness), noise
+            )  # below rounding there is nothing to gain
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
                 if value - bound - model_gap <= ROUNDING_UNITS * noise or share < 1e-6:
                     return
@@ -106,7 +124,8 @@ class CGS:
                 return
             x = mixed(x, points, fractions)  # line 5
             tangent = here.value + a * slope
-            here, g_here = here.moved(x, ends, fractions), g.value(x)
+            here = here.moved(x, ends, fractions)
+            g_here = g.value(x)
             evaluations += not f.mixes
             slack = noise + rounding_noise(unit, here.value)
             if f.convex and len(points) == 1:

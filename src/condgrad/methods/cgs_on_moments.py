@@ -1,7 +1,9 @@
-"""CGS for plans that are never formed: the iterate is known by its moments, and the answer is the oracle's point.
+"""CGS for plans that are never formed: the iterate is known by its moments, and the answer is the
+oracle's point.
 
-A mixture of streamed plans is none itself, and its entropy is not known. But all that f asks of it are its cost and its
-moments, which mix. And the oracle's point s is certified by f alone: F(s) - lower = D_f(s, x) + the oracle's own gap.
+A mixture of streamed plans is none itself, and its entropy is not known. But all that f asks of it
+are its cost and its moments, which mix. And the oracle's point s is certified by f alone: F(s) -
+lower = D_f(s, x) + the oracle's own gap.
 """
 
 from __future__ import annotations
@@ -54,18 +56,27 @@ class CGSOnMoments:
             )
 
     def iterates(self, x: Any) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, self.f.unit_at(x)
-        here, g_here, a, warm, inner = f.at(x), g.value(x), 0.0, None, 0
+        f = self.f
+        g = self.g
+        unit = self.f.unit_at(x)
+        here = f.at(x)
+        g_here = g.value(x)
+        a = 0.0
+        warm = None
+        inner = 0
         terms = Terms.at(x, here, g, g_here)
         g_size = g.magnitude(x, g_here)
-        share, accuracy = 0.1, 0.1 * terms.size
+        share = 0.1
+        accuracy = 0.1 * terms.size
         for k in count():
             if deadline.passed():
                 if k == 0:
                     yield Iterate(x, terms, -math.inf, None, a, Effort(1, 0, 0), 0.0)
                 return
             answer = g.argmin(here.gradient, warm=warm, accuracy=accuracy)
-            s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
+            s = answer.point
+            warm = answer.warm
+            inner = inner + answer.inner_iterations
             there = f.at(s)
             g_there = g.value(s) if answer.value is None else answer.value
             noise = noise_of_bound(
@@ -90,12 +101,14 @@ class CGSOnMoments:
                 share *= 0.1
                 continue
             fraction = np.array([a])
-            here, g_here = here.moved(None, [there], fraction), (1.0 - a) * g_here + a * g_there
+            here = here.moved(None, [there], fraction)
+            g_here = (1.0 - a) * g_here + a * g_there
 
     def _fraction(self, k: int, line: Quadratic, rise: float) -> float:
         if isinstance(self.step, OpenLoop):
             return self.step.length(k)
-        slope, curvature = float(line.slope[0]) + rise, float(line.curvature[0, 0])
+        slope = float(line.slope[0]) + rise
+        curvature = float(line.curvature[0, 0])
         if slope >= 0.0:
             return 0.0
         return 1.0 if curvature <= -slope else -slope / curvature
@@ -103,9 +116,11 @@ class CGSOnMoments:
 
 @dataclass(frozen=True)
 class WholeStepCGS:
-    """Generalised conditional gradient with whole steps, for an f that is concave: the iterates are oracle points.
+    """Generalised conditional gradient with whole steps, for an f that is concave: the iterates are
+    oracle points.
 
-    f is below its tangents, so that a whole step lowers F by the model gap or more, and no mixture of plans is needed.
+    f is below its tangents, so that a whole step lowers F by the model gap or more, and no mixture
+    of plans is needed.
     """
 
     f: Smooth
@@ -122,10 +137,14 @@ class WholeStepCGS:
             )
 
     def iterates(self, x: Any) -> Iterator[Iterate]:
-        f, g, unit = self.f, self.g, self.f.unit_at(x)
+        f = self.f
+        g = self.g
+        unit = self.f.unit_at(x)
         here = f.at(x)
         terms = Terms.at(x, here, g)
-        warm, inner, step = None, 0, 0.0
+        warm = None
+        inner = 0
+        step = 0.0
         accuracy = 0.1 * terms.size
         share = OWN_SHARE
         for k in count():
@@ -134,7 +153,9 @@ class WholeStepCGS:
                     yield Iterate(x, terms, -math.inf, None, step, Effort(1, 0, 0), 0.0)
                 return
             answer = g.argmin(here.gradient, warm=warm, accuracy=accuracy)
-            s, warm, inner = answer.point, answer.warm, inner + answer.inner_iterations
+            s = answer.point
+            warm = answer.warm
+            inner = inner + answer.inner_iterations
             there = f.at(s)
             g_there = g.value(s) if answer.value is None else answer.value
             noise = noise_of_bound(
@@ -149,13 +170,19 @@ class WholeStepCGS:
             yield Iterate(x, terms, bound, None, step, Effort(k + 1, k + 1, inner), noise)
             line = here.along([there], None)
             if float(line.curvature[0, 0]) > unit * abs(float(line.slope[0])):
-                raise MissingAbility(f"plans that are never formed need an f that is convex or concave, not {f!r}")
+                raise MissingAbility(
+                    f"plans that are never formed need an f that is convex or concave, not {f!r}"
+                )
             gap = terms.value - bound
             accuracy = max(share * gap, noise)
-            if terms.g - g_there - float(line.slope[0]) <= 0.0:  # stationary, or the oracle must try harder
+            if (
+                terms.g - g_there - float(line.slope[0]) <= 0.0
+            ):  # stationary, or the oracle must try harder
                 if gap <= ROUNDING_UNITS * noise or share < 1e-6:
                     return
                 share *= 0.1
                 continue
-            x, here, step = s, there, 1.0
+            x = s
+            here = there
+            step = 1.0
             terms = Terms.at(s, there, g, g_there)

@@ -19,10 +19,14 @@ from condgrad.problem import Simple, Smooth
 from condgrad.rounding import EXHAUSTED
 
 PATIENCE = 20
-"""Iterations of a window of `StallWatch`; fewer than the loop grants, so that the next method gets its turn."""
+"""Iterations of a window of `StallWatch`; fewer than the loop grants, so that the next method gets
+its turn.
+"""
 MOST_BEFORE_COMPILED = 5000
-"""Iterates of a method while nobody has compiled code for the next one, which then waits for it: half of those that a
-run has by default. On colon, a squared hinge at radius 50 used up all 10 000 in four seconds and was not proved."""
+"""Iterates of a method while nobody has compiled code for the next one, which then waits for it:
+half of those that a run has by default. On colon, a squared hinge at radius 50 used up all 10 000
+in four seconds and was not proved.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,9 @@ class UntilCompiled:
 
 @dataclass(frozen=True)
 class UntilNear:
-    """A method until its gap is within a share of the size of F, for another one to go on from there."""
+    """A method until its gap is within a share of the size of F, for another one to go on from
+    there.
+    """
 
     method: Method
     share: float
@@ -79,14 +85,16 @@ class UntilNear:
 
 @dataclass(frozen=True)
 class InTurn:
-    """The first method, until it has no step left or stands still; then the next, from the best point so far.
+    """The first method, until it has no step left or stands still; then the next, from the best
+    point so far.
 
     The best bound so far is kept by the loop, as for a single method.
     """
 
     first: Method
     others: Iterator[Method]
-    """Each is made when its turn comes, since most runs need the first alone; one run uses them up."""
+    """Each is made when its turn comes, since most runs need the first alone; one run uses them up.
+    """
     used: list[str] = field(default_factory=list)
 
     @property
@@ -103,17 +111,23 @@ class InTurn:
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         self.used.clear()
-        before, value, lower, noise = NO_EFFORT, math.inf, -math.inf, 0.0
+        before = NO_EFFORT
+        value = math.inf
+        lower = -math.inf
+        noise = 0.0
         method: Method | None = self.first
         while method is not None:
             failure: Exception | None = None
             self.used.append(method.name)
-            stalled, effort, iterates = StallWatch(precision(x), PATIENCE), before, method.iterates(x)
+            stalled = StallWatch(precision(x), PATIENCE)
+            effort = before
+            iterates = method.iterates(x)
             while True:
                 try:
                     iterate = next(iterates, None)
                 except (NotFiniteError, np.linalg.LinAlgError) as error:
-                    # equations without a solution are one method's dead end, unless nothing is known yet
+                    # equations without a solution are one method's dead end, unless nothing is
+                    # known yet
                     if value == math.inf:
                         raise
                     failure = error
@@ -122,9 +136,13 @@ class InTurn:
                     break
                 effort = iterate.effort.after(before)
                 if iterate.value <= value:
-                    x, value = iterate.x, iterate.value
-                lower, noise = max(lower, iterate.lower_bound), max(noise, iterate.noise)
-                if not method.f.convex:  # a tangent bounds nothing: the gap is that of the point itself
+                    x = iterate.x
+                    value = iterate.value
+                lower = max(lower, iterate.lower_bound)
+                noise = max(noise, iterate.noise)
+                if (
+                    not method.f.convex
+                ):  # a tangent bounds nothing: the gap is that of the point itself
                     lower = value + iterate.lower_bound - iterate.value
                 still = stalled.by(iterate, lower if method.f.convex else lower - value)
                 shown = iterate if effort is iterate.effort else iterate._replace(effort=effort)

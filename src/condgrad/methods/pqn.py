@@ -1,9 +1,10 @@
-"""PQN, the limited-memory projected quasi-Newton of Schmidt, van den Berg, Friedlander and Murphy (AISTATS 2009).
+"""PQN, the limited-memory projected quasi-Newton of Schmidt, van den Berg, Friedlander and Murphy
+(AISTATS 2009).
 
     y ~ argmin_{y in P} <grad F(x), y - x> + 1/2 <y - x, B (y - x)>,   x <- x + a (y - x)
 
-with B the compact L-BFGS matrix of the last changes of x and of grad F. The inner problem is solved by spectral
-projected gradients, which ask for B and for projections, and not for F.
+with B the compact L-BFGS matrix of the last changes of x and of grad F. The inner problem is solved
+by spectral projected gradients, which ask for B and for projections, and not for F.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from condgrad import _checks, deadline
-from condgrad.arrays import Array, dot, double, double_like, gram, mixed, namespace, precision, stack
+from condgrad.arrays import (
+    Array,
+    dot,
+    double,
+    double_like,
+    gram,
+    mixed,
+    namespace,
+    precision,
+    stack,
+)
 from condgrad.certificate import Iterate
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.methods.spg import (
@@ -34,7 +45,8 @@ from condgrad.search.steps import Armijo
 
 @dataclass(frozen=True)
 class PQN:
-    """Projected quasi-Newton for a g with a gradient on a set with a projection: few evaluations, many projections.
+    """Projected quasi-Newton for a g with a gradient on a set with a projection: few evaluations,
+    many projections.
 
     Parameters
     ----------
@@ -45,7 +57,8 @@ class PQN:
     inner_iterations : int
         How many projections the inner problem may take.
     inner_tolerance : float
-        The inner problem is solved once a move promises no more than this fraction of its fall so far.
+        The inner problem is solved once a move promises no more than this fraction of its fall so
+        far.
     armijo : Armijo
         Which fraction of the promised fall is enough, and how a step shrinks.
     """
@@ -67,7 +80,8 @@ class PQN:
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         tally = Tally()
-        certifier, here = Certifier(self.f, self.g, tally), ObjectivePoint(self.f, self.g, x, tally)
+        certifier = Certifier(self.f, self.g, tally)
+        here = ObjectivePoint(self.f, self.g, x, tally)
         yield certifier.iterate(here, 0.0)
         length = first_length(here, self.g.on.scale)
         changes: deque[Change] = deque(maxlen=self.pairs)
@@ -76,7 +90,9 @@ class PQN:
                 tally.inner_iterations += target.projections
                 if deadline.passed():
                     return
-                step, there = armijo_step(here, here.at(target.x), target.promise, here.value, armijo=self.armijo)
+                step, there = armijo_step(
+                    here, here.at(target.x), target.promise, here.value, armijo=self.armijo
+                )
                 if step > 0.0:
                     break
             else:
@@ -88,7 +104,9 @@ class PQN:
                 changes.append(change)
             here = there
 
-    def _targets(self, here: ObjectivePoint, changes: deque[Change], length: float) -> Iterator[Target]:
+    def _targets(
+        self, here: ObjectivePoint, changes: deque[Change], length: float
+    ) -> Iterator[Target]:
         """The model's minimiser, then, should it mislead, where the gradient leads."""
         if changes:
             B = QuasiHessian(changes)
@@ -102,10 +120,14 @@ class PQN:
     def _minimiser(self, model: QuadraticModel) -> Target:
         """The model's minimiser, loosely, by monotone spectral projected gradients."""
         x = model.base.x
-        point, projections = ModelPoint(model, x, namespace(x).zeros_like(x)), 0
-        moves = spectral_moves(point, self.g.prox, 1.0 / model.B.sigma, window=1, armijo=self.armijo)
+        point = ModelPoint(model, x, namespace(x).zeros_like(x))
+        projections = 0
+        moves = spectral_moves(
+            point, self.g.prox, 1.0 / model.B.sigma, window=1, armijo=self.armijo
+        )
         for move in islice(moves, 1, self.inner_iterations + 1):  # the first is the start itself
-            point, projections = move.point, projections + 1
+            point = move.point
+            projections = projections + 1
             if move.promise <= self.inner_tolerance * point.energy or deadline.passed():
                 break
         return Target(point.x, max(-dot(model.base.gradient, point.d), point.energy), projections)
@@ -129,25 +151,31 @@ class Change(NamedTuple):
     def between(cls, before: ObjectivePoint, after: ObjectivePoint) -> Change | None:
         """The change, unless its curvature might be rounding."""
         unit = precision(after.x)
-        s, y = after.x - before.x, after.gradient - before.gradient
-        curvature, size = dot(s, y), dot(s, s) ** 0.5
-        if not curvature > unit * size * max(100.0 * dot(y, y) ** 0.5, dot(after.gradient, after.gradient) ** 0.5):
+        s = after.x - before.x
+        y = after.gradient - before.gradient
+        curvature = dot(s, y)
+        size = dot(s, s) ** 0.5
+        if not curvature > unit * size * max(
+            100.0 * dot(y, y) ** 0.5, dot(after.gradient, after.gradient) ** 0.5
+        ):
             return None
         return cls(s, y)
 
 
 class QuasiHessian:
-    """The L-BFGS matrix B = sigma (I - W' M^-1 W) in compact form (Byrd, Nocedal and Schnabel, Math. Prog. 63, 1994).
+    """The L-BFGS matrix B = sigma (I - W' M^-1 W) in compact form (Byrd, Nocedal and Schnabel,
+    Math. Prog. 63, 1994).
 
-    W stacks the s_i and the y_i / sigma, each pair scaled so that its product is 1; M = [[S S', L], [L', -I]] of
-    these, L being the part of S Y' below the diagonal. In directions that no change has seen B is sigma =
-    <s, y>/<s, s>, the last alpha of SPG inverted. The usual <y, y>/<s, y> is the largest curvature seen instead of a
-    mean one; with few samples and many features it holds the method back (five to eight times as many iterations on
-    microarrays).
+    W stacks the s_i and the y_i / sigma, each pair scaled so that its product is 1; M = [[S S', L],
+    [L', -I]] of these, L being the part of S Y' below the diagonal. In directions that no change
+    has seen B is sigma = <s, y>/<s, s>, the last alpha of SPG inverted. The usual <y, y>/<s, y> is
+    the largest curvature seen instead of a mean one; with few samples and many features it holds
+    the method back (five to eight times as many iterations on microarrays).
     """
 
     def __init__(self, changes: Sequence[Change]) -> None:
-        count, latest = len(changes), changes[-1]
+        count = len(changes)
+        latest = changes[-1]
         self.sigma = dot(latest.s, latest.y) / dot(latest.s, latest.s)
         # in units of sigma, so that the unit of F changes nothing
         lengths = [(dot(s, y) / self.sigma) ** -0.5 for s, y in changes]
@@ -185,7 +213,9 @@ class ModelPoint:
     """The model at x, where `product` is B (x - base)."""
 
     def __init__(self, model: QuadraticModel, x: Array, product: Array) -> None:
-        self.model, self.x, self.product = model, x, product
+        self.model = model
+        self.x = x
+        self.product = product
 
     @cached_property
     def d(self) -> Array:
@@ -194,7 +224,9 @@ class ModelPoint:
 
     @cached_property
     def energy(self) -> float:
-        """<d, B d>/2: no more than what any d that lowers the model promises, and no larger term hides it."""
+        """<d, B d>/2: no more than what any d that lowers the model promises, and no larger term
+        hides it.
+        """
         return 0.5 * dot(self.d, self.product)
 
     @cached_property
@@ -214,4 +246,8 @@ class ModelPoint:
 
     def moved(self, end: ModelPoint, a: float) -> ModelPoint:
         fractions = np.array([a])
-        return ModelPoint(self.model, mixed(self.x, [end.x], fractions), mixed(self.product, [end.product], fractions))
+        return ModelPoint(
+            self.model,
+            mixed(self.x, [end.x], fractions),
+            mixed(self.product, [end.product], fractions),
+        )

@@ -1,4 +1,5 @@
-"""SPG, the spectral projected gradient of Birgin, Martinez and Raydan (SIAM J. Optim. 10:1196, 2000).
+"""SPG, the spectral projected gradient of Birgin, Martinez and Raydan (SIAM J. Optim. 10:1196,
+2000).
 
     d = P(x - alpha grad F(x)) - x,   x <- x + a d,   alpha = <s, s>/<s, y>
 
@@ -54,13 +55,16 @@ class SPG:
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         tally = Tally()
-        certifier, start = Certifier(self.f, self.g, tally), ObjectivePoint(self.f, self.g, x, tally)
+        certifier = Certifier(self.f, self.g, tally)
+        start = ObjectivePoint(self.f, self.g, x, tally)
         yield certifier.iterate(start, 0.0)
         scale = self.g.on.scale
         if scale == math.inf:  # the oracle knows how large solutions may be
             scale = 0.0 if start.answer is None else largest_size(start.answer.point)
         length = first_length(start, scale)
-        moves = spectral_moves(start, self.g.prox, length, window=self.window, armijo=self.armijo, kinked=self.g.kinked)
+        moves = spectral_moves(
+            start, self.g.prox, length, window=self.window, armijo=self.armijo, kinked=self.g.kinked
+        )
         for move in islice(moves, 1, None):  # the first is the start itself
             yield certifier.iterate(move.point, move.step)
 
@@ -69,7 +73,9 @@ def require_projected_gradients(g: Simple, *, by: str) -> None:
     """Refuse a g without a finite gradient, or on a set without a projection."""
     if not g.has_gradient:
         where = " where an entry is 0" if isinstance(g, Entropy) else ""
-        raise MissingAbility(f"{by} needs a g with a finite gradient, and {g!r} has none{where}: use method='cgs'")
+        raise MissingAbility(
+            f"{by} needs a g with a finite gradient, and {g!r} has none{where}: use method='cgs'"
+        )
     g.on.require("project", by=by)
 
 
@@ -117,12 +123,15 @@ def spectral_moves(
     armijo: Armijo,
     kinked: Callable[[Array], float] = lambda _: 0.0,
 ) -> Iterator[SpectralMove[AnyPoint]]:
-    """The path of spectral projected gradients from a `DifferentiablePoint`, `length` being the first alpha.
+    """The path of spectral projected gradients from a `DifferentiablePoint`, `length` being the
+    first alpha.
 
-    Where the function has a part without a gradient, `kinked`, prox takes it into account (the spectral proximal
-    gradient of Wright, Nowak and Figueiredo, IEEE Trans. Signal Process. 57:2479, 2009); else it is a projection.
+    Where the function has a part without a gradient, `kinked`, prox takes it into account (the
+    spectral proximal gradient of Wright, Nowak and Figueiredo, IEEE Trans. Signal Process. 57:2479,
+    2009); else it is a projection.
     """
-    step, promise = 0.0, math.inf
+    step = 0.0
+    promise = math.inf
     recent: deque[float] = deque(maxlen=window)
     while True:
         yield SpectralMove(here, step, promise)
@@ -150,7 +159,9 @@ def spectral_moves(
 def armijo_step(
     here: AnyPoint, end: AnyPoint, promise: float, ceiling: float, *, armijo: Armijo
 ) -> tuple[float, AnyPoint]:
-    """The first of 1, shrink, shrink^2, ... with F(x + a d) <= ceiling - fraction a promise; 0 where there is none."""
+    """The first of 1, shrink, shrink^2, ... with F(x + a d) <= ceiling - fraction a promise; 0
+    where there is none.
+    """
     if not promise > 0.0:
         return 0.0, here
     ceiling += ROUNDING_UNITS * here.rounding  # less than that is no evidence against a step
@@ -163,20 +174,26 @@ def armijo_step(
 
 
 def first_length(here: DifferentiablePoint, scale: float) -> float:
-    """An alpha that takes the steepest coordinate once across the set; the search cuts what is too far."""
+    """An alpha that takes the steepest coordinate once across the set; the search cuts what is too
+    far.
+    """
     xp = namespace(here.x)
     steepest = float(xp.max(xp.abs(here.gradient)))
     return (scale or 1.0) / (steepest or 1.0)
 
 
-def spectral_length(before: DifferentiablePoint, after: DifferentiablePoint, length: float) -> float:
+def spectral_length(
+    before: DifferentiablePoint, after: DifferentiablePoint, length: float
+) -> float:
     """alpha = <s, s>/<s, y> of Barzilai and Borwein.
 
-    A curvature below the rounding of the gradients is none to be seen: then alpha is as long as that rounding
-    allows, and never shorter than the one before.
+    A curvature below the rounding of the gradients is none to be seen: then alpha is as long as
+    that rounding allows, and never shorter than the one before.
     """
-    s, y = after.x - before.x, after.gradient - before.gradient
-    squared, curvature = dot(s, s), dot(s, y)
+    s = after.x - before.x
+    y = after.gradient - before.gradient
+    squared = dot(s, s)
+    curvature = dot(s, y)
     rounding = precision(s) * (squared * dot(before.gradient, before.gradient)) ** 0.5
     if curvature > rounding:
         return squared / curvature

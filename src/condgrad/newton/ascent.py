@@ -1,8 +1,9 @@
 """Newton on the certificate: maximise the lower bound itself, by Newton's method along a path.
 
-For f = h(Kx) and any z, `D(z) = h(z) - <grad h(z), z> + min_s [<K' grad h(z), s> + g(s)]` is a lower bound on F*,
-concave, with maximum F*. CGS is gradient ascent on it; where f is stiff against g that crawls, and Newton's method does
-not. A far start needs a path: t*g in place of g, t falling to 1, each stage solved loosely and handed on.
+For f = h(Kx) and any z, `D(z) = h(z) - <grad h(z), z> + min_s [<K' grad h(z), s> + g(s)]` is a
+lower bound on F*, concave, with maximum F*. CGS is gradient ascent on it; where f is stiff against
+g that crawls, and Newton's method does not. A far start needs a path: t*g in place of g, t falling
+to 1, each stage solved loosely and handed on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ STEPS_TO_CERTIFY = 3
 STAGE_RATIO = 0.5
 """The t of a stage over that of the stage before.
 
-With 0.25 the clouds of `python -m experiments bench geometry` take a quarter more passes, for steps that overshoot.
+With 0.25 the clouds of `python -m experiments bench geometry` take a quarter more passes, for steps
+that overshoot.
 """
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
@@ -45,17 +47,23 @@ ENTRY = 30.0
 FAR = 100.0
 """Times a tolerance from which on a point is taken to be far from the path."""
 SETTLED = 1.5
-"""Times the tolerance of a stage that a whole step may have promised to bring, after which the stage has done its work.
+"""Times the tolerance of a stage that a whole step may have promised to bring, after which the
+stage has done its work.
 
 A Newton step leaves about the square of what it promised, in units of the entropy.
 """
 NEARLY = 2.0
-"""Times the gap wanted that a bound on it may be, which is seldom attained, for a plan to be made."""
+"""Times the gap wanted that a bound on it may be, which is seldom attained, for a plan to be made.
+"""
 SMALL_GAP = 1e-3
-"""The part of |f| + |g| that a gap at t = 1 may be, or the tolerance of the stage, for a plan to be worth its price."""
+"""The part of |f| + |g| that a gap at t = 1 may be, or the tolerance of the stage, for a plan to be
+worth its price.
+"""
 STEEP = 0.2
-"""The part of the slope before a whole step that may be left after it: a quadratic leaves nothing, and an exponential,
-of which Newton takes off a factor of e at a time, 1/e. Beyond this the step is doubled while the dual rises."""
+"""The part of the slope before a whole step that may be left after it: a quadratic leaves nothing,
+and an exponential, of which Newton takes off a factor of e at a time, 1/e. Beyond this the step is
+doubled while the dual rises.
+"""
 
 
 class Proof(NamedTuple):
@@ -103,7 +111,9 @@ class Progress(NamedTuple):
     step: float = 0.0
     """How far the direction before was followed; 0 where a stage begins."""
     kept: float = 0.5
-    """What that step brought, over what its slope promised: half of it, where the dual is a quadratic."""
+    """What that step brought, over what its slope promised: half of it, where the dual is a
+    quadratic.
+    """
     learnt: Any = None
     """What the direction before left for this one; None for the first of a run."""
 
@@ -123,8 +133,9 @@ class Ascent(NamedTuple):
 class DualModel(Protocol):
     """What an application supplies: the dual function, its Newton direction, a feasible point.
 
-    A model holds the problem and nothing of a run: what a run learns goes from each direction to the next by
-    `Ascent.learnt`. What comes after `primal` has defaults, which a model inherits that is declared a `DualModel`.
+    A model holds the problem and nothing of a run: what a run learns goes from each direction to
+    the next by `Ascent.learnt`. What comes after `primal` has defaults, which a model inherits that
+    is declared a `DualModel`.
     """
 
     @property
@@ -160,7 +171,9 @@ class DualModel(Protocol):
         return False
 
     def entry_gap(self, point: Any) -> float:
-        """How far from the path a point is that was carried from another problem; infinite where that is not known."""
+        """How far from the path a point is that was carried from another problem; infinite where
+        that is not known.
+        """
         return math.inf
 
     def rough_point(self, z: Any, t: float) -> Any:
@@ -174,11 +187,15 @@ class DualModel(Protocol):
 
     @property
     def proofs_are_dear(self) -> bool:
-        """Whether a feasible point costs several products: few are made then, where the run may end."""
+        """Whether a feasible point costs several products: few are made then, where the run may
+        end.
+        """
         return False
 
     def rounded_gap(self, point: Any) -> float:
-        """A bound on the gap at the feasible point that the point would give; `stage_gap` may be an estimate."""
+        """A bound on the gap at the feasible point that the point would give; `stage_gap` may be an
+        estimate.
+        """
         return self.stage_gap(point)
 
     def slope_along(self, point: Any, direction: Any) -> float:
@@ -186,7 +203,8 @@ class DualModel(Protocol):
         return 0.0
 
     def relieved(self, point: Any, tried: Any | None) -> Any | None:
-        """A z of a higher dual, if a step has overshot to this point in a way that the model can mend.
+        """A z of a higher dual, if a step has overshot to this point in a way that the model can
+        mend.
 
         `tried` is the point at the last such z, which was no better either.
         """
@@ -201,7 +219,9 @@ class Newton:
     g: Simple
     model: DualModel
     wanted: float = math.inf
-    """The gap at which the run is to end, over |f| + |g|; where proofs are dear, few are made above it."""
+    """The gap at which the run is to end, over |f| + |g|; where proofs are dear, few are made above
+    it.
+    """
     name: ClassVar[str] = "newton"
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
@@ -232,7 +252,9 @@ class StageEnd(NamedTuple):
 
 @dataclass
 class Walk:
-    """A run of Newton on its way along the path: where it is, what it has proved, what it has learnt."""
+    """A run of Newton on its way along the path: where it is, what it has proved, what it has
+    learnt.
+    """
 
     newton: Newton
     x: Array = field(repr=False)
@@ -257,8 +279,11 @@ class Walk:
     lowest: float = math.inf
 
     def __post_init__(self) -> None:
-        f, x = self.newton.f, self.x
-        self.model, self.space, self.unit = self.newton.model, Space.of(x), f.unit_at(x)
+        f = self.newton.f
+        x = self.x
+        self.model = self.newton.model
+        self.space = Space.of(x)
+        self.unit = f.unit_at(x)
         self.evaluate = DualEvaluator(self.model)
         here = f.at(x)
         self.primal = Primal(x, Terms.at(x, here, self.newton.g), here.magnitude(here))
@@ -267,10 +292,12 @@ class Walk:
         """Find the stage to begin with; False if the time is up before."""
         if deadline.passed():
             return False
-        model, carried = self.model, self.model.is_carried(self.x)
+        model = self.model
+        carried = self.model.is_carried(self.x)
         self.z = model.start(self.x)
         del self.x
-        # a start from elsewhere proves nothing worth having, and only its distance from the path is asked for
+        # a start from elsewhere proves nothing worth having, and only its distance from the path is
+        # asked for
         self.point = self.evaluate.roughly(self.z, 1.0) if carried else self.evaluate(self.z, 1.0)
         exact = not carried or model.rough_points_are_exact
         self.proof = Proof.of(self.point) if exact else None
@@ -284,16 +311,20 @@ class Walk:
     def _find_first_stage(self, carried: bool) -> None:
         """Go to the smallest t at which the start is near the path.
 
-        From afar the gap of f + t g at the start falls like 1/t, while what counts as near grows like t. So one point
-        at the farthest stage, where all starts are near, tells about where to enter.
+        From afar the gap of f + t g at the start falls like 1/t, while what counts as near grows
+        like t. So one point at the farthest stage, where all starts are near, tells about where to
+        enter.
         """
-        model, terms, farthest = self.model, self.primal.terms, math.inf
+        model = self.model
+        terms = self.primal.terms
+        farthest = math.inf
 
         def excess() -> float:
             """The gap in units of what is near; at most 1 for a start that is."""
             near = ENTRY * model.stage_tolerance(self.t)
             gap = terms.f + self.t * terms.g - self.point.dual
-            # a start that is carried from elsewhere may have a better plan at z than the one it comes with
+            # a start that is carried from elsewhere may have a better plan at z than the one it
+            # comes with
             return (min(gap, model.entry_gap(self.point)) if carried and gap > near else gap) / near
 
         while (ratio := excess()) > 1.0 and self.t < farthest and not deadline.passed():
@@ -316,7 +347,8 @@ class Walk:
 
     def _look_from(self, t: float) -> None:
         """The point of stage t at z."""
-        self.t, self.point = t, None
+        self.t = t
+        self.point = None
         self.point = self.evaluate(self.z, t)
 
     def unproved(self) -> Iterate:
@@ -325,10 +357,18 @@ class Walk:
         return Iterate(self.primal.x, self.primal.terms, -math.inf, None, 0.0, effort, 0.0)
 
     def iterate(self) -> Iterate:
-        """The best plan there is, with what is proved of it; counts iterations that brought nothing."""
-        lower, value, primal = -math.inf, self.primal.terms.value, self.primal
+        """The best plan there is, with what is proved of it; counts iterations that brought
+        nothing.
+        """
+        lower = -math.inf
+        value = self.primal.terms.value
+        primal = self.primal
         if self.proof is not None:
-            sizes = (primal.magnitude, self.newton.g.magnitude(primal.x, primal.terms.g), self.proof.magnitude)
+            sizes = (
+                primal.magnitude,
+                self.newton.g.magnitude(primal.x, primal.terms.g),
+                self.proof.magnitude,
+            )
             self.noise = rounding_noise(self.unit, primal.terms.f, *sizes, subnormal_size(primal.x))
             lower = tangent_bound(self.proof.dual, 0.0, self.noise)
         slack = NO_GAIN * self.noise
@@ -338,7 +378,9 @@ class Walk:
             self.fruitless += 1
         self.highest, self.lowest = max(self.highest, lower), min(self.lowest, value)
         effort = Effort(self.proofs, self.evaluate.calls, self.inner_iterations)
-        return Iterate(self.space.hold(primal.x), primal.terms, lower, None, self.step, effort, self.noise)
+        return Iterate(
+            self.space.hold(primal.x), primal.terms, lower, None, self.step, effort, self.noise
+        )
 
     @property
     def stage_is_done(self) -> bool:
@@ -347,16 +389,25 @@ class Walk:
         if self.t == 1.0:
             return False
         tolerance = self.model.stage_tolerance(self.t)
-        # after a whole Newton step the gain that it promised tells more of the way left than the gap does
-        settled = self.step == 1.0 and self.promised <= SETTLED * tolerance and self.gap <= FAR * tolerance
+        # after a whole Newton step the gain that it promised tells more of the way left than the
+        # gap does
+        settled = (
+            self.step == 1.0
+            and self.promised <= SETTLED * tolerance
+            and self.gap <= FAR * tolerance
+        )
         return settled or self.gap <= tolerance
 
     def enter_next_stage(self) -> None:
         """Begin where the stage before ended, or farther along the line through the last two ends."""
-        self.z, self.point = self.point.z, None
-        last, end = self.last_end, StageEnd(self.t, self.z)
+        self.z = self.point.z
+        self.point = None
+        last = self.last_end
+        end = StageEnd(self.t, self.z)
         self.t = max(1.0, STAGE_RATIO * self.t)
-        self.last_end, self.step, self.steps_in_stage = end, 0.0, 0
+        self.last_end = end
+        self.step = 0.0
+        self.steps_in_stage = 0
         self.point = self.evaluate(self.z, self.t)
         if last is None or last.t == end.t:
             return
@@ -367,20 +418,31 @@ class Walk:
             self.point = ahead
 
     def climb(self) -> bool:
-        """A direction, and as far along it as the dual rises; False where there is nothing left to gain."""
+        """A direction, and as far along it as the dual rises; False where there is nothing left to
+        gain.
+        """
         assert self.gap is not None
-        ascent = self.model.ascent(self.point, Progress(self.gap, self.step, self.kept, self.learnt))
+        ascent = self.model.ascent(
+            self.point, Progress(self.gap, self.step, self.kept, self.learnt)
+        )
         self.inner_iterations += ascent.inner_iterations
         self.learnt = ascent.learnt
         self.promised = ascent.slope if ascent.is_newton else math.inf
-        self.z, before, self.point = self.point.z, self.point.dual, None
+        self.z = self.point.z
+        before = self.point.dual
+        self.point = None
         self.step, self.point = self._search(before, ascent)
         self.steps_in_stage += ascent.is_newton
         if self.point is None:
-            at_the_end, self.t = self.t == 1.0, 1.0
+            at_the_end = self.t == 1.0
+            self.t = 1.0
             return not at_the_end
         if ascent.is_newton:
-            self.kept = (self.point.dual - before) / (self.step * ascent.slope) if ascent.slope > 0.0 else 0.0
+            self.kept = (
+                (self.point.dual - before) / (self.step * ascent.slope)
+                if ascent.slope > 0.0
+                else 0.0
+            )
         return True
 
     def _search(self, before: float, ascent: Ascent) -> tuple[float, Any]:
@@ -412,7 +474,10 @@ class Walk:
     def _farther(self, ascent: Ascent, there: Any) -> Any:
         """Twice the step, as long as the dual goes on rising steeply along it."""
         step = 1.0
-        while self.model.slope_along(there, ascent.direction) > STEEP * ascent.slope and not deadline.passed():
+        while (
+            self.model.slope_along(there, ascent.direction) > STEEP * ascent.slope
+            and not deadline.passed()
+        ):
             step *= 2.0
             ahead = self._at(ascent, step)
             if ahead.dual <= there.dual:
@@ -424,7 +489,9 @@ class Walk:
         return self.evaluate(self.model.moved(self.z, ascent.direction, step), self.t)
 
     def arrive(self) -> None:
-        """Look where the step has led: a proof at t = 1, and a feasible point where it is worth its price."""
+        """Look where the step has led: a proof at t = 1, and a feasible point where it is worth its
+        price.
+        """
         if self.point is None:
             self.point = self.evaluate(self.z, self.t)
         # the dual function of F itself is that at t = 1 alone
@@ -439,8 +506,11 @@ class Walk:
         self.gap = self.primal.terms.value - self.point.dual if self.t == 1.0 else None
 
     def _is_worth_a_plan(self) -> bool:
-        """Now and then on the way; at t = 1 where the gap is small, as far as that is known without a plan."""
-        model, dear = self.model, self.model.proofs_are_dear
+        """Now and then on the way; at t = 1 where the gap is small, as far as that is known without
+        a plan.
+        """
+        model = self.model
+        dear = self.model.proofs_are_dear
         now_and_then = self.steps_in_stage > 0 and self.steps_in_stage % STEPS_TO_CERTIFY == 0
         if self.t > 1.0 or (now_and_then and not dear):
             return now_and_then
@@ -456,7 +526,8 @@ class DualEvaluator:
     """The dual function of a model, counting its evaluations: each is a call of the oracle."""
 
     def __init__(self, model: DualModel) -> None:
-        self.model, self.calls = model, 0
+        self.model = model
+        self.calls = 0
 
     def __call__(self, z: Any, t: float) -> Any:
         self.calls += 1

@@ -36,13 +36,17 @@ def conjugate_gradients(
 ) -> LinearSolution:
     """x with A x ~ b, starting from 0, until the preconditioned residual has fallen by `accuracy`.
 
-    A, known by `product`, and the preconditioner are self-adjoint and positive in the metric `inner`; vectors are
-    anything that `moved` adds up. Directions are made conjugate by the Polak-Ribiere formula, which allows for a
-    preconditioner that changes from call to call, such as an inner iteration (Notay, SIAM J. Sci. Comput. 22, 2000).
+    A, known by `product`, and the preconditioner are self-adjoint and positive in the metric
+    `inner`; vectors are anything that `moved` adds up. Directions are made conjugate by the
+    Polak-Ribiere formula, which allows for a preconditioner that changes from call to call, such as
+    an inner iteration (Notay, SIAM J. Sci. Comput. 22, 2000).
     """
     x = moved(b, -1.0, b)
-    r, z = b, precondition(b)
-    direction, size, iterations = z, inner(z, b), 0
+    r = b
+    z = precondition(b)
+    direction = z
+    size = inner(z, b)
+    iterations = 0
     target = max(accuracy, MOST_ACCURATE) ** 2 * size
     while size > target and iterations < max_iterations and not deadline.passed():
         image = product(direction)
@@ -51,8 +55,11 @@ def conjugate_gradients(
             break
         iterations += 1
         step = size / curvature
-        x, before, r = moved(x, step, direction), r, moved(r, -step, image)
+        x = moved(x, step, direction)
+        before = r
+        r = moved(r, -step, image)
         z = precondition(r)
-        last, size = size, inner(z, r)
+        last = size
+        size = inner(z, r)
         direction = moved(z, (size - inner(z, before)) / last, direction)
     return LinearSolution(x, iterations)

@@ -14,9 +14,13 @@ ENGINES: dict[str, Callable[[Smooth, Simple], DualModel | None]] = {
     "Linear + one GroupLasso, Entropy on Transport": groups.recognise,
     "Linear, Entropy on SharedMarginal": shared_marginal.recognise,
 }
-"""Problems on the left, on the right what makes their dual model, or None for a problem that is another."""
+"""Problems on the left, on the right what makes their dual model, or None for a problem that is
+another.
+"""
 
 
 def dual_model(f: Smooth, g: Simple) -> DualModel | None:
     """The first model that fits, if one does."""
-    return next((model for recognise in ENGINES.values() if (model := recognise(f, g)) is not None), None)
+    return next(
+        (model for recognise in ENGINES.values() if (model := recognise(f, g)) is not None), None
+    )

@@ -1,11 +1,23 @@
-"""What the dual models of entropic transport share: their parts, their path, the potential of a plan."""
+"""What the dual models of entropic transport share: their parts, their path, the potential of a
+plan.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
 
-from condgrad.arrays import Array, at_least, dot, double, like, namespace, row_blocks, smallest, total
+from condgrad.arrays import (
+    Array,
+    at_least,
+    dot,
+    double,
+    like,
+    namespace,
+    row_blocks,
+    smallest,
+    total,
+)
 from condgrad.newton.ascent import DualModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.problem import Simple, Smooth, Sum
@@ -16,7 +28,9 @@ from condgrad.smooth import Linear, TransportCost
 from condgrad.streamed_plan import UnformedCost
 
 STAGE_TOLERANCE = 0.03
-"""The gap at which a stage has done its work, in entropies; after one of 0.1 the next begins too far off."""
+"""The gap at which a stage has done its work, in entropies; after one of 0.1 the next begins too
+far off.
+"""
 
 
 class EntropicParts(NamedTuple):
@@ -44,7 +58,8 @@ def entropic_parts(f: Smooth, g: Simple) -> EntropicParts | None:
         C = C + w * cost
     C = C if isinstance(C, UnformedCost) else double(C)
     of_its_kind = C.left if isinstance(C, UnformedCost) else C
-    a, b = like(g.on.a, of_its_kind), like(g.on.b, of_its_kind)
+    a = like(g.on.a, of_its_kind)
+    b = like(g.on.b, of_its_kind)
     b = b * (total(a) / total(b))  # exact masses, also where the weights came in float32
     rest = [(w, term) for w, term in weighted if not isinstance(term, Linear | TransportCost)]
     return EntropicParts(C, a, b, g.weight, rest)
@@ -53,11 +68,16 @@ def entropic_parts(f: Smooth, g: Simple) -> EntropicParts | None:
 class EntropicPath(DualModel):
     """The path of t * entropy for positive weights a, b and costs between two bounds."""
 
-    def __init__(self, a: Array, b: Array, entropy: float, *, lowest: float, highest: float) -> None:
-        self.a, self.b, self.entropy = a, b, entropy
+    def __init__(
+        self, a: Array, b: Array, entropy: float, *, lowest: float, highest: float
+    ) -> None:
+        self.a = a
+        self.b = b
+        self.entropy = entropy
         self.polytope = Transport(a, b)
         self.height = finite_height(lowest, highest)
-        # the exponents of a dual point are sums of costs and potentials, its potentials are logarithms of sums
+        # the exponents of a dual point are sums of costs and potentials, its potentials are
+        # logarithms of sums
         logarithms = entropy * (1.0 + math.log2(a.shape[0] * b.shape[0]))
         self.rounding_size = self.polytope.mass * (max(highest, -lowest) + logarithms)
 
@@ -74,9 +94,11 @@ class EntropicPath(DualModel):
 
 
 def lifted_overlap(S: Array, weights: Array, columns: Array, mass: float) -> Array:
-    """columns columns'/mass - S' diag(1/weights) S, for a plan S of row sums `weights` and column sums `columns`.
+    """columns columns'/mass - S' diag(1/weights) S, for a plan S of row sums `weights` and column
+    sums `columns`.
 
-    With diag(columns) added it is the curvature of an entropic dual in v, its constant mode lifted off zero.
+    With diag(columns) added it is the curvature of an entropic dual in v, its constant mode lifted
+    off zero.
     """
     # scaled in place and back: a copy would be as large as the plan
     root = namespace(S).sqrt(weights)[:, None]
@@ -94,7 +116,9 @@ def fitted_potential(x: Array, R: Array) -> Array:
     """The v of the least-squares fit R_ij ~ u_i + v_j with weights x_ij, by conjugate gradients."""
     xp = namespace(x)
     columns = xp.sum(x, axis=0)
-    inverse_rows, inverse_columns = (1.0 / at_least(smallest(x), sums) for sums in (xp.sum(x, axis=1), columns))
+    inverse_rows, inverse_columns = (
+        1.0 / at_least(smallest(x), sums) for sums in (xp.sum(x, axis=1), columns)
+    )
     weighted = x * R
     residual = xp.sum(weighted, axis=0) - x.T @ (inverse_rows * xp.sum(weighted, axis=1))
     # the squares of costs in a far unit leave the range of floats

@@ -1,18 +1,19 @@
 """The dual model of transport with entropy and class group lasso, for Newton on the certificate.
 
-The lasso w |G_cj| of class c in column j is the largest <w Y_cj, G_cj> over |Y_cj| <= 1. So for any such Y and any row
-potentials u, the column potentials v being eliminated,
+The lasso w |G_cj| of class c in column j is the largest <w Y_cj, G_cj> over |Y_cj| <= 1. So for any
+such Y and any row potentials u, the column potentials v being eliminated,
 
     L_ij = (u_i - C_ij - w Y_ij)/e,   S_ij = b_j softmax_i(L_ij),   v_j = e (log b_j - log sum_i exp L_ij)
     D = <a, u> + <b, v>
 
-is a lower bound on F*. The best Y for a given u is S_cj/|S_cj|. It does not depend on v, and each group finds its own;
-see `group_duals`. With it the plan moves, a group at a time, by dS = (diag(d) + p p') du + S dv/e, where
+is a lower bound on F*. The best Y for a given u is S_cj/|S_cj|. It does not depend on v, and each
+group finds its own; see `group_duals`. With it the plan moves, a group at a time, by dS = (diag(d)
++ p p') du + S dv/e, where
 
     d = S/(e + w Y),   p = sqrt(w r/q) Y^2/(e + w Y),   r = |S_cj|,   q = e sum Y^2/(e + w Y).
 
-Eliminating dv as well, a Newton direction solves (diag(sum_j d) + P P' - S diag(1/b) S'/e) du = a - S 1, where P P' has
-a block for each class.
+Eliminating dv as well, a Newton direction solves (diag(sum_j d) + P P' - S diag(1/b) S'/e) du = a -
+S 1, where P P' has a block for each class.
 """
 
 from __future__ import annotations
@@ -37,34 +38,49 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
-from condgrad.newton.entropic_path import EntropicPath, entropic_parts, fitted_potential, lifted_overlap
+from condgrad.newton.entropic_path import (
+    EntropicPath,
+    entropic_parts,
+    fitted_potential,
+    lifted_overlap,
+)
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import LIFT
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import GroupLasso
 
 FLOOR = -200.0
-"""Exponents below this add nothing to a group, take most processors ten times as long, and may vanish in a square."""
+"""Exponents below this add nothing to a group, take most processors ten times as long, and may
+vanish in a square.
+"""
 
 
 class EntropicGroups(EntropicPath):
     """The dual of <C, G> + group lasso + entropy, as a function of u.
 
-    It holds the points that carry weight, the rows sorted by class, so that a class is a slice; plans go in and out on
-    all points, in the user's order.
+    It holds the points that carry weight, the rows sorted by class, so that a class is a slice;
+    plans go in and out on all points, in the user's order.
     """
 
-    def __init__(self, C: Array, a: Array, b: Array, entropy: float, labels: GroupLasso, weight: float) -> None:
+    def __init__(
+        self, C: Array, a: Array, b: Array, entropy: float, labels: GroupLasso, weight: float
+    ) -> None:
         xp = namespace(C)
-        self.shape, self.weight = tuple(C.shape), weight
+        self.shape = tuple(C.shape)
+        self.weight = weight
         loaded = host(a) > 0
         classes = [rows[loaded[rows]] for rows in labels.rows]
         ends = np.cumsum([len(rows) for rows in classes]).tolist()
-        self.classes = [slice(end - len(rows), end) for rows, end in zip(classes, ends, strict=True) if len(rows)]
+        self.classes = [
+            slice(end - len(rows), end)
+            for rows, end in zip(classes, ends, strict=True)
+            if len(rows)
+        ]
         self.rows = xp.asarray(np.concatenate(classes), device=C.device)
         self.columns = xp.nonzero(b > 0)[0]
         self.C = self._loaded(C)
-        lowest, highest = float(xp.min(self.C)), float(xp.max(self.C))
+        lowest = float(xp.min(self.C))
+        highest = float(xp.max(self.C))
         super().__init__(a[self.rows], b[self.columns], entropy, lowest=lowest, highest=highest)
         self.size, self.log_b = len(self.a), xp.log(self.b)
 
@@ -77,7 +93,9 @@ class EntropicGroups(EntropicPath):
         return self.size <= (3000 if self.height > 150.0 * self.entropy else 300)
 
     def start(self, x: Array) -> Array:
-        """The potential x would have as an optimal plan: x = exp((u + v - C - w Y)/entropy), Y = x/|x| by groups."""
+        """The potential x would have as an optimal plan: x = exp((u + v - C - w Y)/entropy), Y =
+        x/|x| by groups.
+        """
         x = self._loaded(double(x))
         cost = self.C + self.entropy * log_or_least(x)
         for rows in self.classes:
@@ -95,7 +113,8 @@ class EntropicGroups(EntropicPath):
     def primal(self, point: GroupedPlan) -> Primal:
         plan = self.polytope.rounded(point.S)
         norms = sum(total(column_norms(plan[rows])) for rows in self.classes)
-        smooth, simple = dot(self.C, plan) + self.weight * norms, self.entropy * negentropy(plan)
+        smooth = dot(self.C, plan) + self.weight * norms
+        simple = self.entropy * negentropy(plan)
         whole = namespace(plan).zeros(self.shape, dtype=plan.dtype, device=plan.device)
         whole[self.rows[:, None], self.columns[None, :]] = plan
         return Primal(whole, Terms(smooth, simple), smooth)
@@ -116,7 +135,8 @@ class EntropicGroups(EntropicPath):
 
     def _curvature(self, point: GroupedPlan, sums: Array) -> Array:
         """Minus the Hessian times the entropy, its constant mode lifted off zero."""
-        S, ratio = point.S, self.weight / point.entropy
+        S = point.S
+        ratio = self.weight / point.entropy
         xp = namespace(S)
         result = lifted_overlap(S.T, self.b, sums, self.polytope.mass)
         diagonal = xp.empty_like(self.a)
@@ -139,7 +159,9 @@ class GroupedPlan:
 
     def __init__(self, model: EntropicGroups, u: Array, entropy: float) -> None:
         xp = namespace(u)
-        self.z, self.entropy, self.S = u, entropy, xp.empty_like(model.C)
+        self.z = u
+        self.entropy = entropy
+        self.S = xp.empty_like(model.C)
         ratio = model.weight / entropy
         scales = xp.empty((len(model.classes), len(model.b)), dtype=u.dtype, device=u.device)
         sums = xp.empty_like(scales)
@@ -153,7 +175,9 @@ class GroupedPlan:
                 x -= Y
                 x -= scale[None, :]
                 S = xp.exp(at_least(FLOOR, x), out=Y)
-                self.S[rows, columns], scales[c, columns], sums[c, columns] = S, scale, xp.sum(S, axis=0)
+                self.S[rows, columns] = S
+                scales[c, columns] = scale
+                sums[c, columns] = xp.sum(S, axis=0)
         logs = scales + log_or_least(sums)
         top = xp.max(logs, axis=0)
         log_sums = top + xp.log(xp.sum(xp.exp(logs - top[None, :]), axis=0))
@@ -172,7 +196,9 @@ def column_norms(x: Array) -> Array:
 
 
 def unit_columns(x: Array) -> tuple[Array, Array]:
-    """The columns of x scaled to norm 1, and their norms; columns that vanish in a square stay near 0."""
+    """The columns of x scaled to norm 1, and their norms; columns that vanish in a square stay near
+    0.
+    """
     norms = column_norms(x)
     return x / at_least(math.sqrt(smallest(x)), norms)[None, :], norms
 
@@ -180,13 +206,18 @@ def unit_columns(x: Array) -> tuple[Array, Array]:
 def group_duals(x: Array, ratio: float, passes: int = 40) -> tuple[Array, Array]:
     """For each column of x the y of norm 1 and the s with log y_i + ratio y_i + s = x_i, nearly.
 
-    Newton's method on log p, p = ratio y, and s at once: log p_i + p_i = rest_i = x_i + log ratio - s and log |p| =
-    log ratio. The largest y lies between 1/sqrt(n) and 1, which brackets s.
+    Newton's method on log p, p = ratio y, and s at once: log p_i + p_i = rest_i = x_i + log ratio -
+    s and log |p| = log ratio. The largest y lies between 1/sqrt(n) and 1, which brackets s.
     """
-    xp, ratio = namespace(x), max(ratio, 1e-60)  # squares of what is less would vanish
-    n, top = x.shape[0], xp.max(x, axis=0)
-    low, high = top - ratio, top + 0.5 * math.log(n) - ratio / math.sqrt(n)
-    floor, enough = xp.full_like(top, FLOOR), 1e-5 + 1e-14 * (ratio + float(xp.max(xp.abs(top))))
+    # squares of what is less would vanish
+    xp = namespace(x)
+    ratio = max(ratio, 1e-60)
+    n = x.shape[0]
+    top = xp.max(x, axis=0)
+    low = top - ratio
+    high = top + 0.5 * math.log(n) - ratio / math.sqrt(n)
+    floor = xp.full_like(top, FLOOR)
+    enough = 1e-5 + 1e-14 * (ratio + float(xp.max(xp.abs(top))))
     # all that has the shape of x is allocated once: the passes are bound by memory
     rest, log_p, p, slack, residual, work = xp.empty((6, *x.shape), dtype=x.dtype, device=x.device)
     s = high
@@ -206,7 +237,8 @@ def group_duals(x: Array, ratio: float, passes: int = 40) -> tuple[Array, Array]
         slopes = xp.sum(work, axis=0)
         work *= residual
         step = (squares * (0.5 * xp.log(squares) - math.log(ratio)) + xp.sum(work, axis=0)) / slopes
-        before, s = s, xp.minimum(xp.maximum(s + step, low), high)
+        before = s
+        s = xp.minimum(xp.maximum(s + step, low), high)
         step = s - before
         residual -= step[None, :]
         error = max(float(xp.max(residual)), -float(xp.min(residual)))

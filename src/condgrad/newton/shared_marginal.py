@@ -1,14 +1,15 @@
 """The dual model of entropic barycentres, for Newton on the certificate.
 
-Plans X_k of columns B_k share a marginal, X_k 1 = w_k p; see `sets.SharedMarginal` for the dual function D of the row
-potentials u_k, which satisfy sum_k w_k u_k = 0. With R_k = X_k 1 its gradient is -R_k, its curvature
--(diag(R_k) - X_k diag(1/B_k) X_k')/e, a block for each measure. So a Newton direction e d_k solves
+Plans X_k of columns B_k share a marginal, X_k 1 = w_k p; see `sets.SharedMarginal` for the dual
+function D of the row potentials u_k, which satisfy sum_k w_k u_k = 0. With R_k = X_k 1 its gradient
+is -R_k, its curvature -(diag(R_k) - X_k diag(1/B_k) X_k')/e, a block for each measure. So a Newton
+direction e d_k solves
 
     (diag(R_k) - X_k diag(1/B_k) X_k') d_k = w_k q - R_k,     sum_k w_k d_k = 0,
 
-where q is the barycentre that the direction aims at: a Schur complement of the size of the support. Rows that carry
-next to nothing, or not the same in all blocks, are no matter for a quadratic; they take the step of iterated Bregman
-projections, which is ascent too.
+where q is the barycentre that the direction aims at: a Schur complement of the size of the support.
+Rows that carry next to nothing, or not the same in all blocks, are no matter for a quadratic; they
+take the step of iterated Bregman projections, which is ascent too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from condgrad.arrays import Array, cholesky, dot, double, like, log_or_least, namespace, solve_cholesky, total
+from condgrad.arrays import (
+    Array,
+    cholesky,
+    dot,
+    double,
+    like,
+    log_or_least,
+    namespace,
+    solve_cholesky,
+    total,
+)
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
 from condgrad.problem import Simple, Smooth, Sum
@@ -37,8 +48,9 @@ UNEVEN = 1e-2
 FLAT = 1e-7
 """What is added to the scaled curvatures, whose largest entries are about 1.
 
-Parts of a plan that hardly exchange mass have modes with next to no curvature. Their inverses, which are summed, would
-drown all other modes in rounding; what this leaves of them in the marginals is this small.
+Parts of a plan that hardly exchange mass have modes with next to no curvature. Their inverses,
+which are summed, would drown all other modes in rounding; what this leaves of them in the marginals
+is this small.
 """
 
 
@@ -60,12 +72,17 @@ class SharedPoint(NamedTuple):
 
 
 class EntropicBarycenter(DualModel):
-    """The dual of <c, X> + entropy over plans that share a marginal, as a function of their row potentials."""
+    """The dual of <c, X> + entropy over plans that share a marginal, as a function of their row
+    potentials.
+    """
 
     def __init__(self, c: Array, on: SharedMarginal, entropy: float) -> None:
         xp = namespace(c)
-        self.c, self.on, self.entropy = c, on, entropy
-        self.B, self.w = like(on.columns, c), like(on.weights, c)
+        self.c = c
+        self.on = on
+        self.entropy = entropy
+        self.B = like(on.columns, c)
+        self.w = like(on.weights, c)
         self.share = self.w / xp.sum(self.w)
         self.log_B = log_or_least(self.B)
         self.height = height_of(c)
@@ -78,7 +95,9 @@ class EntropicBarycenter(DualModel):
         return self.on.n <= LARGEST_SUPPORT and self.height > SLOW_PROJECTIONS * self.entropy
 
     def start(self, x: Array) -> Array:
-        return namespace(self.c).zeros((self.on.n, len(self.on.blocks)), dtype=self.c.dtype, device=self.c.device)
+        return namespace(self.c).zeros(
+            (self.on.n, len(self.on.blocks)), dtype=self.c.dtype, device=self.c.device
+        )
 
     def farthest_stage(self, z: Array) -> float:
         return 0.5 * self.height / self.entropy
@@ -98,8 +117,11 @@ class EntropicBarycenter(DualModel):
         return u - (middle - middle @ self.share)[None, :]
 
     def evaluate(self, z: Array, t: float) -> SharedPoint:
-        xp, e = namespace(z), t * self.entropy
-        X, rows, v = xp.empty_like(self.c), xp.empty_like(z), xp.empty_like(self.B)
+        xp = namespace(z)
+        e = t * self.entropy
+        X = xp.empty_like(self.c)
+        rows = xp.empty_like(z)
+        v = xp.empty_like(self.B)
         for k, block in enumerate(self.on.blocks):
             exponent = (z[:, k][:, None] - self.c[:, block]) / e
             top = xp.max(exponent, axis=0)
@@ -107,7 +129,8 @@ class EntropicBarycenter(DualModel):
             kernel = xp.exp(exponent)
             sums = xp.sum(kernel, axis=0)
             kernel *= (self.B[block] / sums)[None, :]
-            X[:, block], rows[:, k] = kernel, xp.sum(kernel, axis=1)
+            X[:, block] = kernel
+            rows[:, k] = xp.sum(kernel, axis=1)
             v[block] = e * (self.log_B[block] - xp.log(sums) - top)
         dual = dot(self.B, v) + self.on.mass * float(xp.min(z @ self.w))
         magnitude = self.rounding_size + dot(self.B, xp.abs(v)) + total(xp.abs(z) * rows)
@@ -117,14 +140,20 @@ class EntropicBarycenter(DualModel):
         mean = namespace(point.rows).sum(point.rows, axis=1) / float(self.on.weights.sum())
         X = self.on.rounded(point.X, mean)
         cost = dot(self.c, X)
-        return Primal(X, Terms(cost, self.entropy * negentropy(X)), dot(namespace(X).abs(self.c), X))
+        return Primal(
+            X, Terms(cost, self.entropy * negentropy(X)), dot(namespace(X).abs(self.c), X)
+        )
 
     def ascent(self, point: SharedPoint, progress: Progress) -> Ascent:
-        xp, e = namespace(point.u), point.entropy
+        xp = namespace(point.u)
+        e = point.entropy
         per_weight = point.rows / self.w[None, :]
-        mean, logs = per_weight @ self.share, log_or_least(per_weight)
+        mean = per_weight @ self.share
+        logs = log_or_least(per_weight)
         direction = (logs @ self.share)[:, None] - logs  # of the projections
-        heavy = (mean > LIGHT * self.on.mass / self.on.n) & (xp.min(per_weight, axis=1) > UNEVEN * mean)
+        heavy = (mean > LIGHT * self.on.mass / self.on.n) & (
+            xp.min(per_weight, axis=1) > UNEVEN * mean
+        )
         heavy = xp.nonzero(heavy)[0]
         if len(heavy) > 1:
             direction[heavy, :] = self._newton(point, mean, heavy)
@@ -135,7 +164,8 @@ class EntropicBarycenter(DualModel):
         """The d_k on some rows, by factors of matrices scaled to have diagonals near 1."""
         xp = namespace(mean)
         root = xp.sqrt(mean[heavy])
-        factors, rests = [], []
+        factors = []
+        rests = []
         schur: Array = 0.0
         aim: Array = 0.0
         identity = xp.eye(len(heavy), dtype=root.dtype, device=root.device)
@@ -156,14 +186,19 @@ class EntropicBarycenter(DualModel):
             factors.append(cholesky(curvature, ridge=FLAT))
             rests.append(R)
             inverse = solve_cholesky(factors[-1], identity)
-            schur, aim = schur + w * w * inverse, aim + w * (inverse @ R)
+            schur = schur + w * w * inverse
+            aim = aim + w * (inverse @ R)
         symmetric = 0.5 * (schur + schur.T)
         largest = float(xp.max(xp.abs(symmetric)))
         factor = cholesky(lambda: xp.asarray(symmetric, copy=True), ridge=1e-15 * largest)
-        q, shift = solve_cholesky(factor, aim), solve_cholesky(factor, root)
+        q = solve_cholesky(factor, aim)
+        shift = solve_cholesky(factor, root)
         # what is free in sum_k w_k d_k is a constant: it settles the mass of q
         q = q - shift * ((dot(root, q) - dot(root, root)) / dot(root, shift))
-        columns = [solve_cholesky(f, float(w) * q - R) / root for f, w, R in zip(factors, self.w, rests, strict=True)]
+        columns = [
+            solve_cholesky(f, float(w) * q - R) / root
+            for f, w, R in zip(factors, self.w, rests, strict=True)
+        ]
         return xp.stack(columns, axis=1)
 
 

@@ -11,7 +11,8 @@ from condgrad.errors import MissingAbility
 
 
 class Answer(NamedTuple):
-    """An oracle's answer to `min <c, s> + g(s), s in P`: a feasible point and a proof of how good it is.
+    """An oracle's answer to `min <c, s> + g(s), s in P`: a feasible point and a proof of how good
+    it is.
 
     Attributes
     ----------
@@ -26,7 +27,8 @@ class Answer(NamedTuple):
     warm : optional
         What the next call may start from, in a form of the oracle's own.
     magnitude : float
-        The size of the bound's own terms before they cancel, beyond those of <c, point>; what rounding may spoil.
+        The size of the bound's own terms before they cancel, beyond those of <c, point>; what
+        rounding may spoil.
     witness : array, optional
         The point y for which rounding in <c, y> spoils the bound most, where that is not `point`.
 
@@ -60,8 +62,8 @@ def linear_answer(answer: Any, c: Array) -> Answer:
 class Face(NamedTuple):
     """A point of a polyhedral set and the face that has it in its inside.
 
-    Near the point the face is {point + d : d = 0 but at `active`, <normal, d[active]> = 0}; a projection onto the set
-    has the derivative I - normal normal'/|normal|^2 on these coordinates.
+    Near the point the face is {point + d : d = 0 but at `active`, <normal, d[active]> = 0}; a
+    projection onto the set has the derivative I - normal normal'/|normal|^2 on these coordinates.
     """
 
     point: Array
@@ -116,9 +118,11 @@ class Set(ABC):
 
     @property
     def projection_rounding(self) -> float:
-        """How large the numbers are whose rounding a projection leaves in every entry; 0 for one that leaves none.
+        """How large the numbers are whose rounding a projection leaves in every entry; 0 for one
+        that leaves none.
 
-        A projection about a centre far from 0 rounds in units of the centre, not of the entries that come out.
+        A projection about a centre far from 0 rounds in units of the centre, not of the entries
+        that come out.
         """
         return self.scale
 
@@ -127,7 +131,9 @@ class Set(ABC):
         """A point of the set, in its relative interior where there is one."""
 
     def null_point(self, space: Space) -> Array:
-        """The point nearest to the origin, or the start where there is no projection: what gaps are measured by."""
+        """The point nearest to the origin, or the start where there is no projection: what gaps are
+        measured by.
+        """
         return self.project(space.full(0.0)) if "project" in self.abilities else self.start(space)
 
     @abstractmethod
@@ -143,14 +149,20 @@ class Set(ABC):
         raise self.lacks("project")
 
     def face(self, v: Array) -> Face:
-        """The projection of v, and the face of the set that has it inside: the derivative of a projection."""
+        """The projection of v, and the face of the set that has it inside: the derivative of a
+        projection.
+        """
         raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex, SolidSimplex and Box do")
 
     def linear_argmin(self, c: Array) -> Answer:
-        """argmin <c, s> over the set; a set of your own may return the point alone, which is then taken to be exact."""
+        """argmin <c, s> over the set; a set of your own may return the point alone, which is then
+        taken to be exact.
+        """
         raise self.lacks("linear_argmin")
 
-    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+    def entropic_argmin(
+        self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
+    ) -> Answer:
         """argmin <c, s> + weight * sum s log s over the set."""
         raise self.lacks("entropic_argmin")
 
@@ -162,7 +174,9 @@ class Set(ABC):
 
     def lacks(self, ability: str) -> MissingAbility:
         """The error that names what this set has no method for, and what it has."""
-        return MissingAbility(f"{self!r} has no {ability}; it has {', '.join(self.abilities) or 'none of them'}")
+        return MissingAbility(
+            f"{self!r} has no {ability}; it has {', '.join(self.abilities) or 'none of them'}"
+        )
 
     def require(self, ability: str, *, by: str) -> None:
         """Refuse the role early if the ability is missing."""

@@ -15,9 +15,10 @@ from condgrad.search.restriction import Restriction
 class Simple(ABC):
     """g: convex, and simple together with the set it lives on.
 
-    A g of your own implements `value`, `argmin`, which returns an `Answer`: a point of the set and a lower bound on
-    min <c, s> + g(s), and `along`, which exact steps ask; and `gradient` if it has one. `simple.Oracle` does all of it
-    from plain callables, so that a class of your own is for parts that know more of themselves.
+    A g of your own implements `value`, `argmin`, which returns an `Answer`: a point of the set and
+    a lower bound on min <c, s> + g(s), and `along`, which exact steps ask; and `gradient` if it has
+    one. `simple.Oracle` does all of it from plain callables, so that a class of your own is for
+    parts that know more of themselves.
 
     Examples
     --------
@@ -45,21 +46,24 @@ class Simple(ABC):
         """g(x)."""
 
     def magnitude(self, x: Array, value: float) -> float:
-        """The size of the terms of g(x) = value before they cancel, and of what rounding in x does to them."""
+        """The size of the terms of g(x) = value before they cancel, and of what rounding in x does
+        to them.
+        """
         return abs(value)
 
     @abstractmethod
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         """The partially linearised oracle: a point of `on` and a lower bound for min <c, s> + g(s).
 
-        `warm` is the `warm` of an earlier answer; `accuracy` is how far the point may be from the bound.
-        Exact oracles ignore both.
+        `warm` is the `warm` of an earlier answer; `accuracy` is how far the point may be from the
+        bound. Exact oracles ignore both.
         """
 
     def beside(self, f: Smooth, here: Any, value: float) -> Simple:
         """g for the oracle at a point where f is `here` and f + g is `value`.
 
-        Only what minimises f + g matters then: a g that knows where that is, or a better bound, says so.
+        Only what minimises f + g matters then: a g that knows where that is, or a better bound,
+        says so.
         """
         return self
 

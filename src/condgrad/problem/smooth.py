@@ -14,7 +14,9 @@ from condgrad.arrays import Array, Space, Vector, precision
 from condgrad.search.restriction import Restriction, combined
 
 LARGEST_MULTIPLE = 1e30
-"""The largest multiple of a function of float32 data, and the inverse of the least; others leave slopes no digits."""
+"""The largest multiple of a function of float32 data, and the inverse of the least; others leave
+slopes no digits.
+"""
 
 
 class Evaluation(Protocol):
@@ -35,7 +37,8 @@ class Evaluation(Protocol):
     def magnitude(self, other: Any) -> float:
         """The size of the terms of <grad f(x), y> before they cancel, for y the point of `other`.
 
-        It covers those of f(x) as well, for `other` at x itself: a rounding unit in them is one of f(x).
+        It covers those of f(x) as well, for `other` at x itself: a rounding unit in them is one of
+        f(x).
         """
 
     def along(self, others: Sequence[Any], directions: Array) -> Restriction:
@@ -55,8 +58,9 @@ class Floor(NamedTuple):
 class Smooth(ABC):
     """f: differentiable, and convex unless `convex` is False.
 
-    An f of your own implements `at`, which returns an `Evaluation`: value, gradient, and how f goes on from there.
-    `smooth.Function` does it from a plain callable. Sums and positive multiples of smooth parts are smooth parts.
+    An f of your own implements `at`, which returns an `Evaluation`: value, gradient, and how f goes
+    on from there. `smooth.Function` does it from a plain callable. Sums and positive multiples of
+    smooth parts are smooth parts.
 
     Examples
     --------
@@ -77,10 +81,13 @@ class Smooth(ABC):
     floor: Floor | None = None
     """What f is never below, if known."""
     convex: bool = True
-    """Whether f is convex. Where it is not, a tangent bounds nothing from below: what is proved then is how far the
-    answer is from a stationary point."""
+    """Whether f is convex. Where it is not, a tangent bounds nothing from below: what is proved
+    then is how far the answer is from a stationary point.
+    """
     has_rounded_data: bool = False
-    """Whether its data were computed from those of the user: then they are no better than their precision."""
+    """Whether its data were computed from those of the user: then they are no better than their
+    precision.
+    """
 
     @abstractmethod
     def at(self, x: Array) -> Any:
@@ -92,9 +99,11 @@ class Smooth(ABC):
         return 0.0 if self.space is None else self.space.unit
 
     def unit_at(self, x: Array) -> float:
-        """The rounding unit of f and its gradient at x: that of x or of the data, whichever is coarser.
+        """The rounding unit of f and its gradient at x: that of x or of the data, whichever is
+        coarser.
 
-        An f that computes with float32 data in float64 wherever x is in float64 has that of x alone.
+        An f that computes with float32 data in float64 wherever x is in float64 has that of x
+        alone.
         """
         return max(precision(x), self.unit)
 
@@ -117,7 +126,9 @@ class Smooth(ABC):
         return self if other == 0 else NotImplemented
 
     def __rmul__(self, weight: float) -> Smooth:
-        return Sum.of((_checks.number("the multiple of a smooth function", weight, above=0.0), self))
+        return Sum.of(
+            (_checks.number("the multiple of a smooth function", weight, above=0.0), self)
+        )
 
     __mul__ = __rmul__
 
@@ -140,11 +151,16 @@ class Sum(Smooth):
         spaces = [term.space for _, term in flat if term.space is not None]
         if len({space.shape for space in spaces}) > 1:
             shapes = ", ".join(str(space.shape) for space in spaces)
-            raise ValueError(f"only functions of one variable add up, got variables of shapes {shapes}")
+            raise ValueError(
+                f"only functions of one variable add up, got variables of shapes {shapes}"
+            )
         if len({space.library for space in spaces}) > 1:
             raise TypeError("only functions of one library add up, got NumPy and torch data")
         for weight, term in flat:
-            if term.unit > sys.float_info.epsilon and not 1.0 / LARGEST_MULTIPLE <= weight <= LARGEST_MULTIPLE:
+            if (
+                term.unit > sys.float_info.epsilon
+                and not 1.0 / LARGEST_MULTIPLE <= weight <= LARGEST_MULTIPLE
+            ):
                 raise ValueError(
                     f"a multiple of a function of float32 data must be between {1.0 / LARGEST_MULTIPLE:g} and "
                     f"{LARGEST_MULTIPLE:g}, got {weight:g} * {term!r}: give float64 data for others"
@@ -215,7 +231,8 @@ class SumEvaluation:
     """A sum at a point, from its terms there."""
 
     def __init__(self, weights: tuple[float, ...], terms: list[Any]) -> None:
-        self.weights, self.terms = weights, terms
+        self.weights = weights
+        self.terms = terms
 
     @cached_property
     def value(self) -> float:
@@ -224,7 +241,8 @@ class SumEvaluation:
     @property
     def gradient(self) -> Array:
         scaled = (
-            term.gradient if w == 1.0 else w * term.gradient for w, term in zip(self.weights, self.terms, strict=True)
+            term.gradient if w == 1.0 else w * term.gradient
+            for w, term in zip(self.weights, self.terms, strict=True)
         )
         return sum(scaled, start=next(scaled))
 
@@ -234,16 +252,27 @@ class SumEvaluation:
 
     def magnitude(self, other: SumEvaluation) -> float:
         pairs = zip(self.terms, other.terms, strict=True)
-        return sum(w * mine.magnitude(its) for w, (mine, its) in zip(self.weights, pairs, strict=True))
+        return sum(
+            w * mine.magnitude(its) for w, (mine, its) in zip(self.weights, pairs, strict=True)
+        )
 
     def sensitivity(self, a: Array, b: Array, error: float) -> float:
         """As in `TransportCostEvaluation`, of functions of a streamed plan."""
-        return sum(w * term.sensitivity(a, b, error) for w, term in zip(self.weights, self.terms, strict=True))
+        return sum(
+            w * term.sensitivity(a, b, error)
+            for w, term in zip(self.weights, self.terms, strict=True)
+        )
 
     def along(self, others: Sequence[SumEvaluation], directions: Array) -> Restriction:
-        terms = [term.along([other.terms[i] for other in others], directions) for i, term in enumerate(self.terms)]
+        terms = [
+            term.along([other.terms[i] for other in others], directions)
+            for i, term in enumerate(self.terms)
+        ]
         return combined(self.weights, terms)
 
     def moved(self, x: Array, others: Sequence[SumEvaluation], a: Vector) -> SumEvaluation:
-        terms = [term.moved(x, [other.terms[i] for other in others], a) for i, term in enumerate(self.terms)]
+        terms = [
+            term.moved(x, [other.terms[i] for other in others], a)
+            for i, term in enumerate(self.terms)
+        ]
         return SumEvaluation(self.weights, terms)

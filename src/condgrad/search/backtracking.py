@@ -16,12 +16,15 @@ Trial = TypeVar("Trial")
 
 
 def backtrack(
-    attempt: Callable[[float], Trial | None], *, shrink: float = 0.5, shortest: float = SHORTEST_STEP
+    attempt: Callable[[float], Trial | None],
+    *,
+    shrink: float = 0.5,
+    shortest: float = SHORTEST_STEP,
 ) -> tuple[float, Trial] | None:
     """The first step whose attempt is accepted, and what came of it.
 
-    `attempt(step)` returns what is at the step, or None where the step is refused. The answer is None once steps are
-    shorter than `shortest` or the time is up.
+    `attempt(step)` returns what is at the step, or None where the step is refused. The answer is
+    None once steps are shorter than `shortest` or the time is up.
     """
     step = 1.0
     while step >= shortest and not deadline.passed():

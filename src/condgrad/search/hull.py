@@ -1,4 +1,6 @@
-"""Minimise a restriction over {a >= 0, sum a <= 1}, for a handful of directions: the corrective step."""
+"""Minimise a restriction over {a >= 0, sum a <= 1}, for a handful of directions: the corrective
+step.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ def minimize_over_hull(
 ) -> Vector | None:
     """The minimiser, or None if nothing below `start = F.local(0)` was found.
 
-    Newton's method from the middle of the hull, for at its corners the curvature of an entropy is infinite; SLSQP where
-    no curvature is known. Stops once the model promises less than `tolerance` of what it promised first. `rounding` is
-    what rounding does to F.
+    Newton's method from the middle of the hull, for at its corners the curvature of an entropy is
+    infinite; SLSQP where no curvature is known. Stops once the model promises less than `tolerance`
+    of what it promised first. `rounding` is what rounding does to F.
     """
     if deadline.passed():
         return None
@@ -43,9 +45,12 @@ def minimize_over_hull(
         first = first or promise
         if promise <= tolerance * first:
             break
-        found = backtrack(_lower_point(F, a, direction, here.value + rounding, promise), shortest=SHORTEST)
+        found = backtrack(
+            _lower_point(F, a, direction, here.value + rounding, promise), shortest=SHORTEST
+        )
         if found is None:
-            # where F is curved so sharply that rounding hides its fall, the point so far is as good as any
+            # where F is curved so sharply that rounding hides its fall, the point so far is as good
+            # as any
             break
         a = np.clip(found[1], 0.0, None)
         a /= max(1.0, a.sum())
@@ -56,7 +61,9 @@ def minimize_over_hull(
 def _lower_point(
     F: Restriction, a: Vector, direction: Vector, ceiling: float, promise: float
 ) -> Callable[[float], Vector | None]:
-    """The test of a step along the direction: the point there, if F keeps a part of what the slope promises."""
+    """The test of a step along the direction: the point there, if F keeps a part of what the slope
+    promises.
+    """
 
     def attempt(step: float) -> Vector | None:
         there = a + step * direction
@@ -66,13 +73,15 @@ def _lower_point(
 
 
 def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
-    """argmin <slope, t - a> + <t - a, curvature (t - a)>/2 over {t >= 0, sum t <= 1}, by an active set.
+    """argmin <slope, t - a> + <t - a, curvature (t - a)>/2 over {t >= 0, sum t <= 1}, by an active
+    set.
 
-    Works on the weights (1 - sum t, t) of the simplex: solve on the free weights, walk there until one of them
-    vanishes, free the one with the most negative multiplier.
+    Works on the weights (1 - sum t, t) of the simplex: solve on the free weights, walk there until
+    one of them vanishes, free the one with the most negative multiplier.
     """
     k = len(a)
-    # in units of the curvature, or of the slope where there is none: the equations below have ones among them
+    # in units of the curvature, or of the slope where there is none: the equations below have ones
+    # among them
     unit = float(np.abs(curvature).max()) or float(np.abs(slope).max()) or 1.0
     H = np.zeros((k + 1, k + 1))
     # remembered points may coincide; a trace of ridge keeps their system regular
@@ -89,7 +98,8 @@ def quadratic_argmin(slope: Vector, curvature: Any, a: Vector) -> Vector:
             fractions = w[falling] / -step[falling]
             first = int(np.argmin(fractions))
             w = np.clip(w + fractions[first] * step, 0.0, None)
-            w[falling[first]], free[falling[first]] = 0.0, False
+            w[falling[first]] = 0.0
+            free[falling[first]] = False
             continue
         w = target
         pull = np.where(free, 0.0, H @ w + c + multiplier)
@@ -105,7 +115,8 @@ def _on_face(H: Any, c: Vector, free: Any) -> tuple[Vector, float]:
     index = np.flatnonzero(free)
     size = len(index)
     system = np.ones((size + 1, size + 1))
-    system[:size, :size], system[size, size] = H[np.ix_(index, index)], 0.0
+    system[:size, :size] = H[np.ix_(index, index)]
+    system[size, size] = 0.0
     solution = np.linalg.lstsq(system, np.append(-c[index], 1.0), rcond=None)[0]
     w = np.zeros(len(c))
     w[index] = solution[:size]
@@ -113,7 +124,9 @@ def _on_face(H: Any, c: Vector, free: Any) -> tuple[Vector, float]:
 
 
 def _by_values(F: Restriction, here: LocalModel, start: LocalModel, a: Vector) -> Vector | None:
-    """By SLSQP, whose tolerances are absolute: it sees F in units of its variation. None if out of time."""
+    """By SLSQP, whose tolerances are absolute: it sees F in units of its variation. None if out of
+    time.
+    """
     slopes = 0.0 if here.slope is None else float(np.abs(here.slope).max())
     unit = max(abs(start.value - here.value), slopes) or 1.0
 
@@ -132,7 +145,11 @@ def _by_values(F: Restriction, here: LocalModel, start: LocalModel, a: Vector) -
             jac=here.slope is not None,
             method="SLSQP",
             bounds=[(0.0, 1.0)] * len(a),
-            constraints={"type": "ineq", "fun": lambda t: 1.0 - t.sum(), "jac": lambda t: -np.ones(len(t))},
+            constraints={
+                "type": "ineq",
+                "fun": lambda t: 1.0 - t.sum(),
+                "jac": lambda t: -np.ones(len(t)),
+            },
             options={"ftol": 1e-15, "maxiter": 30},
         )
         deadline.check()

@@ -42,7 +42,11 @@ class Quadratic:
 
     def local(self, a: Vector) -> LocalModel:
         product = self.curvature @ a
-        return LocalModel(float(self.constant + a @ (self.slope + 0.5 * product)), self.slope + product, self.curvature)
+        return LocalModel(
+            float(self.constant + a @ (self.slope + 0.5 * product)),
+            self.slope + product,
+            self.curvature,
+        )
 
 
 @dataclass(slots=True)
@@ -92,7 +96,9 @@ class Weighted:
 
 
 def calls_made(restriction: Restriction) -> int:
-    """How often a restriction had to compute its function afresh; 0 for one that is known in closed form."""
+    """How often a restriction had to compute its function afresh; 0 for one that is known in closed
+    form.
+    """
     if isinstance(restriction, Weighted):
         return max(map(calls_made, restriction.terms), default=0)
     return restriction.calls if isinstance(restriction, RestrictionByCalls) else 0

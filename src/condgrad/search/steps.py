@@ -75,7 +75,9 @@ class SearchState:
     @cached_property
     def restriction(self) -> Restriction:
         """F along the directions."""
-        return combined((1.0, 1.0), (self.smooth_restriction, self.g.along(self.x, self.directions)))
+        return combined(
+            (1.0, 1.0), (self.smooth_restriction, self.g.along(self.x, self.directions))
+        )
 
     @property
     def evaluations(self) -> int:
@@ -95,10 +97,12 @@ class SearchState:
 
 
 class StepRule(Protocol):
-    """What chooses how far to go: a callable that takes a `SearchState` and returns a fraction for each direction.
+    """What chooses how far to go: a callable that takes a `SearchState` and returns a fraction for
+    each direction.
 
-    Fractions are nonnegative and add up to at most 1, so that the step stays in the set; a rule for CGS without a
-    memory may return a number. Whatever a rule returns, the certificate of the next iterate holds.
+    Fractions are nonnegative and add up to at most 1, so that the step stays in the set; a rule for
+    CGS without a memory may return a number. Whatever a rule returns, the certificate of the next
+    iterate holds.
 
     Examples
     --------
@@ -118,10 +122,10 @@ class StepRule(Protocol):
 class OpenLoop:
     """order / (k + order), whatever happens: `step="open-loop"` is 2 / (k + 2).
 
-    Where the gap falls like a power of 1/k, it falls like one of at most `order`: a larger order may
-    be faster, and keeps steps long for longer. An order of 2 + log(k + 1) needs no choice
-    (`step="log-open-loop"`; Wirth, Pena and Pokutta, Accelerated affine-invariant convergence rates of
-    the Frank-Wolfe algorithm with open-loop step-sizes, 2023).
+    Where the gap falls like a power of 1/k, it falls like one of at most `order`: a larger order
+    may be faster, and keeps steps long for longer. An order of 2 + log(k + 1) needs no choice
+    (`step="log-open-loop"`; Wirth, Pena and Pokutta, Accelerated affine-invariant convergence rates
+    of the Frank-Wolfe algorithm with open-loop step-sizes, 2023).
 
     Parameters
     ----------
@@ -154,7 +158,8 @@ class OpenLoop:
 
 @dataclass(frozen=True)
 class Short:
-    """The minimiser of the model with L for f and mu for g: min(1, (gap + mu D/2) / ((L + mu) D)), D = |s - x|^2.
+    """The minimiser of the model with L for f and mu for g: min(1, (gap + mu D/2) / ((L + mu) D)),
+    D = |s - x|^2.
 
     With mu > 0 the distance to the optimum shrinks by L/(L + mu) or better at each step.
 
@@ -194,8 +199,8 @@ class Adaptive:
 
         F(x + a (s - x)) <= F(x) - a gap + a^2 L D/2 - a (1 - a) mu D/2,   D = |s - x|^2.
 
-    So no constant of f need be known, and steps are longer where f is flat (Pedregosa, Negiar, Askari
-    and Jaggi, Linearly convergent Frank-Wolfe with backtracking line-search, AISTATS 2020).
+    So no constant of f need be known, and steps are longer where f is flat (Pedregosa, Negiar,
+    Askari and Jaggi, Linearly convergent Frank-Wolfe with backtracking line-search, AISTATS 2020).
 
     Parameters
     ----------
@@ -251,7 +256,8 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Armijo:
-    """The first of 1, shrink, shrink^2, ... that brings F down by `fraction` of step * gap; f need not be convex.
+    """The first of 1, shrink, shrink^2, ... that brings F down by `fraction` of step * gap; f need
+    not be convex.
 
     The gap stands in for the slope, -gap >= <grad F, s - x>, so that g need not be differentiable.
 
@@ -282,7 +288,8 @@ class Armijo:
     def __call__(self, state: SearchState) -> Vector:
         if state.model_gap <= 0.0:
             return np.zeros(1)
-        # Differences below the rounding of F are not evidence against a step, which also ends the search.
+        # Differences below the rounding of F are not evidence against a step, which also ends the
+        # search.
         target = state.value + state.rounding
 
         def falls_enough(step: float) -> bool | None:
@@ -295,14 +302,17 @@ class Armijo:
 
 @dataclass(frozen=True)
 class Exact:
-    """The minimiser of F along the segment, or over the hull of all remembered points: `step="exact"`.
+    """The minimiser of F along the segment, or over the hull of all remembered points:
+    `step="exact"`.
 
-    Where f is not convex and F is not quadratic on the segment, it is a point no higher than that of Armijo's rule.
+    Where f is not convex and F is not quadratic on the segment, it is a point no higher than that
+    of Armijo's rule.
 
     Parameters
     ----------
     slope_tolerance : float
-        How flat F must be at the end, relative to its slope at the start; a closed form is taken where there is one.
+        How flat F must be at the end, relative to its slope at the start; a closed form is taken
+        where there is one.
 
     Examples
     --------
@@ -327,7 +337,9 @@ class Exact:
             return np.array([_closed_form(restriction)])
         start = restriction.local(np.zeros(size))
         if size > 1:
-            best = minimize_over_hull(restriction, start, size, tolerance=self.slope_tolerance, rounding=state.rounding)
+            best = minimize_over_hull(
+                restriction, start, size, tolerance=self.slope_tolerance, rounding=state.rounding
+            )
             if best is not None:
                 return best
         fractions = np.zeros(size)
@@ -357,7 +369,8 @@ class FirstDirection:
 
 
 def _closed_form(line: Quadratic) -> float:
-    slope, curvature = float(line.slope[0]), float(line.curvature[0, 0])
+    slope = float(line.slope[0])
+    curvature = float(line.curvature[0, 0])
     if slope >= 0.0:
         return 0.0
     return 1.0 if curvature <= -slope else -slope / curvature
@@ -366,14 +379,19 @@ def _closed_form(line: Quadratic) -> float:
 def _without_convexity(state: SearchState, tolerance: float) -> float:
     """A step that lets F fall, from 0 to 1, for an f that need not be convex.
 
-    The minimiser in closed form where F is quadratic on the segment. The whole step where f is concave there: f is
-    below its tangent, so that F falls by the model gap or more, and it still falls at the end. Else what the searches
-    for convex functions find, if it is no higher than Armijo's point: they end at a local minimiser at best.
+    The minimiser in closed form where F is quadratic on the segment. The whole step where f is
+    concave there: f is below its tangent, so that F falls by the model gap or more, and it still
+    falls at the end. Else what the searches for convex functions find, if it is no higher than
+    Armijo's point: they end at a local minimiser at best.
     """
     if isinstance(state.restriction, Quadratic):
         return _closed_form(state.restriction)
     along = state.smooth_restriction
-    if state.model_gap > 0.0 and isinstance(along, Quadratic) and float(along.curvature[0, 0]) <= 0.0:
+    if (
+        state.model_gap > 0.0
+        and isinstance(along, Quadratic)
+        and float(along.curvature[0, 0]) <= 0.0
+    ):
         return 1.0
     accepted = float(Armijo()(state)[0])
     if accepted == 0.0:
@@ -402,11 +420,18 @@ def _by_values(line: Restriction) -> float:
 
 
 def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding: float) -> float:
-    """The root of an increasing slope on [0, 1]: Newton where the curvature is known, else secant, inside a bracket."""
+    """The root of an increasing slope on [0, 1]: Newton where the curvature is known, else secant,
+    inside a bracket.
+    """
     first = slope = float(start.slope[0])  # type: ignore[index]
     if first >= 0.0:
         return 0.0
-    t, here, low, slope_low, high, slope_high = 0.0, start, 0.0, first, 1.0, np.inf
+    t = 0.0
+    here = start
+    low = 0.0
+    slope_low = first
+    high = 1.0
+    slope_high = np.inf
     ceiling = start.value + rounding
     wide = 1.0  # the bracket two trials ago
     for trial in range(100):
@@ -414,19 +439,29 @@ def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding:
             break
         if trial % 2 == 0:
             # neither Newton's proposals nor the secant's may creep along one side of the bracket
-            creeping, wide = trial > 2 and high - low > 0.5 * wide, high - low
+            creeping = trial > 2 and high - low > 0.5 * wide
+            wide = high - low
         else:
             creeping = False
-        t = 0.5 * (low + high) if creeping else _next_trial(t, slope, here, low, slope_low, high, slope_high)
+        t = (
+            0.5 * (low + high)
+            if creeping
+            else _next_trial(t, slope, here, low, slope_low, high, slope_high)
+        )
         here = line.local(np.array([t]))
         slope = float(here.slope[0])  # type: ignore[index]
-        # a slope that is flat beside the first may still lie far up the other side, where f is curved sharply near 0
-        if (abs(slope) <= -tolerance * first and here.value <= ceiling) or (t == 1.0 and slope <= 0.0):
+        # a slope that is flat beside the first may still lie far up the other side, where f is
+        # curved sharply near 0
+        if (abs(slope) <= -tolerance * first and here.value <= ceiling) or (
+            t == 1.0 and slope <= 0.0
+        ):
             return t
         if slope > 0.0:
-            high, slope_high = t, slope
+            high = t
+            slope_high = slope
         else:
-            low, slope_low = t, slope
+            low = t
+            slope_low = slope
         # by convexity no point of the bracket is better than `low` by more than slope times width
         if -slope_low * (high - low) <= -tolerance * first * low or high - low <= 1e-15 * high:
             break
@@ -434,7 +469,13 @@ def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding:
 
 
 def _next_trial(
-    t: float, slope: float, here: LocalModel, low: float, slope_low: float, high: float, slope_high: float
+    t: float,
+    slope: float,
+    here: LocalModel,
+    low: float,
+    slope_low: float,
+    high: float,
+    slope_high: float,
 ) -> float:
     """Newton's or the secant's proposal, or bisection where neither makes sense."""
     curvature = 0.0 if here.curvature is None else float(here.curvature[0, 0])
@@ -469,7 +510,9 @@ def step_rule(step: str | StepRule) -> StepRule:
     """A rule by name, or the rule itself."""
     if isinstance(step, str):
         if step not in STEP_RULES:
-            raise ValueError(f"step must be one of {', '.join(map(repr, STEP_RULES))} or a step rule, got {step!r}")
+            raise ValueError(
+                f"step must be one of {', '.join(map(repr, STEP_RULES))} or a step rule, got {step!r}"
+            )
         return STEP_RULES[step]
     if not callable(step) or isinstance(step, type):
         raise TypeError(f"step must be a name or a step rule such as steps.Armijo(), got {step!r}")

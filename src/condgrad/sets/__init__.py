@@ -7,7 +7,14 @@ from condgrad.sets.combined import Hull, Product
 from condgrad.sets.constraints import Polytope
 from condgrad.sets.group_ball import GroupBall
 from condgrad.sets.partial_transport import PartialTransport
-from condgrad.sets.polytopes import Birkhoff, HyperSimplex, KSparse, LInfBall, Spectraplex, WeightedL1Ball
+from condgrad.sets.polytopes import (
+    Birkhoff,
+    HyperSimplex,
+    KSparse,
+    LInfBall,
+    Spectraplex,
+    WeightedL1Ball,
+)
 from condgrad.sets.shared_marginal import SharedMarginal
 from condgrad.sets.simplex import Simplex
 from condgrad.sets.solid_simplex import SolidSimplex

@@ -1,4 +1,6 @@
-"""Anderson's extrapolation of a fixed-point iteration x -> T(x), and the scalings of kernels that it speeds up."""
+"""Anderson's extrapolation of a fixed-point iteration x -> T(x), and the scalings of kernels that
+it speeds up.
+"""
 
 from __future__ import annotations
 
@@ -40,16 +42,19 @@ class Anderson:
 
 
 def largest_log_scaling(x: Array) -> float:
-    """Beyond exp of this (59 in float64, 7 in float32) a scaling is absorbed, far from the limits of a float."""
+    """Beyond exp of this (59 in float64, 7 in float32) a scaling is absorbed, far from the limits
+    of a float.
+    """
     return -math.log(smallest(x)) / 12.0
 
 
 class AcceleratedScaling(ABC):
-    """Alternating scalings of a kernel exp((potentials - c)/weight), as a fixed-point map for log-scalings x.
+    """Alternating scalings of a kernel exp((potentials - c)/weight), as a fixed-point map for
+    log-scalings x.
 
-    A state has x, its image under the map, the dual value and the error of the marginals. Scalings that grow too far
-    are absorbed into the potentials, from which the kernel is formed anew. An extrapolation counts only where the dual
-    does not fall.
+    A state has x, its image under the map, the dual value and the error of the marginals. Scalings
+    that grow too far are absorbed into the potentials, from which the kernel is formed anew. An
+    extrapolation counts only where the dual does not fall.
     """
 
     weight: float
@@ -57,7 +62,8 @@ class AcceleratedScaling(ABC):
 
     def __init__(self) -> None:
         self.anderson = Anderson(depth=8)
-        self.passes, self.stuck = 0, False
+        self.passes = 0
+        self.stuck = False
 
     @property
     @abstractmethod
@@ -85,9 +91,16 @@ class AcceleratedScaling(ABC):
         return x
 
     def iterate(self, aim: float, max_passes: int) -> None:
-        """Until the error is within `aim`, passes or time are spent, or rounding stops all progress."""
-        xp, limit = namespace(self.absorbed), largest_log_scaling(self.absorbed)
-        while self.state.error > aim and self.passes < max_passes and not (self.stuck or deadline.passed()):
+        """Until the error is within `aim`, passes or time are spent, or rounding stops all
+        progress.
+        """
+        xp = namespace(self.absorbed)
+        limit = largest_log_scaling(self.absorbed)
+        while (
+            self.state.error > aim
+            and self.passes < max_passes
+            and not (self.stuck or deadline.passed())
+        ):
             before = self.state
             if float(xp.max(xp.abs(before.image))) > limit:
                 self.restart(self.absorbed + self.weight * before.image)

@@ -90,7 +90,8 @@ class L1Ball(Ball):
         return signs(x) * xp.minimum(xp.reshape(kept, x.shape), sizes)
 
     def face(self, v: Array) -> Face:
-        xp, point = namespace(v), self.project(v)
+        xp = namespace(v)
+        point = self.project(v)
         if point is v:  # inside
             return Face(v, xp.arange(v.shape[0], device=v.device), None)
         active = xp.nonzero(point)[0]
@@ -173,10 +174,14 @@ class NuclearBall(Ball):
 
     def linear_argmin(self, c: Array) -> Answer:
         U, sigma, Vt = namespace(c).linalg.svd(matrix(c), full_matrices=False)
-        return Answer(-self.radius * U[:, :1] * Vt[:1, :], -self.radius * float(sigma[0]), value=0.0)
+        return Answer(
+            -self.radius * U[:, :1] * Vt[:1, :], -self.radius * float(sigma[0]), value=0.0
+        )
 
 
 def matrix(x: Array) -> Array:
     if x.ndim != 2:
-        raise ValueError(f"the nuclear norm is for matrices, got an array of shape {tuple(x.shape)}")
+        raise ValueError(
+            f"the nuclear norm is for matrices, got an array of shape {tuple(x.shape)}"
+        )
     return x

@@ -27,9 +27,12 @@ class Box(Set):
     projection_rounding = 0.0
 
     def __init__(self, lower: Any, upper: Any) -> None:
-        lower, upper = floating("lower", lower), floating("upper", upper)
+        lower = floating("lower", lower)
+        upper = floating("upper", upper)
         if is_torch(lower) != is_torch(upper):
-            lower, upper = (lower, like(upper, lower)) if is_torch(lower) else (like(lower, upper), upper)
+            lower, upper = (
+                (lower, like(upper, lower)) if is_torch(lower) else (like(lower, upper), upper)
+            )
         xp = namespace(lower)
         try:
             self.lower, self.upper = xp.broadcast_arrays(lower, upper)
@@ -38,12 +41,16 @@ class Box(Set):
                 f"lower, of shape {tuple(lower.shape)}, and upper, of shape {tuple(upper.shape)}, do not go together"
             ) from error
         if 0 in self.lower.shape:
-            raise ValueError(f"lower and upper must not be empty, got shape {tuple(self.lower.shape)}")
+            raise ValueError(
+                f"lower and upper must not be empty, got shape {tuple(self.lower.shape)}"
+            )
         excess = xp.reshape(self.lower - self.upper, (-1,))
         worst = int(xp.argmax(excess))
         if float(excess[worst]) > 0:
             pair = [float(xp.reshape(bound, (-1,))[worst]) for bound in (self.lower, self.upper)]
-            raise ValueError(f"lower must be <= upper in every coordinate, got {pair[0]:g} above {pair[1]:g}")
+            raise ValueError(
+                f"lower must be <= upper in every coordinate, got {pair[0]:g} above {pair[1]:g}"
+            )
         self.shape = tuple(self.lower.shape) or None
         self.space = Space.of(self.lower) if self.shape else None
         sizes = xp.maximum(xp.abs(self.lower), xp.abs(self.upper))
@@ -85,7 +92,9 @@ class Box(Set):
         s = namespace(c).where(c > 0, lower, upper)
         return Answer(s, dot(c, s), value=0.0)
 
-    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+    def entropic_argmin(
+        self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
+    ) -> Answer:
         """exp(-c/weight - 1), clipped coordinate by coordinate; the box must be nonnegative."""
         lower, upper = self._bounds(c)
         xp = namespace(c)
@@ -93,4 +102,9 @@ class Box(Set):
         free = xp.exp(xp.minimum(-c / weight - 1.0, log_or_least(upper)))
         s = xp.minimum(xp.maximum(free, lower), upper)
         value = weight * dot(s, log_or_least(s))
-        return Answer(s, dot(c, s) + value, value=value, magnitude=weight * dot(s, xp.abs(log_or_least(s)) + 1.0))
+        return Answer(
+            s,
+            dot(c, s) + value,
+            value=value,
+            magnitude=weight * dot(s, xp.abs(log_or_least(s)) + 1.0),
+        )

@@ -25,7 +25,8 @@ class Product(Set):
         The parts, in the order of their blocks.
     shapes : sequence of shapes, optional
         The shape of the points of each part, which are flattened in the vector; a number stands for
-        a vector. Needed for the parts that do not know it themselves, such as `L1Ball`; None for others.
+        a vector. Needed for the parts that do not know it themselves, such as `L1Ball`; None for
+        others.
 
     Examples
     --------
@@ -41,7 +42,9 @@ class Product(Set):
         self.sets = tuple(checked_set(part) for part in sets)
         given = [None] * len(sets) if shapes is None else list(shapes)
         if len(given) != len(sets):
-            raise ValueError(f"shapes must have one entry for each of the {len(sets)} sets, got {len(given)}")
+            raise ValueError(
+                f"shapes must have one entry for each of the {len(sets)} sets, got {len(given)}"
+            )
         self.shapes = tuple(_shape_of(part, shape) for part, shape in zip(sets, given, strict=True))
         ends = np.cumsum([0, *(math.prod(shape) for shape in self.shapes)])
         self._slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
@@ -63,7 +66,9 @@ class Product(Set):
     @property
     def abilities(self) -> tuple[str, ...]:
         """What all parts have."""
-        return tuple(name for name in super().abilities if all(name in part.abilities for part in self.sets))
+        return tuple(
+            name for name in super().abilities if all(name in part.abilities for part in self.sets)
+        )
 
     def blocks(self, x: Array) -> list[Array]:
         """The points of the parts, each in its shape."""
@@ -77,24 +82,35 @@ class Product(Set):
 
     def start(self, space: Space) -> Array:
         parts = zip(self.sets, self.shapes, strict=True)
-        spaces = [(part, Space(shape, space.xp, space.dtype, space.device)) for part, shape in parts]
+        spaces = [
+            (part, Space(shape, space.xp, space.dtype, space.device)) for part, shape in parts
+        ]
         return self._joined([part.start(own) for part, own in spaces])
 
     def violation(self, x: Array) -> float:
-        return max(part.violation(block) for part, block in zip(self.sets, self.blocks(x), strict=True))
+        return max(
+            part.violation(block) for part, block in zip(self.sets, self.blocks(x), strict=True)
+        )
 
     def project(self, x: Array) -> Array:
-        return self._joined([p.project(block) for p, block in zip(self.sets, self.blocks(x), strict=True)])
+        return self._joined(
+            [p.project(block) for p, block in zip(self.sets, self.blocks(x), strict=True)]
+        )
 
     def linear_argmin(self, c: Array) -> Answer:
         return self._answer(c, lambda part, block: linear_answer(part.linear_argmin(block), block))
 
-    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+    def entropic_argmin(
+        self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
+    ) -> Answer:
         before = dict(enumerate(warm or ()))
         each = iter(range(len(self.sets)))
         share = accuracy / len(self.sets)
         return self._answer(
-            c, lambda part, block: part.entropic_argmin(block, weight, warm=before.get(next(each)), accuracy=share)
+            c,
+            lambda part, block: part.entropic_argmin(
+                block, weight, warm=before.get(next(each)), accuracy=share
+            ),
         )
 
     def _answer(self, c: Array, ask: Callable[[Set, Array], Answer]) -> Answer:
@@ -115,7 +131,9 @@ def _shape_of(part: Set, shape: Any) -> tuple[int, ...]:
     """The shape of the points of a part, by itself or as given."""
     given = (int(shape),) if isinstance(shape, int) else None if shape is None else tuple(shape)
     if part.shape is None and given is None:
-        raise ValueError(f"{part!r} does not know the shape of its points: give it in shapes, as in shapes=[3, None]")
+        raise ValueError(
+            f"{part!r} does not know the shape of its points: give it in shapes, as in shapes=[3, None]"
+        )
     if part.shape is not None and given is not None and part.shape != given:
         raise ValueError(f"{part!r} has points of shape {part.shape}, got {given} in shapes")
     return part.shape if given is None else given  # type: ignore[return-value]
@@ -143,7 +161,9 @@ class Hull(Set):
         self.vertices = floating("vertices", vertices)
         if self.vertices.ndim < 2 or 0 in self.vertices.shape:
             shape = tuple(self.vertices.shape)
-            raise ValueError(f"vertices must have shape (points, ...) with at least one point, got {shape}")
+            raise ValueError(
+                f"vertices must have shape (points, ...) with at least one point, got {shape}"
+            )
         self.shape = tuple(self.vertices.shape[1:])
         self.space = Space.of(self.vertices, shape=self.shape)
         xp = namespace(self.vertices)

@@ -6,8 +6,9 @@ For all y_ub <= 0 and y_eq, with r = c - A_ub'y_ub - A_eq'y_eq,
 
     min over P of <c, s> >= <b_ub, y_ub> + <b_eq, y_eq> + sum_j min(r_j lower_j, r_j upper_j).
 
-So the prices of a linear program prove a bound however inexact they are, as long as every coordinate
-has finite bounds. Where the user gave none, the constraints imply some, or P is not bounded.
+So the prices of a linear program prove a bound however inexact they are, as long as every
+coordinate has finite bounds. Where the user gave none, the constraints imply some, or P is not
+bounded.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Prices(NamedTuple):
 class Polytope(Set):
     """{x : A_ub x <= b_ub, A_eq x = b_eq, bounds}, with the arguments of `scipy.optimize.linprog`.
 
-    Its linear oracle is HiGHS; the bound comes from the dual, so that it holds whatever the tolerances
-    of HiGHS are. A set without points, or one that is not bounded, is refused.
+    Its linear oracle is HiGHS; the bound comes from the dual, so that it holds whatever the
+    tolerances of HiGHS are. A set without points, or one that is not bounded, is refused.
 
     Parameters
     ----------
@@ -200,8 +201,8 @@ class Polytope(Set):
     def _why_empty(self, message: str) -> str:
         """Why P has no points, proved by weights of its constraints where these are found (Farkas).
 
-        The least sum of what an x within the bounds misses the constraints by is a linear program. If
-        its prices prove that the sum is above 0, no point misses none.
+        The least sum of what an x within the bounds misses the constraints by is a linear program.
+        If its prices prove that the sum is above 0, no point misses none.
         """
         from scipy.optimize import linprog
 
@@ -222,7 +223,11 @@ class Polytope(Set):
         if found.x is None:
             return f"the constraints leave no point: {message}"
         prices = _prices(found, 1.0)
-        most = max(1.0, float(np.abs(prices.ub).max(initial=0.0)), float(np.abs(prices.eq).max(initial=0.0)))
+        most = max(
+            1.0,
+            float(np.abs(prices.ub).max(initial=0.0)),
+            float(np.abs(prices.eq).max(initial=0.0)),
+        )
         sum_missed, _ = self._partial_bound(np.zeros(n), Prices(prices.ub / most, prices.eq / most))
         return (
             "the constraints leave no point: every x within the bounds misses them by "
@@ -232,8 +237,8 @@ class Polytope(Set):
     def _inside(self, x: Any) -> Any:
         """A point of a linear program, moved in where its tolerances left it outside.
 
-        Equations are met by the least move that meets them; inequalities and bounds by a part of the
-        way to the centre, where that is inside all of them.
+        Equations are met by the least move that meets them; inequalities and bounds by a part of
+        the way to the centre, where that is inside all of them.
         """
         at = np.clip(x, self.lower, self.upper)
         missed = self.b_eq - self.A_eq @ at
@@ -263,7 +268,8 @@ class Polytope(Set):
         return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 
     def _propagate(self, A: Matrix, b: Any) -> bool:
-        """Give bounds to coordinates that have none where a single row implies them; whether one did.
+        """Give bounds to coordinates that have none where a single row implies them; whether one
+        did.
 
         In a row a_j x_j <= b_i - (the least of all other terms), if that is finite.
         """
@@ -289,9 +295,9 @@ class Polytope(Set):
     def _bound_by_programs(self) -> None:
         """Give bounds to the other coordinates by two linear programs each.
 
-        Their prices prove |x_j| <= limit_j + sum_k error_jk |x_k|, with an error for each coordinate k
-        whose reduced cost is not quite 0 where it has no bound. If the errors of every row are below
-        a half in sum, |x_j| is at most twice the largest limit.
+        Their prices prove |x_j| <= limit_j + sum_k error_jk |x_k|, with an error for each
+        coordinate k whose reduced cost is not quite 0 where it has no bound. If the errors of every
+        row are below a half in sum, |x_j| is at most twice the largest limit.
         """
         is_free = ~(np.isfinite(self.lower) & np.isfinite(self.upper))
         limits = []
@@ -317,7 +323,9 @@ class Polytope(Set):
         self.upper = np.minimum(self.upper, limit)
 
     def _partial_bound(self, costs: Any, prices: Prices) -> tuple[float, float]:
-        """The bound that prices prove, less the terms r_k x_k without a bound; and sum |r_k| of these."""
+        """The bound that prices prove, less the terms r_k x_k without a bound; and sum |r_k| of
+        these.
+        """
         r, _ = self._reduced(costs, prices)
         ends = np.where(r > 0.0, self.lower, self.upper)
         is_known = np.isfinite(ends)
@@ -338,7 +346,9 @@ def _power_of_2(size: Any) -> Any:
 
 
 def _rows(kind: str, A: Any, b: Any) -> tuple[Any, Any]:
-    """The matrix and the right-hand side of one kind of constraints, checked; None and nothing without."""
+    """The matrix and the right-hand side of one kind of constraints, checked; None and nothing
+    without.
+    """
     if (A is None) != (b is None):
         missing, given = (f"A_{kind}", f"b_{kind}") if A is None else (f"b_{kind}", f"A_{kind}")
         raise ValueError(f"{missing} is missing where {given} is given")
@@ -347,7 +357,9 @@ def _rows(kind: str, A: Any, b: Any) -> tuple[Any, Any]:
     A = data_matrix(f"A_{kind}", A)
     b = np.array(double(host(floating(f"b_{kind}", b, ndim=1))))
     if A.shape[0] != len(b):
-        raise ValueError(f"b_{kind} must have one entry for each of the {A.shape[0]} rows, got {len(b)}")
+        raise ValueError(
+            f"b_{kind} must have one entry for each of the {A.shape[0]} rows, got {len(b)}"
+        )
     return A, b
 
 
@@ -357,7 +369,9 @@ def _dimension(A_ub: Any, A_eq: Any, bounds: Any) -> int:
     if not _is_one_pair(bounds):
         sizes["bounds"] = len(bounds)
     if not sizes:
-        raise ValueError("A_ub, A_eq or a pair of bounds for each coordinate is needed, got none of them")
+        raise ValueError(
+            "A_ub, A_eq or a pair of bounds for each coordinate is needed, got none of them"
+        )
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{size} by {name}" for name, size in sizes.items())
         raise ValueError(f"the number of coordinates must be one, got {told}")
@@ -371,7 +385,8 @@ def _is_one_pair(bounds: Any) -> bool:
 def _pairs(bounds: Any, n: int) -> tuple[Any, Any]:
     """The lower and the upper bounds, infinite where there are none."""
     pairs = [bounds] * n if _is_one_pair(bounds) else list(bounds)
-    lower, upper = np.empty(n), np.empty(n)
+    lower = np.empty(n)
+    upper = np.empty(n)
     for j, pair in enumerate(pairs):
         low, high = pair
         lower[j] = -math.inf if low is None else float(low)
@@ -383,4 +398,8 @@ def _pairs(bounds: Any, n: int) -> tuple[Any, Any]:
 
 def _sparse(A: Any, n: int) -> Matrix:
     """The matrix as a sparse one by rows, without rows where there is none."""
-    return scipy.sparse.csr_array((0, n)) if A is None else scipy.sparse.csr_array(A, dtype=np.float64, copy=True)
+    return (
+        scipy.sparse.csr_array((0, n))
+        if A is None
+        else scipy.sparse.csr_array(A, dtype=np.float64, copy=True)
+    )

@@ -25,8 +25,8 @@ class GroupBall(Ball):
     radius : float
         At least 0.
     groups : sequence
-        A label for each coordinate, or for each row of a matrix, whose groups are blocks of whole rows: numbers or
-        strings. Coordinates of the same label are a group.
+        A label for each coordinate, or for each row of a matrix, whose groups are blocks of whole
+        rows: numbers or strings. Coordinates of the same label are a group.
 
     Examples
     --------
@@ -61,7 +61,9 @@ class GroupBall(Ball):
         """|x_group|_2 for each group, in float64."""
         xp = namespace(x)
         if x.shape[0] != len(self.groups):
-            raise ValueError(f"groups has {len(self.groups)} entries for a variable of {x.shape[0]} rows")
+            raise ValueError(
+                f"groups has {len(self.groups)} entries for a variable of {x.shape[0]} rows"
+            )
         x = double(x)
         largest = float(xp.max(xp.abs(x)))
         if largest == 0.0 or not np.isfinite(largest):
@@ -80,7 +82,8 @@ class GroupBall(Ball):
         return total(self.group_norms(x))
 
     def project(self, x: Array) -> Array:
-        xp, norms = namespace(x), self.group_norms(x)
+        xp = namespace(x)
+        norms = self.group_norms(x)
         if total(norms) <= self.radius:
             return x
         if self.radius == 0.0:
@@ -90,11 +93,13 @@ class GroupBall(Ball):
 
     def _scaled(self, x: Array, factors: Array) -> Array:
         """Each group of x multiplied by its factor."""
-        xp, by_row = namespace(x), factors[self._codes]
+        xp = namespace(x)
+        by_row = factors[self._codes]
         return xp.astype(double(x) * xp.reshape(by_row, (-1,) + (1,) * (x.ndim - 1)), x.dtype)
 
     def linear_argmin(self, c: Array) -> Answer:
-        xp, norms = namespace(c), self.group_norms(c)
+        xp = namespace(c)
+        norms = self.group_norms(c)
         steepest = int(xp.argmax(norms))
         length = float(norms[steepest])
         if length == 0.0:
@@ -110,7 +115,11 @@ def checked_groups(groups: Any) -> Any:
     """One label for each coordinate."""
     labels = np.asarray(host(groups) if is_torch(groups) else groups)
     if labels.ndim != 1 or len(labels) == 0:
-        raise ValueError(f"groups must hold one label for each coordinate, got an array of shape {labels.shape}")
+        raise ValueError(
+            f"groups must hold one label for each coordinate, got an array of shape {labels.shape}"
+        )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("groups must hold no NaN or infinity: give a coordinate without a group a label of its own")
+        raise ValueError(
+            "groups must hold no NaN or infinity: give a coordinate without a group a label of its own"
+        )
     return labels

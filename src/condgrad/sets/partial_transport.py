@@ -1,14 +1,16 @@
-"""Plans that carry a part of the mass: a polytope, and its entropic problem by two Bregman projections or by Newton.
+"""Plans that carry a part of the mass: a polytope, and its entropic problem by two Bregman
+projections or by Newton.
 
-The dual of min <c, G> + e sum G log G over G >= 0, G 1 <= a, G'1 <= b, sum G = s, is concave in u <= 0, v <= 0 and a
-number mu,
+The dual of min <c, G> + e sum G log G over G >= 0, G 1 <= a, G'1 <= b, sum G = s, is concave in u
+<= 0, v <= 0 and a number mu,
 
     D(u, v, mu) = <a, u> + <b, v> + s mu - e (sum_ij exp((u_i + v_j + mu - c_ij)/e) - s).
 
-For a given v the best u and mu are known: with R_i = sum_j exp((v_j - c_ij)/e) the row sums become min(a_i, t R_i), t
-such that they add up to s. For a given u the same holds for columns. In turn, these are Dykstra's projections of
-Benamou et al. (SIAM J. Sci. Comput. 37, 2015). It is the transport problem with one more point on each side, which
-takes what is not carried, at no cost and without entropy.
+For a given v the best u and mu are known: with R_i = sum_j exp((v_j - c_ij)/e) the row sums become
+min(a_i, t R_i), t such that they add up to s. For a given u the same holds for columns. In turn,
+these are Dykstra's projections of Benamou et al. (SIAM J. Sci. Comput. 37, 2015). It is the
+transport problem with one more point on each side, which takes what is not carried, at no cost and
+without entropy.
 
 At small entropies projections crawl, and Newton's method takes over; see `NewtonAscent`.
 """
@@ -50,23 +52,31 @@ PATIENCE = 200
 LARGEST_FACTOR = 4000
 """Columns up to which Newton's method may factor a matrix of columns x columns."""
 MAX_PASSES = 2000
-"""Passes of projections where it may not; what is known by then is certified, and the next call starts from there."""
+"""Passes of projections where it may not; what is known by then is certified, and the next call
+starts from there.
+"""
 STAGE_SHRINK, STAGE_GAP, STAGE_STEPS = 0.25, 0.1, 30
-"""Newton's path: by how much the entropy falls from stage to stage, the gap in entropies that ends one, its steps."""
+"""Newton's path: by how much the entropy falls from stage to stage, the gap in entropies that ends
+one, its steps.
+"""
 MOST_STEPS = 200
 """Newton steps at the entropy itself, at most."""
 STARVED = 1e-3
 """The share of its weight below which a column with a price has lost touch with the plan."""
 AT_ITS_BOUND = 1e-3
-"""How far below 0 a price may be, in entropies, to be taken for 0 where the dual rises towards it."""
+"""How far below 0 a price may be, in entropies, to be taken for 0 where the dual rises towards it.
+"""
 LONGEST_STEP = 10.0
-"""How far a Newton step first moves a price, in entropies: where the plan falls into parts, their prices are loose."""
+"""How far a Newton step first moves a price, in entropies: where the plan falls into parts, their
+prices are loose.
+"""
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
 
 
 class PartialTransport(Set):
-    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that carry a given part of the weights.
+    """{G in R^{n x m} : G >= 0, G 1 <= a, G' 1 <= b, sum G = mass}: plans that carry a given part
+    of the weights.
 
     Parameters
     ----------
@@ -91,16 +101,21 @@ class PartialTransport(Set):
 
     def __init__(self, a: Any, b: Any, mass: float, *, engine: str = "auto") -> None:
         if engine not in ENGINES:
-            raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}")
+            raise ValueError(
+                f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}"
+            )
         self.engine = engine
-        self.a, self.b = floating("a", a, ndim=1), floating("b", b, ndim=1)
+        self.a = floating("a", a, ndim=1)
+        self.b = floating("b", b, ndim=1)
         for name, weights in (("a", self.a), ("b", self.b)):
             if weights.shape[0] == 0 or float(namespace(weights).min(weights)) < 0.0:
                 raise ValueError(f"{name} must hold one or more weights >= 0, got {weights!r}")
         self.mass = _checks.number("mass", mass, above=0.0)
         most = min(total(self.a), total(self.b))
         if self.mass > most * (1.0 + 1e-9):
-            raise ValueError(f"mass must be no more than {most:.12g}, the smaller mass of a and b, got {mass!r}")
+            raise ValueError(
+                f"mass must be no more than {most:.12g}, the smaller mass of a and b, got {mass!r}"
+            )
         self.mass = min(self.mass, most)
         self.shape = (self.a.shape[0], self.b.shape[0])
         self.space = Space.of(self.a, shape=self.shape)
@@ -121,8 +136,12 @@ class PartialTransport(Set):
         return max(0.0, -float(xp.min(x)), rows, columns, abs(total(x) - self.mass))
 
     def rounded(self, plan: Array) -> Array:
-        """A plan of the set near a nonnegative one: scale down what is too heavy, spread what is missing."""
-        xp, a, b = namespace(plan), like(self.a, plan), like(self.b, plan)
+        """A plan of the set near a nonnegative one: scale down what is too heavy, spread what is
+        missing.
+        """
+        xp = namespace(plan)
+        a = like(self.a, plan)
+        b = like(self.b, plan)
 
         def shrink(have: Array, most: Array) -> Array:
             return most / at_least(smallest(have), xp.maximum(have, most))
@@ -136,15 +155,25 @@ class PartialTransport(Set):
         free_b = at_least(0.0, b - xp.sum(plan, axis=0))
         # no more than what is free: the mass that is missing is no more than the sum of either
         missing = self.mass - carried
-        return plan + free_a[:, None] * (free_b * (missing / ((total(free_a) * total(free_b)) or 1.0)))[None, :]
+        return (
+            plan
+            + free_a[:, None]
+            * (free_b * (missing / ((total(free_a) * total(free_b)) or 1.0)))[None, :]
+        )
 
-    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+    def entropic_argmin(
+        self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
+    ) -> Answer:
         """Dykstra's projections, warm-started by the column potentials of the last answer."""
         xp = namespace(c)
-        a, b = like(self.a, c), like(self.b, c)
-        rows, columns = xp.nonzero(a > 0.0)[0], xp.nonzero(b > 0.0)[0]
+        a = like(self.a, c)
+        b = like(self.b, c)
+        rows = xp.nonzero(a > 0.0)[0]
+        columns = xp.nonzero(b > 0.0)[0]
         # points without weight take no part
-        part, a, b = c[rows, :][:, columns], a[rows], b[columns]
+        part = c[rows, :][:, columns]
+        a = a[rows]
+        b = b[columns]
         start, passes = (None, 0) if warm is None else (warm.v[columns], 0)
         if start is None:
             start, passes = _scaled_start(part, a, b, self.mass, weight)
@@ -155,7 +184,9 @@ class PartialTransport(Set):
         most = PATIENCE if newton_fits else MAX_PASSES
         while True:
             run.iterate(aim, most)
-            found = loaded.certified(part, weight, run.plan(), run.state.dual, run.potentials, run.magnitude)
+            found = loaded.certified(
+                part, weight, run.plan(), run.state.dual, run.potentials, run.magnitude
+            )
             spent = run.passes >= most or deadline.passed() or run.stuck or run.state.error == 0.0
             if found.gap <= accuracy or spent:
                 break
@@ -168,11 +199,18 @@ class PartialTransport(Set):
         point, (u, v) = xp.zeros_like(c), found.potentials
         point[rows[:, None], columns[None, :]] = found.plan
         whole = Potentials(xp.zeros_like(c[:, 0]), xp.zeros_like(c[0, :]))
-        whole.u[rows], whole.v[columns] = u, v
+        whole.u[rows] = u
+        whole.v[columns] = v
         return Answer(point, found.bound, found.value, passes, whole, found.magnitude)
 
     def certified(
-        self, c: Array, weight: float, plan: Array, bound: float, potentials: Potentials, magnitude: float
+        self,
+        c: Array,
+        weight: float,
+        plan: Array,
+        bound: float,
+        potentials: Potentials,
+        magnitude: float,
     ) -> CertifiedPlan:
         """A plan of the set near one that need not be in it, beside the bound that came with it."""
         plan = self.rounded(plan)
@@ -180,7 +218,9 @@ class PartialTransport(Set):
         size = magnitude + self.mass * float(namespace(c).max(namespace(c).abs(c)))
         return CertifiedPlan(plan, value, bound, dot(c, plan) + value - bound, potentials, size)
 
-    def by_newton(self, c: Array, weight: float, start: Potentials, accuracy: float) -> tuple[CertifiedPlan, int]:
+    def by_newton(
+        self, c: Array, weight: float, start: Potentials, accuracy: float
+    ) -> tuple[CertifiedPlan, int]:
         """Newton's method along a path of entropies, for positive weights; and the steps it took.
 
         Its matrix has the size of the columns, so that the fewer points are columns.
@@ -194,12 +234,20 @@ class PartialTransport(Set):
 
         def certified(point: PricedPlan) -> CertifiedPlan:
             potentials = Potentials(point.u, point.v)
-            return self.certified(c, point.weight, point.plan, point.dual, potentials, point.magnitude)
+            return self.certified(
+                c, point.weight, point.plan, point.dual, potentials, point.magnitude
+            )
 
-        # the path starts where the potentials of an earlier answer are near it, if there is such a stage
-        point, t = ascent.at(start.v, weight), weight
+        # the path starts where the potentials of an earlier answer are near it, if there is such a
+        # stage
+        point = ascent.at(start.v, weight)
+        t = weight
         farthest = height_of(c) / 20.0
-        while certified(point).gap > 10.0 * STAGE_GAP * t * self.mass and t < farthest and not deadline.passed():
+        while (
+            certified(point).gap > 10.0 * STAGE_GAP * t * self.mass
+            and t < farthest
+            and not deadline.passed()
+        ):
             t = min(t / STAGE_SHRINK, farthest)
             point = ascent.at(start.v, t)
         while t > weight and not deadline.passed():
@@ -224,34 +272,50 @@ class PartialTransport(Set):
         return found, ascent.evaluations
 
     def linear_argmin(self, c: Array) -> Answer:
-        """Transport with one more point on each side, by linear programming; the bound is that of a feasible dual."""
+        """Transport with one more point on each side, by linear programming; the bound is that of a
+        feasible dual.
+        """
         xp = namespace(c)
-        costs, a, b = host(c), host(self.a), host(self.b)
-        lowest, height = float(costs.min()), height_of(costs) or 1.0
+        costs = host(c)
+        a = host(self.a)
+        b = host(self.b)
+        lowest = float(costs.min())
+        height = height_of(costs) or 1.0
         # what is not carried costs nothing, but for going from one added point to the other
         padded = np.zeros((len(a) + 1, len(b) + 1))
         padded[:-1, :-1] = (costs - lowest) / height
         padded[-1, -1] = 10.0
         unit = a.sum() + b.sum() - self.mass
-        left_over = [rest if rest > 1e-12 * unit else 0.0 for rest in (b.sum() - self.mass, a.sum() - self.mass)]
-        left, right = np.append(a, left_over[0]) / unit, np.append(b, left_over[1]) / unit
+        left_over = [
+            rest if rest > 1e-12 * unit else 0.0
+            for rest in (b.sum() - self.mass, a.sum() - self.mass)
+        ]
+        left = np.append(a, left_over[0]) / unit
+        right = np.append(b, left_over[1]) / unit
         plan, u = ENGINES[self.engine](padded, left, right)
-        # rows without weight say nothing about the other potentials; theirs are the largest that all columns allow
+        # rows without weight say nothing about the other potentials; theirs are the largest that
+        # all columns allow
         loaded = left > 0.0
         v = (padded[loaded] - u[loaded][:, None]).min(axis=0)
         u = np.where(loaded, u, (padded - v[None, :]).min(axis=1))
-        # prices of a dual that is feasible whatever the engine's tolerances: u, v <= 0, u_i + v_j + mu <= c_ij
-        u_of, v_of = np.minimum(0.0, u[:-1] + v[-1]), np.minimum(0.0, v[:-1] + u[-1])
+        # prices of a dual that is feasible whatever the engine's tolerances: u, v <= 0, u_i + v_j +
+        # mu <= c_ij
+        u_of = np.minimum(0.0, u[:-1] + v[-1])
+        v_of = np.minimum(0.0, v[:-1] + u[-1])
         mu = float((padded[:-1, :-1] - u_of[:, None] - v_of[None, :]).min())
         bound = height * float(a @ u_of + b @ v_of + self.mass * mu) + self.mass * lowest
-        magnitude = height * float(a @ np.abs(u_of) + b @ np.abs(v_of) + self.mass * abs(mu)) + self.mass * abs(lowest)
+        magnitude = height * float(
+            a @ np.abs(u_of) + b @ np.abs(v_of) + self.mass * abs(mu)
+        ) + self.mass * abs(lowest)
         point = self.rounded(like(unit * plan[:-1, :-1], c))
         warm = Potentials(like(height * u_of, c), like(height * v_of, c))
         return Answer(xp.asarray(point), bound, value=0.0, warm=warm, magnitude=magnitude)
 
 
 class CertifiedPlan(NamedTuple):
-    """A plan of the set, its entropy term, a lower bound on the minimum, and what is between the two."""
+    """A plan of the set, its entropy term, a lower bound on the minimum, and what is between the
+    two.
+    """
 
     plan: Array
     value: float
@@ -263,14 +327,18 @@ class CertifiedPlan(NamedTuple):
 
 
 def _scaled_start(c: Array, a: Array, b: Array, mass: float, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by four: a cold start at a small one crawls."""
+    """A column potential from larger entropies, falling by four: a cold start at a small one
+    crawls.
+    """
     xp = namespace(c)
-    v, passes = xp.zeros_like(b), 0
+    v = xp.zeros_like(b)
+    passes = 0
     t = height_of(c) / 20.0
     while t > 2.0 * weight and not deadline.passed():
         run = Projections(c, a, b, mass, t, v)
         run.iterate(0.01 * mass, 50)
-        v, passes = run.potentials.v, passes + run.passes
+        v = run.potentials.v
+        passes = passes + run.passes
         t *= 0.25
     return v, passes
 
@@ -281,7 +349,8 @@ def capped_sums(log_R: Array, caps: Array, mass: float) -> tuple[Array, float]:
     Where all are at their caps, t is the least that brings them there.
     """
     xp = namespace(log_R)
-    logs, most = host(log_R), host(caps)
+    logs = host(log_R)
+    most = host(caps)
     log_caps = np.log(most)
     threshold = log_caps - logs  # row i is at its cap from this log t on
     order = np.argsort(threshold)
@@ -320,8 +389,13 @@ class Projections(AcceleratedScaling):
 
     def __init__(self, c: Array, a: Array, b: Array, mass: float, weight: float, v: Array) -> None:
         xp = namespace(c)
-        self.c, self.a, self.b, self.mass, self.weight = c, a, b, mass, weight
-        self.log_a, self.log_b = xp.log(a), xp.log(b)
+        self.c = c
+        self.a = a
+        self.b = b
+        self.mass = mass
+        self.weight = weight
+        self.log_a = xp.log(a)
+        self.log_b = xp.log(b)
         super().__init__()
         self.restart(v)
 
@@ -350,14 +424,26 @@ class Projections(AcceleratedScaling):
         # u = 0 where the sum is below its cap
         u = -at_least(0.0, sums + self.log_rows + log_t - log_r)
         carried = total(columns)
-        dual = dot(self.a, u) + dot(self.b, self.v / self.weight + x) + self.mass * log_t - (carried - self.mass)
+        dual = (
+            dot(self.a, u)
+            + dot(self.b, self.v / self.weight + x)
+            + self.mass * log_t
+            - (carried - self.mass)
+        )
         # the kernel's columns for v = 0, up to the constant mu, which `capped_sums` finds anew
         log_C = log_or_least(columns) - x - self.v / self.weight
         log_c, log_s = capped_sums(log_C, self.b, self.mass)
         image = -at_least(0.0, log_C + log_s - log_c) - self.v / self.weight
         self.passes += 1
         return DykstraState(
-            x, rows, log_t, u, columns, self.weight * dual, total(xp.abs(xp.exp(log_c) - columns)), image
+            x,
+            rows,
+            log_t,
+            u,
+            columns,
+            self.weight * dual,
+            total(xp.abs(xp.exp(log_c) - columns)),
+            image,
         )
 
     @property
@@ -378,14 +464,20 @@ class Projections(AcceleratedScaling):
 
     @property
     def magnitude(self) -> float:
-        """The size of the dual's terms: potentials, and the logarithms of the sums of exponentials behind them."""
+        """The size of the dual's terms: potentials, and the logarithms of the sums of exponentials
+        behind them.
+        """
         size, (u, v) = namespace(self.v).abs, self.potentials
-        logarithms = self.weight * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]) + abs(self.state.log_t))
+        logarithms = self.weight * (
+            1.0 + math.log2(self.c.shape[0] * self.c.shape[1]) + abs(self.state.log_t)
+        )
         return dot(self.a, size(u)) + dot(self.b, size(v)) + self.mass * logarithms
 
 
 class PricedPlan(NamedTuple):
-    """The dual function at column prices v <= 0, the best u and mu being known, and the plan it is attained by."""
+    """The dual function at column prices v <= 0, the best u and mu being known, and the plan it is
+    attained by.
+    """
 
     v: Array
     u: Array
@@ -402,18 +494,23 @@ class PricedPlan(NamedTuple):
 class NewtonAscent:
     """Newton's method for the dual function of the column prices v <= 0 alone.
 
-    Its gradient is b less the column sums of the plan G. A row at its cap a_i keeps its sum when v changes, by its
-    price; the rows below their caps keep the sum of them all, by mu. So with g the sum of the latter rows and r its
-    mass, the curvature is
+    Its gradient is b less the column sums of the plan G. A row at its cap a_i keeps its sum when v
+    changes, by its price; the rows below their caps keep the sum of them all, by mu. So with g the
+    sum of the latter rows and r its mass, the curvature is
 
         (diag(G'1) - sum_{i at its cap} G_i G_i'/a_i - g g'/r) / weight.
 
-    Prices that are 0 and would rise are held there (Bertsekas, SIAM J. Control Optim. 20, 1982), and steps are cut off
-    at 0. A constant in all prices is one in mu: the dual does not fall when it is chosen such that the largest is 0.
+    Prices that are 0 and would rise are held there (Bertsekas, SIAM J. Control Optim. 20, 1982),
+    and steps are cut off at 0. A constant in all prices is one in mu: the dual does not fall when
+    it is chosen such that the largest is 0.
     """
 
     def __init__(self, c: Array, a: Array, b: Array, mass: float) -> None:
-        self.c, self.a, self.b, self.mass, self.evaluations = c, a, b, mass, 0
+        self.c = c
+        self.a = a
+        self.b = b
+        self.mass = mass
+        self.evaluations = 0
 
     def at(self, v: Array, weight: float) -> PricedPlan:
         """The dual function at prices, brought to where they are allowed."""
@@ -445,7 +542,9 @@ class NewtonAscent:
 
     def improved(self, point: PricedPlan) -> tuple[PricedPlan, bool]:
         """A point of a higher dual value, and whether there was one."""
-        xp, v, slope = namespace(point.v), point.v, self.b - point.columns
+        xp = namespace(point.v)
+        v = point.v
+        slope = self.b - point.columns
         direction = self._direction(point, slope)
         longest = float(xp.max(xp.abs(direction))) / point.weight
         cut = min(1.0, LONGEST_STEP / longest) if longest > 0.0 else 1.0
@@ -464,17 +563,23 @@ class NewtonAscent:
         if found is None:
             return point, False
         step, there = found
-        while step >= 1.0 and step * cut < 1.0 and not deadline.passed():  # along a loose price the dual is a line
+        while (
+            step >= 1.0 and step * cut < 1.0 and not deadline.passed()
+        ):  # along a loose price the dual is a line
             step *= 2.0
             farther = at_step(step)[0]
             if not farther.dual > there.dual:
                 break
             there = farther
-        moved = there.dual > point.dual or float(xp.max(xp.abs(there.columns - point.columns))) > 0.0
+        moved = (
+            there.dual > point.dual or float(xp.max(xp.abs(there.columns - point.columns))) > 0.0
+        )
         return there, moved
 
     def _direction(self, point: PricedPlan, slope: Array) -> Array:
-        xp, v, weight = namespace(point.v), point.v, point.weight
+        xp = namespace(point.v)
+        v = point.v
+        weight = point.weight
         if bool(xp.any((v < 0.0) & (point.columns < STARVED * self.b))):
             return self._projected(point) - v
         held = (v > -AT_ITS_BOUND * weight) & (slope > 0.0)
@@ -502,8 +607,11 @@ class NewtonAscent:
         return direction
 
     def _projected(self, point: PricedPlan) -> Array:
-        """The prices after a projection of the columns, in the log domain: columns may be too light for a float."""
-        xp, weight = namespace(point.v), point.weight
+        """The prices after a projection of the columns, in the log domain: columns may be too light
+        for a float.
+        """
+        xp = namespace(point.v)
+        weight = point.weight
         exponent = (point.u[:, None] - self.c) / weight
         top = xp.max(exponent, axis=0)
         log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[None, :]), axis=0))

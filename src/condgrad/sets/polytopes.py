@@ -1,4 +1,6 @@
-"""Sets that come from Frank-Wolfe's world: sparse vectors, permutations, the spectraplex, the l-infinity ball."""
+"""Sets that come from Frank-Wolfe's world: sparse vectors, permutations, the spectraplex, the
+l-infinity ball.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def clipping_shift(v: Array, highest: float, mass: float) -> float:
     def kept(theta: float) -> float:
         return total(namespace(v).clip(v - theta, 0.0, highest))
 
-    # the sum falls with theta and is linear between the points where an entry reaches 0 or leaves the highest
+    # the sum falls with theta and is linear between the points where an entry reaches 0 or leaves
+    # the highest
     flat = host(v).ravel()
     ends = np.unique(np.concatenate([flat, flat - highest]))
     first = bisect_left(ends, True, hi=len(ends) - 1, key=lambda end: kept(float(end)) <= mass)

@@ -1,15 +1,17 @@
 """Plans that share a marginal: what barycentres of measures are made of.
 
-The set has blocks X_k, one a measure b_k, side by side: X_k >= 0, X_k' 1 = w_k b_k, and X_k 1 = w_k p for one p that is
-not given: the barycentre. Its entropic problem, min <c, X> + e sum X log X, has a concave dual in the row potentials
-u_k alone, the column potentials being known in closed form. With B = w_k b_k,
+The set has blocks X_k, one a measure b_k, side by side: X_k >= 0, X_k' 1 = w_k b_k, and X_k 1 = w_k
+p for one p that is not given: the barycentre. Its entropic problem, min <c, X> + e sum X log X, has
+a concave dual in the row potentials u_k alone, the column potentials being known in closed form.
+With B = w_k b_k,
 
     v_kj = e (log B_kj - log sum_i exp((u_ki - c_ij)/e)),     D(u) = sum_k <B_k, v_k> + mass min_i sum_k w_k u_ki,
 
-the last term being the least that any p of the right mass can make of the multipliers of X_k 1 = w_k p. Iterated
-Bregman projections (Benamou, Carlier, Cuturi, Nenna and Peyre, SIAM J. Sci. Comput. 37, 2015) keep sum_k w_k u_k = 0:
-columns are scaled to B, then rows to the geometric mean of what the blocks have. Each is an exact ascent in one half of
-the variables, and D proves how good the plans are whatever the number of passes.
+the last term being the least that any p of the right mass can make of the multipliers of X_k 1 =
+w_k p. Iterated Bregman projections (Benamou, Carlier, Cuturi, Nenna and Peyre, SIAM J. Sci. Comput.
+37, 2015) keep sum_k w_k u_k = 0: columns are scaled to B, then rows to the geometric mean of what
+the blocks have. Each is an exact ascent in one half of the variables, and D proves how good the
+plans are whatever the number of passes.
 """
 
 from __future__ import annotations
@@ -31,15 +33,19 @@ from condgrad.sets.transport import Transport
 from condgrad.simple.entropy import negentropy
 
 MAX_PASSES = 2000
-"""Passes of one call; what it has by then is certified as far as it came, and the next call starts from there."""
+"""Passes of one call; what it has by then is certified as far as it came, and the next call starts
+from there.
+"""
 
 
 class SharedMarginal(Set):
-    """{X = [X_1 ... X_K] : X_k >= 0, X_k' 1 = w_k b_k, X_1 1 / w_1 = ... = X_K 1 / w_K}, blocks of n rows side by side.
+    """{X = [X_1 ... X_K] : X_k >= 0, X_k' 1 = w_k b_k, X_1 1 / w_1 = ... = X_K 1 / w_K}, blocks of
+    n rows side by side.
 
-    With all w_k = 1 the blocks are plans from one measure on n points, which is free, to the K measures b_k. A weighted
-    sum of plans, sum_k w_k (<C_k, G_k> + e sum G_k log G_k), is <[C_1 ... C_K], X> + e sum X log X of the scaled plans
-    X_k = w_k G_k, but for the constant e mass sum_k w_k log w_k.
+    With all w_k = 1 the blocks are plans from one measure on n points, which is free, to the K
+    measures b_k. A weighted sum of plans, sum_k w_k (<C_k, G_k> + e sum G_k log G_k), is <[C_1 ...
+    C_K], X> + e sum X log X of the scaled plans X_k = w_k G_k, but for the constant e mass sum_k
+    w_k log w_k.
 
     Parameters
     ----------
@@ -71,10 +77,14 @@ class SharedMarginal(Set):
             weights = np.ones(len(measures))
         self.weights = host(floating("weights", weights, ndim=1))
         if len(self.weights) != len(measures) or not (self.weights > 0.0).all():
-            raise ValueError(f"weights must be {len(measures)} numbers > 0, one a marginal, got {weights!r}")
+            raise ValueError(
+                f"weights must be {len(measures)} numbers > 0, one a marginal, got {weights!r}"
+            )
         self.mass = total(measures[0])
         ends = np.cumsum([measure.shape[0] for measure in measures]).tolist()
-        self.blocks = [slice(end - measure.shape[0], end) for measure, end in zip(measures, ends, strict=True)]
+        self.blocks = [
+            slice(end - measure.shape[0], end) for measure, end in zip(measures, ends, strict=True)
+        ]
         self.columns = namespace(measures[0]).concat(
             [w * measure for w, measure in zip(self.weights.tolist(), measures, strict=True)]
         )
@@ -105,12 +115,15 @@ class SharedMarginal(Set):
 
     def rounded(self, x: Array, p: Array) -> Array:
         """A point of the set near a nonnegative x whose shared marginal is p, of the set's mass."""
-        result, columns = namespace(x).empty_like(x), like(self.columns, x)
+        result = namespace(x).empty_like(x)
+        columns = like(self.columns, x)
         for w, block in zip(self.weights.tolist(), self.blocks, strict=True):
             result[:, block] = Transport(w * p, columns[block]).rounded(x[:, block])
         return result
 
-    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+    def entropic_argmin(
+        self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
+    ) -> Answer:
         """Iterated Bregman projections, warm-started by the row potentials of the last answer."""
         passes = 0
         if warm is None:
@@ -122,21 +135,34 @@ class SharedMarginal(Set):
         while True:
             run.iterate(aim, MAX_PASSES)
             point = self.rounded(run.blocks(), run.state.mean)
-            value, bound = weight * negentropy(point), run.state.dual
+            value = weight * negentropy(point)
+            bound = run.state.dual
             gap = dot(c, point) + value - bound
-            if gap <= accuracy or run.passes >= MAX_PASSES or deadline.passed() or run.stuck or run.state.error == 0.0:
-                return Answer(point, bound, value, passes + run.passes, run.potentials, run.magnitude)
+            if (
+                gap <= accuracy
+                or run.passes >= MAX_PASSES
+                or deadline.passed()
+                or run.stuck
+                or run.state.error == 0.0
+            ):
+                return Answer(
+                    point, bound, value, passes + run.passes, run.potentials, run.magnitude
+                )
             aim = 0.5 * run.state.error * min(1.0, accuracy / gap)
 
     def _scaled_start(self, c: Array, weight: float) -> tuple[Array, int]:
-        """Row potentials from larger entropies, falling by four: a cold start at a small one crawls."""
+        """Row potentials from larger entropies, falling by four: a cold start at a small one
+        crawls.
+        """
         xp = namespace(c)
-        u, passes = xp.zeros((self.n, len(self.blocks)), dtype=c.dtype, device=c.device), 0
+        u = xp.zeros((self.n, len(self.blocks)), dtype=c.dtype, device=c.device)
+        passes = 0
         t = height_of(c) / 20.0
         while t > 2.0 * weight and not deadline.passed():
             run = BregmanProjections(self, c, t, u)
             run.iterate(0.01 * self.mass, 50)
-            u, passes = run.potentials, passes + run.passes
+            u = run.potentials
+            passes = passes + run.passes
             t *= 0.25
         return u, passes
 
@@ -144,15 +170,22 @@ class SharedMarginal(Set):
         """A linear program over plans and p, by HiGHS; the bound is the value of a feasible dual."""
         from scipy.optimize import linprog
 
-        # in plans G_k = X_k/w_k, whose rows sum to p: weights of different sizes are no matter for the constraints
-        blocks, n, width = self.blocks, self.n, self.shape[1]  # type: ignore[index]
+        # in plans G_k = X_k/w_k, whose rows sum to p: weights of different sizes are no matter for
+        # the constraints
+        blocks = self.blocks
+        n = self.n
+        width = self.shape[1]  # type: ignore[index]
         weights = np.repeat(self.weights, [block.stop - block.start for block in blocks])
-        costs, columns = host(c), host(self.columns)
+        costs = host(c)
+        columns = host(self.columns)
         weighted = costs * weights[None, :]
         height = float(np.abs(weighted).max()) or 1.0
         eye = scipy.sparse.eye_array(n)
         sums_of_columns = scipy.sparse.hstack(
-            [scipy.sparse.kron(np.ones((1, n)), scipy.sparse.eye_array(width)), scipy.sparse.csr_array((width, n))]
+            [
+                scipy.sparse.kron(np.ones((1, n)), scipy.sparse.eye_array(width)),
+                scipy.sparse.csr_array((width, n)),
+            ]
         )
         sums_of_rows = []
         for block in blocks:
@@ -165,32 +198,49 @@ class SharedMarginal(Set):
             "b_eq": np.concatenate([columns / (weights * self.mass), np.zeros(n * len(blocks))]),
         }
         solution = linprog(**program, bounds=(0, None), method="highs")
-        if solution.x is None:  # its presolve may take a rounding unit in redundant equations for a contradiction
-            solution = linprog(**program, bounds=(0, None), method="highs", options={"presolve": False})
+        if (
+            solution.x is None
+        ):  # its presolve may take a rounding unit in redundant equations for a contradiction
+            solution = linprog(
+                **program, bounds=(0, None), method="highs", options={"presolve": False}
+            )
         if solution.x is None:
             raise RuntimeError(f"HiGHS found no barycentre: {solution.message}")
-        u = height * solution.eqlin.marginals[width:].reshape(len(blocks), n) / self.weights[:, None]
-        v = np.concatenate([(costs[:, block] - u[k][:, None]).min(axis=0) for k, block in enumerate(blocks)])
+        u = (
+            height
+            * solution.eqlin.marginals[width:].reshape(len(blocks), n)
+            / self.weights[:, None]
+        )
+        v = np.concatenate(
+            [(costs[:, block] - u[k][:, None]).min(axis=0) for k, block in enumerate(blocks)]
+        )
         price_of_p = self.weights @ u
         bound = float(columns @ v + self.mass * price_of_p.min())
         magnitude = float(columns @ np.abs(v) + self.mass * (self.weights @ np.abs(u)).max())
         p = np.clip(solution.x[n * width :], 0.0, None)
         p *= self.mass / p.sum()
-        plans = self.mass * weights[None, :] * np.clip(solution.x[: n * width], 0.0, None).reshape(n, width)
+        plans = (
+            self.mass
+            * weights[None, :]
+            * np.clip(solution.x[: n * width], 0.0, None).reshape(n, width)
+        )
         point = self.rounded(like(plans, c), like(p, c))
         return Answer(point, bound, value=0.0, warm=like(u.T, c), magnitude=magnitude)
 
 
 def _checked_marginals(marginals: Any) -> list[Array]:
     if not isinstance(marginals, list | tuple) or len(marginals) == 0:
-        raise TypeError(f"marginals must be a list of one or more arrays of weights, got {type(marginals).__name__}")
+        raise TypeError(
+            f"marginals must be a list of one or more arrays of weights, got {type(marginals).__name__}"
+        )
     measures = [floating(f"marginals[{k}]", measure, ndim=1) for k, measure in enumerate(marginals)]
     if len({Space.of(measure).library for measure in measures}) > 1:
         raise TypeError("marginals must be all NumPy arrays or all torch tensors, got both")
     for k, measure in enumerate(measures):
         if measure.shape[0] == 0 or float(namespace(measure).min(measure)) < 0.0:
             raise ValueError(f"marginals[{k}] must hold one or more weights >= 0, got {measure!r}")
-        mass, first = total(measure), total(measures[0])
+        mass = total(measure)
+        first = total(measures[0])
         if not (mass > 0.0 and abs(mass - first) <= 1e-6 * first):
             sums = f"marginals[0] sums to {first:.12g}, marginals[{k}] to {mass:.12g}"
             raise ValueError(f"marginals must have the same mass > 0: {sums}")
@@ -200,7 +250,9 @@ def _checked_marginals(marginals: Any) -> list[Array]:
 
 
 class ProjectionState(NamedTuple):
-    """Log-scalings x of the rows, a column a block, with all that two products with the kernel tell."""
+    """Log-scalings x of the rows, a column a block, with all that two products with the kernel
+    tell.
+    """
 
     x: Array
     columns: Array
@@ -221,7 +273,9 @@ class BregmanProjections(AcceleratedScaling):
 
     def __init__(self, on: SharedMarginal, c: Array, weight: float, u: Array) -> None:
         xp = namespace(c)
-        self.on, self.c, self.weight = on, c, weight
+        self.on = on
+        self.c = c
+        self.weight = weight
         self.B = like(on.columns, c)
         self.w = like(on.weights, c)
         self.share = self.w / xp.sum(self.w)
@@ -250,11 +304,14 @@ class BregmanProjections(AcceleratedScaling):
     def evaluate(self, x: Array) -> ProjectionState:
         xp = namespace(x)
         s = xp.exp(x)
-        columns, rows = xp.empty_like(self.B), xp.empty_like(x)
+        columns = xp.empty_like(self.B)
+        rows = xp.empty_like(x)
         loaded = self.B > 0.0  # a column without weight has a kernel of zeros
         for k, block in enumerate(self.on.blocks):
             sums = self.K[:, block].T @ s[:, k]
-            columns[block] = xp.where(loaded[block], self.B[block] / xp.where(loaded[block], sums, 1.0), 1.0)
+            columns[block] = xp.where(
+                loaded[block], self.B[block] / xp.where(loaded[block], sums, 1.0), 1.0
+            )
             rows[:, k] = s[:, k] * (self.K[:, block] @ columns[block]) / self.w[k]
         mean = rows @ self.share
         error = total(xp.abs(rows - mean[:, None]) @ self.w)
@@ -268,7 +325,9 @@ class BregmanProjections(AcceleratedScaling):
         xp = namespace(x)
         v = self.v + self.weight * xp.log(columns)
         price_of_p = (self.u + self.weight * x) @ self.w  # 0 up to rounding
-        return dot(self.B, xp.where(self.B > 0.0, v, 0.0)) + self.on.mass * float(xp.min(price_of_p))
+        return dot(self.B, xp.where(self.B > 0.0, v, 0.0)) + self.on.mass * float(
+            xp.min(price_of_p)
+        )
 
     @property
     def absorbed(self) -> Array:
@@ -276,9 +335,12 @@ class BregmanProjections(AcceleratedScaling):
 
     def blocks(self) -> Array:
         """The scaled kernel: plans with exact columns."""
-        result, s = namespace(self.K).empty_like(self.K), namespace(self.K).exp(self.state.x)
+        result = namespace(self.K).empty_like(self.K)
+        s = namespace(self.K).exp(self.state.x)
         for k, block in enumerate(self.on.blocks):
-            result[:, block] = s[:, k][:, None] * self.K[:, block] * self.state.columns[block][None, :]
+            result[:, block] = (
+                s[:, k][:, None] * self.K[:, block] * self.state.columns[block][None, :]
+            )
         return result
 
     @property
@@ -288,9 +350,14 @@ class BregmanProjections(AcceleratedScaling):
 
     @property
     def magnitude(self) -> float:
-        """The size of the dual's terms: potentials, and the logarithms of the sums of exponentials behind them."""
-        size, loaded = namespace(self.u).abs, self.B > 0.0
+        """The size of the dual's terms: potentials, and the logarithms of the sums of exponentials
+        behind them.
+        """
+        size = namespace(self.u).abs
+        loaded = self.B > 0.0
         v = namespace(self.u).where(loaded, self.v, 0.0)
-        logarithms = self.weight * total(self.B) * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]))
+        logarithms = (
+            self.weight * total(self.B) * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]))
+        )
         of_u = dot(self.state.mean, size(self.potentials) @ self.w)
         return dot(self.B, size(v)) + of_u + logarithms

@@ -64,7 +64,8 @@ class Simplex(Set):
         return namespace(x).zeros_like(x) if self.mass == 0.0 else keep_mass(x, self.mass)
 
     def face(self, v: Array) -> Face:
-        xp, point = namespace(v), self.project(v)
+        xp = namespace(v)
+        point = self.project(v)
         active = xp.nonzero(point)[0]
         return Face(point, active, xp.ones_like(point[active]))
 
@@ -75,7 +76,9 @@ class Simplex(Set):
         s[i] = self.mass
         return Answer(s, self.mass * float(c[i]), value=0.0)
 
-    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+    def entropic_argmin(
+        self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
+    ) -> Answer:
         """mass * softmax(-c / weight), whose value is known in closed form."""
         xp = namespace(c)
         if self.mass == 0.0:
@@ -85,7 +88,8 @@ class Simplex(Set):
         s = xp.exp(fall)
         norm = total(s)
         s = s * (self.mass / norm)
-        log_mass, log_norm = math.log(self.mass), math.log(norm)
+        log_mass = math.log(self.mass)
+        log_norm = math.log(norm)
         least = self.mass * (lowest + weight * (log_mass - log_norm))
         # the exponents, whose mean is at most log n, and both logarithms
         terms = abs(lowest) + weight * (1.0 + math.log(self.n) + abs(log_mass) + log_norm)

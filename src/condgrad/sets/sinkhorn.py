@@ -1,13 +1,15 @@
 """Entropic transport: min <c, G> + weight sum G log G over plans with marginals a and b.
 
-The dual of this problem is concave in the column potential v alone, the row potential u being known in closed form:
+The dual of this problem is concave in the column potential v alone, the row potential u being known
+in closed form:
 
     u_i(v) = weight (log a_i - log sum_j exp((v_j - c_ij)/weight)),   D(v) = <a, u(v)> + <b, v>  <=  the minimum.
 
-Sinkhorn's iteration is a fixed-point map for v. It runs on scalings of the kernel K = exp((u + v - c)/weight), whose
-rows are normalised in the log domain whenever it is formed, so that nothing overflows; scalings that grow too far are
-absorbed into the potentials and the kernel is formed anew. Anderson's extrapolation of v is accepted only where D does
-not fall. What comes back is a plan of exact marginals and D, whatever the number of passes.
+Sinkhorn's iteration is a fixed-point map for v. It runs on scalings of the kernel K = exp((u + v -
+c)/weight), whose rows are normalised in the log domain whenever it is formed, so that nothing
+overflows; scalings that grow too far are absorbed into the potentials and the kernel is formed
+anew. Anderson's extrapolation of v is accepted only where D does not fall. What comes back is a
+plan of exact marginals and D, whatever the number of passes.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from condgrad.rounding import LIFT
 from condgrad.sets.anderson import AcceleratedScaling, largest_log_scaling
 
 NEWTON_AFTER = 50
-"""Passes after which steps of Newton's method are tried, and one more for every `NEWTON_COLUMNS` columns."""
+"""Passes after which steps of Newton's method are tried, and one more for every `NEWTON_COLUMNS`
+columns.
+"""
 NEWTON_COLUMNS = 10
 """Columns for which a step of Newton's method takes about as long as a pass more."""
 NEWTON_AGAIN = 5
@@ -43,8 +47,10 @@ NEWTON_AT_MOST = 3000
 COARSE = 1e-10
 """A rounding unit above which Newton's equations have too few digits: that of float32."""
 PATH_AFTER = 300
-"""Passes, and one more for each column, after which a path of entropies is walked by Newton's method: from a start that
-is not near, at an entropy of 1e-4 of the costs, 1000 passes were not enough where the path took 300."""
+"""Passes, and one more for each column, after which a path of entropies is walked by Newton's
+method: from a start that is not near, at an entropy of 1e-4 of the costs, 1000 passes were not
+enough where the path took 300.
+"""
 LONGEST_STEP = 3.0
 """How far a step of Newton's method may change the logarithm of a scaling."""
 
@@ -69,10 +75,18 @@ class Entropic(NamedTuple):
 
 
 def solve(
-    c: Array, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float, max_passes: int = 1000
+    c: Array,
+    a: Array,
+    b: Array,
+    weight: float,
+    *,
+    start: Array | None,
+    accuracy: float,
+    max_passes: int = 1000,
 ) -> Entropic:
     """Solve for positive weights a, b, from a column potential, until the gap is within `accuracy`."""
-    passes, cold = 0, start is None
+    passes = 0
+    cold = start is None
     if start is None:
         start, passes = scaled_start(c, a, b, weight)
     scaling = Scaling(c, a, b, weight, start)
@@ -94,7 +108,8 @@ def solve(
         if scaling.passes < allowed:
             aim = 0.5 * scaling.state.error * min(1.0, accuracy / gap)
         elif path_is_left:  # the start was too far away for an entropy as small as this
-            path_is_left, allowed = False, max_passes
+            path_is_left = False
+            allowed = max_passes
             start, more = newton_path(c, a, b, weight)
             passes += more + scaling.passes
             scaling = Scaling(c, a, b, weight, start, newton_from=0)
@@ -123,33 +138,43 @@ def finite_height(lowest: float, highest: float) -> float:
 
 
 def scaled_start(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by four: a cold start at a small one crawls."""
+    """A column potential from larger entropies, falling by four: a cold start at a small one
+    crawls.
+    """
     xp = namespace(c)
-    v, passes = xp.zeros_like(b), 0
+    v = xp.zeros_like(b)
+    passes = 0
     t = height_of(c) / 20.0
     while t > 2.0 * weight and not deadline.passed():
         scaling = Scaling(c, a, b, t, v)
         scaling.iterate(0.01 * total(a), 50)
-        v, passes = scaling.potentials.v, passes + scaling.passes
+        v = scaling.potentials.v
+        passes = passes + scaling.passes
         t *= 0.25
     return v, passes
 
 
 def newton_path(c: Array, a: Array, b: Array, weight: float) -> tuple[Array, int]:
-    """A column potential from larger entropies, falling by two, each by Newton's method: slow, and it arrives."""
-    v, passes = namespace(c).zeros_like(b), 0
+    """A column potential from larger entropies, falling by two, each by Newton's method: slow, and
+    it arrives.
+    """
+    v = namespace(c).zeros_like(b)
+    passes = 0
     most = 20 * (1 + b.shape[0] // NEWTON_COLUMNS)
     t = height_of(c) / 20.0
     while t > weight and not deadline.passed():
         scaling = Scaling(c, a, b, t, v, newton_from=0)
         scaling.iterate(1e-3 * total(a), most)
-        v, passes = scaling.potentials.v, passes + scaling.passes
+        v = scaling.potentials.v
+        passes = passes + scaling.passes
         t *= 0.5
     return v, passes
 
 
 def normalised_rows(exponent: Array, a: Array) -> tuple[Array, Array]:
-    """exp(exponent) with its rows scaled to sums a, and the logarithms of the sums it had; spoils `exponent`."""
+    """exp(exponent) with its rows scaled to sums a, and the logarithms of the sums it had; spoils
+    `exponent`.
+    """
     xp = namespace(exponent)
     top = xp.max(exponent, axis=1)
     exponent -= top[:, None]
@@ -177,13 +202,27 @@ class ScalingState(NamedTuple):
 class Scaling(AcceleratedScaling):
     """Sinkhorn's iteration on a kernel K = exp((u + v - c)/weight) with row sums a."""
 
-    def __init__(self, c: Array, a: Array, b: Array, weight: float, v: Array, newton_from: float | None = None) -> None:
+    def __init__(
+        self,
+        c: Array,
+        a: Array,
+        b: Array,
+        weight: float,
+        v: Array,
+        newton_from: float | None = None,
+    ) -> None:
         xp = namespace(c)
-        self.c, self.a, self.b, self.weight = c, a, b, weight
-        self.log_a, self.log_b = xp.log(a), xp.log(b)
+        self.c = c
+        self.a = a
+        self.b = b
+        self.weight = weight
+        self.log_a = xp.log(a)
+        self.log_b = xp.log(b)
         super().__init__()
         columns = b.shape[0]
-        self.newton_from = NEWTON_AFTER + columns // NEWTON_COLUMNS if newton_from is None else newton_from
+        self.newton_from = (
+            NEWTON_AFTER + columns // NEWTON_COLUMNS if newton_from is None else newton_from
+        )
         if columns > NEWTON_AT_MOST or precision(b) > COARSE:
             self.newton_from = math.inf
         self.restart(v)
@@ -223,14 +262,23 @@ class Scaling(AcceleratedScaling):
         s = xp.exp(x)
         rows = self.a / (self.K @ s)
         columns = s * (self.K.T @ rows)
-        dual = dot(self.a, self.u + self.weight * xp.log(rows)) + dot(self.b, self.v + self.weight * x)
+        dual = dot(self.a, self.u + self.weight * xp.log(rows)) + dot(
+            self.b, self.v + self.weight * x
+        )
         self.passes += 1
         return ScalingState(
-            x, rows, columns, dual, total(xp.abs(columns - self.b)), x + self.log_b - log_or_least(columns)
+            x,
+            rows,
+            columns,
+            dual,
+            total(xp.abs(columns - self.b)),
+            x + self.log_b - log_or_least(columns),
         )
 
     def proposed(self) -> Array:
-        """Anderson's point; after many passes Newton's, and a few passes later again where that was refused."""
+        """Anderson's point; after many passes Newton's, and a few passes later again where that was
+        refused.
+        """
         if self.passes < self.newton_from:
             return super().proposed()
         self.passes += self.b.shape[0] // NEWTON_COLUMNS
@@ -241,8 +289,11 @@ class Scaling(AcceleratedScaling):
         self.newton_from = max(self.newton_from, self.passes + NEWTON_AGAIN)
 
     def newton_step(self) -> Array:
-        """A step of Newton's method on the dual in the log-scaling, cut to a length that exp can follow."""
-        xp, state = namespace(self.v), self.state
+        """A step of Newton's method on the dual in the log-scaling, cut to a length that exp can
+        follow.
+        """
+        xp = namespace(self.v)
+        state = self.state
         plan = self.K * xp.exp(state.x)[None, :]
         plan *= (state.rows / xp.sqrt(self.a))[:, None]
         mass = total(self.b)
@@ -266,29 +317,39 @@ class Scaling(AcceleratedScaling):
     @property
     def potentials(self) -> Potentials:
         xp = namespace(self.v)
-        return Potentials(self.u + self.weight * xp.log(self.state.rows), self.v + self.weight * self.state.x)
+        return Potentials(
+            self.u + self.weight * xp.log(self.state.rows), self.v + self.weight * self.state.x
+        )
 
     @property
     def magnitude(self) -> float:
-        """The size of the dual's terms: potentials, and the logarithms of the sums of exponentials behind them."""
+        """The size of the dual's terms: potentials, and the logarithms of the sums of exponentials
+        behind them.
+        """
         size, (u, v) = namespace(self.v).abs, self.potentials
-        logarithms = self.weight * total(self.a) * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]))
+        logarithms = (
+            self.weight * total(self.a) * (1.0 + math.log2(self.c.shape[0] * self.c.shape[1]))
+        )
         return dot(self.a, size(u)) + dot(self.b, size(v)) + logarithms
 
     def rounded(self) -> tuple[Array, float, float]:
-        """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one pass.
+        """The scaled kernel as a plan of exact marginals, with its cost and entropy term, in one
+        pass.
 
-        The rounding of Altschuler, Weed and Rigollet (NIPS 2017), whose row part is done already: heavy columns
-        shrink, what is missing is spread by a rank-one term.
+        The rounding of Altschuler, Weed and Rigollet (NIPS 2017), whose row part is done already:
+        heavy columns shrink, what is missing is spread by a rank-one term.
         """
-        xp, state = namespace(self.v), self.state
+        xp = namespace(self.v)
+        state = self.state
         shrink = self.b / xp.maximum(state.columns, self.b)
         scaling = xp.exp(state.x) * shrink
         short_a = at_least(0.0, self.a - state.rows * (self.K @ scaling))
         short_b = at_least(0.0, self.b - state.columns * shrink)
         missing = total(short_b)
         spread = short_b / (missing or 1.0)
-        plan, cost, entropy = xp.empty_like(self.K), 0.0, 0.0
+        plan = xp.empty_like(self.K)
+        cost = 0.0
+        entropy = 0.0
         for rows in row_blocks(self.K):
             part = self.K[rows] * scaling[None, :]
             part *= state.rows[rows][:, None]

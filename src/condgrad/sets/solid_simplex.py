@@ -63,7 +63,8 @@ class SolidSimplex(Set):
         return xp.minimum(kept, positive)
 
     def face(self, v: Array) -> Face:
-        xp, point = namespace(v), self.project(v)
+        xp = namespace(v)
+        point = self.project(v)
         active = xp.nonzero(point)[0]
         inside = total(at_least(0.0, v)) <= self.mass
         return Face(point, active, None if inside else xp.ones_like(point[active]))

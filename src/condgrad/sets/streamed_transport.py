@@ -16,13 +16,16 @@ from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, ze
 
 MOST_STEPS = 1000
 MEANINGLESS = 10.0
-"""How far a logarithm may be off, beyond which entries are noise and the product of the weights is the better plan."""
+"""How far a logarithm may be off, beyond which entries are noise and the product of the weights is
+the better plan.
+"""
 
 
 class StreamedTransport(Transport):
     """{G >= 0 : G 1 = a, G' 1 = b}, whose points are `StreamedPlan`s.
 
-    Its oracle is Sinkhorn's iteration in the log domain: two passes of row sums a step, nothing of the size of a plan.
+    Its oracle is Sinkhorn's iteration in the log domain: two passes of row sums a step, nothing of
+    the size of a plan.
     """
 
     def start(self, space: Space) -> StreamedPlan:
@@ -30,8 +33,10 @@ class StreamedTransport(Transport):
 
     def violation(self, x: StreamedPlan) -> float:
         xp = namespace(self.a)
-        ones_a, ones_b = xp.ones_like(x.a), xp.ones_like(x.b)
-        rows, columns = xp.abs(x @ ones_b - self.a), xp.abs(x.T @ ones_a - self.b)
+        ones_a = xp.ones_like(x.a)
+        ones_b = xp.ones_like(x.b)
+        rows = xp.abs(x @ ones_b - self.a)
+        columns = xp.abs(x.T @ ones_a - self.b)
         return max(float(xp.max(rows)), float(xp.max(columns)))
 
     def linear_argmin(self, c: Any) -> Answer:
@@ -44,17 +49,28 @@ class StreamedTransport(Transport):
     def __repr__(self) -> str:
         return f"StreamedTransport({self.a.shape[0]} x {self.b.shape[0]})"
 
-    def entropic_argmin(self, c: UnformedCost, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
-        """A plan of exact marginals and a lower bound, warm-started by the column potential of the last answer."""
+    def entropic_argmin(
+        self, c: UnformedCost, weight: float, *, warm: Any = None, accuracy: float = 0.0
+    ) -> Answer:
+        """A plan of exact marginals and a lower bound, warm-started by the column potential of the
+        last answer.
+        """
         xp = namespace(self.a)
-        a, b = double(self.a), double(self.b)
-        rows, columns = xp.nonzero(a > 0.0)[0], xp.nonzero(b > 0.0)[0]
+        a = double(self.a)
+        b = double(self.b)
+        rows = xp.nonzero(a > 0.0)[0]
+        columns = xp.nonzero(b > 0.0)[0]
         if len(rows) == 0:
             return Answer(StreamedPlan.product(a, b), 0.0, 0.0)
         whole = len(rows) == a.shape[0] and len(columns) == b.shape[0]
         part = c if whole else c.at(rows, columns)
         found = solve(
-            part, a[rows], b[columns], weight, start=None if warm is None else warm[columns], accuracy=accuracy
+            part,
+            a[rows],
+            b[columns],
+            weight,
+            start=None if warm is None else warm[columns],
+            accuracy=accuracy,
         )
         plan = found.plan if whole else found.plan.embedded(rows, columns, a.shape[0], b.shape[0])
         v: Any = plan.origin.v  # type: ignore[union-attr]
@@ -70,7 +86,9 @@ class Found(NamedTuple):
     magnitude: float
 
 
-def solve(cost: UnformedCost, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float) -> Found:
+def solve(
+    cost: UnformedCost, a: Array, b: Array, weight: float, *, start: Array | None, accuracy: float
+) -> Found:
     """min <cost, G> + weight sum G log G for positive weights, until the gap is within `accuracy`."""
     sinkhorn = StreamedSinkhorn(cost, a, b)
     v = zeros(a, b.shape[0]) if start is None else start - sinkhorn.core.column
@@ -88,7 +106,8 @@ def solve(cost: UnformedCost, a: Array, b: Array, weight: float, *, start: Array
         spent = sinkhorn.steps >= MOST_STEPS or deadline.passed()
         if gap <= accuracy or spent or state.stuck or not state.error > 0.0:
             return Found(plan, state.dual, sinkhorn.steps, sinkhorn.magnitude(state, weight))
-        v, aim = state.v, 0.5 * state.error * min(1.0, accuracy / gap)
+        v = state.v
+        aim = 0.5 * state.error * min(1.0, accuracy / gap)
 
 
 class StreamedState(NamedTuple):
@@ -110,15 +129,23 @@ class StreamedSinkhorn:
     def __init__(self, cost: UnformedCost, a: Array, b: Array) -> None:
         self.core = cost.centred(a, b)
         xp = namespace(a)
-        self.row_cost, self.column_cost = self.core.row, self.core.column
+        self.row_cost = self.core.row
+        self.column_cost = self.core.column
         self.inner = replace(self.core, row=0.0 * a, column=0.0 * b)
         self.constant = dot(a, self.row_cost) + dot(b, self.column_cost)
-        self.a, self.b, self.log_a, self.log_b, self.mass = a, b, xp.log(a), xp.log(b), total(a)
-        self.height, self.steps = finite_height(*self.inner.bounds), 0
+        self.a = a
+        self.b = b
+        self.log_a = xp.log(a)
+        self.log_b = xp.log(b)
+        self.mass = total(a)
+        self.height = finite_height(*self.inner.bounds)
+        self.steps = 0
 
     def state(self, v: Array, weight: float) -> StreamedState:
         xp = namespace(v)
-        v = v - dot(self.b, v) / self.mass  # a constant means nothing to the plan and drowns the digits of the dual
+        v = (
+            v - dot(self.b, v) / self.mass
+        )  # a constant means nothing to the plan and drowns the digits of the dual
         self.steps += 1
         u = weight * (self.log_a - self.inner.score(v, weight).log_row_sums())
         image = weight * (self.log_b - self.inner.T.score(u, weight).log_row_sums())
@@ -127,8 +154,11 @@ class StreamedSinkhorn:
         return StreamedState(v, u, image, dual, total(xp.abs(columns - self.b)))
 
     def improved(self, v: Array, weight: float, *, aim: float, most: int) -> StreamedState:
-        """Steps until the marginal error is within `aim`, extrapolated by Anderson's rule if the dual does not fall."""
-        anderson, here = Anderson(depth=8), self.state(v, weight)
+        """Steps until the marginal error is within `aim`, extrapolated by Anderson's rule if the
+        dual does not fall.
+        """
+        anderson = Anderson(depth=8)
+        here = self.state(v, weight)
         for _ in range(most - 1):
             if not here.error > aim or here.stuck or deadline.passed():
                 break

@@ -1,4 +1,6 @@
-"""max(v - theta, 0) with theta such that it sums to a given mass: the heart of simplex and l1-ball projections."""
+"""max(v - theta, 0) with theta such that it sums to a given mass: the heart of simplex and l1-ball
+projections.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,13 @@ from condgrad.kernels import readiness
 FEW = 400
 """Entries that are sorted faster than they are pruned."""
 COMPILED_TYPES = (np.dtype(np.float64), np.dtype(np.float32))
-"""Of the entries that compiled code takes; as dtypes, since to compare with a type takes ten times as long."""
+"""Of the entries that compiled code takes; as dtypes, since to compare with a type takes ten times
+as long.
+"""
 MANY = 100_000
-"""Entries from which a few hundred projections, those of one solve, save more than the half second of loading numba."""
+"""Entries from which a few hundred projections, those of one solve, save more than the half second
+of loading numba.
+"""
 
 
 def worth_compiling(v: Array) -> bool:
@@ -36,9 +42,10 @@ def keep_mass(v: Array, mass: float) -> Array:
 def keep_mass_by_arrays(v: Array, mass: float) -> Array:
     """`keep_mass` by operations on whole arrays.
 
-    Entries are shifted by their maximum first, which is exact for the ones that survive, so that a mass
-    far below the size of v is kept to full relative precision. Two lower bounds on theta prune most of
-    a sparse answer at once; Michelot's passes finish on what is left (Michelot, JOTA 50:195, 1986).
+    Entries are shifted by their maximum first, which is exact for the ones that survive, so that a
+    mass far below the size of v is kept to full relative precision. Two lower bounds on theta prune
+    most of a sparse answer at once; Michelot's passes finish on what is left (Michelot, JOTA
+    50:195, 1986).
     """
     xp = namespace(v)
     v = v - v.max()

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from condgrad.arrays import Array, Space, at_least, dot, host, like, namespace, row_blocks, smallest, total
+from condgrad.arrays import (
+    Array,
+    Space,
+    at_least,
+    dot,
+    host,
+    like,
+    namespace,
+    row_blocks,
+    smallest,
+    total,
+)
 from condgrad.arrays.inputs import floating
 from condgrad.problem import Answer, Set
 from condgrad.sets import sinkhorn
@@ -18,8 +29,8 @@ class Transport(Set):
     ----------
     a, b : arrays of weights >= 0, of the same mass
     engine : {"auto", "emd", "highs", "cvxopt", "mosek"}
-        What solves linear programs: the network simplex of POT (by far the fastest), HiGHS (in SciPy), CVXOPT, MOSEK;
-        "auto" takes POT's where it is installed, else HiGHS.
+        What solves linear programs: the network simplex of POT (by far the fastest), HiGHS (in
+        SciPy), CVXOPT, MOSEK; "auto" takes POT's where it is installed, else HiGHS.
 
     Examples
     --------
@@ -33,26 +44,34 @@ class Transport(Set):
 
     def __init__(self, a: Any, b: Any, *, engine: str = "auto") -> None:
         if engine not in ENGINES:
-            raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}")
+            raise ValueError(
+                f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}"
+            )
         self.engine = engine
-        self.a, self.b = floating("a", a, ndim=1), floating("b", b, ndim=1)
+        self.a = floating("a", a, ndim=1)
+        self.b = floating("b", b, ndim=1)
         for name, weights in (("a", self.a), ("b", self.b)):
             if weights.shape[0] == 0:
                 raise ValueError(f"{name} must hold one or more weights, got none")
             lowest = float(namespace(weights).min(weights))
             if lowest < 0:
                 raise ValueError(f"{name} must hold weights >= 0, got {lowest:g} among them")
-        mass_a, mass_b = total(self.a), total(self.b)
+        mass_a = total(self.a)
+        mass_b = total(self.b)
         # weights that were once float32 differ by this much
         if abs(mass_a - mass_b) > 1e-6 * max(mass_a, mass_b):
-            raise ValueError(f"a and b must have the same mass: a sums to {mass_a:.12g}, b to {mass_b:.12g}")
+            raise ValueError(
+                f"a and b must have the same mass: a sums to {mass_a:.12g}, b to {mass_b:.12g}"
+            )
         if mass_a != mass_b:
             self.b = self.b * (mass_a / mass_b)
         self.mass = mass_a
         self.shape = (self.a.shape[0], self.b.shape[0])
         self.space = Space.of(self.a, shape=self.shape)
         self.scale = max(float(namespace(self.a).max(self.a)), float(namespace(self.b).max(self.b)))
-        self.largest_entry = min(float(namespace(self.a).max(self.a)), float(namespace(self.b).max(self.b)))
+        self.largest_entry = min(
+            float(namespace(self.a).max(self.a)), float(namespace(self.b).max(self.b))
+        )
 
     def __repr__(self) -> str:
         return f"Transport({self.shape[0]} x {self.shape[1]})"  # type: ignore[index]
@@ -67,11 +86,14 @@ class Transport(Set):
         return max(0.0, -float(xp.min(x)), float(rows), float(columns))
 
     def rounded(self, plan: Array) -> Array:
-        """A plan of the polytope near a nonnegative one: scale down what is too heavy, spread the rest.
+        """A plan of the polytope near a nonnegative one: scale down what is too heavy, spread the
+        rest.
 
         The rounding of Altschuler, Weed and Rigollet (NIPS 2017).
         """
-        xp, a, b = namespace(plan), like(self.a, plan), like(self.b, plan)
+        xp = namespace(plan)
+        a = like(self.a, plan)
+        b = like(self.b, plan)
 
         def shrink(have: Array, want: Array) -> Array:
             return want / at_least(smallest(have), xp.maximum(have, want))
@@ -90,20 +112,34 @@ class Transport(Set):
             result[rows] += short_a[rows][:, None] * spread[None, :]
         return result
 
-    def entropic_argmin(self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
+    def entropic_argmin(
+        self, c: Array, weight: float, *, warm: Any = None, accuracy: float = 0.0
+    ) -> Answer:
         """Sinkhorn's algorithm, warm-started by the potentials of the last answer."""
-        xp, a, b = namespace(c), like(self.a, c), like(self.b, c)
-        rows, columns = a > 0, b > 0
+        xp = namespace(c)
+        a = like(self.a, c)
+        b = like(self.b, c)
+        rows = a > 0
+        columns = b > 0
         start = None if warm is None else warm.v
         if bool(xp.all(rows)) and bool(xp.all(columns)):
             result = sinkhorn.solve(c, a, b, weight, start=start, accuracy=accuracy)
-            return Answer(result.plan, result.bound, result.value, result.passes, result.potentials, result.magnitude)
+            return Answer(
+                result.plan,
+                result.bound,
+                result.value,
+                result.passes,
+                result.potentials,
+                result.magnitude,
+            )
         plan = xp.zeros_like(c)
-        u, v = xp.full_like(a, -xp.inf), xp.full_like(b, -xp.inf)
+        u = xp.full_like(a, -xp.inf)
+        v = xp.full_like(b, -xp.inf)
         if not bool(xp.any(rows)):
             return Answer(plan, 0.0, 0.0, 0, sinkhorn.Potentials(u, v))
         # points without weight take no part
-        rows, columns = xp.nonzero(rows)[0], xp.nonzero(columns)[0]
+        rows = xp.nonzero(rows)[0]
+        columns = xp.nonzero(columns)[0]
         part = c[rows, :][:, columns]
         start = None if start is None else start[columns]
         result = sinkhorn.solve(part, a[rows], b[columns], weight, start=start, accuracy=accuracy)
@@ -113,18 +149,24 @@ class Transport(Set):
         return Answer(plan, result.bound, result.value, result.passes, potentials, result.magnitude)
 
     def linear_argmin(self, c: Array) -> Answer:
-        """The transport problem itself, by linear programming; the bound is the value of a feasible dual."""
+        """The transport problem itself, by linear programming; the bound is the value of a feasible
+        dual.
+        """
         xp = namespace(c)
         if self.mass == 0.0:
             return Answer(xp.zeros_like(c), 0.0, value=0.0)
         sinkhorn.height_of(c)  # an error where differences of costs are infinite
-        # Constants in rows and columns change no plan, but drown the rest in an engine's absolute tolerances.
+        # Constants in rows and columns change no plan, but drown the rest in an engine's absolute
+        # tolerances.
         low = xp.min(c, axis=1)
         reduced = c - low[:, None]
         reduced = reduced - xp.min(reduced, axis=0)[None, :]
         height = float(xp.max(reduced)) or 1.0
-        a, b = like(self.a, c), like(self.b, c)
-        plan, u = ENGINES[self.engine](host(reduced) / height, host(a) / self.mass, host(b) / self.mass)
+        a = like(self.a, c)
+        b = like(self.b, c)
+        plan, u = ENGINES[self.engine](
+            host(reduced) / height, host(a) / self.mass, host(b) / self.mass
+        )
         # rows without weight say nothing about the other potentials
         loaded = a > 0
         u = height * like(u, c) + low

@@ -108,7 +108,11 @@ class ElasticNet(Simple):
         if floor is None or not floor.slope < self.l1:
             if self.ridge > 0.0:
                 return self
-            flat = "a Linear term that is as steep as l1" if floor else "an f that may fall without bound"
+            flat = (
+                "a Linear term that is as steep as l1"
+                if floor
+                else "an f that may fall without bound"
+            )
             raise MissingAbility(
                 f"{self!r} needs a ridge > 0 beside {flat}, and {f!r} is one: nothing else keeps F from falling forever"
             )
@@ -145,7 +149,9 @@ class ElasticNet(Simple):
         Where 0 is, but for rounding in c, the vertex is the witness.
         """
         if self.reach == math.inf:
-            raise MissingAbility(f"{self!r} has no argmin by itself: <c, s> + g(s) may fall without bound; add a ridge")
+            raise MissingAbility(
+                f"{self!r} has no argmin by itself: <c, s> + g(s) may fall without bound; add a ridge"
+            )
         vertex = self.on.ball(self.reach).linear_argmin(c)
         bound = vertex.bound + self.l1 * self.reach
         if bound < 0.0:

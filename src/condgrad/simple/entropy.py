@@ -32,7 +32,8 @@ from condgrad.streamed_plan import StreamedPlan
 
 @dataclass(frozen=True)
 class Entropy(Simple):
-    """g(x) = weight sum_i x_i log x_i (0 log 0 = 0); its oracle is a softmax or Sinkhorn's algorithm.
+    """g(x) = weight sum_i x_i log x_i (0 log 0 = 0); its oracle is a softmax or Sinkhorn's
+    algorithm.
 
     Parameters
     ----------
@@ -56,7 +57,9 @@ class Entropy(Simple):
         object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
         checked_set(self.on).require("entropic_argmin", by="Entropy")
         if not self.on.nonnegative:
-            raise MissingAbility(f"Entropy needs a set of nonnegative points; {self.on!r} has others")
+            raise MissingAbility(
+                f"Entropy needs a set of nonnegative points; {self.on!r} has others"
+            )
 
     @property
     def strong_convexity(self) -> float:  # type: ignore[override]
@@ -75,8 +78,9 @@ class Entropy(Simple):
         return self.weight * negentropy(x)
 
     def magnitude(self, x: Array, value: float) -> float:
-        # sum x (|log x| + 1) is what one rounding unit in x does. Where no entry is above 1, sum x |log x| is
-        # -sum x log x; else entries above 1 are counted twice, by no more than the log of the largest.
+        # sum x (|log x| + 1) is what one rounding unit in x does. Where no entry is above 1, sum x
+        # |log x| is -sum x log x; else entries above 1 are counted twice, by no more than the log
+        # of the largest.
         above = max(0.0, math.log(self.on.largest_entry)) if self.on.largest_entry else math.inf
         if above == math.inf:
             xp = namespace(x)
@@ -104,14 +108,18 @@ class EntropyRestriction:
     """a -> weight * sum of x log x at x + sum_i a_i directions[i]."""
 
     def __init__(self, weight: float, x: Array, directions: Array) -> None:
-        self.weight, self.x, self.directions = weight, x, directions
+        self.weight = weight
+        self.x = x
+        self.directions = directions
 
     def value(self, a: Vector) -> float:
         return self.weight * sum(negentropy(x) for x, _ in self._blocks(a))
 
     def local(self, a: Vector) -> LocalModel:
         k = len(a)
-        value, slope, curvature = 0.0, np.zeros(k), np.zeros((k, k))
+        value = 0.0
+        slope = np.zeros(k)
+        curvature = np.zeros((k, k))
         # far above the smallest number, so that neither a quotient nor its sum overflows
         least = smallest(self.x) ** 0.75
         for x, directions in self._blocks(a):

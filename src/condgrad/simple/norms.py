@@ -1,7 +1,9 @@
-"""Norms as g: the composite conditional gradient of Harchaoui, Juditsky and Nemirovski (Math. Prog. 152, 2015).
+"""Norms as g: the composite conditional gradient of Harchaoui, Juditsky and Nemirovski (Math. Prog.
+152, 2015).
 
-On a set that stays whole when coordinates (or singular values) shrink, `min <c, s> + weight |s|` is the linear
-problem for the soft-thresholded c: the penalty pays `weight` for each unit that moving along c gains.
+On a set that stays whole when coordinates (or singular values) shrink, `min <c, s> + weight |s|` is
+the linear problem for the soft-thresholded c: the penalty pays `weight` for each unit that moving
+along c gains.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Norm(Simple):
         object.__setattr__(self, "weight", _checks.number("weight", self.weight, above=0.0))
         checked_set(self.on).require("linear_argmin", by=type(self).__name__)
         if not self.shrinks_on(self.on):
-            raise MissingAbility(f"{type(self).__name__} needs a set that {self.need}; {self.on!r} does not")
+            raise MissingAbility(
+                f"{type(self).__name__} needs a set that {self.need}; {self.on!r} does not"
+            )
 
     @abstractmethod
     def shrinks_on(self, on: Set) -> bool:

@@ -34,8 +34,8 @@ class Oracle(Simple):
     value : callable
         x -> g(x).
     argmin : callable
-        c -> a minimiser of <c, s> + g(s), which is then taken to be exact, or an `Answer(point, bound)`
-        with a lower bound of its own.
+        c -> a minimiser of <c, s> + g(s), which is then taken to be exact, or an `Answer(point,
+        bound)` with a lower bound of its own.
     on : set, optional
         Where g lives, for a start point and a check of x0 and of the points that argmin returns.
     gradient : callable, optional
@@ -64,7 +64,9 @@ class Oracle(Simple):
             if not (callable(given) or (name == "gradient" and given is None)):
                 raise TypeError(f"{name} must be callable, got {given!r}")
         self.on = Unknown() if on is None else checked_set(on)
-        self._value, self._argmin, self._gradient = value, argmin, gradient
+        self._value = value
+        self._argmin = argmin
+        self._gradient = gradient
 
     def __repr__(self) -> str:
         return f"Oracle({getattr(self._argmin, '__name__', 'callable')})"

@@ -58,7 +58,9 @@ class Ridge(Simple):
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
         if self._is_negligible_beside(c):
-            linear = linear_answer(self.on.linear_argmin(c), c)  # whose bound holds for <c, s> + weight |s|^2 as well
+            linear = linear_answer(
+                self.on.linear_argmin(c), c
+            )  # whose bound holds for <c, s> + weight |s|^2 as well
             return linear._replace(value=self.weight * dot(linear.point, linear.point))
         s = self.on.project(self._least_anywhere(c))
         value = self.weight * dot(s, s)
@@ -74,7 +76,8 @@ class Ridge(Simple):
         return c if size == 0.0 else (-0.5 * size / self.weight) * (c / size)
 
     def _is_negligible_beside(self, c: Array) -> bool:
-        """Whether c/weight, or its square, is too large for a float of its kind: no digit of F knows of the ridge then.
+        """Whether c/weight, or its square, is too large for a float of its kind: no digit of F
+        knows of the ridge then.
 
         The projection is that of a point at infinity, which is where <c, s> is least.
         """

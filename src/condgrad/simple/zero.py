@@ -32,7 +32,9 @@ class Zero(Simple):
     on: Set
     smoothness = 0.0
     weight = 0.0
-    """That of the `Ridge` which is 0 everywhere, so that callers need not ask which of the two they have."""
+    """That of the `Ridge` which is 0 everywhere, so that callers need not ask which of the two they
+    have.
+    """
 
     def __post_init__(self) -> None:
         checked_set(self.on).require("linear_argmin", by="Zero")

@@ -1,9 +1,10 @@
-"""A loss of Dask arrays: what is needed of the data are sums over blocks of rows, and the data stay on the workers.
+"""A loss of Dask arrays: what is needed of the data are sums over blocks of rows, and the data stay
+on the workers.
 
     f(x) = min_b sum over blocks of h(K x + b)
 
-Of a block the driver sees `h`, `K' theta`, `K_A' diag(w) K_A` and the like: numbers, vectors and small matrices, which
-the workers add up in a tree. Margins K x stay with the block.
+Of a block the driver sees `h`, `K' theta`, `K_A' diag(w) K_A` and the like: numbers, vectors and
+small matrices, which the workers add up in a tree. Margins K x stay with the block.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ ROUNDING = 64.0 * UNIT
 LONGEST_STEP = 8.0
 """Of an intercept of the logistic loss, at first; later no step is longer than half of the last."""
 SETTLED = 1e-8
-"""A step of an intercept of the logistic loss after which the next would be 1e-16: its second derivative is no larger
-than its first. `_theta` takes it out of theta without going there."""
+"""A step of an intercept of the logistic loss after which the next would be 1e-16: its second
+derivative is no larger than its first. `_theta` takes it out of theta without going there.
+"""
 ROWS_AT_ONCE = 1 << 13
 """Rows of a block that a Gram matrix takes at a time, so that no copy of the block is made."""
 
@@ -103,15 +105,24 @@ class SumOverBlocks(Smooth):
         masses_of: Callable[[Any], Vector],
         **options: Any,
     ) -> None:
-        """x has the columns; `target(y, weights, **options)` is the h of a block, `masses_of(h)` weighs its classes."""
+        """x has the columns; `target(y, weights, **options)` is the h of a block, `masses_of(h)`
+        weighs its classes.
+        """
         self.data = K if isinstance(K, RowBlocks) else RowBlocks(K)
-        weights = self.data.ones() if sample_weight is None else self.data.beside("sample_weight", sample_weight)
+        weights = (
+            self.data.ones()
+            if sample_weight is None
+            else self.data.beside("sample_weight", sample_weight)
+        )
         self.targets = kept(self.data.beside("y", y).map(target, weights, **options))
         """The part of h of each block."""
-        self.space: Space = Space.of(np.empty(0, self.data.dtype), shape=(self.data.shape[1], *columns))
+        self.space: Space = Space.of(
+            np.empty(0, self.data.dtype), shape=(self.data.shape[1], *columns)
+        )
         self.masses, heaviest = summed(_masses_and_heaviest, self.targets, masses_of=masses_of)
         """The weight of each class."""
-        self.mass, self.heaviest = float(self.masses.sum()), float(heaviest.values)
+        self.mass = float(self.masses.sum())
+        self.heaviest = float(heaviest.values)
         if not self.mass > 0.0:
             raise ValueError("sample_weight must have a positive entry, got only zeros")
 
@@ -148,15 +159,16 @@ class SumOverBlocks(Smooth):
 class BlockwiseLoss(SumOverBlocks):
     """f(x) = h(Kx) for a Dask array K of blocks of rows, dense or SciPy sparse.
 
-    `LeastSquares`, `Logistic` and `SquaredHinge` of a Dask array or dataframe are such a loss. The data stay on the
-    workers; Newton's method, a path and all else that these losses can do work alike.
+    `LeastSquares`, `Logistic` and `SquaredHinge` of a Dask array or dataframe are such a loss. The
+    data stay on the workers; Newton's method, a path and all else that these losses can do work
+    alike.
 
     Parameters
     ----------
     loss : type
         `LeastSquares`, `Logistic` or `SquaredHinge`.
-    K : Dask array or dataframe, or the `RowBlocks` of one, which several losses may share, shape (samples, features)
-    y : Dask array or array, shape (samples,)
+    K : Dask array or dataframe, or the `RowBlocks` of one, which several losses may share, shape
+    (samples, features) y : Dask array or array, shape (samples,)
         Numbers; for the two classification losses -1 and +1.
     sample_weight : Dask array or array of nonnegative numbers, optional
     intercept : bool
@@ -179,10 +191,18 @@ class BlockwiseLoss(SumOverBlocks):
         return super().__new__(KINDS.get(loss, cls) if cls is BlockwiseLoss else cls)
 
     def __init__(
-        self, loss: type[Composite], K: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False
+        self,
+        loss: type[Composite],
+        K: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        intercept: bool = False,
     ) -> None:
         intercept = _checks.flag("intercept", intercept)
-        super().__init__(K, y, sample_weight, columns=(), target=_target, masses_of=_masses_of_signs, loss=loss)
+        super().__init__(
+            K, y, sample_weight, columns=(), target=_target, masses_of=_masses_of_signs, loss=loss
+        )
         self.samples = self.data.shape[0]
         if intercept and loss is not LeastSquares:
             require_both_classes(float(self.masses[0]), float(self.masses[1]))
@@ -194,7 +214,9 @@ class BlockwiseLoss(SumOverBlocks):
 
     @classmethod
     def of_labels(cls, loss: type[Composite], K: Any, y: Any, **options: Any) -> BlockwiseLoss:
-        """The loss of any two labels, of which the larger counts as +1; of numbers for `LeastSquares`."""
+        """The loss of any two labels, of which the larger counts as +1; of numbers for
+        `LeastSquares`.
+        """
         if loss is LeastSquares:
             return cls(loss, K, y, **options)
         y = dask("array").asarray(as_array(y))
@@ -233,7 +255,9 @@ KINDS: dict[Any, type[BlockwiseLoss]] = {
     Logistic: BlockwiseLogistic,
     SquaredHinge: BlockwiseSquaredHinge,
 }
-"""What a loss is where its data are Dask's. Each counts as the loss, without what that does with data at hand."""
+"""What a loss is where its data are Dask's. Each counts as the loss, without what that does with
+data at hand.
+"""
 
 
 # --- what runs on the workers
@@ -243,7 +267,9 @@ def _target(y: Array, weights: Array, loss: type[Composite]) -> Any:
     """h of one block."""
     if loss is not LeastSquares and not np.isin(y, (-1.0, 1.0)).all():
         strange = y[~np.isin(y, (-1.0, 1.0))][0]
-        raise ValueError(f"y must hold the labels -1 and +1, got {strange:g}: write {loss.__name__}(K, y) for others")
+        raise ValueError(
+            f"y must hold the labels -1 and +1, got {strange:g}: write {loss.__name__}(K, y) for others"
+        )
     return SEPARABLE[loss](y, weights)
 
 
@@ -290,7 +316,9 @@ def _first_order(
     return transposed_times(K, theta, in_double=in_double), dot(theta, z), dot(theta, theta), lost
 
 
-def _slopes(h: Any, z: Array, *ends: Array, find: Callable[..., Array], **shift: Any) -> tuple[float, ...]:
+def _slopes(
+    h: Any, z: Array, *ends: Array, find: Callable[..., Array], **shift: Any
+) -> tuple[float, ...]:
     theta = find(h, z, **shift)
     return tuple(dot(theta, end) for end in ends)
 
@@ -309,8 +337,10 @@ def weighted_products(K: Any, active: Any, w: Array) -> tuple[Array, Array]:
 
         K = K[:, active].astype(np.float64)
         return sparse_gram.weighted_gram(K.indptr, K.indices, K.data, w, K.shape[1])
-    whole, root = len(active) == K.shape[1], np.sqrt(w).astype(K.dtype)
-    gram, sums = np.zeros((len(active), len(active))), np.zeros(len(active))
+    whole = len(active) == K.shape[1]
+    root = np.sqrt(w).astype(K.dtype)
+    gram = np.zeros((len(active), len(active)))
+    sums = np.zeros(len(active))
     for begin in range(0, K.shape[0], ROWS_AT_ONCE):
         some = slice(begin, begin + ROWS_AT_ONCE)
         rows = K[some] if whole else K[some][:, active]
@@ -324,16 +354,20 @@ def weighted_products(K: Any, active: Any, w: Array) -> tuple[Array, Array]:
 
 
 class EvaluationOverBlocks:
-    """f at x, from margins that stay on the workers; the bound that it proves is that of `CompositeEvaluation`.
+    """f at x, from margins that stay on the workers; the bound that it proves is that of
+    `CompositeEvaluation`.
 
-    A subclass says how a worker finds theta, the gradient of h in the margins, and what is charged for the intercept.
+    A subclass says how a worker finds theta, the gradient of h in the margins, and what is charged
+    for the intercept.
     """
 
     theta: Callable[..., Array]
     """Of the part of h of a block, its margins and the shift."""
 
     def __init__(self, f: Any, x: Array, margins: Any = None, near: Any = None) -> None:
-        self.f, self._x, self._near = f, x, near
+        self.f = f
+        self._x = x
+        self._near = near
         if margins is not None:
             self.margins = margins
 
@@ -353,7 +387,9 @@ class EvaluationOverBlocks:
         raise NotImplementedError
 
     def _charge_for_intercept(self, shifts: float) -> float:
-        """The size of what rounding does to the bound by an intercept; shifts are the sizes of the margins."""
+        """The size of what rounding does to the bound by an intercept; shifts are the sizes of the
+        margins.
+        """
         raise NotImplementedError
 
     @property
@@ -366,7 +402,11 @@ class EvaluationOverBlocks:
 
     @cached_property
     def _first_order(self) -> FirstOrder:
-        rules: dict[str, Any] = {"find": self.theta, "in_double": self._x.dtype == np.float64, **self._shift}
+        rules: dict[str, Any] = {
+            "find": self.theta,
+            "in_double": self._x.dtype == np.float64,
+            **self._shift,
+        }
         found = self.f.data.summed(_first_order, self.f.targets, self.margins, **rules)
         return FirstOrder(*found)._replace(gradient=self.f.data.inner(found[0]))
 
@@ -386,27 +426,38 @@ class EvaluationOverBlocks:
 
     def magnitude(self, other: EvaluationOverBlocks) -> float:
         # the terms are those of `CompositeEvaluation.magnitude`
-        unit, h, first = self.f.unit_at(self._x), self.f.h, self._first_order
+        unit = self.f.unit_at(self._x)
+        h = self.f.h
+        first = self._first_order
         length = first.squares**0.5
         rounding = unit * h.curvature_bound * self.image_size if length > 0.0 else 0.0
         underflow = smallest(self._x) / unit * first.lost**0.5
         size = (length + rounding + underflow) * other.image_size
-        return size + self._charge_for_intercept(self.image_size + other.image_size) if h.has_intercept else size
+        return (
+            size + self._charge_for_intercept(self.image_size + other.image_size)
+            if h.has_intercept
+            else size
+        )
 
     def along(self, others: Sequence[EvaluationOverBlocks], directions: Array) -> Restriction:
         return BlockwiseRestriction(self, others)
 
     def moved(self, x: Array, others: Sequence[EvaluationOverBlocks], a: Vector) -> Self:
         here = self.intercept
-        near = here + sum(float(share) * (o.intercept - here) for share, o in zip(a, others, strict=True))
+        near = here + sum(
+            float(share) * (o.intercept - here) for share, o in zip(a, others, strict=True)
+        )
         shares = [1.0 - float(a.sum()), *a.tolist()]
-        margins = kept(self.margins.map(_mixed, *(other.margins for other in others), shares=shares))
+        margins = kept(
+            self.margins.map(_mixed, *(other.margins for other in others), shares=shares)
+        )
         return type(self)(self.f, x, margins, near)
 
     def slopes(self, ends: Sequence[Any]) -> Vector:
         """<theta, z> for several margins z."""
         return np.array(
-            summed(_slopes, self.f.targets, self.margins, *ends, find=self.theta, **self._shift), dtype=np.float64
+            summed(_slopes, self.f.targets, self.margins, *ends, find=self.theta, **self._shift),
+            dtype=np.float64,
         )
 
 
@@ -414,7 +465,8 @@ class BlockwiseRestriction:
     """a -> f(x + sum_i a_i (others[i] - x)); its curvature is not asked of the workers."""
 
     def __init__(self, here: EvaluationOverBlocks, others: Sequence[EvaluationOverBlocks]) -> None:
-        self.here, self.others = here, others
+        self.here = here
+        self.others = others
 
     def value(self, a: Vector) -> float:
         return self.here.moved(self.here._x, self.others, a).value
@@ -450,7 +502,8 @@ class BlockwiseEvaluation(EvaluationOverBlocks):
         return {"b": b, "excess": 0.0 if balanced else sums.slope / sums.mass}
 
     def _charge_for_intercept(self, shifts: float) -> float:
-        unit, size = self.f.unit_at(self._x), abs(self.intercept)
+        unit = self.f.unit_at(self._x)
+        size = abs(self.intercept)
         charge = UNIT / unit * (size + shifts) * self._best[0].slope_size
         if self.value > 0.0:
             slip = UNIT * size
@@ -475,13 +528,19 @@ def sums_over_blocks(targets: Any, margins: Any, b: float) -> Sums:
     return Sums(*summed(_sums, targets, margins, b=b))
 
 
-def best_intercept(sums_at: Callable[[float], Sums], b: float, settled: float) -> tuple[Sums, float]:
+def best_intercept(
+    sums_at: Callable[[float], Sums], b: float, settled: float
+) -> tuple[Sums, float]:
     """The b at which the slopes add up to 0, and the sums there: Newton's method within a bracket.
 
-    It ends where the sum is nothing but rounding, or where the next step would be no longer than `settled`.
+    It ends where the sum is nothing but rounding, or where the next step would be no longer than
+    `settled`.
     """
-    low, high, reach = -math.inf, math.inf, 1.0
-    # far from its margins a logistic loss has hardly any curvature, and a step by that would lead out of all digits
+    low = -math.inf
+    high = math.inf
+    reach = 1.0
+    # far from its margins a logistic loss has hardly any curvature, and a step by that would lead
+    # out of all digits
     longest = LONGEST_STEP if settled > 0.0 else math.inf
     sums = sums_at(b)
     for _ in range(PASSES):
@@ -494,10 +553,16 @@ def best_intercept(sums_at: Callable[[float], Sums], b: float, settled: float) -
         step = -sums.slope / sums.mass if sums.mass > 0.0 else math.copysign(math.inf, -sums.slope)
         trial = b + step
         if not low < trial < high or not abs(step) <= longest:
-            reach *= 2.0  # without curvature, as where all margins are met, the bracket grows until it closes
-            trial = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else b + math.copysign(reach, step)
+            # without curvature, as where all margins are met, the bracket grows until it closes
+            reach *= 2.0
+            trial = (
+                0.5 * (low + high)
+                if math.isfinite(low) and math.isfinite(high)
+                else b + math.copysign(reach, step)
+            )
         if abs(trial - b) <= UNIT * max(1.0, abs(b)):
             break
-        longest, b = 0.5 * abs(trial - b), trial
+        longest = 0.5 * abs(trial - b)
+        b = trial
         sums = sums_at(b)
     return sums, b

@@ -1,4 +1,6 @@
-"""The softmax loss of several classes for data of Dask, as `Multinomial` is it for data of this machine."""
+"""The softmax loss of several classes for data of Dask, as `Multinomial` is it for data of this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class SoftmaxSums(NamedTuple):
 
 @Multinomial.register
 class BlockwiseMultinomial(SumOverBlocks):
-    """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows, dense or sparse.
+    """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a Dask array Z of blocks of rows,
+    dense or sparse.
 
     `Multinomial` of a Dask array or dataframe is such a loss, of labels of any kind.
 
@@ -70,9 +73,19 @@ class BlockwiseMultinomial(SumOverBlocks):
     6.591674
     """
 
-    def __init__(self, Z: Any, y: Any, *, classes: int, sample_weight: Any = None, intercept: bool = False) -> None:
+    def __init__(
+        self, Z: Any, y: Any, *, classes: int, sample_weight: Any = None, intercept: bool = False
+    ) -> None:
         intercept = _checks.flag("intercept", intercept)
-        super().__init__(Z, y, sample_weight, columns=(classes,), target=_softmax, masses_of=_masses, classes=classes)
+        super().__init__(
+            Z,
+            y,
+            sample_weight,
+            columns=(classes,),
+            target=_softmax,
+            masses_of=_masses,
+            classes=classes,
+        )
         self.classes = np.arange(classes)
         if intercept and self.masses.min() < sys.float_info.min:
             raise ValueError(
@@ -83,7 +96,9 @@ class BlockwiseMultinomial(SumOverBlocks):
 
     @classmethod
     def of_labels(cls, Z: Any, y: Any, **options: Any) -> BlockwiseMultinomial:
-        """The loss of labels of any kind; the columns of X are the classes in sorted order, `classes`."""
+        """The loss of labels of any kind; the columns of X are the classes in sorted order,
+        `classes`.
+        """
         y = as_array(y)
         classes = np.asarray(dask("array").unique(y).compute()) if is_dask(y) else np.unique(y)
         if len(classes) < 2:
@@ -179,9 +194,13 @@ class BlockwiseMultinomialEvaluation(EvaluationOverBlocks):
         return last_step(inverse_of_curvature(sums.curvature, self.f.mass), sums.excess)
 
     def _charge_for_intercept(self, shifts: float) -> float:
-        sums, unit, step = self._best[0], self.f.unit_at(self._x), self._last_step
+        sums = self._best[0]
+        unit = self.f.unit_at(self._x)
+        step = self._last_step
         left = float(np.abs(sums.excess).max())
         if step.any():  # behind the step, by as much as the curvature changes along it
             left *= math.expm1(float(np.ptp(step)))
-        charge = (left / unit + UNIT / unit * sums.size) * (float(np.abs(self.intercept).max()) + shifts)
+        charge = (left / unit + UNIT / unit * sums.size) * (
+            float(np.abs(self.intercept).max()) + shifts
+        )
         return charge + float(step @ sums.excess) / unit

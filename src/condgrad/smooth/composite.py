@@ -1,4 +1,6 @@
-"""f(x) = h(Kx) with a separable h: one product K s an iteration serves the step, the value and the next point."""
+"""f(x) = h(Kx) with a separable h: one product K s an iteration serves the step, the value and the
+next point.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ class AtBestIntercept(NamedTuple):
 class Separable(Protocol):
     """h(z) = sum_i h_i(z_i), or min_b sum_i h_i(z_i + b) with an intercept; evaluated in float64.
 
-    `near` is an intercept close to the best one, where one is known: it saves time and changes nothing else.
+    `near` is an intercept close to the best one, where one is known: it saves time and changes
+    nothing else.
     """
 
     quadratic: bool
@@ -73,35 +76,44 @@ class Separable(Protocol):
         """The best intercept, for the targets as h has them; 0 where there is none."""
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of the Hessian.
+        """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of
+        the Hessian.
 
         `intercept` is the best one if known.
         """
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
-        """The matrix <d_i, hess h(z) d_j> of a few directions, on the host; `intercept` is the best one if known."""
+        """The matrix <d_i, hess h(z) d_j> of a few directions, on the host; `intercept` is the best
+        one if known.
+        """
 
 
 class Composite(Smooth):
     """f(x) = h(Kx).
 
-    The losses of Dask's data count as such, too (they are registered in `blockwise`); their K is not `at_hand`.
+    The losses of Dask's data count as such, too (they are registered in `blockwise`); their K is
+    not `at_hand`.
     """
 
     at_hand = True
     """Whether K is an array or a sparse matrix of this process."""
     shift_size = 0.0
-    """The size of what h adds to K x before anything else, for the rounding of that: offsets, logarithms of targets."""
+    """The size of what h adds to K x before anything else, for the rounding of that: offsets,
+    logarithms of targets.
+    """
     target_center = 0.0
     """What was taken off the targets in h; it is added to the intercept that the user sees."""
 
     def __init__(self, K: Matrix, h: Separable) -> None:
-        self.K, self.h = each_entry_once(K), h
+        self.K = each_entry_once(K)
+        self.h = h
         self.space: Space = Space.of(K, shape=(K.shape[1],))
 
     @cached_property
     def smoothness(self) -> float | None:
-        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2, if it has one."""
+        """A Lipschitz constant of the gradient: the largest curvature of h times |K|^2, if it has
+        one.
+        """
         bound = self.h.curvature_bound
         return bound * spectral_norm(self.K) ** 2 if bound < math.inf else None
 
@@ -117,7 +129,9 @@ class Composite(Smooth):
 
     @cached_property
     def transposed(self) -> Matrix:
-        """K'; for a sparse K an object of its own, which takes as long to make as a short product takes."""
+        """K'; for a sparse K an object of its own, which takes as long to make as a short product
+        takes.
+        """
         return self.K.T
 
     @cached_property
@@ -131,7 +145,9 @@ class Composite(Smooth):
             support = np.flatnonzero(x != 0.0)  # faster than of the numbers themselves
             if support.shape[0] == 0:
                 return 0.0
-            if FEW * support.shape[0] < x.shape[0]:  # a sparse x needs the norms of a few columns only
+            if (
+                FEW * support.shape[0] < x.shape[0]
+            ):  # a sparse x needs the norms of a few columns only
                 return dot(norms_of_columns(some_columns(self.K, support)), np.abs(x[support]))
         return dot(self.column_norms, namespace(x).abs(x))
 
@@ -150,12 +166,15 @@ class Composite(Smooth):
         unit: float | None = None,
         curvature: float | None = None,
     ) -> Any:
-        """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y, or arrays of them.
+        """The size of the terms of <K'theta, y> before they cancel, from numbers at x and at y, or
+        arrays of them.
 
-        `unit` is the rounding unit at x, by default that of the data; `curvature` that of h at x, by default its bound.
+        `unit` is the rounding unit at x, by default that of the data; `curvature` that of h at x,
+        by default its bound.
 
-        A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the rounding of K x, as
-        in interpolation, it is no larger than the curvature times that rounding.
+        A unit in an entry of K'theta is one of |K_j| |theta|. Where theta itself is nothing but the
+        rounding of K x, as in interpolation, it is no larger than the curvature times that
+        rounding.
         """
         unit = self.space.unit if unit is None else unit
         curvature = self.h.curvature_bound if curvature is None else curvature
@@ -163,8 +182,9 @@ class Composite(Smooth):
         size = (theta_length + rounding) * other_image_size
         if not self.h.has_intercept:
             return size
-        # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a sum that is multiplied
-        # by how far the best intercept at the other point is from the one here: no farther than the entries of K x are.
+        # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a
+        # sum that is multiplied by how far the best intercept at the other point is from the one
+        # here: no farther than the entries of K x are.
         share = 1.0 if unit <= sys.float_info.epsilon else FINER
         size = size + share * (abs(intercept) + image_size + other_image_size) * theta_sum
         # residuals that are nothing but the rounding of the intercept have squares all the same
@@ -194,19 +214,24 @@ class Composite(Smooth):
     def _first_slopes(self) -> list[float]:
         """The size of the first gradient of h that was not 0, once there was one.
 
-        It belongs to what was computed, not to the problem: as a cached property it is in no digest.
+        It belongs to what was computed, not to the problem: as a cached property it is in no
+        digest.
         """
         return []
 
     def _check_digits(self, theta: Array) -> None:
-        """Note the size of theta; an error where its entries have too few digits in the precision of K, or none.
+        """Note the size of theta; an error where its entries have too few digits in the precision
+        of K, or none.
 
-        Then K'theta may be 0, and the lower bound that it gives F itself. Where most runs start, theta is of the size
-        of the weights; it may be as small as it likes later on, where F is near 0. A run may start there, too: where
-        a loss saturates, or interpolates, theta is nothing beside its size at K x = 0, and that has to have digits.
+        Then K'theta may be 0, and the lower bound that it gives F itself. Where most runs start,
+        theta is of the size of the weights; it may be as small as it likes later on, where F is
+        near 0. A run may start there, too: where a loss saturates, or interpolates, theta is
+        nothing beside its size at K x = 0, and that has to have digits.
         """
-        size, space = largest_size(theta), self.space
-        low, high = space.smallest / space.unit, space.unit * float(space.xp.finfo(space.dtype).max)
+        size = largest_size(theta)
+        space = self.space
+        low = space.smallest / space.unit
+        high = space.unit * float(space.xp.finfo(space.dtype).max)
         if 0.0 < size < low:
             at_zero = self.h.at_best_intercept(namespace(theta).zeros_like(theta))
             size = max(size, largest_size(at_zero.theta))
@@ -233,10 +258,11 @@ def is_at_hand(f: Any) -> TypeGuard[Composite]:
 
 
 class CompositeEvaluation:
-    """h(Kx) at x, from z = Kx, which is computed when first asked for or handed in; moves on by mixing z's.
+    """h(Kx) at x, from z = Kx, which is computed when first asked for or handed in; moves on by
+    mixing z's.
 
-    The bound `offset + min <K'theta, s> + g(s)` holds for *any* z with theta = grad h(z) (it is the dual
-    function at theta), so rounding that builds up in z never spoils the certificate.
+    The bound `offset + min <K'theta, s> + g(s)` holds for *any* z with theta = grad h(z) (it is the
+    dual function at theta), so rounding that builds up in z never spoils the certificate.
     """
 
     def __init__(
@@ -248,7 +274,11 @@ class CompositeEvaluation:
         image_size: float | None = None,
         near: float | None = None,
     ) -> None:
-        self.f, self.K, self.h, self._x, self._near = f, f.K, f.h, x, near
+        self.f = f
+        self.K = f.K
+        self.h = f.h
+        self._x = x
+        self._near = near
         if z is not None:
             self.z = z
         if image_size is not None:
@@ -291,7 +321,11 @@ class CompositeEvaluation:
 
     @property
     def gradient(self) -> Array:
-        return self.f.gradient_in_double(self.theta) if self._is_finer else self.f.gradient_from(self.theta)
+        return (
+            self.f.gradient_in_double(self.theta)
+            if self._is_finer
+            else self.f.gradient_from(self.theta)
+        )
 
     @property
     def _is_finer(self) -> bool:
@@ -306,7 +340,9 @@ class CompositeEvaluation:
         theta_sum = self._sum_of_sizes if self.h.has_intercept else 0.0
         here = self.value, self.at_best.intercept, self.theta_length, theta_sum, self.image_size
         unit = self.f.unit_at(self._x)
-        size: float = self.f.magnitude(*here, other.image_size, unit=unit, curvature=self._curvature)
+        size: float = self.f.magnitude(
+            *here, other.image_size, unit=unit, curvature=self._curvature
+        )
         if self.f.shift_size > 0.0:  # which is added in float64
             share = 1.0 if unit <= sys.float_info.epsilon else FINER
             size += share * self.f.shift_size * self._sum_of_sizes
@@ -335,33 +371,45 @@ class CompositeEvaluation:
         """What is lost of theta, in units of K's precision, where that has no numbers so small."""
         if self.K.dtype == self.theta.dtype or self._is_finer:
             return 0.0
-        xp, least = namespace(self.theta), self.f.space.smallest
+        xp = namespace(self.theta)
+        least = self.f.space.smallest
         lost = (self.theta != 0.0) & (xp.abs(self.theta) < least)
         return least / self.f.space.unit * float(xp.count_nonzero(lost)) ** 0.5
 
     def along(self, others: Sequence[CompositeEvaluation], directions: Array) -> Restriction:
         moves = stack([other.z - self.z for other in others])
         if not self.h.quadratic:
-            shifts = np.array([other.at_best.intercept - self.at_best.intercept for other in others])
+            shifts = np.array(
+                [other.at_best.intercept - self.at_best.intercept for other in others]
+            )
             return CompositeRestriction(self.h, self.z, moves, self.at_best.intercept, shifts)
         hessian = self.h.hessian_gram(self.z, moves, intercept=self.at_best.intercept)
         return Quadratic(self.value, dots(moves, self.theta), hessian)
 
-    def moved(self, x: Array, others: Sequence[CompositeEvaluation], a: Vector) -> CompositeEvaluation:
+    def moved(
+        self, x: Array, others: Sequence[CompositeEvaluation], a: Vector
+    ) -> CompositeEvaluation:
         z = mixed(self.z, [other.z for other in others], a)
         here = self.at_best.intercept
         near = here + sum(a[i] * (other.at_best.intercept - here) for i, other in enumerate(others))
         kept = 1.0 - float(a.sum())
-        size = kept * self.image_size + sum(a[i] * other.image_size for i, other in enumerate(others))
+        size = kept * self.image_size + sum(
+            a[i] * other.image_size for i, other in enumerate(others)
+        )
         return CompositeEvaluation(self.f, x, z, image_size=float(size), near=float(near))
 
 
 class CompositeRestriction:
     """a -> h(z + sum_i a_i directions[i]), whose intercept is about that at z plus <a, shifts>."""
 
-    def __init__(self, h: Separable, z: Array, directions: Array, intercept: float, shifts: Vector) -> None:
-        self.h, self.z, self.directions = h, z, directions
-        self.intercept, self.shifts = intercept, shifts
+    def __init__(
+        self, h: Separable, z: Array, directions: Array, intercept: float, shifts: Vector
+    ) -> None:
+        self.h = h
+        self.z = z
+        self.directions = directions
+        self.intercept = intercept
+        self.shifts = shifts
 
     def value(self, a: Vector) -> float:
         return self._at_best_intercept(a)[1].value

@@ -9,7 +9,13 @@ from typing import Any
 from condgrad.arrays import Array, double, is_torch
 from condgrad.errors import MissingAbility
 from condgrad.problem import Smooth, Sum, SumEvaluation
-from condgrad.smooth.composite import AtBestIntercept, Composite, CompositeEvaluation, Separable, is_at_hand
+from condgrad.smooth.composite import (
+    AtBestIntercept,
+    Composite,
+    CompositeEvaluation,
+    Separable,
+    is_at_hand,
+)
 from condgrad.smooth.linear import Linear
 
 
@@ -105,4 +111,6 @@ class FoldedLoss:
         here = CompositeEvaluation.known(self.composite, x, u, best)
         if not isinstance(f, Sum):
             return here
-        return SumEvaluation(f.weights, [here if i == self.place else term.at(x) for i, term in enumerate(f.terms)])
+        return SumEvaluation(
+            f.weights, [here if i == self.place else term.at(x) for i, term in enumerate(f.terms)]
+        )

@@ -21,15 +21,16 @@ class Function(Smooth):
     Parameters
     ----------
     value_and_gradient : callable
-        x -> (f(x), grad f(x)). If x is a torch tensor it may return a scalar tensor instead, and the
-        gradient is taken by autograd. It must not modify x.
+        x -> (f(x), grad f(x)). If x is a torch tensor it may return a scalar tensor instead, and
+        the gradient is taken by autograd. It must not modify x.
     smoothness : float, optional
         The Lipschitz constant of the gradient; `step="short"` needs it.
     convex : bool
-        Whether f is convex. Say False where it is not: the answer is then a stationary point, proved by its
-        stationarity gap, and no lower bound is claimed. A function that is called convex and is not is often caught,
-        where a bound or a tangent contradicts a value, and that is an error; but it cannot be caught always, and a
-        lower bound of an f that is not convex means nothing.
+        Whether f is convex. Say False where it is not: the answer is then a stationary point,
+        proved by its stationarity gap, and no lower bound is claimed. A function that is called
+        convex and is not is often caught, where a bound or a tangent contradicts a value, and that
+        is an error; but it cannot be caught always, and a lower bound of an f that is not convex
+        means nothing.
 
     Examples
     --------
@@ -48,13 +49,19 @@ class Function(Smooth):
     widens = False
 
     def __init__(
-        self, value_and_gradient: Callable[[Array], Any], *, smoothness: float | None = None, convex: bool = True
+        self,
+        value_and_gradient: Callable[[Array], Any],
+        *,
+        smoothness: float | None = None,
+        convex: bool = True,
     ) -> None:
         if not callable(value_and_gradient):
             raise TypeError(f"value_and_gradient must be callable, got {value_and_gradient!r}")
         self.call = value_and_gradient
         self.convex = _checks.flag("convex", convex)
-        self._smoothness = None if smoothness is None else _checks.number("smoothness", smoothness, at_least=0.0)
+        self._smoothness = (
+            None if smoothness is None else _checks.number("smoothness", smoothness, at_least=0.0)
+        )
 
     @property
     def smoothness(self) -> float | None:
@@ -89,7 +96,8 @@ class FunctionEvaluation:
     """A callable at x, called when first asked."""
 
     def __init__(self, f: Function, x: Array) -> None:
-        self.f, self.x = f, x
+        self.f = f
+        self.x = x
 
     @cached_property
     def _both(self) -> tuple[float, Array]:
@@ -115,5 +123,7 @@ class FunctionEvaluation:
         both = self.f.value_and_gradient
         return RestrictionByCalls(lambda y: both(y)[0], both, self.x, directions)
 
-    def moved(self, x: Array, others: Sequence[FunctionEvaluation], a: Vector) -> FunctionEvaluation:
+    def moved(
+        self, x: Array, others: Sequence[FunctionEvaluation], a: Vector
+    ) -> FunctionEvaluation:
         return FunctionEvaluation(self.f, x)

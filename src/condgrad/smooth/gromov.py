@@ -1,21 +1,24 @@
-"""Gromov-Wasserstein: f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, a quadratic of plans G from a to b, not convex.
+"""Gromov-Wasserstein: f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl, a quadratic of plans G from a to
+b, not convex.
 
 With L(x, y) = f1(x) + f2(y) - h1(x) h2(y) and marginals that are exactly a and b,
 
     f(G) = a' f1(C1) a + b' f2(C2) b - <h1(C1) G h2(C2)', G>.
 
-What a row or a column of h1(C1) and h2(C2) has in common is taken off first: with A, B of weighted row and column means
-0, h1(C1) = A + u 1' + 1 w' + mean and h2(C2) = B + x 1' + 1 y' + mean',
+What a row or a column of h1(C1) and h2(C2) has in common is taken off first: with A, B of weighted
+row and column means 0, h1(C1) = A + u 1' + 1 w' + mean and h2(C2) = B + x 1' + 1 y' + mean',
 
     <h1(C1) G h2(C2)', G> = <A G B', G> + mass <u x' + w y', G> + mass^2 mean mean',
 
 so that numbers which no plan can change cost no digits.
 
-Between points with squared Euclidean costs, X and Y centred under a and b, Z = X' G Y, and p, q the squared norms,
+Between points with squared Euclidean costs, X and Y centred under a and b, Z = X' G Y, and p, q the
+squared norms,
 
     f(G) = constant - 4 mass <p q', G> - 8 |Z|^2,    grad f(G) = -4 mass p q' - 16 X Z Y',
 
-which is concave, and its gradient is of low rank: nothing of the size of a plan is ever formed for plans that are not.
+which is concave, and its gradient is of low rank: nothing of the size of a plan is ever formed for
+plans that are not.
 """
 
 from __future__ import annotations
@@ -46,11 +49,17 @@ from condgrad.streamed_plan import StreamedPlan, UnformedCost, mean_norm
 
 LOSSES = ("square", "kl")
 MIXED_AT_MOST = 20
-"""Steps after which products with a mixture of plans are computed afresh: their rounding adds up step by step."""
+"""Steps after which products with a mixture of plans are computed afresh: their rounding adds up
+step by step.
+"""
 FEW_ENTRIES = 4
-"""A plan of fewer entries than so many times its rows and columns, as a vertex is, is multiplied as a sparse matrix."""
+"""A plan of fewer entries than so many times its rows and columns, as a vertex is, is multiplied as
+a sparse matrix.
+"""
 LEAST_DISTANCE = 1e-18
-"""What the loss "kl" adds to a number before its logarithm, as POT does: 0 is the distance of a point to itself."""
+"""What the loss "kl" adds to a number before its logarithm, as POT does: 0 is the distance of a
+point to itself.
+"""
 
 
 class LossParts(NamedTuple):
@@ -82,7 +91,8 @@ class CentredMatrix(NamedTuple):
     @classmethod
     def of(cls, H: Array, weights: Array) -> CentredMatrix:
         share = weights / (total(weights) or 1.0)
-        row, column = H @ share, share @ H
+        row = H @ share
+        column = share @ H
         mean = dot(share, row)
         core = H - row[:, None]
         core -= (column - mean)[None, :]
@@ -100,7 +110,8 @@ def weighted_norm(x: Array, weights: Array) -> float:
 
 
 class GromovWasserstein(Smooth):
-    """f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl for plans G of marginals a and b; `transport.gromov` makes it.
+    """f(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl for plans G of marginals a and b;
+    `transport.gromov` makes it.
 
     Parameters
     ----------
@@ -123,8 +134,10 @@ class GromovWasserstein(Smooth):
     convex = False
 
     def __init__(self, C1: Any, C2: Any, a: Any, b: Any, *, loss: str = "square") -> None:
-        C1, C2 = double(floating("C1", C1, ndim=2)), double(floating("C2", C2, ndim=2))
-        self.a, self.b = double(floating("a", a, ndim=1)), double(floating("b", b, ndim=1))
+        C1 = double(floating("C1", C1, ndim=2))
+        C2 = double(floating("C2", C2, ndim=2))
+        self.a = double(floating("a", a, ndim=1))
+        self.b = double(floating("b", b, ndim=1))
         parts = loss_parts(C1, C2, loss)
         self.space = Space.of(C1, shape=(C1.shape[0], C2.shape[0]))
         self.A, self.B = CentredMatrix.of(parts.h1, self.a), CentredMatrix.of(parts.h2, self.b)
@@ -138,14 +151,17 @@ class GromovWasserstein(Smooth):
         self.linear = left @ xp.stack([self.B.row, self.B.column], axis=1).T
         by_rows = weighted_norm(self.A.row, self.a) * weighted_norm(self.B.row, self.b)
         by_columns = weighted_norm(self.A.column, self.a) * weighted_norm(self.B.column, self.b)
-        # By Cauchy's inequality sum_ijkl |A_ik| |B_jl| G_kl H_ij <= |A| |B| for all plans G and H, so that the size of
-        # the terms is the same for all of them, and known.
-        self.size = abs(of_losses[0]) + abs(of_losses[1]) + abs(of_means) + mass * (by_rows + by_columns)
+        # By Cauchy's inequality sum_ijkl |A_ik| |B_jl| G_kl H_ij <= |A| |B| for all plans G and H,
+        # so that the size of the terms is the same for all of them, and known.
+        self.size = (
+            abs(of_losses[0]) + abs(of_losses[1]) + abs(of_means) + mass * (by_rows + by_columns)
+        )
         self.size += 2.0 * self.A.norm(self.a) * self.B.norm(self.b)
 
     def times(self, G: Array) -> Array:
         """A G B' + A' G B, whose product with G is twice the quadratic part of -f."""
-        A, B = self.A.core, self.B.core
+        A = self.A.core
+        B = self.B.core
         n, m = G.shape
         if not is_torch(G) and np.count_nonzero(G) <= FEW_ENTRIES * (n + m):
             G = scipy.sparse.csr_array(G)
@@ -167,8 +183,12 @@ class GromovWasserstein(Smooth):
 class GromovEvaluation:
     """f at a plan, from the plan and its product with both spaces."""
 
-    def __init__(self, f: GromovWasserstein, x: Array, product: Array = None, mixtures: int = 0) -> None:
-        self.f, self.x, self.mixtures = f, x, mixtures
+    def __init__(
+        self, f: GromovWasserstein, x: Array, product: Array = None, mixtures: int = 0
+    ) -> None:
+        self.f = f
+        self.x = x
+        self.mixtures = mixtures
         if product is not None:
             self.product = product
 
@@ -198,9 +218,13 @@ class GromovEvaluation:
         return self.f.size
 
     def along(self, others: Sequence[GromovEvaluation], directions: Array) -> Restriction:
-        gradient, k = self.gradient, len(others)
+        gradient = self.gradient
+        k = len(others)
         slope = np.array([dot(gradient, directions[i]) for i in range(k)])
-        curvature = [[-dot(other.product - self.product, directions[j]) for j in range(k)] for other in others]
+        curvature = [
+            [-dot(other.product - self.product, directions[j]) for j in range(k)]
+            for other in others
+        ]
         return Quadratic(self.value, slope, np.array(curvature))
 
     def moved(self, x: Array, others: Sequence[GromovEvaluation], a: Vector) -> GromovEvaluation:
@@ -212,7 +236,8 @@ class GromovEvaluation:
 
 
 class GromovPoints(Smooth):
-    """Gromov-Wasserstein between points with squared Euclidean costs and the square loss, of arrays or streamed plans.
+    """Gromov-Wasserstein between points with squared Euclidean costs and the square loss, of arrays
+    or streamed plans.
 
     Parameters
     ----------
@@ -232,8 +257,10 @@ class GromovPoints(Smooth):
     convex = False
 
     def __init__(self, X: Any, Y: Any, a: Any, b: Any) -> None:
-        X, Y = double(floating("X", X, ndim=2)), double(floating("Y", Y, ndim=2))
-        self.a, self.b = double(floating("a", a, ndim=1)), double(floating("b", b, ndim=1))
+        X = double(floating("X", X, ndim=2))
+        Y = double(floating("Y", Y, ndim=2))
+        self.a = double(floating("a", a, ndim=1))
+        self.b = double(floating("b", b, ndim=1))
         self.space = Space.of(X, shape=(X.shape[0], Y.shape[0]))
         self.X, self.p, own_x = _centred_points(X, self.a)
         self.Y, self.q, own_y = _centred_points(Y, self.b)
@@ -277,9 +304,14 @@ def _centred_points(X: Array, weights: Array) -> tuple[Array, Array, float]:
 class PointsEvaluation:
     """f at a plan, from its moments Z = X' G Y and <p q', G>."""
 
-    def __init__(self, f: GromovPoints, Z: Array, of_norms: float, *, forms_gradient: bool, mixtures: int = 0) -> None:
-        self.f, self.Z, self.of_norms = f, Z, of_norms
-        self.forms_gradient, self.mixtures = forms_gradient, mixtures
+    def __init__(
+        self, f: GromovPoints, Z: Array, of_norms: float, *, forms_gradient: bool, mixtures: int = 0
+    ) -> None:
+        self.f = f
+        self.Z = Z
+        self.of_norms = of_norms
+        self.forms_gradient = forms_gradient
+        self.mixtures = mixtures
 
     @cached_property
     def quadratic(self) -> float:
@@ -293,7 +325,8 @@ class PointsEvaluation:
     @property
     def gradient(self) -> Array | UnformedCost:
         """-4 mass p q' - 16 X Z Y', as an array at a plan that is one, else by its factors."""
-        f, xp = self.f, namespace(self.Z)
+        f = self.f
+        xp = namespace(self.Z)
         left = xp.concat([-16.0 * (f.X @ self.Z), (-4.0 * f.mass) * f.p[:, None]], axis=1)
         if self.forms_gradient:
             return left @ f.columns.T
@@ -316,7 +349,10 @@ class PointsEvaluation:
     def along(self, others: Sequence[PointsEvaluation], directions: Array) -> Restriction:
         moves = [other.Z - self.Z for other in others]
         norms = [other.of_norms - self.of_norms for other in others]
-        slope = [-4.0 * self.f.mass * p - 16.0 * dot(self.Z, dZ) for p, dZ in zip(norms, moves, strict=True)]
+        slope = [
+            -4.0 * self.f.mass * p - 16.0 * dot(self.Z, dZ)
+            for p, dZ in zip(norms, moves, strict=True)
+        ]
         curvature = [[-16.0 * dot(one, other) for other in moves] for one in moves]
         return Quadratic(self.value, np.array(slope), np.array(curvature))
 
@@ -327,4 +363,6 @@ class PointsEvaluation:
         of_norms = (1.0 - float(a.sum())) * self.of_norms
         of_norms += sum(float(w) * other.of_norms for w, other in zip(a, others, strict=True))
         Z = mixed(self.Z, [other.Z for other in others], a)
-        return PointsEvaluation(self.f, Z, of_norms, forms_gradient=self.forms_gradient, mixtures=mixtures)
+        return PointsEvaluation(
+            self.f, Z, of_norms, forms_gradient=self.forms_gradient, mixtures=mixtures
+        )

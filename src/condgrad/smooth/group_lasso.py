@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks
-from condgrad.arrays import Array, Vector, at_least, combine, host, is_torch, namespace, smallest, total
+from condgrad.arrays import (
+    Array,
+    Vector,
+    at_least,
+    combine,
+    host,
+    is_torch,
+    namespace,
+    smallest,
+    total,
+)
 from condgrad.problem import Smooth
 from condgrad.search.restriction import LocalModel, Restriction
 
@@ -17,7 +27,8 @@ from condgrad.search.restriction import LocalModel, Restriction
 class GroupLasso(Smooth):
     """f(G) = weight * sum over columns j and classes c of |G[labels == c, j]|_2.
 
-    It is differentiable where no group vanishes, as under entropy; elsewhere 0 serves as the subgradient of a group.
+    It is differentiable where no group vanishes, as under entropy; elsewhere 0 serves as the
+    subgradient of a group.
 
     Parameters
     ----------
@@ -60,7 +71,8 @@ class GroupEvaluation:
     """The regulariser at a plan, from the squared norms of its groups."""
 
     def __init__(self, f: GroupLasso, x: Array) -> None:
-        self.f, self.x = f, x
+        self.f = f
+        self.x = x
 
     @cached_property
     def norms(self) -> Array:
@@ -84,12 +96,16 @@ class GroupEvaluation:
         return 0.0  # homogeneous of degree one: <gradient, G> is the value
 
     def magnitude(self, other: GroupEvaluation) -> float:
-        return other.value  # the gradient in a group is a unit vector: <gradient, y> is no more than this
+        return (
+            other.value
+        )  # the gradient in a group is a unit vector: <gradient, y> is no more than this
 
     def along(self, others: Sequence[GroupEvaluation], directions: Array) -> Restriction:
         linear = namespace(self.x).stack([self.f.products(self.x, d) for d in directions])
         k = directions.shape[0]
-        quadratic = [[self.f.products(directions[i], directions[j]) for j in range(i + 1)] for i in range(k)]
+        quadratic = [
+            [self.f.products(directions[i], directions[j]) for j in range(i + 1)] for i in range(k)
+        ]
         return GroupRestriction(self.f.weight, self.norms**2, linear, quadratic)
 
     def moved(self, x: Array, others: Sequence[GroupEvaluation], a: Vector) -> GroupEvaluation:
@@ -99,18 +115,28 @@ class GroupEvaluation:
 class GroupRestriction:
     """a -> weight * sum of square roots of quadratics in a, one a group."""
 
-    def __init__(self, weight: float, constant: Array, linear: Array, quadratic: list[list[Array]]) -> None:
-        xp, k = namespace(constant), len(quadratic)
-        self.weight, self.constant, self.linear = weight, constant, linear
-        self.quadratic = xp.stack([xp.stack([quadratic[max(i, j)][min(i, j)] for j in range(k)]) for i in range(k)])
+    def __init__(
+        self, weight: float, constant: Array, linear: Array, quadratic: list[list[Array]]
+    ) -> None:
+        xp = namespace(constant)
+        k = len(quadratic)
+        self.weight = weight
+        self.constant = constant
+        self.linear = linear
+        self.quadratic = xp.stack(
+            [xp.stack([quadratic[max(i, j)][min(i, j)] for j in range(k)]) for i in range(k)]
+        )
 
     def _roots(self, a: Vector) -> tuple[Array, Array]:
         """Norms of the groups at a, and half the derivatives of their squares."""
         product = combine(a, self.quadratic)
         squares = self.constant + 2.0 * combine(a, self.linear) + combine(a, product)
         xp = namespace(squares)
-        # groups far below the rest are curved sharply and weigh nothing: their norms are kept off zero
-        return xp.sqrt(at_least(1e-30 * float(xp.max(squares)) + smallest(squares), squares)), self.linear + product
+        # groups far below the rest are curved sharply and weigh nothing: their norms are kept off
+        # zero
+        return xp.sqrt(
+            at_least(1e-30 * float(xp.max(squares)) + smallest(squares), squares)
+        ), self.linear + product
 
     def value(self, a: Vector) -> float:
         return self.weight * total(self._roots(a)[0])
@@ -121,4 +147,6 @@ class GroupRestriction:
         unit = half / roots
         slope = xp.sum(unit, axis=(1, 2))
         curvature = xp.sum((self.quadratic - unit[:, None] * unit[None, :]) / roots, axis=(2, 3))
-        return LocalModel(self.weight * total(roots), self.weight * host(slope), self.weight * host(curvature))
+        return LocalModel(
+            self.weight * total(roots), self.weight * host(slope), self.weight * host(curvature)
+        )

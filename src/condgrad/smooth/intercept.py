@@ -1,7 +1,7 @@
 """An unpenalised intercept, minimised out of a separable loss: H(z) = min_b h(z + b).
 
-H is convex and smooth. By the envelope theorem its gradient is theta = h'(z + b) at the best b, which sums to 0, and
-its Hessian is diag(w) - w w'/sum(w) with w = h''(z + b).
+H is convex and smooth. By the envelope theorem its gradient is theta = h'(z + b) at the best b,
+which sums to 0, and its Hessian is diag(w) - w w'/sum(w) with w = h''(z + b).
 """
 
 from __future__ import annotations
@@ -63,9 +63,12 @@ class WithIntercept:
     has_intercept = True
 
     def __init__(self, loss: LossWithoutIntercept, best: BestIntercept) -> None:
-        self.loss, self.best = loss, best
-        self.quadratic, self.curvature_bound = loss.quadratic, loss.curvature_bound
-        self.y, self.weights = loss.y, loss.weights
+        self.loss = loss
+        self.best = best
+        self.quadratic = loss.quadratic
+        self.curvature_bound = loss.curvature_bound
+        self.y = loss.y
+        self.weights = loss.weights
 
     def on_host(self) -> WithIntercept:
         """The same loss of margins on the host."""
@@ -90,12 +93,14 @@ class WithIntercept:
         return AtBestIntercept(value, self._balanced(theta, shifted), b)
 
     def _from_near(self, z: Array, b: float) -> AtBestIntercept | None:
-        """By Newton's method on b from nearby, which mostly ends in two steps; None where it does not.
+        """By Newton's method on b from nearby, which mostly ends in two steps; None where it does
+        not.
 
-        The third derivative of a loss is no larger than the second. So a step below `SETTLED` leaves an error of its
-        square, which is rounding; and theta is balanced by that step. Where the second derivative jumps, a step may
-        lead past the margin of a sample, whose theta would get a sign that it cannot have: there Newton's method is
-        exact once it knows which samples are short, and the last step must be rounding itself.
+        The third derivative of a loss is no larger than the second. So a step below `SETTLED`
+        leaves an error of its square, which is rounding; and theta is balanced by that step. Where
+        the second derivative jumps, a step may lead past the margin of a sample, whose theta would
+        get a sign that it cannot have: there Newton's method is exact once it knows which samples
+        are short, and the last step must be rounding itself.
         """
         for _ in range(NEAR_STEPS):
             shifted = z + b
@@ -103,14 +108,20 @@ class WithIntercept:
             excess = total(theta)
             weights = self.loss.curvature(shifted)
             mass = total(weights)
-            if not mass * self.loss.width > abs(excess):  # far from its margins a loss has hardly any curvature
+            if not mass * self.loss.width > abs(
+                excess
+            ):  # far from its margins a loss has hardly any curvature
                 return None
             step = excess / mass
             settled = SETTLED * self.loss.width
             if self.loss.has_kinks:
-                settled = min(settled, SETTLED_AT_KINKS * UNIT * float(namespace(shifted).abs(shifted).max()))
+                settled = min(
+                    settled, SETTLED_AT_KINKS * UNIT * float(namespace(shifted).abs(shifted).max())
+                )
             if abs(step) <= settled:
-                return AtBestIntercept(value - 0.5 * step * excess, theta - step * weights, b - step)
+                return AtBestIntercept(
+                    value - 0.5 * step * excess, theta - step * weights, b - step
+                )
             b -= step
         return None
 
@@ -123,15 +134,17 @@ class WithIntercept:
         mass = total(weights)
         if mass == 0.0:
             return gram(directions, weights)
-        # means are taken off the directions: taken off their products they might leave nothing but rounding
+        # means are taken off the directions: taken off their products they might leave nothing but
+        # rounding
         return gram(directions - (directions @ (weights / mass))[:, None], weights)
 
     def _balanced(self, theta: Array, z: Array) -> Array:
-        """theta with the rounding of b taken out: only a theta that sums to 0 is a point of the dual.
+        """theta with the rounding of b taken out: only a theta that sums to 0 is a point of the
+        dual.
 
-        In proportion to the curvature, as a last Newton step on b would do it. A theta of classes is bounded, and a
-        step of b by 1 or more may take it beyond its bounds: then it stays as it is. A theta of squares may be
-        anything.
+        In proportion to the curvature, as a last Newton step on b would do it. A theta of classes
+        is bounded, and a step of b by 1 or more may take it beyond its bounds: then it stays as it
+        is. A theta of squares may be anything.
         """
         excess = total(theta)
         if abs(excess) <= UNIT * total(namespace(theta).abs(theta)):
@@ -148,7 +161,8 @@ class SquaresIntercept:
     is_closed = True
 
     def __init__(self, y: Array, weights: Array) -> None:
-        self.y, self.shares = y, weights / total(weights)
+        self.y = y
+        self.shares = weights / total(weights)
 
     def __call__(self, z: Array, near: float | None) -> float:
         return dot(self.shares, self.y - z)
@@ -161,13 +175,15 @@ class TwoClasses:
 
     def __init__(self, y: Array, weights: Array) -> None:
         xp = namespace(y)
-        # in units of a power of two near their sum: logarithms of sums must not depend on the unit of F
+        # in units of a power of two near their sum: logarithms of sums must not depend on the unit
+        # of F
         shares = weights / 2.0 ** math.frexp(total(weights))[1]
         least = sys.float_info.min  # half of anything smaller may be 0
         used = (weights >= least) & (shares >= least)
         self.positive, self.negative = (xp.nonzero(used & (y == sign))[0] for sign in (1.0, -1.0))
         require_both_classes(self.positive.shape[0], self.negative.shape[0])
-        self.positive_shares, self.negative_shares = shares[self.positive], shares[self.negative]
+        self.positive_shares = shares[self.positive]
+        self.negative_shares = shares[self.negative]
         self.odds = math.log(total(self.positive_shares)) - math.log(total(self.negative_shares))
 
 
@@ -183,31 +199,39 @@ def require_both_classes(positive: float, negative: float) -> None:
 class LogisticIntercept(TwoClasses):
     """The b at which both classes pull alike.
 
-    sum over the negative class of w sigma(z + b) = sum over the positive class of w sigma(-z - b). The difference of
-    their logarithms increases with b at a rate between 0 and 2, tends to 1 far out, and never underflows.
+    sum over the negative class of w sigma(z + b) = sum over the positive class of w sigma(-z - b).
+    The difference of their logarithms increases with b at a rate between 0 and 2, tends to 1 far
+    out, and never underflows.
     """
 
     def __call__(self, z: Array, near: float | None) -> float:
-        positive, negative = -z[self.positive], z[self.negative]
-        top_positive, top_negative = float(positive.max()), float(negative.max())
+        positive = -z[self.positive]
+        negative = z[self.negative]
+        top_positive = float(positive.max())
+        top_negative = float(negative.max())
 
         def newton(b: float) -> tuple[float, bool]:
             rise, rise_rate = _log_pull(self.negative_shares, negative + b, top_negative + b)
             fall, fall_rate = _log_pull(self.positive_shares, positive - b, top_positive - b)
-            excess, rate = rise - fall, rise_rate + fall_rate
-            # the second derivative is no larger than the first: a step below 1e-8 leaves an error below 1e-16
+            excess = rise - fall
+            rate = rise_rate + fall_rate
+            # the second derivative is no larger than the first: a step below 1e-8 leaves an error
+            # below 1e-16
             settled = abs(excess) <= max(UNIT * (1.0 + abs(rise) + abs(fall)), 1e-8 * rate)
             if rate < sys.float_info.min:
                 return math.copysign(math.inf, -excess) if excess else b, settled
             return b - excess / rate, settled
 
-        lowest, highest = min(-top_positive, float(negative.min())), max(top_negative, -float(positive.min()))
+        lowest = min(-top_positive, float(negative.min()))
+        highest = max(top_negative, -float(positive.min()))
         start = self.odds - 0.5 * (lowest + highest) if near is None else near
         return _bracketed(newton, start, self.odds - highest, self.odds - lowest)
 
 
 def _log_pull(weights: Array, margin: Array, top: float) -> tuple[float, float]:
-    """log sum_i w_i sigma(margin_i), and its derivative by a shift of the margins; `top` is the largest of them."""
+    """log sum_i w_i sigma(margin_i), and its derivative by a shift of the margins; `top` is the
+    largest of them.
+    """
     xp = namespace(margin)
     fall = xp.exp(-xp.abs(margin))
     rest = 1.0 / (1.0 + fall)
@@ -219,15 +243,18 @@ def _log_pull(weights: Array, margin: Array, top: float) -> tuple[float, float]:
 
 
 class HingeIntercept(TwoClasses):
-    """The weighted mean of the breakpoints y - z of the samples that it leaves short of their margin.
+    """The weighted mean of the breakpoints y - z of the samples that it leaves short of their
+    margin.
 
     Where some b satisfies every margin, the middle of all that do.
     """
 
     def __call__(self, z: Array, near: float | None) -> float:
         xp = namespace(z)
-        positive, negative = 1.0 - z[self.positive], -1.0 - z[self.negative]
-        high, low = float(positive.max()), float(negative.min())
+        positive = 1.0 - z[self.positive]
+        negative = -1.0 - z[self.negative]
+        high = float(positive.max())
+        low = float(negative.min())
         if high <= low:
             return 0.5 * (low + high)
 
@@ -288,7 +315,9 @@ def _log_mean(shares: Array, exponents: Array) -> float:
 class HuberIntercept:
     """The b at which the residuals, cut at the width, have mean 0; all in units of the width."""
 
-    is_closed = True  # a theta beyond the width would be no point of the dual: no step but those in here
+    is_closed = (
+        True  # a theta beyond the width would be no point of the dual: no step but those in here
+    )
 
     def __init__(self, y: Array, weights: Array, delta: float) -> None:
         self.used = namespace(y).nonzero(weights > 0.0)[0]
@@ -311,12 +340,15 @@ class HuberIntercept:
             trial = b - excess / mass
             return trial, trial == b
 
-        low, high = float(places.min()), float(places.max())
+        low = float(places.min())
+        high = float(places.max())
         start = 0.5 * (low + high) if near is None else near / self.delta
         return self.delta * _bracketed(newton, start, low, high)
 
 
-def _bracketed(newton: Callable[[float], tuple[float, bool]], b: float, low: float, high: float) -> float:
+def _bracketed(
+    newton: Callable[[float], tuple[float, bool]], b: float, low: float, high: float
+) -> float:
     """The root of an increasing function between low and high, from its Newton steps and bisection.
 
     `newton(b)` is where Newton's method goes from b, and whether b is the root to rounding already.

@@ -59,7 +59,9 @@ class LinearEvaluation:
     offset = 0.0
 
     def __init__(self, C: Array, x: Array, one_signed: bool) -> None:
-        self.gradient, self._x, self._one_signed = C, x, one_signed
+        self.gradient = C
+        self._x = x
+        self._one_signed = one_signed
 
     @cached_property
     def value(self) -> float:

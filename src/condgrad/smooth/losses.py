@@ -1,4 +1,6 @@
-"""The data-fitting terms: least squares, logistic, squared hinge, Poisson, gamma, Huber; on dense or sparse data."""
+"""The data-fitting terms: least squares, logistic, squared hinge, Poisson, gamma, Huber; on dense
+or sparse data.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +43,17 @@ from condgrad.smooth.offset import WithOffset
 from condgrad.smooth.row_blocks import is_dask
 
 CURVATURE_BEYOND = 1e-3
-"""The share of delta/|r| that Huber's loss has for curvature where it is linear. A Newton step leaves about so much of
-its error for the next; with none, one problem in five was not solved."""
+"""The share of delta/|r| that Huber's loss has for curvature where it is linear. A Newton step
+leaves about so much of its error for the next; with none, one problem in five was not solved.
+"""
 
 
 class DataLoss(Composite):
-    """h(Kx) of data; that of a Dask array or dataframe is a `BlockwiseLoss`, whose data stay where they are.
+    """h(Kx) of data; that of a Dask array or dataframe is a `BlockwiseLoss`, whose data stay where
+    they are.
 
-    It counts as an instance of the loss all the same: `isinstance(Logistic(Z, y), Logistic)`, whatever Z is.
+    It counts as an instance of the loss all the same: `isinstance(Logistic(Z, y), Logistic)`,
+    whatever Z is.
     """
 
     floor = Floor(0.0, 0.0)
@@ -88,8 +93,8 @@ class LeastSquares(DataLoss):
     y : array, shape (samples,)
     sample_weight : array of nonnegative numbers, optional
     intercept : bool
-        Add an unpenalised intercept and minimise it out: f(x) = min_b of the same with a_i.x + b for a_i.x. The best b
-        at x is `intercept_at(x)`.
+        Add an unpenalised intercept and minimise it out: f(x) = min_b of the same with a_i.x + b
+        for a_i.x. The best b at x is `intercept_at(x)`.
     offset : array, shape (samples,), optional
         A known part of each score: a_i.x + offset_i takes the place of a_i.x.
 
@@ -102,12 +107,20 @@ class LeastSquares(DataLoss):
     """
 
     def __init__(
-        self, A: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+        self,
+        A: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        intercept: bool = False,
+        offset: Any = None,
     ) -> None:
         A = data_matrix("A", A)
         intercept = _checks.flag("intercept", intercept)
-        y, weights = _less_offset(A, _target(A, y), offset), sample_weights(A, sample_weight)
-        if intercept:  # a mean that is large against the differences of the targets would cost these their digits
+        y = _less_offset(A, _target(A, y), offset)
+        weights = sample_weights(A, sample_weight)
+        # a mean that is large against the differences of the targets would cost these their digits
+        if intercept:
             self.target_center = dot(weights / total(weights), y)
             y = y - self.target_center
         super().__init__(A, _Squares(y, weights), SquaresIntercept if intercept else None)
@@ -124,8 +137,8 @@ class Logistic(DataLoss):
         Labels: -1 and +1, or any two numbers, of which the larger counts as +1.
     sample_weight : array of nonnegative numbers, optional
     intercept : bool
-        Add an unpenalised intercept and minimise it out, as in `LeastSquares`. It needs samples of both classes: with
-        one alone it would grow without bound.
+        Add an unpenalised intercept and minimise it out, as in `LeastSquares`. It needs samples of
+        both classes: with one alone it would grow without bound.
     offset : array, shape (samples,), optional
         As in `LeastSquares`.
 
@@ -138,7 +151,13 @@ class Logistic(DataLoss):
     """
 
     def __init__(
-        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+        self,
+        Z: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        intercept: bool = False,
+        offset: Any = None,
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
@@ -163,7 +182,13 @@ class SquaredHinge(DataLoss):
     """
 
     def __init__(
-        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+        self,
+        Z: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        intercept: bool = False,
+        offset: Any = None,
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
@@ -172,14 +197,16 @@ class SquaredHinge(DataLoss):
 
 
 class Poisson(DataLoss):
-    """f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)) with mu_i = exp(z_i.x): half of Poisson's deviance.
+    """f(x) = sum_i w_i (mu_i - y_i + y_i log(y_i / mu_i)) with mu_i = exp(z_i.x): half of Poisson's
+    deviance.
 
     It has no smoothness constant, so that `step="short"` refuses it.
 
     Parameters
     ----------
     Z, sample_weight, offset
-        As for `LeastSquares`. The offset of counts over different exposures is the logarithm of the exposure.
+        As for `LeastSquares`. The offset of counts over different exposures is the logarithm of the
+        exposure.
     y : array, shape (samples,)
         Counts, or other numbers of at least 0.
     intercept : bool
@@ -196,20 +223,29 @@ class Poisson(DataLoss):
     may_overflow = True
 
     def __init__(
-        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+        self,
+        Z: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        intercept: bool = False,
+        offset: Any = None,
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
         counts = _target(Z, y)
         lowest = float(namespace(counts).min(counts))
         if lowest < 0.0:
-            raise ValueError(f"y must hold counts of at least 0 for Poisson, got {lowest:g} among them")
+            raise ValueError(
+                f"y must hold counts of at least 0 for Poisson, got {lowest:g} among them"
+            )
         h = _Poisson(counts, sample_weights(Z, sample_weight))
         super().__init__(Z, h, PoissonIntercept if intercept else None, checked_offset(Z, offset))
 
 
 class Gamma(DataLoss):
-    """f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)) with mu_i = exp(z_i.x): half of the gamma deviance.
+    """f(x) = sum_i w_i (y_i / mu_i - 1 - log(y_i / mu_i)) with mu_i = exp(z_i.x): half of the gamma
+    deviance.
 
     It has no smoothness constant, so that `step="short"` refuses it.
 
@@ -231,7 +267,13 @@ class Gamma(DataLoss):
     may_overflow = True
 
     def __init__(
-        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False, offset: Any = None
+        self,
+        Z: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        intercept: bool = False,
+        offset: Any = None,
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
@@ -244,7 +286,8 @@ class Gamma(DataLoss):
 
 
 class Huber(DataLoss):
-    """f(x) = sum_i w_i r_i^2/2 where |r_i| <= delta, else w_i delta (|r_i| - delta/2), with r_i = a_i.x - y_i.
+    """f(x) = sum_i w_i r_i^2/2 where |r_i| <= delta, else w_i delta (|r_i| - delta/2), with r_i =
+    a_i.x - y_i.
 
     Parameters
     ----------
@@ -274,7 +317,8 @@ class Huber(DataLoss):
         A = data_matrix("A", A)
         intercept = _checks.flag("intercept", intercept)
         delta = _checks.number("delta", delta, above=0.0)
-        y, weights = _less_offset(A, _target(A, y), offset), sample_weights(A, sample_weight)
+        y = _less_offset(A, _target(A, y), offset)
+        weights = sample_weights(A, sample_weight)
         if intercept:  # as for squares
             self.target_center = dot(weights / total(weights), y)
             y = y - self.target_center
@@ -296,7 +340,8 @@ class _Loss(ABC):
     """What it is made of beside targets and weights."""
 
     def __init__(self, y: Array, weights: Array) -> None:
-        self.y, self.weights = y, weights
+        self.y = y
+        self.weights = weights
         self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
 
     @abstractmethod
@@ -347,7 +392,9 @@ class _Logistic(_Loss):
     def evaluate(self, z: Array) -> tuple[float, Array]:
         xp = namespace(z)
         shortfall = self._opposite * z  # the margin with the other sign
-        losses = at_least(0.0, shortfall) + xp.log1p(xp.exp(-xp.abs(shortfall)))  # faster than logaddexp
+        losses = at_least(0.0, shortfall) + xp.log1p(
+            xp.exp(-xp.abs(shortfall))
+        )  # faster than logaddexp
         # sigma(-margin) = exp(-margin) / (1 + exp(-margin)), with the logarithm already at hand
         return dot(self.weights, losses), self._signed_weights * xp.exp(shortfall - losses)
 
@@ -431,7 +478,8 @@ class _Huber(_Loss):
         return dot(theta, residual - 0.5 * cut), theta
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        """1 up to delta. Beyond it a little of delta/|r|, which is the curvature of a parabola above the loss.
+        """1 up to delta. Beyond it a little of delta/|r|, which is the curvature of a parabola
+        above the loss.
 
         With none at all, a model knows no way back from where all residuals are beyond.
         """
@@ -446,14 +494,18 @@ SEPARABLE: dict[type[Composite], type[_Loss]] = {
     Logistic: _Logistic,
     SquaredHinge: _SquaredHinge,
 }
-"""The h of each h(Kx) that blocks of samples have, without an intercept: what one of them has of it."""
+"""The h of each h(Kx) that blocks of samples have, without an intercept: what one of them has of
+it.
+"""
 
 
 def _beside(A: Matrix, name: str, values: Any) -> Array:
     """A float64 vector with one entry a row of A, of A's library and device."""
     values = floating(name, values, ndim=1)
     if values.shape[0] != A.shape[0]:
-        raise ValueError(f"{name} must have one entry for each of the {A.shape[0]} rows, got {values.shape[0]}")
+        raise ValueError(
+            f"{name} must have one entry for each of the {A.shape[0]} rows, got {values.shape[0]}"
+        )
     if is_torch(A):
         return double_like(values, A)
     if is_torch(values):

@@ -45,16 +45,20 @@ UNIT = sys.float_info.epsilon
 PASSES = 100
 """Newton steps for the best intercepts; from nearby they take two or three."""
 SETTLED = 8.0
-"""Rounding units of the gradient's terms that the excess of a class may be at the best intercepts."""
+"""Rounding units of the gradient's terms that the excess of a class may be at the best intercepts.
+"""
 NEARLY_SETTLED = 1e-8
-"""An excess, as a part of the gradient's terms, beyond which no step is called the last: along intercepts with hardly
-any curvature the step that Newton's method sees may gain nothing while another does."""
+"""An excess, as a part of the gradient's terms, beyond which no step is called the last: along
+intercepts with hardly any curvature the step that Newton's method sees may gain nothing while
+another does.
+"""
 NO_CURVATURE = 1e-100
 """Curvature, as a part of all weights, that is what is left of probabilities of 0 and 1."""
 
 
 class Multinomial(Smooth):
-    """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a variable X of shape (features, classes).
+    """f(X) = sum_i w_i (log sum_k exp(z_i.X_k) - z_i.X_(y_i)) for a variable X of shape (features,
+    classes).
 
     Parameters
     ----------
@@ -64,8 +68,9 @@ class Multinomial(Smooth):
         Labels of any kind; the columns of X are the classes in sorted order.
     sample_weight : array of nonnegative numbers, optional
     intercept : bool
-        Add an unpenalised intercept for each class and minimise all of them out; those at X, which sum to 0, are
-        `at(X).intercept`. It needs a positive weight in each class: the intercept of another would fall without bound.
+        Add an unpenalised intercept for each class and minimise all of them out; those at X, which
+        sum to 0, are `at(X).intercept`. It needs a positive weight in each class: the intercept of
+        another would fall without bound.
 
     Examples
     --------
@@ -88,15 +93,23 @@ class Multinomial(Smooth):
             return BlockwiseMultinomial.of_labels(Z, *data[1:], **options)
         return super().__new__(cls)
 
-    def __init__(self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False) -> None:
+    def __init__(
+        self, Z: Any, y: Any, *, sample_weight: Any = None, intercept: bool = False
+    ) -> None:
         self.K = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
-        self.classes, codes = np.unique(host(y) if is_torch(y) else np.asarray(y), return_inverse=True)
+        self.classes, codes = np.unique(
+            host(y) if is_torch(y) else np.asarray(y), return_inverse=True
+        )
         if codes.shape != (self.K.shape[0],):
-            raise ValueError(f"y must have one label for each of the {self.K.shape[0]} rows, got shape {codes.shape}")
+            raise ValueError(
+                f"y must have one label for each of the {self.K.shape[0]} rows, got shape {codes.shape}"
+            )
         if len(self.classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one: {self.classes[0]!r}")
-        self.h = Softmax(self.K, codes, len(self.classes), sample_weights(self.K, sample_weight), intercept)
+        self.h = Softmax(
+            self.K, codes, len(self.classes), sample_weights(self.K, sample_weight), intercept
+        )
         self.space: Space = Space.of(self.K, shape=(self.K.shape[1], len(self.classes)))
 
     @cached_property
@@ -137,12 +150,15 @@ class AtBestIntercepts(NamedTuple):
 
 
 class Softmax:
-    """h(z) = sum_i w_i (log sum_k exp(z_ik + b_k) - z_iy - b_y), b = 0 or at its best; z has a row for each sample."""
+    """h(z) = sum_i w_i (log sum_k exp(z_ik + b_k) - z_iy - b_y), b = 0 or at its best; z has a row
+    for each sample.
+    """
 
     curvature_bound: float
 
     def __init__(self, K: Any, codes: Any, classes: int, weights: Array, intercept: bool) -> None:
-        self.weights, self.has_intercept = weights, intercept
+        self.weights = weights
+        self.has_intercept = intercept
         one_hot = np.eye(classes)[codes]
         self.one_hot = double_like(one_hot, K) if is_torch(K) else one_hot
         self.mass = host(self.weights @ self.one_hot)
@@ -157,7 +173,8 @@ class Softmax:
     def evaluate(self, z: Array, near: Vector | None = None) -> AtBestIntercepts:
         """h(z), its gradient and the intercepts.
 
-        Large ones are known to fewer digits than theta needs to sum to 0: what is left of its sums is taken out.
+        Large ones are known to fewer digits than theta needs to sum to 0: what is left of its sums
+        is taken out.
         """
         if not self.has_intercept:
             b = np.zeros(z.shape[1])
@@ -180,8 +197,8 @@ class Softmax:
     def value_and_shares(self, z: Array, b: Vector) -> tuple[float, Array]:
         """h with given intercepts, and the probabilities of the classes.
 
-        Entries are relative to that of the label, whose power is 1: a loss near 0 is the small sum of the other powers,
-        and would be lost in the rounding of z.
+        Entries are relative to that of the label, whose power is 1: a loss near 0 is the small sum
+        of the other powers, and would be lost in the rounding of z.
         """
         xp = namespace(z)
         z = z + like(b, z)
@@ -194,7 +211,9 @@ class Softmax:
         return dot(self.weights, losses[:, 0]), powers / sums
 
     def theta(self, shares: Array, step: Vector | None = None) -> Array:
-        """The gradient for given probabilities; with a step, that behind it, to first order in the step."""
+        """The gradient for given probabilities; with a step, that behind it, to first order in the
+        step.
+        """
         if step is not None and step.any():
             move = like(step, shares)
             shares = shares - shares * (move - (shares @ move)[:, None])
@@ -205,7 +224,10 @@ class Softmax:
 
     @cached_property
     def _searches(self) -> list[LogisticIntercept]:
-        return [LogisticIntercept(2.0 * self.one_hot[:, k] - 1.0, self.weights) for k in range(self.one_hot.shape[1])]
+        return [
+            LogisticIntercept(2.0 * self.one_hot[:, k] - 1.0, self.weights)
+            for k in range(self.one_hot.shape[1])
+        ]
 
     def curvature(self, shares: Array) -> Any:
         """The second derivatives in the intercepts at given probabilities, on the host."""
@@ -307,7 +329,9 @@ def best_intercepts(
         there = at(trial)
         if not _part_left(there) < 0.5 * left:
             gains_nothing = 0.0 < step @ here.excess <= UNIT * here.value
-            if gains_nothing and left <= NEARLY_SETTLED:  # no more digits: the last step is for theta alone
+            if (
+                gains_nothing and left <= NEARLY_SETTLED
+            ):  # no more digits: the last step is for theta alone
                 break
             trial = b.copy()
             for k in range(len(b)):
@@ -316,7 +340,8 @@ def best_intercepts(
             there = at(trial)
             if not (there.value < here.value or _part_left(there) < left):
                 break
-        b, here = trial, there
+        b = trial
+        here = there
     return here, b - b.mean()
 
 
@@ -336,11 +361,13 @@ def margin_over_the_rest(z: Array, b: Vector, k: int) -> Array:
 
 
 def inverse_of_curvature(curvature: Any, mass: float) -> Any:
-    """The pseudo-inverse of the curvature in the intercepts of all weights; 0 where next to none is left to invert.
+    """The pseudo-inverse of the curvature in the intercepts of all weights; 0 where next to none is
+    left to invert.
 
-    Its rows sum to 0: intercepts that all rise alike change nothing. The diagonal is a difference of sums of the size
-    of the weights. Where probabilities are near 0 and 1 little more than its rounding is left, which would count as
-    curvature along intercepts that all rise alike. So it is taken from the other entries, which are products.
+    Its rows sum to 0: intercepts that all rise alike change nothing. The diagonal is a difference
+    of sums of the size of the weights. Where probabilities are near 0 and 1 little more than its
+    rounding is left, which would count as curvature along intercepts that all rise alike. So it is
+    taken from the other entries, which are products.
     """
     curvature = curvature - np.diag(np.diag(curvature))
     curvature -= np.diag(curvature.sum(axis=1))
@@ -350,20 +377,28 @@ def inverse_of_curvature(curvature: Any, mass: float) -> Any:
 
 
 def last_step(inverse_curvature: Any, excess: Vector) -> Vector:
-    """Newton's step from intercepts that have no more digits, to be taken by theta alone: b - step is the best.
+    """Newton's step from intercepts that have no more digits, to be taken by theta alone: b - step
+    is the best.
 
-    A step by more than 1 might lead to probabilities below 0, and is none. For others value - <theta, z> exceeds the
-    dual function by less than <step, excess>: along the step the curvature changes by a factor e at most.
+    A step by more than 1 might lead to probabilities below 0, and is none. For others value -
+    <theta, z> exceeds the dual function by less than <step, excess>: along the step the curvature
+    changes by a factor e at most.
     """
     step: Vector = inverse_curvature @ excess
     return step if float(np.ptp(step)) <= 1.0 else np.zeros_like(step)
 
 
 class MultinomialEvaluation:
-    """h(K X) at X, from z = K X; as in `CompositeEvaluation`, the bound that it proves holds for any z."""
+    """h(K X) at X, from z = K X; as in `CompositeEvaluation`, the bound that it proves holds for
+    any z.
+    """
 
-    def __init__(self, f: Multinomial, x: Array, z: Array | None = None, near: Vector | None = None) -> None:
-        self.f, self._x, self._near = f, x, near
+    def __init__(
+        self, f: Multinomial, x: Array, z: Array | None = None, near: Vector | None = None
+    ) -> None:
+        self.f = f
+        self._x = x
+        self._near = near
         if z is not None:
             self.z = z
 
@@ -417,14 +452,16 @@ class MultinomialEvaluation:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: MultinomialEvaluation) -> float:
-        xp, unit = namespace(self.theta), self.f.unit_at(self._x)
+        xp = namespace(self.theta)
+        unit = self.f.unit_at(self._x)
         length = length_of(self.theta)
         rounding = unit * self.f.h.curvature_bound * self.image_size if length > 0.0 else 0.0
         size = (length + rounding) * other.image_size
         if not self.f.h.has_intercept:
             return size
-        # theta sums to 0 over the samples but for rounding, and what is left is multiplied by how far the best
-        # intercepts at the other point are from those here: no farther than the entries of K X are
+        # theta sums to 0 over the samples but for rounding, and what is left is multiplied by how
+        # far the best intercepts at the other point are from those here: no farther than the
+        # entries of K X are
         left = float(xp.max(xp.abs(xp.sum(self.theta, axis=0))))
         shifts = float(np.abs(self.intercept).max()) + self.largest_margin + other.largest_margin
         size += (left / unit + UNIT / unit * total(xp.abs(self.theta))) * shifts
@@ -435,9 +472,13 @@ class MultinomialEvaluation:
         shifts = np.stack([other.intercept - self.intercept for other in others])
         return MultinomialRestriction(self.f.h, self.z, moves, self.intercept, shifts)
 
-    def moved(self, x: Array, others: Sequence[MultinomialEvaluation], a: Vector) -> MultinomialEvaluation:
+    def moved(
+        self, x: Array, others: Sequence[MultinomialEvaluation], a: Vector
+    ) -> MultinomialEvaluation:
         z = mixed(self.z, [other.z for other in others], a)
-        near = self.intercept + sum(a[i] * (other.intercept - self.intercept) for i, other in enumerate(others))
+        near = self.intercept + sum(
+            a[i] * (other.intercept - self.intercept) for i, other in enumerate(others)
+        )
         return MultinomialEvaluation(self.f, x, z, near)
 
     def hessian_in(self, chosen: Array) -> Array:
@@ -450,13 +491,18 @@ class MultinomialEvaluation:
         in the entries (j, k) and (l, k'), less what intercepts, minimised out, take of it.
         """
         f = self.f
-        h, classes = f.h, len(f.classes)
-        features, labels = chosen // classes, chosen % classes
+        h = f.h
+        classes = len(f.classes)
+        features = chosen // classes
+        labels = chosen % classes
         _, shares = h.value_and_shares(self.z, self.intercept)
         K: Any = f.K[:, features].T if is_dense(f.K) else f.K.tocsc()[:, features].T.toarray()
         # a row an entry of X: then every product runs along the samples
-        rows, by_class = np.ascontiguousarray(K, np.float64), np.ascontiguousarray(shares.T)
-        if h.has_intercept:  # a mean makes no difference then, and a large one would leave no digits of the rest
+        rows = np.ascontiguousarray(K, np.float64)
+        by_class = np.ascontiguousarray(shares.T)
+        if (
+            h.has_intercept
+        ):  # a mean makes no difference then, and a large one would leave no digits of the rest
             rows = rows - (rows @ (h.weights / total(h.weights)))[:, None]
         pulls = by_class[labels] * rows
         weighted = pulls * h.weights
@@ -474,11 +520,18 @@ class MultinomialEvaluation:
 
 
 class MultinomialRestriction:
-    """a -> h(z + sum_i a_i directions[i]), whose intercepts are about those at z plus sum_i a_i shifts[i]."""
+    """a -> h(z + sum_i a_i directions[i]), whose intercepts are about those at z plus sum_i a_i
+    shifts[i].
+    """
 
-    def __init__(self, h: Softmax, z: Array, directions: Array, intercept: Vector, shifts: Vector) -> None:
-        self.h, self.z, self.directions = h, z, directions
-        self.intercept, self.shifts = intercept, shifts
+    def __init__(
+        self, h: Softmax, z: Array, directions: Array, intercept: Vector, shifts: Vector
+    ) -> None:
+        self.h = h
+        self.z = z
+        self.directions = directions
+        self.intercept = intercept
+        self.shifts = shifts
 
     def value(self, a: Vector) -> float:
         return self._at(a)[1].value

@@ -31,8 +31,8 @@ CONSTANT = 1e-12
 class RowBlocks:
     """The rows of a Dask array or dataframe, checked, in blocks that stay where they are.
 
-    Blocks of no rows are left out. Without a cluster, blocks that would fill this machine's memory are not kept but
-    made anew for each pass over them.
+    Blocks of no rows are left out. Without a cluster, blocks that would fill this machine's memory
+    are not kept but made anew for each pass over them.
     """
 
     units: Array | None = None
@@ -65,7 +65,9 @@ class RowBlocks:
         if _are_to_be_kept(X):
             self.matrices = kept(self.matrices)
         self.passes = [0]
-        """How often all rows were multiplied with something, counted for all views of them together."""
+        """How often all rows were multiplied with something, counted for all views of them
+        together.
+        """
 
     def in_units(self, units: Array) -> RowBlocks:
         """A view of the same blocks whose columns are divided by units."""
@@ -76,18 +78,23 @@ class RowBlocks:
 
     def beside(self, name: str, values: Any) -> Any:
         """One number for each row, as a bag with an array for each block."""
-        array, bag = dask("array"), dask("bag")
+        array = dask("array")
+        bag = dask("bag")
         values = array.asarray(as_array(values))
         if any(math.isnan(size) for size in values.chunks[0]):
             values = values.compute_chunk_sizes()
         if values.shape != self.shape[:1]:
-            raise ValueError(f"{name} must have one entry for each of the {self.shape[0]} rows, got {values.shape}")
+            raise ValueError(
+                f"{name} must have one entry for each of the {self.shape[0]} rows, got {values.shape}"
+            )
         values = values.rechunk((self.rows,)).astype(np.float64)
         delayed = dask("delayed").delayed
         starts = np.cumsum([0, *self.rows])
         parts = [
             delayed(_checked_column)(name, part, number, int(start))
-            for number, (part, start) in enumerate(zip(values.to_delayed(), starts[:-1], strict=True))
+            for number, (part, start) in enumerate(
+                zip(values.to_delayed(), starts[:-1], strict=True)
+            )
         ]
         return bag.from_delayed(parts)
 
@@ -99,7 +106,9 @@ class RowBlocks:
         """x as it meets the columns that the workers have, in its precision."""
         return x if self.units is None else (x.T / self.units).T.astype(x.dtype, copy=False)
 
-    def summed(self, part: Callable[..., tuple[Any, ...]], *beside: Any, **options: Any) -> tuple[Any, ...]:
+    def summed(
+        self, part: Callable[..., tuple[Any, ...]], *beside: Any, **options: Any
+    ) -> tuple[Any, ...]:
         """What `part(K, *beside, **options)` returns for each block K, added up entry by entry."""
         self.passes[0] += 1
         return summed(part, self.matrices, *beside, **options)
@@ -124,7 +133,11 @@ class RowBlocks:
         weights = self.ones() if weights is None else self.beside("sample_weight", weights)
         sums, mass, largest = self.summed(_weighted_sums, weights)
         (squares,) = self.summed(squares_about, weights, mean=sums / mass)
-        return self.inner(sums / mass), self.inner(np.sqrt(squares / mass)), self.inner(largest.values)
+        return (
+            self.inner(sums / mass),
+            self.inner(np.sqrt(squares / mass)),
+            self.inner(largest.values),
+        )
 
     def deviations(self, weights: Any) -> Array:
         """The weighted standard deviations of the columns; 1 where a column does not vary."""
@@ -149,15 +162,21 @@ def as_array(values: Any) -> Any:
 
 
 def column_names(X: Any) -> Any:
-    """The names of a dataframe's columns where all are strings, as scikit-learn keeps them; else None."""
+    """The names of a dataframe's columns where all are strings, as scikit-learn keeps them; else
+    None.
+    """
     names = getattr(X, "columns", None)
     if names is None or not all(isinstance(name, str) for name in names):
         return None
     return np.asarray(names, dtype=object)
 
 
-def summed(part: Callable[..., tuple[Any, ...]], first: Any, *others: Any, **options: Any) -> tuple[Any, ...]:
-    """What `part` returns for each block of some bags, added up entry by entry, by the workers and in a tree."""
+def summed(
+    part: Callable[..., tuple[Any, ...]], first: Any, *others: Any, **options: Any
+) -> tuple[Any, ...]:
+    """What `part` returns for each block of some bags, added up entry by entry, by the workers and
+    in a tree.
+    """
     found = first.map(part, *others, **options)
     return tuple(computed(found.reduction(_added, _added, split_every=TREE)))
 
@@ -175,8 +194,8 @@ def computed(bag: Any) -> Any:
 def _scheduler() -> Any:
     """The cluster or the scheduler that the user has set, else threads.
 
-    Dask's own choice for bags is a pool of processes: each pass would send them all blocks, and a script without a
-    guard of its main module could not start them.
+    Dask's own choice for bags is a pool of processes: each pass would send them all blocks, and a
+    script without a guard of its main module could not start them.
     """
     return dask("base").get_scheduler() or "threads"
 
@@ -185,7 +204,9 @@ def _are_to_be_kept(X: Any) -> bool:
     """Whether a cluster keeps the blocks, or they fit in the memory of this machine."""
     distributed = sys.modules.get("distributed")
     scheduler = dask("base").get_scheduler(collections=[X])
-    if distributed is not None and isinstance(getattr(scheduler, "__self__", None), distributed.Client):
+    if distributed is not None and isinstance(
+        getattr(scheduler, "__self__", None), distributed.Client
+    ):
         return True
     return not isinstance(X._meta, np.ndarray) or X.nbytes <= SHARE_OF_MEMORY * free_memory()
 
@@ -222,7 +243,8 @@ def _checked(K: Any, names: Any, number: int, start: int) -> list[Any]:
         return [K]
     stored = scipy.sparse.coo_array(K)
     bad = np.flatnonzero(~np.isfinite(stored.data))[0]
-    row, column = start + int(stored.coords[0][bad]), int(stored.coords[1][bad])
+    row = start + int(stored.coords[0][bad])
+    column = int(stored.coords[1][bad])
     which = f"row {row}, column {column if names is None else repr(names[column])}"
     raise ValueError(f"X holds NaN or infinity in {place}: {which}; fill it or leave the row out")
 
@@ -245,7 +267,8 @@ def _times(K: Any, x: Array) -> Array:
 
 
 def transposed_times(K: Any, theta: Array, *, in_double: bool = False) -> Array:
-    """K' theta in the precision of K or, if asked, in float64; the sum over the blocks is in float64.
+    """K' theta in the precision of K or, if asked, in float64; the sum over the blocks is in
+    float64.
 
     K is not copied to another precision as a whole.
     """
@@ -276,7 +299,8 @@ def squares_about(K: Any, w: Array, mean: Array) -> tuple[Array]:
     about.data = (K.data - mean[K.indices]) ** 2
     stored = K.copy()
     stored.data = np.ones_like(K.data, np.float64)
-    # a column that is all stored has no weight left, where a difference of sums would leave its rounding
+    # a column that is all stored has no weight left, where a difference of sums would leave its
+    # rounding
     counted = w > 0.0
     has_zeros = stored.T @ counted.astype(np.float64) < np.count_nonzero(counted)
     weight_of_zeros = np.where(has_zeros, w.sum() - stored.T @ w, 0.0)

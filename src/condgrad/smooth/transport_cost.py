@@ -14,7 +14,8 @@ from condgrad.streamed_plan import StreamedPlan, UnformedCost
 
 
 class TransportCost(Smooth):
-    """f(G) = <C, G> for a cost that is not formed, a function of streamed plans; `transport.solve` makes it.
+    """f(G) = <C, G> for a cost that is not formed, a function of streamed plans; `transport.solve`
+    makes it.
 
     Parameters
     ----------
@@ -51,8 +52,12 @@ class TransportCostEvaluation:
 
     offset = 0.0
 
-    def __init__(self, C: UnformedCost, x: StreamedPlan | None, value: float | None = None, size: float = 0.0) -> None:
-        self.gradient, self._x, self._size = C, x, size
+    def __init__(
+        self, C: UnformedCost, x: StreamedPlan | None, value: float | None = None, size: float = 0.0
+    ) -> None:
+        self.gradient = C
+        self._x = x
+        self._size = size
         if value is not None:
             self.value = value
 
@@ -71,9 +76,10 @@ class TransportCostEvaluation:
     def sensitivity(self, a: Array, b: Array, error: float) -> float:
         """The root of mass * sum_ij gradient_ij^2 G_ij over plans G from a to b, at most.
 
-        It is what f changes by, at most, for each unit of a relative change of the entries of a plan, in the mean of
-        squares; see `StreamedPlan`. Numbers of rows and columns are left out: they are multiplied by a and b
-        themselves, whatever the entries. `error` is the largest relative change that is asked about.
+        It is what f changes by, at most, for each unit of a relative change of the entries of a
+        plan, in the mean of squares; see `StreamedPlan`. Numbers of rows and columns are left out:
+        they are multiplied by a and b themselves, whatever the entries. `error` is the largest
+        relative change that is asked about.
         """
         return self.gradient.mean_norm(a, b)
 
@@ -81,9 +87,15 @@ class TransportCostEvaluation:
         slope = np.array([other.value - self.value for other in others])
         return Quadratic(self.value, slope, np.zeros((len(others), len(others))))
 
-    def moved(self, x: Array, others: Sequence[TransportCostEvaluation], a: Vector) -> TransportCostEvaluation:
+    def moved(
+        self, x: Array, others: Sequence[TransportCostEvaluation], a: Vector
+    ) -> TransportCostEvaluation:
         """At a mixture of plans, which is no streamed plan itself: its value is the mean of theirs."""
         kept = 1.0 - float(a.sum())
-        value = kept * self.value + sum(float(w) * other.value for w, other in zip(a, others, strict=True))
-        size = kept * self.size + sum(float(w) * other.size for w, other in zip(a, others, strict=True))
+        value = kept * self.value + sum(
+            float(w) * other.value for w, other in zip(a, others, strict=True)
+        )
+        size = kept * self.size + sum(
+            float(w) * other.size for w, other in zip(a, others, strict=True)
+        )
         return TransportCostEvaluation(self.gradient, None, value, size)

@@ -41,13 +41,15 @@ MOST_PARTS = 32
 class TransportLaplacian(Smooth):
     """f(G) = source_weight tr(Xt' G' Ls G Xt) + target_weight tr(Xs' G Lt G' Xs).
 
-    All that f sees of a plan are two thin moments, P = G Xt and Q = G' Xs, so value and gradient cost O(n m d).
+    All that f sees of a plan are two thin moments, P = G Xt and Q = G' Xs, so value and gradient
+    cost O(n m d).
 
     Parameters
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
         Source and target points.
-    Ls, Lt : symmetric positive semidefinite matrices, dense or SciPy sparse, shapes (n, n) and (m, m)
+    Ls, Lt : symmetric positive semidefinite matrices, dense or SciPy sparse, shapes (n, n) and (m,
+    m)
         Graph Laplacians of the two clouds.
     source_weight, target_weight : float
         Weights >= 0 of the two terms.
@@ -62,10 +64,19 @@ class TransportLaplacian(Smooth):
     """
 
     def __init__(
-        self, Xs: Any, Xt: Any, Ls: Any, Lt: Any, *, source_weight: float = 1.0, target_weight: float = 1.0
+        self,
+        Xs: Any,
+        Xt: Any,
+        Ls: Any,
+        Lt: Any,
+        *,
+        source_weight: float = 1.0,
+        target_weight: float = 1.0,
     ) -> None:
-        self.Xs, self.Xt = floating("Xs", Xs, ndim=2), floating("Xt", Xt, ndim=2)
-        n, m = self.Xs.shape[0], self.Xt.shape[0]
+        self.Xs = floating("Xs", Xs, ndim=2)
+        self.Xt = floating("Xt", Xt, ndim=2)
+        n = self.Xs.shape[0]
+        m = self.Xt.shape[0]
         self.Ls = _laplacian("Ls", Ls, n, self.Xs)
         self.Lt = _laplacian("Lt", Lt, m, self.Xt)
         self.source_weight = _checks.number("source_weight", source_weight, at_least=0.0)
@@ -74,12 +85,18 @@ class TransportLaplacian(Smooth):
 
     def scaled(self, factor: float, like_this: Array) -> TransportLaplacian:
         """This regulariser with both weights multiplied, in the precision of another array."""
-        source, target = factor * self.source_weight, factor * self.target_weight
-        Xs, Xt = like(self.Xs, like_this), like(self.Xt, like_this)
-        return TransportLaplacian(Xs, Xt, self.Ls, self.Lt, source_weight=source, target_weight=target)
+        source = factor * self.source_weight
+        target = factor * self.target_weight
+        Xs = like(self.Xs, like_this)
+        Xt = like(self.Xt, like_this)
+        return TransportLaplacian(
+            Xs, Xt, self.Ls, self.Lt, source_weight=source, target_weight=target
+        )
 
     def restricted(self, rows: Array, columns: Array) -> TransportLaplacian:
-        """This regulariser for plans that vanish outside some rows and columns, as a function of the rest."""
+        """This regulariser for plans that vanish outside some rows and columns, as a function of
+        the rest.
+        """
         return TransportLaplacian(
             self.Xs[rows],
             self.Xt[columns],
@@ -111,7 +128,9 @@ class TransportLaplacian(Smooth):
             xp = namespace(X)
             return largest_row_sum(L) * float(xp.max(xp.linalg.eigvalsh(X.T @ X)))
 
-        return 2.0 * (self.source_weight * of(self.Ls, self.Xt) + self.target_weight * of(self.Lt, self.Xs))
+        return 2.0 * (
+            self.source_weight * of(self.Ls, self.Xt) + self.target_weight * of(self.Lt, self.Xs)
+        )
 
     def gradient_in_P(self, P: Array) -> Array:
         """2 source_weight Ls P."""
@@ -122,14 +141,20 @@ class TransportLaplacian(Smooth):
         return (2.0 * self.target_weight) * product(self.Lt, Q)
 
     def quadratic_size(self, P: Array, Q: Array, other_P: Array, other_Q: Array) -> float:
-        """The size of the terms of <gradient_in_P(P), other_P> + <gradient_in_Q(Q), other_Q> before they cancel."""
+        """The size of the terms of <gradient_in_P(P), other_P> + <gradient_in_Q(Q), other_Q> before
+        they cancel.
+        """
         size = namespace(P).abs  # the product with a Laplacian cancels within itself
         result = 2.0 * self.source_weight * dot(product(abs(self.Ls), size(P)), size(other_P))
-        return result + 2.0 * self.target_weight * dot(product(abs(self.Lt), size(Q)), size(other_Q))
+        return result + 2.0 * self.target_weight * dot(
+            product(abs(self.Lt), size(Q)), size(other_Q)
+        )
 
     @cached_property
     def kernels(self) -> tuple[Array, Array]:
-        """Orthonormal vectors on which Ls and Lt vanish: constants on the connected parts of raw graphs."""
+        """Orthonormal vectors on which Ls and Lt vanish: constants on the connected parts of raw
+        graphs.
+        """
         return constants_of(self.Ls, self.Xs), constants_of(self.Lt, self.Xt)
 
     @cached_property
@@ -148,19 +173,24 @@ class TransportLaplacian(Smooth):
     def centred(self) -> CentredPoints:
         """The points around their means."""
         xp = namespace(self.Xs)
-        mean_s, mean_t = xp.mean(self.Xs, axis=0), xp.mean(self.Xt, axis=0)
+        mean_s = xp.mean(self.Xs, axis=0)
+        mean_t = xp.mean(self.Xt, axis=0)
         return CentredPoints(self.Xs - mean_s[None, :], self.Xt - mean_t[None, :], mean_s, mean_t)
 
     def at(self, x: Array | StreamedPlan) -> MomentEvaluation:
-        xp, points = namespace(x), self.centred
-        P, Q = x @ like(points.Xt, x), x.T @ like(points.Xs, x)
+        xp = namespace(x)
+        points = self.centred
+        P = x @ like(points.Xt, x)
+        Q = x.T @ like(points.Xs, x)
         if isinstance(x, StreamedPlan):
             return MomentEvaluation(self, P, Q, x.a, x.b, forms_gradient=False)
         sizes = self._sizes(xp.abs(x)) if float(xp.min(x)) < 0.0 else None
         return MomentEvaluation(self, P, Q, xp.sum(x, axis=1), xp.sum(x, axis=0), sizes=sizes)
 
     def _sizes(self, x: Array) -> Moments:
-        """The sizes of the moments of a point before its entries cancel in them, from the sizes of these."""
+        """The sizes of the moments of a point before its entries cancel in them, from the sizes of
+        these.
+        """
         xp = namespace(x)
         points = CentredPoints(*(xp.abs(like(part, x)) for part in self.centred))
         P = x @ (points.Xt + points.mean_t[None, :])
@@ -189,10 +219,10 @@ class Moments(NamedTuple):
 class MomentEvaluation:
     """The quadratic at a plan, from the plan's moments alone.
 
-    With Xt = Yt + 1 m' the moment of a plan G of row sums r is P = G Yt + r m', and L P = L G Yt + (L r) m'. Points
-    far from the origin cost no digits in this form: where L r vanishes, as for a raw Laplacian and rows of equal mass,
-    m is in no term. Nor do clusters that are far apart: what is constant on a connected part of a raw graph is taken
-    off the moments before L is applied.
+    With Xt = Yt + 1 m' the moment of a plan G of row sums r is P = G Yt + r m', and L P = L G Yt +
+    (L r) m'. Points far from the origin cost no digits in this form: where L r vanishes, as for a
+    raw Laplacian and rows of equal mass, m is in no term. Nor do clusters that are far apart: what
+    is constant on a connected part of a raw graph is taken off the moments before L is applied.
     """
 
     def __init__(
@@ -206,13 +236,18 @@ class MomentEvaluation:
         forms_gradient: bool = True,
         sizes: Moments | None = None,
     ) -> None:
-        self.f, self.P, self.Q, self.rows, self.columns = f, P, Q, rows, columns
+        self.f = f
+        self.P = P
+        self.Q = Q
+        self.rows = rows
+        self.columns = columns
         self.forms_gradient = forms_gradient
         # of a plan nothing cancels in its sums; in those of a point of a ball anything may
         self.cancels = sizes is not None
         size = namespace(P).abs
         self.sizes = sizes or Moments(size(P), size(Q), rows, columns)
-        self._mean_s, self._mean_t = like(f.centred.mean_s, P), like(f.centred.mean_t, P)
+        self._mean_s = like(f.centred.mean_s, P)
+        self._mean_t = like(f.centred.mean_t, P)
 
     @cached_property
     def _seen(self) -> tuple[Array, Array]:
@@ -232,12 +267,17 @@ class MomentEvaluation:
     @cached_property
     def U(self) -> Array:
         """The gradient in P."""
-        return self.f.gradient_in_P(self._seen[0]) + self._from_rows[:, None] * self._mean_t[None, :]
+        return (
+            self.f.gradient_in_P(self._seen[0]) + self._from_rows[:, None] * self._mean_t[None, :]
+        )
 
     @cached_property
     def V(self) -> Array:
         """The gradient in Q."""
-        return self.f.gradient_in_Q(self._seen[1]) + self._from_columns[:, None] * self._mean_s[None, :]
+        return (
+            self.f.gradient_in_Q(self._seen[1])
+            + self._from_columns[:, None] * self._mean_s[None, :]
+        )
 
     @cached_property
     def by_rows(self) -> Array:
@@ -252,14 +292,20 @@ class MomentEvaluation:
     def value(self) -> float:
         result = dot(self.U, self.P) + dot(self.V, self.Q)
         # <U, rows m'>, by the symmetry of L
-        result += dot(self._from_rows, self.P @ self._mean_t + dot(self._mean_t, self._mean_t) * self.rows)
-        result += dot(self._from_columns, self.Q @ self._mean_s + dot(self._mean_s, self._mean_s) * self.columns)
+        result += dot(
+            self._from_rows, self.P @ self._mean_t + dot(self._mean_t, self._mean_t) * self.rows
+        )
+        result += dot(
+            self._from_columns,
+            self.Q @ self._mean_s + dot(self._mean_s, self._mean_s) * self.columns,
+        )
         return 0.5 * result
 
     @property
     def gradient(self) -> Array | UnformedCost:
         """U Xt' + Xs V', as an array at a plan that is one, else by its factors."""
-        xp, points = namespace(self.P), self.f.centred
+        xp = namespace(self.P)
+        points = self.f.centred
         left = xp.concat([self.U, like(points.Xs, self.P)], axis=1)
         right = xp.concat([like(points.Xt, self.P), self.V], axis=1)
         if not self.forms_gradient:
@@ -274,17 +320,32 @@ class MomentEvaluation:
         return -self.value  # a quadratic form: <gradient, G> is twice the value
 
     def value_size(self, other: MomentEvaluation) -> float:
-        """The size of the terms of the value before they cancel, or of those between this point and another."""
-        size, f, mine, its = namespace(self.P).abs, self.f, self.sizes, other.sizes
+        """The size of the terms of the value before they cancel, or of those between this point and
+        another.
+        """
+        size = namespace(self.P).abs
+        f = self.f
+        mine = self.sizes
+        its = other.sizes
         cancels = self.cancels or other.cancels
         result = f.quadratic_size(*self._seen, *other._seen)
         if cancels or any(kernel.shape[1] for kernel in f.exact_kernels):
-            # the moments are rounded themselves: what that does to a quadratic is of first and of second order
+            # the moments are rounded themselves: what that does to a quadratic is of first and of
+            # second order
             result += dot(size(self.U), its.P) + dot(size(other.U), mine.P)
             result += dot(size(self.V), its.Q) + dot(size(other.V), mine.Q)
             result += precision(self.P) * f.quadratic_size(mine.P, mine.Q, its.P, its.Q)
         for weight, L, whole, mean, mass, masses, its_moments, its_masses in (
-            (f.source_weight, f.Ls, f.has_whole_entries[0], self._mean_t, self.rows, mine.rows, its.P, its.rows),
+            (
+                f.source_weight,
+                f.Ls,
+                f.has_whole_entries[0],
+                self._mean_t,
+                self.rows,
+                mine.rows,
+                its.P,
+                its.rows,
+            ),
             (
                 f.target_weight,
                 f.Lt,
@@ -298,19 +359,26 @@ class MomentEvaluation:
         ):
             exact = whole and not cancels
             gradient = times_marginal(L, mass) if exact else product(abs(L), masses[:, None])[:, 0]
-            result += 2.0 * weight * dot(size(gradient), its_moments @ size(mean) + dot(mean, mean) * its_masses)
+            result += (
+                2.0
+                * weight
+                * dot(size(gradient), its_moments @ size(mean) + dot(mean, mean) * its_masses)
+            )
         return result
 
     def magnitude(self, other: MomentEvaluation) -> float:
-        size, its = namespace(self.P).abs, other.sizes
+        size = namespace(self.P).abs
+        its = other.sizes
         result = dot(size(self.U) @ size(self._mean_t), its.rows)
         result += dot(size(self.V) @ size(self._mean_s), its.columns)
         return result + self.value_size(other)
 
     def sensitivity(self, a: Array, b: Array, error: float) -> float:
         """As in `TransportCostEvaluation`, of U Yt' + Ys V'; and what the quadratic itself may add."""
-        f, xp = self.f, namespace(a)
-        Xs, Xt = like(f.centred.Xs, a), like(f.centred.Xt, a)
+        f = self.f
+        xp = namespace(a)
+        Xs = like(f.centred.Xs, a)
+        Xt = like(f.centred.Xt, a)
         first = mean_norm(self.U, Xt, a, b) + mean_norm(Xs, self.V, a, b)
         moved_P = a[:, None] * xp.max(xp.abs(Xt), axis=0)[None, :]
         moved_Q = b[:, None] * xp.max(xp.abs(Xs), axis=0)[None, :]
@@ -319,9 +387,17 @@ class MomentEvaluation:
         return first + error * second
 
     def along(self, others: Sequence[MomentEvaluation], directions: Array) -> Restriction:
-        mean_t, mean_s = self._mean_t[None, :], self._mean_s[None, :]
-        dP = stack([other.P - self.P + (other.rows - self.rows)[:, None] * mean_t for other in others])
-        dQ = stack([other.Q - self.Q + (other.columns - self.columns)[:, None] * mean_s for other in others])
+        mean_t = self._mean_t[None, :]
+        mean_s = self._mean_s[None, :]
+        dP = stack(
+            [other.P - self.P + (other.rows - self.rows)[:, None] * mean_t for other in others]
+        )
+        dQ = stack(
+            [
+                other.Q - self.Q + (other.columns - self.columns)[:, None] * mean_s
+                for other in others
+            ]
+        )
         dU = stack([other.U - self.U for other in others])
         dV = stack([other.V - self.V for other in others])
         slope = np.array([dot(self.U, p) + dot(self.V, q) for p, q in zip(dP, dQ, strict=True)])
@@ -339,7 +415,9 @@ class MomentEvaluation:
 
 
 def times_marginal(L: Matrix, x: Array) -> Array:
-    """L x, by L (x - mean) + mean L 1: without rounding where x is constant and L has whole numbers for entries."""
+    """L x, by L (x - mean) + mean L 1: without rounding where x is constant and L has whole numbers
+    for entries.
+    """
     xp = namespace(x)
     mean = xp.mean(x)
     columns = xp.stack([x - mean, xp.ones_like(x)], axis=1)
@@ -348,13 +426,17 @@ def times_marginal(L: Matrix, x: Array) -> Array:
 
 
 def constants_of(L: Matrix, X: Array) -> Array:
-    """The constants on connected parts of the graph of X, scaled to length 1, if its Laplacian vanishes on them."""
+    """The constants on connected parts of the graph of X, scaled to length 1, if its Laplacian
+    vanishes on them.
+    """
     size = X.shape[0]
     if not is_raw(L, X):
         return zeros(X, size, 0)
     labels = np.zeros(size, dtype=np.int64)
     if scipy.sparse.issparse(L) or type(L) is np.ndarray:
-        from scipy.sparse.csgraph import connected_components  # it loads all solvers of scipy.sparse
+        from scipy.sparse.csgraph import (
+            connected_components,
+        )  # it loads all solvers of scipy.sparse
 
         labels = connected_components(L, directed=False)[1]
     indicators = labels[:, None] == np.arange(min(labels.max() + 1, MOST_PARTS))[None, :]
@@ -369,7 +451,9 @@ def is_raw(L: Matrix, X: Array) -> bool:
 
 
 def has_whole_entries(L: Matrix) -> bool:
-    """Whether all entries are whole numbers, as those of a raw Laplacian of a graph without weights."""
+    """Whether all entries are whole numbers, as those of a raw Laplacian of a graph without
+    weights.
+    """
     entries = L
     if is_sparse_tensor(L):
         entries = L.values()

@@ -9,7 +9,13 @@ from condgrad.transport.estimators import EntropicTransport, GroupTransport, Lap
 from condgrad.transport.gromov import GromovGap, GromovResult, gromov, gromov_gap
 from condgrad.transport.gromov_estimator import GromovTransport
 from condgrad.transport.gromov_loss import gromov_loss
-from condgrad.transport.loss import CertifiedLoss, GradientError, barycentric_map, certified_loss, loss
+from condgrad.transport.loss import (
+    CertifiedLoss,
+    GradientError,
+    barycentric_map,
+    certified_loss,
+    loss,
+)
 from condgrad.transport.regularizers import GroupLasso, Laplacian
 from condgrad.transport.solve import TransportResult, solve
 from condgrad.transport.unbalanced import RelaxedPlan, partial, unbalanced

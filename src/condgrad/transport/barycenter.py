@@ -1,4 +1,6 @@
-"""Barycentres of measures: on given points, certified as a whole; on points that are sought, plan by plan."""
+"""Barycentres of measures: on given points, certified as a whole; on points that are sought, plan
+by plan.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from condgrad.transport.solve import TransportResult, beside, solve
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Barycenter(AnswerOfRun):
-    """The barycentre on given points, the plans to each measure, and the proof of how good they are.
+    """The barycentre on given points, the plans to each measure, and the proof of how good they
+    are.
 
     Attributes
     ----------
@@ -34,7 +37,8 @@ class Barycenter(AnswerOfRun):
     plans : tuple of arrays
         Plans from the barycentre to each measure, with exact marginals.
     result : Result
-        The run, over the scaled plans of `sets.SharedMarginal`, whose F differs from ours by a constant.
+        The run, over the scaled plans of `sets.SharedMarginal`, whose F differs from ours by a
+        constant.
     constant : float
         What is added to the F of the run.
 
@@ -81,15 +85,18 @@ def barycenter(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> Barycenter:
-    """The measure p on given points whose plans to several measures are cheapest together, with a certificate.
+    """The measure p on given points whose plans to several measures are cheapest together, with a
+    certificate.
 
-    It minimises sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k + regularisers of G_k) over p and all plans G_k from p
-    to b_k at once: f + g over plans that share a marginal. An entropy > 0 blurs the barycentre.
+    It minimises sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k + regularisers of G_k) over p and
+    all plans G_k from p to b_k at once: f + g over plans that share a marginal. An entropy > 0
+    blurs the barycentre.
 
     Parameters
     ----------
     costs : array, shape (n, m), or a sequence of arrays, shapes (n, m_k)
-        The cost from the n points of the support to the points of each measure; one array serves all.
+        The cost from the n points of the support to the points of each measure; one array serves
+        all.
     marginals : sequence of arrays
         The measures b_k: weights >= 0 of the same mass.
     weights : array, optional
@@ -97,7 +104,8 @@ def barycenter(
     entropy : float
         Weight of the entropies; 0 for none, which takes linear programs.
     regularizers : sequence of sequences, optional
-        For each measure the regularisers of its plan, as in `transport.solve`; their sources are the support.
+        For each measure the regularisers of its plan, as in `transport.solve`; their sources are
+        the support.
     method, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
 
@@ -107,7 +115,8 @@ def barycenter(
 
     Examples
     --------
-    Between all mass on the left of three points and all of it on the right lies all of it in the middle:
+    Between all mass on the left of three points and all of it on the right lies all of it in the
+    middle:
 
     >>> import numpy as np, condgrad as cg
     >>> cost = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
@@ -133,13 +142,17 @@ def barycenter(
         callback=callback,
         progress=progress,
     )
-    plans = tuple(result.x[:, block] / w for w, block in zip(shares.tolist(), P.blocks, strict=True))
+    plans = tuple(
+        result.x[:, block] / w for w, block in zip(shares.tolist(), P.blocks, strict=True)
+    )
     constant = -entropy * P.mass * float(shares @ np.log(shares))
     return Barycenter(P.shared(result.x), plans, result, constant)
 
 
 class BlockSum(Smooth):
-    """f(X) = sum_k w_k f_k(X_k / w_k) over the blocks of `sets.SharedMarginal`; None stands for no f_k."""
+    """f(X) = sum_k w_k f_k(X_k / w_k) over the blocks of `sets.SharedMarginal`; None stands for no
+    f_k.
+    """
 
     def __init__(self, on: sets.SharedMarginal, parts: Sequence[Smooth | None]) -> None:
         given = zip(on.weights.tolist(), on.blocks, parts, strict=True)
@@ -159,8 +172,14 @@ class BlockSum(Smooth):
 
     @property
     def smoothness(self) -> float | None:
-        bounds = [None if part.smoothness is None else part.smoothness / w for w, _, part in self.terms]
-        return None if any(bound is None for bound in bounds) else max(bound for bound in bounds if bound is not None)
+        bounds = [
+            None if part.smoothness is None else part.smoothness / w for w, _, part in self.terms
+        ]
+        return (
+            None
+            if any(bound is None for bound in bounds)
+            else max(bound for bound in bounds if bound is not None)
+        )
 
     def at(self, x: Array) -> BlockEvaluation:
         return BlockEvaluation(self, x, [part.at(x[:, block] / w) for w, block, part in self.terms])
@@ -170,7 +189,9 @@ class BlockEvaluation:
     """The sum at a point, from its terms there."""
 
     def __init__(self, f: BlockSum, x: Array, terms: list[Any]) -> None:
-        self.f, self.shape_of, self.terms = f, x, terms
+        self.f = f
+        self.shape_of = x
+        self.terms = terms
         self.weights = [w for w, _, _ in f.terms]
 
     @cached_property
@@ -211,8 +232,9 @@ class BlockEvaluation:
 class FreeBarycenter:
     """Points that a local search found, with certified plans to each measure.
 
-    The problem is not convex in the points. So each plan is proved to be the best for these points, to its gap, and
-    nothing is proved about the points themselves: another start may end elsewhere, and lower.
+    The problem is not convex in the points. So each plan is proved to be the best for these points,
+    to its gap, and nothing is proved about the points themselves: another start may end elsewhere,
+    and lower.
 
     Attributes
     ----------
@@ -264,12 +286,14 @@ def free_barycenter(
     max_rounds: int = 100,
     time_limit: float | None = None,
 ) -> FreeBarycenter:
-    """Points whose plans to several clouds are cheapest together: a local search, with certified plans.
+    """Points whose plans to several clouds are cheapest together: a local search, with certified
+    plans.
 
-    In turn, the plans G_k are solved for the points Y, and each point goes to the mean of where its mass goes,
-    Y_i = sum_k w_k (G_k X_k)_i / p_i, which is the best Y for these plans (Cuturi and Doucet, ICML 2014). No round
-    raises sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k), C_k the squared distances, by more than the gaps of its
-    plans. The problem is not convex in Y: see `FreeBarycenter` for what is proved and what is not.
+    In turn, the plans G_k are solved for the points Y, and each point goes to the mean of where its
+    mass goes, Y_i = sum_k w_k (G_k X_k)_i / p_i, which is the best Y for these plans (Cuturi and
+    Doucet, ICML 2014). No round raises sum_k w_k (<C_k, G_k> + entropy sum G_k log G_k), C_k the
+    squared distances, by more than the gaps of its plans. The problem is not convex in Y: see
+    `FreeBarycenter` for what is proved and what is not.
 
     Parameters
     ----------
@@ -286,7 +310,8 @@ def free_barycenter(
     support_weights : array, optional
         Weights p > 0 of the barycentre, which stay as they are; uniform by default.
     tol : float
-        The tolerance of the plans, as in `transport.solve`; a fall of the value by less of its scale ends the search.
+        The tolerance of the plans, as in `transport.solve`; a fall of the value by less of its
+        scale ends the search.
     max_rounds, time_limit : int, float
         Limits on rounds and seconds.
 
@@ -308,11 +333,15 @@ def free_barycenter(
     clouds = [double(beside(f"points[{k}]", X, Y, ndim=2)) for k, X in enumerate(points)]
     for k, X in enumerate(clouds):
         if 0 in X.shape or X.shape[1] != Y.shape[1]:
-            raise ValueError(f"points[{k}] must hold points of {Y.shape[1]} dimensions, got shape {tuple(X.shape)}")
+            raise ValueError(
+                f"points[{k}] must hold points of {Y.shape[1]} dimensions, got shape {tuple(X.shape)}"
+            )
     shares = _shares(weights, len(clouds))
     measures = [None] * len(clouds) if marginals is None else list(marginals)
     if len(measures) != len(clouds):
-        raise ValueError(f"marginals must be {len(clouds)} arrays, one a cloud, got {len(measures)}")
+        raise ValueError(
+            f"marginals must be {len(clouds)} arrays, one a cloud, got {len(measures)}"
+        )
     _checks.whole("max_rounds", max_rounds, at_least=1)
     if support_weights is None:
         mass = 1.0 if marginals is None else total(floating("marginals[0]", measures[0], ndim=1))
@@ -321,15 +350,27 @@ def free_barycenter(
     if not bool(namespace(Y).all(support_weights > 0.0)):
         raise ValueError("support_weights must be > 0: a point without weight goes nowhere")
     plans: list[TransportResult] = []
-    rounds, before, message = 0, math.inf, f"{max_rounds} rounds were not enough"
+    rounds = 0
+    before = math.inf
+    message = f"{max_rounds} rounds were not enough"
     with deadline.within(time_limit):
         while rounds < max_rounds:
             rounds += 1
             if plans:
-                Y = sum(w * t.barycenters(X) for w, t, X in zip(shares.tolist(), plans, clouds, strict=True))
+                Y = sum(
+                    w * t.barycenters(X)
+                    for w, t, X in zip(shares.tolist(), plans, clouds, strict=True)
+                )
             starts: list[Any] = [*plans] or [None] * len(clouds)
             plans = [
-                solve(SquaredEuclidean(Y, X), support_weights, b, entropy=entropy, tol=tol, start=before_it)
+                solve(
+                    SquaredEuclidean(Y, X),
+                    support_weights,
+                    b,
+                    entropy=entropy,
+                    tol=tol,
+                    start=before_it,
+                )
                 for X, b, before_it in zip(clouds, measures, starts, strict=True)
             ]
             for t in plans:
@@ -344,18 +385,27 @@ def free_barycenter(
                 message = "the time limit was reached"
                 break
     gap = sum(w * t.gap for w, t in zip(shares.tolist(), plans, strict=True))
-    return FreeBarycenter(Y, support_weights, tuple(plans), float(value), float(gap), rounds, message)
+    return FreeBarycenter(
+        Y, support_weights, tuple(plans), float(value), float(gap), rounds, message
+    )
 
 
 def _costs_and_measures(costs: Any, marginals: Any) -> tuple[list[Array], list[Array]]:
     """A cost for each measure, all of one library, in float64."""
     if not isinstance(marginals, list | tuple) or len(marginals) == 0:
-        raise TypeError(f"marginals must be a list of one or more arrays of weights, got {type(marginals).__name__}")
+        raise TypeError(
+            f"marginals must be a list of one or more arrays of weights, got {type(marginals).__name__}"
+        )
     if isinstance(costs, list | tuple):
         if len(costs) != len(marginals):
-            raise ValueError(f"costs must be one array, or {len(marginals)}, one a marginal; got {len(costs)}")
+            raise ValueError(
+                f"costs must be one array, or {len(marginals)}, one a marginal; got {len(costs)}"
+            )
         first = double(floating("costs[0]", costs[0], ndim=2))
-        C = [first, *(double(beside(f"costs[{k}]", costs[k], first, ndim=2)) for k in range(1, len(costs)))]
+        C = [
+            first,
+            *(double(beside(f"costs[{k}]", costs[k], first, ndim=2)) for k in range(1, len(costs))),
+        ]
     else:
         C = [double(floating("costs", costs, ndim=2))] * len(marginals)
     measures = [double(beside(f"marginals[{k}]", b, C[0], ndim=1)) for k, b in enumerate(marginals)]
@@ -393,12 +443,18 @@ def _regularizing(regularizers: Any, C: list[Array]) -> list[Smooth | None]:
 
 
 def smooth_part(name: str, regularizer: Any, cost: Array) -> Smooth:
-    """A regulariser as a function of the plan, its coordinates in the library and on the device of the cost."""
+    """A regulariser as a function of the plan, its coordinates in the library and on the device of
+    the cost.
+    """
     if isinstance(regularizer, Laplacian):
-        Xs, Xt = (beside(f"{name}.{X}", getattr(regularizer, X), cost, ndim=2) for X in ("Xs", "Xt"))
+        Xs, Xt = (
+            beside(f"{name}.{X}", getattr(regularizer, X), cost, ndim=2) for X in ("Xs", "Xt")
+        )
         regularizer = replace(regularizer, Xs=Xs, Xt=Xt)
     if not (isinstance(regularizer, Smooth) or hasattr(regularizer, "smooth_part")):
-        raise TypeError(f"{name} must be a transport.Laplacian, a transport.GroupLasso or smooth, got {regularizer!r}")
+        raise TypeError(
+            f"{name} must be a transport.Laplacian, a transport.GroupLasso or smooth, got {regularizer!r}"
+        )
     part = regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part()
     if part.space is not None and part.space.shape != tuple(cost.shape):
         raise ValueError(f"{name}, {part!r}, does not go with a cost of shape {tuple(cost.shape)}")

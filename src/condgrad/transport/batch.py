@@ -1,14 +1,17 @@
-"""Many small entropic transport problems at once: min <C, G> + entropy sum G log G over plans from a to b, for each C.
+"""Many small entropic transport problems at once: min <C, G> + entropy sum G log G over plans from
+a to b, for each C.
 
-Newton's method on the dual in the column potentials, all problems side by side in the same array operations:
+Newton's method on the dual in the column potentials, all problems side by side in the same array
+operations:
 
     u_i = e (log a_i - log sum_j exp((v_j - C_ij)/e)),   D(v) = <a, u> + <b, v>  <=  the minimum,
     S_ij = a_i exp((v_j - C_ij)/e) / sum,                grad D = b - S'1,
     -hess D = (diag(S'1) - S' diag(1/a) S)/e.
 
-Each problem has its own path (e falls to the entropy by four), its own step along Newton's direction, and its own end:
-its plan is rounded to exact marginals, and F there less D, with what rounding errors may have done to D given away, is
-within the tolerance. Those that are done leave. On a CPU groups of problems that fit the cache share its cores.
+Each problem has its own path (e falls to the entropy by four), its own step along Newton's
+direction, and its own end: its plan is rounded to exact marginals, and F there less D, with what
+rounding errors may have done to D given away, is within the tolerance. Those that are done leave.
+On a CPU groups of problems that fit the cache share its cores.
 """
 
 from __future__ import annotations
@@ -33,25 +36,34 @@ from condgrad.result import Status
 from condgrad.rounding import ROUNDING_UNITS
 
 TOGETHER, TOGETHER_ON_DEVICE = 1 << 18, 1 << 26
-"""Entries of the costs that are solved side by side: in a CPU's cache, in a small part of a GPU's memory."""
+"""Entries of the costs that are solved side by side: in a CPU's cache, in a small part of a GPU's
+memory.
+"""
 STAGE_FACTOR = 0.25
 """How the entropy falls from one stage of the path to the next."""
 STAGE_ERROR = 0.05
 """The part of the mass that may be in wrong columns when a stage ends."""
 LEAST_LIFT, RAISED, LOWERED = 1e-11, 100.0, 0.1
-"""What is added to the curvature, as a share of the weights b, since plans that fall apart into blocks have almost none
-between these: at least this, more after a step had to be cut, less after a full one."""
+"""What is added to the curvature, as a share of the weights b, since plans that fall apart into
+blocks have almost none between these: at least this, more after a step had to be cut, less after a
+full one.
+"""
 FARTHEST = 20.0
-"""How far a potential may go in a step, in units of the entropy: beyond, the curvature here says nothing."""
+"""How far a potential may go in a step, in units of the entropy: beyond, the curvature here says
+nothing.
+"""
 SUFFICIENT, SHORTER, SHORTEST = 1e-4, 0.25, 1e-7
-"""A step must gain this part of what its slope promises; else it is cut by this factor; below this length it is 0."""
+"""A step must gain this part of what its slope promises; else it is cut by this factor; below this
+length it is 0.
+"""
 TRIES = 8
 """How often a plan is rounded in vain before its problem counts as stalled."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BatchResult:
-    """Plans with exact marginals, each with the proof of how good it is; arrays have an entry for each problem.
+    """Plans with exact marginals, each with the proof of how good it is; arrays have an entry for
+    each problem.
 
     Attributes
     ----------
@@ -147,14 +159,15 @@ def solve_batch(
     cost : array, shape (k, n, m)
         Its library (NumPy or torch) and device are those of the answer; the answer is in float64.
     a, b : arrays, optional
-        Weights >= 0 of sources and targets, shapes (n,) and (m,) for all problems or (k, n) and (k, m), of the same
-        mass; uniform of mass 1 by default.
+        Weights >= 0 of sources and targets, shapes (n,) and (m,) for all problems or (k, n) and (k,
+        m), of the same mass; uniform of mass 1 by default.
     entropy : float, or k of them
         Weight of sum G log G, above 0.
     tol : float
         On the gap of each problem over its scale.
     max_iter, time_limit
-        As in `condgrad.minimize`; problems that have not converged by then are certified as they are.
+        As in `condgrad.minimize`; problems that have not converged by then are certified as they
+        are.
 
     Returns
     -------
@@ -182,7 +195,8 @@ def solve_batch(
     k, n, m = C.shape
     if n == 0 or m == 0:
         raise ValueError(f"cost must not be empty, got shape {(k, n, m)}")
-    a, b = _weights("a", a, C, k, n), _weights("b", b, C, k, m)
+    a = _weights("a", a, C, k, n)
+    b = _weights("b", b, C, k, m)
     b = _same_mass(a, b)
     weights = _entropies(entropy, C)
     tol = _checks.number("tol", tol, at_least=0.0)
@@ -206,7 +220,8 @@ def _finite(result: BatchResult, C: Array, a: Array, entropy: Array) -> BatchRes
     lost = np.flatnonzero(host(answered) == 0.0)
     j = int(lost[0])
     more = f", like {len(lost) - 1} more," if len(lost) > 1 else ""
-    largest, mass = float(xp.max(xp.abs(C[j]))), float(xp.sum(a[j]))
+    largest = float(xp.max(xp.abs(C[j])))
+    mass = float(xp.sum(a[j]))
     error = NotFiniteError(
         f"problem {j} of {len(result)}{more} is out of the range of floats: costs of up to "
         f"{largest:.3g}, an entropy of {float(entropy[j]):.3g} and a mass of {mass:.3g} make F, "
@@ -224,14 +239,17 @@ def _turned(C: Array) -> Array:
 
 def _weights(name: str, weights: Any, C: Array, k: int, size: int) -> Array:
     """Weights for each problem, in float64, where the cost is; uniform ones for None."""
-    xp, device = namespace(C), array_api_compat.device(C)
+    xp = namespace(C)
+    device = array_api_compat.device(C)
     if weights is None:
         return xp.full((k, size), 1.0 / size, dtype=xp.float64, device=device)
     weights = floating(name, weights)
     if is_torch(weights) and not is_torch(C):
         weights = host(weights)
     if tuple(weights.shape) not in ((size,), (k, size)):
-        raise ValueError(f"{name} must have the shape {(size,)} or {(k, size)}, got {tuple(weights.shape)}")
+        raise ValueError(
+            f"{name} must have the shape {(size,)} or {(k, size)}, got {tuple(weights.shape)}"
+        )
     weights = xp.asarray(weights, dtype=xp.float64, device=device)
     if bool(xp.any(weights < 0.0)):
         raise ValueError(f"{name} must be >= 0, got {float(xp.min(weights)):g} among its weights")
@@ -241,8 +259,13 @@ def _weights(name: str, weights: Any, C: Array, k: int, size: int) -> Array:
 def _same_mass(a: Array, b: Array) -> Array:
     """b with the mass of a to the last digit."""
     xp = namespace(a)
-    mass_a, mass_b = xp.sum(a, axis=1), xp.sum(b, axis=1)
-    off = (xp.abs(mass_a - mass_b) > 1e-6 * xp.maximum(mass_a, mass_b)) | (mass_a <= 0.0) | (mass_b <= 0.0)
+    mass_a = xp.sum(a, axis=1)
+    mass_b = xp.sum(b, axis=1)
+    off = (
+        (xp.abs(mass_a - mass_b) > 1e-6 * xp.maximum(mass_a, mass_b))
+        | (mass_a <= 0.0)
+        | (mass_b <= 0.0)
+    )
     if bool(xp.any(off)):
         j = int(xp.argmax(xp.astype(off, xp.int64)))
         sums = f"a sums to {float(mass_a[j]):.12g}, b to {float(mass_b[j]):.12g}"
@@ -251,19 +274,28 @@ def _same_mass(a: Array, b: Array) -> Array:
 
 
 def _entropies(entropy: Any, C: Array) -> Array:
-    xp, k = namespace(C), C.shape[0]
+    xp = namespace(C)
+    k = C.shape[0]
     if isinstance(entropy, list | tuple):
         entropy = np.asarray(entropy)
     if getattr(entropy, "ndim", 0) == 0:
         entropy = np.full(k, _checks.number("entropy", entropy, above=0.0))
     values = floating("entropy", entropy, ndim=1)
     if tuple(values.shape) != (k,) or float(values.min() if k else 1.0) <= 0.0:
-        raise ValueError(f"entropy must be a number > 0, or {k} of them, one for each problem, got {entropy!r}")
+        raise ValueError(
+            f"entropy must be a number > 0, or {k} of them, one for each problem, got {entropy!r}"
+        )
     return xp.asarray(host(values), device=array_api_compat.device(C))
 
 
 def _solve(
-    C: Array, a: Array, b: Array, entropy: Array, tol: float, max_iter: int, time_limit: float | None
+    C: Array,
+    a: Array,
+    b: Array,
+    entropy: Array,
+    tol: float,
+    max_iter: int,
+    time_limit: float | None,
 ) -> BatchResult:
     """In groups, on a CPU over threads."""
     k, n, m = C.shape
@@ -272,7 +304,9 @@ def _solve(
 
     def solve_group(first: int) -> None:
         chosen = slice(first, min(first + group, k))
-        problems = Problems.start(double(C[chosen]), a[chosen], b[chosen], entropy[chosen], first, tol)
+        problems = Problems.start(
+            double(C[chosen]), a[chosen], b[chosen], entropy[chosen], first, tol
+        )
         ascend(problems, answers, tol, max_iter)
 
     with deadline.within(time_limit):
@@ -311,16 +345,27 @@ class Answers:
 
     @classmethod
     def empty(cls, C: Array, a: Array, b: Array) -> Answers:
-        xp, k = namespace(C), C.shape[0]
+        xp = namespace(C)
+        k = C.shape[0]
         device = array_api_compat.device(C)
 
         def numbers(*shape: int) -> Array:
             return xp.zeros(shape, dtype=xp.float64, device=device)
 
-        value, bound = numbers(k) + math.inf, numbers(k) - math.inf
+        value = numbers(k) + math.inf
+        bound = numbers(k) - math.inf
         status = np.full(k, Status.STALLED, dtype=object)
         iterations = np.zeros(k, dtype=np.int64)
-        return cls(numbers(*C.shape), value, bound, numbers(k), xp.zeros_like(a), xp.zeros_like(b), iterations, status)
+        return cls(
+            numbers(*C.shape),
+            value,
+            bound,
+            numbers(k),
+            xp.zeros_like(a),
+            xp.zeros_like(b),
+            iterations,
+            status,
+        )
 
     def result(self) -> BatchResult:
         return BatchResult(**{field.name: getattr(self, field.name) for field in fields(self)})
@@ -351,7 +396,9 @@ class Problems:
     lift: Array
 
     @classmethod
-    def start(cls, C: Array, a: Array, b: Array, entropy: Array, first: int, tol: float) -> Problems:
+    def start(
+        cls, C: Array, a: Array, b: Array, entropy: Array, first: int, tol: float
+    ) -> Problems:
         xp = namespace(C)
         k = C.shape[0]
         mass = xp.sum(a, axis=1)
@@ -406,7 +453,9 @@ class Point:
 
     @classmethod
     def at(cls, problems: Problems, v: Array, entropy: Array) -> Point:
-        xp, a, b = namespace(v), problems.a, problems.b
+        xp = namespace(v)
+        a = problems.a
+        b = problems.b
         # columns without weight have the potential -inf
         S = xp.where(b > 0.0, v, -xp.inf)[:, None, :] - problems.C
         S /= entropy[:, None, None]
@@ -423,16 +472,21 @@ class Point:
 
 def newton_direction(problems: Problems, point: Point, entropy: Array) -> Array:
     """(diag(S'1) - S' diag(1/a) S) dv = e (b - S'1), the constant mode lifted off zero."""
-    xp, a, b = namespace(point.S), problems.a, problems.b
+    xp = namespace(point.S)
+    a = problems.a
+    b = problems.b
     # in units of sqrt(b), which makes all diagonal entries near 1
-    by_row, by_column = xp.where(a > 0.0, a, 1.0) ** -0.5, xp.where(b > 0.0, b, 1.0) ** -0.5
+    by_row = xp.where(a > 0.0, a, 1.0) ** -0.5
+    by_column = xp.where(b > 0.0, b, 1.0) ** -0.5
     scaled = point.S * by_row[:, :, None] * by_column[:, None, :]
     columns = point.columns * by_column
     matrix = _turned(scaled) @ scaled
     matrix *= -1.0
     matrix += columns[:, :, None] * (columns / problems.mass[:, None])[:, None, :]
     diagonal = xp.arange(b.shape[1], device=array_api_compat.device(b))
-    matrix[:, diagonal, diagonal] += xp.where(b > 0.0, columns * by_column + problems.lift[:, None], 1.0)
+    matrix[:, diagonal, diagonal] += xp.where(
+        b > 0.0, columns * by_column + problems.lift[:, None], 1.0
+    )
     right = entropy[:, None] * (b - point.columns) * by_column
     direction = xp.linalg.solve(matrix, right[:, :, None])[:, :, 0] * by_column
     far = xp.max(xp.abs(direction), axis=1) / (FARTHEST * entropy)
@@ -476,14 +530,18 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
             status = Status.TIME_LIMIT if out_of_time else Status.ITERATION_LIMIT
             certify(problems, point, answers, tol, iteration, status)
             return
-        active = problems.aim >= 0.0  # those that are done stay for a while, and are not looked at again
+        active = (
+            problems.aim >= 0.0
+        )  # those that are done stay for a while, and are not looked at again
         # no step promises more than rounding errors: it cannot get any better than this
         exhausted = (problems.slope <= noise) & (problems.dual > -xp.inf)
         look = active & last & (stuck | (good & (exhausted | (error <= problems.aim))))
         done = xp.zeros_like(look)
         if bool(xp.any(look)):
             chosen = problems.only(look)
-            certified = certify(chosen, _chosen(point, look), answers, tol, iteration, Status.STALLED)
+            certified = certify(
+                chosen, _chosen(point, look), answers, tol, iteration, Status.STALLED
+            )
             problems.aim[look] = 0.3 * error[look]
             problems.tries[look] += 1.0
             done[look] = certified
@@ -491,11 +549,15 @@ def ascend(problems: Problems, answers: Answers, tol: float, max_iter: int) -> N
         ends = ~last & ((good & (error <= STAGE_ERROR * problems.mass)) | stuck)
         direction = newton_direction(problems, point, entropy)
         # the next stage starts where this one ends: its own direction is known once its dual is
-        problems.direction = xp.where(ends[:, None], 0.0, xp.where(good[:, None], direction, problems.direction))
+        problems.direction = xp.where(
+            ends[:, None], 0.0, xp.where(good[:, None], direction, problems.direction)
+        )
         slope = xp.sum((problems.b - point.columns) * direction, axis=1)
         problems.slope = xp.where(good, slope, problems.slope)
         problems.dual = xp.where(ends, -xp.inf, xp.where(good, point.dual, problems.dual))
-        problems.stage = xp.where(ends, xp.maximum(STAGE_FACTOR * problems.stage, xp.ones_like(error)), problems.stage)
+        problems.stage = xp.where(
+            ends, xp.maximum(STAGE_FACTOR * problems.stage, xp.ones_like(error)), problems.stage
+        )
         problems.step = xp.where(ends, 1.0, problems.step)
         problems.aim = xp.where(done, -1.0, problems.aim)
         left = int(xp.sum(xp.astype(active & ~done, xp.int64)))
@@ -510,7 +572,9 @@ def _noise(problems: Problems, point: Point, v: Array, entropy: Array) -> Array:
     xp = namespace(v)
     k, n, m = problems.C.shape
     terms = xp.sum(problems.a * xp.abs(point.u), axis=1) + xp.sum(problems.b * xp.abs(v), axis=1)
-    exponents = xp.max(xp.abs(problems.C).reshape(k, -1), axis=1) + entropy * (1.0 + math.log2(n * m))
+    exponents = xp.max(xp.abs(problems.C).reshape(k, -1), axis=1) + entropy * (
+        1.0 + math.log2(n * m)
+    )
     # as in `certificate.subnormal_size`
     subnormal = smallest(v) * (n * m + problems.mass)
     unit = ROUNDING_UNITS * float(xp.finfo(xp.float64).eps)
@@ -521,16 +585,35 @@ def _chosen(point: Point, chosen: Array) -> Point:
     return Point(**{field.name: getattr(point, field.name)[chosen] for field in fields(point)})
 
 
-def certify(problems: Problems, point: Point, answers: Answers, tol: float, iteration: int, otherwise: Status) -> Array:
-    """Round the plans, and where that is the best so far write value and bound; whether the gaps are within tol."""
-    xp, a, b = namespace(point.S), problems.a, problems.b
-    plan = point.S * (b / xp.where(point.columns > b, point.columns, xp.where(b > 0.0, b, 1.0)))[:, None, :]
-    row_rest, column_rest = a - xp.sum(plan, axis=2), b - xp.sum(plan, axis=1)
-    row_rest, column_rest = xp.where(row_rest > 0.0, row_rest, 0.0), xp.where(column_rest > 0.0, column_rest, 0.0)
+def certify(
+    problems: Problems,
+    point: Point,
+    answers: Answers,
+    tol: float,
+    iteration: int,
+    otherwise: Status,
+) -> Array:
+    """Round the plans, and where that is the best so far write value and bound; whether the gaps
+    are within tol.
+    """
+    xp = namespace(point.S)
+    a = problems.a
+    b = problems.b
+    plan = (
+        point.S
+        * (b / xp.where(point.columns > b, point.columns, xp.where(b > 0.0, b, 1.0)))[:, None, :]
+    )
+    row_rest = a - xp.sum(plan, axis=2)
+    column_rest = b - xp.sum(plan, axis=1)
+    row_rest = xp.where(row_rest > 0.0, row_rest, 0.0)
+    column_rest = xp.where(column_rest > 0.0, column_rest, 0.0)
     rest = xp.sum(row_rest, axis=1)
-    plan += row_rest[:, :, None] * (column_rest / xp.where(rest > 0.0, rest, 1.0)[:, None])[:, None, :]
+    plan += (
+        row_rest[:, :, None] * (column_rest / xp.where(rest > 0.0, rest, 1.0)[:, None])[:, None, :]
+    )
     cost, entropy_term = _terms(problems.C, plan, problems.entropy)
-    value, size = cost + entropy_term, xp.abs(cost) + xp.abs(entropy_term)
+    value = cost + entropy_term
+    size = xp.abs(cost) + xp.abs(entropy_term)
     scale = xp.maximum(size, NULL_SHARE * problems.null_size)
     noise = _noise(problems, point, problems.v, problems.entropy)
     bound = xp.minimum(point.dual - noise, value)
@@ -539,7 +622,9 @@ def certify(problems: Problems, point: Point, answers: Answers, tol: float, iter
     # a scale of 0 leaves nothing to compare with but rounding
     converged = better & (value - bound <= xp.where(scale > 0.0, tol * scale, noise))
     at = number[better]
-    answers.plan[at], answers.value[at], answers.lower_bound[at] = plan[better], value[better], bound[better]
+    answers.plan[at] = plan[better]
+    answers.value[at] = value[better]
+    answers.lower_bound[at] = bound[better]
     answers.scale[at] = scale[better]
     answers.u[at] = xp.where(a > 0.0, point.u, -xp.inf)[better]
     answers.v[at] = xp.where(b > 0.0, problems.v, -xp.inf)[better]

@@ -17,19 +17,34 @@ from condgrad.transport.estimators import ENTROPY, EntropicTransport, LaplaceTra
 from condgrad.transport.solve import TransportResult
 
 XYZ = np.array(
-    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
 )
 """Linear sRGB to CIE XYZ, white D65."""
 WHITE = XYZ.sum(axis=1)
-FULL = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0, np.dtype(np.float32): 1.0, np.dtype(np.float64): 1.0}
+FULL = {
+    np.dtype(np.uint8): 255.0,
+    np.dtype(np.uint16): 65535.0,
+    np.dtype(np.float32): 1.0,
+    np.dtype(np.float64): 1.0,
+}
 """What white is in each type of array."""
 
 SHARPNESS = 0.25
-"""The automatic entropy over that of `EntropicTransport`: the spline smooths, and entropy only washes colours out."""
+"""The automatic entropy over that of `EntropicTransport`: the spline smooths, and entropy only
+washes colours out.
+"""
 STIFFNESS = 0.3
-"""The weight of the spline's bending energy: so large that skies are without seams and compression does not show."""
+"""The weight of the spline's bending energy: so large that skies are without seams and compression
+does not show.
+"""
 DAMPING = 5e-3
-"""The weight of the affine part's slopes: directions in which colours hardly differ, as in sepia, get no wild ones."""
+"""The weight of the affine part's slopes: directions in which colours hardly differ, as in sepia,
+get no wild ones.
+"""
 KNOTS = 200
 """Colours that the spline bends at, at most."""
 VIVID = 1.25
@@ -89,20 +104,23 @@ def recolor(
 ) -> Any:
     """The image in the colours of the palette.
 
-    Some pixels of each image are matched by regularised transport in Lab colours (hundredths of its units, so black and
-    white are 1 apart). A smoothing spline through the colours that the plan moves them to, an affine map that bends a
-    little, then moves every colour: alike colours stay alike, and steps that compression left in a sky are not
-    magnified. What is wholly transparent is not sampled.
+    Some pixels of each image are matched by regularised transport in Lab colours (hundredths of its
+    units, so black and white are 1 apart). A smoothing spline through the colours that the plan
+    moves them to, an affine map that bends a little, then moves every colour: alike colours stay
+    alike, and steps that compression left in a sky are not magnified. What is wholly transparent is
+    not sampled.
 
     Parameters
     ----------
     image, palette : arrays, shapes (height, width), (height, width, 3) or (height, width, 4)
-        sRGB or grey values, uint8, uint16, or floats from 0 to 1. A fourth channel (opacity) is left as it is. A grey
-        image gets the lightness of the palette.
+        sRGB or grey values, uint8, uint16, or floats from 0 to 1. A fourth channel (opacity) is
+        left as it is. A grey image gets the lightness of the palette.
     entropy : float or "auto"
-        Weight of the entropy; "auto" follows the spread of the colours, as in `EntropicTransport`, at a quarter.
+        Weight of the entropy; "auto" follows the spread of the colours, as in `EntropicTransport`,
+        at a quarter.
     weight : float or "auto"
-        Weight of the Laplacian, which keeps similar colours similar in the plan already; see `LaplaceTransport`.
+        Weight of the Laplacian, which keeps similar colours similar in the plan already; see
+        `LaplaceTransport`.
     samples : int
         Pixels of each image to match. A plan that does not fit into memory is streamed.
     smooth : float
@@ -111,9 +129,11 @@ def recolor(
         How far colours move, from 0 (not at all) to 1.
     seed : int
     tol : float
-        The certified gap of the transport problem, over the scale of its objective; as in `transport.solve`.
+        The certified gap of the transport problem, over the scale of its objective; as in
+        `transport.solve`.
     time_limit : float, optional
-        Seconds for the transport problem; at the limit its best plan so far paints the image, with a warning.
+        Seconds for the transport problem; at the limit its best plan so far paints the image, with
+        a warning.
     progress : bool
         Show a live line on the terminal.
 
@@ -129,7 +149,8 @@ def recolor(
     >>> sea = (rng.random((20, 30, 3)) * [60, 120, 255]).astype(np.uint8)  # blues
     >>> sunset = (rng.random((25, 25, 3)) * [255, 120, 60]).astype(np.uint8)  # reds
     >>> painted = cg.transport.recolor(sea, sunset, samples=100)
-    >>> painted.shape, painted.dtype, bool(painted[..., 0].mean() > painted[..., 2].mean())  # more red than blue now
+    # more red than blue now
+    >>> painted.shape, painted.dtype, bool(painted[..., 0].mean() > painted[..., 2].mean())
     ((20, 30, 3), dtype('uint8'), True)
     """
     return recoloring(
@@ -183,7 +204,8 @@ def recoloring(
     >>> found.result.lower_bound <= found.result.value, found.result.relative_gap <= 1e-4
     (True, True)
     """
-    image, palette = _checked_image("image", image), _checked_image("palette", palette)
+    image = _checked_image("image", image)
+    palette = _checked_image("palette", palette)
     _checks.whole("samples", samples, at_least=2)
     _checks.number("smooth", smooth, at_least=0.0)
     if not 0.0 <= _checks.number("strength", strength) <= 1.0:
@@ -191,7 +213,8 @@ def recoloring(
     if not isinstance(weight, str):
         _checks.number("weight", weight, at_least=0.0)
     rng = np.random.default_rng(seed)
-    Xs, Xt = _sample(image, samples, rng), _sample(palette, samples, rng)
+    Xs = _sample(image, samples, rng)
+    Xt = _sample(palette, samples, rng)
     plain = weight == 0.0
     estimator: Any = EntropicTransport(entropy) if plain else LaplaceTransport(entropy, weight)
     if entropy == "auto":
@@ -211,16 +234,19 @@ def recoloring(
 
 def _automatic_entropy(Xs: Any, Xt: Any) -> float:
     """What `EntropicTransport` would take: of covariances, so all colours may be asked."""
-    Ss, St = np.cov(Xs.T, bias=True), np.cov(Xt.T, bias=True)
+    Ss = np.cov(Xs.T, bias=True)
+    St = np.cov(Xt.T, bias=True)
     return 2.0 * ENTROPY * math.sqrt(float(np.sum(Ss * St))) or 1.0
 
 
 @dataclass(frozen=True)
 class ColorSpline:
-    """A smoothing spline in three dimensions: an affine map, and a multiple of -|x - knot| for each knot.
+    """A smoothing spline in three dimensions: an affine map, and a multiple of -|x - knot| for each
+    knot.
 
-    It minimises the mean squared distance to given colours plus STIFFNESS times the bending energy, in units of the
-    spread of the colours, so that no unit of colour decides. Affine maps have no energy, and next to no penalty.
+    It minimises the mean squared distance to given colours plus STIFFNESS times the bending energy,
+    in units of the spread of the colours, so that no unit of colour decides. Affine maps have no
+    energy, and next to no penalty.
     """
 
     center: Any
@@ -239,7 +265,8 @@ class ColorSpline:
         Z = (X - center) / unit
         distinct = np.unique(Z, axis=0)
         knots = distinct[np.sort(rng.permutation(len(distinct))[:KNOTS])]
-        # coefficients that are orthogonal to affine functions, in a basis where the energy is the sum of squares
+        # coefficients that are orthogonal to affine functions, in a basis where the energy is the
+        # sum of squares
         free = null_space(np.column_stack([np.ones(len(knots)), knots]).T)
         energy, modes = np.linalg.eigh(-free.T @ cdist(knots, knots) @ free)
         kept = energy > 1e-10 * max(energy.max(initial=0.0), 1e-300)
@@ -257,32 +284,47 @@ class ColorSpline:
 
 
 def _stretch(moved: Any, palette: Any) -> tuple[Any, Any]:
-    """The mean of moved colours and what gives each channel the spread of the palette again, up to a limit."""
-    spread, wanted = moved.std(axis=0), palette.std(axis=0)
+    """The mean of moved colours and what gives each channel the spread of the palette again, up to
+    a limit.
+    """
+    spread = moved.std(axis=0)
+    wanted = palette.std(axis=0)
     known = spread > NEXT_TO_NOTHING
-    return moved.mean(axis=0), np.where(known, np.clip(wanted / np.where(known, spread, 1.0), 1.0, VIVID), 1.0)
+    return moved.mean(axis=0), np.where(
+        known, np.clip(wanted / np.where(known, spread, 1.0), 1.0, VIVID), 1.0
+    )
 
 
 def _table(new_colors: Any, *, grey: bool) -> Any:
     """New sRGB colours on a grid of the cube of old ones."""
     axis = np.linspace(0.0, 1.0, CUBE)
     old = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
-    lab = np.concatenate([new_colors(lab_of(old[begin : begin + BLOCK])) for begin in range(0, len(old), BLOCK)])
+    lab = np.concatenate(
+        [new_colors(lab_of(old[begin : begin + BLOCK])) for begin in range(0, len(old), BLOCK)]
+    )
     if grey:
         lab[:, 1:] = 0.0
     return srgb_of(lab).reshape(CUBE, CUBE, CUBE, 3)
 
 
 def _repainted(image: Any, table: Any, smooth: float) -> Any:
-    """The image with each colour looked up, in blocks, and where asked the change of colour smoothed in space."""
-    full, grey = FULL[image.dtype], image.ndim == 2
+    """The image with each colour looked up, in blocks, and where asked the change of colour
+    smoothed in space.
+    """
+    full = FULL[image.dtype]
+    grey = image.ndim == 2
     result = image.copy()
-    moves = np.empty((*image.shape[:2], 1 if grey else 3), dtype=np.float32) if smooth > 0.0 else None
+    moves = (
+        np.empty((*image.shape[:2], 1 if grey else 3), dtype=np.float32) if smooth > 0.0 else None
+    )
     for rows in _blocks(image):
         old = _three_channels(image[rows]) / full
         places = (CUBE - 1) * np.moveaxis(old, -1, 0)
         channels = range(1 if grey else 3)
-        new = np.stack([map_coordinates(table[..., c], places, order=1, mode="nearest") for c in channels], axis=-1)
+        new = np.stack(
+            [map_coordinates(table[..., c], places, order=1, mode="nearest") for c in channels],
+            axis=-1,
+        )
         if moves is not None:
             moves[rows] = new - old[..., : new.shape[-1]]
         else:
@@ -290,7 +332,10 @@ def _repainted(image: Any, table: Any, smooth: float) -> Any:
     if moves is not None:
         old = _three_channels(image) / full
         lightness = lab_of(old)[..., 0]
-        change = np.stack([_edge_preserving(lightness, moves[..., c], smooth) for c in range(moves.shape[2])], axis=-1)
+        change = np.stack(
+            [_edge_preserving(lightness, moves[..., c], smooth) for c in range(moves.shape[2])],
+            axis=-1,
+        )
         _put(result, slice(None), old[..., : change.shape[2]] + change, full)
     return result
 
@@ -305,14 +350,19 @@ def _put(result: Any, rows: slice, colors: Any, full: float) -> None:
 
 
 def _edge_preserving(guide: Any, values: Any, radius: float) -> Any:
-    """The guided filter (He, Sun, Tang 2010): around each pixel values become an affine function of the guide."""
+    """The guided filter (He, Sun, Tang 2010): around each pixel values become an affine function of
+    the guide.
+    """
     size = 2 * max(1, round(radius)) + 1
 
     def mean(x: Any) -> Any:
         return uniform_filter(x, size, mode="nearest")
 
-    of_guide, of_values = mean(guide), mean(values)
-    slope = (mean(guide * values) - of_guide * of_values) / (mean(guide * guide) - of_guide**2 + EDGES**2)
+    of_guide = mean(guide)
+    of_values = mean(values)
+    slope = (mean(guide * values) - of_guide * of_values) / (
+        mean(guide * guide) - of_guide**2 + EDGES**2
+    )
     return mean(slope) * guide + mean(of_values - slope * of_guide)
 
 
@@ -320,7 +370,9 @@ def lab_of(srgb: Any) -> Any:
     """CIE Lab, in hundreds of its units, of sRGB values from 0 to 1."""
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     t = (linear @ XYZ.T) / WHITE
-    x, y, z = np.moveaxis(np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29), -1, 0)
+    x, y, z = np.moveaxis(
+        np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29), -1, 0
+    )
     return np.stack([1.16 * y - 0.16, 5.0 * (x - y), 2.0 * (y - z)], axis=-1)
 
 
@@ -352,7 +404,9 @@ def _checked_image(name: str, image: Any) -> Any:
             f"{name} must be an array of uint8, uint16 or floats, of shape (height, width) or (height, width, 3 or 4), "
             f"got {image.dtype} of shape {image.shape}"
         )
-    if image.dtype.kind == "f" and not (np.isfinite(image).all() and image.min() >= 0.0 and image.max() <= 1.0):
+    if image.dtype.kind == "f" and not (
+        np.isfinite(image).all() and image.min() >= 0.0 and image.max() <= 1.0
+    ):
         raise ValueError(f"{name} has floats outside 0 .. 1: divide them by what white is")
     return image
 
@@ -360,7 +414,8 @@ def _checked_image(name: str, image: Any) -> Any:
 def _sample(image: Any, samples: int, rng: np.random.Generator) -> Any:
     """Lab colours of some pixels, of those that can be seen where the image says so."""
     pixels = _three_channels(image).reshape(-1, 3)
-    count, visible = len(pixels), None
+    count = len(pixels)
+    visible = None
     if image.ndim == 3 and image.shape[2] == 4 and image[..., 3].any():
         visible = np.flatnonzero(image[..., 3])
         count = len(visible)

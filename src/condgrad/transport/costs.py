@@ -75,14 +75,18 @@ class SquaredEuclidean(PointCost):
 
     def unformed(self) -> UnformedCost:
         xp = namespace(self.Xs)
-        Xs, Xt = double(self.Xs), double(self.Xt)
+        Xs = double(self.Xs)
+        Xt = double(self.Xt)
         # |x - y|^2 of coordinates around a common centre, exact to the digits of the differences
         center = 0.5 * (xp.mean(Xs, axis=0) + xp.mean(Xt, axis=0))[None, :]
-        Xs, Xt = Xs - center, Xt - center
+        Xs = Xs - center
+        Xt = Xt - center
         return UnformedCost(-2.0 * Xs, Xt, xp.sum(Xs * Xs, axis=1), xp.sum(Xt * Xt, axis=1))
 
     def dense(self) -> Array:
-        return at_least(0.0, super().dense())  # rounding may leave a little less than 0 between equal points
+        return at_least(
+            0.0, super().dense()
+        )  # rounding may leave a little less than 0 between equal points
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -116,14 +120,17 @@ class LowRank(PointCost):
 
 
 class Cosine(SquaredEuclidean):
-    """cost_ij = |x_i - y_j|^2 / 2 of unit vectors, which is 1 - <x_i, y_j> and loses no digits where that is small."""
+    """cost_ij = |x_i - y_j|^2 / 2 of unit vectors, which is 1 - <x_i, y_j> and loses no digits
+    where that is small.
+    """
 
     def unformed(self) -> UnformedCost:
         return 0.5 * super().unformed()
 
 
 def cosine(Xs: Any, Xt: Any) -> Cosine:
-    """1 - <x, y>/(|x| |y|), as half the squared distance of unit vectors: nearly parallel points cost no digits.
+    """1 - <x, y>/(|x| |y|), as half the squared distance of unit vectors: nearly parallel points
+    cost no digits.
 
     Parameters
     ----------
@@ -146,7 +153,9 @@ def cosine(Xs: Any, Xt: Any) -> Cosine:
         X = double(floating(name, X, ndim=2))
         xp = namespace(X)
         if 0 in X.shape or not bool(xp.all(xp.any(X != 0.0, axis=1))):
-            raise ValueError(f"{name} must not hold the origin, which has no direction, nor be empty")
+            raise ValueError(
+                f"{name} must not hold the origin, which has no direction, nor be empty"
+            )
         X = X / xp.max(xp.abs(X), axis=1, keepdims=True)  # squares neither overflow nor vanish
         return X / xp.sqrt(xp.sum(X * X, axis=1))[:, None]
 
@@ -160,8 +169,9 @@ class BlockCost(PointCost):
     Parameters
     ----------
     function : callable
-        Gets k sources and l targets, arrays of the kind of `Xs`, and returns their costs, an array of k x l; such as
-        `lambda x, y: scipy.spatial.distance.cdist(x, y)` for Euclidean distances, or torch code for tensors.
+        Gets k sources and l targets, arrays of the kind of `Xs`, and returns their costs, an array
+        of k x l; such as `lambda x, y: scipy.spatial.distance.cdist(x, y)` for Euclidean distances,
+        or torch code for tensors.
     Xs, Xt : arrays, shapes (n, d) and (m, d')
         Source and target points.
 
@@ -180,7 +190,9 @@ class BlockCost(PointCost):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise TypeError(f"function must be callable with two blocks of points, got {self.function!r}")
+            raise TypeError(
+                f"function must be callable with two blocks of points, got {self.function!r}"
+            )
         _keep_pair(self, "Xs", "Xt", what=None)
 
     @property
@@ -188,20 +200,25 @@ class BlockCost(PointCost):
         return self.Xs, self.Xt
 
     def unformed(self) -> UnformedCost:
-        Xs, Xt = double(self.Xs), double(self.Xt)
+        Xs = double(self.Xs)
+        Xt = double(self.Xt)
         return UnformedCost.of(Xs[:, :0], Xt[:, :0], Blocks(1.0, self.function, Xs, Xt))
 
 
 def _keep_pair(cost: Any, left: str, right: str, *, what: str | None) -> None:
     """Checks two matrices of points and keeps them as arrays of one library, on one device."""
-    first, second = floating(left, getattr(cost, left), ndim=2), floating(right, getattr(cost, right), ndim=2)
+    first = floating(left, getattr(cost, left), ndim=2)
+    second = floating(right, getattr(cost, right), ndim=2)
     if is_torch(first) or is_torch(second):
         leader = first if is_torch(first) else second
-        first, second = double_like(first, leader), double_like(second, leader)
+        first = double_like(first, leader)
+        second = double_like(second, leader)
     for name, X in ((left, first), (right, second)):
         if X.shape[0] == 0:
             raise ValueError(f"{name} must hold one or more points, got shape {tuple(X.shape)}")
     if what is not None and first.shape[1] != second.shape[1]:
-        raise ValueError(f"{left} and {right} must agree in their {what}, got {first.shape[1]} and {second.shape[1]}")
+        raise ValueError(
+            f"{left} and {right} must agree in their {what}, got {first.shape[1]} and {second.shape[1]}"
+        )
     object.__setattr__(cost, left, first)
     object.__setattr__(cost, right, second)

@@ -22,10 +22,11 @@ class Divergence:
     value : float
         S of the three plans, moved into the interval where rounding left it.
     lower_bound, upper_bound : float
-        Numbers that S is not below and not above; the lower one is never less than 0, which S is not below by a
-        theorem.
+        Numbers that S is not below and not above; the lower one is never less than 0, which S is
+        not below by a theorem.
     between, source, target : TransportResult
-        The plans from sources to targets, from the sources to themselves, from the targets to themselves.
+        The plans from sources to targets, from the sources to themselves, from the targets to
+        themselves.
 
     Examples
     --------
@@ -53,7 +54,9 @@ class Divergence:
         return self.between.success and self.source.success and self.target.success
 
     def __repr__(self) -> str:
-        return f"Divergence({self.value:.10g}, in [{self.lower_bound:.10g}, {self.upper_bound:.10g}])"
+        return (
+            f"Divergence({self.value:.10g}, in [{self.lower_bound:.10g}, {self.upper_bound:.10g}])"
+        )
 
 
 def divergence(
@@ -71,10 +74,11 @@ def divergence(
 ) -> Divergence:
     """The Sinkhorn divergence S = F(a, b) - F(a, a)/2 - F(b, b)/2 for the squared Euclidean cost.
 
-    F(a, b) is the least value of <C, G> + entropy sum G log G over plans from a to b. Entropies relative to the product
-    of the marginals, as in Feydy et al. (AISTATS 2019), give the same S: what they add cancels. S is symmetric, >= 0,
-    and 0 for equal measures alone. Each of the three values is certified, so that S lies between
-    lower(a, b) - upper(a, a)/2 - upper(b, b)/2 and upper(a, b) - lower(a, a)/2 - lower(b, b)/2.
+    F(a, b) is the least value of <C, G> + entropy sum G log G over plans from a to b. Entropies
+    relative to the product of the marginals, as in Feydy et al. (AISTATS 2019), give the same S:
+    what they add cancels. S is symmetric, >= 0, and 0 for equal measures alone. Each of the three
+    values is certified, so that S lies between lower(a, b) - upper(a, a)/2 - upper(b, b)/2 and
+    upper(a, b) - lower(a, a)/2 - lower(b, b)/2.
 
     Parameters
     ----------
@@ -92,7 +96,8 @@ def divergence(
     Returns
     -------
     Divergence
-        With `lower_bound <= S <= upper_bound`. `divergence_loss` is the same as a differentiable torch scalar.
+        With `lower_bound <= S <= upper_bound`. `divergence_loss` is the same as a differentiable
+        torch scalar.
 
     Examples
     --------
@@ -126,8 +131,12 @@ def divergence(
         result.result.uninterrupted()
         return result
 
-    between, source, target = solved(Xs, Xt, a, b), solved(Xs, Xs, a, a), solved(Xt, Xt, b, b)
-    highest = [run.result.certificate.upper_bound for run in (between, source, target)]  # rounding of values included
+    between = solved(Xs, Xt, a, b)
+    source = solved(Xs, Xs, a, a)
+    target = solved(Xt, Xt, b, b)
+    highest = [
+        run.result.certificate.upper_bound for run in (between, source, target)
+    ]  # rounding of values included
     lower = max(0.0, between.lower_bound - 0.5 * highest[1] - 0.5 * highest[2])
     upper = max(0.0, highest[0] - 0.5 * source.lower_bound - 0.5 * target.lower_bound)
     value = between.value - 0.5 * source.value - 0.5 * target.value
@@ -147,10 +156,11 @@ def divergence_loss(
     time_limit: float | None = None,
     plan: str = "auto",
 ) -> Tensor:
-    """The Sinkhorn divergence as a differentiable torch scalar; arguments are those of `transport.loss`.
+    """The Sinkhorn divergence as a differentiable torch scalar; arguments are those of
+    `transport.loss`.
 
-    Its gradient in the points vanishes where the measures are equal, unlike that of `transport.loss`, which shrinks
-    clouds towards their means.
+    Its gradient in the points vanishes where the measures are equal, unlike that of
+    `transport.loss`, which shrinks clouds towards their means.
 
     Parameters
     ----------
@@ -176,6 +186,8 @@ def divergence_loss(
 
     def value(X: Tensor, Y: Tensor, of_X: Tensor, of_Y: Tensor) -> Tensor:
         options = Options(method, tol, max_iter, time_limit, plan, start=None)
-        return differentiable(X, Y, of_X, of_Y, entropy, (), options, "transport.divergence_loss").loss
+        return differentiable(
+            X, Y, of_X, of_Y, entropy, (), options, "transport.divergence_loss"
+        ).loss
 
     return value(Xs, Xt, a, b) - 0.5 * value(Xs, Xs, a, a) - 0.5 * value(Xt, Xt, b, b)

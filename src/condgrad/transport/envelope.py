@@ -1,18 +1,19 @@
-"""Derivatives of optimal transport in points and weights, as functions of torch's autograd; `loss` is their surface.
+"""Derivatives of optimal transport in points and weights, as functions of torch's autograd; `loss`
+is their surface.
 
-*The value.* By the envelope theorem the derivative of F* is that of F with the plan held still. For the squared
-Euclidean cost, P = G Xt, Q = G' Xs and Laplacians of gradients U (in P) and V (in Q),
+*The value.* By the envelope theorem the derivative of F* is that of F with the plan held still. For
+the squared Euclidean cost, P = G Xt, Q = G' Xs and Laplacians of gradients U (in P) and V (in Q),
 
     dF*/dXs = 2 (diag(a) Xs - P) + G V,    dF*/dXt = 2 (diag(b) Xt - Q) + G' U,    dF*/da = u,    dF*/db = v.
 
-*The plan.* An optimal plan satisfies M(G) + entropy (log G + 1) = u_i + v_j, G 1 = a and G'1 = b, where M is the cost
-and the gradient of the regularisers. So to a change T of M at G and changes da, db of the weights the plan answers by
-the dG, du, dv of
+*The plan.* An optimal plan satisfies M(G) + entropy (log G + 1) = u_i + v_j, G 1 = a and G'1 = b,
+where M is the cost and the gradient of the regularisers. So to a change T of M at G and changes da,
+db of the weights the plan answers by the dG, du, dv of
 
     entropy dG / G + H dG = du_i + dv_j - T,    dG 1 = da,    dG'1 = db,
 
-H being the Hessian of the regularisers: the Newton system of the dual at its solution. It is self-adjoint, so that the
-same equations solve the backward problem.
+H being the Hessian of the regularisers: the Newton system of the dual at its solution. It is
+self-adjoint, so that the same equations solve the backward problem.
 
 This module needs torch and is imported where torch is known to be there.
 """
@@ -52,7 +53,9 @@ class SolvedTransport:
         return sum((f.gradient_in_Q(Q) for f in self.laplacians), start=torch.zeros_like(Q))
 
     def multipliers(self) -> tuple[Tensor, Tensor]:
-        """u and v with plan = exp((u_i + v_j - M_ij)/entropy - 1): what a unit of weight adds to F*."""
+        """u and v with plan = exp((u_i + v_j - M_ij)/entropy - 1): what a unit of weight adds to
+        F*.
+        """
         u, v = self.result.potentials
         return u + self.entropy, v
 
@@ -75,14 +78,23 @@ class SolvedTransport:
 
 
 class PlanResponse:
-    """The linear map from changes (T, da, db) of cost and weights to the changes of plan and potentials."""
+    """The linear map from changes (T, da, db) of cost and weights to the changes of plan and
+    potentials.
+    """
 
-    def __init__(self, solution: SolvedTransport, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor) -> None:
-        self.solution, self.Xs, self.Xt = solution, Xs, Xt
-        self.G, self.entropy = solution.result.dense(), solution.entropy
+    def __init__(
+        self, solution: SolvedTransport, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor
+    ) -> None:
+        self.solution = solution
+        self.Xs = Xs
+        self.Xt = Xt
+        self.G = solution.result.dense()
+        self.entropy = solution.entropy
         self.inverse_a = torch.where(a > 0.0, 1.0 / torch.where(a > 0.0, a, 1.0), 0.0)
         # diag(b) - G' diag(1/a) G, whose constant mode, which changes nothing, is lifted off zero
-        curvature = torch.diag(torch.where(b > 0.0, b, b.max())) - self.G.T @ (self.inverse_a[:, None] * self.G)
+        curvature = torch.diag(torch.where(b > 0.0, b, b.max())) - self.G.T @ (
+            self.inverse_a[:, None] * self.G
+        )
         curvature += b[:, None] * (b / b.sum())[None, :]
         ridge = 1e-15 * float(b.max())
         self.factor = cholesky(lambda: curvature.clone(), ridge=ridge)
@@ -90,22 +102,27 @@ class PlanResponse:
     def __call__(self, T: Tensor, da: Tensor, db: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if not self.solution.laplacians:
             return self.without_laplacians(T, da, db)
-        Xs, Xt, solution = self.Xs, self.Xt, self.solution
+        Xs = self.Xs
+        Xt = self.Xt
+        solution = self.solution
 
         def moments(dG: Tensor) -> Tensor:
             return torch.cat([dG @ Xt, dG.T @ Xs])
 
         def gradients(x: Tensor) -> Tensor:
-            return torch.cat([solution.gradient_in_P(x[: len(Xs)]), solution.gradient_in_Q(x[len(Xs) :])])
+            return torch.cat(
+                [solution.gradient_in_P(x[: len(Xs)]), solution.gradient_in_Q(x[len(Xs) :])]
+            )
 
         def hessian_product(x: Tensor) -> Tensor:
             """H dG, from the moments x of dG."""
             slopes = gradients(x)
             return slopes[: len(Xs)] @ Xt.T + Xs @ slopes[len(Xs) :].T
 
-        # the moments x of dG satisfy x = moments(dG(T + H dG)), an equation that is self-adjoint in the metric of
-        # the Laplacians
-        zero_a, zero_b = torch.zeros_like(da), torch.zeros_like(db)
+        # the moments x of dG satisfy x = moments(dG(T + H dG)), an equation that is self-adjoint in
+        # the metric of the Laplacians
+        zero_a = torch.zeros_like(da)
+        zero_b = torch.zeros_like(db)
         x = conjugate_gradients(
             lambda x: x - moments(self.without_laplacians(hessian_product(x), zero_a, zero_b)[0]),
             moments(self.without_laplacians(T, da, db)[0]),
@@ -115,9 +132,12 @@ class PlanResponse:
         ).x
         return self.without_laplacians(T + hessian_product(x), da, db)
 
-    def without_laplacians(self, T: Tensor, da: Tensor, db: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def without_laplacians(
+        self, T: Tensor, da: Tensor, db: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The answer of entropy alone: dG = G (du_i + dv_j - T)/entropy, du eliminated."""
-        G, e = self.G, self.entropy
+        G = self.G
+        e = self.entropy
         weighted = G * T
         by_row = self.inverse_a * (e * da + weighted.sum(1))
         dv = solve_cholesky(self.factor, e * db + weighted.sum(0) - G.T @ by_row)
@@ -129,7 +149,9 @@ class OptimalValue(torch.autograd.Function):  # type: ignore[misc]
     """F* as a function of points and weights."""
 
     @staticmethod
-    def forward(ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, solution: SolvedTransport) -> Tensor:
+    def forward(
+        ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, solution: SolvedTransport
+    ) -> Tensor:
         ctx.save_for_backward(Xs, Xt, a, b)
         ctx.solution = solution
         return torch.as_tensor(solution.result.value, dtype=Xs.dtype, device=Xs.device)
@@ -138,7 +160,9 @@ class OptimalValue(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
         wanted = ctx.needs_input_grad[:4]
         gradients = ValueGradient.apply(*ctx.saved_tensors, ctx.solution, any(wanted[2:]))
-        return *(outer * g if needed else None for g, needed in zip(gradients, wanted, strict=True)), None
+        return *(
+            outer * g if needed else None for g, needed in zip(gradients, wanted, strict=True)
+        ), None
 
 
 class ValueGradient(torch.autograd.Function):  # type: ignore[misc]
@@ -146,32 +170,48 @@ class ValueGradient(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(
-        ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, solution: SolvedTransport, with_weights: bool
+        ctx: Any,
+        Xs: Tensor,
+        Xt: Tensor,
+        a: Tensor,
+        b: Tensor,
+        solution: SolvedTransport,
+        with_weights: bool,
     ) -> tuple[Tensor, ...]:
         ctx.save_for_backward(Xs, Xt, a, b)
         ctx.solution = solution
         result = solution.result
-        P, Q = result.apply(Xt), result.apply_transpose(Xs)
-        in_Xs, in_Xt = 2.0 * (a[:, None] * Xs - P), 2.0 * (b[:, None] * Xt - Q)
+        P = result.apply(Xt)
+        Q = result.apply_transpose(Xs)
+        in_Xs = 2.0 * (a[:, None] * Xs - P)
+        in_Xt = 2.0 * (b[:, None] * Xt - Q)
         if solution.laplacians:
             in_Xs = in_Xs + result.apply(solution.gradient_in_Q(Q))
             in_Xt = in_Xt + result.apply_transpose(solution.gradient_in_P(P))
-        u, v = solution.multipliers() if with_weights else (torch.zeros_like(a), torch.zeros_like(b))
+        u, v = (
+            solution.multipliers() if with_weights else (torch.zeros_like(a), torch.zeros_like(b))
+        )
         return in_Xs, in_Xt, u, v
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, dXs: Tensor, dXt: Tensor, da: Tensor, db: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, dXs: Tensor, dXt: Tensor, da: Tensor, db: Tensor
+    ) -> tuple[Tensor | None, ...]:
         """The Hessian times (dXs, dXt, da, db), by moving the problem in this direction."""
         (Xs, Xt, a, b), solution = ctx.saved_tensors, ctx.solution
         G = solution.result.dense()
-        slope_P, slope_Q = solution.gradient_in_P, solution.gradient_in_Q
-        U, V = slope_P(G @ Xt), slope_Q(G.T @ Xs)
-        with_dXs, with_dXt = (Xs * dXs).sum(1), (Xt * dXt).sum(1)
+        slope_P = solution.gradient_in_P
+        slope_Q = solution.gradient_in_Q
+        U = slope_P(G @ Xt)
+        V = slope_Q(G.T @ Xs)
+        with_dXs = (Xs * dXs).sum(1)
+        with_dXt = (Xt * dXt).sum(1)
         T = 2.0 * (with_dXs[:, None] + with_dXt[None, :] - Xs @ dXt.T - dXs @ Xt.T)
         T = T + U @ dXt.T + slope_P(G @ dXt) @ Xt.T + dXs @ V.T + Xs @ slope_Q(G.T @ dXs).T
         dG, du, dv = solution.response(Xs, Xt, a, b)(T, da, db)
-        dP, dQ = dG @ Xt + G @ dXt, dG.T @ Xs + G.T @ dXs
+        dP = dG @ Xt + G @ dXt
+        dQ = dG.T @ Xs + G.T @ dXs
         in_Xs = 2.0 * (da[:, None] * Xs + a[:, None] * dXs - dP) + dG @ V + G @ slope_Q(dQ)
         in_Xt = 2.0 * (db[:, None] * Xt + b[:, None] * dXt - dQ) + dG.T @ U + G.T @ slope_P(dP)
         return in_Xs, in_Xt, du, dv, None, None
@@ -181,7 +221,9 @@ class AppliedPlan(torch.autograd.Function):  # type: ignore[misc]
     """G Y for the optimal plan G, as a function of points, weights and Y."""
 
     @staticmethod
-    def forward(ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, Y: Tensor, solution: SolvedTransport) -> Tensor:
+    def forward(
+        ctx: Any, Xs: Tensor, Xt: Tensor, a: Tensor, b: Tensor, Y: Tensor, solution: SolvedTransport
+    ) -> Tensor:
         ctx.save_for_backward(Xs, Xt, a, b, Y)
         ctx.solution = solution
         return solution.result.apply(Y)
@@ -191,11 +233,14 @@ class AppliedPlan(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, R: Tensor) -> tuple[Tensor | None, ...]:
         (Xs, Xt, a, b, Y), solution = ctx.saved_tensors, ctx.solution
         G = solution.result.dense()
-        zero_a, zero_b = torch.zeros_like(a), torch.zeros_like(b)
+        zero_a = torch.zeros_like(a)
+        zero_b = torch.zeros_like(b)
         # <R, dG Y> is <A, change of cost> for a plan-shaped A that answers the cost -R Y'
         answer, du, dv = solution.response(Xs, Xt, a, b)(-(R @ Y.T), zero_a, zero_b)
-        slope_P, slope_Q = solution.gradient_in_P, solution.gradient_in_Q
-        U, V = slope_P(G @ Xt), slope_Q(G.T @ Xs)
+        slope_P = solution.gradient_in_P
+        slope_Q = solution.gradient_in_Q
+        U = slope_P(G @ Xt)
+        V = slope_Q(G.T @ Xs)
         in_Xs = 2.0 * (answer @ Xt) - answer @ V - G @ slope_Q(answer.T @ Xs)
         in_Xt = 2.0 * (answer.T @ Xs) - answer.T @ U - G.T @ slope_P(answer @ Xt)
         return in_Xs, in_Xt, -du, -dv, G.T @ R, None

@@ -30,19 +30,23 @@ UNLABELLED = -1
 """The label of samples whose class is not known."""
 
 ENTROPY = 0.2
-"""entropy="auto" over the spread of the cost: its standard deviation after its row and column means are taken off.
+"""entropy="auto" over the spread of the cost: its standard deviation after its row and column means
+are taken off.
 
-Row and column means of a cost change no plan, so this is the scale of all that a plan can gain or lose by it. For the
-squared Euclidean cost the spread is 2 sqrt(tr(S_s S_t)), S the covariances: it follows the unit of each domain, ignores
-shifts, and knows nothing of the number of points.
+Row and column means of a cost change no plan, so this is the scale of all that a plan can gain or
+lose by it. For the squared Euclidean cost the spread is 2 sqrt(tr(S_s S_t)), S the covariances: it
+follows the unit of each domain, ignores shifts, and knows nothing of the number of points.
 """
 
 LAPLACIAN = 0.03
-"""weight="auto" of `LaplaceTransport`: what each term costs, over the spread of the two domains, for a map that takes
-neighbours onto neighbours."""
+"""weight="auto" of `LaplaceTransport`: what each term costs, over the spread of the two domains,
+for a map that takes neighbours onto neighbours.
+"""
 
 GROUPS = 0.3
-"""weight="auto" of `GroupTransport`: the least value of the regulariser over the spread of the cost."""
+"""weight="auto" of `GroupTransport`: the least value of the regulariser over the spread of the
+cost.
+"""
 
 BLOCK = 1 << 22
 """Distances held at a time where they are only looked at."""
@@ -53,7 +57,9 @@ TENSOR_METRICS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": math.inf}
 
 @dataclass(frozen=True)
 class Domain:
-    """A sample as a measure: its distinct points that carry mass, and where each of the user's points is among them."""
+    """A sample as a measure: its distinct points that carry mass, and where each of the user's
+    points is among them.
+    """
 
     X: Array
     mass: Array
@@ -67,9 +73,15 @@ class Domain:
     @classmethod
     def of(cls, X: Array, weights: Any, labels: Any) -> Domain:
         """Copies of a point (of the same class) become one point of their common mass."""
-        key = host(X) if labels is None else np.column_stack([host(X), np.unique(labels, return_inverse=True)[1]])
+        key = (
+            host(X)
+            if labels is None
+            else np.column_stack([host(X), np.unique(labels, return_inverse=True)[1]])
+        )
         loaded = np.flatnonzero(weights > 0.0)
-        sums = key[loaded].sum(axis=1)  # equal points have equal sums: where no two are equal, no points are
+        sums = key[loaded].sum(
+            axis=1
+        )  # equal points have equal sums: where no two are equal, no points are
         rows = sums[:, None] if len(np.unique(sums)) == len(sums) else key[loaded]
         _, first, copy_of = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)  # in the order of the user's points
@@ -82,13 +94,20 @@ class Domain:
         share = np.where(index >= 0, weights / mass[index], 0.0)
         whole = len(chosen) == len(key)
         return cls(
-            X if whole else X[chosen], double_like(mass, X), None if labels is None else labels[chosen], index, share
+            X if whole else X[chosen],
+            double_like(mass, X),
+            None if labels is None else labels[chosen],
+            index,
+            share,
         )
 
     def summed(self, values: Any) -> Any:
         """The mean of values, a row a point of the user's, over the copies of each distinct point."""
         member = scipy.sparse.csr_array(
-            (self.share[self.index >= 0], (self.index[self.index >= 0], np.flatnonzero(self.index >= 0))),
+            (
+                self.share[self.index >= 0],
+                (self.index[self.index >= 0], np.flatnonzero(self.index >= 0)),
+            ),
             shape=(len(self.mass), len(self.index)),
         )
         return member @ values
@@ -142,16 +161,17 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Parameters
         ----------
         Xs : array, shape (n, d)
-            Anything scikit-learn takes, or a torch tensor: then all that is computed are tensors on its device.
+            Anything scikit-learn takes, or a torch tensor: then all that is computed are tensors on
+            its device.
         ys : array, shape (n,), optional
             Classes of the sources, -1 where unknown.
         Xt : array, shape (m, d)
         yt : array, shape (m,), optional
-            Classes of the targets, -1 where unknown. Together with `ys` they make it costly (ten times the largest
-            cost) to move mass between samples of different known classes.
+            Classes of the targets, -1 where unknown. Together with `ys` they make it costly (ten
+            times the largest cost) to move mass between samples of different known classes.
         sample_weight, target_weight : arrays, shapes (n,) and (m,), optional
-            Weights >= 0 of the sources and of the targets, in any unit; equal ones by default. A sample of weight 2 is
-            two samples, and one of weight 0 none.
+            Weights >= 0 of the sources and of the targets, in any unit; equal ones by default. A
+            sample of weight 2 is two samples, and one of weight 0 none.
         """
         for name, X in (("Xs", Xs), ("Xt", Xt)):
             if X is None:
@@ -160,16 +180,25 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
                 )
         Xs, Xt = self._sources(Xs), _targets(Xt, Xs)
         if Xt.shape[1] != Xs.shape[1]:
-            raise ValueError(f"Xs has {Xs.shape[1]} features, Xt has {Xt.shape[1]}: they must agree")
-        source = Domain.of(Xs, _mass("sample_weight", sample_weight, len(Xs)), _labels("ys", ys, len(Xs)))
-        target = Domain.of(Xt, _mass("target_weight", target_weight, len(Xt)), _labels("yt", yt, len(Xt)))
+            raise ValueError(
+                f"Xs has {Xs.shape[1]} features, Xt has {Xt.shape[1]}: they must agree"
+            )
+        source = Domain.of(
+            Xs, _mass("sample_weight", sample_weight, len(Xs)), _labels("ys", ys, len(Xs))
+        )
+        target = Domain.of(
+            Xt, _mass("target_weight", target_weight, len(Xt)), _labels("yt", yt, len(Xt))
+        )
         cost, spread = _cost(source, target, self.metric, self.norm, self.classes_cost)
         answer = self._solved(cost, source, target, spread)
         answer.result.uninterrupted()
         self.result_ = answer
-        self._source, self._target = source, target
-        self.Xs_, self.Xt_ = Xs, Xt
-        self.n_iter_, self.dual_gap_ = answer.iterations, answer.gap
+        self._source = source
+        self._target = target
+        self.Xs_ = Xs
+        self.Xt_ = Xt
+        self.n_iter_ = answer.iterations
+        self.dual_gap_ = answer.gap
         if not answer.success:
             proof = f"the plan is certified to {self.dual_gap_:.3g} of the optimum"
             if self.dual_gap_ == math.inf:
@@ -185,7 +214,8 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         """The certified plan between two domains."""
         entropy = self.entropy
         if _is_auto("entropy", entropy):
-            # without a spread every plan costs the same: then any entropy in the unit of the cost will do
+            # without a spread every plan costs the same: then any entropy in the unit of the cost
+            # will do
             entropy = ENTROPY * spread if spread > 0.0 else _cost_of_one_source(cost)
         answer = solve(
             cost,
@@ -207,7 +237,9 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         """The plan between all samples, an array of n x m, formed when asked for."""
         if "result_" not in vars(self):
             raise AttributeError(f"this {type(self).__name__} is not fitted: it has no plan yet")
-        plan, source, target = self.result_.dense(), self._source, self._target
+        plan = self.result_.dense()
+        source = self._source
+        target = self._target
         if len(source.mass) == len(source.index) and len(target.mass) == len(target.index):
             return plan
         rows = source.spread_out(plan) * double_like(source.share, plan)[:, None]
@@ -241,12 +273,15 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Returns
         -------
         array, shape (m, classes)
-            For each target the part of its mass that comes from each class, in the sorted order of the known classes; a
-            target without weight has none.
+            For each target the part of its mass that comes from each class, in the sorted order of
+            the known classes; a target without weight has none.
         """
         check_is_fitted(self, "result_")
         members = self._source.summed(_memberships(_labels("ys", ys, len(self.Xs_))))
-        received = self.result_.apply_transpose(double_like(members, self.Xs_)) / self._target.mass[:, None]
+        received = (
+            self.result_.apply_transpose(double_like(members, self.Xs_))
+            / self._target.mass[:, None]
+        )
         return self._target.spread_out(received)
 
     def inverse_transform_labels(self, yt: Any) -> Any:
@@ -269,15 +304,20 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         if is_torch(X):
             X = floating("X", X, ndim=2)
             if X.shape[1] != self.n_features_in_:
-                name, features = type(self).__name__, self.n_features_in_
-                raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {features} features as input")
+                name = type(self).__name__
+                features = self.n_features_in_
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {name} is expecting {features} features as input"
+                )
             return like(X, self.Xs_) if is_torch(self.Xs_) else host(X)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return like(X, self.Xs_) if is_torch(self.Xs_) else X
 
 
 class ByKeyword:
-    """POT's spelling of the arguments, which scikit-learn's wrapping of outputs would not let through."""
+    """POT's spelling of the arguments, which scikit-learn's wrapping of outputs would not let
+    through.
+    """
 
     def transform(self, Xs: Any) -> Any:
         """Move points of the source domain: each by the displacement of its nearest fitted source."""
@@ -317,9 +357,13 @@ def _mass(name: str, weights: Any, size: int) -> Any:
         return np.full(size, 1.0 / size)
     weights = host(floating(name, weights, ndim=1))
     if len(weights) != size:
-        raise ValueError(f"{name} must have one weight for each of the {size} samples, got {len(weights)}")
+        raise ValueError(
+            f"{name} must have one weight for each of the {size} samples, got {len(weights)}"
+        )
     if weights.min() < 0.0 or not weights.max() > 0.0:
-        raise ValueError(f"{name} must be >= 0 and not all 0, got values from {weights.min():g} to {weights.max():g}")
+        raise ValueError(
+            f"{name} must be >= 0 and not all 0, got values from {weights.min():g} to {weights.max():g}"
+        )
     weights = weights / weights.max()
     return weights / weights.sum()
 
@@ -329,7 +373,9 @@ def _labels(name: str, labels: Any, size: int) -> Any:
         return None
     labels = labels.detach().cpu().numpy() if is_torch(labels) else np.asarray(labels)
     if labels.shape != (size,):
-        raise ValueError(f"{name} must have one label for each of the {size} samples, got shape {labels.shape}")
+        raise ValueError(
+            f"{name} must have one label for each of the {size} samples, got shape {labels.shape}"
+        )
     return labels
 
 
@@ -346,7 +392,9 @@ def _is_auto(name: str, value: float | str) -> bool:
     return value == "auto"
 
 
-def _cost(source: Domain, target: Domain, metric: str, norm: str | None, classes_cost: float) -> tuple[Any, float]:
+def _cost(
+    source: Domain, target: Domain, metric: str, norm: str | None, classes_cost: float
+) -> tuple[Any, float]:
     """The cost between two domains, an array or one that need not be formed, and its spread."""
     if norm not in (None, "max", "median"):
         raise ValueError(f"norm must be 'max', 'median' or None, got {norm!r}")
@@ -359,35 +407,53 @@ def _cost(source: Domain, target: Domain, metric: str, norm: str | None, classes
         C = C / _positive(float(xp.max(C)) if norm == "max" else float(np.median(host(C))))
     spread = _spread(C, source.mass, target.mass)
     if known:
-        ys, yt = source.labels[:, None], target.labels[None, :]
+        ys = source.labels[:, None]
+        yt = target.labels[None, :]
         differ = xp.asarray((ys != yt) & (ys != UNLABELLED) & (yt != UNLABELLED), device=_device(C))
         C = xp.where(differ, classes_cost * xp.max(C), C)
     return C, spread
 
 
-def _squared_euclidean(source: Domain, target: Domain, norm: str | None) -> tuple[SquaredEuclidean, float]:
-    """The squared Euclidean cost by its points, which a large plan streams; a norm is a unit of the coordinates."""
-    Xs, Xt = double(source.X), double(target.X)
+def _squared_euclidean(
+    source: Domain, target: Domain, norm: str | None
+) -> tuple[SquaredEuclidean, float]:
+    """The squared Euclidean cost by its points, which a large plan streams; a norm is a unit of the
+    coordinates.
+    """
+    Xs = double(source.X)
+    Xt = double(target.X)
     xp = namespace(Xs)
     center = (target.mass @ Xt)[None, :]
-    Xs, Xt = Xs - center, Xt - center  # far from the origin differences would lose their digits
+    # far from the origin differences would lose their digits
+    Xs = Xs - center
+    Xt = Xt - center
     if norm is not None:
         rows = slice(None)
-        if norm == "median" and len(Xs) * len(Xt) > 4 * BLOCK:  # of every k-th source, where all pairs are too many
+        if (
+            norm == "median" and len(Xs) * len(Xt) > 4 * BLOCK
+        ):  # of every k-th source, where all pairs are too many
             rows = slice(None, None, -(-len(Xs) * len(Xt) // (4 * BLOCK)))
         blocks = (_distances(Xs[rows][some], Xt, "sqeuclidean") for some in _blocks(Xs[rows], Xt))
         size = (
-            max(float(xp.max(C)) for C in blocks) if norm == "max" else np.median(np.vstack([host(C) for C in blocks]))
+            max(float(xp.max(C)) for C in blocks)
+            if norm == "max"
+            else np.median(np.vstack([host(C) for C in blocks]))
         )
         unit = math.sqrt(_positive(float(size)))
-        Xs, Xt = Xs / unit, Xt / unit
+        Xs = Xs / unit
+        Xt = Xt / unit
     centred = Xs - (source.mass @ Xs)[None, :]
-    return SquaredEuclidean(Xs, Xt), 2.0 * math.sqrt(_cross_variance(centred, Xt, source.mass, target.mass))
+    return SquaredEuclidean(Xs, Xt), 2.0 * math.sqrt(
+        _cross_variance(centred, Xt, source.mass, target.mass)
+    )
 
 
 def _cross_variance(Zs: Array, Zt: Array, a: Array, b: Array) -> float:
-    """tr(S_s S_t) of centred points: by d x d covariances or by n x m inner products, whichever are fewer."""
-    Zs, Zt = double(Zs), double(Zt)
+    """tr(S_s S_t) of centred points: by d x d covariances or by n x m inner products, whichever are
+    fewer.
+    """
+    Zs = double(Zs)
+    Zt = double(Zt)
     xp = namespace(Zs)
     if Zs.shape[1] ** 2 <= len(Zs) * len(Zt):
         trace = xp.sum((Zs.T @ (a[:, None] * Zs)) * (Zt.T @ (b[:, None] * Zt)))
@@ -398,7 +464,11 @@ def _cross_variance(Zs: Array, Zt: Array, a: Array, b: Array) -> float:
 
 def _cost_of_one_source(cost: Any) -> float:
     """The largest cost of the first source: 1 where it is 0."""
-    C = SquaredEuclidean(cost.Xs[:1, :], cost.Xt).dense() if isinstance(cost, SquaredEuclidean) else cost[:1, :]
+    C = (
+        SquaredEuclidean(cost.Xs[:1, :], cost.Xt).dense()
+        if isinstance(cost, SquaredEuclidean)
+        else cost[:1, :]
+    )
     return _positive(float(namespace(C).max(C)))
 
 
@@ -411,8 +481,12 @@ def _distances(Xs: Array, Xt: Array, metric: str) -> Array:
         return torch.cdist(Xs, Xt, compute_mode="donot_use_mm_for_euclid_dist") ** 2
     if metric not in TENSOR_METRICS:
         names = ", ".join(map(repr, ["sqeuclidean", *TENSOR_METRICS]))
-        raise ValueError(f"metric must be one of {names} for tensors, got {metric!r}: pass NumPy arrays for others")
-    return torch.cdist(Xs, Xt, p=TENSOR_METRICS[metric], compute_mode="donot_use_mm_for_euclid_dist")
+        raise ValueError(
+            f"metric must be one of {names} for tensors, got {metric!r}: pass NumPy arrays for others"
+        )
+    return torch.cdist(
+        Xs, Xt, p=TENSOR_METRICS[metric], compute_mode="donot_use_mm_for_euclid_dist"
+    )
 
 
 def _blocks(X: Array, Y: Array) -> list[slice]:
@@ -437,11 +511,16 @@ def _displaced(X: Array, origin: Array, moved: Array) -> Array:
     """X plus the displacement, from origin to where it moved, of the nearest origin."""
     displacement = like(moved, X) - like(origin, X)
     if not is_torch(X):
-        nearest = NearestNeighbors(n_neighbors=1).fit(origin).kneighbors(X, return_distance=False)[:, 0]
+        nearest = (
+            NearestNeighbors(n_neighbors=1).fit(origin).kneighbors(X, return_distance=False)[:, 0]
+        )
         return X + displacement[nearest]
     import torch
 
-    nearest = [torch.argmin(_distances(X[rows], like(origin, X), "euclidean"), dim=1) for rows in _blocks(X, origin)]
+    nearest = [
+        torch.argmin(_distances(X[rows], like(origin, X), "euclidean"), dim=1)
+        for rows in _blocks(X, origin)
+    ]
     return X + displacement[torch.cat(nearest)]
 
 
@@ -451,13 +530,15 @@ def _is_even(mass: Array) -> bool:
 
 
 def _weighted_laplacian(domain: Domain, neighbors: int, normalized: bool) -> Any:
-    """The Laplacian of the neighbour graph for points of uneven mass: that of copies of points of equal mass.
+    """The Laplacian of the neighbour graph for points of uneven mass: that of copies of points of
+    equal mass.
 
-    With W the graph, mu the masses and D = W mu, it is D/mu - W or, normalised, (1/mu - D^-1/2 W D^-1/2)/n: for
-    mu = 1/n the usual one of either kind. So the regulariser compares moved points, and not moments, which are mu times
-    as large.
+    With W the graph, mu the masses and D = W mu, it is D/mu - W or, normalised, (1/mu - D^-1/2 W
+    D^-1/2)/n: for mu = 1/n the usual one of either kind. So the regulariser compares moved points,
+    and not moments, which are mu times as large.
     """
-    W, mu = neighbor_graph(domain.X, neighbors), host(domain.mass)
+    W = neighbor_graph(domain.X, neighbors)
+    mu = host(domain.mass)
     normalized = _checks.flag("normalized", normalized)
     if _is_even(domain.mass):
         return graph_laplacian(W, normalized=normalized)
@@ -465,8 +546,12 @@ def _weighted_laplacian(domain: Domain, neighbors: int, normalized: bool) -> Any
     if not normalized:
         return scipy.sparse.csr_array(scipy.sparse.diags_array(degree / mu) - W)
     joined = degree > 0.0
-    root = scipy.sparse.diags_array(np.where(joined, 1.0 / np.sqrt(np.where(joined, degree, 1.0)), 0.0))
-    return scipy.sparse.csr_array((scipy.sparse.diags_array(joined / mu) - root @ W @ root) / len(mu))
+    root = scipy.sparse.diags_array(
+        np.where(joined, 1.0 / np.sqrt(np.where(joined, degree, 1.0)), 0.0)
+    )
+    return scipy.sparse.csr_array(
+        (scipy.sparse.diags_array(joined / mu) - root @ W @ root) / len(mu)
+    )
 
 
 @dataclass(frozen=True)
@@ -480,37 +565,45 @@ class _Side:
 
     @classmethod
     def of(cls, centred: Array, mass: Array, L: Any) -> _Side:
-        Z, mu = host(centred), host(mass)
+        Z = host(centred)
+        mu = host(mass)
         moments = mu[:, None] * Z
         return cls(float(np.sum(moments * Z)), float(np.sum(moments * (L @ moments))))
 
     def weight(self, other: _Side) -> float:
-        """What makes this side's term LAPLACIAN * sqrt(variance * other variance) for a map onto neighbours.
+        """What makes this side's term LAPLACIAN * sqrt(variance * other variance) for a map onto
+        neighbours.
 
         Such a map has this side's roughness in the unit of the other domain.
         """
         if self.roughness <= 0.0 or other.variance <= 0.0:
             return 0.0
-        return LAPLACIAN * math.sqrt(self.variance / other.variance) * self.variance / self.roughness
+        return (
+            LAPLACIAN * math.sqrt(self.variance / other.variance) * self.variance / self.roughness
+        )
 
 
 class EntropicTransport(ByKeyword, PlanTransformer):
     """Transport with entropy alone.
 
-    Copies of a point are one point of their common weight, in every estimator of this kind, so copies change nothing.
+    Copies of a point are one point of their common weight, in every estimator of this kind, so
+    copies change nothing.
 
     Parameters
     ----------
     entropy : float or "auto"
-        Weight of sum G log G, in the units of the cost. "auto" is 0.2 times the spread of the cost, the standard
-        deviation that it has under independent sources and targets when its row and column means, which change no plan,
-        are taken off: for squared Euclidean distances 0.4 sqrt(tr(S_s S_t)), S the covariances of the two domains. No
-        unit, shift, number of points or copies of points changes the plan that this gives.
+        Weight of sum G log G, in the units of the cost. "auto" is 0.2 times the spread of the cost,
+        the standard deviation that it has under independent sources and targets when its row and
+        column means, which change no plan, are taken off: for squared Euclidean distances 0.4
+        sqrt(tr(S_s S_t)), S the covariances of the two domains. No unit, shift, number of points or
+        copies of points changes the plan that this gives.
     metric : str
-        The cost, as `scipy.spatial.distance.cdist` names it; for tensors "sqeuclidean", "euclidean", "cityblock" or
-        "chebyshev". With "sqeuclidean" a plan that is too large for memory is streamed.
+        The cost, as `scipy.spatial.distance.cdist` names it; for tensors "sqeuclidean",
+        "euclidean", "cityblock" or "chebyshev". With "sqeuclidean" a plan that is too large for
+        memory is streamed.
     norm : {None, "max", "median"}
-        What the cost is divided by; entropies and weights that are numbers are in the units of the cost after that.
+        What the cost is divided by; entropies and weights that are numbers are in the units of the
+        cost after that.
     tol : float
         The certified gap to reach, over the scale of the objective; as in `transport.solve`.
     max_iter : int
@@ -576,10 +669,11 @@ class LaplaceTransport(ByKeyword, PlanTransformer):
     entropy, metric, norm, tol, max_iter, method, time_limit, verbose
         As in `EntropicTransport`.
     weight : float or "auto"
-        Weight of the Laplacian regulariser, as in `transport.Laplacian`. "auto" gives each of its two terms the weight
-        at which a map that takes neighbours onto neighbours costs 0.03 sqrt(tr S_s tr S_t), S the covariances (for
-        other costs times the spread of the cost over that of squared distances). No unit of either
-        domain, number of points or copies of points changes the plan.
+        Weight of the Laplacian regulariser, as in `transport.Laplacian`. "auto" gives each of its
+        two terms the weight at which a map that takes neighbours onto neighbours costs 0.03 sqrt(tr
+        S_s tr S_t), S the covariances (for other costs times the spread of the cost over that of
+        squared distances). No unit of either domain, number of points or copies of points changes
+        the plan.
     neighbors : int
     normalized : bool
     source, target : float
@@ -588,7 +682,8 @@ class LaplaceTransport(ByKeyword, PlanTransformer):
     Attributes
     ----------
     weight_, source_, target_ : float
-        The weights that were used: weight_ * source_ of the term of the sources, weight_ * target_ of the targets.
+        The weights that were used: weight_ * source_ of the term of the sources, weight_ * target_
+        of the targets.
     coupling_, plan_, entropy_, dual_gap_, n_iter_, result_, Xs_, Xt_
         As in `EntropicTransport`.
 
@@ -637,19 +732,30 @@ class LaplaceTransport(ByKeyword, PlanTransformer):
 
     def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
         domains = (source, target)
-        Zs, Zt = (double(domain.X) - (domain.mass @ double(domain.X))[None, :] for domain in domains)
+        Zs, Zt = (
+            double(domain.X) - (domain.mass @ double(domain.X))[None, :] for domain in domains
+        )
         even = all(_is_even(domain.mass) for domain in domains)
         Ls = Lt = None
-        self.weight_, self.source_, self.target_ = self.weight, self.source, self.target
+        self.weight_ = self.weight
+        self.source_ = self.source
+        self.target_ = self.target
         if _is_auto("weight", self.weight) or not even:
-            Ls, Lt = (_weighted_laplacian(domain, self.neighbors, self.normalized) for domain in domains)
+            Ls, Lt = (
+                _weighted_laplacian(domain, self.neighbors, self.normalized) for domain in domains
+            )
         if _is_auto("weight", self.weight):
-            left, right = _Side.of(Zs, source.mass, Ls), _Side.of(Zt, target.mass, Lt)
+            left = _Side.of(Zs, source.mass, Ls)
+            right = _Side.of(Zt, target.mass, Lt)
             ordinary = 2.0 * math.sqrt(_cross_variance(Zs, Zt, source.mass, target.mass))
-            of_source, of_target = left.weight(right), right.weight(left)
-            self.weight_ = math.sqrt(of_source * of_target) * (spread / ordinary if ordinary > 0.0 else 0.0)
+            of_source = left.weight(right)
+            of_target = right.weight(left)
+            self.weight_ = math.sqrt(of_source * of_target) * (
+                spread / ordinary if ordinary > 0.0 else 0.0
+            )
             ratio = math.sqrt(of_source / of_target) if self.weight_ > 0.0 else 1.0
-            self.source_, self.target_ = self.source * ratio, self.target / ratio
+            self.source_ = self.source * ratio
+            self.target_ = self.target / ratio
         return [
             Laplacian(
                 Zs,
@@ -659,7 +765,8 @@ class LaplaceTransport(ByKeyword, PlanTransformer):
                 normalized=self.normalized,
                 source=self.source_,
                 target=self.target_,
-                # a graph that the regulariser builds itself lets large problems start from a part of the points
+                # a graph that the regulariser builds itself lets large problems start from a part
+                # of the points
                 Ls=None if even else Ls,
                 Lt=None if even else Lt,
             )
@@ -667,19 +774,21 @@ class LaplaceTransport(ByKeyword, PlanTransformer):
 
 
 class GroupTransport(ByKeyword, PlanTransformer):
-    """Transport with entropy and class groups: what a class sends to a target comes from all of the class.
+    """Transport with entropy and class groups: what a class sends to a target comes from all of the
+    class.
 
-    The regulariser is the sum over targets and classes of |G[class, target]|_2. It is least, for given marginals, where
-    the members of each class share their targets in common, so it moves a class as a whole.
+    The regulariser is the sum over targets and classes of |G[class, target]|_2. It is least, for
+    given marginals, where the members of each class share their targets in common, so it moves a
+    class as a whole.
 
     Parameters
     ----------
     entropy, metric, norm, tol, max_iter, method, time_limit, verbose
         As in `EntropicTransport`.
     weight : float or "auto"
-        Weight of the group regulariser; `fit` needs the classes `ys`. "auto" makes the least value that the
-        regulariser can have, sum over classes of |a[class]|_2, equal to 0.3 times the spread of the cost. No unit,
-        number of points or copies of points changes the plan.
+        Weight of the group regulariser; `fit` needs the classes `ys`. "auto" makes the least value
+        that the regulariser can have, sum over classes of |a[class]|_2, equal to 0.3 times the
+        spread of the cost. No unit, number of points or copies of points changes the plan.
 
     Attributes
     ----------
@@ -722,9 +831,13 @@ class GroupTransport(ByKeyword, PlanTransformer):
 
     def _regularizers(self, source: Domain, target: Domain, spread: float) -> Sequence[Regularizer]:
         if source.labels is None:
-            raise ValueError("ys is needed: GroupTransport.fit(Xs, ys, Xt) groups the sources by their classes")
+            raise ValueError(
+                "ys is needed: GroupTransport.fit(Xs, ys, Xt) groups the sources by their classes"
+            )
         self.weight_ = self.weight
         if _is_auto("weight", self.weight):
             _, codes = np.unique(source.labels, return_inverse=True)
-            self.weight_ = GROUPS * spread / float(np.sqrt(np.bincount(codes, host(source.mass) ** 2)).sum())
+            self.weight_ = (
+                GROUPS * spread / float(np.sqrt(np.bincount(codes, host(source.mass) ** 2)).sum())
+            )
         return [GroupLasso(source.labels, weight=self.weight_)]  # type: ignore[arg-type]

@@ -2,8 +2,9 @@
 
     F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G,   G a plan from a to b.
 
-F is not convex. What is proved of an answer is that it is stationary, up to a gap of its own, and, where that is
-affordable, a number that F of no plan is below. That no other plan is better is not proved.
+F is not convex. What is proved of an answer is that it is stationary, up to a gap of its own, and,
+where that is affordable, a number that F of no plan is below. That no other plan is better is not
+proved.
 """
 
 from __future__ import annotations
@@ -28,10 +29,19 @@ from condgrad.transport.costs import PointCost, SquaredEuclidean
 from condgrad.transport.gromov_bound import line_transports
 from condgrad.transport.gromov_oracle import EntropyByNewton
 from condgrad.transport.gromov_starts import NamedStart, start_plans
-from condgrad.transport.solve import PLANS, TransportResult, beside, plan_is_streamed, solve, weights_like
+from condgrad.transport.solve import (
+    PLANS,
+    TransportResult,
+    beside,
+    plan_is_streamed,
+    solve,
+    weights_like,
+)
 
 BOUND_AT_MOST = 1000
-"""Points a side up to which the lower bound is computed unasked, in O(n m (n + m)); beyond, when asked for."""
+"""Points a side up to which the lower bound is computed unasked, in O(n m (n + m)); beyond, when
+asked for.
+"""
 
 
 class GromovParts(NamedTuple):
@@ -157,39 +167,46 @@ def gromov(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> GromovResult:
-    """Match two spaces by the numbers within each: a stationary plan of Gromov-Wasserstein, with a proof.
+    """Match two spaces by the numbers within each: a stationary plan of Gromov-Wasserstein, with a
+    proof.
 
-    F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G over plans G from a to b, which is
-    not convex. *Proved* is that the plan is stationary up to `stationarity`, and that no plan has an F below
-    `lower_bound`. *Not proved* is that no other plan is better: that is why there are several starts.
+    F(G) = sum_ijkl L(C1_ik, C2_jl) G_ij G_kl + weight <M, G> + entropy sum G log G over plans G
+    from a to b, which is not convex. *Proved* is that the plan is stationary up to `stationarity`,
+    and that no plan has an F below `lower_bound`. *Not proved* is that no other plan is better:
+    that is why there are several starts.
 
     Parameters
     ----------
-    C1, C2 : arrays of shapes (n, n) and (m, m), or `transport.SquaredEuclidean(X, X)` and `SquaredEuclidean(Y, Y)`
-        Distances, similarities or edges within each space, symmetric or not. Between points the linearised cost is of
-        low rank, and with an entropy nothing of the size of a plan need be formed.
+    C1, C2 : arrays of shapes (n, n) and (m, m), or `transport.SquaredEuclidean(X, X)` and
+    `SquaredEuclidean(Y, Y)`
+        Distances, similarities or edges within each space, symmetric or not. Between points the
+        linearised cost is of low rank, and with an entropy nothing of the size of a plan need be
+        formed.
     a, b : arrays, optional
         Weights >= 0 of the points, of the same mass; uniform of mass 1 by default.
     entropy : float
         Weight of sum G log G, 0 for none. Marginals are exact for every entropy.
     fused : pair (M, weight), optional
-        Costs between the points of the two spaces, an array of (n, m) or a cost between points, and their weight. POT's
-        alpha is GW times alpha and <M, G> times 1 - alpha: weight = (1 - alpha)/alpha, and entropy = epsilon/alpha.
+        Costs between the points of the two spaces, an array of (n, m) or a cost between points, and
+        their weight. POT's alpha is GW times alpha and <M, G> times 1 - alpha: weight = (1 -
+        alpha)/alpha, and entropy = epsilon/alpha.
     loss : {"square", "kl"}
         L(x, y): (x - y)^2, or x log(x/y) - x + y for numbers >= 0.
     starts : int
-        How many starts, of which the best is returned: the product of the weights, the plan of the lower bound,
-        matched principal axes with their signs, then random ones.
+        How many starts, of which the best is returned: the product of the weights, the plan of the
+        lower bound, matched principal axes with their signs, then random ones.
     start : optional
         A plan to start from, an array or an earlier result, before all others.
     lower_bound : bool, optional
-        Whether to compute Memoli's third bound, in O(n m (n + m)); by default up to 1000 points a side.
+        Whether to compute Memoli's third bound, in O(n m (n + m)); by default up to 1000 points a
+        side.
     plan : {"auto", "dense", "streamed"}
         As in `transport.solve`; a streamed plan needs points and an entropy.
     seed : int
         For random starts.
     tol : float
-        Stop a start once its stationarity gap is within `tol * scale`; see `condgrad.certificate` for the scale.
+        Stop a start once its stationarity gap is within `tol * scale`; see `condgrad.certificate`
+        for the scale.
     max_iter : int
         Iterations of each start.
     time_limit, callback, progress
@@ -198,8 +215,8 @@ def gromov(
     Returns
     -------
     GromovResult
-        With `plan`, `value` and its `parts`, `stationarity`, `lower_bound`, the table of `starts`, `trace`,
-        `barycenters`, `apply`.
+        With `plan`, `value` and its `parts`, `stationarity`, `lower_bound`, the table of `starts`,
+        `trace`, `barycenters`, `apply`.
 
     Examples
     --------
@@ -236,22 +253,30 @@ def gromov(
                 progress=progress,
             )
             gap = result.stationarity
-            records.append(
-                StartRecord(named.name, result.value, gap, result.status, result.iterations, result.seconds)  # type: ignore[arg-type]
-            )
+            ended = (result.status, result.iterations, result.seconds)
+            records.append(StartRecord(named.name, result.value, gap, *ended))  # type: ignore[arg-type]
             if best is None or _is_better(result, best):
                 best = result
-            if deadline.passed() or result.status in (Status.INTERRUPTED, Status.STOPPED_BY_CALLBACK):
+            if deadline.passed() or result.status in (
+                Status.INTERRUPTED,
+                Status.STOPPED_BY_CALLBACK,
+            ):
                 break
     assert best is not None  # there is one start at least
     if bound is not None and bound.value > -math.inf:
-        proof = replace(best.certificate, lower_bound=bound.value, bound_from="Memoli's third bound")
+        proof = replace(
+            best.certificate, lower_bound=bound.value, bound_from="Memoli's third bound"
+        )
         best = replace(best, certificate=proof.consistent("at the answer "))
-    return GromovResult((problem.f, problem.g), best, count.passes, problem.points, starts=tuple(records))
+    return GromovResult(
+        (problem.f, problem.g), best, count.passes, problem.points, starts=tuple(records)
+    )
 
 
 def _is_better(result: Result, best: Result) -> bool:
-    """A lower value is better, and a stationary point is better than one that is none at a value that is no lower."""
+    """A lower value is better, and a stationary point is better than one that is none at a value
+    that is no lower.
+    """
     noise = best.certificate.noise + result.certificate.noise
     if abs(result.value - best.value) <= noise:
         return bool(result.stationarity < best.stationarity)  # type: ignore[operator]
@@ -281,19 +306,25 @@ def _start_plan(start: Any, problem: GromovProblem) -> Any:
     streamed = isinstance(problem.on, StreamedTransport)
     if isinstance(start, TransportResult):
         if start.shape != problem.on.shape:
-            raise ValueError(f"start is a plan of shape {start.shape}, where {problem.on.shape} is needed")
+            raise ValueError(
+                f"start is a plan of shape {start.shape}, where {problem.on.shape} is needed"
+            )
         if streamed and start.streamed:
             return start.result.x
         start = start.dense()
     if streamed:
-        raise ValueError("start must be a streamed result of transport.gromov where the plan is streamed, or left out")
+        raise ValueError(
+            "start must be a streamed result of transport.gromov where the plan is streamed, or left out"
+        )
     return _plan_of(start, problem, "start")
 
 
 def _plan_of(plan: Any, problem: GromovProblem, name: str) -> Array:
     plan = double(beside(name, plan, problem.on.a, ndim=2))
     if tuple(plan.shape) != problem.on.shape:
-        raise ValueError(f"{name} must be a plan of shape {problem.on.shape}, got {tuple(plan.shape)}")
+        raise ValueError(
+            f"{name} must be a plan of shape {problem.on.shape}, got {tuple(plan.shape)}"
+        )
     if not problem.on.contains(plan, membership_tolerance(plan)):
         outside = problem.on.violation(plan)
         raise ValueError(
@@ -311,10 +342,17 @@ def gromov_problem(
         raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}")
     if plan not in PLANS:
         raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
-    first, second = _space("C1", C1), _space("C2", C2)
-    of_points = isinstance(first, SquaredEuclidean) and isinstance(second, SquaredEuclidean) and loss == "square"
+    first = _space("C1", C1)
+    second = _space("C2", C2)
+    of_points = (
+        isinstance(first, SquaredEuclidean)
+        and isinstance(second, SquaredEuclidean)
+        and loss == "square"
+    )
     if not of_points:
-        first, second = (each.dense() if isinstance(each, PointCost) else each for each in (first, second))
+        first, second = (
+            each.dense() if isinstance(each, PointCost) else each for each in (first, second)
+        )
     like = first.Xs if of_points else first
     if is_torch(like) != is_torch(second.Xs if of_points else second):
         raise TypeError("C1 and C2 must be of one library, got NumPy and torch")
@@ -323,7 +361,9 @@ def gromov_problem(
         for name, C in (("C1", first), ("C2", second)):
             lowest = float(namespace(C).min(C))
             if lowest < 0.0:
-                raise ValueError(f"loss='kl' needs numbers >= 0, and {name} has {lowest:g} among them")
+                raise ValueError(
+                    f"loss='kl' needs numbers >= 0, and {name} has {lowest:g} among them"
+                )
     M, weight = _features(fused, like, shape)
     streamed = of_points and _streamed(like, shape, entropy, M, plan)
     if plan == "streamed" and not of_points:
@@ -332,7 +372,9 @@ def gromov_problem(
         )
     polytope = StreamedTransport if streamed else sets.Transport
     wide = double(like)
-    on = polytope(double(weights_like("a", a, wide, shape, 0)), double(weights_like("b", b, wide, shape, 1)))
+    on = polytope(
+        double(weights_like("a", a, wide, shape, 0)), double(weights_like("b", b, wide, shape, 1))
+    )
     f: Smooth
     if of_points:
         f = GromovPoints(first.Xs, second.Xs, on.a, on.b)
@@ -359,13 +401,18 @@ def _space(name: str, C: Any) -> Any:
     if isinstance(C, PointCost):
         n, m = C.shape
         if n != m or (
-            isinstance(C, SquaredEuclidean) and not bool(namespace(C.Xs).all(C.Xs == double_like(C.Xt, C.Xs)))
+            isinstance(C, SquaredEuclidean)
+            and not bool(namespace(C.Xs).all(C.Xs == double_like(C.Xt, C.Xs)))
         ):
-            raise ValueError(f"{name} must be a cost between the points of one space, such as SquaredEuclidean(X, X)")
+            raise ValueError(
+                f"{name} must be a cost between the points of one space, such as SquaredEuclidean(X, X)"
+            )
         return C
     C = floating(name, C, ndim=2)
     if C.shape[0] != C.shape[1] or C.shape[0] == 0:
-        raise ValueError(f"{name} must be square, numbers between the points of one space, got shape {tuple(C.shape)}")
+        raise ValueError(
+            f"{name} must be square, numbers between the points of one space, got shape {tuple(C.shape)}"
+        )
     return double(C)
 
 
@@ -376,7 +423,11 @@ def _features(fused: Any, like: Array, shape: tuple[int, int]) -> tuple[Any, flo
     if not isinstance(fused, tuple | list) or len(fused) != 2:
         raise TypeError(f"fused must be a pair (M, weight), got {type(fused).__name__}")
     weight = _checks.number("the weight of fused", fused[1], at_least=0.0)
-    M = fused[0] if isinstance(fused[0], PointCost) else beside("M of fused", fused[0], like, ndim=2)
+    M = (
+        fused[0]
+        if isinstance(fused[0], PointCost)
+        else beside("M of fused", fused[0], like, ndim=2)
+    )
     if tuple(M.shape) != shape:
         raise ValueError(f"M of fused must have the shape {shape} of a plan, got {tuple(M.shape)}")
     return M, weight
@@ -392,7 +443,9 @@ def _streamed(like: Array, shape: tuple[int, int], entropy: float, M: Any, plan:
 
 
 class LowerBound(NamedTuple):
-    """A number that F of no plan is below, and the plan that it belongs to; None where that is no array."""
+    """A number that F of no plan is below, and the plan that it belongs to; None where that is no
+    array.
+    """
 
     value: float
     plan: Any
@@ -400,7 +453,9 @@ class LowerBound(NamedTuple):
 
 def third_bound(problem: GromovProblem, tol: float) -> LowerBound:
     """The certified dual value of the linear problem with costs T + weight M and the same entropy."""
-    first, second = (each.dense() if isinstance(each, PointCost) else each for each in problem.spaces)
+    first, second = (
+        each.dense() if isinstance(each, PointCost) else each for each in problem.spaces
+    )
     on = problem.on
     lines = line_transports(first, second, on.a, on.b, problem.loss)
     streamed = isinstance(on, StreamedTransport)
@@ -422,7 +477,8 @@ class GromovGap(NamedTuple):
     stationarity : float
         How far that plan is from a stationary one, or more.
     scale : float
-        What the stationarity is measured against: |f| + |g| at the plan, or a hundredth of that at the product plan.
+        What the stationarity is measured against: |f| + |g| at the plan, or a hundredth of that at
+        the product plan.
     marginal_error : float
         How far the marginals of the plan as it was given are from a and b, at most.
     plan : array
@@ -465,8 +521,8 @@ def gromov_gap(
     Parameters
     ----------
     plan : array of shape (n, m)
-        Entries >= 0. Marginals that are not a and b are made so first, by the rounding of Altschuler, Weed and
-        Rigollet: a gap is a statement about a plan of the set.
+        Entries >= 0. Marginals that are not a and b are made so first, by the rounding of
+        Altschuler, Weed and Rigollet: a gap is a statement about a plan of the set.
     C1, C2, a, b, entropy, fused, loss
         As in `transport.gromov`.
 
@@ -484,7 +540,9 @@ def gromov_gap(
     True
     """
     problem = gromov_problem(C1, C2, a, b, entropy=entropy, fused=fused, loss=loss)
-    f, g, on = problem.f, problem.g, problem.on
+    f = problem.f
+    g = problem.g
+    on = problem.on
     given = double(beside("plan", plan, on.a, ndim=2))
     if tuple(given.shape) != on.shape:
         raise ValueError(f"plan must have the shape {on.shape}, got {tuple(given.shape)}")

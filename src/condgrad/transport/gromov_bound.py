@@ -4,15 +4,17 @@ Any plan G is one of the plans that its inner sum may choose, so
 
     sum_ijkl L(C1_ik, C2_jl) G_ij G_kl >= <T, G>,   T_ij = min over plans H of sum_kl L(C1_ik, C2_jl) H_kl,
 
-the transport between row i of C1 and row j of C2, numbers on a line (Memoli, Found. Comput. Math. 11, 2011). What is
-left is a linear problem, <T + weight M, G> + entropy sum G log G, whose certified dual value is below F of every plan.
+the transport between row i of C1 and row j of C2, numbers on a line (Memoli, Found. Comput. Math.
+11, 2011). What is left is a linear problem, <T + weight M, G> + entropy sum G log G, whose
+certified dual value is below F of every plan.
 
-On a line the best plan matches quantiles, since L(x, y) = f1(x) + f2(y) - h1(x) h2(y) with h1 and h2 increasing: T_ij
-is what f1 and f2 give, less the integral of the product of two quantile functions. Where all weights of a side are
-equal, quantile functions are constant on the cells between the multiples of 1/n and 1/m, and the integrals of all pairs
-are one product of matrices. Otherwise the cells are equal, and within a cell the integral of the product is no more
-than that of the means plus the product of the deviations, by Cauchy's inequality: T comes out a little too small, and
-the bound holds.
+On a line the best plan matches quantiles, since L(x, y) = f1(x) + f2(y) - h1(x) h2(y) with h1 and
+h2 increasing: T_ij is what f1 and f2 give, less the integral of the product of two quantile
+functions. Where all weights of a side are equal, quantile functions are constant on the cells
+between the multiples of 1/n and 1/m, and the integrals of all pairs are one product of matrices.
+Otherwise the cells are equal, and within a cell the integral of the product is no more than that of
+the means plus the product of the deviations, by Cauchy's inequality: T comes out a little too
+small, and the bound holds.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from condgrad.certificate import rounding_noise
 from condgrad.smooth.gromov import loss_parts
 
 CELLS = 2
-"""Cells of the quantile functions, as a multiple of n + m: more make the bound a little better and dearer. With 2 it
-lost 0.1 to 0.8 % for random weights of 7 to 40 points."""
+"""Cells of the quantile functions, as a multiple of n + m: more make the bound a little better and
+dearer. With 2 it lost 0.1 to 0.8 % for random weights of 7 to 40 points.
+"""
 
 
 class LineTransports(NamedTuple):
@@ -39,11 +42,16 @@ class LineTransports(NamedTuple):
 
 def line_transports(C1: Array, C2: Array, a: Array, b: Array, loss: str) -> LineTransports:
     """The transports between all rows of C1 and all rows of C2, on the host, in float64."""
-    C1, C2, a, b = host(C1), host(C2), host(a), host(b)
+    C1 = host(C1)
+    C2 = host(C2)
+    a = host(a)
+    b = host(b)
     parts = loss_parts(C1, C2, loss)
     mass = a.sum()
     if np.ptp(a) == 0.0 and np.ptp(b) == 0.0:
-        widths, left, right = _between_multiples(np.sort(parts.h1, axis=1), np.sort(parts.h2, axis=1), mass)
+        widths, left, right = _between_multiples(
+            np.sort(parts.h1, axis=1), np.sort(parts.h2, axis=1), mass
+        )
         deviations = 0.0
     else:
         count = CELLS * (len(a) + len(b))
@@ -52,7 +60,8 @@ def line_transports(C1: Array, C2: Array, a: Array, b: Array, loss: str) -> Line
         right, spread_right = _in_cells(parts.h2, b, count)
         deviations = (spread_left * widths) @ spread_right.T
     matched = (left * widths) @ right.T + deviations
-    own_left, own_right = parts.f1 @ a, parts.f2 @ b
+    own_left = parts.f1 @ a
+    own_right = parts.f2 @ b
     costs = own_left[:, None] + own_right[None, :] - matched
     # by Cauchy's inequality, as in `smooth.gromov`
     size = a @ abs(parts.f1) @ a + b @ abs(parts.f2) @ b
@@ -63,7 +72,8 @@ def line_transports(C1: Array, C2: Array, a: Array, b: Array, loss: str) -> Line
 
 def _between_multiples(left: Any, right: Any, mass: float) -> tuple[Any, Any, Any]:
     """Widths of the cells between multiples of 1/n and 1/m, and sorted rows there."""
-    n, m = left.shape[1], right.shape[1]
+    n = left.shape[1]
+    m = right.shape[1]
     ends = np.union1d(np.arange(1, n + 1) * m, np.arange(1, m + 1) * n)  # in units of 1/(n m)
     widths = np.diff(ends, prepend=0) * (mass / (n * m))
     return widths, left[:, (ends - 1) // m], right[:, (ends - 1) // n]
@@ -76,7 +86,8 @@ def _in_cells(H: Any, weights: Any, count: int) -> tuple[Any, Any]:
     masses = weights[order]
     ends = np.linspace(0.0, weights.sum(), count + 1)
     width = ends[1]
-    means, squares = np.empty((len(H), count)), np.empty((len(H), count))
+    means = np.empty((len(H), count))
+    squares = np.empty((len(H), count))
     for i in range(len(H)):
         knots = np.concatenate([[0.0], np.cumsum(masses[i])])
         for result, powers in ((means, values[i]), (squares, values[i] ** 2)):

@@ -18,7 +18,8 @@ from condgrad.transport.gromov import gromov
 
 
 class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Match samples of two spaces, whose features need not be the same, by the distances within each.
+    """Match samples of two spaces, whose features need not be the same, by the distances within
+    each.
 
     What is proved of the plan is that it is stationary; see `transport.gromov`.
 
@@ -52,7 +53,8 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> import numpy as np, condgrad as cg
     >>> Xs = cg.datasets.make_clusters(30).Xs
-    >>> Xt = np.column_stack([Xs @ [[0.6, -0.8], [0.8, 0.6]], np.zeros(30)])  # turned, with a feature more
+    # turned, with a feature more
+    >>> Xt = np.column_stack([Xs @ [[0.6, -0.8], [0.8, 0.6]], np.zeros(30)])
     >>> mover = cg.transport.GromovTransport().fit(Xs, Xt=Xt)
     >>> mover.transform(Xs).shape, bool(np.allclose(mover.transform(Xs), Xt))
     ((30, 3), True)
@@ -86,7 +88,8 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Xs = validate_data(self, Xs, dtype=np.float64)
         Xt = check_array(Xt, dtype=np.float64, input_name="Xt")
         first, second = (
-            SquaredEuclidean(X, X) if self.metric == "sqeuclidean" else cdist(X, X, self.metric) for X in (Xs, Xt)
+            SquaredEuclidean(X, X) if self.metric == "sqeuclidean" else cdist(X, X, self.metric)
+            for X in (Xs, Xt)
         )
         result = gromov(
             first,
@@ -106,8 +109,10 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             advice = ADVICE.get(result.status, ADVICE[Status.STALLED])
             warnings.warn(f"{result.message}. {advice}.", ConvergenceWarning, stacklevel=2)
         self.result_ = result
-        self.Xs_, self.Xt_ = Xs, Xt
-        self.stationarity_, self.lower_bound_ = result.stationarity, result.lower_bound
+        self.Xs_ = Xs
+        self.Xt_ = Xt
+        self.stationarity_ = result.stationarity
+        self.lower_bound_ = result.lower_bound
         self.n_iter_ = result.iterations
         return self
 
@@ -129,7 +134,8 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Any:
         """Where points go in the target space: the mean of the targets of the nearest source.
 
-        The two spaces share no coordinates, so that a new point cannot keep its distance to the nearest source.
+        The two spaces share no coordinates, so that a new point cannot keep its distance to the
+        nearest source.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)

@@ -30,12 +30,14 @@ def gromov_loss(
     max_iter: int = 10_000,
     time_limit: float | None = None,
 ) -> Tensor:
-    """F of `transport.gromov` at the plan that it finds, with derivatives in C1, C2 and the costs M.
+    """F of `transport.gromov` at the plan that it finds, with derivatives in C1, C2 and the costs
+    M.
 
-    The plan is held still: nothing is unrolled. Where the plan is a strict local minimiser that moves smoothly with the
-    data, that is the derivative of F along this branch of stationary plans, by the envelope theorem. It is *not* the
-    derivative of the least value: that there is no better plan is not proved, and when another start wins, the value
-    jumps from one branch to another. Steps of an optimiser had better go on from the last plan (`start=`, `starts=1`).
+    The plan is held still: nothing is unrolled. Where the plan is a strict local minimiser that
+    moves smoothly with the data, that is the derivative of F along this branch of stationary plans,
+    by the envelope theorem. It is *not* the derivative of the least value: that there is no better
+    plan is not proved, and when another start wins, the value jumps from one branch to another.
+    Steps of an optimiser had better go on from the last plan (`start=`, `starts=1`).
 
     Parameters
     ----------
@@ -66,17 +68,23 @@ def gromov_loss(
     torch = require_extra("torch", extra="torch", purpose="transport.gromov_loss")
     for name, C in (("C1", C1), ("C2", C2)):
         if not is_torch(C):
-            raise TypeError(f"{name} must be a torch tensor, got {type(C).__name__}: transport.gromov takes arrays")
+            raise TypeError(
+                f"{name} must be a torch tensor, got {type(C).__name__}: transport.gromov takes arrays"
+            )
     for name, weights in (("a", a), ("b", b)):
         if is_torch(weights) and weights.requires_grad:
-            raise MissingAbility(f"{name} requires a gradient; gromov_loss has those in C1, C2 and M: detach it")
+            raise MissingAbility(
+                f"{name} requires a gradient; gromov_loss has those in C1, C2 and M: detach it"
+            )
     q = gromov(
         C1.detach(),
         C2.detach(),
         a,
         b,
         entropy=entropy,
-        fused=None if fused is None else (fused[0].detach() if is_torch(fused[0]) else fused[0], fused[1]),
+        fused=None
+        if fused is None
+        else (fused[0].detach() if is_torch(fused[0]) else fused[0], fused[1]),
         loss=loss,
         starts=starts,
         start=start,
@@ -88,10 +96,13 @@ def gromov_loss(
     q.result.uninterrupted()
     if not q.success:
         warnings.warn(
-            f"the plan is stationary up to {q.stationarity:.3g} only: {q.message}", ConvergenceWarning, stacklevel=2
+            f"the plan is stationary up to {q.stationarity:.3g} only: {q.message}",
+            ConvergenceWarning,
+            stacklevel=2,
         )
     plan = q.plan
-    rows, columns = plan.sum(1), plan.sum(0)
+    rows = plan.sum(1)
+    columns = plan.sum(0)
     parts = loss_parts(C1.to(torch.float64), C2.to(torch.float64), loss)
     value = rows @ parts.f1 @ rows + columns @ parts.f2 @ columns
     value = value - ((parts.h1 @ plan @ parts.h2.T) * plan).sum()

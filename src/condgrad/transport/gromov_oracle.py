@@ -1,7 +1,8 @@
 """The entropic oracle for plans that are never formed, by Newton's method on its dual.
 
-Near a stationary plan the oracle must be accurate. At an entropy of a hundredth of the costs and 2000 points Sinkhorn's
-iteration then took 2000 passes over all pairs and was not there; Newton's method took 90 to 180.
+Near a stationary plan the oracle must be accurate. At an entropy of a hundredth of the costs and
+2000 points Sinkhorn's iteration then took 2000 passes over all pairs and was not there; Newton's
+method took 90 to 180.
 """
 
 from __future__ import annotations
@@ -44,4 +45,6 @@ class EntropyByNewton(Entropy):
         ).uninterrupted()
         inner = int(linear.trace["inner_iterations"][-1])
         value = self.value(linear.x)
-        return Answer(linear.x, linear.lower_bound, value, inner, linear.x, linear.certificate.scale)
+        return Answer(
+            linear.x, linear.lower_bound, value, inner, linear.x, linear.certificate.scale
+        )

@@ -1,8 +1,9 @@
-"""Where Gromov-Wasserstein starts: at the oracle's plan for the gradient at a guess of what f sees of a plan.
+"""Where Gromov-Wasserstein starts: at the oracle's plan for the gradient at a guess of what f sees
+of a plan.
 
-f sees of a plan G how the principal axes of the two spaces are matched, W_kl = <phi_k psi_l', G>. The product of the
-weights has W = 0, which is a saddle where the data are symmetric. A guess matches axis k with axis k, with a sign each,
-or all axes at random.
+f sees of a plan G how the principal axes of the two spaces are matched, W_kl = <phi_k psi_l', G>.
+The product of the weights has W = 0, which is a saddle where the data are symmetric. A guess
+matches axis k with axis k, with a sign each, or all axes at random.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condgrad.arrays import Array, Space, double_like, eigh_small, host, namespace, orthonormal, standard_normal
+from condgrad.arrays import (
+    Array,
+    Space,
+    double_like,
+    eigh_small,
+    host,
+    namespace,
+    orthonormal,
+    standard_normal,
+)
 from condgrad.problem import Simple, Smooth
 from condgrad.smooth.gromov import GromovPoints, GromovWasserstein
 from condgrad.streamed_plan import UnformedCost
@@ -34,7 +44,9 @@ class NamedStart(NamedTuple):
 
 
 class MatchedAxes(NamedTuple):
-    """Principal axes as functions of the points, of weighted square sum 1, and how strongly f sees each pair."""
+    """Principal axes as functions of the points, of weighted square sum 1, and how strongly f sees
+    each pair.
+    """
 
     left: Array
     right: Array
@@ -47,7 +59,8 @@ class MatchedAxes(NamedTuple):
 
     def signs(self, a: Array, b: Array) -> list[tuple[float, ...]]:
         """All choices of signs, those first that match the skewness of the axes."""
-        skew_left, skew_right = host(a @ self.left**3), host(b @ self.right**3)
+        skew_left = host(a @ self.left**3)
+        skew_right = host(b @ self.right**3)
         agreement = host(self.strength) * skew_left * skew_right
         choices = list(product((1.0, -1.0), repeat=self.number))
         return sorted(choices, key=lambda signs: -float(np.dot(signs, agreement)))
@@ -110,7 +123,8 @@ def start_plans(
     for k in range(count):
         if k < len(signs):
             words = "".join("+" if sign > 0.0 else "-" for sign in signs[k])
-            name, W = f"axes {words}", np.diag(signs[k])
+            name = f"axes {words}"
+            W = np.diag(signs[k])
         else:
             name = f"random {k - len(signs) + 1}"
             W = np.linalg.qr(rng.standard_normal((axes.number, axes.number)))[0]
@@ -118,10 +132,14 @@ def start_plans(
         yield NamedStart(name, _oracle_plan(f, g, structure, left, axes.right))
 
 
-def _oracle_plan(f: Smooth, g: Simple, structure: GromovPoints | GromovWasserstein, left: Array, right: Array) -> Any:
-    """The oracle's plan where f has the gradient at the product plan, which is that of its linear part, + left right'.
+def _oracle_plan(
+    f: Smooth, g: Simple, structure: GromovPoints | GromovWasserstein, left: Array, right: Array
+) -> Any:
+    """The oracle's plan where f has the gradient at the product plan, which is that of its linear
+    part, + left right'.
 
-    The mass of all weights is part of `left`: entries of W are no larger than the root of the product of square sums.
+    The mass of all weights is part of `left`: entries of W are no larger than the root of the
+    product of square sums.
     """
     gradient = f.at(g.on.start(Space.of(structure.a, shape=g.on.shape))).gradient
     cost: Any = UnformedCost.of(left, right)

@@ -1,4 +1,6 @@
-"""Regularised transport between clouds of points as a differentiable torch function, with an error bound."""
+"""Regularised transport between clouds of points as a differentiable torch function, with an error
+bound.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class GradientError(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CertifiedLoss:
-    """A differentiable value of transport, and what is known about it: what `certified_loss` returns.
+    """A differentiable value of transport, and what is known about it: what `certified_loss`
+    returns.
 
     Attributes
     ----------
@@ -53,7 +56,8 @@ class CertifiedLoss:
     result : TransportResult
         The plan and its certificate; nothing in it has a graph.
     gradient_error : GradientError
-        A bound on the error of both gradients in the points, from the gap; infinite for entropy = 0.
+        A bound on the error of both gradients in the points, from the gap; infinite for entropy =
+        0.
 
     Examples
     --------
@@ -84,35 +88,39 @@ def loss(
     plan: str = "auto",
     start: Any = None,
 ) -> Tensor:
-    """The least value of <C, G> + entropy sum G log G + regularisers, C_ij = |Xs_i - Xt_j|^2, with its derivatives.
+    """The least value of <C, G> + entropy sum G log G + regularisers, C_ij = |Xs_i - Xt_j|^2, with
+    its derivatives.
 
-    Nothing is unrolled: the problem is solved, and the envelope theorem gives the gradient, with two more products with
-    the plan. A second derivative takes one solve with the Newton system at the solution; it is known for entropy alone
-    and with Laplacians. Everything is computed in float64 and returned in the precision of Xs.
+    Nothing is unrolled: the problem is solved, and the envelope theorem gives the gradient, with
+    two more products with the plan. A second derivative takes one solve with the Newton system at
+    the solution; it is known for entropy alone and with Laplacians. Everything is computed in
+    float64 and returned in the precision of Xs.
 
     Parameters
     ----------
     Xs, Xt : tensors, shapes (n, d) and (m, d)
         Source and target points, on one device.
     a, b : tensors, optional
-        Weights of the same mass; uniform of mass 1 by default. Transport knows no plan between unequal masses, so the
-        derivatives are those of the value after both masses are scaled to their geometric mean: with
-        G = exp((u_i + v_j - M_ij)/entropy - 1) they are u and v, the free constant such that <a, u> = <b, v>. In
-        directions that keep the masses, and in those that scale both, no choice is involved. Weights that require a
-        gradient must be positive.
+        Weights of the same mass; uniform of mass 1 by default. Transport knows no plan between
+        unequal masses, so the derivatives are those of the value after both masses are scaled to
+        their geometric mean: with G = exp((u_i + v_j - M_ij)/entropy - 1) they are u and v, the
+        free constant such that <a, u> = <b, v>. In directions that keep the masses, and in those
+        that scale both, no choice is involved. Weights that require a gradient must be positive.
     entropy : float
         Weight of sum G log G, >= 0. At 0 the gradient is that of one of the optimal plans.
     regularizers : sequence
-        As in `transport.solve`. Laplacians keep the graphs they were made with; their points follow Xs and Xt. Given
-        as a `smooth.TransportLaplacian`, or with `Ls` and `Lt`, their graphs are not built anew in each call.
+        As in `transport.solve`. Laplacians keep the graphs they were made with; their points follow
+        Xs and Xt. Given as a `smooth.TransportLaplacian`, or with `Ls` and `Lt`, their graphs are
+        not built anew in each call.
     method, tol, max_iter, time_limit, plan, start
-        As in `transport.solve`; a run that ends before `tol` warns. A streamed plan is never formed for a gradient,
-        and is formed for second derivatives.
+        As in `transport.solve`; a run that ends before `tol` warns. A streamed plan is never formed
+        for a gradient, and is formed for second derivatives.
 
     Returns
     -------
     tensor
-        A scalar. `certified_loss` returns it with its certificate and a bound on the error of the gradient.
+        A scalar. `certified_loss` returns it with its certificate and a bound on the error of the
+        gradient.
 
     Examples
     --------
@@ -187,8 +195,8 @@ def barycentric_map(
 ) -> Tensor:
     """Where each source goes: diag(1/a) G Y, differentiable in points, weights and Y.
 
-    The derivative of the plan comes from the implicit function theorem: one solve with the Newton system at the
-    solution, whose error is of the order of the square root of the gap.
+    The derivative of the plan comes from the implicit function theorem: one solve with the Newton
+    system at the solution, whose error is of the order of the square root of the gap.
 
     Parameters
     ----------
@@ -222,7 +230,9 @@ def barycentric_map(
 
     Y = problem.Xt if values is None else _points("values", values, problem.Xs).double()
     if Y.shape[0] != problem.Xt.shape[0]:
-        raise ValueError(f"values must have a row for each of the {problem.Xt.shape[0]} targets, got {Y.shape[0]}")
+        raise ValueError(
+            f"values must have a row for each of the {problem.Xt.shape[0]} targets, got {Y.shape[0]}"
+        )
     if float(problem.a.detach().min()) <= 0.0:
         raise ValueError("a must hold weights > 0: a source without weight goes nowhere")
     problem.solution.require_smooth_plan()
@@ -290,7 +300,9 @@ def _problem(
 
     Xs, Xt = _points("Xs", Xs, None).double(), _points("Xt", Xt, Xs).double()
     if Xs.shape[1] != Xt.shape[1]:
-        raise ValueError(f"Xs and Xt must have the same dimension, got {Xs.shape[1]} and {Xt.shape[1]}")
+        raise ValueError(
+            f"Xs and Xt must have the same dimension, got {Xs.shape[1]} and {Xt.shape[1]}"
+        )
     entropy = _checks.number("entropy", entropy, at_least=0.0)
     a, b = _equal_masses(_weights("a", a, Xs), _weights("b", b, Xt))
     laplacians, others = _divided(regularizers, Xs.detach(), Xt.detach())
@@ -321,13 +333,17 @@ def _problem(
 
 def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
     if not is_torch(X):
-        raise TypeError(f"{name} must be a torch tensor, got {type(X).__name__}; transport.solve takes NumPy arrays")
+        raise TypeError(
+            f"{name} must be a torch tensor, got {type(X).__name__}; transport.solve takes NumPy arrays"
+        )
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{name} must hold points in rows, got shape {tuple(X.shape)}")
     if not X.dtype.is_floating_point:
         raise TypeError(f"{name} must be of a floating-point dtype, got {X.dtype}")
     if beside is not None and X.device != beside.device:
-        raise ValueError(f"{name} is on {X.device} and must be on {beside.device}, as the others are")
+        raise ValueError(
+            f"{name} is on {X.device} and must be on {beside.device}, as the others are"
+        )
     if not all_finite(X.detach()):
         raise ValueError(f"{name} must be finite, got NaN or infinite entries")
     return X
@@ -341,9 +357,13 @@ def _weights(name: str, weights: Any, X: Tensor) -> Tensor:
     if not is_torch(weights):
         raise TypeError(f"{name} must be a torch tensor, got {type(weights).__name__}")
     if tuple(weights.shape) != (n,):
-        raise ValueError(f"{name} must have {n} weights, one a point, got shape {tuple(weights.shape)}")
+        raise ValueError(
+            f"{name} must have {n} weights, one a point, got shape {tuple(weights.shape)}"
+        )
     if weights.device != X.device:
-        raise ValueError(f"{name} is on {weights.device} and must be on {X.device}, as the points are")
+        raise ValueError(
+            f"{name} is on {weights.device} and must be on {X.device}, as the points are"
+        )
     return weights.double()
 
 
@@ -352,10 +372,14 @@ def _equal_masses(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
     What autograd makes of it settles the derivative of F* in weights, see `loss`.
     """
-    mass_a, mass_b = a.sum(), b.sum()
-    of_a, of_b = float(mass_a.detach()), float(mass_b.detach())
+    mass_a = a.sum()
+    mass_b = b.sum()
+    of_a = float(mass_a.detach())
+    of_b = float(mass_b.detach())
     if of_a <= 0.0 or of_b <= 0.0 or not abs(of_a - of_b) <= 1e-6 * max(of_a, of_b):
-        raise ValueError(f"a and b must have the same mass > 0: a sums to {of_a:.12g}, b to {of_b:.12g}")
+        raise ValueError(
+            f"a and b must have the same mass > 0: a sums to {of_a:.12g}, b to {of_b:.12g}"
+        )
     ratio = (mass_b / mass_a).sqrt()
     return a * ratio, b / ratio
 
@@ -373,7 +397,8 @@ def _divided(
         if not isinstance(part, TransportLaplacian):
             others.append(part)
             continue
-        of_source, of_target = len(part.Xs), len(part.Xt)
+        of_source = len(part.Xs)
+        of_target = len(part.Xt)
         if (of_source, of_target) != (len(Xs), len(Xt)):
             raise ValueError(
                 f"regularizers[{k}] has graphs of {of_source} and {of_target} points where Xs and "
@@ -386,8 +411,9 @@ def _divided(
 def _gradient_error(problem: _Problem) -> GradientError:
     """From |G - G*|_1 <= sqrt(2 mass gap/entropy) = r.
 
-    The marginals of G and G* agree, so 2 (G - G*) Xt is 2 (G - G*)(Xt - c) for any c: at most 2 r times the radius of
-    the targets. With V = 2 w Lt Q, |G V - G* V*| <= |(G - G*) V| + |G*| |V - V*|, where |G*| <= sqrt(max a max b) and
+    The marginals of G and G* agree, so 2 (G - G*) Xt is 2 (G - G*)(Xt - c) for any c: at most 2 r
+    times the radius of the targets. With V = 2 w Lt Q, |G V - G* V*| <= |(G - G*) V| + |G*| |V -
+    V*|, where |G*| <= sqrt(max a max b) and
     |V - V*| <= 2 w |Lt| r radius(Xs); V itself is taken at the plan. Likewise for Xt.
     """
     solution = problem.solution
@@ -400,15 +426,25 @@ def _gradient_error(problem: _Problem) -> GradientError:
     def longest(rows: Tensor) -> float:
         return float(rows.norm(dim=1).max())
 
-    radius_s, radius_t = longest(Xs - (a @ Xs) / a.sum()), longest(Xt - (b @ Xt) / b.sum())
-    of_Xs, of_Xt = 2.0 * r * radius_t, 2.0 * r * radius_s
+    radius_s = longest(Xs - (a @ Xs) / a.sum())
+    radius_t = longest(Xt - (b @ Xt) / b.sum())
+    of_Xs = 2.0 * r * radius_t
+    of_Xt = 2.0 * r * radius_s
     if solution.laplacians:
         norm = math.sqrt(float(a.max()) * float(b.max()))
         V = solution.gradient_in_Q(result.apply_transpose(Xs))
         U = solution.gradient_in_P(result.apply(Xt))
         # the moments move by no more than r times the longest point
-        off_in_V = sum(2.0 * f.target_weight * largest_row_sum(f.Lt) for f in solution.laplacians) * r * longest(Xs)
-        off_in_U = sum(2.0 * f.source_weight * largest_row_sum(f.Ls) for f in solution.laplacians) * r * longest(Xt)
+        off_in_V = (
+            sum(2.0 * f.target_weight * largest_row_sum(f.Lt) for f in solution.laplacians)
+            * r
+            * longest(Xs)
+        )
+        off_in_U = (
+            sum(2.0 * f.source_weight * largest_row_sum(f.Ls) for f in solution.laplacians)
+            * r
+            * longest(Xt)
+        )
         of_Xs += r * longest(V) + norm * off_in_V
         of_Xt += r * longest(U) + norm * off_in_U
     return GradientError(of_Xs, of_Xt)

@@ -18,7 +18,8 @@ class Regularizer(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Laplacian:
-    """weight * (source tr(Xt' G' Ls G Xt) + target tr(Xs' G Lt G' Xs)): neighbours move alike, both ways.
+    """weight * (source tr(Xt' G' Ls G Xt) + target tr(Xs' G Lt G' Xs)): neighbours move alike, both
+    ways.
 
     Parameters
     ----------
@@ -68,8 +69,12 @@ class Laplacian:
 
     @cached_property
     def graphs(self) -> tuple[Any, Any]:
-        """The two Laplacian matrices, made when first asked for and kept: at size they take as long as a solve."""
-        return self._laplacian("s", self.Xs, self.Ls, self.Ws), self._laplacian("t", self.Xt, self.Lt, self.Wt)
+        """The two Laplacian matrices, made when first asked for and kept: at size they take as long
+        as a solve.
+        """
+        return self._laplacian("s", self.Xs, self.Ls, self.Ws), self._laplacian(
+            "t", self.Xt, self.Lt, self.Wt
+        )
 
     def smooth_part(self) -> Smooth:
         """The regulariser as a function of the plan."""
@@ -87,9 +92,8 @@ class Laplacian:
         )
 
     def __repr__(self) -> str:
-        return (
-            f"transport.Laplacian({len(self.Xs)} x {len(self.Xt)}, weight={self.weight:g}, neighbors={self.neighbors})"
-        )
+        size = f"{len(self.Xs)} x {len(self.Xt)}"
+        return f"transport.Laplacian({size}, weight={self.weight:g}, neighbors={self.neighbors})"
 
     def _laplacian(self, side: str, X: Any, L: Any, W: Any) -> Any:
         if L is not None and W is not None:
@@ -103,7 +107,8 @@ class Laplacian:
 
 @dataclass(frozen=True, repr=False)
 class GroupLasso:
-    """weight * sum over target points and classes of the norm of what they receive: one class for each target.
+    """weight * sum over target points and classes of the norm of what they receive: one class for
+    each target.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""Regularised optimal transport: min <C, G> + entropy sum G log G + regularisers, G a plan from a to b."""
+"""Regularised optimal transport: min <C, G> + entropy sum G log G + regularisers, G a plan from a
+to b.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.streamed_plan import StreamedPlan
 from condgrad.transport.costs import PointCost
 from condgrad.transport.regularizers import Laplacian, Regularizer
-from condgrad.transport.starts import TransportProblem, coarse_start, points_of, self_start, start_plan
+from condgrad.transport.starts import (
+    TransportProblem,
+    coarse_start,
+    points_of,
+    self_start,
+    start_plan,
+)
 
 PLANS = ("auto", "dense", "streamed")
 COPIES = 6.0
@@ -42,7 +50,8 @@ SMALL_ON_DEVICE = 4_000_000
 class TransportResult(AnswerOfRun):
     """A plan with exact marginals and the proof of how good it is.
 
-    The plan may be an array or streamed: known by factors of its logarithm and only multiplied with.
+    The plan may be an array or streamed: known by factors of its logarithm and only multiplied
+    with.
 
     Attributes
     ----------
@@ -103,11 +112,12 @@ class TransportResult(AnswerOfRun):
 
     @cached_property
     def potentials(self) -> Potentials:
-        """Row and column potentials of the problem linearised at the plan, computed when first asked for.
+        """Row and column potentials of the problem linearised at the plan, computed when first
+        asked for.
 
-        With M = cost + gradient of the regularisers, plan ~ exp((u_i + v_j - M_ij)/entropy), and points without weight
-        have -inf. For entropy = 0 they are optimal prices, u_i + v_j <= M_ij, and points without weight have prices
-        like all others.
+        With M = cost + gradient of the regularisers, plan ~ exp((u_i + v_j - M_ij)/entropy), and
+        points without weight have -inf. For entropy = 0 they are optimal prices, u_i + v_j <= M_ij,
+        and points without weight have prices like all others.
         """
         if self.streamed:
             origin = self.result.x.origin
@@ -118,7 +128,8 @@ class TransportResult(AnswerOfRun):
         M = f.at(self.plan).gradient
         u, v = g.argmin(M, accuracy=1e-3 * max(self.gap, 1e-12 * self.result.scale)).warm
         if isinstance(g, simple.Zero):
-            # an engine does not look at rows without weight: theirs is the largest price that all columns allow
+            # an engine does not look at rows without weight: theirs is the largest price that all
+            # columns allow
             xp = namespace(M)
             u = xp.where(self.plan.sum(1) > 0.0, u, xp.min(M - v[None, :], axis=1))
         return Potentials(u, v)
@@ -129,10 +140,15 @@ class TransportResult(AnswerOfRun):
         f = self.problem[0]
         terms = zip(f.weights, f.terms, strict=True) if isinstance(f, Sum) else [(1.0, f)]
         x = self.result.x
-        return sum(w * term.at(x).value for w, term in terms if isinstance(term, smooth.Linear | smooth.TransportCost))
+        return sum(
+            w * term.at(x).value
+            for w, term in terms
+            if isinstance(term, smooth.Linear | smooth.TransportCost)
+        )
 
     def barycenters(self, Y: Array) -> Array:
-        """Where each source goes: the mean of Y, a row a target, under the source's share of the plan.
+        """Where each source goes: the mean of Y, a row a target, under the source's share of the
+        plan.
 
         A source without weight goes nowhere: its row is NaN.
         """
@@ -179,17 +195,22 @@ def weights_like(name: str, weights: Any, like: Array, shape: tuple[int, int], a
 
 def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer]) -> Smooth:
     """<C, G> and the regularisers, whose coordinates follow the cost to its library and device."""
-    f, shape = linear, " x ".join(map(str, linear.space.shape))  # type: ignore[union-attr]
+    f = linear
+    shape = " x ".join(map(str, linear.space.shape))  # type: ignore[union-attr]
     for k, regularizer in enumerate(_checked(regularizers)):
         try:
             if isinstance(regularizer, Laplacian):
-                Xs, Xt = (beside(name, getattr(regularizer, name), like, ndim=2) for name in ("Xs", "Xt"))
+                Xs, Xt = (
+                    beside(name, getattr(regularizer, name), like, ndim=2) for name in ("Xs", "Xt")
+                )
                 Ls, Lt = regularizer.graphs
                 regularizer = replace(regularizer, Xs=Xs, Xt=Xt, Ls=Ls, Lt=Lt, Ws=None, Wt=None)
             f = f + (regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part())
         except (TypeError, ValueError) as error:
             kind = f"a {Space.of(like).library} cost of {shape}"
-            raise type(error)(f"regularizers[{k}], {regularizer!r}, does not go with {kind}: {error}") from None
+            raise type(error)(
+                f"regularizers[{k}], {regularizer!r}, does not go with {kind}: {error}"
+            ) from None
     return f
 
 
@@ -231,31 +252,37 @@ def solve(
     Parameters
     ----------
     cost : array of shape (n, m), or a cost between points
-        An array, or `transport.SquaredEuclidean(Xs, Xt)`, `transport.LowRank(A, B)`, `transport.cosine(Xs, Xt)`,
-        `transport.BlockCost(function, Xs, Xt)`, which need not be formed. The library (NumPy or torch) and device are
-        those of the plan; weights, coordinates and the start follow.
+        An array, or `transport.SquaredEuclidean(Xs, Xt)`, `transport.LowRank(A, B)`,
+        `transport.cosine(Xs, Xt)`, `transport.BlockCost(function, Xs, Xt)`, which need not be
+        formed. The library (NumPy or torch) and device are those of the plan; weights, coordinates
+        and the start follow.
     a, b : arrays, optional
         Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default.
     entropy : float
-        Weight of sum G log G; 0 for none, which leaves the plain conditional gradient over linear programs.
+        Weight of sum G log G; 0 for none, which leaves the plain conditional gradient over linear
+        programs.
     regularizers : sequence
-        `transport.Laplacian`, `transport.GroupLasso`, or any smooth function of the plan (`condgrad.smooth`).
+        `transport.Laplacian`, `transport.GroupLasso`, or any smooth function of the plan
+        (`condgrad.smooth`).
     method, step, tol, max_iter, time_limit, callback, progress
         As in `condgrad.minimize`.
     memory : int, optional
-        As in `condgrad.minimize`; by default 3 for "cgs" and "cg" with exact steps, which alone can use it.
+        As in `condgrad.minimize`; by default 3 for "cgs" and "cg" with exact steps, which alone can
+        use it.
     plan : {"auto", "dense", "streamed"}
-        Whether the plan is an array of n x m, or known by factors and only multiplied with, in memory O((n + m) d).
-        "auto" streams costs between points where an array is slower or does not fit into memory. A streamed plan needs
-        an entropy, regularisers that are at most one Laplacian, and the methods "newton", "cgs" or "auto".
+        Whether the plan is an array of n x m, or known by factors and only multiplied with, in
+        memory O((n + m) d). "auto" streams costs between points where an array is slower or does
+        not fit into memory. A streamed plan needs an entropy, regularisers that are at most one
+        Laplacian, and the methods "newton", "cgs" or "auto".
     start : optional
-        Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. A result between other
-        points is carried over to these by their neighbours.
+        Where to start: a plan, a pair of potentials (u, v), or an earlier `TransportResult`. A
+        result between other points is carried over to these by their neighbours.
     engine : str
         What solves linear programs, where one is needed; see `sets.Transport`.
     workers : distributed.Client, optional
-        A Dask cluster that computes the products with a streamed plan: rows live on its workers, the driver holds
-        O((n + m) d) numbers, and the certificate is the same. What a lost worker had is cut anew.
+        A Dask cluster that computes the products with a streamed plan: rows live on its workers,
+        the driver holds O((n + m) d) numbers, and the certificate is the same. What a lost worker
+        had is cut anew.
 
     Returns
     -------
@@ -292,16 +319,24 @@ def solve(
     polytope: type[sets.Transport]
     if streamed:
         unformed = cost.unformed()
-        like, linear, polytope = unformed.left, smooth.TransportCost(unformed), StreamedTransport
+        like = unformed.left
+        linear = smooth.TransportCost(unformed)
+        polytope = StreamedTransport
     else:
         if getattr(cost, "ndim", 2) == 3:
-            raise ValueError(f"cost has shape {tuple(cost.shape)}: for several problems take transport.solve_batch")
+            raise ValueError(
+                f"cost has shape {tuple(cost.shape)}: for several problems take transport.solve_batch"
+            )
         C = cost.dense() if isinstance(cost, PointCost) else floating("cost", cost, ndim=2)
         if 0 in C.shape:
             raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
-        like, linear, polytope = C, smooth.Linear(C), sets.Transport
+        like = C
+        linear = smooth.Linear(C)
+        polytope = sets.Transport
     shape: Any = linear.space.shape  # type: ignore[union-attr]
-    P = polytope(weights_like("a", a, like, shape, 0), weights_like("b", b, like, shape, 1), engine=engine)
+    P = polytope(
+        weights_like("a", a, like, shape, 0), weights_like("b", b, like, shape, 1), engine=engine
+    )
     f = _objective(linear, like, regularizers)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
     problem = TransportProblem(f, g, points_of(cost, f))
@@ -334,13 +369,17 @@ def _shared_by(workers: Any) -> AbstractContextManager[None]:
         return nullcontext()
     distributed = require_extra("distributed", extra="workers", purpose="workers=")
     if not isinstance(workers, distributed.Client):
-        raise TypeError(f"workers must be a distributed.Client, got {workers!r}: distributed.Client(address) makes one")
+        raise TypeError(
+            f"workers must be a distributed.Client, got {workers!r}: distributed.Client(address) makes one"
+        )
     from condgrad.transport.workers import Workers
 
     return computed_by(Workers(workers))
 
 
-def _only_dense(entropy: float, regularizers: Any, method: str, step: Any, memory: int | None) -> str | None:
+def _only_dense(
+    entropy: float, regularizers: Any, method: str, step: Any, memory: int | None
+) -> str | None:
     """What of a problem asks for a plan that is an array, if anything does."""
     laplacians = [r for r in regularizers if isinstance(r, Laplacian | smooth.TransportLaplacian)]
     for k, regularizer in enumerate(regularizers):
@@ -369,8 +408,12 @@ def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
     return plan_is_streamed(cost.shape, cost.arrays[0], plan, only_dense)
 
 
-def plan_is_streamed(shape: tuple[int, int], like: Array, plan: str, only_dense: str | None) -> bool:
-    """Whether a plan between points is streamed, `only_dense` being what asks for an array; an error if both are."""
+def plan_is_streamed(
+    shape: tuple[int, int], like: Array, plan: str, only_dense: str | None
+) -> bool:
+    """Whether a plan between points is streamed, `only_dense` being what asks for an array; an
+    error if both are.
+    """
     n, m = shape
     bytes_of_plan = 8 * n * m
     size = f"an array of {n} x {m} is {bytes_of_plan / 2**30:.3g} GB, and a run holds about {COPIES:.0f} of them"
@@ -378,7 +421,9 @@ def plan_is_streamed(shape: tuple[int, int], like: Array, plan: str, only_dense:
         return False
     if plan == "streamed":
         if only_dense is not None:
-            raise ValueError(f"plan='streamed' does not go with {only_dense}: take plan='dense' ({size})")
+            raise ValueError(
+                f"plan='streamed' does not go with {only_dense}: take plan='dense' ({size})"
+            )
         return True
     free = free_memory(like)
     fits = COPIES * bytes_of_plan <= SHARE * free

@@ -1,8 +1,10 @@
-"""Where a transport problem starts: plans, potentials, results between other points, and coarse levels of its own.
+"""Where a transport problem starts: plans, potentials, results between other points, and coarse
+levels of its own.
 
-A dual point (v, P, Q) between some points is carried to others by inverse-distance means of the nearest neighbours: of
-v, and of the mean destinations P/a and origins Q/b. Such fields are rough, and a stiff Laplacian answers to roughness:
-so the moments are smoothed by (I + 16 L)^-1. The path is entered as late as the carried point allows.
+A dual point (v, P, Q) between some points is carried to others by inverse-distance means of the
+nearest neighbours: of v, and of the mean destinations P/a and origins Q/b. Such fields are rough,
+and a stiff Laplacian answers to roughness: so the moments are smoothed by (I + 16 L)^-1. The path
+is entered as late as the carried point allows.
 """
 
 from __future__ import annotations
@@ -16,7 +18,18 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from condgrad import deadline
-from condgrad.arrays import Array, at_least, dot, double, double_like, host, namespace, product, smallest, total
+from condgrad.arrays import (
+    Array,
+    at_least,
+    dot,
+    double,
+    double_like,
+    host,
+    namespace,
+    product,
+    smallest,
+    total,
+)
 from condgrad.arrays.inputs import floating
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.entropic_path import fitted_potential
@@ -44,7 +57,9 @@ COARSE_TOL = 1e-4
 FEW_DIMENSIONS = 3
 """Dimensions in which a tenth of the points still has near neighbours of all."""
 SELF_ACCURACY, SELF_ITERATIONS = 1e-12, 100
-"""The error of marginals at which a self transport ends, and iterations at most; halving it takes one."""
+"""The error of marginals at which a self transport ends, and iterations at most; halving it takes
+one.
+"""
 
 
 class TransportProblem(NamedTuple):
@@ -105,16 +120,21 @@ def _from_result(start: TransportResult, problem: TransportProblem, shape: tuple
 
 
 def _same_weights(start: TransportResult, problem: TransportProblem) -> bool:
-    on, before = problem.g.on, TransportProblem(start.problem[0], start.problem[1], None).g.on
+    on = problem.g.on
+    before = TransportProblem(start.problem[0], start.problem[1], None).g.on
     xp = namespace(on.a)
-    return all(bool(xp.all(double_like(mine, on.a) == its)) for mine, its in ((before.a, on.a), (before.b, on.b)))
+    return all(
+        bool(xp.all(double_like(mine, on.a) == its))
+        for mine, its in ((before.a, on.a), (before.b, on.b))
+    )
 
 
 def _at_same_points(start: TransportResult, problem: TransportProblem) -> DualStart:
     P, Q = _no_moments(problem)
     laplacian = problem.laplacian
     if laplacian is not None:
-        P, Q = start.apply(double(laplacian.Xt)), start.apply_transpose(double(laplacian.Xs))
+        P = start.apply(double(laplacian.Xt))
+        Q = start.apply_transpose(double(laplacian.Xs))
     return DualStart(double_like(start.potentials.v, problem.g.on.a), P, Q)
 
 
@@ -123,11 +143,13 @@ def _from_plan(start: Any, problem: TransportProblem, shape: tuple[int, int]) ->
     if not problem.streamed:
         return plan
     # whoever holds a plan has room for a cost
-    laplacian, entropy = problem.laplacian, problem.g.weight
+    laplacian = problem.laplacian
+    entropy = problem.g.weight
     P, Q = _no_moments(problem)
     cost = _linear_cost(problem.f).dense()
     if laplacian is not None:
-        P, Q = plan @ double(laplacian.Xt), plan.T @ double(laplacian.Xs)
+        P = plan @ double(laplacian.Xt)
+        Q = plan.T @ double(laplacian.Xs)
         cost = cost + laplacian.at(plan).gradient
     xp = namespace(plan)
     cost = cost + entropy * xp.log(at_least(smallest(plan), plan))
@@ -135,13 +157,18 @@ def _from_plan(start: Any, problem: TransportProblem, shape: tuple[int, int]) ->
 
 
 def _checked_plan(plan: Array, problem: TransportProblem, shape: tuple[int, int]) -> Array:
-    on, space = problem.g.on, problem.f.space
+    on = problem.g.on
+    space = problem.f.space
     if tuple(plan.shape) != shape:
-        raise ValueError(f"start has the shape {tuple(plan.shape)} and must have that of the cost, {shape}")
+        raise ValueError(
+            f"start has the shape {tuple(plan.shape)} and must have that of the cost, {shape}"
+        )
     plan = space.hold(space.xp.asarray(plan, device=space.device))
     off = super(StreamedTransport, on).violation(plan) if problem.streamed else on.violation(plan)
     if off > membership_tolerance(plan) * on.scale:
-        raise ValueError(f"start must lie in {on!r}: entries >= 0, row sums a, column sums b; it is off by {off:.3g}")
+        raise ValueError(
+            f"start must lie in {on!r}: entries >= 0, row sums a, column sums b; it is off by {off:.3g}"
+        )
     return plan
 
 
@@ -155,7 +182,9 @@ def _from_potentials(start: Any, problem: TransportProblem, shape: tuple[int, in
     v = double_like(start[1], on.a)
     P, Q = _no_moments(problem)
     laplacian = problem.laplacian
-    if laplacian is not None:  # nothing is known of the moments: those of the product of the weights
+    if (
+        laplacian is not None
+    ):  # nothing is known of the moments: those of the product of the weights
         mass = on.mass or 1.0
         P = on.a[:, None] * (on.b @ double(laplacian.Xt) / mass)[None, :]
         Q = on.b[:, None] * (on.a @ double(laplacian.Xs) / mass)[None, :]
@@ -163,18 +192,26 @@ def _from_potentials(start: Any, problem: TransportProblem, shape: tuple[int, in
 
 
 def _from_dual(start: DualStart, problem: TransportProblem) -> Any:
-    """The product of the weights with a dual point to start from, or for a dense problem the plan of that point."""
-    on, g = problem.g.on, problem.g
+    """The product of the weights with a dual point to start from, or for a dense problem the plan
+    of that point.
+    """
+    on = problem.g.on
+    g = problem.g
     xp = namespace(on.a)
     finite = xp.where(xp.isfinite(start.v), start.v, 0.0)
-    a, b = double(on.a), double(on.b)
+    a = double(on.a)
+    b = double(on.b)
     if problem.streamed:
-        return replace(StreamedPlan.product(a, b), origin=Linearisation(0.0 * a, finite, start.P, start.Q))
+        return replace(
+            StreamedPlan.product(a, b), origin=Linearisation(0.0 * a, finite, start.P, start.Q)
+        )
     if not isinstance(g, Entropy):
         raise ValueError("start as potentials, or between other points, needs an entropy")
-    cost, laplacian = double(_linear_cost(problem.f)), problem.laplacian
+    cost = double(_linear_cost(problem.f))
+    laplacian = problem.laplacian
     if laplacian is not None:
-        U, V = laplacian.gradient_in_P(double(start.P)), laplacian.gradient_in_Q(double(start.Q))
+        U = laplacian.gradient_in_P(double(start.P))
+        V = laplacian.gradient_in_Q(double(start.Q))
         cost = cost + U @ double(laplacian.Xt).T + double(laplacian.Xs) @ V.T
     # columns without weight take no part
     score = xp.where(b > 0.0, finite, -math.inf)[None, :] - cost
@@ -200,11 +237,9 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
             f"{'it' if start.points is None else 'this problem'} are not known to carry it by: give a cost between "
             "points, such as transport.SquaredEuclidean(Xs, Xt), or a Laplacian"
         )
-    on, before, laplacian = (
-        problem.g.on,
-        TransportProblem(start.problem[0], start.problem[1], None).g.on,
-        problem.laplacian,
-    )
+    on = problem.g.on
+    before = TransportProblem(start.problem[0], start.problem[1], None).g.on
+    laplacian = problem.laplacian
     (from_s, from_t), (to_s, to_t) = start.points, problem.points
     for which, known, wanted in (("sources", from_s, to_s), ("targets", from_t, to_t)):
         if known.shape[1] != wanted.shape[1]:
@@ -213,27 +248,37 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
                 f"this problem have {tuple(wanted.shape)}: near points carry it over, which need as "
                 "many coordinates in both; leave start out, or solve with such points first"
             )
-    by_row, by_column = Carrier.of(from_s, to_s), Carrier.of(from_t, to_t)
+    by_row = Carrier.of(from_s, to_s)
+    by_column = Carrier.of(from_t, to_t)
     v = by_column(double_like(_without_shift(start), on.a)[:, None])[:, 0]
     P, Q = _no_moments(problem)
     if laplacian is not None:
-        destinations = start.apply(_coordinates(start, "Xt")) / at_least(smallest(before.a), before.a)[:, None]
-        origins = start.apply_transpose(_coordinates(start, "Xs")) / at_least(smallest(before.b), before.b)[:, None]
+        destinations = (
+            start.apply(_coordinates(start, "Xt")) / at_least(smallest(before.a), before.a)[:, None]
+        )
+        origins = (
+            start.apply_transpose(_coordinates(start, "Xs"))
+            / at_least(smallest(before.b), before.b)[:, None]
+        )
         P = on.a[:, None] * by_row(double_like(destinations, on.a))
         Q = on.b[:, None] * by_column(double_like(origins, on.a))
-        P, Q = smoothed(laplacian.Ls, P), smoothed(laplacian.Lt, Q)
+        P = smoothed(laplacian.Ls, P)
+        Q = smoothed(laplacian.Lt, Q)
         v = v + _shift(laplacian, Q, on.a)
     return DualStart(v, P, Q)
 
 
 def _shift(laplacian: TransportLaplacian, Q: Array, a: Array) -> Array:
-    """What the mean of the sources adds to the column potentials: gradients of a Laplacian are no smooth field."""
+    """What the mean of the sources adds to the column potentials: gradients of a Laplacian are no
+    smooth field.
+    """
     return laplacian.gradient_in_Q(Q) @ (a @ double(laplacian.Xs)) / total(a)
 
 
 def _without_shift(start: TransportResult) -> Array:
     before = TransportProblem(start.problem[0], start.problem[1], None)
-    v, laplacian = start.potentials.v, before.laplacian
+    v = start.potentials.v
+    laplacian = before.laplacian
     if laplacian is None:
         return v
     Q = start.result.x.origin.Q if start.streamed else start.apply_transpose(laplacian.Xs)
@@ -256,13 +301,16 @@ class Carrier(NamedTuple):
 
     @classmethod
     def of(cls, known: Array, wanted: Array) -> Carrier:
-        tree, points = cKDTree(host(known)), host(wanted)
-        # near points one after the other walk the same branches of the tree, which are then still in the cache
+        tree = cKDTree(host(known))
+        points = host(wanted)
+        # near points one after the other walk the same branches of the tree, which are then still
+        # in the cache
         order = cKDTree(points).indices
         found = tree.query(points[order], k=min(NEIGHBORS, tree.n), workers=-1)
         distances, neighbors = (np.empty_like(each) for each in found)
         distances[order], neighbors[order] = found
-        distances, neighbors = distances.reshape(len(distances), -1), neighbors.reshape(len(neighbors), -1)
+        distances = distances.reshape(len(distances), -1)
+        neighbors = neighbors.reshape(len(neighbors), -1)
         nearest = np.maximum(distances[:, :1], 1e-12 * (distances.max() or 1.0))
         weights = 1.0 / np.maximum(distances / nearest, 1.0) ** 2
         weights /= weights.sum(axis=1, keepdims=True)
@@ -281,22 +329,37 @@ def smoothed(L: Any, X: Array) -> Array:
 
 
 def self_start(problem: TransportProblem, cost: Any) -> tuple[Array, Array] | None:
-    """The potentials of transport from a measure to itself with entropy alone; None for every other problem.
+    """The potentials of transport from a measure to itself with entropy alone; None for every other
+    problem.
 
-    There both potentials are one u, the fixed point of T(u)_i = e (log a_i - log sum_j exp((u_j - C_ij)/e)). The
-    derivative of T is minus a Markov matrix, whose eigenvalues are between 0 and 1 where exp(-C/e) is a positive
-    kernel, as it is for squared distances. So u -> (u + T(u))/2 halves the error at least, whatever the entropy
-    (Knight, Ruiz and Ucar, SIAM J. Matrix Anal. Appl. 35, 2014; Feydy et al., AISTATS 2019).
+    There both potentials are one u, the fixed point of T(u)_i = e (log a_i - log sum_j exp((u_j -
+    C_ij)/e)). The derivative of T is minus a Markov matrix, whose eigenvalues are between 0 and 1
+    where exp(-C/e) is a positive kernel, as it is for squared distances. So u -> (u + T(u))/2
+    halves the error at least, whatever the entropy (Knight, Ruiz and Ucar, SIAM J. Matrix Anal.
+    Appl. 35, 2014; Feydy et al., AISTATS 2019).
     """
-    on, g = problem.g.on, problem.g
-    if not isinstance(cost, SquaredEuclidean) or not isinstance(g, Entropy) or isinstance(problem.f, Sum):
+    on = problem.g.on
+    g = problem.g
+    if (
+        not isinstance(cost, SquaredEuclidean)
+        or not isinstance(g, Entropy)
+        or isinstance(problem.f, Sum)
+    ):
         return None
-    a, b, xp = double(on.a), double(on.b), namespace(on.a)
+    a = double(on.a)
+    b = double(on.b)
+    xp = namespace(on.a)
     (Xs, Xt), alike = cost.arrays, xp.all
-    if Xs.shape != Xt.shape or on.mass == 0.0 or not (bool(alike(Xs == Xt)) and bool(alike(a == b))):
+    if (
+        Xs.shape != Xt.shape
+        or on.mass == 0.0
+        or not (bool(alike(Xs == Xt)) and bool(alike(a == b)))
+    ):
         return None
-    loaded, e = xp.nonzero(a > 0.0)[0], g.weight
-    part, log_a = cost.unformed().at(loaded, loaded), xp.log(a[loaded])
+    loaded = xp.nonzero(a > 0.0)[0]
+    e = g.weight
+    part = cost.unformed().at(loaded, loaded)
+    log_a = xp.log(a[loaded])
     u = 0.0 * log_a
     for _ in range(SELF_ITERATIONS):
         # a score leaves out the numbers of rows
@@ -311,18 +374,29 @@ def self_start(problem: TransportProblem, cost: Any) -> tuple[Array, Array] | No
     return whole, whole
 
 
-def coarse_start(problem: TransportProblem, cost: Any, regularizers: Sequence[Any]) -> DualStart | None:
-    """The dual point of a tenth of the points, solved loosely and carried over; None where that would not help.
+def coarse_start(
+    problem: TransportProblem, cost: Any, regularizers: Sequence[Any]
+) -> DualStart | None:
+    """The dual point of a tenth of the points, solved loosely and carried over; None where that
+    would not help.
 
     The weight of the Laplacian follows: as neighbours are farther apart, a smooth field costs more.
     """
     from condgrad.transport.solve import solve
 
     on = problem.g.on
-    n, m = on.a.shape[0], on.b.shape[0]
-    if min(n, m) < LARGE or not isinstance(cost, SquaredEuclidean) or cost.Xs.shape[1] > FEW_DIMENSIONS:
+    n = on.a.shape[0]
+    m = on.b.shape[0]
+    if (
+        min(n, m) < LARGE
+        or not isinstance(cost, SquaredEuclidean)
+        or cost.Xs.shape[1] > FEW_DIMENSIONS
+    ):
         return None
-    if not all(isinstance(r, Laplacian) and r.builds_graphs for r in regularizers) or deadline.passed():
+    if (
+        not all(isinstance(r, Laplacian) and r.builds_graphs for r in regularizers)
+        or deadline.passed()
+    ):
         return None
     rng = np.random.default_rng(0)
     chosen = []
@@ -331,11 +405,17 @@ def coarse_start(problem: TransportProblem, cost: Any, regularizers: Sequence[An
         some = np.sort(rng.permutation(loaded)[: max(1, size // COARSER)])
         chosen.append(namespace(weights).asarray(some, device=weights.device))
     rows, columns = chosen
-    a, b = on.a[rows], on.b[columns]
+    a = on.a[rows]
+    b = on.b[columns]
     share = (len(rows) / n) ** (1.0 + 2.0 / cost.Xs.shape[1])
     xp = namespace(on.a)
     coarse = [
-        replace(r, Xs=double_like(r.Xs, on.a)[rows], Xt=double_like(r.Xt, on.a)[columns], weight=share * r.weight)
+        replace(
+            r,
+            Xs=double_like(r.Xs, on.a)[rows],
+            Xt=double_like(r.Xt, on.a)[columns],
+            weight=share * r.weight,
+        )
         for r in regularizers
     ]
     answer = solve(

@@ -1,4 +1,6 @@
-"""Transport that need not carry everything: marginals relaxed by a penalty, or a given part of the mass."""
+"""Transport that need not carry everything: marginals relaxed by a penalty, or a given part of the
+mass.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ from condgrad.transport.solve import beside
 STARVED = 1e-3
 """The share of what it should have below which a column has lost touch with the plan."""
 LARGEST_EXPONENT = 500.0
-"""What exp does not overflow at, nor its products. Where a potential leads farther, the bound is said to be -inf."""
+"""What exp does not overflow at, nor its products. Where a potential leads farther, the bound is
+said to be -inf.
+"""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -101,9 +105,8 @@ class RelaxedPlan(AnswerOfRun):
 
     def __repr__(self) -> str:
         n, m = self.plan.shape
-        return (
-            f"RelaxedPlan({n} x {m}, mass={self.mass:.6g}, {self.status}, value={self.value:.10g}, gap={self.gap:.3g})"
-        )
+        proof = f"value={self.value:.10g}, gap={self.gap:.3g}"
+        return f"RelaxedPlan({n} x {m}, mass={self.mass:.6g}, {self.status}, {proof})"
 
 
 def partial(
@@ -122,7 +125,8 @@ def partial(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> RelaxedPlan:
-    """The best plan that carries a given mass: min <C, G> + entropy sum G log G + regularisers, G 1 <= a, G'1 <= b.
+    """The best plan that carries a given mass: min <C, G> + entropy sum G log G + regularisers, G 1
+    <= a, G'1 <= b.
 
     Parameters
     ----------
@@ -182,12 +186,14 @@ def unbalanced(
     time_limit: float | None = None,
     callback: Callback | None = None,
 ) -> RelaxedPlan:
-    """Transport whose marginals may differ from a and b at a price, by Newton's method on the certificate.
+    """Transport whose marginals may differ from a and b at a price, by Newton's method on the
+    certificate.
 
-    It minimises <C, G> + entropy KL(G | a b'/s) + penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b) over G >= 0, where
-    KL(x | y) = sum x log(x/y) - x + y and s is the geometric mean of the masses of a and b. So multiplying both weights
-    by m multiplies plan and value by m; for masses of product 1 it is the objective of POT's `sinkhorn_unbalanced`. As
-    the penalties grow it becomes `transport.solve`'s, less entropy (sum a log a + sum b log b) for masses 1.
+    It minimises <C, G> + entropy KL(G | a b'/s) + penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b)
+    over G >= 0, where KL(x | y) = sum x log(x/y) - x + y and s is the geometric mean of the masses
+    of a and b. So multiplying both weights by m multiplies plan and value by m; for masses of
+    product 1 it is the objective of POT's `sinkhorn_unbalanced`. As the penalties grow it becomes
+    `transport.solve`'s, less entropy (sum a log a + sum b log b) for masses 1.
 
     Parameters
     ----------
@@ -197,7 +203,8 @@ def unbalanced(
     entropy : float
         > 0.
     penalty : float or a pair
-        The price of a difference from a and from b, > 0. One of the two may be `math.inf`: that marginal is exact.
+        The price of a difference from a and from b, > 0. One of the two may be `math.inf`: that
+        marginal is exact.
     tol, max_iter, time_limit, callback
         As in `condgrad.minimize`.
 
@@ -207,7 +214,8 @@ def unbalanced(
 
     Examples
     --------
-    The second source is far from everything, and leaving its mass behind is cheaper than carrying it:
+    The second source is far from everything, and leaving its mass behind is cheaper than carrying
+    it:
 
     >>> import condgrad as cg
     >>> t = cg.transport.unbalanced([[0.0, 0.1], [9.0, 9.0]], entropy=0.05, penalty=1.0)
@@ -223,22 +231,28 @@ def unbalanced(
             raise ValueError(f"{name} must hold weights >= 0 of some mass, got {weights!r}")
     _checks.number("tol", tol, at_least=0.0)
     _checks.whole("max_iter", max_iter, at_least=0)
-    rows, columns = xp.nonzero(a > 0.0)[0], xp.nonzero(b > 0.0)[0]
-    part, a, b = C[rows, :][:, columns], a[rows], b[columns]
-    # the potentials of rows are eliminated: exact ones must be rows, and else the fewer points are columns
+    rows = xp.nonzero(a > 0.0)[0]
+    columns = xp.nonzero(b > 0.0)[0]
+    part = C[rows, :][:, columns]
+    a = a[rows]
+    b = b[columns]
+    # the potentials of rows are eliminated: exact ones must be rows, and else the fewer points are
+    # columns
     turned = for_b == math.inf or (for_a < math.inf and len(rows) < len(columns))
     if turned:
         part, a, b, for_a, for_b = part.T, b, a, for_b, for_a
     problem = RelaxedProblem(part, a, b, entropy, for_a, for_b)
     start = problem.product_plan()
-    f, g = problem.smooth, problem.simple
+    f = problem.smooth
+    g = problem.simple
     with deadline.within(time_limit):
         result = run(
             Newton(f, g, problem),
             start,
             stop=RelativeGap(tol),
             max_iter=max_iter,
-            # where the costs are 0 the start is the solution, and a gap is measured against the entropy's own size
+            # where the costs are 0 the start is the solution, and a gap is measured against the
+            # entropy's own size
             null_size=Terms(f.at(start).value, g.value(start)).size + entropy * problem.mass,
             callback=callback,
         )
@@ -270,7 +284,9 @@ def _cost_and_weights(cost: Any, a: Any, b: Any) -> tuple[Array, Array, Array]:
         weights = double(beside(name, weights, C, ndim=1))
         if weights.shape[0] != size:
             shape = " x ".join(map(str, C.shape))
-            raise ValueError(f"{name} must have {size} weights, for a cost of {shape}, got {weights.shape[0]}")
+            raise ValueError(
+                f"{name} must have {size} weights, for a cost of {shape}, got {weights.shape[0]}"
+            )
         checked.append(weights)
     return C, checked[0], checked[1]
 
@@ -283,7 +299,8 @@ def divergence_from(x: Array, reference: Array, log_reference: Array) -> float:
 def marginal_divergence(x: Array, weights: Array) -> float:
     """KL(x | weights) for positive weights, by (1 + d) log(1 + d) - d with d = x/weights - 1.
 
-    Under a large penalty x is near the weights, where sum x log(x/weights) - x + weights would lose all digits.
+    Under a large penalty x is near the weights, where sum x log(x/weights) - x + weights would lose
+    all digits.
     """
     xp = namespace(x)
     d = (x - weights) / weights
@@ -293,7 +310,8 @@ def marginal_divergence(x: Array, weights: Array) -> float:
 
 
 class MarginalPenalty(Smooth):
-    """f(G) = penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b) for positive a, b; an infinite penalty_a stands for none.
+    """f(G) = penalty_a KL(G 1 | a) + penalty_b KL(G'1 | b) for positive a, b; an infinite penalty_a
+    stands for none.
 
     All it sees of a plan are its marginals.
     """
@@ -316,16 +334,23 @@ class MarginalEvaluation:
     """The penalty at a plan, from its row and column sums."""
 
     def __init__(self, f: MarginalPenalty, sums: list[Array]) -> None:
-        self.f, self.sums = f, sums
+        self.f = f
+        self.sums = sums
 
     @cached_property
     def value(self) -> float:
-        return sum(p * marginal_divergence(x, w) for (p, w, _), x in zip(self.f.sides, self.sums, strict=True))
+        return sum(
+            p * marginal_divergence(x, w)
+            for (p, w, _), x in zip(self.f.sides, self.sums, strict=True)
+        )
 
     @cached_property
     def slopes(self) -> list[Array]:
         """The gradients in the row sums and in the column sums."""
-        return [p * (log_or_least(x) - logs) for (p, _, logs), x in zip(self.f.sides, self.sums, strict=True)]
+        return [
+            p * (log_or_least(x) - logs)
+            for (p, _, logs), x in zip(self.f.sides, self.sums, strict=True)
+        ]
 
     @property
     def gradient(self) -> Array:
@@ -337,7 +362,9 @@ class MarginalEvaluation:
 
     def magnitude(self, other: MarginalEvaluation) -> float:
         size = 0.0
-        for (p, w, _), slope, x, y in zip(self.f.sides, self.slopes, self.sums, other.sums, strict=True):
+        for (p, w, _), slope, x, y in zip(
+            self.f.sides, self.slopes, self.sums, other.sums, strict=True
+        ):
             size += dot(namespace(y).abs(slope), y) + p * total(namespace(y).abs(x - w))
         return size
 
@@ -349,12 +376,18 @@ class MarginalEvaluation:
                 terms.append(divergence_along(p, self.sums[side], logs, moves))
         return combined([1.0] * len(terms), terms)
 
-    def moved(self, x: Array, others: Sequence[MarginalEvaluation], a: Vector) -> MarginalEvaluation:
-        sums = [mixed(self.sums[side], [other.sums[side] for other in others], a) for side in (0, 1)]
+    def moved(
+        self, x: Array, others: Sequence[MarginalEvaluation], a: Vector
+    ) -> MarginalEvaluation:
+        sums = [
+            mixed(self.sums[side], [other.sums[side] for other in others], a) for side in (0, 1)
+        ]
         return MarginalEvaluation(self.f, sums)
 
 
-def divergence_along(weight: float, x: Array, log_reference: Array, directions: Array) -> Restriction:
+def divergence_along(
+    weight: float, x: Array, log_reference: Array, directions: Array
+) -> Restriction:
     """weight * KL(. | reference), but for a constant, at x + sum_i a_i directions[i]."""
     slope = np.array([-dot(log_reference + 1.0, d) for d in directions])
     constant = -dot(log_reference + 1.0, x)
@@ -366,7 +399,9 @@ class RelativeEntropy(Simple):
     """g(G) = weight KL(G | R) over G >= 0, whose rows sum to `exact_rows` where these are given."""
 
     def __init__(self, weight: float, reference: Array, *, exact_rows: Array | None) -> None:
-        self.weight, self.reference, self.exact_rows = weight, reference, exact_rows
+        self.weight = weight
+        self.reference = reference
+        self.exact_rows = exact_rows
         self.log_reference = namespace(reference).log(reference)
         self.on = Unknown()  # bounded by what f asks for growing plans
 
@@ -379,11 +414,14 @@ class RelativeEntropy(Simple):
         return self.weight * (logs + total(x) + total(self.reference))
 
     def argmin(self, c: Array, *, warm: Any = None, accuracy: float = 0.0) -> Answer:
-        """R exp(-c/weight), its rows scaled where they are exact; the value is known in closed form."""
+        """R exp(-c/weight), its rows scaled where they are exact; the value is known in closed
+        form.
+        """
         xp = namespace(c)
         exponent = self.log_reference - c / self.weight
         if self.exact_rows is not None:
-            rows, top = self.exact_rows, xp.max(exponent, axis=1)
+            rows = self.exact_rows
+            top = xp.max(exponent, axis=1)
             log_sums = top + xp.log(xp.sum(xp.exp(exponent - top[:, None]), axis=1))
             point = xp.exp(exponent - log_sums[:, None]) * rows[:, None]
             logs = xp.log(rows) - log_sums
@@ -428,26 +466,42 @@ class RelaxedProblem(DualModel):
         D = sum_i a_i phi_a(u_i) + sum_j b_j phi_b(v_j) - e (sum G - sum R),     G_ij = R_ij exp((u_i + v_j - C_ij)/e),
         phi(u) = -penalty (exp(-u/penalty) - 1),   or u for an infinite penalty.
 
-    The best u for a given v is -l_i/(1/e + 1/penalty_a), l_i = log sum_j (b_j/s) exp((v_j - C_ij)/e). The curvature in
-    v that is left is diag(b exp(-v/penalty_b)/penalty_b + G'1/e) - G' diag(1/(G 1 (1 + e/penalty_a))) G/e.
+    The best u for a given v is -l_i/(1/e + 1/penalty_a), l_i = log sum_j (b_j/s) exp((v_j -
+    C_ij)/e). The curvature in v that is left is diag(b exp(-v/penalty_b)/penalty_b + G'1/e) - G'
+    diag(1/(G 1 (1 + e/penalty_a))) G/e.
     """
 
     affordable = True
 
-    def __init__(self, C: Array, a: Array, b: Array, entropy: float, for_a: float, for_b: float) -> None:
+    def __init__(
+        self, C: Array, a: Array, b: Array, entropy: float, for_a: float, for_b: float
+    ) -> None:
         xp = namespace(C)
-        self.C, self.a, self.b, self.entropy, self.for_a, self.for_b = C, a, b, entropy, for_a, for_b
+        self.C = C
+        self.a = a
+        self.b = b
+        self.entropy = entropy
+        self.for_a = for_a
+        self.for_b = for_b
         self.mass = math.sqrt(total(a) * total(b))
         self.reference = a[:, None] * (b / self.mass)[None, :]
         self.log_share = xp.log(b / self.mass)
         # unlike between exact marginals, a constant in the costs matters
         self.height = float(xp.max(xp.abs(C)))
         self.smooth = smooth.Linear(C) + MarginalPenalty(a, b, for_a, for_b)
-        self.simple = RelativeEntropy(entropy, self.reference, exact_rows=a if for_a == math.inf else None)
+        self.simple = RelativeEntropy(
+            entropy, self.reference, exact_rows=a if for_a == math.inf else None
+        )
 
     def product_plan(self) -> Array:
-        """R, its mass that of a where this marginal is exact: a plan to start from and to measure gaps by."""
-        return self.reference * (self.mass / total(self.b)) if self.for_a == math.inf else self.reference
+        """R, its mass that of a where this marginal is exact: a plan to start from and to measure
+        gaps by.
+        """
+        return (
+            self.reference * (self.mass / total(self.b))
+            if self.for_a == math.inf
+            else self.reference
+        )
 
     def start(self, x: Array) -> Array:
         """The potential of every column if all costs were the least one, m.
@@ -475,7 +529,9 @@ class RelaxedProblem(DualModel):
         return z + step * direction
 
     def evaluate(self, z: Array, t: float) -> RelaxedPoint:
-        xp, e, v = namespace(z), t * self.entropy, z
+        xp = namespace(z)
+        e = t * self.entropy
+        v = z
         exponent = (v[None, :] - self.C) / e + self.log_share[None, :]
         top = xp.max(exponent, axis=1)
         exponent -= top[:, None]
@@ -488,14 +544,22 @@ class RelaxedProblem(DualModel):
         G *= (rows / sums)[:, None]
         columns = xp.sum(G, axis=0)
         price_b, kept = self._price(v, self.for_b)
-        carried, reference = total(G), total(self.reference)
+        carried = total(G)
+        reference = total(self.reference)
         dual = dot(self.a, price_a) + dot(self.b, price_b) - e * (carried - reference)
         if max(float(xp.max(-u / self.for_a)), float(xp.max(-v / self.for_b))) > LARGEST_EXPONENT:
             dual = -math.inf  # the prices are cut off, and the true ones are lower
         size = xp.abs
         # the exponents of G are sums of costs, potentials and logarithms
-        exponents = float(xp.max(size(self.C))) + e * (1.0 + math.log2(self.C.shape[0] * self.C.shape[1]))
-        magnitude = dot(self.a, size(price_a)) + dot(self.b, size(price_b)) + e * reference + carried * exponents
+        exponents = float(xp.max(size(self.C))) + e * (
+            1.0 + math.log2(self.C.shape[0] * self.C.shape[1])
+        )
+        magnitude = (
+            dot(self.a, size(price_a))
+            + dot(self.b, size(price_b))
+            + e * reference
+            + carried * exponents
+        )
         magnitude += dot(rows, size(u)) + dot(columns, size(v))
         return RelaxedPoint(u, v, e, G, rows, columns, self.b * kept, dual, magnitude)
 
@@ -512,10 +576,12 @@ class RelaxedProblem(DualModel):
         return Primal(point.G, Terms(here.value, self.simple.value(point.G)), here.magnitude(here))
 
     def ascent(self, point: RelaxedPoint, progress: Progress) -> Ascent:
-        xp, e = namespace(point.v), point.entropy
+        xp = namespace(point.v)
+        e = point.entropy
         residual = point.wanted - point.columns
         if bool(xp.any(point.columns < STARVED * point.wanted)):
-            # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent too, brings it back
+            # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent
+            # too, brings it back
             dv = self._sinkhorn_step(point)
             return Ascent(dv, dot(residual, dv), 1)
         diagonal = point.wanted / self.for_b + point.columns / e
@@ -535,10 +601,12 @@ class RelaxedProblem(DualModel):
     def _sinkhorn_step(self, point: RelaxedPoint) -> Array:
         """To the best v for this u, in the log domain: columns may be too light for a float.
 
-        Then to the best constant that u loses and v gains, which changes no plan. Sinkhorn's iteration alone would find
-        it slowly where penalties are large against the entropy (Sejourne, Vialard, Peyre, AISTATS 2022).
+        Then to the best constant that u loses and v gains, which changes no plan. Sinkhorn's
+        iteration alone would find it slowly where penalties are large against the entropy
+        (Sejourne, Vialard, Peyre, AISTATS 2022).
         """
-        xp, e = namespace(point.v), point.entropy
+        xp = namespace(point.v)
+        e = point.entropy
         exponent = (point.u[:, None] - self.C) / e + xp.log(self.a)[:, None]
         log_sums = log_sum_exp(exponent, axis=0) - math.log(self.mass)
         v = -log_sums / (1.0 / e + 1.0 / self.for_b)

@@ -1,19 +1,24 @@
-"""Products with exp(score) on several machines: rows of the score live on the workers of a dask cluster.
+"""Products with exp(score) on several machines: rows of the score live on the workers of a dask
+cluster.
 
-`Workers(client)` answers the questions of `condgrad.kernels.streamed` under the same names, and whatever runs inside
-`with streamed.computed_by(Workers(client))` asks it instead of this machine, a whole solve as well.
+`Workers(client)` answers the questions of `condgrad.kernels.streamed` under the same names, and
+whatever runs inside `with streamed.computed_by(Workers(client))` asks it instead of this machine, a
+whole solve as well.
 
-The driver holds the score itself, O((n + m) r) numbers. Each worker thread has a block of its rows, and keeps it while
-the same score, or the same score turned, is asked about: then only R travels there and the products back.
+The driver holds the score itself, O((n + m) r) numbers. Each worker thread has a block of its rows,
+and keeps it while the same score, or the same score turned, is asked about: then only R travels
+there and the products back.
 
     sum_j exp(score_ij) R_j for rows i       block by block, put one below the other;
-    sum_i exp(score_ij) R_i for columns j    a sum over the blocks, in their order, so that it is the same every time.
+    sum_i exp(score_ij) R_i for columns j    a sum over the blocks, in their order, so that it is
+    the same every time.
 
-A worker that is lost takes its block with it. The driver has what the block was made of: it cuts the rows anew for the
-workers that are there, and asks again.
+A worker that is lost takes its block with it. The driver has what the block was made of: it cuts
+the rows anew for the workers that are there, and asks again.
 
-A client is a `distributed.Client` (the extra `workers`). Where the score is made of CUDA tensors, so is what travels,
-and a worker computes on its own GPU; this has not been tried with more than one.
+A client is a `distributed.Client` (the extra `workers`). Where the score is made of CUDA tensors,
+so is what travels, and a worker computes on its own GPU; this has not been tried with more than
+one.
 """
 
 from __future__ import annotations
@@ -29,7 +34,9 @@ from condgrad.kernels import streamed
 from condgrad.kernels.streamed import Score
 
 LOST = (CancelledError, OSError)
-"""What distributed raises where a worker is gone: what depended on it is cancelled, and its connections are closed."""
+"""What distributed raises where a worker is gone: what depended on it is cancelled, and its
+connections are closed.
+"""
 CLOSED = ("closing", "closed")
 """What distributed calls a client that answers no more."""
 MOST_LOSSES = 10
@@ -63,12 +70,19 @@ class Held:
 
 
 def _same_arrays(one: Score, other: Score) -> bool:
-    pairs = [(one.left, other.left), (one.right, other.right), (one.row, other.row), (one.column, other.column)]
+    pairs = [
+        (one.left, other.left),
+        (one.right, other.right),
+        (one.row, other.row),
+        (one.column, other.column),
+    ]
     return all(x is y for x, y in pairs)
 
 
 class Workers:
-    """The functions of `condgrad.kernels.streamed`, computed by the workers of a `distributed.Client`."""
+    """The functions of `condgrad.kernels.streamed`, computed by the workers of a
+    `distributed.Client`.
+    """
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -90,29 +104,51 @@ class Workers:
         return sum(self._ask(held, _turned_times, by_rows=[R], precision=precision))
 
     def weighted_times(
-        self, score: Score, delta_left: Array, delta_right: Array, R: Array, precision: str = "float64"
+        self,
+        score: Score,
+        delta_left: Array,
+        delta_right: Array,
+        R: Array,
+        precision: str = "float64",
     ) -> Array:
         """As `streamed.weighted_times`."""
         held = self._hold(score)
         if held.has(score):
-            everywhere, by_rows = [delta_right, R], [delta_left]
-            return self._rows(held, _weighted_times, by_rows=by_rows, everywhere=everywhere, precision=precision)
-        by_rows, everywhere = [delta_right, R], [delta_left]
-        return sum(self._ask(held, _turned_weighted, by_rows=by_rows, everywhere=everywhere, precision=precision))
+            everywhere = [delta_right, R]
+            by_rows = [delta_left]
+            return self._rows(
+                held, _weighted_times, by_rows=by_rows, everywhere=everywhere, precision=precision
+            )
+        by_rows = [delta_right, R]
+        everywhere = [delta_left]
+        return sum(
+            self._ask(
+                held, _turned_weighted, by_rows=by_rows, everywhere=everywhere, precision=precision
+            )
+        )
 
-    def entropy_row_sums(self, score: Score, kept: Array, row_rest: Array, column_rest: Array) -> Array:
+    def entropy_row_sums(
+        self, score: Score, kept: Array, row_rest: Array, column_rest: Array
+    ) -> Array:
         """As `streamed.entropy_row_sums`."""
         held = self._hold(score)
         if held.has(score):
-            return self._rows(held, _entropy_row_sums, by_rows=[row_rest], everywhere=[kept, column_rest])
-        return sum(self._ask(held, _turned_entropy_row_sums, by_rows=[kept, column_rest], everywhere=[row_rest]))
+            return self._rows(
+                held, _entropy_row_sums, by_rows=[row_rest], everywhere=[kept, column_rest]
+            )
+        return sum(
+            self._ask(
+                held, _turned_entropy_row_sums, by_rows=[kept, column_rest], everywhere=[row_rest]
+            )
+        )
 
     def rows(self, score: Score, indices: Array) -> Array:
         """As `streamed.rows`, by the driver: they are few."""
         return streamed.rows(score, indices)
 
     def _hold(self, score: Score) -> Held:
-        """The score of which the workers are asked: the last one, if this is it or its transpose, else this one.
+        """The score of which the workers are asked: the last one, if this is it or its transpose,
+        else this one.
 
         It is sent to them with the first question.
         """
@@ -131,10 +167,15 @@ class Workers:
 
     def _scattered(self, score: Score) -> list[Block]:
         """A block of rows for each thread of each worker, which is where it stays."""
-        places = [worker for worker, threads in self.client.nthreads().items() for _ in range(threads)]
+        places = [
+            worker for worker, threads in self.client.nthreads().items() for _ in range(threads)
+        ]
         if not places:
-            raise RuntimeError("the dask cluster has no workers: start some, or wait with client.wait_for_workers(1)")
-        n, count = score.shape[0], min(len(places), max(1, score.shape[0]))
+            raise RuntimeError(
+                "the dask cluster has no workers: start some, or wait with client.wait_for_workers(1)"
+            )
+        n = score.shape[0]
+        count = min(len(places), max(1, score.shape[0]))
         blocks = []
         for b, worker in enumerate(places[:count]):
             rows = slice(b * n // count, (b + 1) * n // count)
@@ -145,7 +186,9 @@ class Workers:
     def _sent(self, value: Any, worker: str) -> Any:
         try:
             return self.client.scatter(value, workers=[worker], hash=False)
-        except KeyError as error:  # what the scheduler says of a worker that it has struck off already
+        except (
+            KeyError
+        ) as error:  # what the scheduler says of a worker that it has struck off already
             raise ConnectionError(f"the worker {worker} is gone") from error
 
     def _ask(self, held: Held, question: Callable[..., Array], **arguments: Any) -> list[Array]:
@@ -160,7 +203,9 @@ class Workers:
                 self._require_open()
                 held = Held(held.score, [])
                 self.client.wait_for_workers(1, timeout=SECONDS_TO_RETURN)
-        raise RuntimeError(f"the dask cluster lost workers {MOST_LOSSES} times in a row: look at their logs")
+        raise RuntimeError(
+            f"the dask cluster lost workers {MOST_LOSSES} times in a row: look at their logs"
+        )
 
     def _asked(
         self,
@@ -174,12 +219,17 @@ class Workers:
         """The answers of all blocks, which get their rows of some arrays and the whole of others."""
         # to one worker after the other: a broadcast waits for ever for one that is lost meanwhile
         addresses = dict.fromkeys(block.worker for block in held.blocks)
-        whole = {worker: [self._sent(array, worker) for array in everywhere or []] for worker in addresses}
+        whole = {
+            worker: [self._sent(array, worker) for array in everywhere or []]
+            for worker in addresses
+        }
         futures = []
         for block in held.blocks:
             own = [self._sent(array[block.rows], block.worker) for array in by_rows or []]
             arguments = (block.score, *own, *whole[block.worker])
-            future = self.client.submit(question, *arguments, **options, workers=[block.worker], pure=False)
+            future = self.client.submit(
+                question, *arguments, **options, workers=[block.worker], pure=False
+            )
             futures.append(future)
         answers: list[Array] = self.client.gather(futures)
         return answers
@@ -188,7 +238,9 @@ class Workers:
         return namespace(held.score.left).concat(self._ask(held, question, **arguments), axis=0)
 
 
-def _weighted_times(block: Score, delta_left: Array, delta_right: Array, R: Array, *, precision: str) -> Array:
+def _weighted_times(
+    block: Score, delta_left: Array, delta_right: Array, R: Array, *, precision: str
+) -> Array:
     return streamed.weighted_times(block, delta_left, delta_right, R, precision=precision)
 
 
@@ -204,9 +256,13 @@ def _turned_times(block: Score, R: Array, *, precision: str) -> Array:
     return streamed.times(block.turned(), R, precision=precision)
 
 
-def _turned_weighted(block: Score, delta_right: Array, R: Array, delta_left: Array, *, precision: str) -> Array:
+def _turned_weighted(
+    block: Score, delta_right: Array, R: Array, delta_left: Array, *, precision: str
+) -> Array:
     return streamed.weighted_times(block.turned(), delta_left, delta_right, R, precision=precision)
 
 
-def _turned_entropy_row_sums(block: Score, kept: Array, column_rest: Array, row_rest: Array) -> Array:
+def _turned_entropy_row_sums(
+    block: Score, kept: Array, column_rest: Array, row_rest: Array
+) -> Array:
     return streamed.entropy_row_sums(block.turned(), kept, row_rest, column_rest)

@@ -138,7 +138,9 @@ def minimise(
     block = free_block.no_free_block(hessian, problem.curvatures)
     face = Face(np.zeros(k), np.empty(k), np.empty(k))
     here, due = start(problem, mu)
-    released, pause, pause_left = 1, 0, 0
+    released = 1
+    pause = 0
+    pause_left = 0
     is_accurate = False
     for _ in range(rounds):
         ending = Ending(stop, 0.5 * accuracy, polytope.size, -here.value)
@@ -150,7 +152,8 @@ def minimise(
             here = there
             is_accurate = found == NONE_LOWER
             if found == RELEASE_ONE:
-                due, released = RELEASE, 1
+                due = RELEASE
+                released = 1
                 continue
             released = min(2 * released, k)
         if is_accurate or gap(hessian, here, polytope) <= -accuracy * here.value:
@@ -171,10 +174,12 @@ def minimise(
             break
         succeeds = is_lower(there, here)
         pause = 0 if succeeds else 2 * pause + 1
-        pause_left, released = pause, 1
+        pause_left = pause
+        released = 1
         # back inside, the next step might be cut again: a face on the boundary comes first
         if succeeds and (found != REACHED_BOUNDARY or there.on_sum):
-            here, due = there, WALK
+            here = there
+            due = WALK
             is_accurate = gap(hessian, here, polytope) <= -accuracy * here.value
         else:  # at a point that is not the least of its face, nothing is known of mu
             due = WALK if due == PROPOSE else RELEASE
@@ -225,7 +230,10 @@ def start(problem: QuadraticProgram, mu: float) -> tuple[Position, int]:
     A start says little of the active face, and nothing inside the ball: a proposal, unless the
     constraint seems slack.
     """
-    x, q, kind, size = problem.x0, problem.q0, problem.polytope.kind, problem.polytope.size
+    x = problem.x0
+    q = problem.q0
+    kind = problem.polytope.kind
+    size = problem.polytope.size
     on_sum = keeps_sum(x, kind, size)
     if kind == BOX:
         mu = 0.0
@@ -246,9 +254,12 @@ def keeps_sum(x: Array, kind: int, size: float) -> bool:
 @compiled
 def position_at(problem: QuadraticProgram, x: Array, mu: float) -> Position:
     """A point with the gradient and the value of the model there."""
-    x0, q0, polytope = problem.x0, problem.q0, problem.polytope
+    x0 = problem.x0
+    q0 = problem.q0
+    polytope = problem.polytope
     kind = polytope.kind
-    move, q = np.empty(x.shape[0]), q0.copy()
+    move = np.empty(x.shape[0])
+    q = q0.copy()
     for j in range(x.shape[0]):
         move[j] = x[j] - x0[j]
     free_block.add_product(problem.hessian, move, q)
@@ -283,7 +294,8 @@ def walk(
     From the boundary of the ball to its inside, the walk is along the coordinates that are not 0.
     This leads inside, where mu < 0 on their face; along all of them it might not.
     """
-    polytope, size = problem.polytope, problem.polytope.size
+    polytope = problem.polytope
+    size = problem.polytope.size
     inside = bounds_norm(polytope.kind) and not here.on_sum
     from_boundary = inside and on_boundary(here.x, size)
     if inside:
@@ -292,7 +304,8 @@ def walk(
     is_free = off_bounds(here.x, face, from_boundary)
     if due == RELEASE and not release(here, polytope.kind, face, is_free, released):
         return block, here, NONE_LOWER
-    there, lower = here, False
+    there = here
+    lower = False
     for attempt in range(2):
         block, x, mu, meets_bounds = least_of_face(
             problem.hessian, block, face, is_free, here, size, attempt == 0, ending
@@ -314,7 +327,9 @@ def walk(
 
 
 @compiled_in_place
-def without_a_lower_point(kind: int, inside: bool, from_boundary: bool, due: int, released: int) -> int:
+def without_a_lower_point(
+    kind: int, inside: bool, from_boundary: bool, due: int, released: int
+) -> int:
     """What a walk that found no lower point says of the point where it began."""
     if due == RELEASE and released == 1:
         return NONE_LOWER
@@ -330,9 +345,11 @@ def set_face(x: Array, polytope: Polytope, inside: bool, face: Face) -> None:
     """The signs and the bounds of the face that x is on."""
     for j in range(x.shape[0]):
         if polytope.kind == BOX:
-            face.lower[j], face.upper[j] = polytope.lower[j], polytope.upper[j]
+            face.lower[j] = polytope.lower[j]
+            face.upper[j] = polytope.upper[j]
         elif inside and polytope.kind == L1_BALL:
-            face.lower[j], face.upper[j] = -np.inf, np.inf
+            face.lower[j] = -np.inf
+            face.upper[j] = np.inf
         elif has_both_signs(polytope.kind) and x[j] < 0.0:
             set_sign(face, j, -1.0)
         else:
@@ -390,7 +407,9 @@ def cut_at_boundary(x: Array, y: Array, size: float) -> None:
     """
     share = 1.0
     while share > 0.0:  # at 0 rounding alone is outside
-        excess, room, rate = -size, size, 0.0
+        excess = -size
+        room = size
+        rate = 0.0
         for j in range(x.shape[0]):
             there = x[j] + share * (y[j] - x[j])
             sign = 1.0 if there > 0.0 else -1.0
@@ -424,7 +443,10 @@ def least_of_face(
     coordinate is left, the equation may not hold. Its multiplier, and whether bounds were met, are
     told too.
     """
-    x, q, mu = here.x.copy(), here.q.copy(), here.mu  # q is followed on the free coordinates alone
+    # q is followed on the free coordinates alone
+    x = here.x.copy()
+    q = here.q.copy()
+    mu = here.mu
     is_free = is_free.copy()
     rest = np.zeros(x.shape[0])  # of the last step, where conjugate gradients begin
     meets_bounds = False
@@ -438,7 +460,8 @@ def least_of_face(
             step = 0.0
         for p in range(block.width):
             j = block.free[p]
-            lower, upper = face.lower[j], face.upper[j]
+            lower = face.lower[j]
+            upper = face.upper[j]
             end = min(max(x[j] + step * d[p], lower), upper)
             stays_off = lower < x[j] + d[p] < upper
             if j == first or (at_once and d[p] != 0.0 and not stays_off):  # whatever rounding says
@@ -459,7 +482,8 @@ def least_of_face(
 @compiled_in_place
 def step_to_bounds(x: Array, d: Array, block: FreeBlock, face: Face) -> tuple[float, int]:
     """The longest step up to 1 within the bounds, and the coordinate that ends it or -1."""
-    step, first = 1.0, -1
+    step = 1.0
+    first = -1
     for p in range(block.width):
         j = block.free[p]
         if d[p] == 0.0 or face.lower[j] < x[j] + d[p] < face.upper[j]:
@@ -467,7 +491,8 @@ def step_to_bounds(x: Array, d: Array, block: FreeBlock, face: Face) -> tuple[fl
         bound = face.upper[j] if d[p] > 0.0 else face.lower[j]
         ratio = max(0.0, (bound - x[j]) / d[p])
         if ratio < step or first < 0:
-            step, first = min(ratio, step), j
+            step = min(ratio, step)
+            first = j
     return step, first
 
 
@@ -488,8 +513,11 @@ def direction(
 
     Without the equation mu stays what it is. Conjugate gradients begin at `rest`.
     """
-    d, normal, guess = np.empty(block.width), np.empty(block.width), np.empty(block.width)
-    room, mean = size, 0.0
+    d = np.empty(block.width)
+    normal = np.empty(block.width)
+    guess = np.empty(block.width)
+    room = size
+    mean = 0.0
     for p in range(block.width):
         j = block.free[p]
         d[p] = -q[j]
@@ -524,8 +552,10 @@ def propose(
     Where there is no equation, and where the norm is below the size, it is where coordinate descent
     ends. Where there is none, it is the point that was.
     """
-    polytope, size = problem.polytope, problem.polytope.size
-    y, q = here.x.copy(), here.q.copy()
+    polytope = problem.polytope
+    size = problem.polytope.size
+    y = here.x.copy()
+    q = here.q.copy()
     mu = descend(problem.hessian, problem.curvatures, y, q, here.mu, polytope)
     has_equation = polytope.kind == SIMPLEX or bounds_norm(polytope.kind)
     is_slack = bounds_norm(polytope.kind) and mu == 0.0 and norm(y) < size
@@ -539,14 +569,18 @@ def propose(
     set_face(y, polytope, is_slack, face)
     on_face = Position(y, q, 0.0, mu, has_equation)
     ending = Ending(ending.stop, ending.share, size, max(ending.fall, fall))
-    block, x, mu, _ = least_of_face(problem.hessian, block, face, is_free, on_face, size, has_equation, ending)
+    block, x, mu, _ = least_of_face(
+        problem.hessian, block, face, is_free, on_face, size, has_equation, ending
+    )
     if block.width == 0:
         return block, here
     return block, position_at(problem, x, mu)
 
 
 @compiled_in_place
-def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, polytope: Polytope) -> float:
+def descend(
+    hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, polytope: Polytope
+) -> float:
     """Sweeps of coordinate descent on the model plus mu |x|_1; q stays its gradient.
 
     After each sweep mu moves to where the norm is closer to the size; where it ends is told. The
@@ -554,9 +588,11 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
     """
     if bounds_norm(polytope.kind):
         mu = max(0.0, mu)
-    before, image = x.copy(), free_block.no_image(hessian)
+    before = x.copy()
+    image = free_block.no_image(hessian)
     for sweep in range(MOST_SWEEPS):
-        free, changed = 0, 0
+        free = 0
+        changed = 0
         for j in range(x.shape[0]):
             slope = q[j]
             if free_block.by_rows(hessian):
@@ -564,7 +600,8 @@ def descend(hessian: Hessian, curvatures: Array, x: Array, q: Array, mu: float, 
                 slope += hessian.ridge[j] * (x[j] - before[j])
             end = x[j] - slope / curvatures[j]
             end = one_coordinate(end, mu / curvatures[j], j, polytope)
-            move, side = end - x[j], side_of(end, j, polytope)
+            move = end - x[j]
+            side = side_of(end, j, polytope)
             free += side == 0 if polytope.kind == BOX else side != 0
             if move != 0.0:
                 changed += side != side_of(x[j], j, polytope)
@@ -604,7 +641,8 @@ def one_coordinate(end: float, threshold: float, j: int, polytope: Polytope) -> 
 @compiled_in_place
 def closer_multiplier(curvatures: Array, x: Array, mu: float, polytope: Polytope) -> float:
     """mu after a Newton step on |x|_1 = size, if H were its diagonal and no coordinate met 0."""
-    excess, rate = -polytope.size, 0.0
+    excess = -polytope.size
+    rate = 0.0
     for j in range(x.shape[0]):
         if x[j] != 0.0:
             excess += abs(x[j])
@@ -623,7 +661,8 @@ def separable_multiplier(curvatures: Array, q: Array, x: Array, kind: int, size:
     """
     mu = 0.0
     for _ in range(x.shape[0] + 1):
-        excess, rate = -size, 0.0
+        excess = -size
+        rate = 0.0
         for j in range(x.shape[0]):
             end = x[j] - q[j] / curvatures[j]
             left = (abs(end) if has_both_signs(kind) else end) - mu / curvatures[j]
@@ -656,10 +695,14 @@ def gap(hessian: Hessian, here: Position, polytope: Polytope) -> float:
     It is the sharper one where the point is near the least: a residual r in q adds r_j^2/(2 c_j),
     not size max |r_j|. A penalised model has no constraint, and the sum is the bound.
     """
-    kind, x, q, mu = polytope.kind, here.x, here.q, here.mu
+    kind = polytope.kind
+    x = here.x
+    q = here.q
+    mu = here.mu
     if bounds_norm(kind):
         mu = max(0.0, mu)
-    linear, steepest = 0.0, -np.inf
+    linear = 0.0
+    steepest = -np.inf
     curved = mu * (norm(x) if is_penalised(kind) else polytope.size)
     for j in range(x.shape[0]):
         linear += q[j] * x[j]

@@ -50,7 +50,8 @@ class Hessian(NamedTuple):
     they never do."""
 
 
-NO_VECTOR, NO_MATRIX = np.empty(0), np.empty((0, 0))
+NO_VECTOR = np.empty(0)
+NO_MATRIX = np.empty((0, 0))
 NO_INDICES = np.empty(0, np.uint32)
 
 
@@ -130,7 +131,8 @@ def no_image(hessian: Hessian) -> Array:
 def add_row(hessian: Hessian, image: Array, a: float, j: int) -> None:
     """The image of d, once a is added to d_j."""
     row = slice(hessian.starts[j], hessian.starts[j + 1])
-    places, entries = hessian.places[row], hessian.entries[row]
+    places = hessian.places[row]
+    entries = hessian.entries[row]
     for t in range(entries.shape[0]):
         image[places[t]] += a * entries[t]
     image[hessian.samples] += a * hessian.pull[j]
@@ -140,7 +142,8 @@ def add_row(hessian: Hessian, image: Array, a: float, j: int) -> None:
 def row_times(hessian: Hessian, j: int, image: Array) -> float:
     """Entry j of (B B' - pull pull') d, from the image of d."""
     row = slice(hessian.starts[j], hessian.starts[j + 1])
-    places, entries = hessian.places[row], hessian.entries[row]
+    places = hessian.places[row]
+    entries = hessian.entries[row]
     found = -hessian.pull[j] * image[hessian.samples]
     for t in range(entries.shape[0]):
         found += entries[t] * image[places[t]]
@@ -216,14 +219,20 @@ def solve_face(
     By conjugate gradients on the plane of the equation, from a guess and preconditioned by the
     diagonal of H.
     """
-    inverse, steady = np.empty(block.width), np.zeros(block.width)
+    inverse = np.empty(block.width)
+    steady = np.zeros(block.width)
     flexibility = 0.0
     for p in range(block.width):
         inverse[p] = 1.0 / block.D[block.free[p]]
         steady[p] = normal[p] * inverse[p]
         flexibility += inverse[p]
-    d, left, towards = guess.copy(), minus_q.copy(), np.zeros(block.width)
-    mu, before, fall, steps = 0.0, 0.0, 0.0, 0
+    d = guess.copy()
+    left = minus_q.copy()
+    towards = np.zeros(block.width)
+    mu = 0.0
+    before = 0.0
+    fall = 0.0
+    steps = 0
     if on_sum:
         add_multiple(d, (room - inner(normal, d)) / flexibility, steady)
     if norm(d) > 0.0:
@@ -233,7 +242,9 @@ def solve_face(
             along = inner(steady, left) / flexibility
             add_multiple(left, -along, normal)
             mu += along
-        largest, of_ridge, size = 0.0, 0.0, 0.0
+        largest = 0.0
+        of_ridge = 0.0
+        size = 0.0
         for p in range(block.width):
             square = left[p] * left[p]
             largest = max(largest, abs(left[p]))

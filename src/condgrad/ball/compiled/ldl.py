@@ -53,7 +53,8 @@ def product_over(a: float, b: float, c: float) -> float:
 @compiled_in_place
 def append(L: Array, D: Array, count: int, H: Array, A: Array) -> None:
     """Factor one more row, A[count], of H."""
-    row, new = H[A[count]], L[count]
+    row = H[A[count]]
+    new = L[count]
     explained = 0.0
     for i in range(count):
         new[i] = row[A[i]] - inner(L[i, :i], new[:i])
@@ -89,7 +90,8 @@ def factor(L: Array, D: Array, count: int, H: Array, A: Array, stop: Array) -> N
             for j in range(width):
                 add_multiple(columns[j], -1.0, explained[j])
         for j in range(width):
-            column, p = columns[j], begin + j
+            column = columns[j]
+            p = begin + j
             for i in range(j):
                 add_multiple(column[j:], -L[p, begin + i], columns[i, j:])
             D[p] = max(column[j], LEAST_PIVOT * H[A[p], A[p]])
@@ -101,10 +103,12 @@ def factor(L: Array, D: Array, count: int, H: Array, A: Array, stop: Array) -> N
 @compiled_in_place
 def remove(L: Array, D: Array, count: int, A: Array, p: int) -> None:
     """Forget row p: the block of L and D below it gains D_p l l', l being column p."""
-    gains, reduced = np.empty(count), np.empty(count)
+    gains = np.empty(count)
+    reduced = np.empty(count)
     scale = D[p]
     for i in range(p + 1, count):
-        row, to = L[i], L[i - 1]
+        row = L[i]
+        to = L[i - 1]
         entry = row[p]
         for j in range(p):
             to[j] = row[j]

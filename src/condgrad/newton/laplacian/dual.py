@@ -1,13 +1,14 @@
 """The dual model of transport with entropy and Laplacian, for Newton on the certificate.
 
-All that f sees of a plan G are its cost and its moments P = G Xt and Q = G' Xs. With U = 2 ws Ls P and V = 2 wt Lt Q
-the linearised cost is C + U Xt' + Xs V'. With entropy e the dual function of (v, P, Q), row potentials eliminated, is
+All that f sees of a plan G are its cost and its moments P = G Xt and Q = G' Xs. With U = 2 ws Ls P
+and V = 2 wt Lt Q the linearised cost is C + U Xt' + Xs V'. With entropy e the dual function of (v,
+P, Q), row potentials eliminated, is
 
     L_ij = (v_j - C_ij - U_i.Xt_j - Xs_i.V_j)/e,   S_ij = a_i softmax_j(L_ij),   u_i = e (log a_i - log sum_j exp L_ij)
     D = -<P, U>/2 - <Q, V>/2 + <a, u> + <b, v>.
 
-Coordinates are centred first, see `CentredLaplacian`, which adds terms linear in P and Q. The plan is an array or is
-streamed, see `plans`. Newton directions come from `hessian` and `preconditioner`.
+Coordinates are centred first, see `CentredLaplacian`, which adds terms linear in P and Q. The plan
+is an array or is streamed, see `plans`. Newton directions come from `hessian` and `preconditioner`.
 """
 
 from __future__ import annotations
@@ -62,26 +63,39 @@ from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, ze
 MANY_AXES = 100
 """Axes from which on CGS is ahead of Newton where a Laplacian does not vanish on constants."""
 SLOW_SINKHORN, SLOW_SINKHORN_OF_FEW = 350.0, 30.0
-"""The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration; between few points, whose
-equations are solved by a factor, it is so much earlier."""
+"""The range of the cost, in entropies, from which on Newton is ahead of Sinkhorn's iteration;
+between few points, whose equations are solved by a factor, it is so much earlier.
+"""
 STIFF = 10.0
-"""The stiffness from which on Newton is ahead of CGS in two dimensions; it grows like the dimension^1.5."""
+"""The stiffness from which on Newton is ahead of CGS in two dimensions; it grows like the
+dimension^1.5.
+"""
 INEXACT = 0.1
-"""The residual of a Newton direction, at most; with a third of it the clouds take a tenth more passes."""
+"""The residual of a Newton direction, at most; with a third of it the clouds take a tenth more
+passes.
+"""
 MOST_STEPS_BESIDE_WHOLE = 40
 """Steps of conjugate gradients that take about as long as a factor of the whole system."""
 CAUTIOUS = 0.05
-"""A factor of accuracies that falls below this says that directions of every accuracy brought little."""
+"""A factor of accuracies that falls below this says that directions of every accuracy brought
+little.
+"""
 SHORT_STEP = 0.3
 """A part of a Newton step, at least: where less could be followed, its direction was none."""
 ENTRY_ERROR = 0.7
 """The error of the column sums, in masses, at which a start from elsewhere may enter the path."""
 STARVED, OVERFULL = 1e-3, 3.0
-"""The share of its mass below which a column has lost touch with the plan, and above which it has too much of it."""
+"""The share of its mass below which a column has lost touch with the plan, and above which it has
+too much of it.
+"""
 ROUGH_GAP, ROUGH_COLUMNS = 1e-3, 1e-4
-"""The gap, in entropies, above which column sums may be off by so much, by a bound that is seldom attained."""
+"""The gap, in entropies, above which column sums may be off by so much, by a bound that is seldom
+attained.
+"""
 FARTHEST = 1e7
-"""Entropies that a potential may move by in one step: beyond, halving the step would take too long to come back."""
+"""Entropies that a potential may move by in one step: beyond, halving the step would take too long
+to come back.
+"""
 FEW = 0.05
 """The share of columns, at most, of which it can be said that they alone have overshot."""
 MOVING = 10.0
@@ -89,11 +103,15 @@ MOVING = 10.0
 LEAST_SUM = 1e-290
 """The least sum of entries of a plan that has all its digits: smaller entries underflow."""
 FIRST_DAMPING, LEAST_DAMPING = 1.0, 0.02
-"""The damping of moments after a step that overshot, and that below which it is none; see `Hessian`."""
+"""The damping of moments after a step that overshot, and that below which it is none; see
+`Hessian`.
+"""
 MORE_DAMPING, LESS_DAMPING = 4.0, 0.1
 """By how much it grows after a further such step, and falls after a whole one."""
 OVERSHOT, ON_MODEL = 0.1, 0.3
-"""What a step brings over what its slope promised, a half by a quadratic: below and above which damping changes."""
+"""What a step brings over what its slope promised, a half by a quadratic: below and above which
+damping changes.
+"""
 
 
 class Support(NamedTuple):
@@ -109,7 +127,11 @@ class Support(NamedTuple):
 
     def part(self, x: Any) -> Any:
         """The part of a plan that carries weight."""
-        part = x.at(self.rows, self.columns) if isinstance(x, StreamedPlan) else x[self.rows, :][:, self.columns]
+        part = (
+            x.at(self.rows, self.columns)
+            if isinstance(x, StreamedPlan)
+            else x[self.rows, :][:, self.columns]
+        )
         return part.T if self.turned else part
 
     def whole(self, part: Any) -> Any:
@@ -151,7 +173,9 @@ class EntropicLaplacian(EntropicPath):
         laplacian: TransportLaplacian | None,
         support: Support | None = None,
     ) -> None:
-        self.given, self.given_cost, self.support = laplacian, C, support
+        self.given = laplacian
+        self.given_cost = C
+        self.support = support
         self.row_cost: Array | float = 0.0
         self.column_cost: Array | float = 0.0
         self.constant = 0.0
@@ -159,17 +183,22 @@ class EntropicLaplacian(EntropicPath):
         core: UnformedCost | None = None
         if isinstance(C, UnformedCost):
             core = C.centred(a, b)
-            self.row_cost, self.column_cost = core.row, core.column
+            self.row_cost = core.row
+            self.column_cost = core.column
             self.constant = dot(a, core.row) + dot(b, core.column)
             core = replace(core, row=0.0 * core.row, column=0.0 * core.column)
         cost: Cost = DenseCost(C) if core is None else StreamedCost(core)
         super().__init__(a, b, entropy, lowest=cost.bounds[0], highest=cost.bounds[1])
         self.centred = None if laplacian is None else CentredLaplacian.of(laplacian, a, b)
-        self.Xs, self.Xt = zeros(a, a.shape[0], 0), zeros(a, b.shape[0], 0)
-        self.U, self.V = self.Xs, self.Xt
+        self.Xs = zeros(a, a.shape[0], 0)
+        self.Xt = zeros(a, b.shape[0], 0)
+        self.U = self.Xs
+        self.V = self.Xt
         if self.centred is not None:
-            self.Xs, self.Xt = self.centred.quadratic.Xs, self.centred.quadratic.Xt
-            self.U, self.V = self.centred.U, self.centred.V
+            self.Xs = self.centred.quadratic.Xs
+            self.Xt = self.centred.quadratic.Xt
+            self.U = self.centred.U
+            self.V = self.centred.V
             self.constant += self.centred.constant
             if core is not None and laplacian is not None:
                 in_P = folded(core, laplacian.Xt - self.centred.mean_t[None, :])
@@ -182,7 +211,9 @@ class EntropicLaplacian(EntropicPath):
         self.cost = cost
 
     def _without_kernels(self, x: Moments) -> Moments:
-        """x less what no Laplacian sees of its moments: conjugate gradients let that drift, and it costs digits."""
+        """x less what no Laplacian sees of its moments: conjugate gradients let that drift, and it
+        costs digits.
+        """
         (in_P, in_Q), (v, P, Q) = self._kernels, x
         return Moments(v, P - in_P @ (in_P.T @ P), Q - in_Q @ (in_Q.T @ Q))
 
@@ -205,7 +236,9 @@ class EntropicLaplacian(EntropicPath):
 
     @cached_property
     def target_columns(self) -> Array:
-        """What plans are multiplied with at every point: a sweep over a plan costs more than its columns."""
+        """What plans are multiplied with at every point: a sweep over a plan costs more than its
+        columns.
+        """
         return namespace(self.Xt).concat([self.Xt, second_moments(self.Xt)], axis=1)
 
     @cached_property
@@ -247,12 +280,14 @@ class EntropicLaplacian(EntropicPath):
 
     @property
     def affordable(self) -> bool:
-        """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the entropy.
+        """Where CGS is not ahead: where Sinkhorn's iteration is slow, or f is stiff against the
+        entropy.
 
-        A product with the Hessian costs in proportion to the number of axes, and variances say less of covariances, so
-        that more products are needed; CGS takes hardly longer. So a normalised Laplacian must be stiffer along more
-        axes, and along very many CGS is ahead of Newton; for a raw one, which vanishes on constants and is stiffer, it
-        is not. Where there are fewer axes than dimensions, CGS alone pays for all of these.
+        A product with the Hessian costs in proportion to the number of axes, and variances say less
+        of covariances, so that more products are needed; CGS takes hardly longer. So a normalised
+        Laplacian must be stiffer along more axes, and along very many CGS is ahead of Newton; for a
+        raw one, which vanishes on constants and is stiffer, it is not. Where there are fewer axes
+        than dimensions, CGS alone pays for all of these.
         """
         few = self.given is None and self.b.shape[0] <= SMALL_PLAN
         if self.height > (SLOW_SINKHORN_OF_FEW if few else SLOW_SINKHORN) * self.entropy:
@@ -261,20 +296,24 @@ class EntropicLaplacian(EntropicPath):
             return False
         if self.stiffness < STIFF:
             return False
-        source, target = self.given.source_weight, self.given.target_weight
+        source = self.given.source_weight
+        target = self.given.target_weight
         raw_source = source == 0.0 or is_raw(self.given.Ls, self.a)
         if raw_source and (target == 0.0 or is_raw(self.given.Lt, self.b)):
             return True
-        axes, dimensions = self.Xs.shape[1], max(self.given.Xs.shape[1], self.given.Xt.shape[1])
+        axes = self.Xs.shape[1]
+        dimensions = max(self.given.Xs.shape[1], self.given.Xt.shape[1])
         needed = STIFF * max(1.0, 0.5 * axes) ** 1.5 * min(1.0, axes / dimensions) ** 2
         return axes <= MANY_AXES and self.stiffness >= needed
 
     @property
     def stiffness(self) -> float:
-        """A bound on the curvature of f over that of the entropy; CGS shrinks the error by s/(1 + s) an iteration.
+        """A bound on the curvature of f over that of the entropy; CGS shrinks the error by s/(1 +
+        s) an iteration.
 
-        A row of the plan that changes by D moves its moment by no more than |D|_1 times the radius of the targets, and
-        its entropy bends by at least |D|_1^2 / a_i (Pinsker's inequality). Columns likewise.
+        A row of the plan that changes by D moves its moment by no more than |D|_1 times the radius
+        of the targets, and its entropy bends by at least |D|_1^2 / a_i (Pinsker's inequality).
+        Columns likewise.
         """
         laplacian: Any = self.given
         xp = namespace(self.a)
@@ -284,7 +323,9 @@ class EntropicLaplacian(EntropicPath):
             return 2.0 * weight * largest_row_sum(L) * float(xp.max(squares)) * float(xp.max(mass))
 
         source = term(laplacian.source_weight, laplacian.Ls, laplacian.Xt, self.a)
-        return (source + term(laplacian.target_weight, laplacian.Lt, laplacian.Xs, self.b)) / self.entropy
+        return (
+            source + term(laplacian.target_weight, laplacian.Lt, laplacian.Xs, self.b)
+        ) / self.entropy
 
     def gradient_in_P(self, P: Array) -> Array:
         return P if self.laplacian is None else self.laplacian.gradient_in_P(P)
@@ -295,15 +336,21 @@ class EntropicLaplacian(EntropicPath):
     @cached_property
     def metric(self) -> Callable[[Array], Array]:
         """gradient_in_P and gradient_in_Q at once, for P with Q below it."""
-        laplacian, n = self.laplacian, self.a.shape[0]
+        laplacian = self.laplacian
+        n = self.a.shape[0]
         if laplacian is None:
             return lambda both: both
-        weighted = [(laplacian.source_weight, laplacian.Ls), (laplacian.target_weight, laplacian.Lt)]
+        weighted = [
+            (laplacian.source_weight, laplacian.Ls),
+            (laplacian.target_weight, laplacian.Lt),
+        ]
         whole = block_diagonal([(2.0 * weight) * L for weight, L in weighted])
         if whole is not None:
             return lambda both: product(whole, both)
         concat = namespace(self.a).concat
-        return lambda both: concat([self.gradient_in_P(both[:n]), self.gradient_in_Q(both[n:])], axis=0)
+        return lambda both: concat(
+            [self.gradient_in_P(both[:n]), self.gradient_in_Q(both[n:])], axis=0
+        )
 
     def quadratic(self, P: Array, Q: Array) -> float:
         """The Laplacian at a plan with these moments."""
@@ -316,13 +363,17 @@ class EntropicLaplacian(EntropicPath):
         return DualVariables(*z, self.gradient_in_P(z.P), self.gradient_in_Q(z.Q))
 
     def start(self, x: Array | StreamedPlan) -> DualVariables:
-        """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v - M)/entropy)."""
+        """Moments of x, and the potential it would have as an optimal plan: x = exp((u + v -
+        M)/entropy).
+        """
         x = x if self.support is None else self.support.part(x)
         if isinstance(x, StreamedPlan):
             return self._start_streamed(x)
         x = double(x)
-        P, Q = x @ self.Xt, x.T @ self.Xs
-        U, V = self.gradient_in_P(P), self.gradient_in_Q(Q)
+        P = x @ self.Xt
+        Q = x.T @ self.Xs
+        U = self.gradient_in_P(P)
+        V = self.gradient_in_Q(Q)
         left, right = self._factors(U, V)
         cost = left @ right.T
         cost += self.given_cost
@@ -333,21 +384,29 @@ class EntropicLaplacian(EntropicPath):
         return isinstance(x, StreamedPlan) and x.origin is not None
 
     def _start_streamed(self, x: StreamedPlan) -> DualVariables:
-        """The dual point that a streamed plan comes from, or for a product of weights what it would come from."""
+        """The dual point that a streamed plan comes from, or for a product of weights what it would
+        come from.
+        """
         if x.origin is not None:
-            v, P, Q = x.origin.v - self.column_cost, x.origin.P, x.origin.Q
+            v = x.origin.v - self.column_cost
+            P = x.origin.P
+            Q = x.origin.Q
             if self.centred is not None and self.given is not None:
                 P, Q = self.centred.inside(P, Q, self.a, self.b)
                 v = v - self.centred.shifts(P, Q)[1]
             return self.with_gradients(Moments(self._without_constant(v), P, Q))
-        P, Q = x @ self.Xt, x.T @ self.Xs
-        U, V = self.gradient_in_P(P), self.gradient_in_Q(Q)
+        P = x @ self.Xt
+        Q = x.T @ self.Xs
+        U = self.gradient_in_P(P)
+        V = self.gradient_in_Q(Q)
         left, right = self._factors(U, V)
         # the mean of a column of the linearised cost; a centred cost itself has none
         means = right @ (self.a @ left) / self.polytope.mass
         return DualVariables(self.entropy * namespace(self.b).log(self.b) + means, P, Q, U, V)
 
-    def moved(self, z: Moments | DualVariables, direction: Moments | DualVariables, step: float) -> DualVariables:
+    def moved(
+        self, z: Moments | DualVariables, direction: Moments | DualVariables, step: float
+    ) -> DualVariables:
         there = self.with_gradients(z).moved(step, self.with_gradients(direction))
         return there._replace(v=self._without_constant(there.v))
 
@@ -356,7 +415,9 @@ class EntropicLaplacian(EntropicPath):
         return v - dot(self.b, v) / self.polytope.mass
 
     def spread(self, z: DualVariables) -> float:
-        """The widest row of the cost linearised at z, less its potential: a stiff Laplacian outgrows the cost."""
+        """The widest row of the cost linearised at z, less its potential: a stiff Laplacian
+        outgrows the cost.
+        """
         return self.cost.widest_row(*self._factors(z.U, z.V), z.v)
 
     def _factors(self, U: Array, V: Array) -> tuple[Array, Array]:
@@ -383,9 +444,11 @@ class EntropicLaplacian(EntropicPath):
     def stage_gap(self, point: PlanPoint) -> float:
         """About how large f + t g - D_t is at the rounded plan, by what is known without a product.
 
-        Before rounding it is the Laplacian of S Xt - P and S'Xs - Q; to move what is missing costs some entropies.
+        Before rounding it is the Laplacian of S Xt - P and S'Xs - Q; to move what is missing costs
+        some entropies.
         """
-        z, missing = point.z, 0.5 * total(namespace(self.b).abs(point.columns - self.b))
+        z = point.z
+        missing = 0.5 * total(namespace(self.b).abs(point.columns - self.b))
         return self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q) + MOVING * point.entropy * missing
 
     def slope_along(self, point: PlanPoint, direction: DualVariables) -> float:
@@ -396,16 +459,26 @@ class EntropicLaplacian(EntropicPath):
     def rounded_gap(self, point: PlanPoint) -> float:
         """f + t g - D_t at the rounded plan, from thin products alone: no plan is formed.
 
-        Rounding scales columns down to b and adds a rank-one term r s'/|s|, see `Transport.rounded`. All of f at the
-        sum follows from its moments; the logarithms of S from the potentials, log S_ij = (u_i + v_j - M_ij)/e. Adding q
-        to an entry p adds no more than q (1 + log(p + q)) to p log p, and no entry is above the smaller of its weights.
+        Rounding scales columns down to b and adds a rank-one term r s'/|s|, see
+        `Transport.rounded`. All of f at the sum follows from its moments; the logarithms of S from
+        the potentials, log S_ij = (u_i + v_j - M_ij)/e. Adding q to an entry p adds no more than q
+        (1 + log(p + q)) to p log p, and no entry is above the smaller of its weights.
         """
         point = point.exact
-        z, (kept, rows, row_rest, column_rest), (P, Q) = point.z, point.rounding, point.rounded_moments
-        xp, kept_columns = namespace(kept), kept * point.columns
+        z, (kept, rows, row_rest, column_rest), (P, Q) = (
+            point.z,
+            point.rounding,
+            point.rounded_moments,
+        )
+        xp = namespace(kept)
+        kept_columns = kept * point.columns
         # what is kept of S, its cost being in f as in t g, where it cancels
         kept_P, kept_Q = point.kept_moments
-        result = dot(rows, point.plan.u) + dot(kept_columns, z.v) + point.entropy * dot(kept_columns, xp.log(kept))
+        result = (
+            dot(rows, point.plan.u)
+            + dot(kept_columns, z.v)
+            + point.entropy * dot(kept_columns, xp.log(kept))
+        )
         result -= dot(z.U + self.U, kept_P) + dot(z.V + self.V, kept_Q)
         missing = total(row_rest)
         if missing > 0.0:
@@ -415,12 +488,14 @@ class EntropicLaplacian(EntropicPath):
         return result - point.dual
 
     def entry_gap(self, point: PlanPoint) -> float:
-        """How far a start from elsewhere is from the path: the larger part of f + t g - D_t at S, before rounding.
+        """How far a start from elsewhere is from the path: the larger part of f + t g - D_t at S,
+        before rounding.
 
-        These are |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, and <S'1 - b, v>. Neither says anything of a plan
-        whose columns are far from b.
+        These are |S Xt - P|^2 + |S'Xs - Q|^2 in the metric of f, and <S'1 - b, v>. Neither says
+        anything of a plan whose columns are far from b.
         """
-        z, excess = point.z, point.columns - self.b
+        z = point.z
+        excess = point.columns - self.b
         if total(namespace(excess).abs(excess)) > ENTRY_ERROR * self.polytope.mass:
             return math.inf
         return max(self.quadratic(point.S_Xt - z.P, point.S_Xs - z.Q), abs(dot(excess, z.v)))
@@ -429,14 +504,19 @@ class EntropicLaplacian(EntropicPath):
         point = point.exact
         plan, known_cost, negentropy = point.plan.rounded(point.rounding, self.b)
         P, Q = point.rounded_moments
-        cost, entropy_term = known_cost or 0.0, self.entropy * negentropy
+        cost = known_cost or 0.0
+        entropy_term = self.entropy * negentropy
         size = abs(cost)
         if isinstance(plan, StreamedPlan):
             plan = replace(plan, origin=self._origin(point))
             if self.cost_in_P is None:
                 cost = self.given_cost.sum_over(plan)
             else:
-                cost = dot(self.a, self.row_cost) + dot(self.b, self.column_cost) + dot(self.cost_in_P, P)
+                cost = (
+                    dot(self.a, self.row_cost)
+                    + dot(self.b, self.column_cost)
+                    + dot(self.cost_in_P, P)
+                )
             size = self.given_cost.size_over(plan)
         terms: list[Any] = [TransportCostEvaluation(self.given_cost, plan, cost)]
         if self.centred is not None and self.given is not None:
@@ -448,19 +528,29 @@ class EntropicLaplacian(EntropicPath):
         return Primal(plan if self.support is None else self.support.whole(plan), found, size)
 
     def _origin(self, point: PlanPoint) -> Linearisation:
-        """A dual point in the coordinates of the user, with the potentials of the cost as it was given."""
-        P, Q = point.z.P, point.z.Q
-        u, v = point.plan.u + self.row_cost, point.z.v + self.column_cost
+        """A dual point in the coordinates of the user, with the potentials of the cost as it was
+        given.
+        """
+        P = point.z.P
+        Q = point.z.Q
+        u = point.plan.u + self.row_cost
+        v = point.z.v + self.column_cost
         if self.centred is not None and self.given is not None:
             by_row, by_column = self.centred.shifts(P, Q)
-            u, v = u + by_row, v + by_column
+            u = u + by_row
+            v = v + by_column
             P, Q = self.centred.outside(P, Q, self.a, self.b)
         return Linearisation(u, v, P, Q)
 
     def ascent(self, point: PlanPoint, progress: Progress) -> Ascent:
         learnt: Learnt = progress.learnt or Learnt()
-        columns, xp = point.columns, namespace(point.columns)
-        overfull = self.given is not None and not learnt.fitted and bool(xp.any(columns > OVERFULL * self.b))
+        columns = point.columns
+        xp = namespace(point.columns)
+        overfull = (
+            self.given is not None
+            and not learnt.fitted
+            and bool(xp.any(columns > OVERFULL * self.b))
+        )
         if overfull or bool(xp.any(columns < STARVED * self.b)):
             return self._fit(point, learnt._replace(fitted=overfull))
         learnt = self._judged(learnt, point.entropy, progress)
@@ -469,34 +559,49 @@ class EntropicLaplacian(EntropicPath):
         precision = point.plan.product_precision(accuracy)
         hessian = Hessian(self, point, precision=precision, damping=learnt.damping)
         ascent = self._direction(hessian, accuracy, progress.step, learnt)
-        # where parts of a plan are connected by next to nothing, a quadratic knows no end of their potentials
+        # where parts of a plan are connected by next to nothing, a quadratic knows no end of their
+        # potentials
         farthest = float(xp.max(xp.abs(ascent.direction.v))) / (FARTHEST * point.entropy)
         if farthest > 1.0:
             shorter = Moments(*(part / farthest for part in ascent.direction))
-            ascent = ascent._replace(direction=shorter, slope=ascent.slope / farthest, is_newton=False)
+            ascent = ascent._replace(
+                direction=shorter, slope=ascent.slope / farthest, is_newton=False
+            )
         # its gradients are computed once for all steps of the search along it
-        return ascent._replace(direction=self.with_gradients(self._without_kernels(ascent.direction)))
+        return ascent._replace(
+            direction=self.with_gradients(self._without_kernels(ascent.direction))
+        )
 
     def _fit(self, point: PlanPoint, learnt: Learnt) -> Ascent:
         """Sinkhorn's step, which is ascent too.
 
-        A quadratic knows nothing of columns without mass, and of one that has e^k times its mass it takes off a factor
-        of e at a time. This step puts both right at once.
+        A quadratic knows nothing of columns without mass, and of one that has e^k times its mass it
+        takes off a factor of e at a time. This step puts both right at once.
         """
         dv = point.entropy * (namespace(self.b).log(self.b) - point.log_columns)
-        slope = dot(self.b, dv)  # what the step brings with u as it is; the slope proper may be far more
+        slope = dot(
+            self.b, dv
+        )  # what the step brings with u as it is; the slope proper may be far more
         direction = Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q)
         return Ascent(direction, slope, 1, is_newton=False, learnt=learnt)
 
     def _judged(self, learnt: Learnt, entropy: float, progress: Progress) -> Learnt:
-        """What the step before says of the next direction: how much to damp it, how exact it must be.
+        """What the step before says of the next direction: how much to damp it, how exact it must
+        be.
 
-        Accuracies become smaller where a direction that was followed to its end brought little. The residual of the
-        equations is measured by their preconditioner, and that overrates directions in which P and Q go together: where
-        such directions are what is left, a residual must be smaller to mean as much.
+        Accuracies become smaller where a direction that was followed to its end brought little. The
+        residual of the equations is measured by their preconditioner, and that overrates directions
+        in which P and Q go together: where such directions are what is left, a residual must be
+        smaller to mean as much.
         """
-        damping, caution = learnt.damping, learnt.caution
-        if progress.step > 0.0 and not learnt.fitted and self.laplacian is not None and not self.whole_fits:
+        damping = learnt.damping
+        caution = learnt.caution
+        if (
+            progress.step > 0.0
+            and not learnt.fitted
+            and self.laplacian is not None
+            and not self.whole_fits
+        ):
             if progress.step < 1.0 or progress.kept < OVERSHOT:
                 damping = max(MORE_DAMPING * damping, FIRST_DAMPING)
             elif progress.kept > ON_MODEL:
@@ -505,37 +610,52 @@ class EntropicLaplacian(EntropicPath):
             caution = 1.0
         elif progress.step == 1.0 and progress.gap > 0.3 * learnt.gap:
             caution = max(0.1 * caution, 1e-8)
-        return learnt._replace(damping=damping, caution=caution, entropy=entropy, gap=progress.gap, fitted=False)
+        return learnt._replace(
+            damping=damping, caution=caution, entropy=entropy, gap=progress.gap, fitted=False
+        )
 
     def relieved(self, point: PlanPoint, tried: PlanPoint | None) -> DualVariables | None:
-        """The point with the potentials of overfull columns put right, if these are few; for streamed plans.
+        """The point with the potentials of overfull columns put right, if these are few; for
+        streamed plans.
 
-        The potential of one point among many may shoot up by dozens of entropies, and then all rows send it their
-        mass. Halving the step would hold back all other points too. How far it is off is seen from the row potentials
-        before the step; those after it show no more than a part of it, as no column can have more than all the mass.
+        The potential of one point among many may shoot up by dozens of entropies, and then all rows
+        send it their mass. Halving the step would hold back all other points too. How far it is off
+        is seen from the row potentials before the step; those after it show no more than a part of
+        it, as no column can have more than all the mass.
         """
         if point.u_near is None or not isinstance(point.plan, StreamedDualPlan):
             return None
-        xp, z = namespace(self.b), point.z
+        xp = namespace(self.b)
+        z = point.z
         u = point.u_near if tried is None else tried.plan.u
         log_columns = self.cost.log_columns(*self._factors(z.U, z.V), z.v, u, point.entropy)
         excess = log_columns - xp.log(self.b)
         overfull = excess > math.log(OVERFULL)
         if not 0.0 < float(xp.mean(xp.astype(overfull, excess.dtype))) < FEW:
             return None
-        return z._replace(v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0)))
+        return z._replace(
+            v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0))
+        )
 
-    def _direction(self, hessian: Hessian, accuracy: float, last_step: float, learnt: Learnt) -> Ascent:
-        """By conjugate gradients, and where these hardly get on, or led nowhere, by a factor of the whole system.
+    def _direction(
+        self, hessian: Hessian, accuracy: float, last_step: float, learnt: Learnt
+    ) -> Ascent:
+        """By conjugate gradients, and where these hardly get on, or led nowhere, by a factor of the
+        whole system.
 
         Later stages are no easier, so that it stays with the factor.
         """
         whole_fits = self.whole_fits
-        led_nowhere = 0.0 < last_step < SHORT_STEP or (hessian.entropy == self.entropy and learnt.caution < CAUTIOUS)
+        led_nowhere = 0.0 < last_step < SHORT_STEP or (
+            hessian.entropy == self.entropy and learnt.caution < CAUTIOUS
+        )
         if not (learnt.hard or (whole_fits and led_nowhere)):
             limit = MOST_STEPS_BESIDE_WHOLE if whole_fits else MOST_ITERATIONS
-            x, iterations, inverses = solved(hessian, accuracy, learnt.inverses, max_iterations=limit)
-            slope, learnt = hessian.inner(x, hessian.residual), learnt._replace(inverses=inverses)
+            x, iterations, inverses = solved(
+                hessian, accuracy, learnt.inverses, max_iterations=limit
+            )
+            slope = hessian.inner(x, hessian.residual)
+            learnt = learnt._replace(inverses=inverses)
             if not whole_fits or (iterations < limit and slope > 0.0):
                 return Ascent(x, slope, 1 + iterations, learnt=learnt)
         return whole_direction(hessian)._replace(learnt=learnt._replace(hard=True))
@@ -555,12 +675,17 @@ class PlanPoint:
         plan: Plan | None = None,
     ) -> None:
         xp = namespace(z.v)
-        self.model, self.entropy, self.in_float64 = model, entropy, in_float64
+        self.model = model
+        self.entropy = entropy
+        self.in_float64 = in_float64
         self.u_near = z.u
         if plan is None:
-            factors, columns = model._factors(z.U, z.V), model.target_columns
+            factors = model._factors(z.U, z.V)
+            columns = model.target_columns
             with passes.spent_on("points"):
-                plan = model.cost.plan(*factors, z.v, model.a, entropy, columns, near=z.u, certified=certified)
+                plan = model.cost.plan(
+                    *factors, z.v, model.a, entropy, columns, near=z.u, certified=certified
+                )
         self.plan = plan
         self.z = z._replace(u=plan.u)
         u = self.plan.u
@@ -575,7 +700,8 @@ class PlanPoint:
     @property
     def exact(self) -> PlanPoint:
         """The same with all sums in float64, as a plan of exact marginals needs them."""
-        # not kept where it is the point itself: one that refers to itself would hold its plan for long
+        # not kept where it is the point itself: one that refers to itself would hold its plan for
+        # long
         return self if self.plan.precision == self._sums[1] == "float64" else self._in_float64
 
     @cached_property
@@ -587,9 +713,11 @@ class PlanPoint:
     def _sums(self) -> tuple[Array, str]:
         """The product with S' that all sums over columns come from, and its precision.
 
-        A gap that is far from small needs no column sums to the last digit to be seen, nor does the way from there.
+        A gap that is far from small needs no column sums to the last digit to be seen, nor does the
+        way from there.
         """
-        plan, model = self.plan, self.model
+        plan = self.plan
+        model = self.model
         rough = plan.product_precision(ROUGH_COLUMNS)
         with passes.spent_on("points"):
             if rough != "float64" and not self.in_float64:
@@ -621,10 +749,13 @@ class PlanPoint:
     @property
     def log_columns(self) -> Array:
         """Their logarithms, also of sums that are too small for a float."""
-        xp, z = namespace(self.columns), self.z
+        xp = namespace(self.columns)
+        z = self.z
         if bool(xp.all(self.columns >= LEAST_SUM)):
             return xp.log(self.columns)
-        return self.model.cost.log_columns(*self.model._factors(z.U, z.V), z.v, self.plan.u, self.entropy)
+        return self.model.cost.log_columns(
+            *self.model._factors(z.U, z.V), z.v, self.plan.u, self.entropy
+        )
 
     @property
     def S_Xs(self) -> Array:
@@ -639,7 +770,8 @@ class PlanPoint:
     @cached_property
     def _kept(self) -> tuple[Rounding, Array]:
         """How S is rounded, and the moment P of what is kept of it."""
-        model, columns = self.model, self.columns
+        model = self.model
+        columns = self.columns
         xp = namespace(columns)
         kept = model.b / xp.maximum(columns, model.b)
         kept_Xt = kept[:, None] * xp.concat([xp.ones_like(kept)[:, None], model.Xt], axis=1)
@@ -678,16 +810,24 @@ def recognise(f: Smooth, g: Simple) -> DualModel | None:
             return None
         laplacian = term.scaled(weight, a)
     xp = namespace(a)
-    rows, columns = xp.nonzero(a > 0)[0], xp.nonzero(b > 0)[0]
+    rows = xp.nonzero(a > 0)[0]
+    columns = xp.nonzero(b > 0)[0]
     sorts = isinstance(C, UnformedCost) and on_device(a)
     if sorts:  # for the precisions below float64
-        rows, columns = rows[compact_order(C.left[rows])], columns[compact_order(C.right[columns])]
+        rows = rows[compact_order(C.left[rows])]
+        columns = columns[compact_order(C.right[columns])]
     if not sorts and len(rows) == len(a) >= len(columns) == len(b):
         return EntropicLaplacian(C, a, b, entropy, laplacian)
     support = Support(tuple(C.shape), rows, columns)
     part = laplacian.restricted(rows, columns) if laplacian is not None else None
     C_part = C.at(rows, columns) if isinstance(C, UnformedCost) else C[rows, :][:, columns]
-    a_part, b_part = a[rows], b[columns]
+    a_part = a[rows]
+    b_part = b[columns]
     if support.turned:
-        C_part, a_part, b_part, part = C_part.T, b_part, a_part, None if part is None else part.turned()
+        C_part, a_part, b_part, part = (
+            C_part.T,
+            b_part,
+            a_part,
+            None if part is None else part.turned(),
+        )
     return EntropicLaplacian(C_part, a_part, b_part, entropy, part, support)

@@ -1,4 +1,6 @@
-"""The dual variables of transport with a Laplacian: a column potential and the two moments of a plan."""
+"""The dual variables of transport with a Laplacian: a column potential and the two moments of a
+plan.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ class Moments(NamedTuple):
 
 
 class DualVariables(NamedTuple):
-    """A point (v, P, Q) of the dual, or a direction, with the gradients U and V of the Laplacian there.
+    """A point (v, P, Q) of the dual, or a direction, with the gradients U and V of the Laplacian
+    there.
 
-    The plan sees U and V alone. They are moved along with P and Q: computed afresh from P, a stiff Laplacian magnifies
-    a rounding of P to one of U that a small entropy magnifies once more, to one of the plan's entries.
+    The plan sees U and V alone. They are moved along with P and Q: computed afresh from P, a stiff
+    Laplacian magnifies a rounding of P to one of U that a small entropy magnifies once more, to one
+    of the plan's entries.
     """
 
     v: Array
@@ -35,7 +39,9 @@ class DualVariables(NamedTuple):
     V: Array
     """gradient_in_Q(Q)."""
     u: Array | None = None
-    """The row potentials of a plan near, which those of the plan here may be found from; no part of the point."""
+    """The row potentials of a plan near, which those of the plan here may be found from; no part of
+    the point.
+    """
 
     def moved(self, step: float, direction: DualVariables) -> DualVariables:
         """self + step * direction."""

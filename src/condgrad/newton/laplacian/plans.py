@@ -1,7 +1,9 @@
-"""The questions that Newton asks of a plan, and two answers: a plan that is an array, and one that is streamed.
+"""The questions that Newton asks of a plan, and two answers: a plan that is an array, and one that
+is streamed.
 
-At a dual point the plan is S_ij = a_i softmax_j((v_j - C_ij - left_i.right_j)/e), whose rows are exact. All of Newton
-is written against `Plan`; who answers is chosen by the cost, an array (`DenseCost`) or factors (`StreamedCost`).
+At a dual point the plan is S_ij = a_i softmax_j((v_j - C_ij - left_i.right_j)/e), whose rows are
+exact. All of Newton is written against `Plan`; who answers is chosen by the cost, an array
+(`DenseCost`) or factors (`StreamedCost`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,16 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from condgrad import passes
-from condgrad.arrays import Array, at_least, dot, log_or_least, namespace, on_device, row_blocks, total
+from condgrad.arrays import (
+    Array,
+    at_least,
+    dot,
+    log_or_least,
+    namespace,
+    on_device,
+    row_blocks,
+    total,
+)
 from condgrad.memory import free_memory
 from condgrad.newton.entropic_path import lifted_overlap
 from condgrad.sets.sinkhorn import normalised_rows
@@ -28,17 +39,23 @@ from condgrad.streamed_plan import (
 LARGEST_STREAMED_FACTOR = 2000
 """Columns up to which a streamed plan may have a matrix of columns x columns beside it."""
 PRODUCT_SHARE = 1.0
-"""The part of the accuracy asked of a direction that its products may be off, by a bound that is seldom attained."""
+"""The part of the accuracy asked of a direction that its products may be off, by a bound that is
+seldom attained.
+"""
 LOOSE_ERROR = 1e-3
 """How far sums on the way to t = 1 may be off, relatively, by a bound that is seldom attained."""
 ROWS_TO_LOOK_AT = 4096
 """Of these the widest is about as wide as the widest of all."""
 SHIFTED_COPY = 1e-14
-"""How far two copies of the same points, centred in different ways, may differ, relative to their size."""
+"""How far two copies of the same points, centred in different ways, may differ, relative to their
+size.
+"""
 
 
 class Rounding(NamedTuple):
-    """How S becomes a plan of exact marginals: S_ij kept_j + row_rest_i column_rest_j, as in `Transport.rounded`."""
+    """How S becomes a plan of exact marginals: S_ij kept_j + row_rest_i column_rest_j, as in
+    `Transport.rounded`.
+    """
 
     kept: Array
     """b over the column sums, where these are too large."""
@@ -85,9 +102,17 @@ class Plan(Protocol):
         """S'R."""
 
     def centred_sums(
-        self, left: Array, right: Array, Xs: Array, Xt: Array, S_Xt: Array, *, precision: str = "float64"
+        self,
+        left: Array,
+        right: Array,
+        Xs: Array,
+        Xt: Array,
+        S_Xt: Array,
+        *,
+        precision: str = "float64",
     ) -> tuple[Array, Array, Array]:
-        """W'1, W Xt and W'Xs for W = S * (left right' - its row means), in O(n m d), whatever the dimension d.
+        """W'1, W Xt and W'Xs for W = S * (left right' - its row means), in O(n m d), whatever the
+        dimension d.
 
         S_Xt is S Xt, which who asks has.
         """
@@ -103,7 +128,9 @@ class Plan(Protocol):
 
 
 class Cost(Protocol):
-    """A cost between points that all carry weight, without numbers for rows and columns: those change no plan."""
+    """A cost between points that all carry weight, without numbers for rows and columns: those
+    change no plan.
+    """
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -132,12 +159,14 @@ class Cost(Protocol):
     ) -> Plan:
         """The plan at a dual point, whose product with R will be asked for.
 
-        `near` are row potentials of a plan near, where one is known. Where nothing is to be certified, the plan is in a
-        lower precision if that is faster.
+        `near` are row potentials of a plan near, where one is known. Where nothing is to be
+        certified, the plan is in a lower precision if that is faster.
         """
 
     def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
-        """The logarithms of the column sums of a plan with row potentials u, which may be too small for a float."""
+        """The logarithms of the column sums of a plan with row potentials u, which may be too small
+        for a float.
+        """
 
 
 class DenseCost:
@@ -155,7 +184,8 @@ class DenseCost:
 
     def widest_row(self, left: Array, right: Array, v: Array) -> float:
         passes.note()
-        xp, widest = namespace(self.C), 0.0
+        xp = namespace(self.C)
+        widest = 0.0
         for rows in row_blocks(self.C, width=left.shape[1]):
             cost = left[rows] @ right.T
             cost += self.C[rows]
@@ -177,7 +207,8 @@ class DenseCost:
     ) -> DensePlan:
         passes.note()
         xp = namespace(self.C)
-        S, log_sums = xp.empty_like(self.C), xp.empty_like(a)
+        S = xp.empty_like(self.C)
+        log_sums = xp.empty_like(a)
         few = R.shape[1] < passes.COLUMNS
         S_R = zeros(R, a.shape[0], R.shape[1] if few else 0)
         for rows in row_blocks(self.C, width=left.shape[1]):
@@ -208,7 +239,11 @@ class DensePlan:
     precision = "float64"
 
     def __init__(self, C: Array, S: Array, a: Array, u: Array, R: Array) -> None:
-        self.C, self.S, self.a, self.u, self.R = C, S, a, u, R
+        self.C = C
+        self.S = S
+        self.a = a
+        self.u = u
+        self.R = R
 
     @cached_property
     def S_R(self) -> Array:
@@ -228,13 +263,23 @@ class DensePlan:
         return (R.T @ self.S).T
 
     def centred_sums(
-        self, left: Array, right: Array, Xs: Array, Xt: Array, S_Xt: Array, *, precision: str = "float64"
+        self,
+        left: Array,
+        right: Array,
+        Xs: Array,
+        Xt: Array,
+        S_Xt: Array,
+        *,
+        precision: str = "float64",
     ) -> tuple[Array, Array, Array]:
         passes.note(left.shape[1] + Xt.shape[1])
         passes.note(Xs.shape[1])
-        S, xp = self.S, namespace(self.S)
+        S = self.S
+        xp = namespace(self.S)
         (n, m), d_s, d_t = S.shape, Xs.shape[1], Xt.shape[1]
-        v, P, Q = zeros(S, m), zeros(S, n, d_t), zeros(S, m, d_s)
+        v = zeros(S, m)
+        P = zeros(S, n, d_t)
+        Q = zeros(S, m, d_s)
         for rows in row_blocks(S, width=left.shape[1]):
             part = S[rows]
             W = left[rows] @ right.T
@@ -254,7 +299,9 @@ class DensePlan:
 
     def rounded(self, rounding: Rounding, b: Array) -> Rounded:
         kept, _, row_rest, column_rest = rounding
-        plan, cost, negentropy = namespace(self.S).empty_like(self.S), 0.0, 0.0
+        plan = namespace(self.S).empty_like(self.S)
+        cost = 0.0
+        negentropy = 0.0
         for rows in row_blocks(self.S):
             part = plan[rows]
             part[...] = self.S[rows]
@@ -270,7 +317,9 @@ class StreamedCost:
 
     def __init__(self, core: UnformedCost) -> None:
         self.core = core
-        self.shape, self.bounds, self.between = core.shape, core.bounds, core.between
+        self.shape = core.shape
+        self.bounds = core.bounds
+        self.between = core.between
 
     def widest_row(self, left: Array, right: Array, v: Array) -> float:
         xp, (n, m) = namespace(v), self.shape
@@ -279,7 +328,8 @@ class StreamedCost:
         size = cost.height + float(xp.max(v) - xp.min(v))
         if size == 0.0:
             return 0.0
-        # the logarithm of a sum of exponentials is the largest of them, up to the logarithm of how many there are
+        # the logarithm of a sum of exponentials is the largest of them, up to the logarithm of how
+        # many there are
         blur = 0.02 * size / (1.0 + math.log(v.shape[0]))
         highest = blur * cost.score(v, blur).log_row_sums()
         lowest = -blur * (-1.0 * cost).score(-v, blur).log_row_sums()
@@ -303,7 +353,9 @@ class StreamedCost:
         near_sums = None if near is None else log_a - near / entropy
         # a few columns are multiplied with in the sweep that sums the rows up
         few = R.shape[1] < passes.COLUMNS
-        log_sums, means = matrix.row_means(R if few else R[:, :0], near=near_sums, precision=precision)
+        log_sums, means = matrix.row_means(
+            R if few else R[:, :0], near=near_sums, precision=precision
+        )
         row = log_a - log_sums
         plan = StreamedDualPlan(matrix.with_rows(row), a, entropy * row, R, precision)
         if few:
@@ -311,15 +363,24 @@ class StreamedCost:
         return plan
 
     def log_columns(self, left: Array, right: Array, v: Array, u: Array, entropy: float) -> Array:
-        turned = (self.core + UnformedCost.of(left, right)).score(v, entropy).with_rows(u / entropy).T
+        turned = (
+            (self.core + UnformedCost.of(left, right)).score(v, entropy).with_rows(u / entropy).T
+        )
         return turned.row_means(v[:, None][:, :0], precision=loose_precision(turned))[0]
 
 
 class StreamedDualPlan:
     """A plan that is only multiplied with."""
 
-    def __init__(self, matrix: StreamedMatrix, a: Array, u: Array, R: Array, precision: str) -> None:
-        self.matrix, self.turned, self.a, self.u, self.R, self.precision = matrix, matrix.T, a, u, R, precision
+    def __init__(
+        self, matrix: StreamedMatrix, a: Array, u: Array, R: Array, precision: str
+    ) -> None:
+        self.matrix = matrix
+        self.turned = matrix.T
+        self.a = a
+        self.u = u
+        self.R = R
+        self.precision = precision
 
     @cached_property
     def S_R(self) -> Array:
@@ -330,22 +391,43 @@ class StreamedDualPlan:
         return self.matrix.shape[1] <= LARGEST_STREAMED_FACTOR
 
     def times(self, R: Array, *, precision: str = "float64") -> Array:
-        return self.matrix.times(R, precision=precision) if R.shape[1] else zeros(R, self.a.shape[0], 0)
+        return (
+            self.matrix.times(R, precision=precision)
+            if R.shape[1]
+            else zeros(R, self.a.shape[0], 0)
+        )
 
     def transposed_times(self, R: Array, *, precision: str = "float64") -> Array:
-        return self.turned.times(R, precision=precision) if R.shape[1] else zeros(R, self.matrix.shape[1], 0)
+        return (
+            self.turned.times(R, precision=precision)
+            if R.shape[1]
+            else zeros(R, self.matrix.shape[1], 0)
+        )
 
     def centred_sums(
-        self, left: Array, right: Array, Xs: Array, Xt: Array, S_Xt: Array, *, precision: str = "float64"
+        self,
+        left: Array,
+        right: Array,
+        Xs: Array,
+        Xt: Array,
+        S_Xt: Array,
+        *,
+        precision: str = "float64",
     ) -> tuple[Array, Array, Array]:
         xp = namespace(left)
-        ones_left, ones_right = xp.ones_like(left[:, :1]), xp.ones_like(right[:, :1])
-        there = self.matrix.weighted_times(left, right, xp.concat([ones_right, Xt], axis=1), precision=precision)
+        ones_left = xp.ones_like(left[:, :1])
+        ones_right = xp.ones_like(right[:, :1])
+        there = self.matrix.weighted_times(
+            left, right, xp.concat([ones_right, Xt], axis=1), precision=precision
+        )
         mean = there[:, :1] / self.a[:, None]
         P = there[:, 1:] - mean * S_Xt
         # less its row means the matrix has one more factor
-        left, right = xp.concat([left, -mean], axis=1), xp.concat([right, ones_right], axis=1)
-        back = self.turned.weighted_times(right, left, xp.concat([ones_left, Xs], axis=1), precision=precision)
+        left = xp.concat([left, -mean], axis=1)
+        right = xp.concat([right, ones_right], axis=1)
+        back = self.turned.weighted_times(
+            right, left, xp.concat([ones_left, Xs], axis=1), precision=precision
+        )
         return back[:, 0], P, back[:, 1:]
 
     def lifted_overlap(self, columns: Array, mass: float) -> Array:
@@ -370,11 +452,17 @@ class StreamedDualPlan:
 
 def loose_precision(matrix: StreamedMatrix) -> str:
     """For sums that are not certified."""
-    return "mixed" if on_device(matrix.factors.left) and matrix.float32_error <= LOOSE_ERROR else "float64"
+    return (
+        "mixed"
+        if on_device(matrix.factors.left) and matrix.float32_error <= LOOSE_ERROR
+        else "float64"
+    )
 
 
 def folded(cost: UnformedCost, X: Array) -> tuple[Array, Array] | None:
-    """A and a number for each row, if the cost is A X' plus these numbers, X being its right factor up to a shift."""
+    """A and a number for each row, if the cost is A X' plus these numbers, X being its right factor
+    up to a shift.
+    """
     if cost.blocks is not None or cost.right.shape != X.shape:
         return None
     xp = namespace(X)

@@ -1,23 +1,24 @@
 """The preconditioner of the Newton system: block-diagonal in shifted potentials.
 
-The Hessian has a potential block H_vv, two moment blocks, and couplings between them. With m'_j the mean of the sources
-of column j, what the plan sees of a direction is
+The Hessian has a potential block H_vv, two moment blocks, and couplings between them. With m'_j the
+mean of the sources of column j, what the plan sees of a direction is
 
     delta_ij = v_j - U_i.Xt_j - Xs_i.V_j = (v_j - m'_j.V_j) - U_i.Xt_j - (Xs_i - m'_j).V_j.
 
-In the shifted potential v - m'.V all couplings have centred coordinates, since rows are centred by the potential u that
-is eliminated. What they couple then is the blur of the plan, 10 to 100 times smaller than the cloud, and they are left
-out: exact ones, by four more passes a step, save a sixth of the steps. So no coupling costs a pass, in any dimension:
+In the shifted potential v - m'.V all couplings have centred coordinates, since rows are centred by
+the potential u that is eliminated. What they couple then is the blur of the plan, 10 to 100 times
+smaller than the cloud, and they are left out: exact ones, by four more passes a step, save a sixth
+of the steps. So no coupling costs a pass, in any dimension:
 
     P = (I + C_P L)^-1 r_P,     Q = (I + C_Q L)^-1 (r_Q + m' r_v),     v = H_vv^-1 r_v + m'.(L Q).
 
-*The potential block* is H_vv = D^1/2 (I - K) D^1/2 / e with D = diag(S'1) and K = D^-1/2 S' diag(1/a) S D^-1/2. Its
-inverse is known by the leading eigenvectors of K, or by a factor.
+*The potential block* is H_vv = D^1/2 (I - K) D^1/2 / e with D = diag(S'1) and K = D^-1/2 S'
+diag(1/a) S D^-1/2. Its inverse is known by the leading eigenvectors of K, or by a factor.
 
-*The moment blocks* are I + C L: for row i the d x d block of C is the covariance of the targets under S_i, divided by
-e, and L is the metric of the Laplacian; for columns likewise. They are self-adjoint in that metric and solved by
-conjugate gradients on sparse matrices alone. In many dimensions C keeps the variances alone, which say most in
-principal axes.
+*The moment blocks* are I + C L: for row i the d x d block of C is the covariance of the targets
+under S_i, divided by e, and L is the metric of the Laplacian; for columns likewise. They are
+self-adjoint in that metric and solved by conjugate gradients on sparse matrices alone. In many
+dimensions C keeps the variances alone, which say most in principal axes.
 """
 
 from __future__ import annotations
@@ -45,16 +46,22 @@ from condgrad.newton.laplacian.plans import Plan
 from condgrad.rounding import LIFT
 
 SMALL_PLAN = 128
-"""Columns up to which a factor of H_vv costs no more passes than the leading eigenvectors of K and two steps."""
+"""Columns up to which a factor of H_vv costs no more passes than the leading eigenvectors of K and
+two steps.
+"""
 LARGE_EIGENVALUE = 0.8
 """Eigenvalues of K above this are worth a vector.
 
-One costs 1/16 of a pass; without those above l, conjugate gradients take about ln(2/accuracy)/sqrt(4 (1 - l)) steps.
+One costs 1/16 of a pass; without those above l, conjugate gradients take about
+ln(2/accuracy)/sqrt(4 (1 - l)) steps.
 """
 FIRST_RANK, LARGEST_RANK = 32, 128
-"""Vectors to begin with, a pass for each of the two products with them, and the most that are held."""
+"""Vectors to begin with, a pass for each of the two products with them, and the most that are held.
+"""
 PROBES = "mixed"
-"""The precision of products with probes, where the plan has a choice: they only make a preconditioner."""
+"""The precision of products with probes, where the plan has a choice: they only make a
+preconditioner.
+"""
 SCHUR_ACCURACY = 0.1
 """The relative residual of the inner equations."""
 SCHUR_ITERATIONS = 200
@@ -80,15 +87,19 @@ class Solved(NamedTuple):
     inverses: Inverses
 
 
-def solved(hessian: Hessian, accuracy: float, known: Inverses, *, max_iterations: int = MOST_ITERATIONS) -> Solved:
+def solved(
+    hessian: Hessian, accuracy: float, known: Inverses, *, max_iterations: int = MOST_ITERATIONS
+) -> Solved:
     """The Newton system to a relative residual, by preconditioned conjugate gradients.
 
-    Where there is no Laplacian, a plan nearly a permutation has far more large eigenvalues than vectors: there the
-    block is factored, once conjugate gradients take more passes than a factor does. The factor serves the other
-    directions of its stage as well, scaled to their column sums, until it takes half as many passes as a new one. With
-    a Laplacian it is the moments that take the steps, and a factor saves none.
+    Where there is no Laplacian, a plan nearly a permutation has far more large eigenvalues than
+    vectors: there the block is factored, once conjugate gradients take more passes than a factor
+    does. The factor serves the other directions of its stage as well, scaled to their column sums,
+    until it takes half as many passes as a new one. With a Laplacian it is the moments that take
+    the steps, and a factor saves none.
     """
-    size, plan = hessian.columns.shape[0], hessian.plan
+    size = hessian.columns.shape[0]
+    plan = hessian.plan
     if size <= SMALL_PLAN:
         x, iterations = by_block(FactoredBlock(hessian), hessian, accuracy, max_iterations)
         return Solved(x, iterations, known)
@@ -113,7 +124,9 @@ def solved(hessian: Hessian, accuracy: float, known: Inverses, *, max_iterations
     return Solved(x, spent + iterations, known._replace(factor=factor, entropy=hessian.entropy))
 
 
-def by_block(block: PotentialBlock, hessian: Hessian, accuracy: float, max_iterations: int) -> LinearSolution:
+def by_block(
+    block: PotentialBlock, hessian: Hessian, accuracy: float, max_iterations: int
+) -> LinearSolution:
     """The system preconditioned by a potential block."""
     return conjugate_gradients(
         hessian.product,
@@ -137,8 +150,11 @@ class FactoredBlock:
     """H_vv by its Cholesky factor, the constant mode lifted off zero."""
 
     def __init__(self, hessian: Hessian) -> None:
-        self.entropy, plan, model = hessian.entropy, hessian.plan, hessian.model
-        xp, columns = namespace(hessian.columns), hessian.columns
+        self.entropy = hessian.entropy
+        plan = hessian.plan
+        model = hessian.model
+        xp = namespace(hessian.columns)
+        columns = hessian.columns
 
         def block() -> Array:
             with passes.spent_on("factors"):
@@ -154,7 +170,9 @@ class FactoredBlock:
         return self.entropy * solve_cholesky(self.factor, r)
 
     def scaled_to(self, hessian: Hessian) -> ScaledFactor:
-        """The factor for a plan whose entries differ by factors near 1, and with them the quadratic form."""
+        """The factor for a plan whose entries differ by factors near 1, and with them the quadratic
+        form.
+        """
         return ScaledFactor(self, self.root / root_of(hessian.columns))
 
 
@@ -175,20 +193,25 @@ def root_of(columns: Array) -> Array:
 
 
 class LeadingModes:
-    """H_vv by the leading eigenvectors of K; the constant mode, of eigenvalue 1, is known and set apart.
+    """H_vv by the leading eigenvectors of K; the constant mode, of eigenvalue 1, is known and set
+    apart.
 
-    They start from those of the last direction, so that each direction is a step of subspace iteration: the values of
-    a first random sketch are too small.
+    They start from those of the last direction, so that each direction is a step of subspace
+    iteration: the values of a first random sketch are too small.
     """
 
     def __init__(self, hessian: Hessian, basis: Array | None, *, largest_rank: int) -> None:
-        self.entropy, self.a, self.root = hessian.entropy, hessian.model.a, root_of(hessian.columns)
+        self.entropy = hessian.entropy
+        self.a = hessian.model.a
+        self.root = root_of(hessian.columns)
         self.constant = (self.root / dot(self.root, self.root) ** 0.5)[:, None]
         self._probes: Array | None = None
         self._images: Array | None = None
         rank = min(FIRST_RANK if basis is None else basis.shape[1], largest_rank)
         vectors, values = self._leading(hessian.plan, rank, basis)
-        while float(values[-1]) > LARGE_EIGENVALUE and rank < largest_rank and not deadline.passed():
+        while (
+            float(values[-1]) > LARGE_EIGENVALUE and rank < largest_rank and not deadline.passed()
+        ):
             rank = min(2 * rank, largest_rank)
             vectors, values = self._leading(hessian.plan, rank, None)
         self._probes = self._images = None
@@ -198,27 +221,36 @@ class LeadingModes:
     def _leading(self, plan: Plan, rank: int, basis: Array | None) -> tuple[Array, Array]:
         """The leading eigenvectors and eigenvalues of K without its constant mode, nearly.
 
-        Both come from products with `rank` vectors alone: with B = diag(1/a)^1/2 S D^-1/2 and probes Q they are those
-        of the projection of B to the range of B Q.
+        Both come from products with `rank` vectors alone: with B = diag(1/a)^1/2 S D^-1/2 and
+        probes Q they are those of the projection of B to the range of B Q.
 
-        These vectors are those of `basis`, or those of the last call filled up by random ones, whose products alone are
-        new (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
+        These vectors are those of `basis`, or those of the last call filled up by random ones,
+        whose products alone are new (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
         """
         xp = namespace(self.root)
         known = 0 if self._probes is None else self._probes.shape[1]
         probe = standard_normal((self.root.shape[0], rank - known), self.root, seed=rank)
         if basis is not None:
             probe[:, : basis.shape[1]] = basis[:, :rank]
-        before = self.constant if self._probes is None else xp.concat([self.constant, self._probes], axis=1)
+        before = (
+            self.constant
+            if self._probes is None
+            else xp.concat([self.constant, self._probes], axis=1)
+        )
         for _ in range(2):  # once more for the digits that the first time cancels
             probe = orthonormal(probe - before @ (before.T @ probe))
         with passes.spent_on("vectors"):
             forth = plan.times(probe / self.root[:, None], precision=PROBES)
-            image = plan.transposed_times(forth / self.a[:, None], precision=PROBES) / self.root[:, None]
+            image = (
+                plan.transposed_times(forth / self.a[:, None], precision=PROBES)
+                / self.root[:, None]
+            )
         image -= self.constant @ (self.constant.T @ image)
         if self._probes is not None:
-            probe, image = xp.concat([self._probes, probe], axis=1), xp.concat([self._images, image], axis=1)
-        self._probes, self._images = probe, image
+            probe = xp.concat([self._probes, probe], axis=1)
+            image = xp.concat([self._images, image], axis=1)
+        self._probes = probe
+        self._images = image
         lift = 1e-10 * float(xp.linalg.matrix_norm(image))  # off zero, for the square root
         image = image + lift * probe
         inner = probe.T @ image
@@ -226,7 +258,8 @@ class LeadingModes:
         scaled = vectors / xp.sqrt(at_least(lift, values))[None, :]
         half = image @ scaled
         squares, turn = eigh_small(half.T @ half)
-        squares, turn = at_least(lift, xp.flip(squares, axis=0)), xp.flip(turn, axis=1)
+        squares = at_least(lift, xp.flip(squares, axis=0))
+        turn = xp.flip(turn, axis=1)
         return (half @ turn) / xp.sqrt(squares)[None, :], xp.clip(squares - lift, min=0.0, max=1.0)
 
     def solve(self, r: Array) -> Array:
@@ -239,41 +272,59 @@ class ShiftedBlocks:
     """The inverse of the blocks of the Hessian in shifted potentials, those between them left out."""
 
     def __init__(self, hessian: Hessian, block: PotentialBlock) -> None:
-        self.hessian, self.block = hessian, block
+        self.hessian = hessian
+        self.block = block
         if hessian.model.laplacian is None:
             return
         # column sums off zero
         columns = at_least(smallest(hessian.columns), hessian.columns)
         self.means = hessian.S_Xs / columns[:, None]
-        self.solve_moments = self._as_one(columns) if hessian.few_dimensions else self._apart(columns)
+        self.solve_moments = (
+            self._as_one(columns) if hessian.few_dimensions else self._apart(columns)
+        )
 
     def _as_one(self, columns: Array) -> MomentSolver:
         """P and Q in one system: half the number of small operations."""
-        hessian, model, point = self.hessian, self.hessian.model, self.hessian.point
-        xp, n, d = namespace(model.a), model.a.shape[0], model.Xs.shape[1]
+        hessian = self.hessian
+        model = self.hessian.model
+        point = self.hessian.point
+        xp = namespace(model.a)
+        n = model.a.shape[0]
+        d = model.Xs.shape[1]
         second = xp.concat([point.S_Xt_second, point.S_Xs_second], axis=0)
-        first, mass = xp.concat([point.S_Xt, point.S_Xs], axis=0), xp.concat([model.a, columns], axis=0)
+        first = xp.concat([point.S_Xt, point.S_Xs], axis=0)
+        mass = xp.concat([model.a, columns], axis=0)
         blocks = (second - pairs(first / mass[:, None], first)) / hessian.entropy
         if hessian.damping is not None:
             unit = xp.eye(d, dtype=blocks.dtype, device=blocks.device).reshape(1, d * d)
             blocks = (
                 blocks
-                + xp.concat([0.0 * model.a + hessian.damping.P, 0.0 * columns + hessian.damping.Q])[:, None] * unit
+                + xp.concat([0.0 * model.a + hessian.damping.P, 0.0 * columns + hessian.damping.Q])[
+                    :, None
+                ]
+                * unit
             )
 
         def solve(P: Array, Q: Array) -> tuple[Array, Array]:
-            both = schur_solve(lambda x: contracted(blocks, x), model.metric, xp.concat([P, Q], axis=0))
+            both = schur_solve(
+                lambda x: contracted(blocks, x), model.metric, xp.concat([P, Q], axis=0)
+            )
             return both[:n], both[n:]
 
         return solve
 
     def _apart(self, columns: Array) -> MomentSolver:
-        """Each to an accuracy of its own, which in many dimensions is a rough one: together one would suffer."""
-        hessian, model, point = self.hessian, self.hessian.model, self.hessian.point
+        """Each to an accuracy of its own, which in many dimensions is a rough one: together one
+        would suffer.
+        """
+        hessian = self.hessian
+        model = self.hessian.model
+        point = self.hessian.point
         in_P = variances(point.S_Xt_second, point.S_Xt, model.a, hessian.entropy)
         in_Q = variances(point.S_Xs_second, point.S_Xs, columns, hessian.entropy)
         if hessian.damping is not None:
-            in_P, in_Q = in_P + hessian.damping.P, in_Q + hessian.damping.Q
+            in_P = in_P + hessian.damping.P
+            in_Q = in_Q + hessian.damping.Q
 
         def solve(P: Array, Q: Array) -> tuple[Array, Array]:
             P = schur_solve(lambda x: in_P * x, model.gradient_in_P, P)
@@ -300,7 +351,9 @@ def variances(second: Array, first: Array, mass: Array, entropy: float) -> Array
 
 
 class InMetric(NamedTuple):
-    """A vector and the metric's product with it, carried along so that an iteration takes one such product."""
+    """A vector and the metric's product with it, carried along so that an iteration takes one such
+    product.
+    """
 
     x: Array
     image: Array
@@ -309,7 +362,9 @@ class InMetric(NamedTuple):
         return InMetric(self.x + step * direction.x, self.image + step * direction.image)
 
 
-def schur_solve(covariance: Callable[[Array], Array], metric: Callable[[Array], Array], r: Array) -> Array:
+def schur_solve(
+    covariance: Callable[[Array], Array], metric: Callable[[Array], Array], r: Array
+) -> Array:
     """(I + C L)^-1 r, nearly, where `covariance` multiplies with C and `metric` with L."""
 
     def product(vector: InMetric) -> InMetric:

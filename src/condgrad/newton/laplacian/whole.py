@@ -1,11 +1,14 @@
-"""The Newton system by a factor of the whole of it, for small plans whose equations conjugate gradients hardly solve.
+"""The Newton system by a factor of the whole of it, for small plans whose equations conjugate
+gradients hardly solve.
 
-With the metric of a Laplacian as F F', and with dU = F_s y and dV = F_t z, the Hessian is symmetric and positive,
+With the metric of a Laplacian as F F', and with dU = F_s y and dV = F_t z, the Hessian is symmetric
+and positive,
 
     (v, y, z)  ->  (0, y, z) + T' K T (v, y, z) / e,        T = diag(1, F_s, F_t),
 
-where K is the covariance, row by row of the plan S, of what delta_ij = dv_j - dU_i.Xt_j - Xs_i.dV_j is a sum of. It has
-m + (n + m) d rows, and its factor tells the direction to all digits that there are, however stiff the Laplacian is.
+where K is the covariance, row by row of the plan S, of what delta_ij = dv_j - dU_i.Xt_j - Xs_i.dV_j
+is a sum of. It has m + (n + m) d rows, and its factor tells the direction to all digits that there
+are, however stiff the Laplacian is.
 """
 
 from __future__ import annotations
@@ -20,19 +23,26 @@ from condgrad.newton.laplacian.moments import Moments
 from condgrad.rounding import LIFT
 
 LARGEST_WHOLE = 2000
-"""Rows of the system up to which a factor of the whole of it is worth its price, where nothing else helps."""
+"""Rows of the system up to which a factor of the whole of it is worth its price, where nothing else
+helps.
+"""
 MOST_PROMISED = 1.0
-"""The gain that a direction may promise, in units of the entropy: Newton's model holds about as far as that."""
+"""The gain that a direction may promise, in units of the entropy: Newton's model holds about as far
+as that.
+"""
 RIDGES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2)
-"""What is added to the unit diagonal, the least that keeps the promise of a direction within bounds.
+"""What is added to the unit diagonal, the least that keeps the promise of a direction within
+bounds.
 
-Where a plan falls apart into pieces, moving the potential of a piece has no curvature, and the quadratic model promises
-any gain along it.
+Where a plan falls apart into pieces, moving the potential of a piece has no curvature, and the
+quadratic model promises any gain along it.
 """
 
 
 class MetricRoot(NamedTuple):
-    """F with F F' = metric, and its pseudo-inverse, transposed: P = inverse y has the gradient U = F y."""
+    """F with F F' = metric, and its pseudo-inverse, transposed: P = inverse y has the gradient U =
+    F y.
+    """
 
     root: Array
     inverse: Array
@@ -41,20 +51,25 @@ class MetricRoot(NamedTuple):
     def of(cls, metric: Callable[[Array], Array], like: Array) -> MetricRoot:
         """From the eigenvectors of a metric on vectors as long as `like`."""
         xp = namespace(like)
-        values, vectors = xp.linalg.eigh(metric(xp.eye(like.shape[0], dtype=like.dtype, device=like.device)))
+        values, vectors = xp.linalg.eigh(
+            metric(xp.eye(like.shape[0], dtype=like.dtype, device=like.device))
+        )
         kept = values > LIFT * values.shape[0] * float(xp.max(values))
         scales = xp.sqrt(values[kept])[None, :]
         return cls(vectors[:, kept] * scales, vectors[:, kept] / scales)
 
 
 def fits_whole(n: int, m: int, d: int) -> bool:
-    """Whether the whole system may be formed and factored: in few dimensions, whose covariances are at hand."""
+    """Whether the whole system may be formed and factored: in few dimensions, whose covariances are
+    at hand.
+    """
     return 0 < d <= FEW_DIMENSIONS and m + (n + m) * d <= LARGEST_WHOLE
 
 
 def whole_direction(hessian: Hessian) -> Ascent:
     """The direction by a factor of the whole system."""
-    whole, residual = WholeHessian(hessian, *hessian.model.metric_roots), hessian.residual
+    whole = WholeHessian(hessian, *hessian.model.metric_roots)
+    residual = hessian.residual
     for ridge in RIDGES:
         x = whole.solve(residual, ridge)
         slope = hessian.inner(x, residual)
@@ -64,10 +79,13 @@ def whole_direction(hessian: Hessian) -> Ascent:
 
 
 class WholeHessian:
-    """The Hessian as an array in (v, y, z), scaled to a unit diagonal: potentials and moments have different units."""
+    """The Hessian as an array in (v, y, z), scaled to a unit diagonal: potentials and moments have
+    different units.
+    """
 
     def __init__(self, hessian: Hessian, source: MetricRoot, target: MetricRoot) -> None:
-        self.source, self.target = source, target
+        self.source = source
+        self.target = target
         self.A = SystemBlocks(hessian, source.root, target.root).assembled()
         xp = namespace(self.A)
         diagonal = xp.linalg.diagonal(self.A)
@@ -77,8 +95,13 @@ class WholeHessian:
 
     def solve(self, r: Moments, ridge: float) -> Moments:
         """The direction whose product with the Hessian, `ridge` added to its diagonal, is r."""
-        xp, m = namespace(r.v), r.v.shape[0]
-        parts = [r.v, _by_coordinate(self.source.root.T @ r.P), _by_coordinate(self.target.root.T @ r.Q)]
+        xp = namespace(r.v)
+        m = r.v.shape[0]
+        parts = [
+            r.v,
+            _by_coordinate(self.source.root.T @ r.P),
+            _by_coordinate(self.target.root.T @ r.Q),
+        ]
         factor = cholesky(lambda: copied(self.A), ridge=ridge)
         x = self.scales * solve_cholesky(factor, self.scales * xp.concat(parts))
         end = m + parts[1].shape[0]
@@ -95,17 +118,28 @@ class SystemBlocks:
     """The blocks of T' K T / e, one for v, and one for each coordinate of y and z."""
 
     def __init__(self, hessian: Hessian, F_s: Array, F_t: Array) -> None:
-        self.hessian, self.F_s, self.F_t = hessian, F_s, F_t
-        model, xp = hessian.model, namespace(F_t)
-        self.Xs, self.Xt, self.d = model.Xs, model.Xt, model.Xs.shape[1]
-        self.S = hessian.plan.times(xp.eye(model.b.shape[0], dtype=model.b.dtype, device=model.b.device))
+        self.hessian = hessian
+        self.F_s = F_s
+        self.F_t = F_t
+        model = hessian.model
+        xp = namespace(F_t)
+        self.Xs = model.Xs
+        self.Xt = model.Xt
+        self.d = model.Xs.shape[1]
+        self.S = hessian.plan.times(
+            xp.eye(model.b.shape[0], dtype=model.b.dtype, device=model.b.device)
+        )
         self.shares = self.S / model.a[:, None]
         self.means = hessian.S_Xt / model.a[:, None]
 
     def assembled(self) -> Array:
         """The symmetric matrix, of which the blocks above the diagonal are left out below it."""
-        hessian, coordinates, xp = self.hessian, range(self.d), namespace(self.F_t)
-        m, r, s = self.F_t.shape[0], self.F_s.shape[1], self.F_t.shape[1]
+        hessian = self.hessian
+        coordinates = range(self.d)
+        xp = namespace(self.F_t)
+        m = self.F_t.shape[0]
+        r = self.F_s.shape[1]
+        s = self.F_t.shape[1]
         size = m + self.d * (r + s)
         A = xp.zeros((size, size), dtype=self.F_t.dtype, device=self.F_t.device)
         potential = slice(0, m)
@@ -116,9 +150,13 @@ class SystemBlocks:
         for k in coordinates:
             about_mean = self._about_mean(k)
             A[potential, in_y[k]] = -(about_mean.T @ self.F_s)
-            A[potential, in_z[k]] = -(self._between_columns(hessian.S_Xs[:, k], self.Xs[:, k]) @ self.F_t)
+            A[potential, in_z[k]] = -(
+                self._between_columns(hessian.S_Xs[:, k], self.Xs[:, k]) @ self.F_t
+            )
             for j in coordinates:
-                A[in_y[k], in_z[j]] = (self.F_s.T @ (self.Xs[:, j][:, None] * about_mean)) @ self.F_t
+                A[in_y[k], in_z[j]] = (
+                    self.F_s.T @ (self.Xs[:, j][:, None] * about_mean)
+                ) @ self.F_t
             for j in range(k, self.d):
                 A[in_y[k], in_y[j]] = self.F_s.T @ (covariances[:, k, j][:, None] * self.F_s)
                 second = hessian.point.S_Xs_second[:, k * self.d + j]
@@ -131,7 +169,8 @@ class SystemBlocks:
 
     def _of_potential(self) -> Array:
         """Between v and v, the constant mode lifted off zero."""
-        columns, mass = self.hessian.columns, self.hessian.model.polytope.mass
+        columns = self.hessian.columns
+        mass = self.hessian.model.polytope.mass
         result = self._between_columns(columns, namespace(columns).ones_like(self.hessian.model.a))
         return result + columns[:, None] * (columns / mass)[None, :]
 

@@ -1,8 +1,9 @@
 """Linear programs over the transport polytope, an engine a file.
 
-An engine is `solve(cost, a, b) -> (plan, u)` on host arrays, the largest cost and the mass being 1: a nearly optimal
-plan and row potentials to match. The caller rounds the one to exact marginals and completes the other to a feasible
-dual, so an engine's tolerances never reach the certificate. Engines whose library is an extra import it when called.
+An engine is `solve(cost, a, b) -> (plan, u)` on host arrays, the largest cost and the mass being 1:
+a nearly optimal plan and row potentials to match. The caller rounds the one to exact marginals and
+completes the other to a feasible dual, so an engine's tolerances never reach the certificate.
+Engines whose library is an extra import it when called.
 """
 
 from __future__ import annotations
