@@ -256,6 +256,7 @@ def test_the_unit_of_length_changes_not_a_bit(
             plan=plan,
             method=method,
             max_iter=200,
+            tol=1e-8,
         )
 
     one, other = solved_in(1.0), solved_in(2.0**power)

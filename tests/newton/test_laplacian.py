@@ -189,14 +189,14 @@ def test_auto_asks_for_more_stiffness_in_more_dimensions() -> None:
 
 
 def test_auto_weighs_the_dimension() -> None:
-    """Along very many axes CGS is ahead of Newton for Laplacians that keep constants; few points span few axes."""
+    """Along very many axes CGS is ahead of Newton for soft Laplacians that keep constants; few points span few axes."""
     few, many, raw, spanned = (
-        recognise(*problem(n, n, d=d, weight=0.8 * n, normalized=normalized))
-        for n, d, normalized in (
-            (12, 9, True),
-            (120, 150, True),
-            (120, 150, False),
-            (12, 150, True),
+        recognise(*problem(n, n, d=d, weight=weight * n, normalized=normalized))
+        for n, d, normalized, weight in (
+            (12, 9, True, 0.8),
+            (120, 150, True, 0.08),
+            (120, 150, False, 0.08),
+            (12, 150, True, 0.8),
         )
     )
     assert few is not None

@@ -326,11 +326,12 @@ class TestNothingToPay:
         from condgrad.certificate import Certificate, Terms
 
         assert (
-            Certificate(None, Terms(0.0, 0.0), lower_bound=-1.0, noise=1e-15).relative_gap
+            Certificate(None, Terms(0.0, 0.0), lower_bound=-1.0, bound_noise=1e-15).relative_gap
             == math.inf
         )
         assert (
-            Certificate(None, Terms(0.0, 0.0), lower_bound=-1e-15, noise=1e-15).relative_gap == 0.0
+            Certificate(None, Terms(0.0, 0.0), lower_bound=-1e-15, bound_noise=1e-15).relative_gap
+            == 0.0
         )
 
 
