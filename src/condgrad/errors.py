@@ -21,8 +21,7 @@ class MissingAbility(TypeError):
     ...     cg.simple.Entropy(1.0, on=cg.sets.L1Ball(1.0))
     ... except cg.MissingAbility as error:
     ...     print(error)
-    Entropy needs a set with entropic_argmin: L1Ball(radius=1.0) has no entropic_argmin; it has
-    project, linear_argmin
+    Entropy needs a set with entropic_argmin: L1Ball(radius=1.0) has no entropic_argmin; it has project, linear_argmin
     """
 
 

@@ -275,8 +275,7 @@ class SingleFit(LinearEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples,
-        features)
+        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
             Dask's data stay on its workers, in blocks of rows, dense or SciPy sparse; what comes
             back of them are sums.
         y : array, shape (samples,)

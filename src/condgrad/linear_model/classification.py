@@ -282,8 +282,8 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     classes_ : array
     coef_ : array, shape (1, features) for two classes, else (classes, features)
     intercept_ : array, with an entry for each row of `coef_`
-    n_iter_ : array, with an entry for each problem: one for two classes or "multinomial", else one
-    for each class objective_ : array
+    n_iter_ : array, with an entry for each problem: one for two classes or "multinomial", else one for each class
+    objective_ : array
         The value of the objective at the solution; this and all that follow have an entry for each
         problem.
     dual_gap_ : array

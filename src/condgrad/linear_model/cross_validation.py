@@ -101,8 +101,7 @@ class Searched(LinearEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples,
-        features)
+        X : array, DataFrame, SciPy sparse matrix, Dask array or Dask dataframe, shape (samples, features)
             Dask's data stay on its workers: a fold is a set of weights for their rows, and what
             comes back of held-out rows are their decision values. `n_jobs` does nothing for them,
             as the workers share each fit.

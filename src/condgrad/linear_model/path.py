@@ -121,8 +121,8 @@ def path(
 
     Parameters
     ----------
-    X : array, DataFrame, SciPy sparse matrix, torch tensor, Dask array or dataframe, shape
-    (samples, features) y : array, Series or list, shape (samples,)
+    X : array, DataFrame, SciPy sparse matrix, torch tensor, Dask array or dataframe, shape (samples, features)
+    y : array, Series or list, shape (samples,)
         As for the estimators: numbers, or for the classification losses labels of any kind of two
         classes, of which the last in sorted order counts as the positive one. Beside a tensor, two
         numbers.

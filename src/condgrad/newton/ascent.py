@@ -42,8 +42,9 @@ RELIEFS = 2
 """How often a whole step that went too far is mended before it is halved."""
 FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
-ENTRY = 30.0
-"""Times the tolerance of a stage that the gap of a start may be at which the path is entered."""
+ENTRY = 10.0
+"""The path is entered at the first stage whose gap is below this many times its tolerance. With 30,
+starts from coarse levels enter too late: on a GPU 100 000 points take 1.5 to 2.6 times as long."""
 FAR = 100.0
 """Times a tolerance from which on a point is taken to be far from the path."""
 SETTLED = 1.5

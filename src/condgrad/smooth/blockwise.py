@@ -167,8 +167,8 @@ class BlockwiseLoss(SumOverBlocks):
     ----------
     loss : type
         `LeastSquares`, `Logistic` or `SquaredHinge`.
-    K : Dask array or dataframe, or the `RowBlocks` of one, which several losses may share, shape
-    (samples, features) y : Dask array or array, shape (samples,)
+    K : Dask array or dataframe, or the `RowBlocks` of one, which several losses may share, shape (samples, features)
+    y : Dask array or array, shape (samples,)
         Numbers; for the two classification losses -1 and +1.
     sample_weight : Dask array or array of nonnegative numbers, optional
     intercept : bool

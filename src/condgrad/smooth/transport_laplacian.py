@@ -48,8 +48,7 @@ class TransportLaplacian(Smooth):
     ----------
     Xs, Xt : arrays, shapes (n, d) and (m, d)
         Source and target points.
-    Ls, Lt : symmetric positive semidefinite matrices, dense or SciPy sparse, shapes (n, n) and (m,
-    m)
+    Ls, Lt : symmetric positive semidefinite matrices, dense or SciPy sparse, shapes (n, n) and (m, m)
         Graph Laplacians of the two clouds.
     source_weight, target_weight : float
         Weights >= 0 of the two terms.

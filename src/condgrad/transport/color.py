@@ -149,7 +149,7 @@ def recolor(
     >>> sea = (rng.random((20, 30, 3)) * [60, 120, 255]).astype(np.uint8)  # blues
     >>> sunset = (rng.random((25, 25, 3)) * [255, 120, 60]).astype(np.uint8)  # reds
     >>> painted = cg.transport.recolor(sea, sunset, samples=100)
-    # more red than blue now
+    >>> # more red than blue now
     >>> painted.shape, painted.dtype, bool(painted[..., 0].mean() > painted[..., 2].mean())
     ((20, 30, 3), dtype('uint8'), True)
     """

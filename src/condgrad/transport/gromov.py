@@ -177,8 +177,7 @@ def gromov(
 
     Parameters
     ----------
-    C1, C2 : arrays of shapes (n, n) and (m, m), or `transport.SquaredEuclidean(X, X)` and
-    `SquaredEuclidean(Y, Y)`
+    C1, C2 : arrays of shapes (n, n) and (m, m), or `transport.SquaredEuclidean(X, X)` and `SquaredEuclidean(Y, Y)`
         Distances, similarities or edges within each space, symmetric or not. Between points the
         linearised cost is of low rank, and with an entropy nothing of the size of a plan need be
         formed.

@@ -53,7 +53,7 @@ class GromovTransport(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> import numpy as np, condgrad as cg
     >>> Xs = cg.datasets.make_clusters(30).Xs
-    # turned, with a feature more
+    >>> # turned, with a feature more
     >>> Xt = np.column_stack([Xs @ [[0.6, -0.8], [0.8, 0.6]], np.zeros(30)])
     >>> mover = cg.transport.GromovTransport().fit(Xs, Xt=Xt)
     >>> mover.transform(Xs).shape, bool(np.allclose(mover.transform(Xs), Xt))
