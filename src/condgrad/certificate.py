@@ -52,11 +52,17 @@ def tangent_bound(offset: float, oracle_bound: float, noise: float) -> float:
     return offset + oracle_bound - noise
 
 
-def check_tangent(value: float, height: float, noise: float) -> None:
+def check_tangent(there: Any, height: float, noise: float, unit: float) -> None:
     """An error where f is below one of its tangents by more than rounding explains, and so is not
     convex.
+
+    `there` is the evaluation of f, and `noise` the rounding of the tangent; that of f is asked for
+    only where it decides.
     """
+    value = there.value
     short = height - value
+    if short > CONTRADICTION * noise:
+        noise += rounding_noise(unit, value, there.magnitude(there))
     if short > CONTRADICTION * noise:
         raise ContradictionError(
             f"f has the value {value:.12g} where one of its tangents has {height:.12g}, {short:.3g} more: "
@@ -190,6 +196,8 @@ class Candidate(NamedTuple):
 
     point: Array
     terms: Terms
+    noise: float = 0.0
+    """What rounding may have done to these: their terms may be far larger than those at the iterate."""
 
 
 class Effort(NamedTuple):
@@ -354,10 +362,13 @@ class Certificate:
             x = iterate.x
             terms = iterate.terms
             value_from = f"iterate {k}"
+        # the bound and the value may come from different iterations: each brings its own rounding
+        noise = max(self.noise, iterate.noise)
         if candidate is not None and candidate.terms.value < terms.value:
             x = candidate.point
             terms = candidate.terms
             value_from = f"oracle point {k}"
+            noise = max(noise, candidate.noise)
         lower = self.lower_bound
         bound_from = self.bound_from
         bound_noise = self.bound_noise
@@ -365,8 +376,6 @@ class Certificate:
             lower = iterate.lower_bound
             bound_from = f"iterate {k}"
             bound_noise = iterate.noise
-        # the bound and the value may come from different iterations: each brings its own rounding
-        noise = max(self.noise, iterate.noise)
         best = Certificate(
             x, terms, lower, self.null_size, noise, value_from, bound_from, bound_noise=bound_noise
         )

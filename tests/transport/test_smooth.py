@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import laplacian
 from sklearn.neighbors import NearestNeighbors
 
+import condgrad as cg
 from condgrad.search.restriction import Restriction
 from condgrad.smooth import GroupLasso, TransportLaplacian
 from condgrad.transport import GroupLasso as GroupRegularizer
@@ -594,3 +595,26 @@ def test_groups_of_tensors(dtype: str, torch: Any) -> None:
         assert gradient.dtype == tensor.dtype
         assert value == pytest.approx(group_value(G, LABELS, 0.7), rel=1e-6)
         np.testing.assert_allclose(gradient.numpy(), group_gradient(G, LABELS, 0.7), atol=1e-6)
+
+
+def test_the_value_at_an_oracle_point_has_the_rounding_of_its_own_terms() -> None:
+    """F of the oracle's point is a small rest of huge terms, where those at the iterate are small.
+
+    It came out below the lower bound, by far more than the rounding of the iterate.
+    """
+    Xs = np.array([[0.06536449522467029], [0.5200833400288847], [0.7044218980103075]])
+    Xt = 1e5 * np.array([[0.54], [1.94], [3.41], [-1.11], [-1.92], [0.79]])
+    Ls = np.array([[1.0, 0.0, -1.0], [0.0, 0.0, 0.0], [-1.0, 0.0, 1.0]])
+    graph = cg.smooth.TransportLaplacian(
+        Xs, Xt, Ls, np.zeros((6, 6)), source_weight=3.3, target_weight=0.0
+    )
+    for seed in range(40):
+        C = 4e-3 * np.random.default_rng(seed).standard_normal((3, 6))
+        g = cg.simple.Ridge(1.38e-5, on=cg.sets.GroupBall(4.89, [1, 1, 0]))
+        f = cg.smooth.Linear(C) + graph
+        r = cg.minimize(f, g, step="short", max_iter=30)
+        x = np.asarray(r.x, np.longdouble)
+        moments = (x @ Xt)[:, 0]
+        exact = (C * x).sum() + 3.3 * (moments[0] - moments[2]) ** 2 + 1.38e-5 * (x * x).sum()
+        assert abs(float(exact) - r.value) <= r.certificate.noise
+        assert r.lower_bound <= float(exact)

@@ -153,7 +153,7 @@ class Certifier:
             height = self.before.smooth.value + dot(
                 self.before.smooth_gradient, point.x - self.before.x
             )
-            check_tangent(here.value, height, noise + self.noise_before)
+            check_tangent(here, height, noise + self.noise_before, f.unit_at(point.x))
         self.before = point
         self.noise_before = noise
         self.accuracy = max(0.1 * (point.value - bound), noise)

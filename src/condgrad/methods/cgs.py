@@ -85,6 +85,11 @@ class CGS:
             known = f.mixes and not deadline.passed()
             known = known and (not f.may_overflow or math.isfinite(there.value))
             evaluations += known
+            candidate = None
+            if known and there.value + g_there < value:
+                sizes = (there.magnitude(there), g.magnitude(s, g_there))
+                rounding = rounding_noise(unit, there.value, *sizes)
+                candidate = Candidate(s, Terms(there.value, g_there), rounding)
             yield Iterate(
                 x,
                 Terms(here.value, g_here),
@@ -93,16 +98,14 @@ class CGS:
                 step=a,
                 effort=Effort(evaluations, k + 1 - self.first, inner),
                 noise=noise,
-                candidate=Candidate(s, Terms(there.value, g_there)) if known else None,
+                candidate=candidate,
             )
             points = [s, *(p for p, _ in remembered)]
             ends = [there, *(e for _, e in remembered)]
             directions = differences(points, x)
             slope = dot(c, directions[0])
             if known and f.convex:
-                check_tangent(
-                    there.value, here.value + slope, noise + rounding_noise(unit, there.value)
-                )
+                check_tangent(there, here.value + slope, noise, unit)
             model_gap = g_here - g_there - slope
             state = SearchState(f, g, k, x, here, ends, directions, value, model_gap, notes)
             fractions = checked_fractions(self.step(state), len(points))  # line 4
@@ -129,7 +132,7 @@ class CGS:
             evaluations += not f.mixes
             slack = noise + rounding_noise(unit, here.value)
             if f.convex and len(points) == 1:
-                check_tangent(here.value, tangent, slack)
+                check_tangent(here, tangent, slack, unit)
             elif not f.convex and here.value + g_here > value + CONTRADICTION * slack:
                 raise ValueError(
                     f"step = {self.step!r} let F rise from {value:.12g} to {here.value + g_here:.12g}: an f that is "
