@@ -85,11 +85,10 @@ class CGS:
             known = f.mixes and not deadline.passed()
             known = known and (not f.may_overflow or math.isfinite(there.value))
             evaluations += known
-            candidate = None
-            if known and there.value + g_there < value:
+            candidate = Candidate(s, Terms(there.value, g_there)) if known else None
+            if candidate is not None and candidate.terms.value < value:
                 sizes = (there.magnitude(there), g.magnitude(s, g_there))
-                rounding = rounding_noise(unit, there.value, *sizes)
-                candidate = Candidate(s, Terms(there.value, g_there), rounding)
+                candidate = candidate._replace(noise=rounding_noise(unit, there.value, *sizes))
             yield Iterate(
                 x,
                 Terms(here.value, g_here),
