@@ -68,7 +68,7 @@ class CGS:
             answer = g.beside(f, here, value).argmin(c, warm=warm, accuracy=accuracy)  # line 3
             s = answer.point
             warm = answer.warm
-            inner = inner + answer.inner_iterations
+            inner += answer.inner_iterations
             there = f.at(s)
             g_there = g.value(s) if answer.value is None else answer.value
             spoiled = there if answer.witness is None else f.at(answer.witness)
@@ -114,9 +114,8 @@ class CGS:
             flatness = math.inf
             if f.mixes and f.convex:
                 flatness = max(there.value - here.value - slope, 1e-3 * (value - bound))
-            accuracy = max(
-                share * min(value - bound, flatness), noise
-            )  # below rounding there is nothing to gain
+            # below rounding there is nothing to gain
+            accuracy = max(share * min(value - bound, flatness), noise)
             if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
                 if value - bound - model_gap <= ROUNDING_UNITS * noise or share < 1e-6:
                     return
