@@ -28,10 +28,12 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
         return X, y
 
-    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
+    def _losses(
+        self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
+    ) -> Sequence[Smooth]:
         options = {"sample_weight": weights, "intercept": self.fit_intercept}
         if not isinstance(X, RowBlocks):
-            return [self.smooth_part(X, y, offset=offset, **options)]
+            return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
         if self.smooth_part is not LeastSquares:
             raise ValueError(f"{type(self).__name__} takes data in memory, not blocks of Dask")
         return [BlockwiseLoss(self.smooth_part, X, y, **options)]
