@@ -7,6 +7,7 @@ by a last Newton step of theta, and what that leaves is charged to the bound.
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -148,8 +149,11 @@ class Here(NamedTuple):
     best: AtBestIntercept
     slope: Array
     """Q'theta."""
-    noise: Array
-    """What rounding does to it."""
+
+    @property
+    def size(self) -> float:
+        """Of the terms of the scores."""
+        return max(largest_size(self.scores), abs(float(self.best.intercept)))
 
 
 class WithFreeColumns:
@@ -210,6 +214,8 @@ class WithFreeColumns:
         here = self._start(z, near)
         reach = FIRST_REACH * self.plain.width
         for step in range(PASSES):
+            if not math.isfinite(here.best.value):
+                break
             curvatures = self.h.curvature(here.scores, intercept=here.best.intercept)
             d = self._newton_step(here, curvatures, reach)
             move = self.columns.basis @ d
@@ -223,16 +229,24 @@ class WithFreeColumns:
         return self._as_best(here, here.best.theta, here.amounts), False
 
     def _start(self, z: Array, near: Any) -> Here:
-        if near is not None:
-            return self._at(z, near[1:], float(near[0]))
-        return self._at(z, np.zeros(self.columns.basis.shape[1]), None)
+        """At the amounts nearby or at none; where scores leave the floats there, at those that take
+        the most off them.
+        """
+        Q = self.columns.basis
+        start = self._at(z, np.zeros(Q.shape[1]), None) if near is None else self._beside(z, near)
+        if math.isfinite(start.best.value):
+            return start
+        shares = self.weights / self.weights.max()
+        return self._at(z, -(Q.T @ (shares * (z + getattr(self.h, "offset", 0.0)))), None)
+
+    def _beside(self, z: Array, near: Array) -> Here:
+        return self._at(z, near[1:], float(near[0]))
 
     def _at(self, z: Array, amounts: Array, near: float | None) -> Here:
         Q = self.columns.basis
         scores = z + Q @ amounts
         best = self.h.at_best_intercept(scores, near=near)
-        noise = 4.0 * UNIT * (np.abs(Q).T @ np.abs(best.theta))
-        return Here(amounts, scores, best, Q.T @ best.theta, noise)
+        return Here(amounts, scores, best, Q.T @ best.theta)
 
     def _newton_step(self, here: Here, curvatures: Array, reach: float) -> Array:
         """The step along each principal axis, no longer than the reach where h is not quadratic."""
@@ -243,7 +257,9 @@ class WithFreeColumns:
             less = Q - (curvatures / mass) @ Q
         values, axes = np.linalg.eigh(less.T @ (curvatures[:, None] * less))
         slopes = axes.T @ here.slope
-        slopes[np.abs(slopes) <= np.abs(axes).T @ here.noise] = 0.0
+        rounding = np.abs(here.best.theta) + here.size * curvatures
+        noise = 4.0 * UNIT * (np.abs(Q).T @ rounding)
+        slopes[np.abs(slopes) <= np.abs(axes).T @ noise] = 0.0
         longest = np.inf
         if not self.quadratic:
             longest = reach * float(np.sqrt(total(self.weights) / self.weights.max()))
@@ -253,7 +269,7 @@ class WithFreeColumns:
 
     def _is_settled(self, here: Here, move: Array) -> bool:
         """Whether a step is so short that its square is rounding, or none but rounding is left."""
-        rounding = SETTLED_AT_KINKS * UNIT * largest_size(here.scores)
+        rounding = SETTLED_AT_KINKS * UNIT * here.size
         settled = SETTLED * self.plain.width
         return largest_size(move) <= (
             min(settled, rounding) if self.plain.has_kinks else max(settled, rounding)
@@ -281,8 +297,14 @@ class WithFreeColumns:
     def _corrected(self, here: Here, d: Array, move: Array, curvatures: Array) -> AtBestIntercept:
         """After the last step, which theta takes to first order.
 
-        Not where the second derivative jumps: a theta that is led past a jump would be none.
+        Not where the second derivative jumps: a theta that is led past a jump would be none. And
+        where nothing is left but the rounding of the scores, the loss is 0.
         """
+        slip = 4.0 * UNIT * here.size
+        nothing = 0.5 * self.curvature_bound * len(move) * slip * slip
+        if here.best.value <= nothing < math.inf:
+            best = here.best._replace(value=0.0)
+            return self._as_best(here._replace(best=best), 0.0 * best.theta, here.amounts)
         if self.plain.has_kinks:
             return self._as_best(here, here.best.theta, here.amounts)
         mass = total(curvatures)
@@ -347,7 +369,7 @@ def orthonormal(C: Array | None, w: Array) -> Array:
     """Columns that span those of C, orthonormal where samples weigh w; fewer where too few have a
     weight.
     """
-    if C is None:
+    if C is None or C.shape[1] == 0:
         return np.empty((w.shape[0], 0))
     values, axes = np.linalg.eigh(C.T @ (w[:, None] * C))
     seen = values > len(values) * UNIT * max(values[-1], 0.0)
