@@ -242,12 +242,10 @@ class PenalisedProblem:
     @cached_property
     def null(self) -> float:
         """The loss of scores of 0, or with the best intercept: its size, as a judge sees it."""
-        m = len(self.data[0])
-        return (
-            float(self.f.h.h.evaluate(np.zeros(m))[0])
-            if self.has_columns
-            else self.f.at(np.zeros(self.data[0].shape[1])).value
-        )
+        m, n = self.data[0].shape
+        if self.has_columns:
+            return float(self.f.h.h.evaluate(np.zeros(m))[0])
+        return float(self.f.at(np.zeros(n)).value)
 
     @cached_property
     def judged(self) -> tuple[float, float]:

@@ -380,7 +380,7 @@ class CompositeEvaluation:
             share = 1.0 if unit <= sys.float_info.epsilon else FINER
             size += share * self.f.shift_size * self._sum_of_sizes
         if self.f.unpenalised is not None:
-            amounts = length_of(self.at_best.intercept[1:])
+            amounts = float(np.linalg.norm(self.at_best.intercept[1:]))
             size += self._leak / unit * (amounts + self.image_size + other.image_size)
         return size + self._underflow * other.image_size
 

@@ -36,6 +36,11 @@ FIRST_REACH = 10.0
 """How far the scores may move in the first Newton step, in widths of the loss; four times as far
 after each that was not too far."""
 GROWTH = 4.0
+ROUNDED = 32.0
+"""Rounding units of the scores that residuals may be where nothing else is left of them."""
+FLAT = 1e-6
+"""The least curvature along the columns, as a share of the mean over the samples, with which a
+minimum needs no proof: where classes are separated, rounding hides that the loss falls on, but not how flat it is."""
 
 
 class NamedColumns(NamedTuple):
@@ -245,7 +250,8 @@ class WithFreeColumns:
     def _at(self, z: Array, amounts: Array, near: float | None) -> Here:
         Q = self.columns.basis
         scores = z + Q @ amounts
-        best = self.h.at_best_intercept(scores, near=near)
+        with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long is shortened
+            best = self.h.at_best_intercept(scores, near=near)
         return Here(amounts, scores, best, Q.T @ best.theta)
 
     def _newton_step(self, here: Here, curvatures: Array, reach: float) -> Array:
@@ -300,7 +306,7 @@ class WithFreeColumns:
         Not where the second derivative jumps: a theta that is led past a jump would be none. And
         where nothing is left but the rounding of the scores, the loss is 0.
         """
-        slip = 4.0 * UNIT * here.size
+        slip = ROUNDED * UNIT * here.size
         nothing = 0.5 * self.curvature_bound * len(move) * slip * slip
         if here.best.value <= nothing < math.inf:
             best = here.best._replace(value=0.0)
@@ -321,10 +327,20 @@ class WithFreeColumns:
 
     def _require_a_minimum(self) -> None:
         """A sentence where the loss falls forever along some combination of the columns."""
-        none = np.zeros(self.columns.basis.shape[0])
-        _, is_settled = self._minimised(none, None)
         may_rise, may_fall = self.plain.falls_forever
-        if is_settled or not (may_rise.any() or may_fall.any()):
+        if not (may_rise.any() or may_fall.any()):
+            return
+        none = np.zeros(self.columns.basis.shape[0])
+        best, is_settled = self._minimised(none, None)
+        directions = self.columns.basis.T
+        curvatures = self.h.curvature(
+            directions.T @ best.intercept[1:], intercept=best.intercept[0]
+        )
+        if self.has_intercept:
+            directions = directions - (directions @ curvatures)[:, None] / total(curvatures)
+        values = np.linalg.eigvalsh((directions * curvatures) @ directions.T)
+        mean = total(curvatures) * float(self.weights.max()) / total(self.weights)
+        if is_settled and values[0] > FLAT * mean:
             return
         used = self.weights > 0.0
         found = endless_direction(self.free[used], may_rise[used], may_fall[used])
