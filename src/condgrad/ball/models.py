@@ -119,7 +119,7 @@ def reach_at(point: ObjectivePoint) -> float:
 def curvature_added(ridge: float, slope: Array, reach: float) -> float | None:
     """What is added to the Hessian of a loss; None where the slope leads nowhere."""
     steepest = float(np.abs(slope).max())
-    if steepest == 0.0 or not math.isfinite(steepest):
+    if steepest == 0.0 or reach == 0.0 or not math.isfinite(steepest):
         return None
     return 2.0 * ridge + OPTIONS.slope_curvature * steepest / reach
 
@@ -182,12 +182,13 @@ class ByMatrix:
         return least_point(of_gram(gram, model), model)
 
     def _weighted_gram(self, w: Array) -> Array | None:
-        A = orthonormal(self.free, w)
+        shares, unit = in_unit(w)
+        A = orthonormal(self.free, shares)
+        along = (shares[:, None] * A).T @ self.K
         if is_dense(self.K):
-            return weighted_gram(self.K, w, A)
+            return weighted_gram(self.K, w, A, along)
         gram, _ = sparse_gram(self.K, w)
-        along = self.K.T @ (w[:, None] * A)
-        gram -= along @ along.T
+        gram -= unit * (along.T @ along)
         return gram
 
 
@@ -388,14 +389,13 @@ def in_unit(w: Array) -> tuple[Array, float]:
     return w / unit, unit
 
 
-def weighted_gram(K: Array, w: Array, A: Array) -> Array | None:
+def weighted_gram(K: Array, w: Array, A: Array, along: Array) -> Array | None:
     """K' diag(w) K from a block of rows after the other; None where the time is up in between.
 
-    What orthonormal columns A have of K is taken off first: much of it, such as large means, would
-    leave no digits of the rest.
+    What orthonormal columns A have of K is taken off first, A times what K is along them: much of
+    it, such as large means, would leave no digits of the rest.
     """
     m, k = K.shape
-    along = (w[:, None] * A).T @ K
     rows = max(1, OPTIONS.block // (k * k))
     gram: Any = None
     for begin in range(0, m, rows):

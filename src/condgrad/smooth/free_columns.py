@@ -36,6 +36,9 @@ FIRST_REACH = 10.0
 """How far the scores may move in the first Newton step, in widths of the loss; four times as far
 after each that was not too far."""
 GROWTH = 4.0
+NEARLY = 1e-5
+"""A step by so many widths, from where rounding hides whether the loss falls, is taken by theta
+alone: what that leaves is of third order."""
 ROUNDED = 32.0
 """Rounding units of the scores that residuals may be where nothing else is left of them."""
 FLAT = 1e-6
@@ -202,7 +205,8 @@ class WithFreeColumns:
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: Any = None) -> Any:
         weights = self.curvature(z, intercept=intercept)
-        less = less_projection(directions.T, orthonormal(self.free, weights), weights)
+        shares = weights / (largest_size(weights) or 1.0)  # no root may know the unit of F
+        less = less_projection(directions.T, orthonormal(self.free, shares), shares)
         return less.T @ (weights[:, None] * less)
 
     def size_of(self, intercept: Array) -> float:
@@ -228,7 +232,10 @@ class WithFreeColumns:
                 return self._corrected(here, d, move, curvatures), True
             there, is_whole = self._search(z, here, d)
             if there is None:
-                break
+                is_near = largest_size(move) <= NEARLY * self.plain.width
+                if not is_near and not self._is_nothing(here.best.value, here, curvatures):
+                    break
+                return self._corrected(here, d, move, curvatures), True
             here = there
             reach *= GROWTH if is_whole else 1.0
         return self._as_best(here, here.best.theta, here.amounts), False
@@ -263,8 +270,7 @@ class WithFreeColumns:
             less = Q - (curvatures / mass) @ Q
         values, axes = np.linalg.eigh(less.T @ (curvatures[:, None] * less))
         slopes = axes.T @ here.slope
-        rounding = np.abs(here.best.theta) + here.size * curvatures
-        noise = 4.0 * UNIT * (np.abs(Q).T @ rounding)
+        noise = 4.0 * UNIT * (np.abs(Q).T @ np.abs(here.best.theta))
         slopes[np.abs(slopes) <= np.abs(axes).T @ noise] = 0.0
         longest = np.inf
         if not self.quadratic:
@@ -300,15 +306,20 @@ class WithFreeColumns:
             t *= 0.25
         return None, False
 
+    def _is_nothing(self, value: float, here: Here, curvatures: Array) -> bool:
+        """Whether a loss is no more than the rounding of the scores makes of 0."""
+        slip = ROUNDED * UNIT * here.size
+        return value <= 0.5 * total(curvatures) * slip * slip
+
     def _corrected(self, here: Here, d: Array, move: Array, curvatures: Array) -> AtBestIntercept:
         """After the last step, which theta takes to first order.
 
         Not where the second derivative jumps: a theta that is led past a jump would be none. And
         where nothing is left but the rounding of the scores, the loss is 0.
         """
-        slip = ROUNDED * UNIT * here.size
-        nothing = 0.5 * self.curvature_bound * len(move) * slip * slip
-        if here.best.value <= nothing < math.inf:
+        fall = -0.5 * dot(here.slope, d)
+        value = here.best.value - fall
+        if self._is_nothing(value - NEARLY * fall, here, curvatures):
             best = here.best._replace(value=0.0)
             return self._as_best(here._replace(best=best), 0.0 * best.theta, here.amounts)
         if self.plain.has_kinks:
@@ -316,7 +327,6 @@ class WithFreeColumns:
         mass = total(curvatures)
         mean = dot(curvatures, move) / mass if self.has_intercept and mass > 0.0 else 0.0
         theta = here.best.theta + curvatures * (move - mean)
-        value = here.best.value + 0.5 * dot(here.slope, d)
         best = AtBestIntercept(value, theta, here.best.intercept - mean)
         return self._as_best(here._replace(best=best), theta, here.amounts + d)
 
