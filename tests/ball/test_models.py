@@ -72,14 +72,19 @@ def test_an_error_of_compiled_work_reaches_the_caller(error: BaseException) -> N
     assert caught.value is error
 
 
+def free_of(centred: bool) -> Array | None:
+    """The column of an intercept."""
+    return np.ones((1, 1)) if centred else None
+
+
 CURVATURES: dict[str, Callable[..., Any]] = {
-    "matrix": lambda K, centred: ByMatrix(K, centred=centred, is_constant=False),
+    "matrix": lambda K, centred: ByMatrix(K, free=free_of(centred), is_constant=False),
     "sparse matrix": lambda K, centred: ByMatrix(
-        scipy.sparse.csr_array(K), centred=centred, is_constant=False
+        scipy.sparse.csr_array(K), free=free_of(centred), is_constant=False
     ),
-    "samples": lambda K, centred: BySamples(K, centred=centred, is_constant=False),
+    "samples": lambda K, centred: BySamples(K, free=free_of(centred), is_constant=False),
     "products": lambda K, centred: ByProducts(
-        scipy.sparse.csr_array(K), centred=centred, is_constant=False
+        scipy.sparse.csr_array(K), free=free_of(centred), is_constant=False
     ),
     "inside": lambda K, centred: Inside(K, centred=centred),
     "sparse inside": lambda K, centred: Inside(scipy.sparse.csr_array(K), centred=centred),
@@ -170,7 +175,7 @@ def test_a_wide_model_with_hardly_any_curvature_is_solved_by_its_matrix(ridge: f
     on = cg.sets.L1Ball(2.0)
     K, model = model_of(7, 20, 300, on)
     model = model._replace(ridge=ridge, curvature=2.0 * ridge + 1e-13)
-    way = BySamples(K, centred=False, is_constant=False)
+    way = BySamples(K, free=None, is_constant=False)
     least = way.least(model)
     H = hessian_of(K, model, centred=False)
     gradient = model.slope + H @ (least.x - model.x)
@@ -204,11 +209,11 @@ def test_factors_step_in_where_conjugate_gradients_take_longer() -> None:
     K = turned * np.logspace(0.0, -3.0, k) @ rng.standard_normal((k, k))
     on = cg.sets.L1Ball(100.0)
     model = Model(np.zeros(k), K.T @ rng.standard_normal(m), np.ones(m), 0.0, 1e-12, on, None)
-    way = ByProducts(scipy.sparse.csr_array(K), centred=False, is_constant=True)
+    way = ByProducts(scipy.sparse.csr_array(K), free=None, is_constant=True)
     least = way.least(model)
     assert way.is_hard
     assert least is not None
-    exact = ByMatrix(K, centred=False, is_constant=True).least(model)
+    exact = ByMatrix(K, free=None, is_constant=True).least(model)
     assert exact is not None
     H = hessian_of(K, model, centred=False)
     falls = [-(model.slope @ y) - 0.5 * y @ H @ y for y in (least.x, exact.x)]
@@ -219,14 +224,33 @@ def test_a_gram_matrix_of_many_rows_is_added_up_in_blocks(monkeypatch: pytest.Mo
     rng = np.random.default_rng(3)
     K, w = rng.standard_normal((50, 7)), rng.random(50)
     monkeypatch.setattr(models, "OPTIONS", replace(OPTIONS, block=7 * 7 * 8))
-    found: Any = weighted_gram(K, w)
+    found: Any = weighted_gram(K, w, np.empty((len(w), 0)), np.empty((0, K.shape[1])))
     np.testing.assert_allclose(found, K.T @ (w[:, None] * K), atol=1e-12)
     with deadline.within(0.0):
-        assert weighted_gram(K, w) is None
+        assert weighted_gram(K, w, np.empty((len(w), 0)), np.empty((0, K.shape[1]))) is None
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "samples"])
+def test_columns_that_are_minimised_out(kind: str) -> None:
+    """H = K'(W - WC(C'WC)^-1C'W)K + c: the least point of a box that is wide has H d = -slope."""
+    m, k = (20, 30) if kind == "samples" else (40, 8)
+    K, model = model_of(4, m, k, Box(-1e3, 1e3))
+    C = np.column_stack([np.ones(m), np.random.default_rng(4).standard_normal((m, 2))])
+    W = np.diag(model.w)
+    W = W - W @ C @ np.linalg.solve(C.T @ W @ C, C.T @ W)
+    H = K.T @ W @ K + model.curvature * np.eye(k)
+    data = scipy.sparse.csr_array(K) if kind == "sparse" else K
+    way = BySamples if kind == "samples" else ByMatrix
+    least = way(data, free=C, is_constant=False).least(model)
+    assert least is not None
+    d = least.x - model.x
+    best = -np.linalg.solve(H, model.slope)
+    assert model.slope @ d + 0.5 * d @ H @ d <= 0.999 * (model.slope @ best + 0.5 * best @ H @ best)
+    assert isinstance(curvature_of(scipy.sparse.csr_array(K), free=C, is_constant=False), ByMatrix)
 
 
 def test_the_shape_of_the_data_chooses_the_way() -> None:
-    options: dict[str, Any] = {"centred": False, "is_constant": False}
+    options: dict[str, Any] = {"free": None, "is_constant": False}
     thin = scipy.sparse.random_array(
         (50, 300), density=0.02, rng=np.random.default_rng(0), format="csr"
     )

@@ -162,7 +162,7 @@ class Columns:
         self.K, self.means = chosen_columns(loss, chosen)
         self.Kt = self.K.T
         self.curvature = curvature or curvature_of(
-            self.K, free=self.h.free, is_constant=self.h.quadratic
+            self.K, free=loss.free, is_constant=self.h.quadratic
         )
         self.multiplier: float | None = None
         """Of the sum or the norm, in the last model."""

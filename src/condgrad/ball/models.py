@@ -39,7 +39,7 @@ from condgrad.rounding import LEAST_CURVATURE
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet
-from condgrad.smooth.free_columns import less_projection, orthonormal
+from condgrad.smooth.free_columns import less_part, less_projection, orthonormal
 
 if TYPE_CHECKING:
     from condgrad.ball.compiled.free_block import Hessian
@@ -331,7 +331,10 @@ class DualOfModel:
 
 
 class ByProducts:
-    """The same for a sparse K: by conjugate gradients, or by H once these have taken too long."""
+    """The same for a sparse K: by conjugate gradients, or by H once these have taken too long.
+
+    An intercept is the only column that may be minimised out.
+    """
 
     def __init__(self, K: Matrix, *, free: Array | None, is_constant: bool) -> None:
         self.columns = K.tocsc()
@@ -354,8 +357,10 @@ class ByProducts:
         K = self.columns
         m, k = K.shape
         w, unit = in_unit(model.w)
-        # columns less what the free ones have of them would not be sparse
-        pull = K.T @ (w[:, None] * orthonormal(self.free, w))
+        mass = float(w.sum())
+        pull = np.zeros(k)
+        if self.free is not None and mass > 0.0:  # columns that are centred would not be sparse
+            pull = K.T @ (w / math.sqrt(mass))
         # a matrix of more coordinates than samples is singular, and a large one has no room
         may_give_up = k <= m and k * k <= OPTIONS.most_copied
         hessian = of_rows(
@@ -374,7 +379,11 @@ def curvature_of(K: Matrix, *, free: Array | None, is_constant: bool) -> Curvatu
     """What knows H of these columns; None where it would take too much room."""
     m, k = K.shape
     is_wide = k > max(2 * m, OPTIONS.wide)
-    if not is_dense(K) and (is_wide or k * k * k > OPTIONS.passes * K.nnz):
+    is_sparse = not is_dense(K)
+    if is_sparse and free is not None and free.shape[1] > 1:
+        is_small = k * k <= OPTIONS.most_copied
+        return ByMatrix(K, free=free, is_constant=is_constant) if is_small else None
+    if is_sparse and (is_wide or k * k * k > OPTIONS.passes * K.nnz):
         return ByProducts(K, free=free, is_constant=is_constant)
     if min(m, k) * k > OPTIONS.most_copied:
         return None
@@ -402,10 +411,8 @@ def weighted_gram(K: Array, w: Array, A: Array, along: Array) -> Array | None:
         if deadline.passed():
             return None
         block = K[begin : begin + rows]
-        if len(along) == 1:
-            block = block - A[begin : begin + rows] * along
-        elif len(along) > 1:
-            block = block - A[begin : begin + rows] @ along
+        if len(along) > 0:
+            block = less_part(block, A if len(A) == 1 else A[begin : begin + rows], along)
         part = block.T @ (w[begin : begin + rows, None] * block)
         gram = part if gram is None else gram + part
     return gram

@@ -73,8 +73,6 @@ class Separable(Protocol):
     quadratic: bool
     curvature_bound: float
     has_intercept: bool
-    free: Array | None
-    """The columns that are minimised out, that of the intercept among them, or None."""
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
         """h(z) and its gradient."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from condgrad.arrays import Array, double, is_torch
 from condgrad.errors import MissingAbility
 from condgrad.problem import Smooth, Sum, SumEvaluation
@@ -33,10 +35,6 @@ class ScaledLoss:
     @property
     def has_intercept(self) -> bool:
         return self.h.has_intercept
-
-    @property
-    def free(self) -> Array | None:
-        return self.h.free
 
     def at_best_intercept(self, z: Array, *, near: Any = None) -> AtBestIntercept:
         return self.scaled(self.h.at_best_intercept(z, near=near))
@@ -94,6 +92,13 @@ class FoldedLoss:
             return self.h
         plain = self.composite.h.on_host()  # type: ignore[attr-defined]
         return ScaledLoss(self.h.weight, plain) if isinstance(self.h, ScaledLoss) else plain
+
+    @property
+    def free(self) -> Array | None:
+        """The columns that are minimised out; that of an intercept alone is one row."""
+        if self.composite.unpenalised is not None:
+            return self.composite.h.free  # type: ignore[attr-defined]
+        return np.ones((1, 1)) if self.h.has_intercept else None
 
     @property
     def weight(self) -> float:

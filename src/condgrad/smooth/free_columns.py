@@ -393,10 +393,13 @@ def endless_direction(C: Array, may_rise: Array, may_fall: Array) -> Array | Non
 
 def orthonormal(C: Array | None, w: Array) -> Array:
     """Columns that span those of C, orthonormal where samples weigh w; fewer where too few have a
-    weight.
+    weight. That of an intercept is a single row, which stands for all.
     """
     if C is None or C.shape[1] == 0:
         return np.empty((w.shape[0], 0))
+    if len(C) == 1:
+        mass = float(w.sum())
+        return C / math.sqrt(mass) if mass > 0.0 else C[:, :0]
     values, axes = np.linalg.eigh(C.T @ (w[:, None] * C))
     seen = values > len(values) * UNIT * max(values[-1], 0.0)
     return C @ (axes[:, seen] / np.sqrt(values[seen]))
@@ -404,5 +407,12 @@ def orthonormal(C: Array | None, w: Array) -> Array:
 
 def less_projection(K: Matrix, A: Array, w: Array) -> Array:
     """Columns less what orthonormal columns A have of them, where samples weigh w."""
-    along = (w[:, None] * A).T @ K
-    return K - (A * along if A.shape[1] == 1 else A @ along)
+    return less_part(K, A, (w[:, None] * A).T @ K)
+
+
+def less_part(K: Array, A: Array, along: Array) -> Array:
+    """K - A along."""
+    if len(A) == 1:
+        return K - A * along
+    part = A @ along
+    return np.subtract(K, part, out=part)

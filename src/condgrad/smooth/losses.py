@@ -366,7 +366,6 @@ class _Loss(ABC):
     quadratic = False
     has_kinks = False
     has_intercept = False
-    free = None
     steepest_curvature = 1.0
     shift_size = 0.0
     """The size of what is added to z before anything else, for the rounding of that."""
