@@ -184,6 +184,7 @@ def test_the_unit_of_the_weights_does_not_matter(condgrad_here: Command, tmp_pat
 # --- signals
 
 
+@pytest.mark.slow  # processes of their own
 def test_what_a_killed_run_has_left_is_removed(tmp_path: Path, condgrad_here: Command) -> None:
     """By the next one that writes to the same place; what a living process works on stays."""
     np.save(tmp_path / "large.npy", rng.normal(size=(4000, 60)))
@@ -201,6 +202,7 @@ def test_what_a_killed_run_has_left_is_removed(tmp_path: Path, condgrad_here: Co
     assert list(tmp_path.glob(".condgrad-*")) == [alive]
 
 
+@pytest.mark.slow  # processes of their own
 @pytest.mark.parametrize(
     ("asked", "code"),
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
