@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +26,15 @@ from condgrad.linear_model.solver import (
     warn_unless_converged,
 )
 
-ESTIMATORS: dict[str, type[SingleFit]] = {
+ESTIMATORS: dict[str, Callable[..., Any]] = {
     "logistic": ConstrainedLogisticRegression,
     "least-squares": ConstrainedElasticNet,
     "squared-hinge": ConstrainedLinearSVC,
 }
 """Whose problem it is, by loss."""
 
-LOSSES: dict[str, type[SingleFit]] = ESTIMATORS | {
+LOSSES: dict[str, Callable[..., Any]] = {
+    **ESTIMATORS,
     "poisson": PoissonRegressor,
     "gamma": GammaRegressor,
     "huber": HuberRegressor,
@@ -182,7 +184,8 @@ def path(
     progress = _checks.flag("progress", progress)
     task = _task(estimator, X, y, sample_weight, offset)
     if groups is not None:
-        groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]
+        groups = checked_labels(groups, task.shape[0])
+        groups = groups if task.is_free is None else groups[~task.is_free]
     solver = Solver.starting_now(
         method, tol, max_iter, time_limit, positive=positive, groups=groups
     )
