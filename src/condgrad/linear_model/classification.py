@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model import blocks
-from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
+from condgrad.linear_model.base import LinearEstimator, SingleFit
 from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
@@ -30,7 +30,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     classes_: Any
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS)
+        X, y = validate_data(self, X, y, **self._allowed())
         check_classification_targets(y)
         return X, y
 
@@ -198,6 +198,7 @@ class ClassifierFit(SingleFit):
         fit_intercept: bool = True,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         positive: bool = False,
         groups: Any = None,
         class_weight: Any = None,
@@ -213,6 +214,7 @@ class ClassifierFit(SingleFit):
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.positive = positive
         self.groups = groups
         self.class_weight = class_weight
@@ -248,6 +250,10 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j
         |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice
         as useful to enter.
+    impute : {"median", "mean"}, optional
+        What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
+        samples that a fit sees, in each fold of a search those that are not held out. `predict`
+        fills with the same numbers. By default a missing entry is an error. Not for Dask's data.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
@@ -297,6 +303,8 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu
         |coef|_1 without a constraint (in the norm of `standardize` and `penalty_factors`); exactly
         0 where the constraint is idle.
+    fill_values_ : array, shape (features,)
+        What stands in for missing entries, where `impute` is given.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -325,6 +333,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         fit_intercept: bool = True,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         positive: bool = False,
         groups: Any = None,
         multi_class: str = "ovr",
@@ -342,6 +351,7 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
             fit_intercept=fit_intercept,
             standardize=standardize,
             penalty_factors=penalty_factors,
+            impute=impute,
             positive=positive,
             groups=groups,
             class_weight=class_weight,
@@ -369,7 +379,7 @@ class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
         The bound on |coef|_1; at least 0.
     ridge : float
         The weight of |coef|_2^2; at least 0.
-    fit_intercept, standardize, penalty_factors, positive, groups, class_weight
+    fit_intercept, standardize, penalty_factors, impute, positive, groups, class_weight
         As in `ConstrainedLogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `ConstrainedLogisticRegression`.

@@ -280,7 +280,7 @@ def score_fold(
             tasks = shell._tasks(some_rows(X, train), y[train], *some)
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
-    held_out = None if isinstance(X, RowBlocks) else some_rows(X, test)
+    held_out = None if isinstance(X, RowBlocks) else shell._filled(some_rows(X, test))
     y_out = y[test]
     weights_out = None if weights is None else weights[test]
     sizes = [shell._sizes(task) for task in tasks]
@@ -472,7 +472,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         pays where the features themselves are to be read: with few samples the top of the curve is
         flat, and the smaller radius has fewer features for a score that the folds cannot tell from
         the best. `radius_best_` and `radius_1se_` are there in either case.
-    fit_intercept, standardize, penalty_factors, positive, groups
+    fit_intercept, standardize, penalty_factors, impute, positive, groups
         As in `ConstrainedElasticNet`; the deviations of `standardize` are those of the samples that
         a fit sees.
     cv : int, splitter or iterable, optional
@@ -539,6 +539,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         fit_intercept: bool = True,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         positive: bool = False,
         groups: Any = None,
         cv: Any = None,
@@ -557,6 +558,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.positive = positive
         self.groups = groups
         self.cv = cv
@@ -582,6 +584,7 @@ class CrossValidatedClassifier(CrossValidated):
         fit_intercept: bool = True,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         positive: bool = False,
         groups: Any = None,
         class_weight: Any = None,
@@ -601,6 +604,7 @@ class CrossValidatedClassifier(CrossValidated):
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.positive = positive
         self.groups = groups
         self.class_weight = class_weight
@@ -623,7 +627,7 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
     ----------
     radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNetCV`.
-    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+    impute, cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
     multi_class, class_weight
         As in `ConstrainedLogisticRegression`.
@@ -661,6 +665,7 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
         fit_intercept: bool = True,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         positive: bool = False,
         groups: Any = None,
         multi_class: str = "ovr",
@@ -682,6 +687,7 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
             fit_intercept=fit_intercept,
             standardize=standardize,
             penalty_factors=penalty_factors,
+            impute=impute,
             positive=positive,
             groups=groups,
             class_weight=class_weight,
@@ -704,7 +710,7 @@ class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
     ----------
     radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNetCV`.
-    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+    impute, cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
     class_weight
         As in `ConstrainedLogisticRegression`.

@@ -102,6 +102,7 @@ class SinglePenalty(SingleFit, PenaltyOfMean):
         positive: bool = False,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -116,6 +117,7 @@ class SinglePenalty(SingleFit, PenaltyOfMean):
         self.positive = positive
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
 
@@ -136,7 +138,7 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
         Above 0.
     l1_ratio : float
         From 0, the default, to 1.
-    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method,
+    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
     solver
@@ -174,7 +176,7 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
 
     Parameters
     ----------
-    alpha, l1_ratio, fit_intercept, positive, standardize, penalty_factors, solver
+    alpha, l1_ratio, fit_intercept, positive, standardize, penalty_factors, impute, solver
         As in `PoissonRegressor`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
@@ -208,7 +210,7 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
         Above 0, in the unit of y.
     alpha : float
         Above 0.
-    l1_ratio, fit_intercept, positive, standardize, penalty_factors
+    l1_ratio, fit_intercept, positive, standardize, penalty_factors, impute
         As in `PoissonRegressor`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
@@ -241,6 +243,7 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
         positive: bool = False,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -255,6 +258,7 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
         self.positive = positive
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
 
@@ -280,6 +284,7 @@ class SearchedPenalty(SearchedAlphas):
         scoring: Any = None,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -298,6 +303,7 @@ class SearchedPenalty(SearchedAlphas):
         self.scoring = scoring
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
 
@@ -308,7 +314,7 @@ class PoissonRegressorCV(SearchedPenalty, CountRegressor):
     Parameters
     ----------
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean half-deviance.
@@ -342,7 +348,7 @@ class GammaRegressorCV(SearchedPenalty, AmountRegressor):
     Parameters
     ----------
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean half-deviance.
@@ -378,7 +384,7 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
     delta : float
         As in `HuberRegressor`.
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean loss.
@@ -424,6 +430,7 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
         scoring: Any = None,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -443,6 +450,7 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
             scoring=scoring,
             standardize=standardize,
             penalty_factors=penalty_factors,
+            impute=impute,
             method=method,
             time_limit=time_limit,
         )

@@ -99,6 +99,8 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
         Allow no negative coefficients.
     standardize, penalty_factors
         As in `ConstrainedElasticNet`: which |coef| it is.
+    impute
+        As in `ConstrainedElasticNet`.
     tol : float
         Stop at `relative_gap_ <= tol`. It is a gap that is proved, in units of the objective of the
         null model: 1e-6 is finer than scikit-learn's 1e-4.
@@ -148,6 +150,7 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
         selection: str = "cyclic",
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
         verbose: bool = False,
@@ -164,6 +167,7 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
         self.selection = selection
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
         self.verbose = verbose
@@ -184,7 +188,7 @@ class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
         Above 0.
     l1_ratio : float
         From 0 to 1.
-    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method,
+    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
     precompute, copy_X, random_state, selection
@@ -220,6 +224,7 @@ class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
         selection: str = "cyclic",
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
         verbose: bool = False,
@@ -237,6 +242,7 @@ class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
         self.selection = selection
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
         self.verbose = verbose
@@ -264,7 +270,8 @@ class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
     class_weight : dict or "balanced", optional
     multi_class : {"multinomial", "ovr"}
         One softmax loss for three classes or more, or each class against the rest.
-    positive, standardize, penalty_factors, tol, max_iter, warm_start, method, time_limit, verbose
+    positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method, time_limit,
+    verbose
         As in `Lasso`.
     dual, intercept_scaling, random_state, solver, n_jobs
         Taken for the sake of programs that have them; they change nothing here.
@@ -307,6 +314,7 @@ class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
         positive: bool = False,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -328,6 +336,7 @@ class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
         self.positive = positive
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
 
@@ -352,7 +361,7 @@ class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
         Above 0.
     l1_ratio : float
         The share of |coef|_1, for "elasticnet".
-    fit_intercept, class_weight, positive, standardize, penalty_factors
+    fit_intercept, class_weight, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
@@ -392,6 +401,7 @@ class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
         positive: bool = False,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -412,6 +422,7 @@ class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
         self.positive = positive
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
 

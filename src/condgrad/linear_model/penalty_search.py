@@ -179,7 +179,7 @@ class ElasticNetCV(SearchedAlphas, LinearRegressor):
         Which alpha to fit at the ratio of the best mean score: that of the best, or the largest
         whose mean score is within one standard error of it. (scikit-learn's `selection`, an order
         of coordinates, does nothing here: its two values are taken for "best".)
-    fit_intercept, positive, standardize, penalty_factors
+    fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
@@ -236,6 +236,7 @@ class ElasticNetCV(SearchedAlphas, LinearRegressor):
         scoring: Any = None,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -257,6 +258,7 @@ class ElasticNetCV(SearchedAlphas, LinearRegressor):
         self.scoring = scoring
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
 
@@ -271,7 +273,7 @@ class LassoCV(SearchedAlphas, LinearRegressor):
 
     Parameters
     ----------
-    eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+    eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors, impute
         As in `ElasticNetCV`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
@@ -318,6 +320,7 @@ class LassoCV(SearchedAlphas, LinearRegressor):
         scoring: Any = None,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -338,6 +341,7 @@ class LassoCV(SearchedAlphas, LinearRegressor):
         self.scoring = scoring
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
 
@@ -361,7 +365,7 @@ class LogisticRegressionCV(SearchedCs, LogisticClassifier):
         mean score is within one standard error of it.
     scoring : str or callable, optional
         As in `ConstrainedLogisticRegressionCV`: by default minus the log loss.
-    fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors
+    fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
@@ -415,6 +419,7 @@ class LogisticRegressionCV(SearchedCs, LogisticClassifier):
         positive: bool = False,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -437,6 +442,7 @@ class LogisticRegressionCV(SearchedCs, LogisticClassifier):
         self.positive = positive
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit
 
@@ -446,7 +452,8 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
 
     Parameters
     ----------
-    Cs, l1_ratios, selection, fit_intercept, class_weight, positive, standardize, penalty_factors
+    Cs, l1_ratios, selection, fit_intercept, class_weight, positive, standardize, penalty_factors,
+    impute
         As in `LogisticRegressionCV`.
     scoring : str or callable, optional
         By default the accuracy.
@@ -489,6 +496,7 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
         positive: bool = False,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         method: str = "auto",
         time_limit: float | None = None,
     ) -> None:
@@ -506,5 +514,6 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
         self.positive = positive
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.method = method
         self.time_limit = time_limit

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
+from condgrad.linear_model.base import LinearEstimator, SingleFit
 from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
@@ -24,7 +24,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     smooth_part: Callable[..., Any] = LeastSquares
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
+        X, y = validate_data(self, X, y, y_numeric=True, **self._allowed())
         return X, y
 
     def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
@@ -87,6 +87,10 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j
         |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice
         as useful to enter.
+    impute : {"median", "mean"}, optional
+        What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
+        samples that a fit sees, in each fold of a search those that are not held out. `predict`
+        fills with the same numbers. By default a missing entry is an error. Not for Dask's data.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
@@ -127,6 +131,8 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge
         |coef|_2^2 + mu |coef|_1 without a constraint (in the norm of `standardize` and
         `penalty_factors`); exactly 0 where the constraint is idle.
+    fill_values_ : array, shape (features,)
+        What stands in for missing entries, where `impute` is given.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -155,6 +161,7 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         fit_intercept: bool = True,
         standardize: bool = False,
         penalty_factors: Any = None,
+        impute: str | None = None,
         positive: bool = False,
         groups: Any = None,
         tol: float = 1e-6,
@@ -169,6 +176,7 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.penalty_factors = penalty_factors
+        self.impute = impute
         self.positive = positive
         self.groups = groups
         self.tol = tol
