@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Number
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _checks
 from condgrad.arrays.inputs import each_entry_once
+from condgrad.linear_model.parameters import FitParameters, with_parameters
 from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
 from condgrad.sets.group_ball import checked_groups
@@ -29,25 +30,13 @@ PRECISIONS = (np.float64, np.float32)
 IMPUTATIONS = ("median", "mean")
 
 
-class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model whose fit is one or several constrained problems (`tasks`)."""
 
     smooth_part: Callable[..., Any]
     """The smooth part, from `condgrad.smooth`."""
 
-    # what every subclass declares in its __init__, as scikit-learn wants
-    fit_intercept: bool
-    standardize: bool
-    penalty_factors: Any
-    impute: str | None
-    positive: bool
     groups: Any
-    tol: float
-    max_iter: int
-    method: str
-    time_limit: float | None
-    verbose: bool
-
     coef_: Any
     intercept_: Any
     fill_values_: Any
@@ -328,16 +317,15 @@ def in_units(X: Any, units: Any) -> Any:
     return X
 
 
+@with_parameters
 class SingleFit(LinearEstimator):
-    """A fit for one size of the coefficients: by default for one radius and one ridge."""
+    """A fit for one size of the coefficients."""
 
-    radius: float
-    ridge: float
-    warm_start: bool
+    warm_start: bool = False
 
+    @abstractmethod
     def _size(self, task: Task) -> Size:
         """What keeps the coefficients small, for a loss that is a sum over samples."""
-        return Size(self.ridge, radius=self.radius)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Solve the problem.
@@ -377,3 +365,15 @@ class SingleFit(LinearEstimator):
         if len(shape) == 2:  # one problem for all classes
             return [before.T] if before.T.shape == shape else nothing
         return list(before) if before.shape == (len(tasks), *shape) else nothing
+
+
+@with_parameters
+class RadiusFit(SingleFit):
+    """A fit for one radius and one ridge."""
+
+    radius: float = field(default=1.0, kw_only=False)
+    ridge: float = field(default=0.5, kw_only=False)
+    groups: Any = None
+
+    def _size(self, task: Task) -> Size:
+        return Size(self.ridge, radius=self.radius)

@@ -13,8 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model import blocks
-from condgrad.linear_model.base import LinearEstimator, SingleFit
+from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
+from condgrad.linear_model.parameters import ClassParameters, with_parameters
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
 from condgrad.smooth import Logistic, Multinomial, SquaredHinge
@@ -23,10 +24,9 @@ from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.row_blocks import RowBlocks
 
 
-class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # type: ignore[misc]
     """One problem for two classes, else one for each class against the rest."""
 
-    class_weight: Any
     classes_: Any
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -187,46 +187,8 @@ class HingeClassifier(LinearClassifier):
         return float(np.average(self._predicted(margins) == y, weights=weights))
 
 
-class ClassifierFit(SingleFit):
-    """The parameters of a classifier for one radius and one ridge."""
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        ridge: float = 0.5,
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        impute: str | None = None,
-        positive: bool = False,
-        groups: Any = None,
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.impute = impute
-        self.positive = positive
-        self.groups = groups
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
-
-
-class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
+@with_parameters
+class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to
     |coef|_1 <= radius.
 
@@ -325,47 +287,11 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     (array([[1., 0.]]), array(['yes'], dtype='<U3'))
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        ridge: float = 0.5,
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        impute: str | None = None,
-        positive: bool = False,
-        groups: Any = None,
-        multi_class: str = "ovr",
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            radius,
-            ridge,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            penalty_factors=penalty_factors,
-            impute=impute,
-            positive=positive,
-            groups=groups,
-            class_weight=class_weight,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            method=method,
-            time_limit=time_limit,
-            verbose=verbose,
-        )
-        self.multi_class = multi_class
+    multi_class: str = "ovr"
 
 
-class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
+@with_parameters
+class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
     """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
     |coef|_1 <= radius.
 

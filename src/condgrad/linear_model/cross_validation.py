@@ -24,6 +24,7 @@ from condgrad.errors import require_extra
 from condgrad.linear_model.base import LinearEstimator, checked_offset
 from condgrad.linear_model.blocks import held_out_margins, weights_of_part
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
+from condgrad.linear_model.parameters import GridOfRadii, SearchParameters, with_parameters
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import (
@@ -55,16 +56,11 @@ SELECTIONS = ("best", "1se")
 Scorer = Callable[..., float]
 
 
-class Searched(LinearEstimator):
+class Searched(SearchParameters, LinearEstimator):
     """A fit for the size of coefficients that a rule chooses by scores on held-out samples."""
 
     default_scoring: str
     """What `_default_score` computes, by the name that scikit-learn has for it."""
-
-    selection: str
-    cv: Any
-    scoring: Any
-    n_jobs: int | None
 
     scores_: Any
 
@@ -396,15 +392,11 @@ def best_cell(means: Any) -> tuple[int, int]:
     return -minus_row, column
 
 
-class CrossValidated(Searched):
+class CrossValidated(GridOfRadii, Searched):
     """A fit for the radius and the ridge that a rule chooses by their scores on held-out samples."""
 
     chosen_names = "radius_ and ridge_"
     tried_names = "radii, ridges"
-
-    radii: Any
-    n_radii: int
-    ridges: Any
 
     def _set_grid(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> None:
         self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
@@ -451,6 +443,7 @@ class CrossValidated(Searched):
         )
 
 
+@with_parameters
 class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     """`ConstrainedElasticNet` with the radius and the ridge chosen by cross-validation.
 
@@ -529,96 +522,9 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
 
     default_scoring = "neg_mean_squared_error"
 
-    def __init__(
-        self,
-        *,
-        radii: Any = None,
-        n_radii: int = 50,
-        ridges: Any = None,
-        selection: str = "best",
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        impute: str | None = None,
-        positive: bool = False,
-        groups: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radii = radii
-        self.n_radii = n_radii
-        self.ridges = ridges
-        self.selection = selection
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.impute = impute
-        self.positive = positive
-        self.groups = groups
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
 
-
-class CrossValidatedClassifier(CrossValidated):
-    """The parameters of a classifier that chooses its radius and its ridge."""
-
-    def __init__(
-        self,
-        *,
-        radii: Any = None,
-        n_radii: int = 50,
-        ridges: Any = None,
-        selection: str = "best",
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        impute: str | None = None,
-        positive: bool = False,
-        groups: Any = None,
-        class_weight: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radii = radii
-        self.n_radii = n_radii
-        self.ridges = ridges
-        self.selection = selection
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.impute = impute
-        self.positive = positive
-        self.groups = groups
-        self.class_weight = class_weight
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
-
-
-class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifier):
+@with_parameters
+class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
     """`ConstrainedLogisticRegression` with the radius and the ridge chosen by cross-validation.
 
     All classes share the radius.
@@ -655,55 +561,11 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
 
     default_scoring = "neg_log_loss"
 
-    def __init__(
-        self,
-        *,
-        radii: Any = None,
-        n_radii: int = 50,
-        ridges: Any = None,
-        selection: str = "best",
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        impute: str | None = None,
-        positive: bool = False,
-        groups: Any = None,
-        multi_class: str = "ovr",
-        class_weight: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            radii=radii,
-            n_radii=n_radii,
-            ridges=ridges,
-            selection=selection,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            penalty_factors=penalty_factors,
-            impute=impute,
-            positive=positive,
-            groups=groups,
-            class_weight=class_weight,
-            cv=cv,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            tol=tol,
-            max_iter=max_iter,
-            method=method,
-            time_limit=time_limit,
-            verbose=verbose,
-        )
-        self.multi_class = multi_class
+    multi_class: str = "ovr"
 
 
-class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
+@with_parameters
+class ConstrainedLinearSVCCV(CrossValidated, HingeClassifier):
     """`ConstrainedLinearSVC` with the radius and the ridge chosen by cross-validation.
 
     Parameters

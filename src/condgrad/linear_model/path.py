@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +27,15 @@ from condgrad.linear_model.solver import (
     warn_unless_converged,
 )
 
-ESTIMATORS: dict[str, type[SingleFit]] = {
+ESTIMATORS: dict[str, Callable[..., Any]] = {
     "logistic": ConstrainedLogisticRegression,
     "least-squares": ConstrainedElasticNet,
     "squared-hinge": ConstrainedLinearSVC,
 }
 """Whose problem it is, by loss."""
 
-LOSSES: dict[str, type[SingleFit]] = ESTIMATORS | {
+LOSSES: dict[str, Callable[..., Any]] = {
+    **ESTIMATORS,
     "poisson": PoissonRegressor,
     "gamma": GammaRegressor,
     "huber": HuberRegressor,

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from condgrad.linear_model.base import LinearEstimator, SingleFit
+from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
+from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
 from condgrad.smooth import LeastSquares
@@ -62,7 +63,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return -float(np.average((y - np.ravel(margins)) ** 2, weights=weights))
 
 
-class ConstrainedElasticNet(SingleFit, LinearRegressor):
+@with_parameters
+class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     """Minimise 1/2 sum_i w_i (y_i - x_i.coef - intercept)^2 + ridge |coef|_2^2 subject to |coef|_1
     <= radius.
 
@@ -152,36 +154,3 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
     >>> model.coef_.round(3), round(model.intercept_, 3), round(model.multiplier_, 3)
     (array([1.]), 3.0, 3.0)
     """
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        ridge: float = 0.5,
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        impute: str | None = None,
-        positive: bool = False,
-        groups: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.impute = impute
-        self.positive = positive
-        self.groups = groups
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
