@@ -34,7 +34,7 @@ EXTRAS = {
     "data": ["pooch", "platformdirs"],
 }
 """What each extra brings to import, beside what other extras do."""
-GROUPS = {"bench", "docs", "test", "all"}
+GROUPS = {"bench", "docs", "test", "dev", "all"}
 """Extras that are made of others, or are for those who work on the library."""
 NOTHING_WITHOUT = {
     "torch": ["condgrad.kernels.streamed_triton", "condgrad.transport.envelope"],
@@ -81,7 +81,7 @@ for plan in ("dense", "streamed"):
 
 COLLECT = """
 import pytest
-sys.exit(pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "not (torch or browser or slow)"]))
+sys.exit(pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "not (torch or browser or tools or slow)"]))
 """
 
 

@@ -48,11 +48,6 @@ class Answer(NamedTuple):
     magnitude: float = 0.0
     witness: Array = None
 
-    @property
-    def spoiled_at(self) -> Array:
-        """Where the rounding of c counts."""
-        return self.point if self.witness is None else self.witness
-
 
 def linear_answer(answer: Any, c: Array) -> Answer:
     """What a set's `linear_argmin` returned; a point alone is taken to be exact."""
