@@ -20,6 +20,13 @@ POINTS_SHOWN, COUPLINGS_SHOWN, PIXELS_SHOWN = 5_000, 400, 1_000
 LONGEST_SIDE = 900
 """Pixels of the longest side of an image in a picture; larger images are thinned."""
 
+MEANINGS = {
+    "radius": "radius, the bound on |coef|_1",
+    "alpha": "alpha, the penalty",
+    "C": "C, the inverse of the penalty",
+}
+"""What a search tries, in words."""
+
 COUNTS_SHOWN = 9
 """Numbers of coefficients above the curve of a cross-validation."""
 
@@ -184,7 +191,7 @@ def draw_scores(axes: Any, chooser: Any, counts: Any) -> None:
     axes.set(xscale="log" if sizes.min() > 0.0 else "linear")
     name = tried.removeprefix("param_")
     mark(axes, chooser._selected[tried], name)
-    axes.set(xlabel={"radius": "radius, the bound on |coef|_1"}.get(name, f"{name}, the penalty"))
+    axes.set(xlabel=MEANINGS[name])
     if name == "alpha":  # as along the others, there is more and more room from left to right
         axes.invert_xaxis()
     _bare(axes)

@@ -63,6 +63,7 @@ FORMS = ("radius", "penalty")
 DEVIANCES = {"poisson": 1, "gamma": 2}
 """The powers by which scikit-learn knows the losses that are deviances."""
 FOLDS = 5
+GRID_OF_CS = 25  # from 1e-4 to 1e4, each about twice the one before
 SELECTION_RULES = (
     "The best score on held-out rows, or 1se: the simplest model within a standard error of it."
 )
@@ -134,19 +135,25 @@ def fit(
         str | None, option("W,...", "Weight of |coef|_2^2.", "cross-validated", numbers_from=0.0)
     ] = None,
     alpha: Annotated[
-        str | None, option("A,...", "Penalty of numbers.", "cross-validated", numbers_from=0.0)
+        str | None,
+        option("A,...", "Penalty, for targets of numbers.", "cross-validated", numbers_from=0.0),
     ] = None,
     strength: Annotated[
         str | None,
-        option("C,...", "1/penalty of labels.", "cross-validated", "--C", numbers_from=0.0),
+        option("C,...", "1 / penalty, for labels.", "cross-validated", "--C", numbers_from=0.0),
     ] = None,
     l1_ratio: Annotated[
         str | None, option("S,...", "Share of |coef|_1 in a penalty.", "1", numbers_from=0.0)
     ] = None,
     grid: Annotated[
-        int | None, option("N", "How many radii or penalties to try.", "50, 100 or 10", least=1)
+        int | None,
+        option(
+            "N", "How many radii or penalties to try.", "50 radii, 100 alphas or 25 Cs", least=1
+        ),
     ] = None,
-    delta: Annotated[float | None, option("D", "Where huber bends.", "1.35", above=0.0)] = None,
+    delta: Annotated[
+        float | None, option("D", "Residual where huber turns linear.", "1.35", above=0.0)
+    ] = None,
     folds: Annotated[
         int | None, option("N", "Folds of the cross-validation.", str(FOLDS), least=2)
     ] = None,
@@ -356,6 +363,8 @@ def _grid(tried: dict[str, Sequence[float] | None], grid: int | None) -> dict[st
         named["ridges"] = None if ridges is None else list(ridges)
     else:
         ratios = list(tried["l1_ratio"] or ())
+        if strength == "C" and values is None:
+            values = GRID_OF_CS
         named = {f"{strength}s": values}
         named["l1_ratios" if strength == "C" else "l1_ratio"] = ratios
         if strength == "alpha" and len(ratios) == 1:

@@ -75,6 +75,10 @@ def option(
         name = option.opts[0]
         allowed = not among or value is None or value in among
         require(allowed, f"{name} must be one of {', '.join(among)}, got {value!r}")
+        if isinstance(value, int) and not isinstance(value, bool):
+            within = (least is None or value >= least) and (most is None or value <= most)
+            bounds = f">= {least}" if most is None else f"from {least} to {most}"
+            require(within, f"{name} must be {bounds}, got {value}")
         try:
             if numbers_from is not None:
                 for each in numbers(value) or ():
@@ -87,9 +91,7 @@ def option(
 
     shown = True if default is None else default
     flags = () if flag is None else (flag,)
-    return typer.Option(
-        *flags, metavar=metavar, help=text, show_default=shown, min=least, max=most, callback=check
-    )
+    return typer.Option(*flags, metavar=metavar, help=text, show_default=shown, callback=check)
 
 
 def numbers(text: str | None) -> tuple[float, ...] | None:
