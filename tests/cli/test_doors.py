@@ -109,8 +109,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_files(kind: str, tmp_path: Path, condgrad_here: Command) -> None:
     frame = patients()[[*GENES, "price"]]
     asked = "price"
+    more: tuple[str, ...] = ()
     if kind == "parquet":
-        frame.to_parquet(name := "table.parquet", index=False)
+        patients()[["who", *GENES, "price"]].to_parquet(name := "table.parquet", index=False)
+        more = ("--id", "who")
     elif kind == "npy":
         np.save(name := "table.npy", frame.to_numpy())
         asked = "-1"
@@ -122,7 +124,7 @@ def test_other_files(kind: str, tmp_path: Path, condgrad_here: Command) -> None:
     else:
         frame.to_csv(name := "table.tsv.gz", index=False, sep="\t")
     options = ("--impute", "median", "--folds", 3, "--grid", 4, "--ridge", 0.3)
-    ended = condgrad_here("fit", name, "--target", asked, *options, "--json")
+    ended = condgrad_here("fit", name, "--target", asked, *options, *more, "--json")
     assert ended.code == 0, ended.stderr
     model = in_python(json.loads(ended.stdout)["python"])["model"]
     saved = linear_model.load(tmp_path / "condgrad-fit" / "model.json")

@@ -82,10 +82,8 @@ MOST_COLUMNS = 10_000_000  # a larger index in a sparse file is taken for a slip
 TEXT_IN_MEMORY = (
     12  # how many times the size of a text its cells take in memory while they are strings
 )
-EXACT_DIGITS = {"float_precision": "'round_trip'"}
-"""By what pandas reads all digits of a number; from 3.1 on it does by itself."""
-if tuple(map(int, pandas.__version__.split(".")[:2])) >= (3, 1):
-    EXACT_DIGITS = {}
+PANDAS_READS_ALL_DIGITS = tuple(map(int, pandas.__version__.split(".")[:2])) >= (3, 1)
+BLANKS = r"\s+"
 PLANS_AT_ONCE = 6
 """Arrays as large as the plan that a solver holds at its peak: cost, plan, direction and what they
 pass through.
@@ -110,10 +108,7 @@ class Table:
     how: str = ""  # how the file was read, in words
     lines: Any = None  # the line of each row, where the file has lines
     facts: Mapping[str, Any] = field(default_factory=dict)  # name, size and checksum of the file
-    python: str = ""
-    """The function by which pandas reads the file, where it does."""
-    python_arguments: Mapping[str, str] = field(default_factory=dict)
-    """Its arguments, by name; those without a value stand for themselves."""
+    python: str = ""  # what reads the same table in Python, where pandas does
 
     @property
     def rows(self) -> int:
@@ -195,16 +190,12 @@ class Table:
             f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out",
         )
         kept = tuple(column for column in self.names if column != name)
-        index = {} if self.python != "pd.read_csv" else {"index_col": repr(name)}
-        if index and name.startswith(UNNAMED):
-            index = {"index_col": name.removeprefix(UNNAMED)}
-        return replace(
-            self,
-            frame=self.frame.set_index(name),
-            names=kept,
-            python=self.python if index else "",
-            python_arguments={**self.python_arguments, **index},
-        )
+        python = f"{self.python}.set_index({self.key(name)!r})" if self.python else ""
+        return replace(self, frame=self.frame.set_index(name), names=kept, python=python)
+
+    def key(self, name: str) -> str | int:
+        """A column as pandas calls it."""
+        return name if self.naming is Naming.HEADER else int(name)
 
     def column(self, name: str) -> Any:
         """The cells of a column: an array of float64 where all are numbers or missing, else a list
@@ -451,6 +442,15 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
         header = _is_header(head, below)
     require(len(frame) > header, f"{path} has a header and no rows")
     names = _checked_names(path, head) if header else list(map(str, range(len(head))))
+    needed = {
+        f"sep={mark or BLANKS!r}": mark != ",",
+        "header=None": not header,
+        "comment='#'": text != decoded,
+        "na_values='?'": "?" in text,
+        "skipinitialspace=True": mark is not None and f"{mark} " in text,
+        "float_precision='round_trip'": not PANDAS_READS_ALL_DIGITS,
+    }
+    arguments = [argument for argument, is_needed in needed.items() if is_needed]
     return Table(
         str(path),
         frame[int(header) :].set_axis(names, axis=1).reset_index(drop=True),
@@ -460,16 +460,7 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
         if header
         else "no header, so columns are counted from 0",
         lines=lines[int(header) :],
-        python="pd.read_csv",
-        python_arguments={
-            repr(str(path)): "",
-            **({} if mark == "," else {"sep": repr(mark or r"\s+")}),
-            **({} if header else {"header": "None"}),
-            **({"comment": "'#'"} if "#" in decoded and text != decoded else {}),
-            **({"na_values": "'?'"} if "?" in text else {}),
-            **({"skipinitialspace": "True"} if mark and f"{mark} " in text else {}),
-            **EXACT_DIGITS,
-        },
+        python=f"pd.read_csv({', '.join([repr(str(path)), *arguments])})",
     )
 
 
@@ -501,7 +492,7 @@ def _delimiter(text: str) -> str | None:
 
 def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
     """All cells as text, and the line where each row ends."""
-    how = {"sep": r"\s+"} if delimiter is None else {"sep": delimiter, "skip_blank_lines": False}
+    how = {"sep": BLANKS} if delimiter is None else {"sep": delimiter, "skip_blank_lines": False}
     first = len(text) - len(
         text.lstrip("\r\n")
     )  # the width is that of the first line, which may not be blank
@@ -648,16 +639,14 @@ def _parquet_table(path: Path, content: bytes) -> Table:
         frame,
         tuple(frame.columns),
         how=how,
-        python="pd.read_parquet",
-        python_arguments={repr(str(path)): ""},
+        python=f"pd.read_parquet({str(path)!r})",
     )
 
 
 READERS: Mapping[str, Callable[[Path, bytes], Table]] = {
     ".npy": lambda path, content: replace(
         _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {}),
-        python="pd.DataFrame",
-        python_arguments={f"np.load({str(path)!r})": ""},
+        python=f"pd.DataFrame(np.load({str(path)!r}))",
     ),
     ".npz": _npz_table,
     **dict.fromkeys((".svm", ".libsvm", ".svmlight"), _libsvm_table),

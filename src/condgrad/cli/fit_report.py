@@ -17,7 +17,7 @@ from condgrad import pictures
 from condgrad.cli import report
 from condgrad.cli.report import shortened
 from condgrad.cli.training import CLASSIFYING, DROP_COLUMNS, DROP_ROWS, TrainingData
-from condgrad.linear_model.model_file import Naming, estimators
+from condgrad.linear_model.model_file import estimators
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.solver import Size
 
@@ -120,35 +120,29 @@ def python_lines(
         lines.append(f"groups = {by_name}.iloc[:, 0][X.columns].tolist()")
     if reading:
         imports.insert(0, "import pandas as pd")
-        if any("np." in name for name in problem.table.python_arguments):
+        if "np." in reading:
             imports.insert(0, "import numpy as np")
     column = "table[{!r}]" if reading else "{}"
     asked = ["X", "y"]
     for role, parameter in (("weights", "sample_weight"), ("offset", "offset")):
         if role in problem.names:
-            asked.append(f"{parameter}={column.format(_key(problem, problem.names[role]))}")
+            asked.append(f"{parameter}={column.format(problem.table.key(problem.names[role]))}")
     made = spelled(f"model = {request.estimator}", parameters)
     made[-1] += f".fit({', '.join(asked)})"
     return [*imports, *lines, *made]
 
 
-def _key(problem: TrainingData, name: str) -> Any:
-    """A column as pandas calls it."""
-    return name if problem.table.naming is Naming.HEADER else int(name)
-
-
 def _table_lines(problem: TrainingData, missing: str | None) -> list[str]:
     """Lines that make X and y of the file."""
     table = problem.table
-    lines = spelled(f"table = {table.python}", table.python_arguments)
-    roles = [_key(problem, name) for name in (problem.target, *problem.names.values())]
-    dropped = [_key(problem, name) for name in problem.dropped]
+    lines = [f"table = {table.python}"]
+    roles = [table.key(name) for name in (problem.target, *problem.names.values())]
+    dropped = [table.key(name) for name in problem.dropped]
     if dropped and missing == DROP_ROWS:
         lines.append(f"table = table.drop(columns={dropped!r})")
         dropped = []
     if "weights" in problem.names:
-        name = _key(problem, problem.names["weights"])
-        lines.append(f"table = table[table[{name!r}] > 0]")
+        lines.append(f"table = table[table[{table.key(problem.names['weights'])!r}] > 0]")
     if missing == DROP_ROWS:
         lines.append("table = table.dropna()")
     complete = ".dropna(axis=1)" if missing == DROP_COLUMNS else ""
@@ -159,7 +153,7 @@ def _table_lines(problem: TrainingData, missing: str | None) -> list[str]:
 
 def spelled(head: str, arguments: Mapping[str, str], *, width: int = 76) -> list[str]:
     """A call on one line, or with its arguments on lines of their own where it is too long."""
-    words = [name if not value else f"{name}={value}" for name, value in arguments.items()]
+    words = [f"{name}={value}" for name, value in arguments.items()]
     whole = f"{head}({', '.join(words)})"
     if len(whole) <= width:
         return [whole]

@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from condgrad.cli import report
-from condgrad.cli.files import FILL, Table, read_table
+from condgrad.cli.files import Table, read_table
 from condgrad.cli.report import BadInput, counted, require
 from condgrad.errors import listed, require_extra
 from condgrad.progress import LiveLine
@@ -69,14 +69,7 @@ class PartsTable(Table):
     def column(self, name: str) -> Any:
         return self.columns[name]
 
-    def features(
-        self,
-        names: Sequence[str],
-        *,
-        holes: bool = False,
-        advice: str = FILL,
-        droppable: bool = True,
-    ) -> RowBlocks:
+    def features(self, names: Sequence[str], **options: Any) -> RowBlocks:
         return self.blocks
 
     def holding(self, columns: Collection[str], features: Sequence[str]) -> PartsTable:
