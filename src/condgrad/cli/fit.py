@@ -493,7 +493,7 @@ def _solved(problem: TrainingData, settings: FitSettings, request: Request) -> S
         estimator = request.made(**loud)
         if request.chosen:
             chooser = request.made(**loud).fit(problem.X, problem.y, **own)
-            estimator = FittedModel.of(chooser, **named).unfitted().set_params(**loud)
+            estimator = FittedModel.of(chooser, **named).unfitted()
     with _sentences() as short:
         estimator.fit(problem.X, problem.y, **own)
         shell = copy(estimator)

@@ -171,8 +171,18 @@ def spelled(head: str, arguments: Mapping[str, str], *, width: int = 76) -> list
 
 
 def draw(file: Path, problem: TrainingData, standardize: bool, solved: Any) -> None:
-    """The picture: the cross-validation if any, and coefficients against the radius, a panel for
-    each row of coefficients.
+    """The picture, whose fits are counted on one line."""
+    with FitsLine(shown=report.errors.is_terminal) as line:
+        line.say("the picture")
+        _draw(file, problem, standardize, solved, line)
+        line.say("the picture is drawn")
+
+
+def _draw(
+    file: Path, problem: TrainingData, standardize: bool, solved: Any, line: FitsLine
+) -> None:
+    """The cross-validation if any, and coefficients against the radius, a panel for each row of
+    coefficients.
     """
     model = solved.model
     chooser = solved.chooser
@@ -185,13 +195,13 @@ def draw(file: Path, problem: TrainingData, standardize: bool, solved: Any) -> N
     )
     grid = np.ravel(figure.subplots(lines, columns, squeeze=False))
     if scored:
-        pictures.draw_scores(grid[0], chooser, _counts(solved))
+        pictures.draw_scores(grid[0], chooser, _counts(solved, line))
         grid[0].set(ylabel=f"{CRITERIA[chooser.default_scoring]} on held-out rows")
     names = [shortened(name, 26) for name in problem.features]
     # of all classes: a feature has one color in all panels
     largest = np.abs(np.array(model.coef) * solved.units).max(axis=0)
     for k, axes in zip(range(panels), grid[scored:], strict=False):
-        radii, coefs, chosen = _coefficient_path(solved, k)
+        radii, coefs, chosen = _coefficient_path(solved, k, line)
         note = ", beyond the picture" if chosen > radii[-1] else ""
         pictures.mark(axes, chosen, "|coef|_1 <=", note)
         pictures.draw_path(axes, radii, coefs * solved.units, names, chosen=largest)
@@ -210,21 +220,19 @@ def draw(file: Path, problem: TrainingData, standardize: bool, solved: Any) -> N
     pictures.save_figure(figure, file)
 
 
-def _path_of(solved: Any, task: Any, sizes: Sequence[Size]) -> list[Any]:
+def _path_of(solved: Any, task: Any, sizes: Sequence[Size], line: FitsLine) -> list[Any]:
     """Fits to all rows; the model itself has its own proof, here a line is drawn."""
     solver = solved.estimator._solver()
     solver = replace(solver, tol=max(solver.tol, DRAWING_TOL))
-    with FitsLine(shown=report.errors.is_terminal) as line:
-        line.total = len(sizes)
-        return solver.path(task, sizes, line)
+    return solver.path(task, sizes, line)
 
 
-def _counts(solved: Any) -> list[int]:
+def _counts(solved: Any, line: FitsLine) -> list[int]:
     """How many features have a coefficient at what the curve of a search shows."""
     chooser = solved.chooser
     fixed = next(iter(chooser._selected))
     row = int(np.flatnonzero(chooser._parameters()[fixed][:, 0] == chooser._selected[fixed])[0])
-    paths = [_path_of(solved, task, chooser._sizes(task)[row]) for task in solved.tasks]
+    paths = [_path_of(solved, task, chooser._sizes(task)[row], line) for task in solved.tasks]
     counts = []
     for fits in zip(*paths, strict=True):  # those of all classes at one size
         coefs = np.hstack([np.reshape(fit.coef, (len(solved.units), -1)) for fit in fits])
@@ -232,7 +240,7 @@ def _counts(solved: Any) -> list[int]:
     return counts
 
 
-def _coefficient_path(solved: Any, k: int) -> tuple[Any, Any, float]:
+def _coefficient_path(solved: Any, k: int, line: FitsLine) -> tuple[Any, Any, float]:
     """Radii from 0 past the chosen one, the coefficients of a row, and the chosen radius."""
     of_class = slice(k, k + 1) if len(solved.tasks) > 1 else slice(None)
     (task,) = solved.tasks[of_class]
@@ -242,7 +250,7 @@ def _coefficient_path(solved: Any, k: int) -> tuple[Any, Any, float]:
     end = BEYOND * (min(radius, norm) or radius or 1.0)
     ridge = ridge_of(solved.estimator)
     sizes = [Size(ridge, radius=each) for each in np.linspace(0.0, end, POINTS_DRAWN)]
-    fits = _path_of(solved, task, sizes)
+    fits = _path_of(solved, task, sizes, line)
     coefs = np.stack([np.reshape(fit.coef, (len(solved.units), -1)) for fit in fits])
     radii = np.array([fit.radius for fit in fits])
     return radii, coefs[:, :, k if len(rows) > 1 else 0], radius

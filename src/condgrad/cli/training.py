@@ -91,6 +91,11 @@ def training_data(
     kept = np.arange(table.rows) if weights is None else np.flatnonzero(weights)
     notes: list[str] = []
     found = table.features(features, holes=missing is not None, advice=ADVICE)
+    if missing == DROP_ROWS and not isinstance(found, RowBlocks):
+        kept = _complete(table, kept, found, [target, *names.values()], notes)
+    require(
+        len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more"
+    )
     if isinstance(found, RowBlocks):
         require(
             missing is None, f"--impute {missing} takes one file, not a pattern: fill them first"
@@ -100,19 +105,13 @@ def training_data(
         constant = int((spreads <= CONSTANT * sizes).sum())
         kept = np.arange(table.rows)  # rows of weight 0 stay in their blocks
     else:
-        if missing == DROP_ROWS:
-            kept = _complete(table, kept, found, [target, *names.values()], notes)
         found = found[kept] if sparse.issparse(found) else _frame(table, features, found, kept)
         if missing == DROP_COLUMNS:
             found, features = _complete_columns(found, features, notes)
+        elif missing in IMPUTATIONS:
+            notes += _filling(found, missing)
         sizes = _sizes(found)
         constant = _constant_columns(found)
-        if missing in IMPUTATIONS:
-            holes = int(np.isnan(found.data if sparse.issparse(found) else found.to_numpy()).sum())
-            notes += [f"{counted(holes, 'empty cell')} filled with the {missing}s"] * (holes > 0)
-    require(
-        len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more"
-    )
     _check_sizes(table, features, sizes)
     loss, y = _target(table, target, loss, kept)
     return TrainingData(
@@ -205,6 +204,12 @@ def _complete_columns(
     notes.append(f"{counted(int((~whole).sum()), 'column')} with empty cells left out")
     left = tuple(name for name, keep in zip(features, whole, strict=True) if keep)
     return (X[:, whole] if is_sparse else X.loc[:, whole]), left
+
+
+def _filling(X: Any, missing: str) -> list[str]:
+    """A note on the cells that are filled, where there are some."""
+    holes = int(np.isnan(X.data if sparse.issparse(X) else X.to_numpy()).sum())
+    return [f"{counted(holes, 'empty cell')} filled with the {missing}s"] if holes else []
 
 
 def _sizes(X: Any) -> Any:
