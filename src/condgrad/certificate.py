@@ -33,7 +33,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from condgrad.arrays import Array, dot, double, largest_size, namespace, precision, smallest
+from condgrad.arrays import (
+    Array,
+    dot,
+    double,
+    is_formed,
+    largest_size,
+    namespace,
+    precision,
+    smallest,
+)
 from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
@@ -87,7 +96,7 @@ def subnormal_size(x: Any) -> float:
     return smallest(x) * math.prod(x.shape) * (1.0 + largest)
 
 
-class Linearisation(NamedTuple):
+class TangentPlane(NamedTuple):
     """What the oracle answers where f is linearised at a point x, and what that proves."""
 
     answer: Any
@@ -116,7 +125,7 @@ def linearised(
     value: float,
     warm: Any = None,
     accuracy: float = 0.0,
-) -> Linearisation:
+) -> TangentPlane:
     """Ask the oracle at x, where f is `here` with the gradient c, and prove Lemma 2.
 
     `value` is F(x), or a better one, and `g_size` is `g.magnitude` at x. `x` is None for a mixture
@@ -140,14 +149,14 @@ def linearised(
         subnormal_size(at),
     )
     bound = tangent_bound(here.offset, answer.bound, noise)
-    return Linearisation(answer, there, g_there, bound, noise)
+    return TangentPlane(answer, there, g_there, bound, noise)
 
 
 def gains_in_double(f: Any, g: Any, x: Array) -> bool:
     """Whether F and its bound have more digits at x in float64 than they have at x: f has float32
     data then.
     """
-    if f.has_rounded_data or not (f.widens and g.widens):
+    if not is_formed(x) or f.has_rounded_data or not (f.widens and g.widens):
         return False
     return bool(f.unit_at(double(x)) < f.unit_at(x))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from condgrad import deadline, kernels
-from condgrad.arrays import Array, double, precision
+from condgrad.arrays import Array, double, is_formed, precision
 from condgrad.certificate import (
     NO_EFFORT,
     Certificate,
@@ -24,7 +24,6 @@ from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
 from condgrad.rounding import NO_GAIN
 from condgrad.stopping import RelativeGap, StopRule
-from condgrad.streamed_plan import StreamedPlan
 
 STALL_WINDOW = 50
 UNFINISHED = "written while the run went on"
@@ -124,7 +123,7 @@ def run(
     problem = problem or (method.f, method.g)
     before = _Before.of(earlier)
     proof = before.proof or Certificate(x0, null_size=null_size, value_from="the start")
-    prover = Prover(problem, method.g, stop, proof, finer=_gains_in_double(problem, x0))
+    prover = Prover(problem, method.g, stop, proof, finer=gains_in_double(*problem, x0))
     k = -1
     rows = list(before.rows)
     stalled = StallWatch(precision(x0), STALL_WINDOW)
@@ -265,10 +264,6 @@ class Prover:
         self.unproved = None
 
 
-def _gains_in_double(problem: tuple[Smooth, Simple], x: Array) -> bool:
-    return not isinstance(x, StreamedPlan) and gains_in_double(*problem, x)
-
-
 def _message(status: Status, stop: StopRule, measure: float) -> str:
     if status in (Status.CONVERGED, Status.STATIONARY):
         return f"{stop.name} is {measure:.3g}, within the tolerance {stop.tolerance:.3g}"
@@ -283,7 +278,7 @@ def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate
     from theirs.
     """
     f, g = problem
-    if isinstance(proof.x, StreamedPlan):
+    if not is_formed(proof.x):
         return proof
     x = double(proof.x) if f.widens and g.widens else proof.x
     if proof.terms.afresh and x is proof.x:

@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array, Space, is_sparse_tensor, is_torch
+from condgrad.arrays import Array, Space, is_formed, is_sparse_tensor, is_torch
 from condgrad.certificate import Certificate, Terms
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
-from condgrad.streamed_plan import StreamedPlan
 
 FORMAT = "condgrad result 1"
 FREE_BYTES = 200_000
@@ -121,7 +120,7 @@ def _is_computed(thing: Any, name: str) -> bool:
 
 def save(result: Result, path: str | Path) -> None:
     """Write a result as one NumPy archive without pickled objects, whole or not at all."""
-    if isinstance(result.x, StreamedPlan):
+    if not is_formed(result.x):
         raise TypeError(NO_STREAMED_PLANS)
     proof = result.certificate
     about = {

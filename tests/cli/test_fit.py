@@ -598,6 +598,7 @@ def test_what_was_taken_for_what_is_said(tmp_path: Path, condgrad_here: Command)
     )
 
 
+@pytest.mark.slow  # processes of their own
 def test_the_installed_script(tmp_path: Path, condgrad: Command) -> None:
     """On a file whose name is no text, which only a process of its own has to print."""
     name = os.fsdecode(b"\xff.csv")

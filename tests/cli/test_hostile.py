@@ -185,6 +185,7 @@ def test_the_unit_of_the_weights_does_not_matter(condgrad_here: Command, tmp_pat
 # --- signals
 
 
+@pytest.mark.slow  # processes of their own
 @pytest.mark.parametrize(
     ("asked", "code"),
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],

@@ -15,7 +15,7 @@ from condgrad.certificate import (
     Candidate,
     Effort,
     Iterate,
-    Linearisation,
+    TangentPlane,
     Terms,
     check_tangent,
     linearised,
@@ -131,7 +131,7 @@ class CGS:
             self.past.extend(point for point, _ in remembered)
             del c, directions, state  # as large as x, each: not to be held while the oracle works
 
-    def _candidate(self, plane: Linearisation, value: float) -> Candidate | None:
+    def _candidate(self, plane: TangentPlane, value: float) -> Candidate | None:
         """The oracle's point, where f is known there or worth its price, and is a number."""
         f = self.f
         there = plane.there

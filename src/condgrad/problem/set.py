@@ -106,6 +106,8 @@ class Set(ABC):
     """A number that no entry of any point is below, if known."""
     nonnegative: bool = False
     """Whether all its points are."""
+    forms_points: bool = True
+    """Whether its points are arrays, rather than plans that are only multiplied with."""
     solid: bool = False
     """Whether shrinking some coordinates of a point towards zero stays inside."""
     spectrally_solid: bool = False

@@ -302,7 +302,7 @@ def _starts(
 
 def _start_plan(start: Any, problem: GromovProblem) -> Any:
     """A plan of the user's, checked; the plan of an earlier result."""
-    streamed = isinstance(problem.on, StreamedTransport)
+    streamed = not problem.on.forms_points
     if isinstance(start, TransportResult):
         if start.shape != problem.on.shape:
             raise ValueError(
@@ -457,7 +457,7 @@ def third_bound(problem: GromovProblem, tol: float) -> LowerBound:
     )
     on = problem.on
     lines = line_transports(first, second, on.a, on.b, problem.loss)
-    streamed = isinstance(on, StreamedTransport)
+    streamed = not on.forms_points
     cost = double_like(lines.costs, on.a)
     if problem.features is not None:
         cost = cost + (problem.features.dense() if streamed else problem.features)
