@@ -28,7 +28,6 @@ EXTRAS = {
         "jinja2",
         "PIL",
         "psutil",
-        "pydantic",
         "pyarrow",
         "latex2mathml",
     ],
@@ -39,7 +38,7 @@ GROUPS = {"bench", "docs", "test", "dev", "all"}
 """Extras that are made of others, or are for those who work on the library."""
 NOTHING_WITHOUT = {
     "torch": ["condgrad.kernels.streamed_triton", "condgrad.transport.envelope"],
-    "cli": ["condgrad.cli.app", "condgrad.linear_model.model_file"],
+    "cli": ["condgrad.cli.app"],
 }
 """Modules that cannot be imported without an extra; those that import them in turn are not named."""
 

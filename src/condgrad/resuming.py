@@ -192,6 +192,8 @@ def _is_running(process: int) -> bool:
 def load(path: str | Path) -> Result:
     """A result that `Result.save` or a checkpoint wrote, with NumPy arrays.
 
+    Models of `condgrad.linear_model` are loaded by `condgrad.linear_model.load`.
+
     Parameters
     ----------
     path : str or path
@@ -227,6 +229,10 @@ def load(path: str | Path) -> Result:
     except FileNotFoundError:
         raise
     except Exception as error:  # what NumPy, zip and JSON say of a broken file has many names
+        if b"condgrad linear model" in Path(path).read_bytes()[:1000]:
+            raise ValueError(
+                f"{path} is a linear model: load it by condgrad.linear_model.load({str(path)!r})"
+            ) from None
         raise ValueError(
             f"{path} is no result that condgrad saved, or it is damaged ({error})"
         ) from error

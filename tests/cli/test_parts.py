@@ -129,7 +129,7 @@ def test_what_is_refused(files: Path, condgrad_here: Command) -> None:
             ("part-*.csv", *target),
             "part-3.csv has 'more', which part-0.csv has not: give files of the same columns",
         ),
-        (("hole-*.csv", *target), "hole-1.csv, line 3, column 'age': the cell holds no number"),
+        (("hole-*.csv", *target), "hole-1.csv, line 3, column 'age': the cell is empty"),
         (
             ("whole.parquet", *target, "--scheduler", "tcp://127.0.0.1:1"),
             "--scheduler is for patterns",
