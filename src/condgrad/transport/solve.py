@@ -5,6 +5,7 @@ to b.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -328,6 +329,7 @@ def solve(
                 "transport.SquaredEuclidean(Xs, Xt), and leave plan='auto'"
             )
         plan = "streamed"
+    _say_where_gradients_are(cost=cost, a=a, b=b)
     if plan not in PLANS:
         raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
     entropy = _checks.number("entropy", entropy, at_least=0.0)
@@ -404,6 +406,18 @@ def solve(
             progress=progress,
         )
     return TransportResult((f, g), result, count.passes, problem.points)
+
+
+def _say_where_gradients_are(**given: Any) -> None:
+    for name, value in given.items():
+        if getattr(value, "requires_grad", False):
+            warnings.warn(
+                f"{name} requires a gradient, which the answers of transport.solve do not have: "
+                "transport.loss(cost=cost, a=a, b=b, entropy=...) is differentiable in the cost and "
+                f"the weights; pass {name}.detach() where no gradient is wanted",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def _avoiding(cost: Any, a: Any, b: Any, entropy: float, streamed: bool) -> Avoiding | None:
