@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from numbers import Number
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
 
 FORMATS = ("csr", "csc")
 PRECISIONS = (np.float64, np.float32)
+IMPUTATIONS = ("median", "mean")
 
 
 class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
@@ -38,6 +40,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     groups: Any
     coef_: Any
     intercept_: Any
+    fill_values_: Any
 
     @abstractmethod
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -71,6 +74,14 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         for name in ("fit_intercept", "standardize", "positive", "warm_start"):
             if hasattr(self, name):
                 _checks.flag(name, getattr(self, name))
+        if self.impute not in (None, *IMPUTATIONS):
+            allowed = ", ".join(map(repr, IMPUTATIONS))
+            raise ValueError(f"impute must be None or one of {allowed}, got {self.impute!r}")
+
+    def _allowed(self) -> dict[str, Any]:
+        """What scikit-learn's checks are to let through."""
+        finite = True if self.impute is None else "allow-nan"
+        return {"accept_sparse": FORMATS, "dtype": PRECISIONS, "ensure_all_finite": finite}
 
     def _blocks(self, X: Any) -> RowBlocks:
         """The blocks of Dask's data, whose features are noted as scikit-learn does."""
@@ -84,6 +95,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _tasks(self, X: Any, y: Any, weights: Any, offset: Any = None) -> list[Task]:
         """The problems to solve, in units in which every coefficient counts alike in the norms."""
+        X = self._learn_to_fill(X, weights)
         factors = self._factors(X.shape[1])
         is_free = None
         unpenalised = None
@@ -97,6 +109,34 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         for loss in losses:
             loss.has_rounded_data = units is not None
         return [Task(loss, units, is_free) for loss in losses]
+
+    def _learn_to_fill(self, X: Any, weights: Any) -> Any:
+        """X without missing entries: samples of weight 0 do not say what stands in for them."""
+        if self.impute is None:
+            return X
+        if isinstance(X, RowBlocks):
+            raise ValueError(
+                f"impute takes data in memory, not blocks of Dask, got {self.impute!r}: fill them first"
+            )
+        from sklearn.impute import SimpleImputer  # a plain fit should not wait for it
+
+        imputer = SimpleImputer(strategy=self.impute, keep_empty_features=True)
+        counted = X if weights is None or not weights.any() else X[np.flatnonzero(weights)]
+        self.fill_values_ = imputer.fit(counted).statistics_
+        return self._filled(X)
+
+    def _filled(self, X: Any) -> Any:
+        """X with what was learnt in the place of missing entries, in its own layout."""
+        if self.impute is None:
+            return X
+        X = X.copy() if scipy.sparse.issparse(X) else X.copy(order="K")
+        if scipy.sparse.issparse(X):
+            holes = np.isnan(X.data)
+            X.data[holes] = self.fill_values_[X.tocoo().col[holes]]
+        else:
+            rows, columns = np.nonzero(np.isnan(X))
+            X[rows, columns] = self.fill_values_[columns]
+        return X
 
     def _factors(self, features: int) -> Any:
         """What each penalty is multiplied by; None for 1."""
@@ -158,7 +198,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _scores(self, X: Any, offset: Any = None) -> Any:
         """X coef' + intercept, and what is known of them."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=FORMATS, dtype=PRECISIONS, reset=False)
+        X = self._filled(validate_data(self, X, reset=False, **self._allowed()))
         scores = self._scores_of_checked(X)
         if offset is None:
             return scores
@@ -184,12 +224,40 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         self.coef_ = self._dense_coef()
         return self
 
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file of plain JSON, for `condgrad.linear_model.load`.
+
+        It is the format of `condgrad fit`: `condgrad predict` reads it too. There is no pickle in
+        it. A search (`...CV`) is saved as the model that it selected, without its scores.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, which is replaced where it exists.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from condgrad import linear_model
+        >>> model = linear_model.Lasso(alpha=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(pathlib.Path(folder) / "model.json")
+        ...     again = linear_model.load(pathlib.Path(folder) / "model.json")
+        >>> again, bool(again.predict([[3.0]]) == model.predict([[3.0]]))
+        (Lasso(alpha=0.1), True)
+        """
+        from condgrad.linear_model.model_file import FittedModel  # it knows all estimators
+
+        check_is_fitted(self)
+        FittedModel.of(self).write(Path(path))
+
     def _dense_coef(self) -> Any:
         return self.coef_.toarray() if scipy.sparse.issparse(self.coef_) else self.coef_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.impute is not None
         return tags
 
 

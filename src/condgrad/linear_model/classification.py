@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model import blocks
-from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, RadiusFit
+from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.parameters import ClassParameters, with_parameters
 from condgrad.linear_model.solver import Fit
@@ -30,7 +30,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
     classes_: Any
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS)
+        X, y = validate_data(self, X, y, **self._allowed())
         check_classification_targets(y)
         return X, y
 
@@ -226,6 +226,10 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
         intercept is. Those of factor 0 that are combinations of others of factor 0 get a
         coefficient of 0, with a warning; it is an error where they separate classes by themselves.
         Factors of 0 are for data in memory and both signs, and not for a softmax loss.
+    impute : {"median", "mean"}, optional
+        What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
+        samples that a fit sees, in each fold of a search those that are not held out. `predict`
+        fills with the same numbers. By default a missing entry is an error. Not for Dask's data.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
@@ -275,6 +279,8 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
         The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu
         |coef|_1 without a constraint (in the norm of `standardize` and `penalty_factors`); exactly
         0 where the constraint is idle.
+    fill_values_ : array, shape (features,)
+        What stands in for missing entries, where `impute` is given.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -313,7 +319,7 @@ class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
         The bound on |coef|_1; at least 0.
     ridge : float
         The weight of |coef|_2^2; at least 0.
-    fit_intercept, standardize, penalty_factors, positive, groups, class_weight
+    fit_intercept, standardize, penalty_factors, impute, positive, groups, class_weight
         As in `ConstrainedLogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `ConstrainedLogisticRegression`.

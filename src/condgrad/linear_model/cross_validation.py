@@ -276,7 +276,7 @@ def score_fold(
             tasks = shell._tasks(some_rows(X, train), y[train], *some)
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
-    held_out = None if isinstance(X, RowBlocks) else some_rows(X, test)
+    held_out = None if isinstance(X, RowBlocks) else shell._filled(some_rows(X, test))
     y_out = y[test]
     weights_out = None if weights is None else weights[test]
     sizes = [shell._sizes(task) for task in tasks]
@@ -465,7 +465,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         pays where the features themselves are to be read: with few samples the top of the curve is
         flat, and the smaller radius has fewer features for a score that the folds cannot tell from
         the best. `radius_best_` and `radius_1se_` are there in either case.
-    fit_intercept, standardize, penalty_factors, positive, groups
+    fit_intercept, standardize, penalty_factors, impute, positive, groups
         As in `ConstrainedElasticNet`; the deviations of `standardize` are those of the samples that
         a fit sees.
     cv : int, splitter or iterable, optional
@@ -533,7 +533,7 @@ class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
     ----------
     radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNetCV`.
-    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+    impute, cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
     multi_class, class_weight
         As in `ConstrainedLogisticRegression`.
@@ -572,7 +572,7 @@ class ConstrainedLinearSVCCV(CrossValidated, HingeClassifier):
     ----------
     radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNetCV`.
-    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+    impute, cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
     class_weight
         As in `ConstrainedLogisticRegression`.

@@ -111,7 +111,7 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
         Above 0.
     l1_ratio : float
         From 0, the default, to 1.
-    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method,
+    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
     solver
@@ -152,7 +152,7 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
 
     Parameters
     ----------
-    alpha, l1_ratio, fit_intercept, positive, standardize, penalty_factors, solver
+    alpha, l1_ratio, fit_intercept, positive, standardize, penalty_factors, impute, solver
         As in `PoissonRegressor`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
@@ -189,7 +189,7 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
         Above 0, in the unit of y.
     alpha : float
         Above 0.
-    l1_ratio, fit_intercept, positive, standardize, penalty_factors
+    l1_ratio, fit_intercept, positive, standardize, penalty_factors, impute
         As in `PoissonRegressor`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
@@ -226,7 +226,7 @@ class PoissonRegressorCV(SearchedPenalty, CountRegressor):
     Parameters
     ----------
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean half-deviance.
@@ -261,7 +261,7 @@ class GammaRegressorCV(SearchedPenalty, AmountRegressor):
     Parameters
     ----------
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean half-deviance.
@@ -298,7 +298,7 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
     delta : float
         As in `HuberRegressor`.
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean loss.

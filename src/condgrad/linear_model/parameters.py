@@ -26,6 +26,7 @@ class FitParameters:
     fit_intercept: bool = True
     standardize: bool = False
     penalty_factors: Any = None
+    impute: str | None = None
     positive: bool = False
     tol: float = 1e-6
     max_iter: int = 10_000

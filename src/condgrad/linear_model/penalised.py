@@ -100,6 +100,8 @@ class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
         Allow no negative coefficients.
     standardize, penalty_factors
         As in `ConstrainedElasticNet`: which |coef| it is.
+    impute
+        As in `ConstrainedElasticNet`.
     tol : float
         Stop at `relative_gap_ <= tol`. It is a gap that is proved, in units of the objective of the
         null model: 1e-6 is finer than scikit-learn's 1e-4.
@@ -154,7 +156,7 @@ class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor)
         Above 0.
     l1_ratio : float
         From 0 to 1.
-    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method,
+    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
     precompute, copy_X, random_state, selection
@@ -202,7 +204,8 @@ class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifie
     class_weight : dict or "balanced", optional
     multi_class : {"multinomial", "ovr"}
         One softmax loss for three classes or more, or each class against the rest.
-    positive, standardize, penalty_factors, tol, max_iter, warm_start, method, time_limit, verbose
+    positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method, time_limit,
+    verbose
         As in `Lasso`.
     dual, intercept_scaling, random_state, solver, n_jobs
         Taken for the sake of programs that have them; they change nothing here.
@@ -253,7 +256,7 @@ class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
         Above 0.
     l1_ratio : float
         The share of |coef|_1, for "elasticnet".
-    fit_intercept, class_weight, positive, standardize, penalty_factors
+    fit_intercept, class_weight, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.

@@ -179,7 +179,7 @@ class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
         Which alpha to fit at the ratio of the best mean score: that of the best, or the largest
         whose mean score is within one standard error of it. (scikit-learn's `selection`, an order
         of coordinates, does nothing here: its two values are taken for "best".)
-    fit_intercept, positive, standardize, penalty_factors
+    fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
@@ -230,7 +230,7 @@ class LassoCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
 
     Parameters
     ----------
-    eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+    eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors, impute
         As in `ElasticNetCV`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
@@ -280,7 +280,7 @@ class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
         mean score is within one standard error of it.
     scoring : str or callable, optional
         As in `ConstrainedLogisticRegressionCV`: by default minus the log loss.
-    fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors
+    fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
@@ -322,7 +322,8 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
 
     Parameters
     ----------
-    Cs, l1_ratios, selection, fit_intercept, class_weight, positive, standardize, penalty_factors
+    Cs, l1_ratios, selection, fit_intercept, class_weight, positive, standardize, penalty_factors,
+    impute
         As in `LogisticRegressionCV`.
     scoring : str or callable, optional
         By default the accuracy.

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, RadiusFit
+from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
 from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.solver import Fit
@@ -25,7 +25,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     smooth_part: Callable[..., Any] = LeastSquares
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
+        X, y = validate_data(self, X, y, y_numeric=True, **self._allowed())
         return X, y
 
     def _losses(
@@ -94,6 +94,10 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
         intercept is. Those of factor 0 that are combinations of others of factor 0 get a
         coefficient of 0, with a warning; it is an error where they separate classes by themselves.
         Factors of 0 are for data in memory and both signs, and not for a softmax loss.
+    impute : {"median", "mean"}, optional
+        What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
+        samples that a fit sees, in each fold of a search those that are not held out. `predict`
+        fills with the same numbers. By default a missing entry is an error. Not for Dask's data.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
@@ -134,6 +138,8 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
         The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge
         |coef|_2^2 + mu |coef|_1 without a constraint (in the norm of `standardize` and
         `penalty_factors`); exactly 0 where the constraint is idle.
+    fill_values_ : array, shape (features,)
+        What stands in for missing entries, where `impute` is given.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
