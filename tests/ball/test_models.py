@@ -234,7 +234,7 @@ def test_a_gram_matrix_of_many_rows_is_added_up_in_blocks(monkeypatch: pytest.Mo
 def test_columns_that_are_minimised_out(kind: str) -> None:
     """H = K'(W - WC(C'WC)^-1C'W)K + c: the least point of a box that is wide has H d = -slope."""
     m, k = (20, 30) if kind == "samples" else (40, 8)
-    K, model = model_of(4, m, k, Box(-1e3, 1e3))
+    K, model = model_of(4, m, k, cg.sets.Box(-1e3, 1e3))
     C = np.column_stack([np.ones(m), np.random.default_rng(4).standard_normal((m, 2))])
     W = np.diag(model.w)
     W = W - W @ C @ np.linalg.solve(C.T @ W @ C, C.T @ W)

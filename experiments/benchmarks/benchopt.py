@@ -1,0 +1,251 @@
+"""benchopt's suites lasso, lasso_path and logreg_l1 off-line: the gap against time, beside what is installed.
+
+Run: CONDGRAD_DATA=folder python -m experiments bench benchopt [-- --data 200x2000 colon --regs 0.1 --picture out.svg]
+
+The objectives are those of the suites, written down anew: without an intercept, with a penalty that is a share (`reg`)
+of the smallest at which all coefficients are 0, and for the path 100 penalties down to a hundredth of it. Each solver is
+asked for one tolerance after the other; its time is the CPU milliseconds of a call from scratch on one thread, with what
+it compiles outside the clock, and its gap is F above the lowest that anybody reached, as a share of F at 0: for a path
+the largest of all penalties. Data are `SAMPLESxFEATURES` of correlated normal features with a tenth of them in the
+signal, as the suites simulate them, or sets of the folder.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from experiments.benchmarks import run, shown
+from experiments.benchmarks.elastic_net import load
+from experiments.benchopt import lasso, lasso_path, logreg_l1
+from experiments.clock import clocked, one_thread
+
+TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
+LEVEL = 1e-6
+"""The gap whose time the table has."""
+MOST_SECONDS = 20.0
+"""A solver that has taken longer is not asked for more digits."""
+
+Solve = Callable[[float], Any]
+"""Coefficients, a column a penalty, from a tolerance."""
+
+
+class Instance(NamedTuple):
+    """A problem of a suite."""
+
+    suite: str
+    X: Any
+    y: Any
+    lambdas: Any
+
+    def values(self, coefs: Any) -> Any:
+        """The objective for each penalty."""
+        scores = self.X @ coefs
+        if self.suite == "logreg_l1":
+            losses = np.logaddexp(0.0, -self.y[:, None] * scores).sum(axis=0)
+        else:
+            losses = 0.5 * ((self.y[:, None] - scores) ** 2).sum(axis=0)
+        return losses + self.lambdas * np.abs(coefs).sum(axis=0)
+
+
+def data_of(name: str, *, has_labels: bool) -> tuple[Any, Any]:
+    """Simulated data of a shape, or those of the folder."""
+    samples, is_shape, features = name.partition("x")
+    if not (is_shape and samples.isdigit()):
+        data = load(name)
+        X = data.by_columns
+        X = scipy.sparse.csc_matrix(X) if data.sparse else np.asfortranarray(X)
+        return X, np.asarray(data.y, dtype=np.float64)
+    m, n = int(samples), int(features)
+    rng = np.random.default_rng(0)
+    X = np.empty((m, n), order="F")
+    X[:, 0] = rng.standard_normal(m)
+    for j in range(1, n):  # neighbours have a correlation of .6
+        X[:, j] = 0.6 * X[:, j - 1] + 0.8 * rng.standard_normal(m)
+    signal = X @ np.where(rng.random(n) < 0.1, rng.standard_normal(n), 0.0)
+    noise = rng.standard_normal(m)
+    y = signal + noise * float(np.linalg.norm(signal)) / (3.0 * float(np.linalg.norm(noise)))
+    return X, np.where(y > 0.0, 1.0, -1.0) if has_labels else y
+
+
+def instance(suite: str, name: str, reg: float) -> Instance:
+    X, y = data_of(name, has_labels=suite == "logreg_l1")
+    top = float(np.abs(X.T @ y).max()) / (2.0 if suite == "logreg_l1" else 1.0)
+    lambdas = top * np.geomspace(1.0, 1e-2, 100) if suite == "lasso_path" else np.array([reg * top])
+    return Instance(suite, X, y, lambdas)
+
+
+def condgrad_solver(problem: Instance) -> Solve:
+    """By the files for benchopt."""
+    solver: Any
+    if problem.suite == "lasso_path":
+        solver = lasso_path.Solver()
+        solver.set_objective(problem.X, problem.y, problem.lambdas)
+    else:
+        solver = lasso.Solver() if problem.suite == "lasso" else logreg_l1.Solver()
+        solver.set_objective(problem.X, problem.y, float(problem.lambdas[0]))
+
+    def solve(tol: float) -> Any:
+        solver.run(tol)
+        result = solver.get_result()
+        return result["coefs"] if "coefs" in result else result["beta"][:, None]
+
+    return solve
+
+
+def sklearn_solver(problem: Instance) -> Solve:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import lasso_path as path
+
+    X, y, lambdas = problem.X, problem.y, problem.lambdas
+
+    def solve(tol: float) -> Any:
+        if problem.suite == "logreg_l1":
+            options: dict[str, Any] = {"fit_intercept": False, "max_iter": 10_000}
+            penalty = {"l1_ratio": 1.0, "C": 1.0 / lambdas[0], "solver": "liblinear"}
+            return LogisticRegression(tol=tol, **penalty, **options).fit(X, y).coef_.T
+        return path(X, y, alphas=lambdas / len(y), tol=tol, max_iter=100_000)[1]
+
+    return solve
+
+
+def celer_solver(problem: Instance) -> Solve:
+    import celer
+
+    name = "logreg" if problem.suite == "logreg_l1" else "lasso"
+    alphas = problem.lambdas / (1.0 if name == "logreg" else len(problem.y))
+    return lambda tol: celer.celer_path(problem.X, problem.y, name, alphas=alphas, tol=tol)[1]
+
+
+def skglm_solver(problem: Instance) -> Solve:
+    from skglm import datafits, penalties, solvers
+    from skglm.utils.jit_compilation import compiled_clone
+
+    is_logistic = problem.suite == "logreg_l1"
+    datafit = compiled_clone(datafits.Logistic() if is_logistic else datafits.Quadratic())
+    make = solvers.ProxNewton if is_logistic else solvers.AndersonCD
+    penalty = compiled_clone(penalties.L1(1.0))
+
+    def solve(tol: float) -> Any:
+        solver = make(tol=tol, fit_intercept=False, max_iter=200, warm_start=True)
+        found = np.zeros((problem.X.shape[1], len(problem.lambdas)))
+        w = np.zeros(problem.X.shape[1])
+        scores = np.zeros(len(problem.y))
+        for k, lmbd in enumerate(problem.lambdas):
+            penalty.alpha = lmbd / len(problem.y)
+            w = solver.solve(problem.X, problem.y, datafit, penalty, w.copy(), scores)[0]
+            scores = np.asarray(problem.X @ w)
+            found[:, k] = w
+        return found
+
+    return solve
+
+
+SOLVERS: dict[str, tuple[str, Callable[[Instance], Solve]]] = {
+    "condgrad": ("condgrad", condgrad_solver),
+    "scikit-learn": ("sklearn", sklearn_solver),
+    "skglm": ("skglm", skglm_solver),
+    "celer": ("celer", celer_solver),
+}
+"""By name: the package that it needs, and what makes it."""
+
+
+def curve(problem: Instance, solve: Solve) -> list[tuple[float, Any]]:
+    """Seconds and values for one tolerance after the other."""
+    solve(TOLERANCES[0])  # what is compiled is compiled now
+    found: list[tuple[float, Any]] = []
+    for tol in TOLERANCES:
+        seconds, coefs = min(
+            (clocked(lambda tol=tol: solve(tol)) for _ in range(2)), key=lambda one: one[0]
+        )  # type: ignore[misc]
+        found.append((seconds, problem.values(coefs)))
+        if seconds > MOST_SECONDS:
+            break
+    return found
+
+
+def curves_of(problem: Instance) -> dict[str, list[tuple[float, float]]]:
+    """By solver: seconds and gaps."""
+    found = {
+        name: curve(problem, make(problem))
+        for name, (package, make) in SOLVERS.items()
+        if find_spec(package)
+    }
+    least = np.min([values for each in found.values() for _, values in each], axis=0)
+    null = problem.values(np.zeros((problem.X.shape[1], len(problem.lambdas))))
+    return {
+        name: [(seconds, float(((values - least) / null).max())) for seconds, values in each]
+        for name, each in found.items()
+    }
+
+
+def milliseconds_to(level: float, each: list[tuple[float, float]]) -> float:
+    return 1e3 * min((seconds for seconds, gap in each if gap <= level), default=math.inf)
+
+
+def draw(found: dict[str, dict[str, list[tuple[float, float]]]], picture: Path) -> None:
+    """A panel a problem: the gap against CPU milliseconds."""
+    import matplotlib.pyplot as plt
+
+    columns = min(3, len(found))
+    rows = math.ceil(len(found) / columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(4.2 * columns, 3.2 * rows), layout="constrained", squeeze=False
+    )
+    for axis in axes.ravel()[len(found) :]:
+        axis.set_axis_off()
+    for axis, (title, curves) in zip(axes.ravel(), found.items(), strict=False):
+        for name, each in curves.items():
+            times = [1e3 * seconds for seconds, _ in each]
+            axis.loglog(times, [max(gap, 1e-12) for _, gap in each], marker="o", label=name)
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("CPU milliseconds")
+        axis.set_ylabel("(F - least F) / F(0)")
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(picture)
+    plt.close(figure)
+
+
+def main(
+    *,
+    data: Annotated[tuple[str, ...], "shapes such as 500x5000, or sets of the folder"] = (
+        "200x2000",
+        "colon",
+        "basehock",
+    ),
+    regs: Annotated[tuple[float, ...], "shares of the largest useful penalty"] = (0.1, 0.02),
+    picture: Annotated[Path | None, "a file for the curves"] = None,
+) -> None:
+    warnings.simplefilter("ignore")  # of loose tolerances
+    problems = [
+        (suite, name, reg) for suite in ("lasso", "logreg_l1") for name in data for reg in regs
+    ]
+    problems += [("lasso_path", name, 0.0) for name in data]
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+
+    def row(suite: str, name: str, reg: float) -> dict[str, Any]:
+        curves = curves_of(instance(suite, name, reg))
+        found[f"{suite} {name}{f' {reg:g}' if reg else ''}"] = curves
+        times = {solver: milliseconds_to(LEVEL, each) for solver, each in curves.items()}
+        return {
+            "suite": suite,
+            "data": name,
+            "reg": reg,
+            **{f"{k} ms": v for k, v in times.items()},
+        }
+
+    with one_thread():
+        shown(row(*each) for each in problems)
+    if picture is not None:
+        draw(found, picture)
+
+
+if __name__ == "__main__":
+    run(main)
