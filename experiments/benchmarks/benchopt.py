@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -27,10 +28,10 @@ from experiments.benchmarks.elastic_net import load
 from experiments.benchopt import lasso, lasso_path, logreg_l1
 from experiments.clock import clocked, one_thread
 
-TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
+TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 LEVEL = 1e-6
 """The gap whose time the table has."""
-MOST_SECONDS = 20.0
+MOST_SECONDS = 1.0
 """A solver that has taken longer is not asked for more digits."""
 
 Solve = Callable[[float], Any]
@@ -69,7 +70,9 @@ def data_of(name: str, *, has_labels: bool) -> tuple[Any, Any]:
     X[:, 0] = rng.standard_normal(m)
     for j in range(1, n):  # neighbours have a correlation of .6
         X[:, j] = 0.6 * X[:, j - 1] + 0.8 * rng.standard_normal(m)
-    signal = X @ np.where(rng.random(n) < 0.1, rng.standard_normal(n), 0.0)
+    in_signal = rng.random(n) < 0.1
+    in_signal[n // 2] = True
+    signal = X @ np.where(in_signal, rng.standard_normal(n), 0.0)
     noise = rng.standard_normal(m)
     y = signal + noise * float(np.linalg.norm(signal)) / (3.0 * float(np.linalg.norm(noise)))
     return X, np.where(y > 0.0, 1.0, -1.0) if has_labels else y
@@ -124,14 +127,22 @@ def celer_solver(problem: Instance) -> Solve:
     return lambda tol: celer.celer_path(problem.X, problem.y, name, alphas=alphas, tol=tol)[1]
 
 
-def skglm_solver(problem: Instance) -> Solve:
-    from skglm import datafits, penalties, solvers
+@cache
+def skglm_parts(is_logistic: bool) -> tuple[Any, Any]:
+    """Its loss and its penalty, which are compiled once."""
+    from skglm import datafits, penalties
     from skglm.utils.jit_compilation import compiled_clone
 
+    loss = datafits.Logistic() if is_logistic else datafits.Quadratic()
+    return compiled_clone(loss), compiled_clone(penalties.L1(1.0))
+
+
+def skglm_solver(problem: Instance) -> Solve:
+    from skglm import solvers
+
     is_logistic = problem.suite == "logreg_l1"
-    datafit = compiled_clone(datafits.Logistic() if is_logistic else datafits.Quadratic())
     make = solvers.ProxNewton if is_logistic else solvers.AndersonCD
-    penalty = compiled_clone(penalties.L1(1.0))
+    datafit, penalty = skglm_parts(is_logistic)
 
     def solve(tol: float) -> Any:
         solver = make(tol=tol, fit_intercept=False, max_iter=200, warm_start=True)

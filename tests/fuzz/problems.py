@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from conftest import has_torch
+from conftest import is_installed
 from tests.fuzz import judges
 from tests.fuzz.judges import Array, Total
 
-HAS_TORCH = has_torch()
+HAS_TORCH = is_installed("torch")
 
 # What a problem is ----------------------------------------------------------------------------------------------------
 
