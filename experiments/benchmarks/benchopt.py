@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -173,9 +173,8 @@ def curve(problem: Instance, solve: Solve) -> list[tuple[float, Any]]:
     solve(TOLERANCES[0])  # what is compiled is compiled now
     found: list[tuple[float, Any]] = []
     for tol in TOLERANCES:
-        seconds, coefs = min(
-            (clocked(lambda tol=tol: solve(tol)) for _ in range(2)), key=lambda one: one[0]
-        )  # type: ignore[misc]
+        call = partial(solve, tol)
+        seconds, coefs = min((clocked(call) for _ in range(2)), key=lambda one: one[0])
         found.append((seconds, problem.values(coefs)))
         if seconds > MOST_SECONDS:
             break

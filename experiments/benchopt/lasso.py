@@ -9,7 +9,7 @@ import numpy as np
 import condgrad as cg
 
 try:
-    from benchopt import BaseSolver
+    from benchopt import BaseSolver  # type: ignore[import-not-found]
 except ModuleNotFoundError:  # off-line
     BaseSolver = object
 

@@ -7,7 +7,7 @@ from typing import Any
 import condgrad as cg
 
 try:
-    from benchopt import BaseSolver
+    from benchopt import BaseSolver  # type: ignore[import-not-found]
 except ModuleNotFoundError:  # off-line
     BaseSolver = object
 
