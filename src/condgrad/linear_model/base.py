@@ -23,6 +23,7 @@ from condgrad.linear_model.parameters import FitParameters, with_parameters
 from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
 from condgrad.sets.group_ball import checked_groups
+from condgrad.smooth.free_columns import NamedColumns
 from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
 
 FORMATS = ("csr", "csc")
@@ -46,7 +47,9 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """X and y, checked."""
 
     @abstractmethod
-    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
+    def _losses(
+        self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
+    ) -> Sequence[Smooth]:
         """The smooth parts of the problems to solve."""
 
     @abstractmethod
@@ -93,11 +96,19 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _tasks(self, X: Any, y: Any, weights: Any, offset: Any = None) -> list[Task]:
         """The problems to solve, in units in which every coefficient counts alike in the norms."""
         X = self._learn_to_fill(X, weights)
-        units = self._units(X, weights)
-        losses = self._losses(in_units(X, units), y, weights, offset)
+        factors = self._factors(X.shape[1])
+        is_free = None
+        unpenalised = None
+        if factors is not None and (factors == 0.0).any():
+            is_free = factors == 0.0
+            unpenalised = self._unpenalised(X, is_free)
+            X = some_features(X, ~is_free)
+            factors = factors[~is_free]
+        units = self._units(X, weights, factors)
+        losses = self._losses(in_units(X, units), y, weights, offset, unpenalised)
         for loss in losses:
             loss.has_rounded_data = units is not None
-        return [Task(loss, units) for loss in losses]
+        return [Task(loss, units, is_free) for loss in losses]
 
     def _learn_to_fill(self, X: Any, weights: Any) -> Any:
         """X without missing entries: samples of weight 0 do not say what stands in for them."""
@@ -127,11 +138,28 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
             X[rows, columns] = self.fill_values_[columns]
         return X
 
-    def _units(self, X: Any, weights: Any) -> Any:
-        """By what each coefficient is multiplied in the norms; None for 1."""
-        units = None
-        if self.penalty_factors is not None:
-            units = checked_factors(self.penalty_factors, X.shape[1])
+    def _factors(self, features: int) -> Any:
+        """What each penalty is multiplied by; None for 1."""
+        if self.penalty_factors is None:
+            return None
+        return checked_factors(self.penalty_factors, features)
+
+    def _unpenalised(self, X: Any, is_free: Any) -> NamedColumns:
+        """The features without a penalty."""
+        if isinstance(X, RowBlocks):
+            raise ValueError(
+                "penalty_factors of 0 go with data in memory, not with blocks of Dask: take factors above 0"
+            )
+        if self.positive:
+            raise ValueError(
+                "penalty_factors of 0 go with positive=False: coefficients without a penalty have no sign to keep"
+            )
+        names = getattr(self, "feature_names_in_", [f"number {j}" for j in range(X.shape[1])])
+        free = np.flatnonzero(is_free)
+        return NamedColumns(some_features(X, is_free), [str(names[j]) for j in free])
+
+    def _units(self, X: Any, weights: Any, units: Any) -> Any:
+        """By what each coefficient is multiplied in the norms, from its factor; None for 1."""
         if self.standardize:
             scale = X.deviations(weights) if isinstance(X, RowBlocks) else deviations(X, weights)
             units = scale if units is None else units * scale
@@ -156,10 +184,16 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
             self.max_iter,
             self.time_limit,
             positive=bool(self.positive),
-            groups=None
-            if self.groups is None
-            else checked_labels(self.groups, self.n_features_in_),
+            groups=self._penalised_groups(),
         )
+
+    def _penalised_groups(self) -> Any:
+        """The labels of the features with a penalty; None without groups."""
+        if self.groups is None:
+            return None
+        labels = checked_labels(self.groups, self.n_features_in_)
+        factors = self._factors(self.n_features_in_)
+        return labels if factors is None else labels[factors > 0.0]
 
     def _scores(self, X: Any, offset: Any = None) -> Any:
         """X coef' + intercept, and what is known of them."""
@@ -260,7 +294,7 @@ def checked_offset(offset: Any, X: Any) -> Any:
 
 
 def checked_factors(penalty_factors: Any, features: int) -> Any:
-    """One factor above 0 for each feature."""
+    """One factor for each feature, of at least 0, and not all of them 0."""
     factors = check_array(
         penalty_factors,
         ensure_2d=False,
@@ -272,10 +306,11 @@ def checked_factors(penalty_factors: Any, features: int) -> Any:
         raise ValueError(
             f"penalty_factors must have one entry for each of the {features} features, got shape {factors.shape}"
         )
-    if factors.min() <= 0.0:
+    if factors.min() < 0.0:
+        raise ValueError(f"penalty_factors must be >= 0, got {factors.min():g} among them")
+    if not factors.any():
         raise ValueError(
-            f"penalty_factors must be > 0, got {factors.min():g} among them: a feature without a penalty has no bound; "
-            "take a small factor such as 1e-3 of the others"
+            "penalty_factors must have an entry above 0, got only zeros: that is no penalised problem"
         )
     return factors
 
@@ -302,6 +337,13 @@ def deviations(X: Any, weights: Any) -> Any:
     scaler = StandardScaler(with_mean=not scipy.sparse.issparse(X))
     with np.errstate(invalid="ignore"):  # rounding may leave a constant column a variance below 0
         return scaler.fit(X, sample_weight=weights).scale_
+
+
+def some_features(X: Any, which: Any) -> Any:
+    """Some columns of the data, by columns where these are."""
+    if scipy.sparse.issparse(X) or not X.flags.f_contiguous:
+        return X[:, which]
+    return X.T[which].T
 
 
 def in_units(X: Any, units: Any) -> Any:
@@ -361,7 +403,7 @@ class SingleFit(LinearEstimator):
         if not (self.warm_start and hasattr(self, "coef_")):
             return nothing
         before = np.atleast_2d(self._dense_coef())
-        shape = tasks[0].loss.space.shape  # type: ignore[union-attr]
+        shape = tasks[0].shape
         if len(shape) == 2:  # one problem for all classes
             return [before.T] if before.T.shape == shape else nothing
         return list(before) if before.shape == (len(tasks), *shape) else nothing

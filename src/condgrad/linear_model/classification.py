@@ -34,7 +34,9 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
         check_classification_targets(y)
         return X, y
 
-    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
+    def _losses(
+        self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
+    ) -> Sequence[Smooth]:
         if isinstance(X, RowBlocks):
             self.classes_ = blocks.classes_of(y)
             if len(self.classes_) < 2:
@@ -53,7 +55,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
         if offset is not None and len(self.classes_) > 2:
             raise ValueError(f"offset goes with two classes, got {len(self.classes_)}")
-        return self._losses_of(X, codes, weights, offset)
+        return self._losses_of(X, codes, weights, {"offset": offset, "unpenalised": unpenalised})
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         """The losses for the labels of data of Dask, which all share the blocks of X."""
@@ -66,10 +68,12 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
             for label in labels
         ]
 
-    def _losses_of(self, X: Any, codes: Any, weights: Any, offset: Any) -> Sequence[Smooth]:
-        """The losses for the codes of the classes."""
+    def _losses_of(
+        self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
+    ) -> Sequence[Smooth]:
+        """The losses for the codes of the classes, with an offset and columns without a penalty."""
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        options = {"sample_weight": weights, "intercept": self.fit_intercept, "offset": offset}
+        options = {"sample_weight": weights, "intercept": self.fit_intercept, **known}
         return [self.smooth_part(X, np.where(codes == k, 1.0, -1.0), **options) for k in positives]
 
     def _class_weights(self, y: Any, codes: Any, weights: Any) -> Any:
@@ -128,10 +132,17 @@ class LogisticClassifier(LinearClassifier):
             )
         return self.multi_class == "multinomial" and len(self.classes_) > 2
 
-    def _losses_of(self, X: Any, codes: Any, weights: Any, offset: Any) -> Sequence[Smooth]:
+    def _losses_of(
+        self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
+    ) -> Sequence[Smooth]:
         if self._joint:
+            if known["unpenalised"] is not None:
+                raise ValueError(
+                    f"penalty_factors of 0 go with two classes or multi_class='ovr', got one softmax loss of "
+                    f"{len(self.classes_)} classes"
+                )
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
-        return super()._losses_of(X, codes, weights, offset)
+        return super()._losses_of(X, codes, weights, known)
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         if self._joint:
@@ -209,9 +220,12 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
         coef * deviation, where the deviation is the (weighted) standard deviation of the feature,
         or 1 where that is 0. `coef_` is in the units of X all the same.
     penalty_factors : array, shape (features,), optional
-        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j
-        |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice
-        as useful to enter.
+        A factor of at least 0 for each coefficient in both norms, on top of `standardize`: sum_j
+        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must
+        be twice as useful to enter; one of factor 0 is never left out, and minimised out as the
+        intercept is. Those of factor 0 that are combinations of others of factor 0 get a
+        coefficient of 0, with a warning; it is an error where they separate classes by themselves.
+        Factors of 0 are for data in memory and both signs, and not for a softmax loss.
     impute : {"median", "mean"}, optional
         What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
         samples that a fit sees, in each fold of a search those that are not held out. `predict`

@@ -257,7 +257,8 @@ def path(
     progress = _checks.flag("progress", progress)
     task = _task(estimator, X, y, sample_weight, offset)
     if groups is not None:
-        groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]
+        groups = checked_labels(groups, task.shape[0])
+        groups = groups if task.is_free is None else groups[~task.is_free]
     solver = Solver.starting_now(
         method, tol, max_iter, time_limit, positive=positive, groups=groups
     )

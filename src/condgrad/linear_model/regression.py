@@ -28,10 +28,12 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, y_numeric=True, **self._allowed())
         return X, y
 
-    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
+    def _losses(
+        self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
+    ) -> Sequence[Smooth]:
         options = {"sample_weight": weights, "intercept": self.fit_intercept}
         if not isinstance(X, RowBlocks):
-            return [self.smooth_part(X, y, offset=offset, **options)]
+            return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
         if self.smooth_part is not LeastSquares:
             raise ValueError(f"{type(self).__name__} takes data in memory, not blocks of Dask")
         return [BlockwiseLoss(self.smooth_part, X, y, **options)]
@@ -86,9 +88,12 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
         coef * deviation, where the deviation is the (weighted) standard deviation of the feature,
         or 1 where that is 0. `coef_` is in the units of X all the same.
     penalty_factors : array, shape (features,), optional
-        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j
-        |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice
-        as useful to enter.
+        A factor of at least 0 for each coefficient in both norms, on top of `standardize`: sum_j
+        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must
+        be twice as useful to enter; one of factor 0 is never left out, and minimised out as the
+        intercept is. Those of factor 0 that are combinations of others of factor 0 get a
+        coefficient of 0, with a warning; it is an error where they separate classes by themselves.
+        Factors of 0 are for data in memory and both signs, and not for a softmax loss.
     impute : {"median", "mean"}, optional
         What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
         samples that a fit sees, in each fold of a search those that are not held out. `predict`
