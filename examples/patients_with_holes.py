@@ -15,6 +15,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import matplotlib
@@ -50,7 +51,7 @@ def terminal(folder: Path, command: str) -> None:
     done = subprocess.run(
         [*program, *command.split()[1:]], cwd=folder, capture_output=True, text=True, check=False
     )
-    print(f"$ {command}\n{done.stdout}{done.stderr}")
+    print(f"$ {command}\n{done.stdout}{textwrap.fill(done.stderr, 80)}\n")
 
 
 def in_python(folder: Path) -> ConstrainedLogisticRegressionCV:
@@ -102,6 +103,7 @@ def main(out: Path) -> None:
     below.set(xlabel="new patients, in the order of the prediction", ylabel="probability of ill")
     below.set_title("New patients, whose outcome the model has not seen")
     below.legend(frameon=False)
+    below.spines[["top", "right"]].set_visible(False)
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "patients_with_holes.png", dpi=130)
     print(f"Picture: {out / 'patients_with_holes.png'}")

@@ -197,7 +197,9 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
     assert ended.code == 0, ended.stderr
     assert sorted(file.name for file in out.iterdir()) == sorted([*FILES, "cross_validation.csv"])
     assert (out / "report.txt").read_text() in ended.stdout
-    assert all(len(line) <= 80 for line in (out / "report.txt").read_text().splitlines())
+    words, program = (out / "report.txt").read_text().split("The same model in Python")
+    assert all(len(line) <= 80 for line in words.splitlines())
+    assert str(file) in program
     assert "chosen by cross-validated log loss, 3 folds" in ended.stdout
     assert "on held-out rows (the 3 folds that chose radius, so new rows may do worse)" in " ".join(
         ended.stdout.split()

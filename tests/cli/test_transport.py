@@ -188,10 +188,10 @@ def test_a_column_that_is_no_coordinate_is_left_out(condgrad_here: Command, tmp_
 
 
 def test_what_pandas_writes_is_read_as_it_is_meant(condgrad_here: Command, tmp_path: Path) -> None:
-    """Its numbers for columns, years, and its index: none of them is a point or a coordinate; ids come back."""
+    """Its numbers for columns, and its index: none of them is a point or a coordinate; ids come back."""
     frames = [
         pandas.DataFrame(XS, index=[f"p{k}" for k in range(12)]),
-        pandas.DataFrame(XT, columns=[2020, 2021]),
+        pandas.DataFrame(XT, columns=["left", "right"]),
     ]
     frames[0].to_csv(tmp_path / "a.csv")
     frames[1].to_csv(tmp_path / "b.csv", index=False)
@@ -203,12 +203,13 @@ def test_what_pandas_writes_is_read_as_it_is_meant(condgrad_here: Command, tmp_p
         assert np.load(tmp_path / "condgrad-transport/plan.npy").shape == (12, 9)
         mapped = pandas.read_csv(tmp_path / "condgrad-transport/mapped.csv", index_col=0)
         assert list(mapped.index) == list(frames[0].index)
-        assert list(mapped.columns) == ["2020", "2021"]
+        assert list(mapped.columns) == ["left", "right"]
     words = " ".join(done.stdout.split())
-    assert "2 columns (2020, 2021), 9 rows, first line taken as the header" in words
+    assert "2 columns (left, right), 9 rows, first line taken as the header" in words
     assert "the first column, which has no name, taken as names of the rows" in words
     assert condgrad_here("transport", "a.csv", "b.csv", "--drop", "", "--no-picture").code == 0
-    forced = condgrad_here("transport", "b.csv", "b.csv", "--no-header", "--no-picture")
+    pandas.DataFrame(XT, columns=[2020, 2021]).to_csv(tmp_path / "years.csv", index=False)
+    forced = condgrad_here("transport", "years.csv", "years.csv", "--no-header", "--no-picture")
     assert "2 columns (0, 1), 10 rows, no header, so columns are counted from 0" in " ".join(
         forced.stdout.split()
     )
@@ -358,8 +359,8 @@ BAD = {
         ("", "nothing to transport"),
         ("source.csv", "TARGET is missing"),
         ("none.csv target.tsv", "none.csv does not exist"),
-        ("source.csv nan.csv", "nan.csv, line 2, column '1': the cell holds no number"),
-        ("ragged.csv target.tsv", "ragged.csv, line 2, column '1': the cell holds no number"),
+        ("source.csv nan.csv", "nan.csv, line 2, column '1': the cell is empty"),
+        ("ragged.csv target.tsv", "ragged.csv, line 2, column '1': the cell is empty"),
         ("short.csv target.tsv", "same coordinates: short.csv has 3 columns (0, 1, 2), 2 rows"),
         (
             "far.csv target.tsv",

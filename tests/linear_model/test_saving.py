@@ -74,7 +74,8 @@ def test_what_else_a_model_is(tmp_path: Path) -> None:
         class_weight={"low": 1.0, "mid": 2.0, "top": 0.5},
     )
     factors = linear_model.Lasso(0.1, penalty_factors=np.arange(1.0, 7.0), positive=True)
-    for estimator, target in ((several, labels), (factors, y)):
+    free = linear_model.Lasso(0.1, penalty_factors=[0.0, 1.0, 1.0, 1.0, 1.0, 2.0])
+    for estimator, target in ((several, labels), (free, y), (factors, y)):
         estimator.fit(X, target).sparsify().save(tmp_path / "m.json")
         again = linear_model.load(tmp_path / "m.json")
         assert again.coef_.dtype == np.float32

@@ -266,7 +266,7 @@ class Table:
         advice = "mend it, or leave the row out"
         if droppable:
             advice = f"mend it, or leave out what holds text with {drops}"
-        if droppable and row == 0 and len(set(cells)) == len(cells) > 2:
+        if droppable and len(set(cells)) == len(cells) > 2 and not any(map(number, cells)):
             advice = f"if this column names the rows, say --id {shlex.quote(name)}; else {advice}"
         if number(cells[row].replace(",", ".", 1)) is not None:
             advice = "write a decimal point"
