@@ -442,7 +442,7 @@ def emd_laplace(
 
 
 def _pot_laplacian(
-    xs: Array, xt: Array, sim: str, sim_param: float | None, reg: str, eta: float, alpha: float
+    xs: Array, xt: Array, sim: str, sim_param: Any, reg: str, eta: float, alpha: float
 ) -> tuple[Laplacian, Any]:
     """POT's regulariser on positions, and the cost to add for one on displacements."""
     _checks.number("eta", eta, at_least=0.0)
@@ -450,7 +450,7 @@ def _pot_laplacian(
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     if reg not in ("pos", "disp"):
         raise ValueError(f"reg must be 'pos' or 'disp', got {reg!r}")
-    if sim_param is not None and not isinstance(sim_param, numbers.Real):
+    if not isinstance(sim_param, numbers.Real | None):
         raise ValueError(f"sim_param must be a number or None, got {sim_param!r}")
     Xs = host(xs)
     Xt = host(xt)
@@ -813,9 +813,15 @@ class UnbalancedSinkhornTransport(_PotTransport):
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
         C = _array_of(cost)
         # POT's few iterations are scalings, ours are Newton's: as many as these take are few, too
-        limits = {"tol": self.tol, "max_iter": 10 * self.max_iter}
         weights = (source.mass, target.mass)
-        found = unbalanced(C, *weights, entropy=self.reg_e, penalty=self.reg_m, **limits)
+        found = unbalanced(
+            C,
+            *weights,
+            entropy=self.reg_e,
+            penalty=self.reg_m,
+            tol=self.tol,
+            max_iter=10 * self.max_iter,
+        )
         problem = smooth.Linear(C), simple.Entropy(self.reg_e, on=sets.Transport(*weights))
         return TransportResult(problem, replace(found.result, x=found.plan))
 

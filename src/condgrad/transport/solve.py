@@ -268,11 +268,12 @@ def with_cost_first(function: Callable[Given, Returned]) -> Callable[Given, Retu
 
     @functools.wraps(function)
     def called(*args: Given.args, **options: Given.kwargs) -> Returned:
-        weights_first = len(args) > 2 and np.ndim(args[0]) == 1 and np.ndim(args[2]) == 2  # type: ignore[arg-type]
-        if len(args) > 3 or weights_first:
+        given: tuple[Any, ...] = args
+        weights_first = len(given) > 2 and np.ndim(given[0]) == 1 and np.ndim(given[2]) == 2
+        if len(given) > 3 or weights_first:
             shapes = ", ".join(
-                f"an array of shape {np.shape(each)}" if np.ndim(each) else repr(each)  # type: ignore[arg-type]
-                for each in args
+                f"an array of shape {tuple(np.shape(each))}" if np.ndim(each) else repr(each)
+                for each in given
             )
             name = f"transport.{function.__name__}"
             raise TypeError(
