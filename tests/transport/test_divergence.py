@@ -212,14 +212,14 @@ def test_a_flow_that_remembers_its_potentials_ends_where_one_that_does_not(
     Y = torch.tensor(rng.normal(size=(30, 2)) + 1.0)
     remembering = cg.transport.DivergenceLoss(0.1)
     ends = []
-    for divergence in (
+    for of_points in (
         remembering,
         lambda X, Y: cg.transport.divergence_loss(X, Y, entropy=0.1, method="newton"),
     ):
         X = torch.tensor(np.random.default_rng(1).normal(size=(30, 2)))
         for _ in range(5):
             X = X.detach().requires_grad_()
-            value = divergence(X, Y)
+            value = of_points(X, Y)
             (gradient,) = torch.autograd.grad(value, X)
             X = X - 5.0 * gradient
         ends.append((value.item(), X.detach().numpy()))

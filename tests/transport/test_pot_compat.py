@@ -226,6 +226,7 @@ def test_points_and_labels_move_as_theirs_do(name: str) -> None:
     """With our plan put into POT's estimator: fitted points, new points, both ways, and labels."""
     ours, theirs = fitted(pot, name), fitted(ot.da, "EMDTransport")
     theirs.coupling_ = ours.coupling_
+    ours.out_of_sample_map = "ferradans"
     new_s, new_t = XS[:6] + 0.01, XT[:7] - 0.02
     for X in (XS, new_s):
         np.testing.assert_allclose(ours.transform(Xs=X), theirs.transform(Xs=X), atol=1e-10)

@@ -450,7 +450,7 @@ def _pot_laplacian(
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     if reg not in ("pos", "disp"):
         raise ValueError(f"reg must be 'pos' or 'disp', got {reg!r}")
-    if not isinstance(sim_param, numbers.Real | None):
+    if sim_param is not None and not isinstance(sim_param, float | numbers.Real):
         raise ValueError(f"sim_param must be a number or None, got {sim_param!r}")
     Xs = host(xs)
     Xt = host(xt)
@@ -463,7 +463,7 @@ def _pot_laplacian(
     return Laplacian(xs, xt, weight=eta, source=alpha, target=1.0 - alpha, Ls=Ls, Lt=Lt), linear
 
 
-def _raw_laplacian(X: Any, sim: str, sim_param: float | None, Xs: Any) -> Any:
+def _raw_laplacian(X: Any, sim: str, sim_param: Any, Xs: Any) -> Any:
     if sim == "knn":
         graph = kneighbors_graph(X, n_neighbors=3 if sim_param is None else int(sim_param))
         W = scipy.sparse.csr_array(0.5 * (graph + graph.T))
