@@ -288,7 +288,17 @@ def dist(
 
 
 def unif(n: int, type_as: Any = None) -> Any:
-    """`ot.unif`: n weights of 1/n, of the library and device of `type_as`.
+    """`ot.unif`: n weights of 1/n.
+
+    Parameters
+    ----------
+    n : int
+    type_as : array, optional
+        Whose library, precision and device they have; NumPy's float64 by default.
+
+    Returns
+    -------
+    array, shape (n,)
 
     Examples
     --------
