@@ -460,6 +460,7 @@ class StreamedPlan:
     """What rows keep; None for all of it."""
 
     ndim = 2
+    is_formed = False
 
     @classmethod
     def product(cls, a: Array, b: Array) -> StreamedPlan:

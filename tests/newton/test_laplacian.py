@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import condgrad as cg
-from condgrad.newton.ascent import Progress
+from condgrad.newton.ascent import STEEP, Progress
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.laplacian import dual as duals
 from condgrad.newton.laplacian import plans
@@ -431,21 +432,26 @@ def test_tensors(torch: Any) -> None:
     np.testing.assert_allclose(results[0].plan, results[1].plan.numpy(), atol=1e-8)
 
 
+def solved_far_off(shift: float, **options: Any) -> Any:
+    """Two clouds that are moved together, under a raw Laplacian that does not see it."""
+    data = cg.datasets.make_clusters(20)
+    C = squared_distances(data.Xs, data.Xt)
+    Xs, Xt = data.Xs + shift, data.Xt + shift
+    part = cg.transport.Laplacian(Xs, Xt, weight=1e3, neighbors=5, normalized=False)
+    return cg.transport.solve(C, entropy=0.02, regularizers=[part], **options)
+
+
+@functools.cache
+def least_value() -> float:
+    return solved_far_off(0.0, method="newton", tol=1e-11, max_iter=300).value
+
+
 @pytest.mark.parametrize("shift", [0.0, 1e2, 1e4])
 @pytest.mark.parametrize("method", ["newton", "cgs"])
 def test_far_off_coordinates_do_not_spoil_the_bound(method: str, shift: float) -> None:
     """Moving both clouds changes nothing for raw Laplacians and uniform weights, but for what rounding does."""
-    data = cg.datasets.make_clusters(20)
-    Xs, Xt = data.Xs + shift, data.Xt + shift
-    C = squared_distances(data.Xs, data.Xt)
-
-    def solved(Xs: Any, Xt: Any, **options: Any) -> Any:
-        part = cg.transport.Laplacian(Xs, Xt, weight=1e3, neighbors=5, normalized=False)
-        return cg.transport.solve(C, entropy=0.02, regularizers=[part], **options)
-
-    best = solved(data.Xs, data.Xt, method="newton", tol=1e-11)
-    result = solved(Xs, Xt, method=method, tol=1e-9, max_iter=300)
-    assert result.lower_bound <= best.value + 1e-13
+    result = solved_far_off(shift, method=method, tol=1e-9, max_iter=300)
+    assert result.lower_bound <= least_value() + 1e-13
 
 
 @given(
@@ -750,24 +756,55 @@ def test_a_point_is_let_go_when_nobody_holds_it() -> None:
         gc.enable()
 
 
-def test_a_column_that_overshot_is_put_right() -> None:
-    """One potential among many shoots up by 40 entropies: the dual is as good as before once it is put right."""
-    rng = np.random.default_rng(0)
-    Xs, Xt = rng.random((60, 2)), rng.random((60, 2))
-    even = np.full(60, 1.0 / 60.0)
-    laplacian = cg.transport.Laplacian(Xs, Xt, weight=1.0, neighbors=3)
-    cost = cg.transport.SquaredEuclidean(Xs, Xt)
-    solved = cg.transport.solve(
-        cost, entropy=0.05, regularizers=[laplacian], method="newton", plan="streamed", tol=1e-6
+def weakly_tied(need: float) -> EntropicLaplacian:
+    """Five sources and targets, of which the last pair exchanges exp(-30) of its mass with the others."""
+    even = np.full(5, 0.2)
+    C = 30.0 * (np.eye(5)[4] != np.eye(5)[4][:, None])
+    return EntropicLaplacian(C, even + need * np.array([1, 1, 1, 1, -4]), even, 1.0, None)
+
+
+def potentials(model: EntropicLaplacian, last: float) -> Moments:
+    """That of the last target, all others at 0."""
+    return Moments(last * np.eye(5)[4], model.Xs, model.Xt)
+
+
+def best_of(model: EntropicLaplacian) -> float:
+    """The dual at its best point, by bisection on the sum of the last column."""
+    low, high = -100.0, 100.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        point = model.evaluate(potentials(model, middle), 1.0)
+        low, high = (middle, high) if point.columns[4] < 0.2 else (low, middle)
+    return point.dual
+
+
+def test_a_step_that_overshoots_is_tempered() -> None:
+    """Pairs that exchange next to nothing must exchange more: Newton's step goes 1e10 entropies too far."""
+    model = weakly_tied(1e-3)
+    point = model.evaluate(potentials(model, 0.0), 1.0)
+    direction = solved(Hessian(model, point), 1e-9, Inverses()).x
+    direction = model.with_gradients(direction)
+    best = best_of(model)
+    assert np.ptp(direction.v) > 1e6
+    assert model.evaluate(model.moved(point.z, direction, 1.0), 1.0).dual < point.dual
+    there = model.evaluate(model.moved(point.z, model.tempered(point, direction), 1.0), 1.0)
+    assert best - there.dual < 0.5 * (best - point.dual)
+
+
+def test_a_step_that_takes_off_a_factor_of_e_is_stretched() -> None:
+    """Pairs that exchange far too much: Newton's step is one entropy, whatever they are off by."""
+    model = weakly_tied(0.0)
+    start = potentials(model, 8.0)
+    point = model.evaluate(start, 1.0)
+    direction = model.with_gradients(solved(Hessian(model, point), 1e-9, Inverses()).x)
+    assert np.ptp(direction.v) == pytest.approx(1.0, rel=1e-2)
+    whole, longer = (
+        model.evaluate(model.moved(start, by, 1.0), 1.0)
+        for by in (direction, model.stretched(point, direction, 8.0))
     )
-    model = EntropicLaplacian(cost.unformed(), even, even, 0.05, laplacian.smooth_part())
-    z = model.start(solved.result.x)
-    point = model.evaluate(z, 1.0)
-    z = point.z
-    far = z._replace(v=z.v + 40.0 * 0.05 * (np.arange(60) == 7))
-    overshot = model.evaluate(far, 1.0)
-    relieved = model.relieved(overshot, None)
-    assert relieved is not None
-    assert overshot.dual < point.dual - 0.1
-    assert model.evaluate(relieved, 1.0).dual >= point.dual - 1e-3
-    assert model.relieved(point, None) is None
+    best = best_of(model)
+    slope = model.slope_along(point, direction)
+    assert model.slope_along(whole, direction) > STEEP * slope
+    assert best - longer.dual < 0.1 * (best - whole.dual)
+    short = direction._replace(v=0.01 * direction.v)
+    assert np.ptp(model.stretched(point, short, 8.0).v) == pytest.approx(np.ptp(short.v), rel=1e-3)

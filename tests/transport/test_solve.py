@@ -410,7 +410,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         r"entropy must be a number, got 'little'",
     ),
     "NaN in the cost": ({"cost": spoiled(DATA.C, math.nan)}, ValueError, r"cost must be finite"),
-    "infinite cost": ({"cost": spoiled(DATA.C, math.inf)}, ValueError, r"cost must be finite"),
+    "infinite cost": ({"cost": spoiled(DATA.C, -math.inf)}, ValueError, r"cost must be finite"),
     "cost is a vector": ({"cost": DATA.a}, ValueError, r"cost must have 2 dim"),
     "empty cost": (
         {"cost": np.zeros((0, 3)), "a": None, "b": None},

@@ -38,8 +38,6 @@ that overshoot.
 """
 SHORTEST_CLIMB = 1e-10
 """The shortest fraction of a Newton step that is tried."""
-RELIEFS = 2
-"""How often a whole step that went too far is mended before it is halved."""
 FRUITLESS = 5
 """Iterations in a row whose gains drown in rounding, after which no other will bring more."""
 ENTRY = 10.0
@@ -63,7 +61,7 @@ worth its price.
 STEEP = 0.2
 """The part of the slope before a whole step that may be left after it: a quadratic leaves nothing,
 and an exponential, of which Newton takes off a factor of e at a time, 1/e. Beyond this the step is
-doubled while the dual rises.
+stretched while the dual rises.
 """
 
 
@@ -117,6 +115,8 @@ class Progress(NamedTuple):
     """
     learnt: Any = None
     """What the direction before left for this one; None for the first of a run."""
+    wanted: float = 0.0
+    """The gap at which the run is to end."""
 
 
 class Ascent(NamedTuple):
@@ -203,13 +203,17 @@ class DualModel(Protocol):
         """The slope of the dual at the point along a direction; 0 where that is not known."""
         return 0.0
 
-    def relieved(self, point: Any, tried: Any | None) -> Any | None:
-        """A z of a higher dual, if a step has overshot to this point in a way that the model can
-        mend.
-
-        `tried` is the point at the last such z, which was no better either.
+    def tempered(self, point: Any, direction: Any) -> Any | None:
+        """The direction with coordinates shortened along which a quadratic overrates how far to go;
+        None where the model knows of none.
         """
         return None
+
+    def stretched(self, point: Any, direction: Any, factor: float) -> Any:
+        """The direction with coordinates lengthened, up to so many times, along which a quadratic
+        underrates how far to go.
+        """
+        return self.moved(direction, direction, factor - 1.0)
 
 
 @dataclass(frozen=True)
@@ -423,9 +427,9 @@ class Walk:
         gain.
         """
         assert self.gap is not None
-        ascent = self.model.ascent(
-            self.point, Progress(self.gap, self.step, self.kept, self.learnt)
-        )
+        wanted = self.newton.wanted * self.primal.terms.size
+        progress = Progress(self.gap, self.step, self.kept, self.learnt, wanted)
+        ascent = self.model.ascent(self.point, progress)
         self.inner_iterations += ascent.inner_iterations
         self.learnt = ascent.learnt
         self.promised = ascent.slope if ascent.is_newton else math.inf
@@ -447,47 +451,40 @@ class Walk:
         return True
 
     def _search(self, before: float, ascent: Ascent) -> tuple[float, Any]:
-        """The whole step, or half of it, or a quarter, until the dual rises as the slope promises."""
+        """The whole step, or a tempered one, or half of it, or a quarter, until the dual rises as
+        the slope promises.
+        """
 
         def attempt(step: float) -> Any | None:
-            there = self._at(ascent, step)
+            there = self._at(ascent.direction, step)
             needed = before + ARMIJO_FRACTION * step * ascent.slope - self.noise
             if there.dual >= needed:
-                return there
-            relief: Any = None
-            for _ in range(RELIEFS if step == 1.0 else 0):
-                better = self.model.relieved(there, relief)
-                if better is None:
-                    break
-                relief = self.evaluate(better, self.t)
-                if relief.dual >= needed:
-                    return relief
-            return None
+                stays_steep = step == 1.0 and self.t == 1.0 and ascent.is_newton
+                return self._farther(ascent, there) if stays_steep else there
+            shorter = self.model.tempered(there, ascent.direction) if step == 1.0 else None
+            if shorter is None:
+                return None
+            there = self._at(shorter, step)
+            return there if there.dual >= needed else None
 
-        found = backtrack(attempt, shortest=SHORTEST_CLIMB)
-        if found is None:
-            return 0.0, None
-        step, there = found
-        if step == 1.0 and self.t == 1.0 and ascent.is_newton:
-            there = self._farther(ascent, there)
-        return step, there
+        return backtrack(attempt, shortest=SHORTEST_CLIMB) or (0.0, None)
 
     def _farther(self, ascent: Ascent, there: Any) -> Any:
-        """Twice the step, as long as the dual goes on rising steeply along it."""
-        step = 1.0
+        """A step that is stretched twofold, fourfold, as long as the dual goes on rising steeply."""
+        factor = 1.0
         while (
             self.model.slope_along(there, ascent.direction) > STEEP * ascent.slope
             and not deadline.passed()
         ):
-            step *= 2.0
-            ahead = self._at(ascent, step)
+            factor *= 2.0
+            ahead = self._at(self.model.stretched(there, ascent.direction, factor), 1.0)
             if ahead.dual <= there.dual:
                 break
             there = ahead
         return there
 
-    def _at(self, ascent: Ascent, step: float) -> Any:
-        return self.evaluate(self.model.moved(self.z, ascent.direction, step), self.t)
+    def _at(self, direction: Any, step: float) -> Any:
+        return self.evaluate(self.model.moved(self.z, direction, step), self.t)
 
     def arrive(self) -> None:
         """Look where the step has led: a proof at t = 1, and a feasible point where it is worth its

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from condgrad import deadline, sets, simple, smooth
-from condgrad.arrays import Array, Space, double, is_torch, like, namespace, on_device, precision
-from condgrad.certificate import Effort, Iterate, Terms, noise_of_bound, subnormal_size
+from condgrad.arrays import Array, Space, double, is_torch, like, namespace, on_device
+from condgrad.certificate import Iterate, Terms, linearised
 from condgrad.loop import run
+from condgrad.methods.certified_point import Tally
 from condgrad.result import Result
 from condgrad.sets.anderson import largest_log_scaling
 from condgrad.sets.sinkhorn import Potentials, normalised_rows
@@ -45,30 +46,32 @@ class Sinkhorn:
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f = self.f
         g = self.g
+        here = f.at(x)
+        g_here = g.value(x)
+        tally = Tally()
         warm = self.warm
         accuracy = self.accuracy
-        inner = 0
-        for k in range(1, ROUNDS + 1):
-            answer = g.argmin(f.C, warm=warm, accuracy=accuracy)
-            plan = answer.point
-            warm = answer.warm
-            inner += answer.inner_iterations
-            here = f.at(plan)
-            size = here.magnitude(here)
-            of_g = g.magnitude(plan, answer.value)
-            noise = noise_of_bound(
-                precision(plan),
-                f=here.value,
-                slopes=(size, size),
-                g=(of_g, of_g),
-                oracle=(answer.bound, answer.magnitude),
-                subnormal=subnormal_size(plan),
+        for _ in range(ROUNDS):
+            plane = linearised(
+                f,
+                g,
+                here,
+                f.C,
+                x=x,
+                g_size=g.magnitude(x, g_here),
+                value=here.value + g_here,
+                warm=warm,
+                accuracy=accuracy,
             )
-            terms = Terms(here.value, answer.value, afresh=True)
+            x = plane.point
+            here = plane.there
+            g_here = plane.g_there
+            warm = plane.answer.warm
             self.last[:] = [warm]
-            effort = Effort(k, k, inner)
-            yield Iterate(plan, terms, answer.bound - noise, f.C, 1.0, effort, noise)
-            if deadline.passed() or accuracy < noise:
+            tally.add(plane.answer, evaluations=1)
+            terms = Terms(here.value, g_here, afresh=True)
+            yield Iterate(x, terms, plane.bound, f.C, 1.0, tally.effort, plane.noise)
+            if deadline.passed() or accuracy < plane.noise:
                 return
             accuracy *= NEXT_SHARE
 

@@ -46,7 +46,6 @@ from condgrad.newton.laplacian.plans import (
     Plan,
     Rounding,
     StreamedCost,
-    StreamedDualPlan,
     emptied,
     folded,
 )
@@ -54,6 +53,7 @@ from condgrad.newton.laplacian.preconditioner import MOST_ITERATIONS, SMALL_PLAN
 from condgrad.newton.laplacian.whole import MetricRoot, fits_whole, whole_direction
 from condgrad.problem import Simple, Smooth
 from condgrad.problem.smooth import SumEvaluation
+from condgrad.rounding import LIFT
 from condgrad.simple import Entropy
 from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_cost import TransportCostEvaluation
@@ -75,12 +75,10 @@ INEXACT = 0.1
 """The residual of a Newton direction, at most; with a third of it the clouds take a tenth more
 passes.
 """
+ENOUGH = 0.3
+"""The part of the gap wanted that the residual of the last direction may leave."""
 MOST_STEPS_BESIDE_WHOLE = 40
 """Steps of conjugate gradients that take about as long as a factor of the whole system."""
-CAUTIOUS = 0.05
-"""A factor of accuracies that falls below this says that directions of every accuracy brought
-little.
-"""
 SHORT_STEP = 0.3
 """A part of a Newton step, at least: where less could be followed, its direction was none."""
 ENTRY_ERROR = 0.7
@@ -97,8 +95,6 @@ FARTHEST = 1e7
 """Entropies that a potential may move by in one step: beyond, halving the step would take too long
 to come back.
 """
-FEW = 0.05
-"""The share of columns, at most, of which it can be said that they alone have overshot."""
 MOVING = 10.0
 """Entropies that a unit of mass costs, about, to be moved to where rounding needs it."""
 LEAST_SUM = 1e-290
@@ -150,12 +146,10 @@ class Learnt(NamedTuple):
 
     inverses: Inverses = Inverses()
     damping: float = 0.0
-    caution: float = 1.0
-    """A factor of the accuracy."""
     entropy: float = math.nan
     """Of the last Newton direction."""
-    gap: float = math.inf
-    """At that direction."""
+    residual: float = math.inf
+    """The size of the residual there."""
     fitted: bool = False
     """Whether the last step fitted the columns alone."""
     hard: bool = False
@@ -554,11 +548,11 @@ class EntropicLaplacian(EntropicPath):
         )
         if overfull or bool(xp.any(columns < STARVED * self.b)):
             return self._fit(point, learnt._replace(fitted=overfull))
-        learnt = self._judged(learnt, point.entropy, progress)
-        relative = max(progress.gap, 0.0) / (point.entropy * self.polytope.mass)
-        accuracy = learnt.caution * min(INEXACT, math.sqrt(relative))
-        precision = point.plan.product_precision(accuracy)
-        hessian = Hessian(self, point, precision=precision, damping=learnt.damping)
+        learnt = learnt._replace(damping=self._damping(learnt, progress), fitted=False)
+        hessian = Hessian(self, point, damping=learnt.damping)
+        accuracy = self._accuracy(hessian, progress, learnt)
+        hessian.precision = point.plan.product_precision(accuracy)
+        learnt = learnt._replace(entropy=point.entropy, residual=hessian.residual_size)
         ascent = self._direction(hessian, accuracy, progress.step, learnt)
         # where parts of a plan are connected by next to nothing, a quadratic knows no end of their
         # potentials
@@ -586,57 +580,50 @@ class EntropicLaplacian(EntropicPath):
         direction = Moments(dv, 0.0 * point.z.P, 0.0 * point.z.Q)
         return Ascent(direction, slope, 1, is_newton=False, learnt=learnt)
 
-    def _judged(self, learnt: Learnt, entropy: float, progress: Progress) -> Learnt:
-        """What the step before says of the next direction: how much to damp it, how exact it must
-        be.
-
-        Accuracies become smaller where a direction that was followed to its end brought little. The
-        residual of the equations is measured by their preconditioner, and that overrates directions
-        in which P and Q go together: where such directions are what is left, a residual must be
-        smaller to mean as much.
-        """
+    def _damping(self, learnt: Learnt, progress: Progress) -> float:
+        """What the step before says of how much to damp the next direction."""
         damping = learnt.damping
-        caution = learnt.caution
-        if (
-            progress.step > 0.0
-            and not learnt.fitted
-            and self.laplacian is not None
-            and not self.whole_fits
-        ):
-            if progress.step < 1.0 or progress.kept < OVERSHOT:
-                damping = max(MORE_DAMPING * damping, FIRST_DAMPING)
-            elif progress.kept > ON_MODEL:
-                damping = LESS_DAMPING * damping if LESS_DAMPING * damping > LEAST_DAMPING else 0.0
-        if entropy != learnt.entropy or damping > 0.0:
-            caution = 1.0
-        elif progress.step == 1.0 and progress.gap > 0.3 * learnt.gap:
-            caution = max(0.1 * caution, 1e-8)
-        return learnt._replace(
-            damping=damping, caution=caution, entropy=entropy, gap=progress.gap, fitted=False
-        )
+        if progress.step == 0.0 or learnt.fitted or self.laplacian is None or self.whole_fits:
+            return damping
+        if progress.step < 1.0 or progress.kept < OVERSHOT:
+            return max(MORE_DAMPING * damping, FIRST_DAMPING)
+        if progress.kept > ON_MODEL:
+            damping *= LESS_DAMPING
+        return damping if damping > LEAST_DAMPING else 0.0
 
-    def relieved(self, point: PlanPoint, tried: PlanPoint | None) -> DualVariables | None:
-        """The point with the potentials of overfull columns put right, if these are few; for
-        streamed plans.
-
-        The potential of one point among many may shoot up by dozens of entropies, and then all rows
-        send it their mass. Halving the step would hold back all other points too. How far it is off
-        is seen from the row potentials before the step; those after it show no more than a part of
-        it, as no column can have more than all the mass.
+    def _accuracy(self, hessian: Hessian, progress: Progress, learnt: Learnt) -> float:
+        """The residual of the next direction: as small as the last step says that Newton's model is
+        exact, and no smaller than the gap wanted needs (Eisenstat and Walker, SIAM J. Sci. Comput.
+        17, 1996, choice 2).
         """
-        if point.u_near is None or not isinstance(point.plan, StreamedDualPlan):
-            return None
-        xp = namespace(self.b)
-        z = point.z
-        u = point.u_near if tried is None else tried.plan.u
-        log_columns = self.cost.log_columns(*self._factors(z.U, z.V), z.v, u, point.entropy)
-        excess = log_columns - xp.log(self.b)
-        overfull = excess > math.log(OVERFULL)
-        if not 0.0 < float(xp.mean(xp.astype(overfull, excess.dtype))) < FEW:
-            return None
-        return z._replace(
-            v=self._without_constant(z.v - point.entropy * xp.where(overfull, excess, 0.0))
-        )
+        if progress.step == 0.0 or learnt.entropy != hessian.entropy:
+            return INEXACT
+        accuracy = hessian.residual_size / learnt.residual
+        if hessian.entropy == self.entropy:
+            accuracy = max(accuracy, ENOUGH * progress.wanted / progress.gap)
+        return min(INEXACT, accuracy)
+
+    def tempered(self, point: PlanPoint, direction: DualVariables) -> DualVariables:
+        """The direction with long changes of potentials shortened.
+
+        Where a part of the plan exchanges next to nothing with the rest, what it exchanges grows
+        like the hyperbolic sine of the difference of their potentials, and a quadratic knows the
+        slope at 0.
+        """
+        changes = about_median(direction.v) / point.entropy
+        return direction._replace(v=point.entropy * namespace(changes).asinh(changes))
+
+    def stretched(self, point: PlanPoint, direction: DualVariables, factor: float) -> DualVariables:
+        """The direction with changes of potentials lengthened that are not short.
+
+        Where a part of the plan sends out x^2 times what it takes in, log x entropies put that
+        right. A quadratic goes by their hyperbolic tangent, never more than one. A chain of such
+        parts has differences of one in a row.
+        """
+        xp = namespace(direction.v)
+        changes = about_median(direction.v)
+        sizes = xp.clip(xp.abs(changes) / point.entropy, min=LIFT, max=1.0 - LIFT)
+        return direction._replace(v=changes * xp.clip(xp.atanh(sizes) / sizes, max=factor))
 
     def _direction(
         self, hessian: Hessian, accuracy: float, last_step: float, learnt: Learnt
@@ -647,9 +634,7 @@ class EntropicLaplacian(EntropicPath):
         Later stages are no easier, so that it stays with the factor.
         """
         whole_fits = self.whole_fits
-        led_nowhere = 0.0 < last_step < SHORT_STEP or (
-            hessian.entropy == self.entropy and learnt.caution < CAUTIOUS
-        )
+        led_nowhere = 0.0 < last_step < SHORT_STEP
         if not (learnt.hard or (whole_fits and led_nowhere)):
             limit = MOST_STEPS_BESIDE_WHOLE if whole_fits else MOST_ITERATIONS
             x, iterations, inverses = solved(
@@ -660,6 +645,11 @@ class EntropicLaplacian(EntropicPath):
             if not whole_fits or (iterations < limit and slope > 0.0):
                 return Ascent(x, slope, 1 + iterations, learnt=learnt)
         return whole_direction(hessian)._replace(learnt=learnt._replace(hard=True))
+
+
+def about_median(v: Array) -> Array:
+    """Potentials relative to that of most of the plan."""
+    return v - namespace(v).sort(v)[v.shape[0] // 2]
 
 
 class PlanPoint:
@@ -679,7 +669,6 @@ class PlanPoint:
         self.model = model
         self.entropy = entropy
         self.in_float64 = in_float64
-        self.u_near = z.u
         if plan is None:
             factors = model._factors(z.U, z.V)
             columns = model.target_columns

@@ -47,13 +47,12 @@ class Hessian:
         model: EntropicLaplacian,
         point: PlanPoint,
         *,
-        precision: str = "float64",
         damping: float = 0.0,
     ) -> None:
         self.model = model
         self.plan = point.plan
         self.entropy = point.entropy
-        self.precision = precision
+        self.precision = "float64"
         self.point = point
         self.columns = point.columns
         self.S_Xt = point.S_Xt
@@ -79,6 +78,13 @@ class Hessian:
         return Damping(
             share * in_P, share * mean_variance(point.S_Xs_second, self.S_Xs, self.columns)
         )
+
+    @property
+    def residual_size(self) -> float:
+        """The square of the residual, couplings and covariances left out, which takes no product."""
+        v, P, Q = self.residual
+        columns = at_least(smallest(self.columns), self.columns)
+        return self.entropy * dot(v, v / columns) + 2.0 * self.model.quadratic(P, Q)
 
     def inner(self, x: Moments, y: Moments) -> float:
         """<x, y> in the metric in which the Hessian is self-adjoint."""
