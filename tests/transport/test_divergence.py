@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import condgrad as cg
 from condgrad.transport import SquaredEuclidean, divergence, divergence_loss, solve
 from tests.transport import cloud, entropic_value, judge, squared_distances
 
@@ -202,3 +203,46 @@ def test_streamed_plans_have_the_same_divergence() -> None:
     )
     assert there.between.streamed
     assert there.value == pytest.approx(here.value, abs=1e-7)
+
+
+def test_a_flow_that_remembers_its_potentials_ends_where_one_that_does_not(
+    torch: ModuleType,
+) -> None:
+    rng = np.random.default_rng(0)
+    Y = torch.tensor(rng.normal(size=(30, 2)) + 1.0)
+    remembering = cg.transport.DivergenceLoss(0.1)
+    ends = []
+    for of_points in (
+        remembering,
+        lambda X, Y: cg.transport.divergence_loss(X, Y, entropy=0.1, method="newton"),
+    ):
+        X = torch.tensor(np.random.default_rng(1).normal(size=(30, 2)))
+        for _ in range(5):
+            X = X.detach().requires_grad_()
+            value = of_points(X, Y)
+            (gradient,) = torch.autograd.grad(value, X)
+            X = X - 5.0 * gradient
+        ends.append((value.item(), X.detach().numpy()))
+    assert ends[0][0] == pytest.approx(ends[1][0], rel=1e-6)
+    np.testing.assert_allclose(ends[0][1], ends[1][1], atol=1e-4)
+    # other points, of another number and in another unit, are solved all the same
+    few = 10.0 * torch.tensor(rng.normal(size=(7, 2)))
+    expected = cg.transport.divergence(few, Y, entropy=0.1)
+    assert expected.lower_bound <= remembering(few, Y).item() + 1e-6
+    assert remembering(few, Y).item() <= expected.upper_bound + 1e-6
+
+
+@pytest.mark.parametrize("entropy", [1e-3, 0.05, 5.0])
+def test_the_loss_by_sinkhorn_is_certified_and_has_newtons_value(
+    torch: ModuleType, entropy: float
+) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = (torch.tensor(rng.normal(size=(40, 2))) for _ in range(2))
+    found = cg.transport.certified_loss(X, Y, entropy=entropy)
+    newton = cg.transport.solve(
+        cg.transport.SquaredEuclidean(X, Y), entropy=entropy, method="newton", tol=1e-10
+    )
+    assert found.result.success
+    assert found.result.lower_bound <= newton.value
+    assert newton.lower_bound <= found.result.value
+    np.testing.assert_allclose(found.result.plan.sum(0).numpy(), 1 / 40, rtol=1e-12)

@@ -246,7 +246,7 @@ def test_who_cannot_be_matched_is_named() -> None:
     ):
         cg.transport.solve(C, entropy=0.0)
     C[0] = INF
-    with pytest.raises(cg.InfeasibleError, match="source 0 .* may go to no target at all"):
+    with pytest.raises(cg.InfeasibleError, match=r"source 0 .* may go to no target at all"):
         cg.transport.solve(C, entropy=1.0)
     for wrong in (-INF, np.nan):
         C[0] = wrong

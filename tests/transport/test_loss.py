@@ -422,7 +422,7 @@ def test_forbidden_pairs_have_no_gradient(torch: ModuleType) -> None:
 
 
 def test_points_or_a_cost_and_tensors_are_asked_for(torch: ModuleType) -> None:
-    M, a, b = random_cost(torch)
+    M, a, _ = random_cost(torch)
     for wrong in ({}, {"Xs": M, "Xt": M, "cost": M}, {"Xs": M}, {"Xs": M, "cost": M}):
         with pytest.raises(TypeError, match="takes points Xs and Xt, or a cost"):
             cg.transport.loss(**wrong, entropy=0.1)
@@ -430,8 +430,8 @@ def test_points_or_a_cost_and_tensors_are_asked_for(torch: ModuleType) -> None:
         cg.transport.loss(cost=M.detach().numpy(), entropy=0.1)
     with pytest.raises(ValueError, match=r"b must have 4 weights"):
         cg.transport.loss(cost=M, b=a, entropy=0.1)
-    for name, given in {"cost": (M, None), "a": (M.detach(), a)}.items():
+    for name, asked in {"cost": (M, None), "a": (M.detach(), a)}.items():
         with pytest.warns(
             UserWarning, match=rf"{name} requires a gradient.*transport\.loss\(cost=cost"
         ):
-            cg.transport.solve(*given, entropy=0.1)
+            cg.transport.solve(*asked, entropy=0.1)

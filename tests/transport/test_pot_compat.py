@@ -226,6 +226,7 @@ def test_points_and_labels_move_as_theirs_do(name: str) -> None:
     """With our plan put into POT's estimator: fitted points, new points, both ways, and labels."""
     ours, theirs = fitted(pot, name), fitted(ot.da, "EMDTransport")
     theirs.coupling_ = ours.coupling_
+    ours.out_of_sample_map = "ferradans"
     new_s, new_t = XS[:6] + 0.01, XT[:7] - 0.02
     for X in (XS, new_s):
         np.testing.assert_allclose(ours.transform(Xs=X), theirs.transform(Xs=X), atol=1e-10)
@@ -278,3 +279,119 @@ def test_known_classes_stay_together() -> None:
 def test_classes_are_needed(name: str) -> None:
     with pytest.raises(ValueError, match=f"ys is needed: {name}"):
         getattr(pot, name)().fit(Xs=XS, Xt=XT)
+
+
+def uneven() -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    return rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(6)), rng.random((8, 6))
+
+
+@pytest.mark.parametrize("reg_type", ["KL", "entropy"])
+@pytest.mark.parametrize("reg", [None, 0.1])
+def test_solve_has_the_fields_of_pot_and_its_numbers(reg: float | None, reg_type: str) -> None:
+    a, b, M = uneven()
+    ours = pot.solve(M, a, b, reg, reg_type=reg_type, tol=1e-12)
+    theirs = ot.solve(M, a, b, reg, reg_type=reg_type, tol=1e-12, max_iter=100_000)
+    np.testing.assert_allclose(ours.plan, theirs.plan, atol=1e-8)
+    assert ours.value == pytest.approx(theirs.value, abs=1e-6)
+    assert ours.value_linear == pytest.approx(theirs.value_linear, abs=1e-6)
+    np.testing.assert_allclose(ours.marginal_a, a, rtol=1e-12)
+    np.testing.assert_allclose(ours.marginals[1], b, rtol=1e-12)
+    assert ours.potential_a.shape == (8,)
+    assert ours.potential_b.shape == (6,)
+    assert 0.0 <= ours.gap < 1e-9
+
+
+def test_unbalanced_solve_is_pots() -> None:
+    a, b, M = uneven()
+    ours = pot.solve(M, a, b, 0.1, unbalanced=1.0, tol=1e-10)
+    theirs = ot.solve(M, a, b, 0.1, unbalanced=1.0, tol=1e-12, max_iter=100_000)
+    np.testing.assert_allclose(ours.plan, theirs.plan, atol=1e-7)
+    with pytest.raises(ValueError, match="unbalanced needs a reg > 0"):
+        pot.solve(M, a, b, unbalanced=1.0)
+
+
+def test_sinkhorn_and_emd_are_pots() -> None:
+    a, b, M = uneven()
+    ours, log = pot.sinkhorn(a, b, M, 0.1, stopThr=1e-13, log=True)
+    np.testing.assert_allclose(ours, ot.sinkhorn(a, b, M, 0.1, stopThr=1e-13), atol=1e-8)
+    np.testing.assert_allclose(log["u"][:, None] * np.exp(-M / 0.1) * log["v"], ours, atol=1e-8)
+    assert log["gap"] < 1e-9
+    assert pot.sinkhorn2(a, b, M, 0.1) == pytest.approx(ot.sinkhorn2(a, b, M, 0.1), abs=1e-5)
+    np.testing.assert_allclose(pot.emd(a, b, M), ot.emd(a, b, M), atol=1e-12)
+    assert pot.emd2(a, b, M) == pytest.approx(ot.emd2(a, b, M), abs=1e-12)
+    value, log = pot.emd2(a, b, M, return_matrix=True)
+    assert value == pytest.approx(float((M * log["G"]).sum()))
+    assert pot.emd([], [], M, log=True)[1]["cost"] == pytest.approx(ot.emd2([], [], M))
+
+
+def test_distances_weights_and_samples_are_pots() -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    for metric in ("sqeuclidean", "euclidean", "cityblock"):
+        np.testing.assert_allclose(pot.dist(X, Y, metric), ot.dist(X, Y, metric), rtol=1e-9)
+    np.testing.assert_allclose(pot.dist(X), ot.dist(X, X), atol=1e-12)
+    np.testing.assert_array_equal(pot.unif(7), ot.unif(7))
+    ours, theirs = (each.solve_sample(X, Y, metric="euclidean") for each in (pot, ot))
+    assert ours.value == pytest.approx(theirs.value)
+
+
+def test_what_solve_does_not_have_is_said() -> None:
+    a, b, M = uneven()
+    for wrong in ({"c": M}, {"reg_type": "l2"}, {"unbalanced_type": "TV"}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be .* in this drop-in"):
+            pot.solve(M, a, b, 0.1, **wrong)
+
+
+def test_gradients_of_costs_are_plans(torch: Any) -> None:
+    a, b, M = uneven()
+    cost = torch.tensor(M, requires_grad=True)
+    pot.emd2(a, b, cost).backward()
+    np.testing.assert_allclose(cost.grad.numpy(), ot.emd(a, b, M), atol=1e-12)
+
+
+def moved_domains() -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(20, 2)), rng.normal(size=(15, 2)) + 1.0, rng.normal(size=(7, 2))
+
+
+@pytest.mark.parametrize("norm", [None, "max", "median", "log", "loglog"])
+def test_the_continuous_map_and_the_norms_are_pots(norm: str | None) -> None:
+    Xs, Xt, new = moved_domains()
+    ours = pot.SinkhornTransport(0.5, norm=norm, tol=1e-12).fit(Xs=Xs, Xt=Xt)
+    theirs = ot.da.SinkhornTransport(0.5, norm=norm, tol=1e-12, max_iter=100_000).fit(Xs=Xs, Xt=Xt)
+    np.testing.assert_allclose(ours.cost_, theirs.cost_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.coupling_, theirs.coupling_, atol=1e-8)
+    np.testing.assert_allclose(ours.transform(Xs=new), theirs.transform(Xs=new), atol=1e-6)
+    back = ours.inverse_transform(Xt=new), theirs.inverse_transform(Xt=new)
+    np.testing.assert_allclose(*back, atol=1e-6)
+
+
+def test_the_unbalanced_estimator_is_pots() -> None:
+    Xs, Xt, new = moved_domains()
+    ours = pot.UnbalancedSinkhornTransport(0.5, 1.0, max_iter=100).fit(Xs=Xs, Xt=Xt)
+    theirs = ot.da.UnbalancedSinkhornTransport(0.5, 1.0, max_iter=100_000, tol=1e-13)
+    theirs.fit(Xs=Xs, Xt=Xt)
+    np.testing.assert_allclose(ours.coupling_, theirs.coupling_, atol=1e-7)
+    np.testing.assert_allclose(ours.transform(Xs=new), theirs.transform(Xs=new), atol=1e-5)
+    back = ours.inverse_transform(Xt=new), theirs.inverse_transform(Xt=new)
+    np.testing.assert_allclose(*back, atol=1e-5)
+
+
+def test_classes_that_are_not_a_number_are_unknown() -> None:
+    Xs, Xt, _ = moved_domains()
+    ys = np.arange(20.0) % 2
+    plain = pot.SinkhornTransport(0.5).fit(Xs=Xs, Xt=Xt).coupling_
+    unknown = np.full(15, np.nan)
+    with_nan = pot.SinkhornTransport(0.5).fit(Xs=Xs, ys=ys, Xt=Xt, yt=unknown).coupling_
+    np.testing.assert_allclose(with_nan, plain, atol=1e-7)
+
+
+def test_wrong_options_are_value_errors() -> None:
+    Xs, Xt, _ = moved_domains()
+    with pytest.raises(ValueError, match="out_of_sample_map must be"):
+        pot.SinkhornTransport(out_of_sample_map="unknown")
+    with pytest.raises(ValueError, match="sim_param must be a number"):
+        pot.emd_laplace([], [], Xs, Xt, pot.dist(Xs, Xt), sim_param=["3"])
+    with pytest.raises(ValueError, match="norm must be one of"):
+        pot.SinkhornTransport(norm="none").fit(Xs=Xs, Xt=Xt)

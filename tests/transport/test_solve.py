@@ -410,7 +410,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         r"entropy must be a number, got 'little'",
     ),
     "NaN in the cost": ({"cost": spoiled(DATA.C, math.nan)}, ValueError, r"cost must be finite"),
-    "infinite cost": ({"cost": spoiled(DATA.C, math.inf)}, ValueError, r"cost must be finite"),
+    "infinite cost": ({"cost": spoiled(DATA.C, -math.inf)}, ValueError, r"cost must be finite"),
     "cost is a vector": ({"cost": DATA.a}, ValueError, r"cost must have 2 dim"),
     "empty cost": (
         {"cost": np.zeros((0, 3)), "a": None, "b": None},
@@ -723,3 +723,22 @@ def test_a_smooth_function_is_a_regularizer() -> None:
     assert result.success
     assert result.lower_bound >= plain.lower_bound
     assert np.sum(result.plan**2) <= np.sum(plain.plan**2) + 1e-6
+
+
+def test_calls_in_the_order_of_pot_get_a_sentence() -> None:
+    a, b, M = np.full(3, 1 / 3), np.full(2, 1 / 2), np.ones((3, 2))
+    for args, options in (
+        ((a, b, M), {"entropy": 0.1}),
+        ((a, b, M, 0.1), {}),
+        ((M, a, b, 0.1), {}),
+    ):
+        with pytest.raises(TypeError, match=r"write transport\.solve\(M, a, b, entropy=reg\)"):
+            cg.transport.solve(*args, **options)
+
+
+def test_a_plain_entropic_answer_speaks_of_sinkhorn() -> None:
+    C = np.random.default_rng(0).random((20, 30))
+    said = str(cg.transport.solve(C, entropy=0.1, method="cgs"))
+    assert "iterations of Sinkhorn's algorithm in" in said
+    assert "marginals exact to" in said
+    assert "cgs" not in said

@@ -15,9 +15,10 @@ more. A plan that falls short of its tolerance comes with a warning that states 
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -39,19 +40,45 @@ from condgrad.compat.pot_gromov import (
     gromov_wasserstein,
     gromov_wasserstein2,
 )
+from condgrad.compat.pot_linear import (
+    OTResult,
+    dist,
+    emd,
+    emd2,
+    sinkhorn,
+    sinkhorn2,
+    solve,
+    solve_sample,
+    unif,
+)
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth
+from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.transport.costs import PointCost
-from condgrad.transport.estimators import ByKeyword, Domain, PlanTransformer
+from condgrad.transport.estimators import (
+    ByKeyword,
+    Domain,
+    PlanTransformer,
+    _distances,
+    _in_units,
+    _unit,
+)
 from condgrad.transport.regularizers import GroupLasso, Laplacian
-from condgrad.transport.solve import TransportResult, beside, solve
+from condgrad.transport.solve import TransportResult, beside
+from condgrad.transport.solve import solve as solve_transport
+from condgrad.transport.unbalanced import unbalanced
 
 __all__ = [
     "EMDLaplaceTransport",
     "EMDTransport",
+    "OTResult",
     "SinkhornL1l2Transport",
     "SinkhornLpl1Transport",
     "SinkhornTransport",
+    "UnbalancedSinkhornTransport",
+    "dist",
+    "emd",
+    "emd2",
     "emd_laplace",
     "entropic_fused_gromov_wasserstein",
     "entropic_fused_gromov_wasserstein2",
@@ -62,8 +89,13 @@ __all__ = [
     "gcg",
     "gromov_wasserstein",
     "gromov_wasserstein2",
+    "sinkhorn",
+    "sinkhorn2",
     "sinkhorn_l1l2_gl",
     "sinkhorn_lpl1_mm",
+    "solve",
+    "solve_sample",
+    "unif",
 ]
 
 
@@ -236,7 +268,7 @@ def sinkhorn_l1l2_gl(
     (True, 'CONVERGED', True)
     """
     M = floating("M", M, ndim=2)
-    answer = solve(
+    answer = solve_transport(
         M,
         _weights("a", a, M, 0),
         _weights("b", b, M, 1),
@@ -312,7 +344,7 @@ def _majorised(
     members = like(np.eye(len(classes))[codes], M)
     slope = namespace(M).zeros_like(M)
     for _ in range(_checks.whole("numItermax", steps, at_least=1)):
-        answer = solve(
+        answer = solve_transport(
             M + eta * slope,
             a,
             b,
@@ -396,7 +428,7 @@ def emd_laplace(
         floating(name, value, ndim=2) for name, value in (("M", M), ("xs", xs), ("xt", xt))
     )
     regularizer, linear = _pot_laplacian(xs, xt, sim, sim_param, reg, eta, alpha)
-    answer = solve(
+    answer = solve_transport(
         M + like(linear, M),
         _weights("a", a, M, 0),
         _weights("b", b, M, 1),
@@ -410,7 +442,7 @@ def emd_laplace(
 
 
 def _pot_laplacian(
-    xs: Array, xt: Array, sim: str, sim_param: float | None, reg: str, eta: float, alpha: float
+    xs: Array, xt: Array, sim: str, sim_param: Any, reg: str, eta: float, alpha: float
 ) -> tuple[Laplacian, Any]:
     """POT's regulariser on positions, and the cost to add for one on displacements."""
     _checks.number("eta", eta, at_least=0.0)
@@ -418,6 +450,8 @@ def _pot_laplacian(
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     if reg not in ("pos", "disp"):
         raise ValueError(f"reg must be 'pos' or 'disp', got {reg!r}")
+    if sim_param is not None and not isinstance(sim_param, float | numbers.Real):
+        raise ValueError(f"sim_param must be a number or None, got {sim_param!r}")
     Xs = host(xs)
     Xt = host(xt)
     Ls, Lt = (_raw_laplacian(X, sim, sim_param, Xs) for X in (Xs, Xt))
@@ -429,7 +463,7 @@ def _pot_laplacian(
     return Laplacian(xs, xt, weight=eta, source=alpha, target=1.0 - alpha, Ls=Ls, Lt=Lt), linear
 
 
-def _raw_laplacian(X: Any, sim: str, sim_param: float | None, Xs: Any) -> Any:
+def _raw_laplacian(X: Any, sim: str, sim_param: Any, Xs: Any) -> Any:
     if sim == "knn":
         graph = kneighbors_graph(X, n_neighbors=3 if sim_param is None else int(sim_param))
         W = scipy.sparse.csr_array(0.5 * (graph + graph.T))
@@ -508,6 +542,11 @@ class _PotArguments(ByKeyword):
     change nothing.
     """
 
+    result_: TransportResult
+    _source: Domain
+    _target: Domain
+    _to_means: Callable[..., Array]
+
     def transform(
         self,
         Xs: Any = None,
@@ -517,6 +556,8 @@ class _PotArguments(ByKeyword):
         batch_size: int = 128,
     ) -> Any:
         """Move points of the source domain."""
+        if self._is_continuous():
+            return self._to_means(Xs, self._target, self.result_.potentials[1])
         return super().transform(Xs)
 
     def fit_transform(  # type: ignore[override]
@@ -534,14 +575,20 @@ class _PotArguments(ByKeyword):
         batch_size: int = 128,
     ) -> Any:
         """Move points of the target domain back."""
+        if self._is_continuous():
+            return self._to_means(Xt, self._source, self.result_.potentials[0])
         return super().inverse_transform(Xt)  # type: ignore[misc]
+
+    def _is_continuous(self) -> bool:
+        """Whether new points move by the plan's kernel, which `_to_means` does."""
+        return False
 
 
 class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
     """What POT's estimators of domain adaptation have in common, over ours.
 
-    New points move by the displacement of their nearest source (POT's "ferradans"), whatever
-    `out_of_sample_map` says. `limit_max=inf` makes transport between known classes cost ten times
+    New points move by the displacement of their nearest source (POT's "ferradans"), but for the
+    "continuous" map of `SinkhornTransport`. `limit_max=inf` makes transport between known classes cost ten times
     the largest cost, as some finite number must.
     """
 
@@ -552,8 +599,23 @@ class _PotTransport(_PotArguments, PlanTransformer):  # type: ignore[misc]
     def classes_cost(self) -> float:  # type: ignore[override]
         return self.limit_max if self.limit_max < np.inf else 10.0
 
+    @property
+    def cost_(self) -> Array:
+        """The cost between all samples by the metric and its norm, formed when asked for; what
+        classes that differ add is no part of it.
+        """
+        if "result_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} is not fitted: it has no cost yet")
+        return self._cost_to(self.Xs_, self.Xt_)
+
+    def _cost_to(self, X: Array, Y: Array) -> Array:
+        """The cost between any points, in the unit of that between the samples."""
+        C = _distances(self.Xs_, self.Xt_, self.metric)
+        unit = _unit(C, self.norm)
+        return _in_units(_distances(X, Y, self.metric), self.norm, unit)
+
     def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
-        """Find the plan; ys and yt are classes, -1 where unknown."""
+        """Find the plan; ys and yt are classes, -1 or NaN where unknown."""
         estimate = self.distribution_estimation
         weights = {}
         if estimate is not None:
@@ -588,9 +650,11 @@ class SinkhornTransport(_PotTransport):
     ----------
     reg_e : float
         Weight of the entropy.
-    method, out_of_sample_map
-        Accepted and not needed: one method serves all, and new points move by the displacement of
-        their nearest source.
+    method
+        Accepted and not needed: one method serves all.
+    out_of_sample_map : {"continuous", "ferradans"}
+        Where new points go: to the mean of the targets under exp((v_j - cost)/reg_e), v being the
+        potentials of the plan, or along with their nearest source.
     max_iter : int
         Iterations, at most.
     tol : float
@@ -601,8 +665,8 @@ class SinkhornTransport(_PotTransport):
         Accepted and not needed: `log_` is always there.
     metric : str
         The cost, as `scipy.spatial.distance.cdist` names it.
-    norm : {None, "max", "median"}
-        What the cost is divided by.
+    norm : {None, "max", "median", "log", "loglog"}
+        What the cost is divided by, or log(1 + cost) once or twice.
     distribution_estimation : callable, optional
         Gives the weights of points; uniform ones by default.
     limit_max : float
@@ -653,11 +717,15 @@ class SinkhornTransport(_PotTransport):
         self.metric = metric
         self.norm = norm
         self.distribution_estimation = distribution_estimation
+        if out_of_sample_map not in ("continuous", "ferradans"):
+            raise ValueError(
+                f"out_of_sample_map must be 'continuous' or 'ferradans', got {out_of_sample_map!r}"
+            )
         self.out_of_sample_map = out_of_sample_map
         self.limit_max = limit_max
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
-        return solve(
+        return solve_transport(
             cost,
             source.mass,
             target.mass,
@@ -666,6 +734,96 @@ class SinkhornTransport(_PotTransport):
             tol=self.tol,
             max_iter=self.max_iter,
         )
+
+    def _is_continuous(self) -> bool:
+        return self.out_of_sample_map == "continuous" and "result_" in vars(self)
+
+    def _to_means(self, X: Any, onto: Domain, potential: Array) -> Array:
+        """The means of a domain under the plan's kernel, which extends the plan to any point."""
+        X = self._points(X)
+        scores = (like(potential, X)[None, :] - self._cost_to(X, like(onto.X, X))) / self.reg_e
+        weights = normalised_rows(scores, namespace(X).ones_like(scores[:, 0]))[0]
+        return weights @ like(onto.X, X)
+
+
+class UnbalancedSinkhornTransport(_PotTransport):
+    """`ot.da.UnbalancedSinkhornTransport`: entropy, and weights that may be missed at a price.
+
+    Parameters
+    ----------
+    reg_e : float
+        Weight of the entropy, relative to the product of the weights.
+    reg_m : float
+        What it costs to miss the weights, in relative entropies.
+    method, max_iter, tol, verbose, log, metric, norm, distribution_estimation, out_of_sample_map
+        As in `SinkhornTransport`; new points move along with their nearest source.
+    limit_max : float
+        As in `SinkhornTransport`.
+
+    Attributes
+    ----------
+    coupling_, dual_gap_, log_, xs_, xt_
+        As in `SinkhornTransport`.
+
+    Examples
+    --------
+    >>> import condgrad as cg
+    >>> from condgrad.compat.pot import UnbalancedSinkhornTransport
+    >>> d = cg.datasets.make_clusters(40)
+    >>> mover = UnbalancedSinkhornTransport(reg_e=0.1, reg_m=1.0, max_iter=100).fit(Xs=d.Xs, Xt=d.Xt)
+    >>> mover.transform(Xs=d.Xs).shape, mover.dual_gap_ < 1e-6
+    ((40, 2), True)
+    """
+
+    def __init__(
+        self,
+        reg_e: float = 1.0,
+        reg_m: float = 0.1,
+        method: str = "sinkhorn",
+        max_iter: int = 10,
+        tol: float = 1e-9,
+        verbose: bool = False,
+        log: bool = False,
+        metric: str = "sqeuclidean",
+        norm: str | None = None,
+        distribution_estimation: Callable[[Any], Any] | None = None,
+        out_of_sample_map: str = "ferradans",
+        limit_max: float = 10.0,
+    ) -> None:
+        self.reg_e = reg_e
+        self.reg_m = reg_m
+        self.method = method
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.log = log
+        self.metric = metric
+        self.norm = norm
+        self.distribution_estimation = distribution_estimation
+        self.out_of_sample_map = out_of_sample_map
+        self.limit_max = limit_max
+
+    def fit(self, Xs: Any = None, ys: Any = None, Xt: Any = None, yt: Any = None) -> Self:  # type: ignore[override]
+        """Find the plan; ys and yt are classes, -1 or NaN where unknown."""
+        super().fit(Xs, ys, Xt, yt)
+        # what targets get is the share that their points are means of
+        self._target = replace(self._target, mass=self.result_.plan.sum(0))
+        return self
+
+    def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
+        C = _array_of(cost)
+        # POT's few iterations are scalings, ours are Newton's: as many as these take are few, too
+        weights = (source.mass, target.mass)
+        found = unbalanced(
+            C,
+            *weights,
+            entropy=self.reg_e,
+            penalty=self.reg_m,
+            tol=self.tol,
+            max_iter=10 * self.max_iter,
+        )
+        problem = smooth.Linear(C), simple.Entropy(self.reg_e, on=sets.Transport(*weights))
+        return TransportResult(problem, replace(found.result, x=found.plan))
 
 
 class EMDTransport(_PotTransport):
@@ -710,7 +868,7 @@ class EMDTransport(_PotTransport):
         self.max_iter = max_iter
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
-        return solve(cost, source.mass, target.mass, entropy=0.0, max_iter=self.max_iter)
+        return solve_transport(cost, source.mass, target.mass, entropy=0.0, max_iter=self.max_iter)
 
 
 class SinkhornLpl1Transport(_PotTransport):
@@ -839,7 +997,7 @@ class SinkhornL1l2Transport(_PotTransport):
         self.limit_max = limit_max
 
     def _solved(self, cost: Any, source: Domain, target: Domain, spread: float) -> TransportResult:
-        return solve(
+        return solve_transport(
             cost,
             source.mass,
             target.mass,
@@ -922,7 +1080,7 @@ class EMDLaplaceTransport(_PotTransport):
         regularizer, linear = _pot_laplacian(
             source.X, target.X, *graphs, self.reg_type, self.reg_lap, self.reg_src
         )
-        return solve(
+        return solve_transport(
             C + like(linear, C),
             source.mass,
             target.mass,

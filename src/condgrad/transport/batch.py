@@ -220,7 +220,7 @@ def solve_batch(
     """
     tol = _checks.number("tol", tol, at_least=0.0)
     max_iter = _checks.whole("max_iter", max_iter, at_least=1)
-    batch = _different_sizes(cost, a, b, entropy)
+    batch: Batch | MixedBatch | None = _different_sizes(cost, a, b, entropy)
     if batch is None:
         C = floating("cost", cost, ndim=3, with_infinity=True)
         k, n, m = C.shape
@@ -260,7 +260,7 @@ class Batch:
         C = double(self.C)
         b = self.b * 1.0
         around: dict[int, Usable] = {}
-        for j in np.flatnonzero(host(forbidding)):
+        for j in map(int, np.flatnonzero(host(forbidding))):
             number = j if names is None else names[j]
             usable = usable_pairs(
                 host(allowed[j]) > 0, self.a[j], self.b[j], which=f"problem {number}: "
@@ -272,7 +272,7 @@ class Batch:
             )
             C[j] = with_barrier(C[j], cells, barrier)
             b[j] = like(usable.b, b)
-            around[int(j)] = usable
+            around[j] = usable
         relaxed = replace(self, C=C, b=b)
         # a barrier enlarges the scale that a tolerance is of
         result = relaxed._of_finite_costs(BARRIER_TIGHTER * tol, max_iter)
@@ -281,8 +281,8 @@ class Batch:
         within = host(result.gap <= tol * result.scale) > 0
         moved = np.flatnonzero(within & (result.status != Status.CONVERGED))
         result.status[moved] = Status.CONVERGED
-        for j in np.flatnonzero(~within & (result.status == Status.CONVERGED)):
-            result.status[j] = Status.STALLED
+        short = np.flatnonzero(~within & (result.status == Status.CONVERGED))
+        result.status[short] = Status.STALLED
         return result
 
     def _move_onto(self, usable: Usable, j: int, result: BatchResult) -> None:

@@ -237,11 +237,11 @@ class DivergenceLoss:
 
     def _value(self, which: str, X: Tensor, Y: Tensor, of_X: Tensor, of_Y: Tensor) -> Tensor:
         start = None
-        last = self._last.get(which)
-        known = last is not None and not last.streamed and is_torch(X) and is_torch(Y)
-        if known and last.shape == (X.shape[0], Y.shape[0]):
-            near = last.problem[1].on.a.device == X.device
-            start = last.potentials if near else None
+        last: Any = self._last.get(which)
+        if last is not None and not last.streamed and is_torch(X) and is_torch(Y):
+            same = last.shape == (X.shape[0], Y.shape[0])
+            same = same and last.problem[1].on.a.device == X.device
+            start = last.potentials if same else None
         options = Options(
             self.method,
             self.tol,

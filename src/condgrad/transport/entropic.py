@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from condgrad import deadline, sets, simple, smooth
-from condgrad.arrays import Array, double, is_torch, like, namespace, on_device
+from condgrad.arrays import Array, Space, double, is_torch, like, namespace, on_device
 from condgrad.certificate import Iterate, Terms, linearised
 from condgrad.loop import run
 from condgrad.methods.certified_point import Tally
@@ -130,7 +130,7 @@ def _run(
     """The result, and the potentials that it ended with."""
     f = smooth.Linear(C)
     g = simple.Entropy(entropy, on=P)
-    null = P.start(f.space)
+    null = P.start(Space.of(C))
     size = Terms(f.at(null).value, g.value(null)).size
     with deadline.within(time_limit):
         if from_itself:

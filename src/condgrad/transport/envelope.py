@@ -249,7 +249,7 @@ class GradientInCost(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
         ctx: Any,
-        M: Tensor,
+        M: Tensor,  # noqa: ARG004  (what the derivative is of)
         a: Tensor,
         b: Tensor,
         solution: SolvedTransport,

@@ -28,6 +28,9 @@ from condgrad.transport.solve import TransportResult, solve
 
 UNLABELLED = -1
 """The label of samples whose class is not known."""
+LOGARITHMS: dict[str | None, int] = {"log": 1, "loglog": 2}
+"""Norms that take log(1 + C), and how often."""
+NORMS = (None, "max", "median", *LOGARITHMS)
 
 ENTROPY = 0.2
 """entropy="auto" over the spread of the cost: its standard deviation after its row and column means
@@ -164,10 +167,10 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
             Anything scikit-learn takes, or a torch tensor: then all that is computed are tensors on
             its device.
         ys : array, shape (n,), optional
-            Classes of the sources, -1 where unknown.
+            Classes of the sources, -1 or NaN where unknown.
         Xt : array, shape (m, d)
         yt : array, shape (m,), optional
-            Classes of the targets, -1 where unknown. Together with `ys` they make it costly (ten
+            Classes of the targets, -1 or NaN where unknown. Together with `ys` they make it costly (ten
             times the largest cost) to move mass between samples of different known classes.
         sample_weight, target_weight : arrays, shapes (n,) and (m,), optional
             Weights >= 0 of the sources and of the targets, in any unit; equal ones by default. A
@@ -372,6 +375,8 @@ def _labels(name: str, labels: Any, size: int) -> Any:
     if labels is None:
         return None
     labels = labels.detach().cpu().numpy() if is_torch(labels) else np.asarray(labels)
+    if labels.dtype.kind == "f":
+        labels = np.where(np.isnan(labels), UNLABELLED, labels)
     if labels.shape != (size,):
         raise ValueError(
             f"{name} must have one label for each of the {size} samples, got shape {labels.shape}"
@@ -396,15 +401,14 @@ def _cost(
     source: Domain, target: Domain, metric: str, norm: str | None, classes_cost: float
 ) -> tuple[Any, float]:
     """The cost between two domains, an array or one that need not be formed, and its spread."""
-    if norm not in (None, "max", "median"):
-        raise ValueError(f"norm must be 'max', 'median' or None, got {norm!r}")
+    if norm not in NORMS:
+        raise ValueError(f"norm must be one of {', '.join(map(repr, NORMS))}, got {norm!r}")
     known = source.labels is not None and target.labels is not None
-    if metric == "sqeuclidean" and not known:
+    if metric == "sqeuclidean" and not known and norm not in LOGARITHMS:
         return _squared_euclidean(source, target, norm)
     C = _distances(source.X, target.X, metric)
     xp = namespace(C)
-    if norm is not None:
-        C = C / _positive(float(xp.max(C)) if norm == "max" else float(np.median(host(C))))
+    C = _in_units(C, norm, _unit(C, norm))
     spread = _spread(C, source.mass, target.mass)
     if known:
         ys = source.labels[:, None]
@@ -412,6 +416,20 @@ def _cost(
         differ = xp.asarray((ys != yt) & (ys != UNLABELLED) & (yt != UNLABELLED), device=_device(C))
         C = xp.where(differ, classes_cost * xp.max(C), C)
     return C, spread
+
+
+def _unit(C: Array, norm: str | None) -> float:
+    """What a norm divides a cost by."""
+    if norm == "max":
+        return _positive(float(namespace(C).max(C)))
+    return _positive(float(np.median(host(C)))) if norm == "median" else 1.0
+
+
+def _in_units(C: Array, norm: str | None, unit: float) -> Array:
+    """A cost after its norm: over a unit, or log(1 + C) once or twice."""
+    for _ in range(LOGARITHMS.get(norm, 0)):
+        C = namespace(C).log1p(C)
+    return C / unit
 
 
 def _squared_euclidean(
@@ -601,9 +619,9 @@ class EntropicTransport(ByKeyword, PlanTransformer):
         The cost, as `scipy.spatial.distance.cdist` names it; for tensors "sqeuclidean",
         "euclidean", "cityblock" or "chebyshev". With "sqeuclidean" a plan that is too large for
         memory is streamed.
-    norm : {None, "max", "median"}
-        What the cost is divided by; entropies and weights that are numbers are in the units of the
-        cost after that.
+    norm : {None, "max", "median", "log", "loglog"}
+        What the cost is divided by, or log(1 + cost) once or twice; entropies and weights that are
+        numbers are in the units of the cost after that.
     tol : float
         The certified gap to reach, over the scale of the objective; as in `transport.solve`.
     max_iter : int

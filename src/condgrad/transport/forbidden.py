@@ -283,7 +283,7 @@ def allowed_by(cost: BlockCost) -> tuple[np.ndarray, float, float] | None:
     """Which pairs of a cost by blocks are allowed, and its largest and least finite number; None
     where all pairs are.
     """
-    blocks = cost.unformed().blocks
+    blocks: Any = cost.unformed().blocks
     allowed = np.ones(cost.shape, dtype=bool)
     highest = -math.inf
     lowest = math.inf
@@ -307,15 +307,15 @@ def streamed_onto(plan: StreamedPlan, barrier: float, usable: Usable) -> Streame
     What is missing is placed between classes of points, where it is in proportion to what their
     points miss.
     """
-    blocks = plan.matrix.blocks
-    function = blocks.function  # type: ignore[union-attr]
+    blocks: Any = plan.matrix.blocks
+    function = blocks.function
     xp = namespace(plan.a)
 
     def walled(Xs: Array, Xt: Array) -> Array:
         costs = function(Xs, Xt)
         return xp.where(costs == barrier, xp.asarray(math.inf, dtype=costs.dtype), costs)
 
-    matrix = StreamedMatrix(plan.matrix.factors, blocks._replace(function=walled))  # type: ignore[union-attr]
+    matrix = StreamedMatrix(plan.matrix.factors, blocks._replace(function=walled))
     a = plan.a
     b = plan.b
     mass = total(a)

@@ -123,8 +123,8 @@ def loss(
         Weight of sum G log G, >= 0. At 0 the gradient is that of one of the optimal plans.
     regularizers : sequence
         As in `transport.solve`. Laplacians keep the graphs they were made with; their points follow
-        Xs and Xt, and beside a cost they stay. Given as a `smooth.TransportLaplacian`, or with `Ls` and `Lt`, their graphs are
-        not built anew in each call.
+        Xs and Xt, and beside a cost they stay. Given as a `smooth.TransportLaplacian`, or with `Ls`
+        and `Lt`, their graphs are not built anew in each call.
     method, tol, max_iter, time_limit, plan, start
         As in `transport.solve`; a run that ends before `tol` warns. A streamed plan is never formed
         for a gradient, and is formed for second derivatives.

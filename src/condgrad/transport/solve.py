@@ -4,13 +4,14 @@ to b.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -47,6 +48,9 @@ from condgrad.transport.starts import (
     self_start,
     start_plan,
 )
+
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
 
 PLANS = ("auto", "dense", "streamed")
 COPIES = 6.0
@@ -174,8 +178,29 @@ class TransportResult(AnswerOfRun):
         """plan' @ Y."""
         return self.result.x.T @ Y
 
+    @property
+    def marginal_error(self) -> float:
+        """How far row and column sums are from the weights, in all: mere rounding."""
+        on: Any = self.problem[1].on
+        xp = namespace(on.a)
+        rows = self.apply(xp.ones_like(double(on.b))) - on.a
+        columns = self.apply_transpose(xp.ones_like(double(on.a))) - on.b
+        return float(xp.sum(xp.abs(rows)) + xp.sum(xp.abs(columns)))
+
     def __str__(self) -> str:
-        return str(self.result)
+        said = str(self.result)
+        inner = int(self.trace["inner_iterations"][-1]) if len(self.trace) else 0
+        by_sinkhorn = self.method in ("cgs", "sinkhorn") and isinstance(
+            self.problem[1], simple.Entropy
+        )
+        if by_sinkhorn and not isinstance(self.problem[0], Sum):
+            count = f"{self.iterations} iteration{'s' * (self.iterations != 1)} of {self.method}"
+            sinkhorn = f"{inner} iterations of Sinkhorn's algorithm"
+            said = said.replace(count, sinkhorn)
+            if sinkhorn not in said:
+                said = f"{said}; {sinkhorn}"
+            said = f"{said}; marginals exact to {self.marginal_error:.1e}"
+        return said
 
     def __repr__(self) -> str:
         n, m = self.shape
@@ -236,6 +261,31 @@ def _checked(regularizers: Any) -> Sequence[Regularizer]:
     return regularizers
 
 
+def with_cost_first(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
+    """The function, with a sentence for who calls it as POT's: weights first, or the weight of the
+    entropy by position.
+    """
+
+    @functools.wraps(function)
+    def called(*args: Given.args, **options: Given.kwargs) -> Returned:
+        given: tuple[Any, ...] = args
+        weights_first = len(given) > 2 and np.ndim(given[0]) == 1 and np.ndim(given[2]) == 2
+        if len(given) > 3 or weights_first:
+            shapes = ", ".join(
+                f"an array of shape {tuple(np.shape(each))}" if np.ndim(each) else repr(each)
+                for each in given
+            )
+            name = f"transport.{function.__name__}"
+            raise TypeError(
+                f"{name} takes the cost first, then the weights, and the weight of the entropy by "
+                f"its name: write {name}(M, a, b, entropy=reg); got {shapes}"
+            )
+        return function(*args, **options)
+
+    return called
+
+
+@with_cost_first
 def solve(
     cost: Any,
     a: Any = None,
@@ -416,7 +466,7 @@ def _say_where_gradients_are(**given: Any) -> None:
                 "transport.loss(cost=cost, a=a, b=b, entropy=...) is differentiable in the cost and "
                 f"the weights; pass {name}.detach() where no gradient is wanted",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
