@@ -613,7 +613,7 @@ def test_large_eigenvalues_have_vectors(monkeypatch: pytest.MonkeyPatch) -> None
     def rank(entropy: float) -> int:
         g = cg.simple.Entropy(entropy, on=cg.sets.Transport(weights, weights))
         model = model_of(f, g)
-        point = model.evaluate(model.start(cg.minimize(f, g, method="newton", tol=1e-6).x), 1.0)
+        point = model.evaluate(model.start(cg.minimize(f, g, method="newton", tol=1e-9).x), 1.0)
         return LeadingModes(Hessian(model, point), None, largest_rank=128).vectors.shape[1]
 
     assert rank(0.1) == preconditioners.FIRST_RANK < rank(1e-3)
