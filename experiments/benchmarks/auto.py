@@ -274,7 +274,9 @@ def main(
                 print(name)
                 continue
             rows.append(measured(name, solve, cap, tol))
-            print(f"{rows[-1]['ratio']:7.2f}  {name}", flush=True)
+            last = rows[-1]
+            unsolved = "" if last["solved"] else ", unsolved"
+            print(f"{last['ratio']:7.2f}  {name} (best: {last['method']}{unsolved})", flush=True)
     if rows:
         show(rows)
     if out is not None:

@@ -281,12 +281,17 @@ class EntropicLaplacian(EntropicPath):
         A product with the Hessian costs in proportion to the number of axes, and variances say less
         of covariances, so that more products are needed; CGS takes hardly longer. So a normalised
         Laplacian must be stiffer along more axes; a raw one, which vanishes on constants, need not.
-        Where there are fewer axes than dimensions, CGS alone pays for all of these.
+        Where there are fewer axes than dimensions, CGS alone pays for all of these. From a measure
+        to itself Sinkhorn's iteration is never slow: there a Laplacian must be stiff against the
+        cost. Of 27 such problems with 200 points CGS takes a fifth to two thirds of Newton's time
+        where it is softer, and longer than Newton in all but one where it is stiffer.
         """
         if self.given is None:
             few = self.b.shape[0] <= SMALL_PLAN
             slow = SLOW_SINKHORN_OF_FEW if few else SLOW_SINKHORN
             return self.height > slow * self.entropy
+        if self._to_itself and self.stiffness * self.entropy < self.height:
+            return False
         if self.height > SLOW_CGS * self.entropy:
             return True
         if self.stiffness < STIFF:
@@ -300,6 +305,17 @@ class EntropicLaplacian(EntropicPath):
         dimensions = max(self.given.Xs.shape[1], self.given.Xt.shape[1])
         needed = STIFF * max(1.0, 0.5 * axes) ** 1.5 * min(1.0, axes / dimensions) ** 2
         return self.stiffness >= needed
+
+    @property
+    def _to_itself(self) -> bool:
+        """Whether sources and targets of the Laplacian are the same points with the same weights."""
+        laplacian: Any = self.given
+        alike = namespace(self.a).all
+        return (
+            laplacian.Xs.shape == laplacian.Xt.shape
+            and bool(alike(laplacian.Xs == laplacian.Xt))
+            and bool(alike(self.a == self.b))
+        )
 
     @property
     def stiffness(self) -> float:
