@@ -12,17 +12,17 @@ run: $(STAMP)
 # a file stays with one worker: its clusters are started, and what it compares with is computed, once; many processes
 # load the same modules, so that they are kept as bytecode whatever the environment says
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
-BESIDE := torch or browser or slow
+BESIDE := torch or browser or tools or slow
 test test-rest: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)
 	$(BIN)/python -m condgrad.compile_kernels
 	$(PYTEST) -m 'not ($(BESIDE))'
 
-# what needs torch, Triton or Chromium, which are installed beside, and what is slow by nature
-test-rest: $(STAMP)
+# what needs torch, Triton or Chromium, which are installed beside, or tools; and what is slow by nature
+test-rest: .venv/.tools
 	$(PYTEST) -m '$(BESIDE)'
 
-lint: $(STAMP)
+lint: .venv/.tools
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -34,6 +34,10 @@ docs: .venv/.docs
 
 .venv/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+.venv/.tools: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
 bench: $(STAMP)
@@ -52,9 +56,8 @@ fuzz: $(STAMP)
 clean:
 	rm -rf .venv out
 
-# pip compiles modules one by one, which takes half of its time; a module that does not compile is not ours to mend
+# pip would compile all modules, most of which nobody imports
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test]'
-	$(BIN)/python -W ignore -m compileall -q -j 0 .venv/lib || true
 	touch $@

@@ -1,19 +1,26 @@
-"""What is collected where torch is not installed: all but the modules that are nothing without it."""
+"""What is collected: all but the modules that are nothing without a library that is not installed."""
 
 from importlib.util import find_spec
 
+NEEDS = {
+    "torch": [
+        "src/condgrad/kernels/streamed_triton.py",
+        "src/condgrad/transport/envelope.py",
+        "tests/kernels/streamed_triton_cases.py",
+    ],
+    "playwright": ["tests/experiments/test_page.py"],
+    "numpydoc": ["tests/test_reference.py"],
+}
 
-def has_torch() -> bool:
-    """Whether torch can be found; a test may refuse it by an error."""
+
+def is_installed(library: str) -> bool:
+    """Whether a library can be found; a test may refuse it by an error."""
     try:
-        return find_spec("torch") is not None
+        return find_spec(library) is not None
     except ModuleNotFoundError:
         return False
 
 
-NEEDS_TORCH = [
-    "src/condgrad/kernels/streamed_triton.py",
-    "src/condgrad/transport/envelope.py",
-    "tests/kernels/streamed_triton_cases.py",
+collect_ignore = [
+    module for library, modules in NEEDS.items() if not is_installed(library) for module in modules
 ]
-collect_ignore = [] if has_torch() else NEEDS_TORCH

@@ -18,6 +18,7 @@ READING_ORDER = (
     "frank_wolfe_family",
     "elastic_net",
     "microarray_study",
+    "patients_with_holes",
     "stability_selection",
     "domain_adaptation",
     "adaptation_network",

@@ -28,18 +28,17 @@ EXTRAS = {
         "jinja2",
         "PIL",
         "psutil",
-        "pydantic",
         "pyarrow",
         "latex2mathml",
     ],
     "data": ["pooch", "platformdirs"],
 }
 """What each extra brings to import, beside what other extras do."""
-GROUPS = {"bench", "docs", "test", "all"}
+GROUPS = {"bench", "docs", "test", "dev", "all"}
 """Extras that are made of others, or are for those who work on the library."""
 NOTHING_WITHOUT = {
     "torch": ["condgrad.kernels.streamed_triton", "condgrad.transport.envelope"],
-    "cli": ["condgrad.cli.app", "condgrad.linear_model.model_file"],
+    "cli": ["condgrad.cli.app"],
 }
 """Modules that cannot be imported without an extra; those that import them in turn are not named."""
 
@@ -82,7 +81,7 @@ for plan in ("dense", "streamed"):
 
 COLLECT = """
 import pytest
-sys.exit(pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "not (torch or browser or slow)"]))
+sys.exit(pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "not (torch or browser or tools or slow)"]))
 """
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from numpydoc.docscrape import NumpyDocString
 
+pytestmark = pytest.mark.tools
 REFERENCE = (Path(__file__).parents[1] / "docs" / "api.md").read_text()
 MODULES = (
     "condgrad",

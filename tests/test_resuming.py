@@ -305,6 +305,7 @@ result.save(sys.argv[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is of POSIX")
 def test_what_a_killed_process_left_unfinished_is_swept(tmp_path: Path) -> None:
     """Files of processes that go on, which may be writing the same file, stay."""
@@ -318,6 +319,7 @@ def test_what_a_killed_process_left_unfinished_is_swept(tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) == {path, of_others}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is of POSIX")
 def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"

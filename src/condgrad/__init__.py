@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from condgrad.certificate import Certificate
 from condgrad.comparison import Comparison, compare
-from condgrad.errors import ContradictionError, MissingAbility, MissingExtra, NotFiniteError
+from condgrad.errors import (
+    ContradictionError,
+    InfeasibleError,
+    MissingAbility,
+    MissingExtra,
+    NotFiniteError,
+)
 from condgrad.loop import Progress
 from condgrad.minimize import minimize
 from condgrad.problem import Answer
@@ -25,6 +31,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "ContradictionError",
+    "InfeasibleError",
     "MissingAbility",
     "MissingExtra",
     "NotFiniteError",

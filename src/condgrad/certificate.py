@@ -33,7 +33,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from condgrad.arrays import Array, dot, double, largest_size, namespace, precision, smallest
+from condgrad.arrays import (
+    Array,
+    dot,
+    double,
+    is_formed,
+    largest_size,
+    namespace,
+    precision,
+    smallest,
+)
 from condgrad.errors import ContradictionError, NotFiniteError
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 
@@ -87,29 +96,67 @@ def subnormal_size(x: Any) -> float:
     return smallest(x) * math.prod(x.shape) * (1.0 + largest)
 
 
-def noise_of_bound(
-    unit: float,
-    *,
-    f: Any,
-    slopes: tuple[Any, Any],
-    g: tuple[Any, Any] = (0.0, 0.0),
-    oracle: tuple[Any, Any],
-    subnormal: float = 0.0,
-) -> Any:
-    """The rounding of `tangent_bound`, and of F at x, for numbers or for arrays of them.
+class TangentPlane(NamedTuple):
+    """What the oracle answers where f is linearised at a point x, and what that proves."""
 
-    `f` is f(x); `slopes` are the sizes of <c, x> and <c, s> before their terms cancel, `g` those of
-    g(x) and g(s), and `oracle` is its bound and the size of what that is made of; `subnormal` is
-    the `subnormal_size`.
+    answer: Any
+    there: Any
+    """f at the oracle's point."""
+    g_there: float
+    bound: float
+    """The `tangent_bound` at x."""
+    noise: float
+    """What rounding may have done to that bound and to F(x); given away in the bound already."""
+
+    @property
+    def point(self) -> Array:
+        """s, the oracle's point."""
+        return self.answer.point
+
+
+def linearised(
+    f: Any,
+    g: Any,
+    here: Any,
+    c: Array,
+    *,
+    x: Any,
+    g_size: float,
+    value: float,
+    warm: Any = None,
+    accuracy: float = 0.0,
+) -> TangentPlane:
+    """Ask the oracle at x, where f is `here` with the gradient c, and prove Lemma 2.
+
+    `value` is F(x), or a better one, and `g_size` is `g.magnitude` at x. `x` is None for a mixture
+    of plans that is never formed: the sizes of its entries are those of the oracle's point.
     """
-    return rounding_noise(unit, f, *slopes, *g, *oracle, subnormal)
+    answer = g.beside(f, here, value).argmin(c, warm=warm, accuracy=accuracy)
+    s = answer.point
+    there = f.at(s)
+    spoiled = there if answer.witness is None else f.at(answer.witness)
+    g_there = g.value(s) if answer.value is None else answer.value
+    at = s if x is None else x
+    noise = rounding_noise(
+        max(f.unit_at(at), precision(s)),
+        here.value,
+        here.magnitude(here),
+        here.magnitude(spoiled),
+        g_size,
+        g.magnitude(s, g_there),
+        answer.bound,
+        answer.magnitude,
+        subnormal_size(at),
+    )
+    bound = tangent_bound(here.offset, answer.bound, noise)
+    return TangentPlane(answer, there, g_there, bound, noise)
 
 
 def gains_in_double(f: Any, g: Any, x: Array) -> bool:
     """Whether F and its bound have more digits at x in float64 than they have at x: f has float32
     data then.
     """
-    if f.has_rounded_data or not (f.widens and g.widens):
+    if not is_formed(x) or f.has_rounded_data or not (f.widens and g.widens):
         return False
     return bool(f.unit_at(double(x)) < f.unit_at(x))
 
@@ -132,21 +179,12 @@ def proved_in_double(proof: Certificate, f: Any, g: Any, x: Array) -> Certificat
     if proof.x is x or terms.value < proof.value:
         proof = replace(proof, x=x, terms=terms)
     c = here.gradient
-    answer = g.beside(f, here, proof.value).argmin(c, warm=None, accuracy=0.0)
-    s = answer.point
-    there = f.at(answer.spoiled_at)
-    g_there = g.value(s) if answer.value is None else answer.value
-    noise = noise_of_bound(
-        max(f.unit_at(point), precision(s)),
-        f=here.value,
-        slopes=(here.magnitude(here), here.magnitude(there)),
-        g=(g.magnitude(point, terms.g), g.magnitude(s, g_there)),
-        oracle=(answer.bound, answer.magnitude),
-        subnormal=subnormal_size(point),
-    )
+    g_size = g.magnitude(point, terms.g)
+    plane = linearised(f, g, here, c, x=point, g_size=g_size, value=proof.value)
     size = namespace(x).abs
-    noise += rounding_noise(precision(x), dot(size(c), size(point)), g.magnitude(point, terms.g))
-    bound = tangent_bound(here.offset, answer.bound, noise)
+    slopes = rounding_noise(precision(x), dot(size(c), size(point)), g_size)
+    noise = plane.noise + slopes
+    bound = plane.bound - slopes
     if proof.stationarity is not None:
         return proof.with_stationary_point(x, terms, bound, noise, "an iterate in float64")
     if bound > proof.lower_bound:

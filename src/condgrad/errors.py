@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-__all__ = ["ContradictionError", "MissingAbility", "MissingExtra", "NotFiniteError"]
+__all__ = [
+    "ContradictionError",
+    "InfeasibleError",
+    "MissingAbility",
+    "MissingExtra",
+    "NotFiniteError",
+]
 
 
 class MissingAbility(TypeError):
@@ -76,6 +82,33 @@ class ContradictionError(ValueError):
 
     x: Any = None
     value: float = math.inf
+
+
+class InfeasibleError(ValueError):
+    """No plan avoids the pairs of infinite cost; the message names who cannot be matched.
+
+    Attributes
+    ----------
+    sources, targets : arrays of int
+        The proof: some sources, and all targets that these may go to.
+    supply, room : float
+        The weight of these sources, and that of these targets, which is less.
+
+    Examples
+    --------
+    >>> import numpy as np, condgrad as cg
+    >>> cost = np.array([[1.0, np.inf], [2.0, np.inf]])
+    >>> try:
+    ...     cg.transport.solve(cost, entropy=0.1)
+    ... except cg.InfeasibleError as error:
+    ...     print(str(error).partition(";")[0])
+    no plan avoids the pairs of infinite cost: sources 0, 1 with a weight of 1 may only go to target 0, which can take 0.5
+    """
+
+    sources: Any = ()
+    targets: Any = ()
+    supply: float = math.nan
+    room: float = math.nan
 
 
 class MissingExtra(ImportError):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from condgrad import deadline, kernels
-from condgrad.arrays import Array, double, precision
+from condgrad.arrays import Array, double, is_formed, precision
 from condgrad.certificate import (
     NO_EFFORT,
     Certificate,
@@ -24,7 +24,6 @@ from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
 from condgrad.rounding import NO_GAIN
 from condgrad.stopping import RelativeGap, StopRule
-from condgrad.streamed_plan import StreamedPlan
 
 STALL_WINDOW = 50
 UNFINISHED = "written while the run went on"
@@ -123,24 +122,18 @@ def run(
     begin = time.perf_counter()
     problem = problem or (method.f, method.g)
     before = _Before.of(earlier)
-    convex = problem[0].convex
-    met = Status.CONVERGED if convex else Status.STATIONARY
     proof = before.proof or Certificate(x0, null_size=null_size, value_from="the start")
-    if not convex and proof.stationarity is None:
-        proof = replace(proof, stationarity=math.inf)
+    prover = Prover(problem, method.g, stop, proof, finer=gains_in_double(*problem, x0))
     k = -1
-    measure = math.inf
     rows = list(before.rows)
     stalled = StallWatch(precision(x0), STALL_WINDOW)
-    finer = not isinstance(x0, StreamedPlan) and gains_in_double(*problem, x0)
-    unproved: Array = None
-    """The last iterate of float32 data, as long as its bound was not computed in float64."""
 
     def answer(status: Status, message: str) -> Result:
         """What is known by now."""
         iterations = before.iterations + max(k, 0)
         seconds = before.seconds + time.perf_counter() - begin
         past = tuple(getattr(method, "past", ()))
+        proof = prover.proof
         return Result(
             proof.x, proof, status, message, iterations, seconds, Trace(rows), method.name, past
         )
@@ -149,39 +142,25 @@ def run(
         iterates = method.iterates(x0)
         del x0  # as large as any iterate: the method and the proof hold it as long as it matters
         for iterate in iterates:
-            if k < 0 and proof.null_size == 0.0:
-                proof = proof.against(iterate.terms.size)
-            proof = proof.updated(iterate, before.iterations + k + 1)
-            seconds = time.perf_counter() - begin
-            measure = stop.measure(iterate, proof, method.g)
+            prover.take(iterate, k + 1, before.iterations)
             k += 1
-            rows.append(before.row(k, seconds, iterate, proof, measure))
+            seconds = time.perf_counter() - begin
+            rows.append(before.row(k, seconds, iterate, prover.proof, prover.measure))
             if checkpoint is not None:
                 checkpoint.offer(lambda: answer(Status.INTERRUPTED, UNFINISHED))
             asked = callback is not None and _is_true(
-                callback(_progress(before.iterations + k, seconds, iterate, proof))
+                callback(_progress(before.iterations + k, seconds, iterate, prover.proof))
             )
-            if measure <= stop.tolerance:
-                proof = _revalued(problem, stop.answer(iterate, proof, k))
-                measure = stop.measure(iterate, proof, method.g)
-            if finer and measure > stop.tolerance:
-                unproved = iterate.x
-                if (
-                    stop.measure(iterate, proof.without_rounding(iterate), method.g)
-                    <= stop.tolerance
-                ):
-                    proof = proved_in_double(proof, *problem, unproved)
-                    measure = stop.measure(iterate, proof, method.g)
-                    unproved = None
-            if measure <= stop.tolerance:
-                status = met
+            prover.look_closer(iterate, k)
+            if prover.has_met:
+                status = prover.met
             elif asked:
                 status = Status.STOPPED_BY_CALLBACK
             elif k >= max_iter:
                 status = Status.ITERATION_LIMIT
             elif deadline.passed():
                 status = Status.TIME_LIMIT
-            elif stalled.by(iterate, proof.progress):
+            elif stalled.by(iterate, prover.proof.progress):
                 status = Status.STALLED
             else:
                 del iterate  # as large as several x: not to be held while the oracle works
@@ -189,19 +168,15 @@ def run(
             break
         else:  # the method has no step left that helps, or no time for one
             status = Status.TIME_LIMIT if deadline.passed() else Status.STALLED
-        if status is not met:
-            if unproved is not None and not deadline.passed():
-                proof = proved_in_double(proof, *problem, unproved)
-            proof = _revalued(problem, proof)
-            if isinstance(stop, RelativeGap):
-                measure = stop.of(proof)
-                status = met if measure <= stop.tolerance else status
+        if status is not prover.met:
+            status = prover.last_look(status)
     except (KeyboardInterrupt, SystemError) as stopped:
         if not isinstance(kernels.first_cause(stopped), KeyboardInterrupt):
             raise
         status = Status.INTERRUPTED
-        proof = _revalued(problem, proof)
+        prover.revalue()
     except ContradictionError as error:
+        proof = prover.proof
         if error.x is None and proof.value < math.inf:
             error.x = proof.x
             error.value = proof.value
@@ -210,13 +185,83 @@ def run(
         raise NotFiniteError(
             f"at iteration {k + 1}: {error}; no answer can be certified"
         ) from error
-    message = _message(status, stop, measure)
+    message = _message(status, stop, prover.measure)
     if status is Status.STALLED and stalled.unit > 1e-10:
         message += (
             "; float32 data prove little below 1e-5, and less by as many times as the set is larger than the answer: "
             "take float64, or a smaller set"
         )
     return answer(status, message)
+
+
+class Prover:
+    """The proof of a run: it takes every iterate in, and is made afresh where that decides."""
+
+    def __init__(
+        self,
+        problem: tuple[Smooth, Simple],
+        g: Simple,
+        stop: StopRule,
+        proof: Certificate,
+        *,
+        finer: bool,
+    ) -> None:
+        self.problem = problem
+        self.g = g
+        """That of the method, which stop rules ask."""
+        self.stop = stop
+        self.finer = finer
+        """Whether the proof gains in float64; see `gains_in_double`."""
+        self.measure = math.inf
+        self.unproved: Array = None
+        """The last iterate of float32 data, as long as its bound was not computed in float64."""
+        convex = problem[0].convex
+        self.met = Status.CONVERGED if convex else Status.STATIONARY
+        if not convex and proof.stationarity is None:
+            proof = replace(proof, stationarity=math.inf)
+        self.proof = proof
+
+    @property
+    def has_met(self) -> bool:
+        """Whether the measure of the stop rule is within its tolerance."""
+        return self.measure <= self.stop.tolerance
+
+    def take(self, iterate: Iterate, k: int, earlier: int) -> None:
+        """Take iterate k of this run in, after those of an earlier one."""
+        if k == 0 and self.proof.null_size == 0.0:
+            self.proof = self.proof.against(iterate.terms.size)
+        self.proof = self.proof.updated(iterate, earlier + k)
+        self.measure = self.stop.measure(iterate, self.proof, self.g)
+
+    def look_closer(self, iterate: Iterate, k: int) -> None:
+        """Compute the proof afresh where it seems to be enough, and in float64 where it then may be."""
+        stop = self.stop
+        if self.has_met:
+            self.proof = _revalued(self.problem, stop.answer(iterate, self.proof, k))
+            self.measure = stop.measure(iterate, self.proof, self.g)
+        if not self.finer or self.has_met:
+            return
+        self.unproved = iterate.x
+        if stop.measure(iterate, self.proof.without_rounding(iterate), self.g) <= stop.tolerance:
+            self._prove_in_double()
+            self.measure = stop.measure(iterate, self.proof, self.g)
+
+    def last_look(self, status: Status) -> Status:
+        """Compute the proof afresh at the end of a run: it may be enough after all."""
+        if self.unproved is not None and not deadline.passed():
+            self._prove_in_double()
+        self.revalue()
+        if isinstance(self.stop, RelativeGap):
+            self.measure = self.stop.of(self.proof)
+        return self.met if self.has_met else status
+
+    def revalue(self) -> None:
+        """Compute F at the answer afresh."""
+        self.proof = _revalued(self.problem, self.proof)
+
+    def _prove_in_double(self) -> None:
+        self.proof = proved_in_double(self.proof, *self.problem, self.unproved)
+        self.unproved = None
 
 
 def _message(status: Status, stop: StopRule, measure: float) -> str:
@@ -233,7 +278,7 @@ def _revalued(problem: tuple[Smooth, Simple], proof: Certificate) -> Certificate
     from theirs.
     """
     f, g = problem
-    if isinstance(proof.x, StreamedPlan):
+    if not is_formed(proof.x):
         return proof
     x = double(proof.x) if f.widens and g.widens else proof.x
     if proof.terms.afresh and x is proof.x:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from condgrad import _checks, ball, deadline, kernels, overflow, resuming
-from condgrad.arrays import Array, Space, copied
+from condgrad.arrays import Array, Space, copied, is_formed
 from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms
 from condgrad.errors import MissingAbility
@@ -27,11 +27,9 @@ from condgrad.result import Result
 from condgrad.rounding import membership_tolerance
 from condgrad.search.steps import Armijo, Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.balls import Ball
-from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.simple import Zero
 from condgrad.simple.oracle import Unknown
 from condgrad.stopping import RelativeGap, RelativeStationarity, StopRule
-from condgrad.streamed_plan import StreamedPlan
 
 WORTH_RESUMING = 0.2
 """Seconds of a finished run below which nobody needs its bound to go on: a digest would take a part
@@ -132,7 +130,7 @@ def _most_promising_first(
 
 def _auto_memory(f: Smooth, g: Simple) -> int:
     """How many oracle points CGS remembers by itself; none on plans that are never formed."""
-    if isinstance(g.on, StreamedTransport):
+    if not g.on.forms_points:
         return 0
     space = f.space or g.on.space
     shape = space.shape if space is not None else g.on.shape
@@ -185,7 +183,7 @@ def _active_set(f: Smooth, g: Simple, step: StepRule, memory: int, *, pairwise: 
 
 def cgs(f: Smooth, g: Simple, step: StepRule, memory: int) -> Method:
     """The paper's Algorithm 1; on plans that are never formed, on their moments."""
-    if not isinstance(g.on, StreamedTransport):
+    if g.on.forms_points:
         return CGS(f, g, step, memory)
     return CGSOnMoments(f, g, step, memory) if f.convex else WholeStepCGS(f, g, step, memory)
 
@@ -371,7 +369,7 @@ def minimize(
         return result
     if earlier is not None:
         return replace(result, digest=earlier.digest)
-    if (result.success and result.seconds < WORTH_RESUMING) or isinstance(result.x, StreamedPlan):
+    if (result.success and result.seconds < WORTH_RESUMING) or not is_formed(result.x):
         return result  # nobody will go on from it, or nobody can
     return replace(result, digest=resuming.cheap_digest(f, g, result.seconds))
 
@@ -443,7 +441,7 @@ def _earlier(
     kept = None
     space = f.space or g.on.space
     if checkpoint is not None:
-        if isinstance(g.on, StreamedTransport):
+        if not g.on.forms_points:
             raise TypeError(resuming.NO_STREAMED_PLANS)
         every = _checks.number("checkpoint_every", every, at_least=0.0)
         kept = resuming.Checkpoint(checkpoint, every, resuming.digest(f, g))
@@ -460,7 +458,7 @@ def _earlier(
         )
     if x0 is not None:
         raise ValueError("x0 and start both say where to start: give one of them")
-    if isinstance(start.x, StreamedPlan) or isinstance(g.on, StreamedTransport):
+    if not is_formed(start.x) or not g.on.forms_points:
         raise TypeError(resuming.NO_STREAMED_PLANS)
     start = resuming.result_in_space(start, space)
     same = start.digest is not None and start.digest == (
@@ -476,7 +474,7 @@ def start_point(f: Smooth, on: Set, x0: Any) -> Array:
         raise ValueError(
             f"f has a variable of shape {space.shape} where {on!r} has points of shape {on.shape}"
         )
-    if isinstance(x0, StreamedPlan):  # made by the library, for this set
+    if not is_formed(x0):  # made by the library, for this set
         return x0
     if x0 is None:
         if space is None and on.shape is None:
@@ -514,7 +512,7 @@ def null_size(f: Smooth, g: Simple, start: Array) -> float:
     ):  # its null point, which need not be made to see that
         return 0.0
     null = g.on.null_point(Space.of(start))
-    if not isinstance(null, StreamedPlan) and bool((null == start).all()):
+    if is_formed(null) and bool((null == start).all()):
         return 0.0
     try:
         size = Terms(f.at(null).value, g.value(null)).size

@@ -20,6 +20,16 @@ POINTS_SHOWN, COUPLINGS_SHOWN, PIXELS_SHOWN = 5_000, 400, 1_000
 LONGEST_SIDE = 900
 """Pixels of the longest side of an image in a picture; larger images are thinned."""
 
+MEANINGS = {
+    "radius": "radius, the bound on |coef|_1",
+    "alpha": "alpha, the penalty",
+    "C": "C, the inverse of the penalty",
+}
+"""What a search tries, in words."""
+
+COUNTS_SHOWN = 9
+"""Numbers of coefficients above the curve of a cross-validation."""
+
 MOST_LINES = 200
 """The most coefficients that a picture of a path has."""
 
@@ -132,9 +142,7 @@ def draw_matrix(axes: Any, plan: Any) -> None:
     axes.set(title=f"The plan{note}", xlabel="target", ylabel="source")
 
 
-def draw_path(
-    axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, radius: float, chosen: Any
-) -> None:
+def draw_path(axes: Any, radii: Any, coefs: Any, names: Sequence[str], *, chosen: Any) -> None:
     """Coefficients (radii x features) against the radius; those largest in `chosen` have names, and
     colors by rank.
     """
@@ -148,21 +156,29 @@ def draw_path(
             named = {"color": COLORS[place], "lw": 1.8, "zorder": 3, "label": names[j]}
         axes.plot(radii, coefs[:, j], **named)
     axes.axhline(0.0, color="#444444", lw=0.6, zorder=2)
-    _mark_radius(axes, radius, ", beyond the picture" if radius > radii[-1] else "")
-    axes.set(xlim=(radii[0], radii[-1]))
-    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
-    for text in legend.get_texts():
+    if radii[-1] > radii[0]:
+        axes.set(xlim=(radii[0], radii[-1]))
+    _bare(axes)
+    name_lines(axes, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def name_lines(axes: Any, **place: Any) -> None:
+    """The legend, in which the names of columns are no formulas."""
+    for text in axes.legend(frameon=False, fontsize=9, **place).get_texts():
         text.set_parse_math(False)
 
 
-def draw_scores(axes: Any, chooser: Any) -> None:
-    """What a cross-validation found at the ridge that it chose, against the radius, with standard
-    errors.
+def draw_scores(axes: Any, chooser: Any, counts: Any) -> None:
+    """What a cross-validation found, with standard errors, against the radius or the strength of a
+    penalty that it chose; above the curve the numbers of coefficients that are not 0.
 
     `chooser` is a fitted estimator whose name ends in CV. Losses are drawn as such, not as scores
-    below 0.
+    below 0. What else it chose is fixed at the choice.
     """
-    curve = chooser.cv_table().query("param_ridge == @chooser.ridge_")
+    fixed, tried = chooser._selected
+    table = chooser.cv_table()
+    curve = table[table[fixed] == chooser._selected[fixed]]
+    sizes = curve[tried].to_numpy()
     sign = -1.0 if (chooser.scoring or chooser.default_scoring).startswith("neg_") else 1.0
     style = {
         "color": COLORS[0],
@@ -171,19 +187,33 @@ def draw_scores(axes: Any, chooser: Any) -> None:
         "marker": ".",
         "label": "mean, 1 standard error",
     }
-    axes.errorbar(
-        curve["param_radius"], sign * curve["mean_test_score"], curve["standard_error"], **style
-    )
-    axes.set(xscale="log" if chooser.radii_[0] > 0.0 else "linear")
-    axes.set_title(f"cross-validation at ridge {chooser.ridge_:.4g}", fontsize=11, loc="left")
-    _mark_radius(axes, chooser.radius_, "")
+    axes.errorbar(sizes, sign * curve["mean_test_score"], curve["standard_error"], **style)
+    axes.set(xscale="log" if sizes.min() > 0.0 else "linear")
+    name = tried.removeprefix("param_")
+    mark(axes, chooser._selected[tried], name)
+    axes.set(xlabel=MEANINGS[name])
+    if name == "alpha":  # as along the others, there is more and more room from left to right
+        axes.invert_xaxis()
+    _bare(axes)
     axes.legend(frameon=False, fontsize=9)
-
-
-def _mark_radius(axes: Any, radius: float, note: str) -> None:
-    axes.axvline(
-        radius, color="#444444", lw=1.0, ls="--", zorder=2, label=f"radius {radius:.4g}{note}"
+    above = axes.secondary_xaxis("top")
+    some = np.unique(np.linspace(0, len(sizes) - 1, COUNTS_SHOWN).round().astype(int))
+    above.set_xticks(sizes[some], [str(counts[k]) for k in some])
+    above.minorticks_off()
+    above.spines["top"].set_visible(False)
+    above.tick_params(length=0, labelsize=9)
+    above.set_xlabel(
+        f"coefficients other than 0, at {fixed.removeprefix('param_')} {chooser._selected[fixed]:.4g}",
+        fontsize=9,
     )
-    axes.set(xlabel="radius, the bound on |coef|_1")
+
+
+def mark(axes: Any, place: float, name: str, note: str = "") -> None:
+    """A line at what was chosen."""
+    label = f"{name} {place:.4g}{note}"
+    axes.axvline(place, color="#444444", lw=1.0, ls="--", zorder=2, label=label)
+
+
+def _bare(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)

@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from condgrad.arrays import Array, Space, is_sparse_tensor, is_torch
+from condgrad.arrays import Array, Space, is_formed, is_sparse_tensor, is_torch
 from condgrad.certificate import Certificate, Terms
 from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status, Trace
-from condgrad.streamed_plan import StreamedPlan
 
 FORMAT = "condgrad result 1"
 FREE_BYTES = 200_000
@@ -121,7 +120,7 @@ def _is_computed(thing: Any, name: str) -> bool:
 
 def save(result: Result, path: str | Path) -> None:
     """Write a result as one NumPy archive without pickled objects, whole or not at all."""
-    if isinstance(result.x, StreamedPlan):
+    if not is_formed(result.x):
         raise TypeError(NO_STREAMED_PLANS)
     proof = result.certificate
     about = {
@@ -193,6 +192,8 @@ def _is_running(process: int) -> bool:
 def load(path: str | Path) -> Result:
     """A result that `Result.save` or a checkpoint wrote, with NumPy arrays.
 
+    Models of `condgrad.linear_model` are loaded by `condgrad.linear_model.load`.
+
     Parameters
     ----------
     path : str or path
@@ -228,6 +229,10 @@ def load(path: str | Path) -> Result:
     except FileNotFoundError:
         raise
     except Exception as error:  # what NumPy, zip and JSON say of a broken file has many names
+        if b"condgrad linear model" in Path(path).read_bytes()[:1000]:
+            raise ValueError(
+                f"{path} is a linear model: load it by condgrad.linear_model.load({str(path)!r})"
+            ) from None
         raise ValueError(
             f"{path} is no result that condgrad saved, or it is damaged ({error})"
         ) from error

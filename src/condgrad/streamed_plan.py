@@ -376,10 +376,7 @@ class StreamedMatrix:
         xp = namespace(kept)
         result = zeros(kept, self.shape[0])
         for i, j in tiles(self.shape, kept):
-            p = (
-                self._exponentials(i, j) * kept[j][None, :]
-                + row_rest[i][:, None] * column_rest[j][None, :]
-            )
+            p = self._exponentials(i, j) * kept[j][None, :] + outer(row_rest[i], column_rest[j])
             result[i] += xp.sum(p * xp.log(xp.where(p > 0.0, p, 1.0)), axis=1)
         return result
 
@@ -424,7 +421,8 @@ class StreamedPlan:
     """A plan of exact marginals a, b that is only multiplied with.
 
     It is row_kept_i matrix_ij kept_j + row_rest_i column_rest_j. What is kept multiplies the matrix
-    and is no part of its score: beside large numbers the logarithm of what is nearly 1 is lost.
+    and is no part of its score: beside large numbers the logarithm of what is nearly 1 is lost. With
+    a cost by blocks the rest may be <row_rest_i, column_rest_j> for rows of two matrices.
 
     Its entries are exponentials of sums whose terms may be large and cancel. A rounding unit of
     these terms is a relative error of the entry, k_ij say, which may differ from one product to the
@@ -462,6 +460,7 @@ class StreamedPlan:
     """What rows keep; None for all of it."""
 
     ndim = 2
+    is_formed = False
 
     @classmethod
     def product(cls, a: Array, b: Array) -> StreamedPlan:
@@ -646,7 +645,7 @@ class StreamedPlan:
             return (self @ R[:, None])[:, 0]
         if R.shape[1] == 0:
             return zeros(R, self.shape[0], 0)
-        rest = self.row_rest[:, None] * (self.column_rest @ R)[None, :]
+        rest = outer(self.row_rest, R.T @ self.column_rest)
         if self.is_product:
             return rest
         kept = self.matrix.times(self.kept[:, None] * R)
@@ -677,13 +676,13 @@ class StreamedPlan:
             part *= self.kept[j][None, :]
             if self.row_kept is not None:
                 part *= self.row_kept[i][:, None]
-            part += self.row_rest[i][:, None] * self.column_rest[j][None, :]
+            part += outer(self.row_rest[i], self.column_rest[j])
             result += dot(blocks.of(i, j), part)
         return result
 
     def rows(self, indices: Any) -> Array:
         """Some rows, as an array."""
-        rest = self.row_rest[indices][:, None] * self.column_rest[None, :]
+        rest = outer(self.row_rest[indices], self.column_rest)
         kept = self.matrix.rows(indices) * self.kept[None, :]
         return (kept if self.row_kept is None else self.row_kept[indices][:, None] * kept) + rest
 
@@ -699,6 +698,11 @@ def zeros(like: Array, *shape: int) -> Array:
     """Zeros in float64, of the library and on the device of another array."""
     xp = namespace(like)
     return xp.zeros(shape, dtype=xp.float64, device=array_api_compat.device(like))
+
+
+def outer(left: Array, right: Array) -> Array:
+    """left_i right_j for vectors, and <left_i, right_j> for matrices."""
+    return left[:, None] * right[None, :] if left.ndim == 1 else left @ right.T
 
 
 def norm_of_rows(X: Array) -> float:

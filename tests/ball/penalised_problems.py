@@ -89,6 +89,8 @@ class PenalisedProblem:
 
     loss: str
     number: int
+    has_columns: bool = False
+    """Whether there are columns without a penalty."""
 
     @cached_property
     def rng(self) -> np.random.Generator:
@@ -151,6 +153,44 @@ class PenalisedProblem:
         return offsets.get(kind)
 
     @cached_property
+    def columns(self) -> Array | None:
+        """Columns without a penalty in units of 1, with a constant or a combination among them."""
+        if not self.has_columns:
+            return None
+        X = self.data[0]
+        rng = np.random.default_rng([self.number, 77])
+        m = len(X)
+        U = rng.standard_normal((m, int(rng.integers(1, 4))))
+        kind = rng.choice(["plain", "plain", "class", "combination", "constant", "twin"])
+        if kind == "class":  # of samples, as dummies have it
+            U[:, 0] = np.arange(m) % 2
+        elif kind == "combination":
+            U = np.column_stack([U, U.sum(axis=1)])
+        elif kind == "constant":
+            U = np.column_stack([U, np.ones(m)])
+        elif kind == "twin":  # of a column with a penalty
+            U[:, 0] = X[:, 0]
+        return U
+
+    @cached_property
+    def column_units(self) -> Array:
+        rng = np.random.default_rng([self.number, 78])
+        return 10.0 ** rng.integers(-6, 7, self.columns.shape[1])  # type: ignore[union-attr]
+
+    @property
+    def is_separated(self) -> bool:
+        """Whether the columns let the loss fall forever, by a linear program of its own."""
+        y = self.data[1]
+        if self.columns is None or self.loss not in ("logistic", "poisson"):
+            return False
+        c = cp.Variable(self.columns.shape[1])
+        d = self.columns @ c + (cp.Variable() if self.facts["intercept"] else 0.0)
+        rise = cp.multiply(y if self.loss == "logistic" else -(y == 0.0).astype(float), d)
+        still = [] if self.loss == "logistic" else [d[y > 0.0] == 0.0]
+        problem = cp.Problem(cp.Maximize(cp.sum(rise)), [rise >= 0.0, rise <= 1.0, *still])
+        return bool(problem.solve(solver=cp.CLARABEL) > 0.5)
+
+    @cached_property
     def plain(self) -> Any:
         """The loss in units of 1."""
         X, y, weights = self.data
@@ -158,6 +198,7 @@ class PenalisedProblem:
             "sample_weight": weights,
             "intercept": self.facts["intercept"],
             "offset": self.offset,
+            "unpenalised": self.columns,
         }
         return LOSSES[self.loss].make(X, y, **options)
 
@@ -185,6 +226,8 @@ class PenalisedProblem:
         }
         if self.offset is not None:
             options["offset"] = target * self.offset
+        if self.columns is not None:
+            options["unpenalised"] = self.columns * self.column_units
         if self.loss == "huber":
             options["unit"] = target
         return LOSSES[self.loss].make(K, target * y, **options)
@@ -198,8 +241,11 @@ class PenalisedProblem:
 
     @cached_property
     def null(self) -> float:
-        """F at 0."""
-        return float(self.f.at(np.zeros(self.data[0].shape[1])).value)
+        """The loss of scores of 0, or with the best intercept: its size, as a judge sees it."""
+        m, n = self.data[0].shape
+        if self.has_columns:
+            return float(self.f.h.h.evaluate(np.zeros(m))[0])
+        return float(self.f.at(np.zeros(n)).value)
 
     @cached_property
     def judged(self) -> tuple[float, float]:
@@ -212,6 +258,8 @@ class PenalisedProblem:
             z = z + cp.Variable()
         if self.offset is not None:
             z = z + self.offset - (self.offset.mean() if self.facts["intercept"] else 0.0)
+        if self.columns is not None:
+            z = z + self.columns @ cp.Variable(self.columns.shape[1])
         goal = weights @ LOSSES[self.loss].each(z, y) + l1 * cp.norm1(x) + ridge * cp.sum_squares(x)
         problem = cp.Problem(cp.Minimize(goal))
         with warnings.catch_warnings():

@@ -82,7 +82,9 @@ class Model:
         more = scipy.sparse.csr_array(
             np.column_stack([self.B, pull])
         )  # what the pull takes off again
-        return of_rows(more.indptr, more.indices, more.data, more.shape[1], pull=pull, ridge=self.c)
+        return of_rows(
+            more.indptr, more.indices, more.data, more.shape[1], pull=pull[:, None], ridge=self.c
+        )
 
     def solve(
         self, *, form: str = "matrix", rounds: int = 1000, accuracy: float = 1e-8
@@ -191,7 +193,7 @@ def test_conjugate_gradients_end_where_the_ridge_allows() -> None:
     rng = np.random.default_rng(0)
     k, m = 400, 600
     B = scipy.sparse.csr_array(rng.standard_normal((k, m)) * (rng.random((k, m)) < 0.05))
-    hessian = of_rows(B.indptr, B.indices, B.data, m, pull=np.zeros(k), ridge=np.ones(k))
+    hessian = of_rows(B.indptr, B.indices, B.data, m, pull=np.empty((k, 0)), ridge=np.ones(k))
     q0 = rng.standard_normal(k)
     solution, mu, _, _ = face_qp.minimise(
         hessian, q0, np.zeros(k), l1_ball(5.0), -1.0, 1e-12, 1000, GO_ON

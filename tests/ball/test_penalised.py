@@ -44,6 +44,21 @@ def test_the_certificate_brackets_what_cvxpy_finds(loss: str, number: int) -> No
 
 
 @EVERY_LOSS
+@pytest.mark.parametrize("number", range(PROBLEMS // 2))
+@pytest.mark.filterwarnings("ignore:unpenalised columns that are combinations")
+def test_columns_without_a_penalty(loss: str, number: int) -> None:
+    """As above; where the columns separate classes, a linear program of the judge says so too."""
+    problem = PenalisedProblem(loss, number, has_columns=True)
+    if problem.is_separated:
+        with pytest.raises(ValueError, match="separates"):
+            _ = problem.f
+        return
+    result = newton(problem.f, problem.g, tol=1e-7)
+    assert result.status is cg.Status.CONVERGED, result.message
+    problem.assert_proved(result)
+
+
+@EVERY_LOSS
 @pytest.mark.parametrize("number", range(6))
 def test_other_methods_prove_the_same(loss: str, number: int) -> None:
     """Proximal gradients and CGS have no compiled code, and bounds that hold all the same."""

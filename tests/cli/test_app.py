@@ -75,10 +75,11 @@ def test_without_typer_one_sentence_says_what_to_install(tmp_path: Path) -> None
     assert done.stderr == f"condgrad: the command line needs typer: {install_command('cli')}\n"
 
 
+@pytest.mark.slow  # processes of their own
 def test_what_the_command_line_loads_and_what_it_says_where_that_is_missing(tmp_path: Path) -> None:
     """No drawing library: `condgrad doctor` can say what is wrong with them, and nobody waits for them."""
     heavy = ("matplotlib", "plotly", "torch", "ot", "cvxopt", "mosek", "numba")
-    packages = ["pandas", "pydantic", "jinja2", "psutil", "PIL", "rich"]
+    packages = ["pandas", "jinja2", "psutil", "PIL", "rich"]
     # one process: what other packages take to load is paid once
     program = f"""
 import sys
@@ -167,6 +168,7 @@ def test_the_advice_installs_from_where_the_package_came(
     assert install_command("plot") == f"{sys.executable} -m pip install 'condgrad[plot]'"
 
 
+@pytest.mark.slow  # processes of their own
 def test_long_commands_show_their_progress_on_a_terminal(
     condgrad_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def test_the_report_fits_a_terminal_and_the_small_problems_are_certified(
     assert "set CONDGRAD_DATA to its folder" in words
 
 
+@pytest.mark.slow  # processes of their own
 def test_broken_packages_are_told_and_nothing_else_breaks(
     condgrad: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

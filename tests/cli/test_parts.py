@@ -43,6 +43,7 @@ def coefficients(folder: Path) -> Any:
     return pd.read_csv(folder / "coefficients.csv").set_index("feature")["coefficient"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_a_pattern_is_fitted_as_one_file(files: Path, condgrad_here: Command, ending: str) -> None:
     asked = ("--target", "outcome", "--drop", "price", "--weights", "weight", *GIVEN)
@@ -71,6 +72,7 @@ def test_a_pattern_is_fitted_as_one_file(files: Path, condgrad_here: Command, en
     pd.testing.assert_frame_equal(pd.read_csv(files / "part.csv"), pd.read_csv(files / "whol.csv"))
 
 
+@pytest.mark.slow
 def test_what_is_left_open_is_chosen_as_for_one_file(files: Path, condgrad_here: Command) -> None:
     asked = (
         "--target",
@@ -127,7 +129,7 @@ def test_what_is_refused(files: Path, condgrad_here: Command) -> None:
             ("part-*.csv", *target),
             "part-3.csv has 'more', which part-0.csv has not: give files of the same columns",
         ),
-        (("hole-*.csv", *target), "hole-1.csv, line 3, column 'age': the cell holds no number"),
+        (("hole-*.csv", *target), "hole-1.csv, line 3, column 'age': the cell is empty"),
         (
             ("whole.parquet", *target, "--scheduler", "tcp://127.0.0.1:1"),
             "--scheduler is for patterns",

@@ -145,19 +145,16 @@ def test_a_target_amid_the_matrix_is_missed(condgrad_here: Command, tmp_path: Pa
     )
     refused(condgrad_here, tmp_path, write_svm(tmp_path, X, y), "rows.svm keeps its label apart")
     write_table(tmp_path / "one.csv", list("12345"), X.T)  # without the target, by name
-    assert condgrad_here("predict", "m/model.json", "one.csv").code == 0
+    assert condgrad_here("predict", "m/model.json", "one.csv", "--header").code == 0
 
 
 def test_a_header_from_1_is_no_header_from_0(condgrad_here: Command, tmp_path: Path) -> None:
     X, y = rows()
     assert condgrad_here("fit", write_npz(tmp_path, X, y), *FIT, "--out", "m").code == 0
     write_table(tmp_path / "one.csv", list("12345"), X.T)
-    refused(
-        condgrad_here,
-        tmp_path,
-        "one.csv",
-        "one.csv counts its columns from 1, and the model from 0",
-    )
+    ended = condgrad_here("predict", "m/model.json", "one.csv", "--header")
+    assert ended.code == 2
+    assert "one.csv counts its columns from 1, and the model from 0" in ended.stderr
 
 
 # --- scores and ids
@@ -259,7 +256,7 @@ def test_a_gap_is_named_without_advice_that_predict_lacks(
         ).code
         == 0
     )
-    for value, said in ((np.nan, "the cell holds no number"), ("oops", "'oops' is not a number")):
+    for value, said in ((np.nan, "the cell is empty"), ("oops", "'oops' is not a number")):
         frame["e"] = frame["e"].astype(object)
         frame.loc[2, "e"] = value
         frame.to_csv(tmp_path / "people.csv")

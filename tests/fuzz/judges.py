@@ -255,6 +255,155 @@ def _least_squares(A: Array, y: Array) -> Array:
     return np.asarray(inverse @ (y / size).astype(np.float64))
 
 
+# Losses with offsets, and columns without a penalty --------------------------------------------------------------------
+
+
+class Rows(NamedTuple):
+    """A loss of scores, one a sample: its values, slopes and curvatures, and its words for CVXPY."""
+
+    at: Callable[[Array, Array], tuple[Array, Array, Array]]
+    expression: Callable[[Any, Array], Any]
+    terms: Callable[[Array], Any] = np.zeros_like
+    """The sizes of what is taken off the scores."""
+
+
+def _squares_rows(z: Array, y: Array) -> tuple[Array, Array, Array]:
+    return (z - y) ** 2 / 2, z - y, np.ones_like(z)
+
+
+def _logistic_rows(z: Array, y: Array) -> tuple[Array, Array, Array]:
+    losses, slopes = logistic(y * z)
+    return losses, y * slopes, -slopes * (1 + slopes)
+
+
+def _hinge_rows(z: Array, y: Array) -> tuple[Array, Array, Array]:
+    losses, slopes = squared_hinge(y * z)
+    return losses, y * slopes, 2 * wide(slopes < 0)
+
+
+def _poisson_rows(z: Array, y: Array) -> tuple[Array, Array, Array]:
+    base = np.where(y > 0, y, 1)
+    d = z - np.log(base)
+    losses = np.where(y > 0, base * (np.expm1(d) - d), np.exp(z))
+    return losses, np.where(y > 0, base * np.expm1(d), np.exp(z)), np.exp(z)
+
+
+def _gamma_rows(z: Array, y: Array) -> tuple[Array, Array, Array]:
+    d = np.log(y) - z
+    return np.expm1(d) - d, -np.expm1(d), np.exp(d)
+
+
+HUBER = 1.35
+
+
+def _huber_rows(z: Array, y: Array) -> tuple[Array, Array, Array]:
+    cut = np.clip(z - y, -HUBER, HUBER)
+    return cut * (z - y - cut / 2), cut, wide(np.abs(z - y) < HUBER)
+
+
+ROWS = {
+    "LeastSquares": Rows(_squares_rows, lambda z, y: 0.5 * cp.square(z - y), np.abs),
+    "Logistic": Rows(_logistic_rows, lambda z, y: cp.logistic(-cp.multiply(y, z))),
+    "SquaredHinge": Rows(
+        _hinge_rows, lambda z, y: cp.square(cp.pos(1 - cp.multiply(y, z))), np.ones_like
+    ),
+    "Poisson": Rows(
+        _poisson_rows,
+        lambda z, y: (
+            cp.exp(z)
+            - cp.multiply(y, z)
+            + np.where(y > 0, y * np.log(np.where(y > 0, y, 1)) - y, 0)
+        ),
+        lambda y: np.abs(np.log(np.where(y > 0, y, 1))),
+    ),
+    "Gamma": Rows(
+        _gamma_rows,
+        lambda z, y: cp.multiply(y, cp.exp(-z)) + z - 1 - np.log(y),
+        lambda y: np.abs(np.log(y)),
+    ),
+    "Huber": Rows(_huber_rows, lambda z, y: 0.5 * cp.huber(z - y, HUBER), np.abs),
+}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """min over c of sum_i w_i loss(s_i), s = Kx + Cc + offset; C are the columns without a penalty, 1 among them."""
+
+    rows: Rows
+    K: Array
+    y: Array
+    weights: Array
+    C: Array
+    offset: Array
+
+    def at(self, x: Array) -> Sized:
+        return self.beside(x, self._best_amounts(wide(self.K) @ x + wide(self.offset)))
+
+    def beside(self, x: Array, c: Array) -> Sized:
+        """The loss at x with these amounts of the columns."""
+        K, C, w, y = wide(self.K), wide(self.C), wide(self.weights), wide(self.y)
+        losses, slopes, curvatures = self.rows.at(K @ x + C @ c + wide(self.offset), y)
+        terms = np.abs(K) @ np.abs(x) + np.abs(C) @ np.abs(c) + np.abs(self.offset)
+        terms = terms + self.rows.terms(y)
+        value = w @ losses
+        return Sized(value, value + (w * np.abs(slopes)) @ terms, (w * curvatures) @ terms**2)
+
+    def _best_amounts(self, z: Array) -> Array:
+        """Newton's method: its steps have the digits of float64, what they lead to has more."""
+        C, w, y = wide(self.C), wide(self.weights), wide(self.y)
+        sizes = np.abs(C).max(axis=0, initial=0.0)
+        C = C / np.where(sizes > 0, sizes, 1)
+        # exponentials want scores near 0 to begin with
+        c = -wide(np.linalg.lstsq(C.astype(float), z.astype(float))[0])
+
+        def at(c: Array) -> tuple[Any, Array, Array]:
+            losses, slopes, curvatures = self.rows.at(z + C @ c, y)
+            return w @ losses, w * slopes, w * curvatures
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, slopes, curvatures = at(c)
+            for _ in range(200 if C.shape[1] else 0):
+                excess = C.T @ slopes
+                if np.abs(excess).max() <= 4 * EXTENDED_UNIT * np.abs(slopes).sum():
+                    break
+                # Huber's loss has no curvature far off, and that of rates may have hardly any
+                added = 1e-12 * (w @ np.ones_like(w)) * np.eye(len(c))
+                step = wide(_least_squares((C.T * curvatures) @ C + added, excess))
+                step = step / max(1, np.abs(C @ step).max() / (10 + np.abs(z + C @ c).max()))
+                for _ in range(60):
+                    there, new_slopes, new_curvatures = at(c - step)
+                    if there < value:
+                        break
+                    step = step / 4
+                if not there < value:
+                    break
+                c, value, slopes, curvatures = c - step, there, new_slopes, new_curvatures
+        return np.asarray(c / np.where(sizes > 0, sizes, 1))
+
+    def expression(self, x: Any) -> Any:
+        z = self.K @ x + self.offset
+        if self.C.shape[1]:
+            z = z + self.C @ cp.Variable(self.C.shape[1])
+        return cp.sum(cp.multiply(self.weights, self.rows.expression(z, self.y)))
+
+
+@dataclass(frozen=True)
+class Everywhere:
+    """All x, or all x >= 0."""
+
+    positive: bool
+    scale: float = 0.0
+
+    def violation(self, x: Array) -> float:
+        return max(0.0, -float(x.min())) if self.positive else 0.0
+
+    def feasible(self, x: Array) -> Array:
+        return np.maximum(x, 0) if self.positive else x
+
+    def constraints(self, x: Any) -> list[Any]:
+        return [x >= 0] if self.positive else []
+
+
 # The other f, and g ---------------------------------------------------------------------------------------------------
 
 

@@ -84,6 +84,7 @@ def test_it_leaves_iterations_for_the_method_that_waits(
     assert not beside.is_done
 
 
+@pytest.mark.slow  # processes of their own
 def test_plans_and_fits_are_compiled_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what another process cannot compile is compiled in this one."""
     done: list[str] = []
@@ -263,6 +264,7 @@ def test_the_digest_sees_all_that_kernels_are_made_of() -> None:
                 assert node.module in allowed, file
 
 
+@pytest.mark.slow  # processes of their own
 def test_entry_points_alone_are_kept() -> None:
     entry_points = {each for each in kernels_that_python_calls() if isinstance(each, Dispatcher)}
     assert len(entry_points) >= 4

@@ -151,6 +151,7 @@ print(rang)
 """
 
 
+@pytest.mark.slow  # processes of their own
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows has no alarms")
 def test_what_the_handler_of_a_signal_raises_comes_out_of_kernels_as_it_is() -> None:
     run = subprocess.run(

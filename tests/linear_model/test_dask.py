@@ -180,6 +180,7 @@ def test_data_that_would_fill_the_memory_are_not_kept(
     assert bool(made) == (bytes_free < X.nbytes)
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("ridge", [0.0, 0.5])
@@ -363,6 +364,7 @@ def test_intercepts_of_several_classes_where_probabilities_are_0_and_1(
     np.testing.assert_allclose(scipy.special.softmax(scores, axis=1).sum(axis=0), counts, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "y", "options"),
     [
@@ -514,6 +516,7 @@ def test_blocks_without_rows_do_not_matter() -> None:
     same(model, ConstrainedLogisticRegression(0.5, tol=TOL).fit(X[250:], Y[250:]))
 
 
+@pytest.mark.slow  # processes of their own
 def test_without_a_cluster_threads_compute(tmp_path: Path) -> None:
     """Dask's own choice for bags is a pool of processes, which a script without a guard of its main module lacks."""
     script = tmp_path / "script.py"

@@ -302,7 +302,14 @@ def test_large_targets_in_single_precision() -> None:
             {"penalty_factors": [1.0]},
             "penalty_factors must have one entry for each of the . features, got shape",
         ),
-        ({"penalty_factors": [0.0, *[1.0] * 7]}, "penalty_factors must be > 0, got 0 among them"),
+        (
+            {"penalty_factors": [-1.0, *[1.0] * 7]},
+            "penalty_factors must be >= 0, got -1 among them",
+        ),
+        (
+            {"penalty_factors": [0.0] * 8},
+            "penalty_factors must have an entry above 0, got only zeros",
+        ),
         ({"radius": -1.0}, "radius must be finite and >= 0, got -1"),
         ({"radius": np.inf}, "radius must be finite"),
         ({"tol": -1.0}, "tol must be finite and >= 0"),

@@ -59,7 +59,11 @@ ONLY_WITH_A_SWITCH = "check_array_api_input"
 
 
 def _checks() -> Iterator[Any]:
+    """All checks of all estimators; searches share their code, and one of them stands for all in `make test`."""
     for estimator in ESTIMATORS:
+        kind = type(estimator).__name__
+        is_one_more = kind.endswith("CV") and kind != "ConstrainedElasticNetCV"
+        marks = [pytest.mark.slow] if is_one_more else []
         for each, check in estimator_checks_generator(estimator):
             name = getattr(check, "func", check).__name__
             details = "-".join(str(value) for value in getattr(check, "keywords", {}).values())
@@ -68,6 +72,7 @@ def _checks() -> Iterator[Any]:
                     each,
                     check,
                     id=f"{' '.join(repr(estimator).split())}-{name}{details and '-'}{details}",
+                    marks=marks,
                 )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import condgrad as cg
 
+pytestmark = pytest.mark.slow  # a large grid; `tests/test_units.py` has one of all methods
 Array = np.ndarray
 LOSSES = {
     "squares": cg.smooth.LeastSquares,

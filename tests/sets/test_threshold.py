@@ -154,6 +154,7 @@ def test_entries_that_are_no_numbers_pass_as_in_numpy(odd: float, where: int, ma
         assert np.isnan(answer).any() == (odd != -np.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always_compiled")
 def test_arrays_of_other_kinds_are_projected() -> None:
     """Read-only or a matrix; strided or of half precision, which NumPy takes."""
@@ -169,6 +170,7 @@ def test_arrays_of_other_kinds_are_projected() -> None:
     np.testing.assert_array_equal(frozen, v)
 
 
+@pytest.mark.slow
 def test_numba_is_imported_for_long_vectors_only() -> None:
     script = """
 import sys, numpy as np, condgrad as cg

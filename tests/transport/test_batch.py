@@ -234,3 +234,67 @@ def test_a_gap_of_mere_rounding_is_none_where_f_has_no_terms() -> None:
 
 def test_no_problems_have_no_answers() -> None:
     assert len(solve_batch(np.ones((0, 3, 4)), entropy=1.0)) == 0
+
+
+def test_problems_of_different_sizes_have_the_answers_of_each_alone() -> None:
+    rng = np.random.default_rng(0)
+    sizes = [(1, 1), (3, 9), (9, 3), (20, 31), (30, 20), (4, 4), (4, 4)]
+    C = [rng.random(size) for size in sizes]
+    a = [rng.random(n) + 0.1 for n, _ in sizes]
+    b = [rng.random(m) + 0.1 for _, m in sizes]
+    b = [each * (of_a.sum() / each.sum()) for each, of_a in zip(b, a, strict=True)]
+    C[4][:10, :5] = np.inf
+    entropies = np.linspace(0.01, 0.1, len(sizes))
+    found = solve_batch(C, a, b, entropy=entropies)
+    assert found.success, found.status
+    assert len(found) == len(sizes)
+    assert "1 x 1 to 30 x 20" in repr(found)
+    for j, (n, m) in enumerate(sizes):
+        alone = cg.transport.solve(C[j], a[j], b[j], entropy=entropies[j])
+        assert found.plan[j].shape == (n, m)
+        assert found.u[j].shape == (n,)
+        assert found.v[j].shape == (m,)
+        np.testing.assert_allclose(found.plan[j].sum(axis=1), a[j], rtol=1e-12)
+        np.testing.assert_allclose(found.plan[j].sum(axis=0), b[j], rtol=1e-12)
+        assert found.lower_bound[j] <= alone.value
+        assert alone.lower_bound <= found.value[j]
+        assert (found.plan[j][~np.isfinite(C[j])] == 0.0).all()
+
+
+def test_lists_of_problems_say_what_is_wrong_with_them() -> None:
+    C = [np.ones((2, 3)), np.ones((3, 2))]
+    with pytest.raises(ValueError, match=r"a must be a list of 2 arrays of weights"):
+        solve_batch(C, np.ones(2), entropy=1.0)
+    with pytest.raises(ValueError, match=r"b\[1\] must have the shape \(2,\)"):
+        solve_batch(C, None, [np.ones(3) / 3, np.ones(3) / 3], entropy=1.0)
+    with pytest.raises(ValueError, match=r"of problem 1 a sums to 1, b to 2"):
+        solve_batch(C, None, [np.ones(3) / 3, np.ones(2)], entropy=1.0)
+    with pytest.raises(ValueError, match=r"cost\[1\] must not be empty"):
+        solve_batch([np.ones((2, 3)), np.ones((0, 2))], entropy=1.0)
+    with pytest.raises(cg.InfeasibleError, match="problem 1: no plan avoids"):
+        solve_batch([np.ones((2, 3)), np.full((2, 2), np.inf)], entropy=1.0)
+    with pytest.raises(cg.NotFiniteError, match="problem 1 of 2") as caught:
+        solve_batch([np.ones((2, 3)), np.diag([1e308, -1e308])], entropy=1.0)
+    assert caught.value.problems == (1,)
+    assert [plan.shape for plan in caught.value.others.plan] == [(2, 3)]
+
+
+def test_masks_in_a_batch_are_those_of_solve() -> None:
+    rng = np.random.default_rng(0)
+    C = rng.random((8, 6, 5))
+    C[rng.random(C.shape) < 0.3] = np.inf
+    C[:, :, 0] = 1.0
+    C[:, 0, :] = 1.0
+    C[3] = rng.random((6, 5))
+    entropy = 0.02
+    try:
+        found = solve_batch(C, entropy=entropy)
+    except cg.InfeasibleError as error:
+        pytest.fail(str(error))
+    assert found.success
+    for j in range(8):
+        alone = cg.transport.solve(C[j], entropy=entropy)
+        assert (found.plan[j][C[j] == np.inf] == 0.0).all()
+        np.testing.assert_allclose(found.plan[j].sum(axis=0), 0.2, rtol=1e-12)
+        assert found.lower_bound[j] <= alone.value
+        assert alone.lower_bound <= found.value[j]

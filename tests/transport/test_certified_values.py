@@ -146,6 +146,7 @@ def test_the_upper_bound_has_what_rounding_takes_off_a_value() -> None:
 class TestStreamedValues:
     """The plan of a streamed problem has exact marginals only up to the rounding of its scores."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stiffness", [None, 1e-2, 10.0, 1e3])
     @pytest.mark.parametrize("share", [1e-8, 1e-6, 1e-3])
     def test_no_value_is_below_the_minimum(self, share: float, stiffness: float | None) -> None:

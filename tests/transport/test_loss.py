@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -371,3 +372,66 @@ def test_streamed_plans_give_the_same_derivatives(name: str, torch: ModuleType) 
         torch.autograd.grad(sum((g**2).sum() for g in x), points[0])[0] for x in (here, there)
     )
     torch.testing.assert_close(*second, atol=1e-3, rtol=1e-3)
+
+
+def random_cost(torch: ModuleType, n: int = 5, m: int = 4) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    weights = [torch.tensor(rng.dirichlet(np.ones(size)), requires_grad=True) for size in (n, m)]
+    return torch.tensor(rng.random((n, m)), requires_grad=True), *weights
+
+
+def test_the_gradient_in_a_cost_is_the_plan_of_pot(torch: ModuleType) -> None:
+    M, a, b = random_cost(torch)
+    cg.transport.loss(cost=M, a=a, b=b, entropy=0.05, tol=1e-12).backward()
+    pot = ot.sinkhorn(
+        a.detach().numpy(), b.detach().numpy(), M.detach().numpy(), 0.05, stopThr=1e-14
+    )
+    np.testing.assert_allclose(M.grad.numpy(), pot, atol=1e-8)
+
+
+@pytest.mark.parametrize("regularized", [False, True])
+def test_derivatives_in_a_cost_and_its_weights_are_those_of_differences(
+    torch: ModuleType, regularized: bool
+) -> None:
+    M, a, b = random_cost(torch)
+    rng = np.random.default_rng(1)
+    regularizers = []
+    if regularized:
+        points = rng.normal(size=(5, 2)), rng.normal(size=(4, 2))
+        regularizers = [cg.transport.Laplacian(*points, weight=0.3, neighbors=2)]
+
+    def value(M: Any, a: Any, b: Any) -> Any:
+        weights = a / a.sum(), b / b.sum()
+        return cg.transport.loss(
+            None, None, *weights, cost=M, entropy=0.2, regularizers=regularizers, tol=1e-13
+        )
+
+    assert torch.autograd.gradcheck(value, (M, a, b), eps=1e-5, atol=1e-6)
+    assert torch.autograd.gradgradcheck(value, (M, a, b), eps=1e-5, atol=1e-5)
+
+
+def test_forbidden_pairs_have_no_gradient(torch: ModuleType) -> None:
+    M, _, _ = random_cost(torch)
+    masked = torch.where(torch.eye(5, 4) > 0, torch.inf, M)
+    found = cg.transport.certified_loss(cost=masked, entropy=0.1)
+    found.loss.backward()
+    assert (M.grad.diagonal() == 0.0).all()
+    np.testing.assert_allclose(M.grad.sum(1).numpy(), 0.2, rtol=1e-10)
+    assert found.plan_error < 1e-2
+    assert np.isnan(found.gradient_error.Xs)
+
+
+def test_points_or_a_cost_and_tensors_are_asked_for(torch: ModuleType) -> None:
+    M, a, b = random_cost(torch)
+    for wrong in ({}, {"Xs": M, "Xt": M, "cost": M}, {"Xs": M}, {"Xs": M, "cost": M}):
+        with pytest.raises(TypeError, match="takes points Xs and Xt, or a cost"):
+            cg.transport.loss(**wrong, entropy=0.1)
+    with pytest.raises(TypeError, match=r"cost must be a torch tensor, got ndarray"):
+        cg.transport.loss(cost=M.detach().numpy(), entropy=0.1)
+    with pytest.raises(ValueError, match=r"b must have 4 weights"):
+        cg.transport.loss(cost=M, b=a, entropy=0.1)
+    for name, given in {"cost": (M, None), "a": (M.detach(), a)}.items():
+        with pytest.warns(
+            UserWarning, match=rf"{name} requires a gradient.*transport\.loss\(cost=cost"
+        ):
+            cg.transport.solve(*given, entropy=0.1)

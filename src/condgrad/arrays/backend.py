@@ -39,6 +39,11 @@ def is_torch(x: object) -> bool:
     return type(x) is not np.ndarray and array_api_compat.is_torch_array(x)
 
 
+def is_formed(x: object) -> bool:
+    """Whether x has entries to look at: a plan that is only multiplied with says that it has none."""
+    return getattr(x, "is_formed", True)
+
+
 def on_device(x: Array) -> bool:
     """Whether x lives on an accelerator."""
     return is_torch(x) and x.device.type != "cpu"

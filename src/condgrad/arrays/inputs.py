@@ -15,8 +15,13 @@ import scipy.sparse
 from condgrad.arrays import Array, Matrix, all_finite, is_torch, namespace
 
 
-def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
-    """A finite floating-point array from what a user passed; never a copy where none is needed."""
+def floating(
+    name: str, value: Any, *, ndim: int | None = None, with_infinity: bool = False
+) -> Array:
+    """A finite floating-point array from what a user passed; never a copy where none is needed.
+
+    `with_infinity` allows +inf, which is a cost of what may not be.
+    """
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked entries")
     if not array_api_compat.is_array_api_obj(value):
@@ -47,7 +52,7 @@ def floating(name: str, value: Any, *, ndim: int | None = None) -> Array:
             ) from error
     if value.dtype not in (xp.float32, xp.float64):
         value = xp.astype(value, xp.float32 if xp.finfo(value.dtype).bits < 32 else xp.float64)
-    _check(name, value, ndim)
+    _check(name, value, ndim, with_infinity)
     return value
 
 
@@ -131,8 +136,15 @@ def each_entry_once(K: Matrix) -> Matrix:
     return K
 
 
-def _check(name: str, value: Matrix, ndim: int | None) -> None:
+def _check(name: str, value: Matrix, ndim: int | None, with_infinity: bool = False) -> None:
     if ndim is not None and value.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {tuple(value.shape)}")
-    if not all_finite(value):
+    if all_finite(value):
+        return
+    if not with_infinity:
         raise ValueError(f"{name} must be finite, got NaN or infinite entries")
+    xp = namespace(value)
+    if bool(xp.any(xp.isnan(value) | (value == -math.inf))):
+        raise ValueError(
+            f"{name} must be finite, or +inf for pairs that may not be matched, got NaN or -inf"
+        )

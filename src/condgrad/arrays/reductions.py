@@ -19,6 +19,7 @@ from condgrad.arrays.backend import (
     Vector,
     double,
     host,
+    is_formed,
     is_torch,
     namespace,
     on_device,
@@ -54,6 +55,8 @@ def total(x: Array) -> float:
     """The sum of all entries, accumulated in float64."""
     if type(x) is np.ndarray:
         return float(np.add.reduce(x, axis=None, dtype=np.float64))  # faster than x.sum
+    if not is_formed(x):
+        return x.mass
     xp = namespace(x)
     return float(xp.sum(x, dtype=xp.float64))
 

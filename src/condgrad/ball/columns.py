@@ -43,7 +43,7 @@ from condgrad.rounding import ON_BOUNDARY
 from condgrad.search.backtracking import ARMIJO_FRACTION
 from condgrad.sets import Box, Simplex
 from condgrad.sets.penalised import Penalised
-from condgrad.smooth.composite import AtBestIntercept
+from condgrad.smooth.composite import AtBestIntercept, with_shift
 from condgrad.smooth.folding import FoldedLoss
 
 
@@ -162,7 +162,7 @@ class Columns:
         self.K, self.means = chosen_columns(loss, chosen)
         self.Kt = self.K.T
         self.curvature = curvature or curvature_of(
-            self.K, centred=self.h.has_intercept, is_constant=self.h.quadratic
+            self.K, free=self.h.free, is_constant=self.h.quadratic
         )
         self.multiplier: float | None = None
         """Of the sum or the norm, in the last model."""
@@ -201,7 +201,7 @@ class Columns:
             best = best._replace(theta=host(best.theta))
             self.here = self._with_value(x, host(self.loss.loss_at(point.smooth).z), best)
         else:  # K x of large columns has fewer digits than centred ones give: no step would fall
-            self.here = self._at(x, self.K @ x, near=best.intercept + shift)
+            self.here = self._at(x, self.K @ x, near=with_shift(best.intercept, shift))
         self.start_value = self.here.value
 
     def advance(self, ahead: Array) -> None:
@@ -219,7 +219,7 @@ class Columns:
         """What centred columns take off every entry of K x, which the intercept adds again."""
         return 0.0 if self.means is None else dot(self.means, x)
 
-    def _at(self, x: Array, u: Array, *, near: float) -> At:
+    def _at(self, x: Array, u: Array, *, near: Any) -> At:
         return self._with_value(x, u, self.h.at_best_intercept(u, near=near))
 
     def _with_value(self, x: Array, u: Array, loss: AtBestIntercept) -> At:
@@ -375,7 +375,7 @@ class Columns:
             return start.at(x)
         self.made = x
         shift = self._shift(here.x)
-        loss = here.loss._replace(intercept=here.loss.intercept - shift)
+        loss = here.loss._replace(intercept=with_shift(here.loss.intercept, -shift))
         u = here.u if shift == 0.0 else here.u + shift
         smooth = self.loss.evaluation(start.f, x, u, loss)
         # centred columns give K x by way of their means, which costs it digits where these are

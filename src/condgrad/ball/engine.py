@@ -294,9 +294,10 @@ class FaceNewton:
     def _roads(self, start: ObjectivePoint) -> list[Road]:
         """What may lead on where turns would take long.
 
-        Of dense data the dual is faster wherever there is one.
+        Of dense data the dual is faster wherever there is one. Both know of an intercept, and of no
+        other columns without a penalty.
         """
-        if self.loss is None or is_torch(start.x):
+        if self.loss is None or is_torch(start.x) or self.loss.composite.unpenalised is not None:
             return []
         by_dual = DualRoad.of(self.loss, self.g)
         roads: list[Road] = []

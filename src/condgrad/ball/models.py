@@ -1,9 +1,10 @@
 """Quadratic models of F(x) = h(Kx) + <tilt, x> + ridge |x|^2, and their least points over a set.
 
-    <slope, y - x> + <y - x, H (y - x)>/2,   H = K'WK + 2 ridge,   W = diag(w) or diag(w) - ww'/sum(w)
+    <slope, y - x> + <y - x, H (y - x)>/2,   H = K'WK + 2 ridge,   W = diag(w) - diag(w) AA' diag(w)
 
-with w the second derivatives of the loss; the second W is that of a loss whose intercept is
-minimised out. `curvature_of` chooses what knows H, by shape and kind of K:
+with w the second derivatives of the loss, and A an orthonormal basis, where samples weigh w, of the
+columns that are minimised out of it: that of an intercept, and those without a penalty.
+`curvature_of` chooses what knows H, by shape and kind of K:
 
 - `ByMatrix` computes H, where there are not many more coordinates than samples;
 - `BySamples` solves the dual in as many variables as samples, where there are;
@@ -38,6 +39,7 @@ from condgrad.rounding import LEAST_CURVATURE
 from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet
+from condgrad.smooth.free_columns import less_projection, orthonormal
 
 if TYPE_CHECKING:
     from condgrad.ball.compiled.free_block import Hessian
@@ -117,7 +119,7 @@ def reach_at(point: ObjectivePoint) -> float:
 def curvature_added(ridge: float, slope: Array, reach: float) -> float | None:
     """What is added to the Hessian of a loss; None where the slope leads nowhere."""
     steepest = float(np.abs(slope).max())
-    if steepest == 0.0 or not math.isfinite(steepest):
+    if steepest == 0.0 or reach == 0.0 or not math.isfinite(steepest):
         return None
     return 2.0 * ridge + OPTIONS.slope_curvature * steepest / reach
 
@@ -160,9 +162,10 @@ def of_gram(gram: Array, model: Model) -> Hessian:
 class ByMatrix:
     """From H itself."""
 
-    def __init__(self, K: Matrix, *, centred: bool, is_constant: bool) -> None:
+    def __init__(self, K: Matrix, *, free: Array | None, is_constant: bool) -> None:
         self.K = K
-        self.centred = centred
+        self.free = free
+        """The columns that are minimised out of the loss."""
         self.is_constant = is_constant
         """Whether the weights never change."""
         self._gram: Any = None
@@ -179,12 +182,13 @@ class ByMatrix:
         return least_point(of_gram(gram, model), model)
 
     def _weighted_gram(self, w: Array) -> Array | None:
-        mass = float(w.sum()) if self.centred else 0.0
+        shares, unit = in_unit(w)
+        A = orthonormal(self.free, shares)
+        along = (shares[:, None] * A).T @ self.K
         if is_dense(self.K):
-            return weighted_gram(self.K, w, means=self.K.T @ (w / mass) if mass > 0.0 else None)
-        gram, sums = sparse_gram(self.K, w)
-        if mass > 0.0:
-            gram -= np.outer(sums / mass, sums)
+            return weighted_gram(self.K, w, A, along)
+        gram, _ = sparse_gram(self.K, w)
+        gram -= unit * (along.T @ along)
         return gram
 
 
@@ -201,12 +205,13 @@ class BySamples:
     It may take many where c is small: then, and without a ridge, H itself is used.
     """
 
-    def __init__(self, K: Matrix, *, centred: bool, is_constant: bool) -> None:
+    def __init__(self, K: Matrix, *, free: Array | None, is_constant: bool) -> None:
         self.K = K
-        self.centred = centred
+        self.free = free
+        """The columns that are minimised out of the loss."""
         self.is_constant = is_constant
         self._last_rows: Array | None = None
-        self.matrix = ByMatrix(K, centred=centred, is_constant=is_constant)
+        self.matrix = ByMatrix(K, free=free, is_constant=is_constant)
         self.is_hard = False
 
     def least(self, model: Model) -> LeastPoint | None:
@@ -242,12 +247,9 @@ class BySamples:
         """B', a coordinate a row, so that those of a face are copied fast."""
         if self._last_rows is not None:
             return self._last_rows
-        means = 0.0
-        mass = float(w.sum())
-        if self.centred and mass > 0.0:
-            means = (w / mass) @ self.K
-        rows = np.empty(self.K.shape[::-1])
-        np.multiply((self.K - means).T if self.centred else self.K.T, np.sqrt(w), out=rows)
+        K = self.K if self.free is None else less_projection(self.K, orthonormal(self.free, w), w)
+        rows = np.empty(K.shape[::-1])
+        np.multiply(K.T, np.sqrt(w), out=rows)
         if self.is_constant:
             self._last_rows = rows
         return rows
@@ -331,10 +333,10 @@ class DualOfModel:
 class ByProducts:
     """The same for a sparse K: by conjugate gradients, or by H once these have taken too long."""
 
-    def __init__(self, K: Matrix, *, centred: bool, is_constant: bool) -> None:
+    def __init__(self, K: Matrix, *, free: Array | None, is_constant: bool) -> None:
         self.columns = K.tocsc()
-        self.centred = centred
-        self.matrix = ByMatrix(K, centred=centred, is_constant=is_constant)
+        self.free = free
+        self.matrix = ByMatrix(K, free=free, is_constant=is_constant)
         self.is_hard = False
 
     def least(self, model: Model) -> LeastPoint | None:
@@ -352,10 +354,8 @@ class ByProducts:
         K = self.columns
         m, k = K.shape
         w, unit = in_unit(model.w)
-        mass = float(w.sum())
-        pull = np.zeros(k)
-        if self.centred and mass > 0.0:  # columns that are centred would not be sparse
-            pull = K.T @ (w / math.sqrt(mass))
+        # columns less what the free ones have of them would not be sparse
+        pull = K.T @ (w[:, None] * orthonormal(self.free, w))
         # a matrix of more coordinates than samples is singular, and a large one has no room
         may_give_up = k <= m and k * k <= OPTIONS.most_copied
         hessian = of_rows(
@@ -370,17 +370,17 @@ class ByProducts:
         return hessian, unit
 
 
-def curvature_of(K: Matrix, *, centred: bool, is_constant: bool) -> Curvature | None:
+def curvature_of(K: Matrix, *, free: Array | None, is_constant: bool) -> Curvature | None:
     """What knows H of these columns; None where it would take too much room."""
     m, k = K.shape
     is_wide = k > max(2 * m, OPTIONS.wide)
     if not is_dense(K) and (is_wide or k * k * k > OPTIONS.passes * K.nnz):
-        return ByProducts(K, centred=centred, is_constant=is_constant)
+        return ByProducts(K, free=free, is_constant=is_constant)
     if min(m, k) * k > OPTIONS.most_copied:
         return None
     if is_wide:
-        return BySamples(K, centred=centred, is_constant=is_constant)
-    return ByMatrix(K, centred=centred, is_constant=is_constant)
+        return BySamples(K, free=free, is_constant=is_constant)
+    return ByMatrix(K, free=free, is_constant=is_constant)
 
 
 def in_unit(w: Array) -> tuple[Array, float]:
@@ -389,10 +389,11 @@ def in_unit(w: Array) -> tuple[Array, float]:
     return w / unit, unit
 
 
-def weighted_gram(K: Array, w: Array, *, means: Array | None = None) -> Array | None:
+def weighted_gram(K: Array, w: Array, A: Array, along: Array) -> Array | None:
     """K' diag(w) K from a block of rows after the other; None where the time is up in between.
 
-    Means are taken off the columns first: large ones would leave no digits of the rest.
+    What orthonormal columns A have of K is taken off first, A times what K is along them: much of
+    it, such as large means, would leave no digits of the rest.
     """
     m, k = K.shape
     rows = max(1, OPTIONS.block // (k * k))
@@ -401,8 +402,10 @@ def weighted_gram(K: Array, w: Array, *, means: Array | None = None) -> Array | 
         if deadline.passed():
             return None
         block = K[begin : begin + rows]
-        if means is not None:
-            block = block - means
+        if len(along) == 1:
+            block = block - A[begin : begin + rows] * along
+        elif len(along) > 1:
+            block = block - A[begin : begin + rows] @ along
         part = block.T @ (w[begin : begin + rows, None] * block)
         gram = part if gram is None else gram + part
     return gram

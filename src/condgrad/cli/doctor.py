@@ -36,7 +36,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # the modules each extra brings
     "neighbors": ("pynndescent",),
     "workers": ("distributed",),
     "dask": ("dask", "distributed"),
-    "cli": ("pandas", "pyarrow", "typer", "rich", "plotly", "jinja2", "PIL", "psutil", "pydantic"),
+    "cli": ("pandas", "pyarrow", "typer", "rich", "plotly", "jinja2", "PIL", "psutil"),
     "data": ("pooch", "platformdirs"),
 }
 DISTRIBUTIONS = {

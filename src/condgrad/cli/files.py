@@ -10,11 +10,10 @@ import gzip
 import hashlib
 import io
 import os
-import platform
 import re
 import shlex
-import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas
-import psutil
 import typer
 from rich.filesize import decimal
 from scipy import sparse
@@ -34,7 +32,7 @@ from condgrad.errors import listed, require_extra
 from condgrad.linear_model.model_file import Naming
 from condgrad.memory import free_memory
 
-HEADER_RULE = "yes if it has no numbers, or 0,1,2,... as pandas numbers columns, or 1,2,3,... above decimals, or years"
+HEADER_RULE = "yes if it has no numbers, or 0,1,2,... as pandas numbers columns"
 Header = Annotated[
     bool | None,
     typer.Option(
@@ -62,12 +60,12 @@ DropColumns = Annotated[
 ResultFolder = Annotated[Path, option("FOLDER", "Where to write, a folder.")]
 
 MISSING = frozenset(
-    {"", "na", "n/a", "nan", "null", "?"}
-)  # cells that stand for no value, in lower case
+    {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "<NA>", "?"}
+)  # cells that stand for no value: pandas' and the question mark
+FILL = "fill in what is missing, or leave out rows, or columns with --drop"
 TRUTHS = {"true": 1.0, "false": 0.0}
 DELIMITERS = ",;\t|"
 UNNAMED = "Unnamed: "  # how pandas calls a column without a name, followed by its number
-YEARS = range(1900, 2101)
 SPARSE_PARTS = (
     "format",
     "data",
@@ -84,6 +82,8 @@ MOST_COLUMNS = 10_000_000  # a larger index in a sparse file is taken for a slip
 TEXT_IN_MEMORY = (
     12  # how many times the size of a text its cells take in memory while they are strings
 )
+PANDAS_READS_ALL_DIGITS = tuple(map(int, pandas.__version__.split(".")[:2])) >= (3, 1)
+BLANKS = r"\s+"
 PLANS_AT_ONCE = 6
 """Arrays as large as the plan that a solver holds at its peak: cost, plan, direction and what they
 pass through.
@@ -108,6 +108,7 @@ class Table:
     how: str = ""  # how the file was read, in words
     lines: Any = None  # the line of each row, where the file has lines
     facts: Mapping[str, Any] = field(default_factory=dict)  # name, size and checksum of the file
+    python: str = ""  # what reads the same table in Python, where pandas does
 
     @property
     def rows(self) -> int:
@@ -121,10 +122,11 @@ class Table:
     @property
     def read_as(self) -> str:
         """What was taken for what, as the user is told."""
-        shown = ", ".join(shortened(name, 20) for name in self.names[:6]) + (
-            ", ..." if len(self.names) > 6 else ""
-        )
-        return f"{counted(len(self.names), 'column')} ({shown}), {counted(self.rows, 'row')}, {self.how}"
+        named = [name for name in self._row_name if not name.startswith(UNNAMED)]
+        names = [*named, *self.names]
+        shown = ", ".join(shortened(name, 20) for name in names[:6])
+        more = ", ..." if len(names) > 6 else ""
+        return f"{counted(len(names), 'column')} ({shown}{more}), {counted(self.rows, 'row')}, {self.how}"
 
     def where(self, row: int) -> str:
         """How a user finds a row."""
@@ -188,7 +190,12 @@ class Table:
             f"--id {name}: a sparse matrix has no names of rows among its columns; leave --id out",
         )
         kept = tuple(column for column in self.names if column != name)
-        return replace(self, frame=self.frame.set_index(name), names=kept)
+        python = f"{self.python}.set_index({self.key(name)!r})" if self.python else ""
+        return replace(self, frame=self.frame.set_index(name), names=kept, python=python)
+
+    def key(self, name: str) -> str | int:
+        """A column as pandas calls it."""
+        return name if self.naming is Naming.HEADER else int(name)
 
     def column(self, name: str) -> Any:
         """The cells of a column: an array of float64 where all are numbers or missing, else a list
@@ -200,8 +207,19 @@ class Table:
             return np.ravel(self.matrix[:, [int(name) - self.naming.first]].toarray())
         return _numbers_or_text(self.frame[name])
 
-    def features(self, names: Sequence[str], *, droppable: bool = True) -> Any:
-        """Columns as one matrix of finite numbers, or a sentence on the first cell that is none."""
+    def features(
+        self,
+        names: Sequence[str],
+        *,
+        holes: bool = False,
+        advice: str = FILL,
+        droppable: bool = True,
+    ) -> Any:
+        """Columns as one matrix of finite numbers, or a sentence on cells that are none.
+
+        Empty cells are NaN where `holes` are allowed; else the sentence counts them all, and ends
+        with an advice. Columns of text may be `droppable` by an option.
+        """
         if self.matrix is not None:
             found = self.matrix[:, [int(name) - self.naming.first for name in names]]
         elif all(dtype == np.float64 for dtype in self.frame.dtypes):
@@ -215,22 +233,26 @@ class Table:
         if np.isfinite(found.data if sparse.issparse(found) else found).all():
             return found
         stored = sparse.coo_array(found)
-        bad = np.flatnonzero(~np.isfinite(stored.data))[0]
-        row = int(stored.coords[0][bad])
-        column = int(stored.coords[1][bad])
-        value = stored.data[bad]
-        place = f"{self.source}, {self.where(row)}, column {names[column]!r}"
-        require(bool(np.isnan(value)), f"{place}: {value} is not a finite number")
-        drop = (
-            f", or leave the column out with --drop {shlex.quote(names[column])}"
-            if droppable
-            else ""
-        )
-        raise BadInput(f"{place}: the cell holds no number; fill it, or leave the row out{drop}")
+        empty = np.isnan(stored.data)
+        for bad in np.flatnonzero(np.isinf(stored.data))[:1]:
+            place = self._place(int(stored.coords[0][bad]), names[stored.coords[1][bad]])
+            raise BadInput(f"{place}: {stored.data[bad]} is not a finite number")
+        if holes:
+            return found
+        rows, columns = (each[empty] for each in stored.coords)
+        first = np.lexsort((columns, rows))[0]
+        where = f"{self.where(int(rows[first]))}, column {names[columns[first]]!r}"
+        if len(rows) == 1:
+            raise BadInput(f"{self.source}, {where}: the cell is empty; {advice}")
+        cells = f"{len(rows)} empty cells in {len(set(columns))} of {counted(len(names), 'column')}"
+        raise BadInput(f"{self.source} has {cells}, the first in {where}; {advice}")
 
     def holding(self, columns: Collection[str], features: Sequence[str]) -> Table:
         """The table with what a fit needs at hand, as it is."""
         return self
+
+    def _place(self, row: int, name: str) -> str:
+        return f"{self.source}, {self.where(row)}, column {name!r}"
 
     def _text_sentence(self, texts: Mapping[str, Sequence[str]], *, droppable: bool) -> str:
         """The first word in the first column that has one, and what to do about all such columns."""
@@ -241,21 +263,20 @@ class Table:
         drops = " ".join(f"--drop {shlex.quote(name)}" for name in list(texts)[:3]) + " ..." * (
             len(texts) > 3
         )
-        advice = (
-            f"mend it, or leave out what holds text with {drops}"
-            if droppable
-            else "mend it, or leave the row out"
-        )
+        advice = "mend it, or leave the row out"
+        if droppable:
+            advice = f"mend it, or leave out what holds text with {drops}"
+        if droppable and row == 0 and len(set(cells)) == len(cells) > 2:
+            advice = f"if this column names the rows, say --id {shlex.quote(name)}; else {advice}"
         if number(cells[row].replace(",", ".", 1)) is not None:
             advice = "write a decimal point"
         elif row == 0 and self.naming is Naming.POSITIONS:
             advice += "; if this line is the header, say --header"
-        place = f"{self.source}, {self.where(row)}, column {name!r}"
-        return f"{place}: {shortened(cells[row])!r} is not a number; {advice}"
+        return f"{self._place(row, name)}: {shortened(cells[row])!r} is not a number; {advice}"
 
 
 def is_missing(cell: str) -> bool:
-    return cell.lower() in MISSING
+    return cell in MISSING
 
 
 def number(cell: str) -> float | None:
@@ -406,11 +427,13 @@ def _damage(path: Path) -> Iterator[None]:
 def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) -> Table:
     """Lines of cells; a line that begins with # is a comment, and blank ones do not count."""
     require_memory(TEXT_IN_MEMORY * len(content), f"reading {path}", "keep fewer rows")
-    text = re.sub("(?m)^#.*$", "", _decoded(path, content))
+    decoded = _decoded(path, content)
+    text = re.sub("(?m)^#.*$", "", decoded)
     require(
         bool(text.strip()), f"{path} has nothing but blank lines and comments: give rows of cells"
     )
-    frame, lines = _cells(path, text, "\t" if tabs else _delimiter(text))
+    mark = "\t" if tabs else _delimiter(text)
+    frame, lines = _cells(path, text, mark)
     head, below = (
         [cell.strip() for cell in row]
         for row in (*frame[:2].to_numpy(), *[[]] * (2 - len(frame[:2])))
@@ -419,6 +442,15 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
         header = _is_header(head, below)
     require(len(frame) > header, f"{path} has a header and no rows")
     names = _checked_names(path, head) if header else list(map(str, range(len(head))))
+    needed = {
+        f"sep={mark or BLANKS!r}": mark != ",",
+        "header=None": not header,
+        "comment='#'": text != decoded,
+        "na_values='?'": "?" in text,
+        "skipinitialspace=True": mark is not None and f"{mark} " in text,
+        "float_precision='round_trip'": not PANDAS_READS_ALL_DIGITS,
+    }
+    arguments = [argument for argument, is_needed in needed.items() if is_needed]
     return Table(
         str(path),
         frame[int(header) :].set_axis(names, axis=1).reset_index(drop=True),
@@ -428,6 +460,7 @@ def _text_table(path: Path, content: bytes, header: bool | None, *, tabs: bool) 
         if header
         else "no header, so columns are counted from 0",
         lines=lines[int(header) :],
+        python=f"pd.read_csv({', '.join([repr(str(path)), *arguments])})",
     )
 
 
@@ -459,7 +492,7 @@ def _delimiter(text: str) -> str | None:
 
 def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
     """All cells as text, and the line where each row ends."""
-    how = {"sep": r"\s+"} if delimiter is None else {"sep": delimiter, "skip_blank_lines": False}
+    how = {"sep": BLANKS} if delimiter is None else {"sep": delimiter, "skip_blank_lines": False}
     first = len(text) - len(
         text.lstrip("\r\n")
     )  # the width is that of the first line, which may not be blank
@@ -486,25 +519,13 @@ def _cells(path: Path, text: str, delimiter: str | None) -> tuple[Any, Any]:
 
 
 def _is_header(head: Sequence[str], below: Sequence[str]) -> bool:
-    """Whether a first line names the columns: it has no numbers, or such as are used for names and
-    not below it.
+    """Whether a first line names the columns: it has no numbers, or counts them from 0 as pandas
+    does.
     """
     numbers = [cell for cell in head if number(cell) is not None]
     if not numbers:
         return any(head)
-    if not below or not all(cell.isdecimal() and cell == str(int(cell)) for cell in numbers):
-        return False
-    values = list(map(int, numbers))
-    if values == list(range(len(values))):
-        return True
-    if values == list(range(1, len(values) + 1)):
-        return len(values) > 2 and not all(cell.isdecimal() for cell in below)
-    return len(head) > 1 and _are_years(values) and not _are_years([number(cell) for cell in below])
-
-
-def _are_years(values: Sequence[float | None]) -> bool:
-    known = [value for value in values if value is not None]
-    return bool(known) and known == sorted(set(known)) and all(value in YEARS for value in known)
+    return bool(below) and numbers == list(map(str, range(len(numbers))))
 
 
 def _checked_names(path: Path, cells: Sequence[str]) -> list[str]:
@@ -613,12 +634,19 @@ def _parquet_table(path: Path, content: bytes) -> Table:
     if not isinstance(frame.index, pandas.RangeIndex):
         how += ", pandas' index taken as names of the rows"
         frame.index.name = f"{UNNAMED}0" if frame.index.name is None else str(frame.index.name)
-    return Table(str(path), frame, tuple(frame.columns), how=how)
+    return Table(
+        str(path),
+        frame,
+        tuple(frame.columns),
+        how=how,
+        python=f"pd.read_parquet({str(path)!r})",
+    )
 
 
 READERS: Mapping[str, Callable[[Path, bytes], Table]] = {
-    ".npy": lambda path, content: _array_table(
-        path, np.load(io.BytesIO(content), allow_pickle=False), {}
+    ".npy": lambda path, content: replace(
+        _array_table(path, np.load(io.BytesIO(content), allow_pickle=False), {}),
+        python=f"pd.DataFrame(np.load({str(path)!r}))",
     ),
     ".npz": _npz_table,
     **dict.fromkeys((".svm", ".libsvm", ".svmlight"), _libsvm_table),
@@ -675,9 +703,8 @@ def written_whole(
     """A folder to write files of these names in: all move to the folder `out` when all went well,
     and none when not.
 
-    It lies in `out`, or where that will be, and is named after this process; what a killed one has
-    left is removed. A file that is there already is replaced if `replaces` says so, and none that
-    was `read`.
+    It lies in `out`, or where that will be. A file that is there already is replaced if `replaces`
+    says so, and none that was `read`.
     """
     taken = "a file" if os.path.exists(out) else "the name of a file"
     free = not os.path.exists(out) and out.suffix not in {
@@ -687,24 +714,16 @@ def written_whole(
     for name in names:
         _check_new_file(out / name, read, replaces)
     parent = next(folder for folder in (out, *out.absolute().parents) if os.path.isdir(folder))
-    ours = f".condgrad-{platform.node()}-"
     again = os.path.exists(out / "certificate.json")
     try:
-        for left in parent.glob(f"{ours}*"):
-            number = left.name.removeprefix(ours)
-            if number.isdecimal() and not psutil.pid_exists(int(number)):
-                shutil.rmtree(left, ignore_errors=True)
-        (folder := parent / f"{ours}{os.getpid()}").mkdir()
-        try:
-            yield folder
+        with tempfile.TemporaryDirectory(prefix=".condgrad-", dir=parent) as folder:
+            yield Path(folder)
             out.mkdir(parents=True, exist_ok=True)
             for name in names:
-                if (folder / name).exists():
-                    (folder / name).replace(out / name)
+                if Path(folder, name).exists():
+                    Path(folder, name).replace(out / name)
                 elif again:  # of an earlier run: it would pass for a part of this one
                     (out / name).unlink(missing_ok=True)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
     except KeyboardInterrupt:
         errors.print("condgrad: interrupted, nothing was written")
         raise

@@ -69,7 +69,7 @@ class PartsTable(Table):
     def column(self, name: str) -> Any:
         return self.columns[name]
 
-    def features(self, names: Sequence[str], *, droppable: bool = True) -> RowBlocks:
+    def features(self, names: Sequence[str], **options: Any) -> RowBlocks:
         return self.blocks
 
     def holding(self, columns: Collection[str], features: Sequence[str]) -> PartsTable:

@@ -13,13 +13,16 @@ from typing import Annotated, Any
 import numpy as np
 import pandas
 import typer
+from scipy import sparse
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
 from condgrad.cli import files, parts
 from condgrad.cli.files import Header, IdColumn, Table, is_missing, read_table
 from condgrad.cli.report import AsJson, BadInput, counted, option, print_json, print_report, require
 from condgrad.errors import listed
-from condgrad.linear_model.model_file import FittedModel, classifies, parsed
+from condgrad.linear_model.model_file import FittedModel, parsed
+
+UNFILLED = "fill in what is missing, or fit a model that does so with condgrad fit --impute median"
 
 
 def predict(
@@ -44,9 +47,11 @@ def predict(
     column 0 of a matrix is index 1 of a libsvm file, unless that file has an
     index 0. Others are ignored, and one whose coefficient is 0 may be absent.
     The written table has the id of each row or its number from 0, its prediction,
-    and probabilities (logistic) or decision values (squared hinge). A pattern in
+    and probabilities (logistic) or decision values (squared hinge). Empty cells
+    are filled as the model has learnt (--impute of condgrad fit). A pattern in
     quotes, such as "new-*.parquet", stands for many files, read one by one.
     Earlier predictions of that name are replaced, another file with --overwrite.
+    In Python, condgrad.linear_model.load(MODEL) is the fitted estimator.
 
     [bold]Examples[/bold]
       condgrad predict condgrad-fit/model.json new.csv
@@ -67,23 +72,15 @@ def predict(
     read = [model, data]
     with files.written_whole(out.parent, [out.name], read=read, replaces=replaces) as folder:
         files.write_rows(folder / out.name, columns, table)
-    predicted = columns["prediction"]
-    if classifies(fitted.kind):
-        summary: dict[str, float] = {
-            str(label): int(np.sum(predicted == label)) for label in fitted.classes
-        }
-    else:
-        summary = {
-            "mean": float(np.mean(predicted)),
-            "least": min(predicted),
-            "greatest": max(predicted),
-        }
+    summary = _summary(fitted, columns["prediction"])
+    notes = [*table.facts["notes"]]
     if as_json:
         facts = {
             "rows": table.rows,
             "target": fitted.target,
             "predictions": summary,
             "scores": scores,
+            "notes": notes,
         }
         print_json({**facts, "read_as": table.read_as, "out": str(out)})
         return
@@ -94,11 +91,22 @@ def predict(
     sentences = {
         "file": table.read_as,
         "predicted": in_words[0],
+        "note": "; ".join(notes),
         "scores": in_words[1],
         "written": str(out),
     }
-    heading = f"{counted(table.rows, 'row')}, {fitted.target!r} predicted"
+    heading = f"{counted(table.rows, 'row')}, {fitted.target or 'y'!r} predicted"
     print_report(heading, {name: sentence for name, sentence in sentences.items() if sentence})
+
+
+def _summary(fitted: FittedModel, predicted: Any) -> dict[str, float]:
+    """How often each class was predicted, or the range of the numbers."""
+    if fitted.classes:
+        return {str(label): int(np.sum(predicted == label)) for label in fitted.classes}
+    known = predicted[~np.isnan(predicted)]
+    if not len(known):
+        return {}
+    return {"mean": float(known.mean()), "least": known.min(), "greatest": known.max()}
 
 
 def holds_predictions(file: Path) -> bool:
@@ -120,12 +128,11 @@ def _answered(
     table = read_table(file, header=header, row_id=row_id)
     if row_id is None and fitted.row_id in table.names:
         table = table.with_ids(str(fitted.row_id))
-    columns = _predictions(fitted, table)
+    columns, notes = _predictions(fitted, table)
     known = fitted.target in (*table.names, *table.apart)
-    truth = {fitted.target: table.column(fitted.target)} if known else {}
-    return replace(
-        table, frame=pandas.DataFrame(truth, index=table.frame.index), matrix=None
-    ), columns
+    truth = {fitted.target: table.column(str(fitted.target))} if known else {}
+    frame = pandas.DataFrame(truth, index=table.frame.index)
+    return replace(table, frame=frame, matrix=None, facts={"notes": notes}), columns
 
 
 def _joined(
@@ -137,35 +144,72 @@ def _joined(
     numbered = all(isinstance(table.frame.index, pandas.RangeIndex) for table in tables)
     frame = pandas.concat([table.frame for table in tables], ignore_index=numbered)
     how = f"{counted(len(tables), 'file')}, {tables[0].how}"
-    whole = replace(tables[0], source=str(pattern), frame=frame, how=how)
+    notes = [note for table in tables for note in table.facts["notes"]]
+    whole = replace(tables[0], source=str(pattern), frame=frame, how=how, facts={"notes": notes})
     return whole, {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
 
 
-def _predictions(fitted: FittedModel, table: Table) -> dict[str, Any]:
-    """The columns of the table of predictions."""
+def _predictions(fitted: FittedModel, table: Table) -> tuple[dict[str, Any], list[str]]:
+    """The columns of the table of predictions, empty for rows that the model leaves out, and notes
+    on empty cells.
+    """
+    estimator, X = predictor(fitted, table)
+    entries = X.data if sparse.issparse(X) else X
+    holes = int(np.isnan(entries).sum())
+    notes = []
+    kept = np.arange(table.rows)
+    if fitted.drops_rows and holes:
+        kept = np.flatnonzero(~np.isnan(np.ravel(X.sum(axis=1))))
+        notes.append(f"{counted(table.rows - len(kept), 'row')} with empty cells not predicted")
+    elif holes:
+        notes.append(f"{counted(holes, 'empty cell')} filled with what the model has learnt")
+    offset = None
+    if fitted.offset is not None:
+        offset = _offset(fitted.offset, table, notes)[kept]
+    found = _answers(estimator, fitted, X[kept], offset, table) if len(kept) else {}
+    if len(kept) < table.rows:
+        rows = pandas.RangeIndex(table.rows)
+        found = pandas.DataFrame(found, index=kept).reindex(rows).to_dict("series")
+        found = {name: column.to_numpy() for name, column in found.items()}
+    return found or {"prediction": np.full(table.rows, np.nan)}, notes
+
+
+def _offset(name: str, table: Table, notes: list[str]) -> Any:
+    """The offset of each row, 0 where the table has none."""
+    if name not in (*table.names, *table.apart):
+        notes.append(f"{table.source} has no column {name!r}: the offset counts as 0")
+        return np.zeros(table.rows)
+    offset = table.column(name)
+    good = not isinstance(offset, list) and bool(np.isfinite(offset).all())
+    require(good, f"{table.source}: the offset {name!r} must be a finite number in each row")
+    return offset
+
+
+def _answers(
+    estimator: Any, fitted: FittedModel, X: Any, offset: Any, table: Table
+) -> dict[str, Any]:
+    """Predictions, and probabilities or decision values of classes."""
+    answer = estimator.decision_function if fitted.classes else estimator.predict
     with np.errstate(over="ignore", invalid="ignore"):
-        estimator, X = predictor(fitted, table)
         try:
-            scores = (
-                estimator.decision_function(X) if classifies(fitted.kind) else estimator.predict(X)
-            )
+            scores = answer(X, offset=offset)
         except ValueError:
             scores = np.array([np.nan])
     require(
         bool(np.isfinite(scores).all()),
         f"{table.source} holds numbers too large for the model: check their units",
     )
-    if not classifies(fitted.kind):
+    if not fitted.classes:
         return {"prediction": scores}
     kind = "decision value"
     values = scores.reshape(len(scores), -1)
     labels = fitted.classes[-scores[0].size :]
     if hasattr(estimator, "predict_proba"):
         kind = "probability"
-        values = estimator.predict_proba(X)
+        values = estimator.predict_proba(X, offset=offset)
         labels = fitted.classes
     more = {f"{kind} of {label}": values[:, k] for k, label in enumerate(labels)}
-    return {"prediction": estimator.predict(X), **more}
+    return {"prediction": estimator.predict(X, offset=offset), **more}
 
 
 def _scores(fitted: FittedModel, table: Table, columns: Mapping[str, Any]) -> dict[str, float]:
@@ -174,15 +218,16 @@ def _scores(fitted: FittedModel, table: Table, columns: Mapping[str, Any]) -> di
     """
     if fitted.target not in (*table.names, *table.apart):
         return {}
-    cells = table.column(fitted.target)
+    cells = table.column(str(fitted.target))
     text = isinstance(cells, list)
     known = np.array([not is_missing(cell) for cell in cells]) if text else np.isfinite(cells)
+    known &= ~pandas.isna(columns["prediction"])
     truth = np.array(cells)[known]
     predicted = columns["prediction"][known]
-    if not len(truth) or (text and not classifies(fitted.kind)):
+    if not len(truth) or (text and not fitted.classes):
         return {}
     scores: dict[str, float] = {"rows with the target": int(known.sum())}
-    if not classifies(fitted.kind):
+    if not fitted.classes:
         r2 = {"R2": float(r2_score(truth, predicted))} if len(truth) > 1 else {}
         return scores | r2 | {"mean squared error": float(mean_squared_error(truth, predicted))}
     if isinstance(fitted.classes[0], str) != text:
@@ -214,8 +259,11 @@ def predictor(model: FittedModel, table: Table) -> tuple[Any, Any]:
     # what a libsvm file does not mention is 0
     complete = not absent or table.naming.is_libsvm
     require(complete, f"{table.source} lacks {listed(absent)}, which the model needs")
-    X = table.features([found[model.features[j]] for j in present], droppable=False)
-    return model.estimator(present), X
+    fills = model.fill_values is not None or model.drops_rows
+    X = table.features(
+        [found[model.features[j]] for j in present], holes=fills, advice=UNFILLED, droppable=False
+    )
+    return model.fitted(present), X
 
 
 def read_model(content: bytes, *, source: str) -> FittedModel:

@@ -55,36 +55,56 @@ def option(
     metavar: str,
     text: str,
     default: str | None = None,
+    flag: str | None = None,
     *,
     least: int | None = None,
     most: int | None = None,
     at_least: float | None = None,
     above: float | None = None,
     among: Collection[str] = (),
+    numbers_from: float | None = None,
 ) -> Any:
-    """An option with a value, its help, and its default in words where it is no plain value.
+    """An option with a value, its help, its default in words where it is no plain value, and its
+    flag where it is not named like the parameter.
 
-    `least` and `most` bound a whole number, `at_least` and `above` any other; `among` are the words
-    that are allowed.
+    `least` and `most` bound a whole number, `at_least` and `above` any other, `numbers_from` those
+    of a list with commas; `among` are the words that are allowed.
     """
 
     def check(option: typer.CallbackParam, value: Any) -> Any:
         name = option.opts[0]
         allowed = not among or value is None or value in among
         require(allowed, f"{name} must be one of {', '.join(among)}, got {value!r}")
+        if isinstance(value, int) and not isinstance(value, bool):
+            within = (least is None or value >= least) and (most is None or value <= most)
+            bounds = f">= {least}" if most is None else f"from {least} to {most}"
+            require(within, f"{name} must be {bounds}, got {value}")
         try:
-            return (
-                _checks.number(name, value, above=above, at_least=at_least)
-                if isinstance(value, float)
-                else value
-            )
-        except ValueError as error:
+            if numbers_from is not None:
+                for each in numbers(value) or ():
+                    _checks.number(name, each, at_least=numbers_from)
+            if not isinstance(value, float):
+                return value
+            return _checks.number(name, value, above=above, at_least=at_least)
+        except (TypeError, ValueError) as error:
             raise BadInput(str(error)) from error
 
     shown = True if default is None else default
-    return typer.Option(
-        metavar=metavar, help=text, show_default=shown, min=least, max=most, callback=check
-    )
+    flags = () if flag is None else (flag,)
+    return typer.Option(*flags, metavar=metavar, help=text, show_default=shown, callback=check)
+
+
+def numbers(text: str | None) -> tuple[float, ...] | None:
+    """The numbers of an option, with commas between them; text that is none stays for a sentence."""
+    if text is None:
+        return None
+    found: list[Any] = []
+    for word in text.split(","):
+        try:
+            found.append(float(word))
+        except ValueError:
+            found.append(word)
+    return tuple(found)
 
 
 Tolerance = Annotated[float, option("GAP", "Gap / scale of F to reach, certified.", at_least=0.0)]

@@ -19,6 +19,7 @@ from condgrad.linear_model.generalized import (
     PoissonRegressor,
     PoissonRegressorCV,
 )
+from condgrad.linear_model.model_file import load
 from condgrad.linear_model.path import Path, path
 from condgrad.linear_model.penalised import ElasticNet, Lasso, LinearSVC, LogisticRegression
 from condgrad.linear_model.penalty_search import (
@@ -51,5 +52,6 @@ __all__ = [
     "Path",
     "PoissonRegressor",
     "PoissonRegressorCV",
+    "load",
     "path",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Number
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,42 +19,37 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from condgrad import _checks
 from condgrad.arrays.inputs import each_entry_once
+from condgrad.linear_model.parameters import FitParameters, with_parameters
 from condgrad.linear_model.solver import Fit, Size, Solver, Task, warn_unless_converged
 from condgrad.problem import Smooth
 from condgrad.sets.group_ball import checked_groups
+from condgrad.smooth.free_columns import NamedColumns
 from condgrad.smooth.row_blocks import RowBlocks, as_array, is_dask
 
 FORMATS = ("csr", "csc")
 PRECISIONS = (np.float64, np.float32)
+IMPUTATIONS = ("median", "mean")
 
 
-class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model whose fit is one or several constrained problems (`tasks`)."""
 
     smooth_part: Callable[..., Any]
     """The smooth part, from `condgrad.smooth`."""
 
-    # what every subclass declares in its __init__, as scikit-learn wants
-    fit_intercept: bool
-    standardize: bool
-    penalty_factors: Any
-    positive: bool
     groups: Any
-    tol: float
-    max_iter: int
-    method: str
-    time_limit: float | None
-    verbose: bool
-
     coef_: Any
     intercept_: Any
+    fill_values_: Any
 
     @abstractmethod
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         """X and y, checked."""
 
     @abstractmethod
-    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
+    def _losses(
+        self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
+    ) -> Sequence[Smooth]:
         """The smooth parts of the problems to solve."""
 
     @abstractmethod
@@ -78,6 +74,14 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         for name in ("fit_intercept", "standardize", "positive", "warm_start"):
             if hasattr(self, name):
                 _checks.flag(name, getattr(self, name))
+        if self.impute not in (None, *IMPUTATIONS):
+            allowed = ", ".join(map(repr, IMPUTATIONS))
+            raise ValueError(f"impute must be None or one of {allowed}, got {self.impute!r}")
+
+    def _allowed(self) -> dict[str, Any]:
+        """What scikit-learn's checks are to let through."""
+        finite = True if self.impute is None else "allow-nan"
+        return {"accept_sparse": FORMATS, "dtype": PRECISIONS, "ensure_all_finite": finite}
 
     def _blocks(self, X: Any) -> RowBlocks:
         """The blocks of Dask's data, whose features are noted as scikit-learn does."""
@@ -91,17 +95,71 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _tasks(self, X: Any, y: Any, weights: Any, offset: Any = None) -> list[Task]:
         """The problems to solve, in units in which every coefficient counts alike in the norms."""
-        units = self._units(X, weights)
-        losses = self._losses(in_units(X, units), y, weights, offset)
+        X = self._learn_to_fill(X, weights)
+        factors = self._factors(X.shape[1])
+        is_free = None
+        unpenalised = None
+        if factors is not None and (factors == 0.0).any():
+            is_free = factors == 0.0
+            unpenalised = self._unpenalised(X, is_free)
+            X = some_features(X, ~is_free)
+            factors = factors[~is_free]
+        units = self._units(X, weights, factors)
+        losses = self._losses(in_units(X, units), y, weights, offset, unpenalised)
         for loss in losses:
             loss.has_rounded_data = units is not None
-        return [Task(loss, units) for loss in losses]
+        return [Task(loss, units, is_free) for loss in losses]
 
-    def _units(self, X: Any, weights: Any) -> Any:
-        """By what each coefficient is multiplied in the norms; None for 1."""
-        units = None
-        if self.penalty_factors is not None:
-            units = checked_factors(self.penalty_factors, X.shape[1])
+    def _learn_to_fill(self, X: Any, weights: Any) -> Any:
+        """X without missing entries: samples of weight 0 do not say what stands in for them."""
+        if self.impute is None:
+            return X
+        if isinstance(X, RowBlocks):
+            raise ValueError(
+                f"impute takes data in memory, not blocks of Dask, got {self.impute!r}: fill them first"
+            )
+        from sklearn.impute import SimpleImputer  # a plain fit should not wait for it
+
+        imputer = SimpleImputer(strategy=self.impute, keep_empty_features=True)
+        counted = X if weights is None or not weights.any() else X[np.flatnonzero(weights)]
+        self.fill_values_ = imputer.fit(counted).statistics_
+        return self._filled(X)
+
+    def _filled(self, X: Any) -> Any:
+        """X with what was learnt in the place of missing entries, in its own layout."""
+        if self.impute is None:
+            return X
+        X = X.copy() if scipy.sparse.issparse(X) else X.copy(order="K")
+        if scipy.sparse.issparse(X):
+            holes = np.isnan(X.data)
+            X.data[holes] = self.fill_values_[X.tocoo().col[holes]]
+        else:
+            rows, columns = np.nonzero(np.isnan(X))
+            X[rows, columns] = self.fill_values_[columns]
+        return X
+
+    def _factors(self, features: int) -> Any:
+        """What each penalty is multiplied by; None for 1."""
+        if self.penalty_factors is None:
+            return None
+        return checked_factors(self.penalty_factors, features)
+
+    def _unpenalised(self, X: Any, is_free: Any) -> NamedColumns:
+        """The features without a penalty."""
+        if isinstance(X, RowBlocks):
+            raise ValueError(
+                "penalty_factors of 0 go with data in memory, not with blocks of Dask: take factors above 0"
+            )
+        if self.positive:
+            raise ValueError(
+                "penalty_factors of 0 go with positive=False: coefficients without a penalty have no sign to keep"
+            )
+        names = getattr(self, "feature_names_in_", [f"number {j}" for j in range(X.shape[1])])
+        free = np.flatnonzero(is_free)
+        return NamedColumns(some_features(X, is_free), [str(names[j]) for j in free])
+
+    def _units(self, X: Any, weights: Any, units: Any) -> Any:
+        """By what each coefficient is multiplied in the norms, from its factor; None for 1."""
         if self.standardize:
             scale = X.deviations(weights) if isinstance(X, RowBlocks) else deviations(X, weights)
             units = scale if units is None else units * scale
@@ -126,15 +184,21 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             self.max_iter,
             self.time_limit,
             positive=bool(self.positive),
-            groups=None
-            if self.groups is None
-            else checked_labels(self.groups, self.n_features_in_),
+            groups=self._penalised_groups(),
         )
+
+    def _penalised_groups(self) -> Any:
+        """The labels of the features with a penalty; None without groups."""
+        if self.groups is None:
+            return None
+        labels = checked_labels(self.groups, self.n_features_in_)
+        factors = self._factors(self.n_features_in_)
+        return labels if factors is None else labels[factors > 0.0]
 
     def _scores(self, X: Any, offset: Any = None) -> Any:
         """X coef' + intercept, and what is known of them."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=FORMATS, dtype=PRECISIONS, reset=False)
+        X = self._filled(validate_data(self, X, reset=False, **self._allowed()))
         scores = self._scores_of_checked(X)
         if offset is None:
             return scores
@@ -160,12 +224,40 @@ class LinearEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.coef_ = self._dense_coef()
         return self
 
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file of plain JSON, for `condgrad.linear_model.load`.
+
+        It is the format of `condgrad fit`: `condgrad predict` reads it too. There is no pickle in
+        it. A search (`...CV`) is saved as the model that it selected, without its scores.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, which is replaced where it exists.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from condgrad import linear_model
+        >>> model = linear_model.Lasso(alpha=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(pathlib.Path(folder) / "model.json")
+        ...     again = linear_model.load(pathlib.Path(folder) / "model.json")
+        >>> again, bool(again.predict([[3.0]]) == model.predict([[3.0]]))
+        (Lasso(alpha=0.1), True)
+        """
+        from condgrad.linear_model.model_file import FittedModel  # it knows all estimators
+
+        check_is_fitted(self)
+        FittedModel.of(self).write(Path(path))
+
     def _dense_coef(self) -> Any:
         return self.coef_.toarray() if scipy.sparse.issparse(self.coef_) else self.coef_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.impute is not None
         return tags
 
 
@@ -202,7 +294,7 @@ def checked_offset(offset: Any, X: Any) -> Any:
 
 
 def checked_factors(penalty_factors: Any, features: int) -> Any:
-    """One factor above 0 for each feature."""
+    """One factor for each feature, of at least 0, and not all of them 0."""
     factors = check_array(
         penalty_factors,
         ensure_2d=False,
@@ -214,10 +306,11 @@ def checked_factors(penalty_factors: Any, features: int) -> Any:
         raise ValueError(
             f"penalty_factors must have one entry for each of the {features} features, got shape {factors.shape}"
         )
-    if factors.min() <= 0.0:
+    if factors.min() < 0.0:
+        raise ValueError(f"penalty_factors must be >= 0, got {factors.min():g} among them")
+    if not factors.any():
         raise ValueError(
-            f"penalty_factors must be > 0, got {factors.min():g} among them: a feature without a penalty has no bound; "
-            "take a small factor such as 1e-3 of the others"
+            "penalty_factors must have an entry above 0, got only zeros: that is no penalised problem"
         )
     return factors
 
@@ -246,6 +339,13 @@ def deviations(X: Any, weights: Any) -> Any:
         return scaler.fit(X, sample_weight=weights).scale_
 
 
+def some_features(X: Any, which: Any) -> Any:
+    """Some columns of the data, by columns where these are."""
+    if scipy.sparse.issparse(X) or not X.flags.f_contiguous:
+        return X[:, which]
+    return X.T[which].T
+
+
 def in_units(X: Any, units: Any) -> Any:
     """X with its columns divided by the units, in its own precision."""
     if units is None:
@@ -259,16 +359,15 @@ def in_units(X: Any, units: Any) -> Any:
     return X
 
 
+@with_parameters
 class SingleFit(LinearEstimator):
-    """A fit for one size of the coefficients: by default for one radius and one ridge."""
+    """A fit for one size of the coefficients."""
 
-    radius: float
-    ridge: float
-    warm_start: bool
+    warm_start: bool = False
 
+    @abstractmethod
     def _size(self, task: Task) -> Size:
         """What keeps the coefficients small, for a loss that is a sum over samples."""
-        return Size(self.ridge, radius=self.radius)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Solve the problem.
@@ -304,7 +403,19 @@ class SingleFit(LinearEstimator):
         if not (self.warm_start and hasattr(self, "coef_")):
             return nothing
         before = np.atleast_2d(self._dense_coef())
-        shape = tasks[0].loss.space.shape  # type: ignore[union-attr]
+        shape = tasks[0].shape
         if len(shape) == 2:  # one problem for all classes
             return [before.T] if before.T.shape == shape else nothing
         return list(before) if before.shape == (len(tasks), *shape) else nothing
+
+
+@with_parameters
+class RadiusFit(SingleFit):
+    """A fit for one radius and one ridge."""
+
+    radius: float = field(default=1.0, kw_only=False)
+    ridge: float = field(default=0.5, kw_only=False)
+    groups: Any = None
+
+    def _size(self, task: Task) -> Size:
+        return Size(self.ridge, radius=self.radius)

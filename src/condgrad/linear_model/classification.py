@@ -13,8 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from condgrad.linear_model import blocks
-from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
+from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
+from condgrad.linear_model.parameters import ClassParameters, with_parameters
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
 from condgrad.smooth import Logistic, Multinomial, SquaredHinge
@@ -23,18 +24,19 @@ from condgrad.smooth.blockwise_multinomial import BlockwiseMultinomial
 from condgrad.smooth.row_blocks import RowBlocks
 
 
-class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # type: ignore[misc]
     """One problem for two classes, else one for each class against the rest."""
 
-    class_weight: Any
     classes_: Any
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS)
+        X, y = validate_data(self, X, y, **self._allowed())
         check_classification_targets(y)
         return X, y
 
-    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
+    def _losses(
+        self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
+    ) -> Sequence[Smooth]:
         if isinstance(X, RowBlocks):
             self.classes_ = blocks.classes_of(y)
             if len(self.classes_) < 2:
@@ -53,7 +55,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
         if offset is not None and len(self.classes_) > 2:
             raise ValueError(f"offset goes with two classes, got {len(self.classes_)}")
-        return self._losses_of(X, codes, weights, offset)
+        return self._losses_of(X, codes, weights, {"offset": offset, "unpenalised": unpenalised})
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         """The losses for the labels of data of Dask, which all share the blocks of X."""
@@ -66,10 +68,12 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             for label in labels
         ]
 
-    def _losses_of(self, X: Any, codes: Any, weights: Any, offset: Any) -> Sequence[Smooth]:
-        """The losses for the codes of the classes."""
+    def _losses_of(
+        self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
+    ) -> Sequence[Smooth]:
+        """The losses for the codes of the classes, with an offset and columns without a penalty."""
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        options = {"sample_weight": weights, "intercept": self.fit_intercept, "offset": offset}
+        options = {"sample_weight": weights, "intercept": self.fit_intercept, **known}
         return [self.smooth_part(X, np.where(codes == k, 1.0, -1.0), **options) for k in positives]
 
     def _class_weights(self, y: Any, codes: Any, weights: Any) -> Any:
@@ -128,10 +132,17 @@ class LogisticClassifier(LinearClassifier):
             )
         return self.multi_class == "multinomial" and len(self.classes_) > 2
 
-    def _losses_of(self, X: Any, codes: Any, weights: Any, offset: Any) -> Sequence[Smooth]:
+    def _losses_of(
+        self, X: Any, codes: Any, weights: Any, known: dict[str, Any]
+    ) -> Sequence[Smooth]:
         if self._joint:
+            if known["unpenalised"] is not None:
+                raise ValueError(
+                    f"penalty_factors of 0 go with two classes or multi_class='ovr', got one softmax loss of "
+                    f"{len(self.classes_)} classes"
+                )
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]
-        return super()._losses_of(X, codes, weights, offset)
+        return super()._losses_of(X, codes, weights, known)
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
         if self._joint:
@@ -187,44 +198,8 @@ class HingeClassifier(LinearClassifier):
         return float(np.average(self._predicted(margins) == y, weights=weights))
 
 
-class ClassifierFit(SingleFit):
-    """The parameters of a classifier for one radius and one ridge."""
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        ridge: float = 0.5,
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        positive: bool = False,
-        groups: Any = None,
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.positive = positive
-        self.groups = groups
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
-
-
-class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
+@with_parameters
+class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     """Minimise sum_i w_i log(1 + exp(-y_i (x_i.coef + intercept))) + ridge |coef|_2^2 subject to
     |coef|_1 <= radius.
 
@@ -245,9 +220,16 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         coef * deviation, where the deviation is the (weighted) standard deviation of the feature,
         or 1 where that is 0. `coef_` is in the units of X all the same.
     penalty_factors : array, shape (features,), optional
-        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j
-        |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice
-        as useful to enter.
+        A factor of at least 0 for each coefficient in both norms, on top of `standardize`: sum_j
+        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must
+        be twice as useful to enter; one of factor 0 is never left out, and minimised out as the
+        intercept is. Those of factor 0 that are combinations of others of factor 0 get a
+        coefficient of 0, with a warning; it is an error where they separate classes by themselves.
+        Factors of 0 are for data in memory and both signs, and not for a softmax loss.
+    impute : {"median", "mean"}, optional
+        What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
+        samples that a fit sees, in each fold of a search those that are not held out. `predict`
+        fills with the same numbers. By default a missing entry is an error. Not for Dask's data.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
@@ -297,6 +279,8 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
         The penalty mu for which the same coefficients minimise loss + ridge |coef|_2^2 + mu
         |coef|_1 without a constraint (in the norm of `standardize` and `penalty_factors`); exactly
         0 where the constraint is idle.
+    fill_values_ : array, shape (features,)
+        What stands in for missing entries, where `impute` is given.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -317,45 +301,11 @@ class ConstrainedLogisticRegression(ClassifierFit, LogisticClassifier):
     (array([[1., 0.]]), array(['yes'], dtype='<U3'))
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        ridge: float = 0.5,
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        positive: bool = False,
-        groups: Any = None,
-        multi_class: str = "ovr",
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            radius,
-            ridge,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            penalty_factors=penalty_factors,
-            positive=positive,
-            groups=groups,
-            class_weight=class_weight,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            method=method,
-            time_limit=time_limit,
-            verbose=verbose,
-        )
-        self.multi_class = multi_class
+    multi_class: str = "ovr"
 
 
-class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
+@with_parameters
+class ConstrainedLinearSVC(RadiusFit, HingeClassifier):
     """Minimise sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + ridge |coef|_2^2 subject to
     |coef|_1 <= radius.
 
@@ -369,7 +319,7 @@ class ConstrainedLinearSVC(ClassifierFit, HingeClassifier):
         The bound on |coef|_1; at least 0.
     ridge : float
         The weight of |coef|_2^2; at least 0.
-    fit_intercept, standardize, penalty_factors, positive, groups, class_weight
+    fit_intercept, standardize, penalty_factors, impute, positive, groups, class_weight
         As in `ConstrainedLogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `ConstrainedLogisticRegression`.

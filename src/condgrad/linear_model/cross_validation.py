@@ -24,6 +24,7 @@ from condgrad.errors import require_extra
 from condgrad.linear_model.base import LinearEstimator, checked_offset
 from condgrad.linear_model.blocks import held_out_margins, weights_of_part
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
+from condgrad.linear_model.parameters import GridOfRadii, SearchParameters, with_parameters
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import (
@@ -55,16 +56,11 @@ SELECTIONS = ("best", "1se")
 Scorer = Callable[..., float]
 
 
-class Searched(LinearEstimator):
+class Searched(SearchParameters, LinearEstimator):
     """A fit for the size of coefficients that a rule chooses by scores on held-out samples."""
 
     default_scoring: str
     """What `_default_score` computes, by the name that scikit-learn has for it."""
-
-    selection: str
-    cv: Any
-    scoring: Any
-    n_jobs: int | None
 
     scores_: Any
 
@@ -280,7 +276,7 @@ def score_fold(
             tasks = shell._tasks(some_rows(X, train), y[train], *some)
     except ValueError as error:
         raise ValueError(f"in fold {number}: {error}; take fewer or other folds") from error
-    held_out = None if isinstance(X, RowBlocks) else some_rows(X, test)
+    held_out = None if isinstance(X, RowBlocks) else shell._filled(some_rows(X, test))
     y_out = y[test]
     weights_out = None if weights is None else weights[test]
     sizes = [shell._sizes(task) for task in tasks]
@@ -396,15 +392,11 @@ def best_cell(means: Any) -> tuple[int, int]:
     return -minus_row, column
 
 
-class CrossValidated(Searched):
+class CrossValidated(GridOfRadii, Searched):
     """A fit for the radius and the ridge that a rule chooses by their scores on held-out samples."""
 
     chosen_names = "radius_ and ridge_"
     tried_names = "radii, ridges"
-
-    radii: Any
-    n_radii: int
-    ridges: Any
 
     def _set_grid(self, tasks: Sequence[Task], solver: Solver, line: FitsLine) -> None:
         self.ridges_ = default_ridges(tasks) if self.ridges is None else checked_ridges(self.ridges)
@@ -451,6 +443,7 @@ class CrossValidated(Searched):
         )
 
 
+@with_parameters
 class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
     """`ConstrainedElasticNet` with the radius and the ridge chosen by cross-validation.
 
@@ -472,7 +465,7 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
         pays where the features themselves are to be read: with few samples the top of the curve is
         flat, and the smaller radius has fewer features for a score that the folds cannot tell from
         the best. `radius_best_` and `radius_1se_` are there in either case.
-    fit_intercept, standardize, penalty_factors, positive, groups
+    fit_intercept, standardize, penalty_factors, impute, positive, groups
         As in `ConstrainedElasticNet`; the deviations of `standardize` are those of the samples that
         a fit sees.
     cv : int, splitter or iterable, optional
@@ -529,92 +522,9 @@ class ConstrainedElasticNetCV(CrossValidated, LinearRegressor):
 
     default_scoring = "neg_mean_squared_error"
 
-    def __init__(
-        self,
-        *,
-        radii: Any = None,
-        n_radii: int = 50,
-        ridges: Any = None,
-        selection: str = "best",
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        positive: bool = False,
-        groups: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radii = radii
-        self.n_radii = n_radii
-        self.ridges = ridges
-        self.selection = selection
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.positive = positive
-        self.groups = groups
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
 
-
-class CrossValidatedClassifier(CrossValidated):
-    """The parameters of a classifier that chooses its radius and its ridge."""
-
-    def __init__(
-        self,
-        *,
-        radii: Any = None,
-        n_radii: int = 50,
-        ridges: Any = None,
-        selection: str = "best",
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        positive: bool = False,
-        groups: Any = None,
-        class_weight: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radii = radii
-        self.n_radii = n_radii
-        self.ridges = ridges
-        self.selection = selection
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.positive = positive
-        self.groups = groups
-        self.class_weight = class_weight
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.tol = tol
-        self.max_iter = max_iter
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
-
-
-class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifier):
+@with_parameters
+class ConstrainedLogisticRegressionCV(CrossValidated, LogisticClassifier):
     """`ConstrainedLogisticRegression` with the radius and the ridge chosen by cross-validation.
 
     All classes share the radius.
@@ -623,7 +533,7 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
     ----------
     radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNetCV`.
-    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+    impute, cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
     multi_class, class_weight
         As in `ConstrainedLogisticRegression`.
@@ -651,60 +561,18 @@ class ConstrainedLogisticRegressionCV(CrossValidatedClassifier, LogisticClassifi
 
     default_scoring = "neg_log_loss"
 
-    def __init__(
-        self,
-        *,
-        radii: Any = None,
-        n_radii: int = 50,
-        ridges: Any = None,
-        selection: str = "best",
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        positive: bool = False,
-        groups: Any = None,
-        multi_class: str = "ovr",
-        class_weight: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            radii=radii,
-            n_radii=n_radii,
-            ridges=ridges,
-            selection=selection,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            penalty_factors=penalty_factors,
-            positive=positive,
-            groups=groups,
-            class_weight=class_weight,
-            cv=cv,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            tol=tol,
-            max_iter=max_iter,
-            method=method,
-            time_limit=time_limit,
-            verbose=verbose,
-        )
-        self.multi_class = multi_class
+    multi_class: str = "ovr"
 
 
-class ConstrainedLinearSVCCV(CrossValidatedClassifier, HingeClassifier):
+@with_parameters
+class ConstrainedLinearSVCCV(CrossValidated, HingeClassifier):
     """`ConstrainedLinearSVC` with the radius and the ridge chosen by cross-validation.
 
     Parameters
     ----------
     radii, n_radii, ridges, selection, fit_intercept, standardize, penalty_factors, positive, groups
         As in `ConstrainedElasticNetCV`.
-    cv, n_jobs, tol, max_iter, method, time_limit, verbose
+    impute, cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
     class_weight
         As in `ConstrainedLogisticRegression`.

@@ -13,6 +13,7 @@ from scipy.special import xlogy
 
 from condgrad import _checks
 from condgrad.linear_model.base import SingleFit
+from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.penalised import PenaltyOfMean
 from condgrad.linear_model.penalty_search import SearchedAlphas
 from condgrad.linear_model.regression import LinearRegressor
@@ -85,44 +86,18 @@ class RobustRegressor(LinearRegressor):
         return -float(np.average(cut * (sizes - 0.5 * cut), weights=weights))
 
 
+@with_parameters
 class SinglePenalty(SingleFit, PenaltyOfMean):
     """The parameters of a fit for one alpha and one l1_ratio."""
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        l1_ratio: float = 0.0,
-        fit_intercept: bool = True,
-        solver: str = "lbfgs",
-        max_iter: int = 10_000,
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        verbose: bool = False,
-        positive: bool = False,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.positive = positive
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
+    alpha: float = 1.0
+    l1_ratio: float = 0.0
 
     def _size(self, task: Task) -> Size:
         return self._penalised(self.alpha, self.l1_ratio, task)
 
 
+@with_parameters
 class PoissonRegressor(SinglePenalty, CountRegressor):
     """Minimise the mean half-deviance of counts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
     |coef|_2^2), proved.
@@ -136,7 +111,7 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
         Above 0.
     l1_ratio : float
         From 0, the default, to 1.
-    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method,
+    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
     solver
@@ -164,7 +139,10 @@ class PoissonRegressor(SinglePenalty, CountRegressor):
     (array([4.]), array([8.]))
     """
 
+    solver: str = "lbfgs"
 
+
+@with_parameters
 class GammaRegressor(SinglePenalty, AmountRegressor):
     """Minimise the mean half-deviance of amounts + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
     |coef|_2^2), proved.
@@ -174,7 +152,7 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
 
     Parameters
     ----------
-    alpha, l1_ratio, fit_intercept, positive, standardize, penalty_factors, solver
+    alpha, l1_ratio, fit_intercept, positive, standardize, penalty_factors, impute, solver
         As in `PoissonRegressor`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
@@ -193,7 +171,10 @@ class GammaRegressor(SinglePenalty, AmountRegressor):
     array([2.])
     """
 
+    solver: str = "lbfgs"
 
+
+@with_parameters
 class HuberRegressor(SinglePenalty, RobustRegressor):
     """Minimise the mean of Huber's loss + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2 |coef|_2^2),
     proved.
@@ -208,7 +189,7 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
         Above 0, in the unit of y.
     alpha : float
         Above 0.
-    l1_ratio, fit_intercept, positive, standardize, penalty_factors
+    l1_ratio, fit_intercept, positive, standardize, penalty_factors, impute
         As in `PoissonRegressor`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
@@ -227,88 +208,25 @@ class HuberRegressor(SinglePenalty, RobustRegressor):
     array([1.2])
     """
 
-    def __init__(
-        self,
-        *,
-        delta: float = 1.35,
-        max_iter: int = 10_000,
-        alpha: float = 1e-4,
-        l1_ratio: float = 0.0,
-        warm_start: bool = False,
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        verbose: bool = False,
-        positive: bool = False,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.delta = delta
-        self.max_iter = max_iter
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.warm_start = warm_start
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.verbose = verbose
-        self.positive = positive
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
+    alpha: float = 1e-4
+    delta: float = 1.35
 
 
+@with_parameters
 class SearchedPenalty(SearchedAlphas):
-    """The parameters of a search over alphas and ratios."""
+    """A search over alphas and ratios."""
 
-    def __init__(
-        self,
-        *,
-        l1_ratio: Any = 0.5,
-        eps: float = 1e-3,
-        alphas: Any = 100,
-        n_alphas: int | None = None,
-        fit_intercept: bool = True,
-        max_iter: int = 10_000,
-        tol: float = 1e-6,
-        cv: Any = None,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        positive: bool = False,
-        selection: str = "best",
-        scoring: Any = None,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.l1_ratio = l1_ratio
-        self.eps = eps
-        self.alphas = alphas
-        self.n_alphas = n_alphas
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cv = cv
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.positive = positive
-        self.selection = selection
-        self.scoring = scoring
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
+    l1_ratio: Any = 0.5
 
 
+@with_parameters
 class PoissonRegressorCV(SearchedPenalty, CountRegressor):
     """`PoissonRegressor` with alpha and l1_ratio chosen by cross-validation.
 
     Parameters
     ----------
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean half-deviance.
@@ -336,13 +254,14 @@ class PoissonRegressorCV(SearchedPenalty, CountRegressor):
     default_scoring = "neg_mean_poisson_deviance"
 
 
+@with_parameters
 class GammaRegressorCV(SearchedPenalty, AmountRegressor):
     """`GammaRegressor` with alpha and l1_ratio chosen by cross-validation.
 
     Parameters
     ----------
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean half-deviance.
@@ -370,6 +289,7 @@ class GammaRegressorCV(SearchedPenalty, AmountRegressor):
     default_scoring = "neg_mean_gamma_deviance"
 
 
+@with_parameters
 class HuberRegressorCV(SearchedPenalty, RobustRegressor):
     """`HuberRegressor` with alpha and l1_ratio chosen by cross-validation.
 
@@ -378,7 +298,7 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
     delta : float
         As in `HuberRegressor`.
     l1_ratio, eps, alphas, n_alphas, selection, fit_intercept, positive, standardize,
-    penalty_factors
+    penalty_factors, impute
         As in `ElasticNetCV`.
     scoring : str or callable, optional
         By default minus the mean loss.
@@ -405,45 +325,4 @@ class HuberRegressorCV(SearchedPenalty, RobustRegressor):
 
     default_scoring = "neg_mean_absolute_error"
 
-    def __init__(
-        self,
-        *,
-        delta: float = 1.35,
-        l1_ratio: Any = 0.5,
-        eps: float = 1e-3,
-        alphas: Any = 100,
-        n_alphas: int | None = None,
-        fit_intercept: bool = True,
-        max_iter: int = 10_000,
-        tol: float = 1e-6,
-        cv: Any = None,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        positive: bool = False,
-        selection: str = "best",
-        scoring: Any = None,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            l1_ratio=l1_ratio,
-            eps=eps,
-            alphas=alphas,
-            n_alphas=n_alphas,
-            fit_intercept=fit_intercept,
-            max_iter=max_iter,
-            tol=tol,
-            cv=cv,
-            verbose=verbose,
-            n_jobs=n_jobs,
-            positive=positive,
-            selection=selection,
-            scoring=scoring,
-            standardize=standardize,
-            penalty_factors=penalty_factors,
-            method=method,
-            time_limit=time_limit,
-        )
-        self.delta = delta
+    delta: float = 1.35

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from condgrad import _checks
-from condgrad.arrays import Array, is_torch, stack
+from condgrad.arrays import Array, host, is_torch, stack
+from condgrad.errors import require_extra
 from condgrad.linear_model.base import SingleFit, checked_labels, checked_offset
 from condgrad.linear_model.classification import ConstrainedLinearSVC, ConstrainedLogisticRegression
 from condgrad.linear_model.generalized import GammaRegressor, HuberRegressor, PoissonRegressor
@@ -25,14 +27,15 @@ from condgrad.linear_model.solver import (
     warn_unless_converged,
 )
 
-ESTIMATORS: dict[str, type[SingleFit]] = {
+ESTIMATORS: dict[str, Callable[..., Any]] = {
     "logistic": ConstrainedLogisticRegression,
     "least-squares": ConstrainedElasticNet,
     "squared-hinge": ConstrainedLinearSVC,
 }
 """Whose problem it is, by loss."""
 
-LOSSES: dict[str, type[SingleFit]] = ESTIMATORS | {
+LOSSES: dict[str, Callable[..., Any]] = {
+    **ESTIMATORS,
     "poisson": PoissonRegressor,
     "gamma": GammaRegressor,
     "huber": HuberRegressor,
@@ -40,11 +43,15 @@ LOSSES: dict[str, type[SingleFit]] = ESTIMATORS | {
 """The same for all losses, some of which have a penalised estimator alone."""
 
 
-@dataclass(frozen=True, eq=False)
+ROWS_SHOWN = 60
+"""The most rows of a path that are printed whole; of a longer one its two ends are."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Path:
     """Solutions of one problem for increasing radii or falling penalties, each with its proof.
 
-    The entries of all arrays correspond.
+    The entries of all arrays correspond. It prints as a table.
 
     Attributes
     ----------
@@ -74,6 +81,8 @@ class Path:
     ((5, 100), True)
     >>> bool((np.diff(found.values) <= 0).all())  # more room, less loss
     True
+    >>> found.to_frame().columns.tolist()
+    ['radius', 'non_zeros', 'value', 'gap', 'multiplier', 'iterations']
     """
 
     radii: Any
@@ -84,6 +93,72 @@ class Path:
     multipliers: Any
     n_iters: Any
     alphas: Any = None
+
+    def _columns(self) -> dict[str, Any]:
+        strengths = {} if self.alphas is None else {"alpha": self.alphas}
+        return strengths | {
+            "radius": self.radii,
+            "non_zeros": np.count_nonzero(host(self.coefs), axis=1),
+            "value": self.values,
+            "gap": self.gaps,
+            "multiplier": self.multipliers,
+            "iterations": self.n_iters,
+        }
+
+    def to_frame(self) -> Any:
+        """One row for each radius or penalty, without the coefficients, as a pandas DataFrame."""
+        pandas = require_extra("pandas", extra="pandas", purpose="Path.to_frame")
+        return pandas.DataFrame(self._columns())
+
+    def plot(self, *, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+        """The coefficients against |coef|_1; returns the matplotlib axes.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Of the features: the largest at the end of the path are named in the legend. By default
+            their numbers, from 0.
+        ax : matplotlib axes, optional
+            Where to draw; by default on a new figure.
+        """
+        from condgrad import pictures  # a path without a picture should not wait for it
+
+        coefs = np.asarray(host(self.coefs))
+        features = coefs.shape[1]
+        if names is None:
+            names = [f"feature {j}" for j in range(features)]
+        if len(names) != features:
+            raise ValueError(
+                f"names must have one name for each of the {features} features, got {len(names)}"
+            )
+        if ax is None:
+            pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Path.plot")
+            _, ax = pyplot.subplots(figsize=(7, 4), layout="constrained")
+        pictures.draw_path(ax, self.radii, coefs, names, chosen=coefs[-1])
+        by_radius = "radius, the bound on |coef|_1"
+        ax.set(xlabel=by_radius if self.alphas is None else "|coef|_1", ylabel="coef")
+        return ax
+
+    def __str__(self) -> str:
+        columns = self._columns()
+        exact = {"non_zeros": "d", "iterations": "d", "value": ".8g", "gap": ".2g"}
+        cells = [
+            [name.replace("_", "-"), *(format(each, exact.get(name, ".5g")) for each in column)]
+            for name, column in columns.items()
+        ]
+        widths = [max(map(len, column)) for column in cells]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            for row in zip(*cells, strict=True)
+        ]
+        if len(lines) > ROWS_SHOWN + 1:
+            left = len(lines) - 1 - 2 * (ROWS_SHOWN // 6)
+            ends = ROWS_SHOWN // 6
+            lines = [*lines[: ends + 1], f"({left} more rows)", *lines[-ends:]]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def path(
@@ -182,7 +257,8 @@ def path(
     progress = _checks.flag("progress", progress)
     task = _task(estimator, X, y, sample_weight, offset)
     if groups is not None:
-        groups = checked_labels(groups, task.loss.space.shape[0])  # type: ignore[union-attr]
+        groups = checked_labels(groups, task.shape[0])
+        groups = groups if task.is_free is None else groups[~task.is_free]
     solver = Solver.starting_now(
         method, tol, max_iter, time_limit, positive=positive, groups=groups
     )

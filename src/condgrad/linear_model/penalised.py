@@ -5,6 +5,7 @@ has a proof.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import scipy.sparse
 from condgrad import _checks
 from condgrad.linear_model.base import LinearEstimator, SingleFit
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
+from condgrad.linear_model.parameters import OfCoordinateDescent, OfLiblinear, with_parameters
 from condgrad.linear_model.regression import LinearRegressor
 from condgrad.linear_model.solver import Fit, Size, Task, mass_of
 
@@ -21,8 +23,6 @@ class Penalised(LinearEstimator):
     """A penalty of |coef|_1 and |coef|_2^2 in the place of a radius."""
 
     groups = None
-    standardize: bool
-    penalty_factors: Any
 
     multiplier_: Any
     radius_: Any
@@ -81,7 +81,8 @@ def checked_ratio(l1_ratio: Any) -> float:
     return share
 
 
-class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
+@with_parameters
+class Lasso(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     """Minimise (1/(2n)) sum_i (y_i - x_i.coef - intercept)^2 + alpha |coef|_1:
     `sklearn.linear_model.Lasso`, proved.
 
@@ -99,6 +100,8 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
         Allow no negative coefficients.
     standardize, penalty_factors
         As in `ConstrainedElasticNet`: which |coef| it is.
+    impute
+        As in `ConstrainedElasticNet`.
     tol : float
         Stop at `relative_gap_ <= tol`. It is a gap that is proved, in units of the objective of the
         null model: 1e-6 is finer than scikit-learn's 1e-4.
@@ -133,46 +136,15 @@ class Lasso(SingleFit, PenaltyOfMean, LinearRegressor):
     (0.85, 0.15, True)
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        precompute: Any = False,
-        copy_X: bool = True,
-        max_iter: int = 10_000,
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        positive: bool = False,
-        random_state: Any = None,
-        selection: str = "cyclic",
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.precompute = precompute
-        self.copy_X = copy_X
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.positive = positive
-        self.random_state = random_state
-        self.selection = selection
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
+    alpha: float = field(default=1.0, kw_only=False)
+    selection: str = "cyclic"
 
     def _size(self, task: Task) -> Size:
         return self._penalised(self.alpha, 1.0, task)
 
 
-class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
+@with_parameters
+class ElasticNet(OfCoordinateDescent, SingleFit, PenaltyOfMean, LinearRegressor):
     """Minimise (1/(2n)) sum_i (y_i - x_i.coef - b)^2 + alpha (l1_ratio |coef|_1 + (1 - l1_ratio)/2
     |coef|_2^2), proved.
 
@@ -184,7 +156,7 @@ class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
         Above 0.
     l1_ratio : float
         From 0 to 1.
-    fit_intercept, positive, standardize, penalty_factors, tol, max_iter, warm_start, method,
+    fit_intercept, positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method,
     time_limit, verbose
         As in `Lasso`.
     precompute, copy_X, random_state, selection
@@ -204,48 +176,16 @@ class ElasticNet(SingleFit, PenaltyOfMean, LinearRegressor):
     (array([0.86]), 0.86)
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        precompute: Any = False,
-        max_iter: int = 10_000,
-        copy_X: bool = True,
-        tol: float = 1e-6,
-        warm_start: bool = False,
-        positive: bool = False,
-        random_state: Any = None,
-        selection: str = "cyclic",
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.precompute = precompute
-        self.max_iter = max_iter
-        self.copy_X = copy_X
-        self.tol = tol
-        self.warm_start = warm_start
-        self.positive = positive
-        self.random_state = random_state
-        self.selection = selection
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose
+    alpha: float = field(default=1.0, kw_only=False)
+    l1_ratio: float = 0.5
+    selection: str = "cyclic"
 
     def _size(self, task: Task) -> Size:
         return self._penalised(self.alpha, self.l1_ratio, task)
 
 
-class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
+@with_parameters
+class LogisticRegression(OfLiblinear, SingleFit, PenaltyOfSum, LogisticClassifier):
     """Minimise C sum_i w_i log(1 + exp(-y_i (x_i.coef + b))) + l1_ratio |coef|_1 + (1 - l1_ratio)/2
     |coef|_2^2, proved.
 
@@ -264,7 +204,8 @@ class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
     class_weight : dict or "balanced", optional
     multi_class : {"multinomial", "ovr"}
         One softmax loss for three classes or more, or each class against the rest.
-    positive, standardize, penalty_factors, tol, max_iter, warm_start, method, time_limit, verbose
+    positive, standardize, penalty_factors, impute, tol, max_iter, warm_start, method, time_limit,
+    verbose
         As in `Lasso`.
     dual, intercept_scaling, random_state, solver, n_jobs
         Taken for the sake of programs that have them; they change nothing here.
@@ -286,56 +227,19 @@ class LogisticRegression(SingleFit, PenaltyOfSum, LogisticClassifier):
     (array(['yes'], dtype='<U3'), True)
     """
 
-    def __init__(
-        self,
-        penalty: str = "deprecated",
-        *,
-        C: float = 1.0,
-        l1_ratio: float | None = 0.0,
-        dual: bool = False,
-        tol: float = 1e-6,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        class_weight: Any = None,
-        random_state: Any = None,
-        solver: str = "lbfgs",
-        max_iter: int = 10_000,
-        verbose: bool = False,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        multi_class: str = "multinomial",
-        positive: bool = False,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.penalty = penalty
-        self.C = C
-        self.l1_ratio = l1_ratio
-        self.dual = dual
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.solver = solver
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.multi_class = multi_class
-        self.positive = positive
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
+    penalty: str = field(default="deprecated", kw_only=False)
+    C: float = 1.0
+    l1_ratio: float | None = 0.0
+    multi_class: str = "multinomial"
+    solver: str = "lbfgs"
+    n_jobs: int | None = None
 
     def _size(self, task: Task) -> Size:
         return self._penalised(self.C, ratio_of(self.penalty, self.l1_ratio), task)
 
 
-class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
+@with_parameters
+class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
     """Minimise C sum_i w_i max(0, 1 - y_i (x_i.coef + intercept))^2 + |coef|_2^2 / 2, or +
     |coef|_1, proved.
 
@@ -352,7 +256,7 @@ class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
         Above 0.
     l1_ratio : float
         The share of |coef|_1, for "elasticnet".
-    fit_intercept, class_weight, positive, standardize, penalty_factors
+    fit_intercept, class_weight, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     tol, max_iter, warm_start, method, time_limit, verbose
         As in `Lasso`.
@@ -372,48 +276,12 @@ class LinearSVC(SingleFit, PenaltyOfSum, HingeClassifier):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        penalty: str = "l2",
-        loss: str = "squared_hinge",
-        *,
-        dual: Any = "auto",
-        tol: float = 1e-6,
-        C: float = 1.0,
-        l1_ratio: float = 0.5,
-        multi_class: str = "ovr",
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        class_weight: Any = None,
-        verbose: bool = False,
-        random_state: Any = None,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        positive: bool = False,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.penalty = penalty
-        self.loss = loss
-        self.dual = dual
-        self.tol = tol
-        self.C = C
-        self.l1_ratio = l1_ratio
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.positive = positive
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
+    penalty: str = field(default="l2", kw_only=False)
+    loss: str = field(default="squared_hinge", kw_only=False)
+    C: float = 1.0
+    l1_ratio: float = 0.5
+    dual: Any = "auto"
+    multi_class: str = "ovr"
 
     def _check_flags(self) -> None:
         super()._check_flags()

@@ -10,6 +10,13 @@ import numpy as np
 from condgrad import _checks
 from condgrad.linear_model.classification import HingeClassifier, LogisticClassifier
 from condgrad.linear_model.cross_validation import SELECTIONS, Searched
+from condgrad.linear_model.parameters import (
+    GridOfAlphas,
+    GridOfCs,
+    OfCoordinateDescent,
+    OfLiblinear,
+    with_parameters,
+)
 from condgrad.linear_model.penalised import PenaltyOfMean, PenaltyOfSum, checked_ratio
 from condgrad.linear_model.progress import FitsLine
 from condgrad.linear_model.regression import LinearRegressor
@@ -49,8 +56,6 @@ class PenaltySearched(Searched):
     strength: str
     """The name of what is tried on a path."""
 
-    positive: bool
-
     def _ratios(self) -> Any:
         """The shares of |coef|_1 that are tried, a row of paths each."""
         raise NotImplementedError
@@ -82,7 +87,7 @@ class PenaltySearched(Searched):
         return self._penalised(getattr(self, f"{self.strength}_"), self.l1_ratio_, task)
 
 
-class SearchedAlphas(PenaltyOfMean, PenaltySearched):
+class SearchedAlphas(GridOfAlphas, PenaltyOfMean, PenaltySearched):
     """Strengths of a penalty of the mean loss."""
 
     strength = "alpha"
@@ -94,9 +99,6 @@ class SearchedAlphas(PenaltyOfMean, PenaltySearched):
     chosen_names = "alpha_ and l1_ratio_"
     tried_names = "alphas, ratios"
 
-    alphas: Any
-    n_alphas: int | None
-    eps: float
     l1_ratio: Any = 1.0
 
     def _ratios(self) -> Any:
@@ -122,15 +124,12 @@ class SearchedAlphas(PenaltyOfMean, PenaltySearched):
         return np.atleast_2d(self.alphas_)
 
 
-class SearchedCs(PenaltyOfSum, PenaltySearched):
+class SearchedCs(GridOfCs, PenaltyOfSum, PenaltySearched):
     """Strengths of the loss beside a penalty."""
 
     strength = "C"
     chosen_names = "C_ and l1_ratio_"
     tried_names = "Cs, ratios"
-
-    Cs: Any
-    l1_ratios: Any
 
     def _ratios(self) -> Any:
         ratios = (0.0,) if self.l1_ratios is None else np.ravel(self.l1_ratios)
@@ -160,7 +159,8 @@ def checked_alphas(alphas: Any) -> Any:
     return checked
 
 
-class ElasticNetCV(SearchedAlphas, LinearRegressor):
+@with_parameters
+class ElasticNetCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
     """`ElasticNet` with alpha and l1_ratio chosen by cross-validation:
     `sklearn.linear_model.ElasticNetCV`, proved.
 
@@ -179,7 +179,7 @@ class ElasticNetCV(SearchedAlphas, LinearRegressor):
         Which alpha to fit at the ratio of the best mean score: that of the best, or the largest
         whose mean score is within one standard error of it. (scikit-learn's `selection`, an order
         of coordinates, does nothing here: its two values are taken for "best".)
-    fit_intercept, positive, standardize, penalty_factors
+    fit_intercept, positive, standardize, penalty_factors, impute
         As in `Lasso`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
@@ -215,50 +215,8 @@ class ElasticNetCV(SearchedAlphas, LinearRegressor):
 
     default_scoring = "neg_mean_squared_error"
 
-    def __init__(
-        self,
-        *,
-        l1_ratio: Any = 0.5,
-        eps: float = 1e-3,
-        alphas: Any = 100,
-        n_alphas: int | None = None,
-        fit_intercept: bool = True,
-        precompute: Any = "auto",
-        max_iter: int = 10_000,
-        tol: float = 1e-6,
-        cv: Any = None,
-        copy_X: bool = True,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        positive: bool = False,
-        random_state: Any = None,
-        selection: str = "best",
-        scoring: Any = None,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.l1_ratio = l1_ratio
-        self.eps = eps
-        self.alphas = alphas
-        self.n_alphas = n_alphas
-        self.fit_intercept = fit_intercept
-        self.precompute = precompute
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cv = cv
-        self.copy_X = copy_X
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.positive = positive
-        self.random_state = random_state
-        self.selection = selection
-        self.scoring = scoring
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
+    l1_ratio: Any = 0.5
+    precompute: Any = "auto"
 
     @property
     def mse_path_(self) -> Any:
@@ -266,12 +224,13 @@ class ElasticNetCV(SearchedAlphas, LinearRegressor):
         return -self.scores_[0] if np.ndim(self.l1_ratio) == 0 else -self.scores_
 
 
-class LassoCV(SearchedAlphas, LinearRegressor):
+@with_parameters
+class LassoCV(OfCoordinateDescent, SearchedAlphas, LinearRegressor):
     """`Lasso` with alpha chosen by cross-validation: `sklearn.linear_model.LassoCV`, proved.
 
     Parameters
     ----------
-    eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors
+    eps, alphas, n_alphas, selection, fit_intercept, positive, standardize, penalty_factors, impute
         As in `ElasticNetCV`.
     cv, scoring, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`.
@@ -298,48 +257,7 @@ class LassoCV(SearchedAlphas, LinearRegressor):
 
     default_scoring = "neg_mean_squared_error"
 
-    def __init__(
-        self,
-        *,
-        eps: float = 1e-3,
-        alphas: Any = 100,
-        n_alphas: int | None = None,
-        fit_intercept: bool = True,
-        precompute: Any = "auto",
-        max_iter: int = 10_000,
-        tol: float = 1e-6,
-        copy_X: bool = True,
-        cv: Any = None,
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        positive: bool = False,
-        random_state: Any = None,
-        selection: str = "best",
-        scoring: Any = None,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.eps = eps
-        self.alphas = alphas
-        self.n_alphas = n_alphas
-        self.fit_intercept = fit_intercept
-        self.precompute = precompute
-        self.max_iter = max_iter
-        self.tol = tol
-        self.copy_X = copy_X
-        self.cv = cv
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.positive = positive
-        self.random_state = random_state
-        self.selection = selection
-        self.scoring = scoring
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
+    precompute: Any = "auto"
 
     @property
     def mse_path_(self) -> Any:
@@ -347,7 +265,8 @@ class LassoCV(SearchedAlphas, LinearRegressor):
         return -self.scores_[0]
 
 
-class LogisticRegressionCV(SearchedCs, LogisticClassifier):
+@with_parameters
+class LogisticRegressionCV(OfLiblinear, SearchedCs, LogisticClassifier):
     """`LogisticRegression` with C and l1_ratio chosen by cross-validation, proved.
 
     Parameters
@@ -361,7 +280,7 @@ class LogisticRegressionCV(SearchedCs, LogisticClassifier):
         mean score is within one standard error of it.
     scoring : str or callable, optional
         As in `ConstrainedLogisticRegressionCV`: by default minus the log loss.
-    fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors
+    fit_intercept, class_weight, multi_class, positive, standardize, penalty_factors, impute
         As in `LogisticRegression`.
     cv, n_jobs, tol, max_iter, method, time_limit, verbose
         As in `ConstrainedElasticNetCV`; the folds are stratified.
@@ -393,60 +312,18 @@ class LogisticRegressionCV(SearchedCs, LogisticClassifier):
 
     default_scoring = "neg_log_loss"
 
-    def __init__(
-        self,
-        *,
-        Cs: Any = 10,
-        l1_ratios: Any = None,
-        fit_intercept: bool = True,
-        cv: Any = None,
-        dual: bool = False,
-        scoring: Any = None,
-        solver: str = "lbfgs",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        intercept_scaling: float = 1.0,
-        random_state: Any = None,
-        selection: str = "best",
-        multi_class: str = "multinomial",
-        positive: bool = False,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.Cs = Cs
-        self.l1_ratios = l1_ratios
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.dual = dual
-        self.scoring = scoring
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.intercept_scaling = intercept_scaling
-        self.random_state = random_state
-        self.selection = selection
-        self.multi_class = multi_class
-        self.positive = positive
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit
+    multi_class: str = "multinomial"
+    solver: str = "lbfgs"
 
 
+@with_parameters
 class LinearSVCCV(SearchedCs, HingeClassifier):
     """`LinearSVC` with C and l1_ratio chosen by cross-validation, proved.
 
     Parameters
     ----------
-    Cs, l1_ratios, selection, fit_intercept, class_weight, positive, standardize, penalty_factors
+    Cs, l1_ratios, selection, fit_intercept, class_weight, positive, standardize, penalty_factors,
+    impute
         As in `LogisticRegressionCV`.
     scoring : str or callable, optional
         By default the accuracy.
@@ -471,40 +348,3 @@ class LinearSVCCV(SearchedCs, HingeClassifier):
     """
 
     default_scoring = "accuracy"
-
-    def __init__(
-        self,
-        *,
-        Cs: Any = 10,
-        l1_ratios: Any = None,
-        fit_intercept: bool = True,
-        cv: Any = None,
-        scoring: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        selection: str = "best",
-        positive: bool = False,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        method: str = "auto",
-        time_limit: float | None = None,
-    ) -> None:
-        self.Cs = Cs
-        self.l1_ratios = l1_ratios
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.scoring = scoring
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.selection = selection
-        self.positive = positive
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.method = method
-        self.time_limit = time_limit

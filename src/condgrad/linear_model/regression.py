@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from condgrad.linear_model.base import FORMATS, PRECISIONS, LinearEstimator, SingleFit
+from condgrad.linear_model.base import LinearEstimator, RadiusFit
 from condgrad.linear_model.blocks import block_by_block
+from condgrad.linear_model.parameters import with_parameters
 from condgrad.linear_model.solver import Fit
 from condgrad.problem import Smooth
 from condgrad.smooth import LeastSquares
@@ -24,13 +25,15 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     smooth_part: Callable[..., Any] = LeastSquares
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, accept_sparse=FORMATS, dtype=PRECISIONS, y_numeric=True)
+        X, y = validate_data(self, X, y, y_numeric=True, **self._allowed())
         return X, y
 
-    def _losses(self, X: Any, y: Any, weights: Any, offset: Any = None) -> Sequence[Smooth]:
+    def _losses(
+        self, X: Any, y: Any, weights: Any, offset: Any = None, unpenalised: Any = None
+    ) -> Sequence[Smooth]:
         options = {"sample_weight": weights, "intercept": self.fit_intercept}
         if not isinstance(X, RowBlocks):
-            return [self.smooth_part(X, y, offset=offset, **options)]
+            return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
         if self.smooth_part is not LeastSquares:
             raise ValueError(f"{type(self).__name__} takes data in memory, not blocks of Dask")
         return [BlockwiseLoss(self.smooth_part, X, y, **options)]
@@ -62,7 +65,8 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return -float(np.average((y - np.ravel(margins)) ** 2, weights=weights))
 
 
-class ConstrainedElasticNet(SingleFit, LinearRegressor):
+@with_parameters
+class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     """Minimise 1/2 sum_i w_i (y_i - x_i.coef - intercept)^2 + ridge |coef|_2^2 subject to |coef|_1
     <= radius.
 
@@ -84,9 +88,16 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         coef * deviation, where the deviation is the (weighted) standard deviation of the feature,
         or 1 where that is 0. `coef_` is in the units of X all the same.
     penalty_factors : array, shape (features,), optional
-        A factor above 0 for each coefficient in both norms, on top of `standardize`: sum_j factor_j
-        |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must be twice
-        as useful to enter.
+        A factor of at least 0 for each coefficient in both norms, on top of `standardize`: sum_j
+        factor_j |coef_j| <= radius, and ridge sum_j (factor_j coef_j)^2. A feature of factor 2 must
+        be twice as useful to enter; one of factor 0 is never left out, and minimised out as the
+        intercept is. Those of factor 0 that are combinations of others of factor 0 get a
+        coefficient of 0, with a warning; it is an error where they separate classes by themselves.
+        Factors of 0 are for data in memory and both signs, and not for a softmax loss.
+    impute : {"median", "mean"}, optional
+        What stands in for a missing entry (NaN) of X: the median or the mean of its feature in the
+        samples that a fit sees, in each fold of a search those that are not held out. `predict`
+        fills with the same numbers. By default a missing entry is an error. Not for Dask's data.
     positive : bool
         Allow no negative coefficients.
     groups : sequence, optional
@@ -127,6 +138,8 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
         The penalty mu for which the same coefficients minimise 1/2 sum_i w_i (..)^2 + ridge
         |coef|_2^2 + mu |coef|_1 without a constraint (in the norm of `standardize` and
         `penalty_factors`); exactly 0 where the constraint is idle.
+    fill_values_ : array, shape (features,)
+        What stands in for missing entries, where `impute` is given.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -146,34 +159,3 @@ class ConstrainedElasticNet(SingleFit, LinearRegressor):
     >>> model.coef_.round(3), round(model.intercept_, 3), round(model.multiplier_, 3)
     (array([1.]), 3.0, 3.0)
     """
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        ridge: float = 0.5,
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = False,
-        penalty_factors: Any = None,
-        positive: bool = False,
-        groups: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        method: str = "auto",
-        time_limit: float | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.penalty_factors = penalty_factors
-        self.positive = positive
-        self.groups = groups
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.method = method
-        self.time_limit = time_limit
-        self.verbose = verbose

@@ -82,6 +82,8 @@ class Fit:
     """The gap / scale that was asked for."""
     relative_gap: float
     """The gap / scale that was reached."""
+    unpenalised: Array = None
+    """The coefficients of features without a penalty."""
 
     @property
     def unproved(self) -> Fit:
@@ -101,14 +103,29 @@ class Task:
     loss: Smooth
     units: Any = None
     """One for each feature; None where all are 1."""
+    is_free: Any = None
+    """Which features have no penalty, and no part in x; None for none."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the coefficients."""
+        own: tuple[int, ...] = self.loss.space.shape  # type: ignore[union-attr]
+        return own if self.is_free is None else self.is_free.shape
 
     def variable(self, coef: Array) -> Array:
         """x for given coefficients."""
-        return coef if self.units is None else (self.units * coef.T).T
+        x = coef if self.is_free is None else coef[~self.is_free]
+        return x if self.units is None else (self.units * x.T).T
 
-    def coefficients(self, x: Array) -> Array:
-        """The coefficients for a given x, in its precision."""
-        return x if self.units is None else (x.T / self.units).T.astype(x.dtype, copy=False)
+    def told(self, x: Array, fit: Fit) -> Fit:
+        """The fit by the coefficients, in the precision of x."""
+        coef = x if self.units is None else (x.T / self.units).T.astype(x.dtype, copy=False)
+        if self.is_free is not None:
+            penalised = coef
+            coef = np.empty(self.shape, dtype=x.dtype)
+            coef[~self.is_free] = penalised
+            coef[self.is_free] = fit.unpenalised
+        return replace(fit, coef=coef)
 
 
 @dataclass(frozen=True)
@@ -208,7 +225,7 @@ class Solver:
         """
         x0 = None if start is None else task.variable(start)
         x, fit = self._solved(Runs(task.loss), size, x0)
-        return replace(fit, coef=task.coefficients(x))
+        return task.told(x, fit)
 
     def path(self, task: Task, sizes: Sequence[Size], line: FitsLine) -> list[Fit]:
         """The solutions for sizes with more and more room, each from where the two before point to.
@@ -232,7 +249,7 @@ class Solver:
                 start = x + float(ahead) * (x - before)
             before = x
             x, fit = self._solved(runs, size, start)
-            fits.append(fit if task.units is None else replace(fit, coef=task.coefficients(x)))
+            fits.append(task.told(x, fit))
             line.fitted(relative_gap=fit.relative_gap, **size.numbers)
         return fits
 
@@ -334,6 +351,7 @@ class Solver:
             message=result.message,
             tol=tol,
             relative_gap=result.relative_gap,
+            unpenalised=getattr(point.smooth, "unpenalised", None),
         )
 
 

@@ -26,9 +26,7 @@ from condgrad.certificate import (
     Effort,
     Iterate,
     Terms,
-    noise_of_bound,
-    subnormal_size,
-    tangent_bound,
+    linearised,
 )
 from condgrad.errors import MissingAbility
 from condgrad.problem import Simple, Smooth
@@ -116,7 +114,6 @@ class ActiveSetCG:
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f = self.f
         g = self.g
-        unit = self.f.unit_at(x)
         active = ActiveSet(x)
         here = f.at(x)
         evaluations = 1
@@ -141,17 +138,11 @@ class ActiveSetCG:
             if self.lazy and slopes[worst] - slopes[best] >= ENOUGH * promised:
                 to = best
             else:
-                answer = g.argmin(c)
+                plane = linearised(f, g, here, c, x=x, g_size=0.0, value=here.value)
+                answer = plane.answer
                 calls += 1
-                there = f.at(answer.point)
-                noise = noise_of_bound(
-                    unit,
-                    f=here.value,
-                    slopes=(here.magnitude(here), here.magnitude(there)),
-                    oracle=(answer.bound, answer.magnitude),
-                    subnormal=subnormal_size(x),
-                )
-                bound = tangent_bound(here.offset, answer.bound, noise)
+                noise = plane.noise
+                bound = plane.bound
                 promised = here.value - bound
                 to = active.index(answer.point)
                 slopes = np.append(slopes, dot(c, answer.point)) if to == len(slopes) else slopes

@@ -18,9 +18,7 @@ from condgrad.certificate import (
     Iterate,
     Terms,
     check_tangent,
-    noise_of_bound,
-    subnormal_size,
-    tangent_bound,
+    linearised,
 )
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Answer, Simple, Smooth
@@ -37,6 +35,12 @@ class Tally:
     @property
     def effort(self) -> Effort:
         return Effort(self.evaluations, self.oracle_calls, self.inner_iterations)
+
+    def add(self, answer: Answer, *, evaluations: int = 0) -> None:
+        """One call of the oracle more."""
+        self.oracle_calls += 1
+        self.inner_iterations += answer.inner_iterations
+        self.evaluations += evaluations
 
 
 class ObjectivePoint:
@@ -133,22 +137,21 @@ class Certifier:
         c = None if deadline.passed() else point.smooth_gradient
         if deadline.passed():
             return Iterate(point.x, point.terms, -math.inf, c, step, self.tally.effort, 0.0)
-        answer = g.beside(f, here, point.value).argmin(c, warm=self.warm, accuracy=self.accuracy)
-        point.answer = answer
-        self.warm = answer.warm
-        self.tally.oracle_calls += 1
-        self.tally.inner_iterations += answer.inner_iterations
-        s = answer.point
-        g_there = g.value(answer.point) if answer.value is None else answer.value
-        noise = noise_of_bound(
-            f.unit_at(point.x),
-            f=here.value,
-            slopes=(here.magnitude(here), here.magnitude(f.at(answer.spoiled_at))),
-            g=(g.magnitude(point.x, point.terms.g), g.magnitude(s, g_there)),
-            oracle=(answer.bound, answer.magnitude),
-            subnormal=subnormal_size(point.x),
+        plane = linearised(
+            f,
+            g,
+            here,
+            c,
+            x=point.x,
+            g_size=g.magnitude(point.x, point.terms.g),
+            value=point.value,
+            warm=self.warm,
+            accuracy=self.accuracy,
         )
-        bound = tangent_bound(here.offset, answer.bound, noise)
+        point.answer = plane.answer
+        self.warm = plane.answer.warm
+        self.tally.add(plane.answer)
+        noise = plane.noise
         if f.convex and self.before is not None:
             height = self.before.smooth.value + dot(
                 self.before.smooth_gradient, point.x - self.before.x
@@ -156,5 +159,5 @@ class Certifier:
             check_tangent(here, height, noise + self.noise_before, f.unit_at(point.x))
         self.before = point
         self.noise_before = noise
-        self.accuracy = max(0.1 * (point.value - bound), noise)
-        return Iterate(point.x, point.terms, bound, c, step, self.tally.effort, noise)
+        self.accuracy = max(0.1 * (point.value - plane.bound), noise)
+        return Iterate(point.x, point.terms, plane.bound, c, step, self.tally.effort, noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -15,16 +15,38 @@ from condgrad.certificate import (
     Candidate,
     Effort,
     Iterate,
+    TangentPlane,
     Terms,
     check_tangent,
-    noise_of_bound,
+    linearised,
     rounding_noise,
-    subnormal_size,
-    tangent_bound,
 )
+from condgrad.methods.certified_point import Tally
 from condgrad.problem import Simple, Smooth
 from condgrad.rounding import CONTRADICTION, ROUNDING_UNITS
 from condgrad.search.steps import SearchState, StepRule, checked_fractions
+
+
+@dataclass
+class AskedAccuracy:
+    """How far the oracle's point may be from its bound: a share of what is left to gain."""
+
+    wanted: float
+    share: float = 0.1
+
+    def follow(self, left: float, noise: float) -> None:
+        """Ask for a share of what is left; below rounding there is nothing to gain."""
+        self.wanted = max(self.share * left, noise)
+
+    def must_end(self, own_gap: float, noise: float) -> bool:
+        """Where no step helps: whether x is optimal up to rounding, or the oracle must try harder.
+
+        `own_gap` is the part of the gap that a more exact oracle could close.
+        """
+        if own_gap <= ROUNDING_UNITS * noise or self.share < 1e-6:
+            return True
+        self.share *= 0.1
+        return False
 
 
 @dataclass(frozen=True)
@@ -44,102 +66,95 @@ class CGS:
     def iterates(self, x: Array) -> Iterator[Iterate]:
         f = self.f
         g = self.g
-        unit = self.f.unit_at(x)
         here = f.at(x)
-        g_here = g.value(x)
-        a = 0.0
-        warm = None
-        evaluations = 1
-        inner = 0
-        share = 0.1
-        accuracy = 0.1 * Terms(here.value, g_here).size
+        terms = Terms(here.value, g.value(x))
         remembered = deque([(s, f.at(s)) for s in self.past], maxlen=self.memory)
-        evaluations += len(remembered)
+        tally = Tally(evaluations=1 + len(remembered))
+        accuracy = AskedAccuracy(0.1 * terms.size)
+        warm = None
+        a = 0.0
         notes: dict[str, float] = {}
         for k in count(self.first):
             c = None if deadline.passed() else here.gradient
             if deadline.passed():
                 if k == self.first:
-                    yield Iterate(
-                        x, Terms(here.value, g_here), -math.inf, c, a, Effort(1, 0, 0), 0.0
-                    )
+                    yield Iterate(x, terms, -math.inf, c, a, Effort(1, 0, 0), 0.0)
                 return
-            value = here.value + g_here
-            answer = g.beside(f, here, value).argmin(c, warm=warm, accuracy=accuracy)  # line 3
-            s = answer.point
-            warm = answer.warm
-            inner += answer.inner_iterations
-            there = f.at(s)
-            g_there = g.value(s) if answer.value is None else answer.value
-            spoiled = there if answer.witness is None else f.at(answer.witness)
-            noise = noise_of_bound(
-                unit,
-                f=here.value,
-                slopes=(here.magnitude(here), here.magnitude(spoiled)),
-                g=(g.magnitude(x, g_here), g.magnitude(s, g_there)),
-                oracle=(answer.bound, answer.magnitude),
-                subnormal=subnormal_size(x),
+            plane = linearised(  # line 3 of the paper, and Lemma 2
+                f,
+                g,
+                here,
+                c,
+                x=x,
+                g_size=g.magnitude(x, terms.g),
+                value=terms.value,
+                warm=warm,
+                accuracy=accuracy.wanted,
             )
-            bound = tangent_bound(here.offset, answer.bound, noise)
-            # whether f at s is worth its price, and a number where it may be none
-            known = f.mixes and not deadline.passed()
-            known = known and (not f.may_overflow or math.isfinite(there.value))
-            evaluations += known
-            candidate = Candidate(s, Terms(there.value, g_there)) if known else None
-            if candidate is not None and candidate.terms.value < value:
-                sizes = (there.magnitude(there), g.magnitude(s, g_there))
-                candidate = candidate._replace(noise=rounding_noise(unit, there.value, *sizes))
-            yield Iterate(
-                x,
-                Terms(here.value, g_here),
-                bound,
-                gradient=c,
-                step=a,
-                effort=Effort(evaluations, k + 1 - self.first, inner),
-                noise=noise,
-                candidate=candidate,
-            )
-            points = [s, *(p for p, _ in remembered)]
-            ends = [there, *(e for _, e in remembered)]
+            warm = plane.answer.warm
+            candidate = self._candidate(plane, terms.value)
+            tally.add(plane.answer, evaluations=candidate is not None)
+            yield Iterate(x, terms, plane.bound, c, a, tally.effort, plane.noise, candidate)
+
+            points = [plane.point, *(point for point, _ in remembered)]
+            ends = [plane.there, *(end for _, end in remembered)]
             directions = differences(points, x)
             slope = dot(c, directions[0])
-            if known and f.convex:
-                check_tangent(there, here.value + slope, noise, unit)
-            model_gap = g_here - g_there - slope
-            state = SearchState(f, g, k, x, here, ends, directions, value, model_gap, notes)
+            model_gap = terms.g - plane.g_there - slope
+            if candidate is not None and f.convex:
+                check_tangent(plane.there, here.value + slope, plane.noise, f.unit_at(x))
+            state = SearchState(f, g, k, x, here, ends, directions, terms.value, model_gap, notes)
             fractions = checked_fractions(self.step(state), len(points))  # line 4
-            evaluations += state.evaluations
+            tally.evaluations += state.evaluations
             a = float(fractions.sum())
+            gap = terms.value - plane.bound
             # more accuracy of the oracle than f is curved between x and s would not shorten the way
-            flatness = math.inf
+            left = gap
             if f.mixes and f.convex:
-                flatness = max(there.value - here.value - slope, 1e-3 * (value - bound))
-            # below rounding there is nothing to gain
-            accuracy = max(share * min(value - bound, flatness), noise)
-            if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
-                if value - bound - model_gap <= ROUNDING_UNITS * noise or share < 1e-6:
+                left = min(gap, max(plane.there.value - here.value - slope, 1e-3 * gap))
+            accuracy.follow(left, plane.noise)
+            if a == 0.0:
+                if accuracy.must_end(gap - model_gap, plane.noise):
                     return
-                share *= 0.1
                 continue
             if deadline.passed():
                 return
             x = mixed(x, points, fractions)  # line 5
-            tangent = here.value + a * slope
+            tangent = here.value + a * slope if len(points) == 1 else -math.inf
             here = here.moved(x, ends, fractions)
-            g_here = g.value(x)
-            evaluations += not f.mixes
-            slack = noise + rounding_noise(unit, here.value)
-            if f.convex and len(points) == 1:
-                check_tangent(here, tangent, slack, unit)
-            elif not f.convex and here.value + g_here > value + CONTRADICTION * slack:
-                raise ValueError(
-                    f"step = {self.step!r} let F rise from {value:.12g} to {here.value + g_here:.12g}: an f that is "
-                    "not convex needs a step rule that does not, such as 'exact' or 'armijo'"
-                )
-            remembered.append((s, there))
-            self.remember(remembered)
+            before = terms
+            terms = Terms(here.value, g.value(x))
+            tally.evaluations += not f.mixes
+            self._check_move(here, before, terms, tangent, plane.noise, f.unit_at(x))
+            remembered.append((plane.point, plane.there))
+            self.past.clear()
+            self.past.extend(point for point, _ in remembered)
             del c, directions, state  # as large as x, each: not to be held while the oracle works
 
-    def remember(self, remembered: Iterable[tuple[Array, Any]]) -> None:
-        self.past.clear()
-        self.past.extend(point for point, _ in remembered)
+    def _candidate(self, plane: TangentPlane, value: float) -> Candidate | None:
+        """The oracle's point, where f is known there or worth its price, and is a number."""
+        f = self.f
+        there = plane.there
+        if not f.mixes or deadline.passed():
+            return None
+        if f.may_overflow and not math.isfinite(there.value):
+            return None
+        candidate = Candidate(plane.point, Terms(there.value, plane.g_there))
+        if not candidate.terms.value < value:
+            return candidate
+        sizes = (there.magnitude(there), self.g.magnitude(plane.point, plane.g_there))
+        noise = rounding_noise(f.unit_at(plane.point), there.value, *sizes)
+        return candidate._replace(noise=noise)
+
+    def _check_move(
+        self, here: Any, before: Terms, after: Terms, tangent: float, noise: float, unit: float
+    ) -> None:
+        """A convex f is not below its tangent, and F does not rise where f is not convex."""
+        slack = noise + rounding_noise(unit, after.f)
+        if self.f.convex:
+            check_tangent(here, tangent, slack, unit)
+        elif after.value > before.value + CONTRADICTION * slack:
+            raise ValueError(
+                f"step = {self.step!r} let F rise from {before.value:.12g} to {after.value:.12g}: an f that is "
+                "not convex needs a step rule that does not, such as 'exact' or 'armijo'"
+            )

@@ -21,18 +21,14 @@ from condgrad.certificate import (
     Effort,
     Iterate,
     Terms,
-    noise_of_bound,
-    subnormal_size,
-    tangent_bound,
+    linearised,
 )
 from condgrad.errors import MissingAbility
+from condgrad.methods.certified_point import Tally
+from condgrad.methods.cgs import AskedAccuracy
 from condgrad.problem import Simple, Smooth
-from condgrad.rounding import ROUNDING_UNITS
 from condgrad.search.restriction import Quadratic
 from condgrad.search.steps import Exact, OpenLoop, StepRule
-
-OWN_SHARE = 0.1
-"""The oracle's own gap, as a share of the gap so far: F falls by what is left of it."""
 
 
 @dataclass(frozen=True)
@@ -58,51 +54,45 @@ class CGSOnMoments:
     def iterates(self, x: Any) -> Iterator[Iterate]:
         f = self.f
         g = self.g
-        unit = self.f.unit_at(x)
         here = f.at(x)
         g_here = g.value(x)
-        a = 0.0
-        warm = None
-        inner = 0
         terms = Terms.at(x, here, g, g_here)
         g_size = g.magnitude(x, g_here)
-        share = 0.1
-        accuracy = 0.1 * terms.size
+        tally = Tally(evaluations=1)
+        accuracy = AskedAccuracy(0.1 * terms.size)
+        warm = None
+        a = 0.0
         for k in count():
             if deadline.passed():
                 if k == 0:
-                    yield Iterate(x, terms, -math.inf, None, a, Effort(1, 0, 0), 0.0)
+                    yield Iterate(x, terms, -math.inf, None, a, tally.effort, 0.0)
                 return
-            answer = g.argmin(here.gradient, warm=warm, accuracy=accuracy)
-            s = answer.point
-            warm = answer.warm
-            inner = inner + answer.inner_iterations
-            there = f.at(s)
-            g_there = g.value(s) if answer.value is None else answer.value
-            noise = noise_of_bound(
-                unit,
-                f=here.value,
-                slopes=(here.magnitude(here), here.magnitude(there)),
-                g=(g_size, g.magnitude(s, g_there)),
-                oracle=(answer.bound, answer.magnitude),
-                subnormal=subnormal_size(s),
+            plane = linearised(
+                f,
+                g,
+                here,
+                here.gradient,
+                x=None,
+                g_size=g_size,
+                value=terms.value,
+                warm=warm,
+                accuracy=accuracy.wanted,
             )
-            bound = tangent_bound(here.offset, answer.bound, noise)
-            terms = Terms.at(s, there, g, g_there)
-            yield Iterate(s, terms, bound, None, a, Effort(k + 2, k + 1, inner), noise)
-            line = here.along([there], None)
-            bregman = max(0.0, there.value - here.value - float(line.slope[0]))
-            gap = terms.value - bound
-            accuracy = max(share * min(gap, bregman) if bregman > 0.0 else share * gap, noise)
-            a = self._fraction(k, line, g_there - g_here)
-            if a == 0.0:  # either x is optimal up to rounding, or the oracle must try harder
-                if gap <= ROUNDING_UNITS * noise or share < 1e-6:
+            warm = plane.answer.warm
+            tally.add(plane.answer, evaluations=1)
+            terms = Terms.at(plane.point, plane.there, g, plane.g_there)
+            yield Iterate(plane.point, terms, plane.bound, None, a, tally.effort, plane.noise)
+            line = here.along([plane.there], None)
+            bregman = max(0.0, plane.there.value - here.value - float(line.slope[0]))
+            gap = terms.value - plane.bound
+            accuracy.follow(min(gap, bregman or gap), plane.noise)
+            a = self._fraction(k, line, plane.g_there - g_here)
+            if a == 0.0:
+                if accuracy.must_end(gap, plane.noise):
                     return
-                share *= 0.1
                 continue
-            fraction = np.array([a])
-            here = here.moved(None, [there], fraction)
-            g_here = (1.0 - a) * g_here + a * g_there
+            here = here.moved(None, [plane.there], np.array([a]))
+            g_here = (1.0 - a) * g_here + a * plane.g_there
 
     def _fraction(self, k: int, line: Quadratic, rise: float) -> float:
         if isinstance(self.step, OpenLoop):
@@ -139,50 +129,44 @@ class WholeStepCGS:
     def iterates(self, x: Any) -> Iterator[Iterate]:
         f = self.f
         g = self.g
-        unit = self.f.unit_at(x)
         here = f.at(x)
         terms = Terms.at(x, here, g)
+        tally = Tally()
+        accuracy = AskedAccuracy(0.1 * terms.size)
         warm = None
-        inner = 0
         step = 0.0
-        accuracy = 0.1 * terms.size
-        share = OWN_SHARE
         for k in count():
             if deadline.passed():
                 if k == 0:
                     yield Iterate(x, terms, -math.inf, None, step, Effort(1, 0, 0), 0.0)
                 return
-            answer = g.argmin(here.gradient, warm=warm, accuracy=accuracy)
-            s = answer.point
-            warm = answer.warm
-            inner = inner + answer.inner_iterations
-            there = f.at(s)
-            g_there = g.value(s) if answer.value is None else answer.value
-            noise = noise_of_bound(
-                unit,
-                f=here.value,
-                slopes=(here.magnitude(here), here.magnitude(there)),
-                g=(g.magnitude(x, terms.g), g.magnitude(s, g_there)),
-                oracle=(answer.bound, answer.magnitude),
-                subnormal=subnormal_size(s),
+            plane = linearised(
+                f,
+                g,
+                here,
+                here.gradient,
+                x=x,
+                g_size=g.magnitude(x, terms.g),
+                value=terms.value,
+                warm=warm,
+                accuracy=accuracy.wanted,
             )
-            bound = tangent_bound(here.offset, answer.bound, noise)
-            yield Iterate(x, terms, bound, None, step, Effort(k + 1, k + 1, inner), noise)
-            line = here.along([there], None)
-            if float(line.curvature[0, 0]) > unit * abs(float(line.slope[0])):
+            warm = plane.answer.warm
+            tally.add(plane.answer, evaluations=1)
+            yield Iterate(x, terms, plane.bound, None, step, tally.effort, plane.noise)
+            line = here.along([plane.there], None)
+            slope = float(line.slope[0])
+            if float(line.curvature[0, 0]) > f.unit_at(x) * abs(slope):
                 raise MissingAbility(
                     f"plans that are never formed need an f that is convex or concave, not {f!r}"
                 )
-            gap = terms.value - bound
-            accuracy = max(share * gap, noise)
-            if (
-                terms.g - g_there - float(line.slope[0]) <= 0.0
-            ):  # stationary, or the oracle must try harder
-                if gap <= ROUNDING_UNITS * noise or share < 1e-6:
+            gap = terms.value - plane.bound
+            accuracy.follow(gap, plane.noise)
+            if terms.g - plane.g_there - slope <= 0.0:  # x is stationary, but for the oracle's gap
+                if accuracy.must_end(gap, plane.noise):
                     return
-                share *= 0.1
                 continue
-            x = s
-            here = there
+            x = plane.point
+            here = plane.there
             step = 1.0
-            terms = Terms.at(s, there, g, g_there)
+            terms = Terms.at(x, here, g, plane.g_there)

@@ -48,11 +48,6 @@ class Answer(NamedTuple):
     magnitude: float = 0.0
     witness: Array = None
 
-    @property
-    def spoiled_at(self) -> Array:
-        """Where the rounding of c counts."""
-        return self.point if self.witness is None else self.witness
-
 
 def linear_answer(answer: Any, c: Array) -> Answer:
     """What a set's `linear_argmin` returned; a point alone is taken to be exact."""
@@ -111,6 +106,8 @@ class Set(ABC):
     """A number that no entry of any point is below, if known."""
     nonnegative: bool = False
     """Whether all its points are."""
+    forms_points: bool = True
+    """Whether its points are arrays, rather than plans that are only multiplied with."""
     solid: bool = False
     """Whether shrinking some coordinates of a point towards zero stays inside."""
     spectrally_solid: bool = False

@@ -28,6 +28,8 @@ class StreamedTransport(Transport):
     the size of a plan.
     """
 
+    forms_points = False
+
     def start(self, space: Space) -> StreamedPlan:
         return StreamedPlan.product(self.a, self.b)
 

@@ -18,6 +18,7 @@ from condgrad.arrays import (
     dot,
     dots,
     gram,
+    is_formed,
     log_or_least,
     namespace,
     row_blocks,
@@ -27,7 +28,6 @@ from condgrad.arrays import (
 from condgrad.errors import MissingAbility
 from condgrad.problem import Answer, Set, Simple, checked_set
 from condgrad.search.restriction import LocalModel, Restriction
-from condgrad.streamed_plan import StreamedPlan
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,7 @@ class Entropy(Simple):
         if above == math.inf:
             xp = namespace(x)
             return self.weight * total(x * (xp.abs(log_or_least(x)) + 1.0))
-        mass = x.mass if isinstance(x, StreamedPlan) else total(x)
-        return abs(value) + self.weight * mass * (1.0 + 2.0 * above)
+        return abs(value) + self.weight * total(x) * (1.0 + 2.0 * above)
 
     @property
     def has_gradient(self) -> bool:
@@ -137,8 +136,8 @@ class EntropyRestriction:
             yield self.x[rows] + combine(a, directions), directions
 
 
-def negentropy(x: Array | StreamedPlan) -> float:
+def negentropy(x: Array) -> float:
     """sum x log x."""
-    if isinstance(x, StreamedPlan):
+    if not is_formed(x):
         return x.negentropy
     return sum(dot(x[rows], log_or_least(x[rows])) for rows in row_blocks(x))

@@ -52,7 +52,15 @@ class AtBestIntercept(NamedTuple):
     value: float
     theta: Array
     """The gradient; with an intercept it sums to 0."""
-    intercept: float
+    intercept: Any
+    """A number; where columns are minimised out too, an array that begins with it."""
+
+
+def with_shift(intercept: Any, shift: float) -> Any:
+    """The intercept moved, with the amounts of columns as they are."""
+    if np.ndim(intercept) == 0:
+        return intercept + shift
+    return np.concatenate([[intercept[0] + shift], intercept[1:]])
 
 
 class Separable(Protocol):
@@ -65,24 +73,26 @@ class Separable(Protocol):
     quadratic: bool
     curvature_bound: float
     has_intercept: bool
+    free: Array | None
+    """The columns that are minimised out, that of the intercept among them, or None."""
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
         """h(z) and its gradient."""
 
-    def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
+    def at_best_intercept(self, z: Array, *, near: Any = None) -> AtBestIntercept:
         """h(z), its gradient and the best intercept."""
 
-    def intercept_at(self, z: Array, *, near: float | None = None) -> float:
+    def intercept_at(self, z: Array, *, near: Any = None) -> Any:
         """The best intercept, for the targets as h has them; 0 where there is none."""
 
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+    def curvature(self, z: Array, *, intercept: Any = None) -> Array:
         """The second derivatives h_i'' at z_i, or at z_i + b; with no intercept, the diagonal of
         the Hessian.
 
         `intercept` is the best one if known.
         """
 
-    def hessian_gram(self, z: Array, directions: Array, *, intercept: float | None = None) -> Any:
+    def hessian_gram(self, z: Array, directions: Array, *, intercept: Any = None) -> Any:
         """The matrix <d_i, hess h(z) d_j> of a few directions, on the host; `intercept` is the best
         one if known.
         """
@@ -103,6 +113,8 @@ class Composite(Smooth):
     """
     target_center = 0.0
     """What was taken off the targets in h; it is added to the intercept that the user sees."""
+    unpenalised: Any = None
+    """The `FreeColumns` that are minimised out beside the intercept, or None."""
 
     def __init__(self, K: Matrix, h: Separable) -> None:
         self.K = each_entry_once(K)
@@ -180,7 +192,7 @@ class Composite(Smooth):
         curvature = self.h.curvature_bound if curvature is None else curvature
         rounding = (theta_length > 0.0) * (unit * curvature) * image_size
         size = (theta_length + rounding) * other_image_size
-        if not self.h.has_intercept:
+        if not self.is_shifted:
             return size
         # The intercept is added in float64. And theta sums to 0 up to the rounding of float64, a
         # sum that is multiplied by how far the best intercept at the other point is from the one
@@ -243,9 +255,18 @@ class Composite(Smooth):
         if size != 0.0:
             self._first_slopes.append(size)
 
+    @property
+    def is_shifted(self) -> bool:
+        """Whether an intercept or columns are minimised out."""
+        return self.h.has_intercept or self.unpenalised is not None
+
     def intercept_at(self, x: Array) -> float:
         """The intercept that was minimised out at x; 0 where there is none."""
         return self.at(x).intercept
+
+    def unpenalised_at(self, x: Array) -> Array | None:
+        """The coefficients of the unpenalised columns at x; None where there are none."""
+        return self.at(x).unpenalised
 
     def __repr__(self) -> str:
         m, n = self.K.shape
@@ -272,7 +293,7 @@ class CompositeEvaluation:
         z: Array | None = None,
         *,
         image_size: float | None = None,
-        near: float | None = None,
+        near: Any = None,
     ) -> None:
         self.f = f
         self.K = f.K
@@ -317,7 +338,16 @@ class CompositeEvaluation:
     @property
     def intercept(self) -> float:
         """The best intercept for the targets as they were given; that of h is `at_best.intercept`."""
-        return self.at_best.intercept + self.f.target_center
+        best = self.at_best.intercept
+        if self.f.unpenalised is not None:
+            best = float(best[0]) + self.f.unpenalised.shift(best[1:])
+        return best + self.f.target_center
+
+    @property
+    def unpenalised(self) -> Array | None:
+        """The best coefficients of the columns without a penalty, as they were given."""
+        columns = self.f.unpenalised
+        return None if columns is None else columns.coefficients(self.at_best.intercept[1:])
 
     @property
     def gradient(self) -> Array:
@@ -337,8 +367,11 @@ class CompositeEvaluation:
         return self.value - dot(self.theta, self.z)
 
     def magnitude(self, other: CompositeEvaluation) -> float:
-        theta_sum = self._sum_of_sizes if self.h.has_intercept else 0.0
-        here = self.value, self.at_best.intercept, self.theta_length, theta_sum, self.image_size
+        theta_sum = self._sum_of_sizes if self.f.is_shifted else 0.0
+        shift = self.at_best.intercept
+        if self.f.unpenalised is not None:
+            shift = self.h.size_of(shift)  # type: ignore[attr-defined]
+        here = self.value, shift, self.theta_length, theta_sum, self.image_size
         unit = self.f.unit_at(self._x)
         size: float = self.f.magnitude(
             *here, other.image_size, unit=unit, curvature=self._curvature
@@ -346,7 +379,17 @@ class CompositeEvaluation:
         if self.f.shift_size > 0.0:  # which is added in float64
             share = 1.0 if unit <= sys.float_info.epsilon else FINER
             size += share * self.f.shift_size * self._sum_of_sizes
+        if self.f.unpenalised is not None:
+            amounts = float(np.linalg.norm(self.at_best.intercept[1:]))
+            size += self._leak / unit * (amounts + self.image_size + other.image_size)
         return size + self._underflow * other.image_size
+
+    @cached_property
+    def _leak(self) -> float:
+        """What is left of U'theta, which must be 0: it is multiplied by how far the best amounts
+        at the other point are from those here.
+        """
+        return self.h.leak(self.theta)  # type: ignore[attr-defined]
 
     @cached_property
     def _curvature(self) -> float:
@@ -396,14 +439,14 @@ class CompositeEvaluation:
         size = kept * self.image_size + sum(
             a[i] * other.image_size for i, other in enumerate(others)
         )
-        return CompositeEvaluation(self.f, x, z, image_size=float(size), near=float(near))
+        return CompositeEvaluation(self.f, x, z, image_size=float(size), near=near)
 
 
 class CompositeRestriction:
     """a -> h(z + sum_i a_i directions[i]), whose intercept is about that at z plus <a, shifts>."""
 
     def __init__(
-        self, h: Separable, z: Array, directions: Array, intercept: float, shifts: Vector
+        self, h: Separable, z: Array, directions: Array, intercept: Any, shifts: Vector
     ) -> None:
         self.h = h
         self.z = z
@@ -421,4 +464,4 @@ class CompositeRestriction:
 
     def _at_best_intercept(self, a: Vector) -> tuple[Array, AtBestIntercept]:
         z = self.z + combine(a, self.directions)
-        return z, self.h.at_best_intercept(z, near=self.intercept + float(a @ self.shifts))
+        return z, self.h.at_best_intercept(z, near=self.intercept + a @ self.shifts)

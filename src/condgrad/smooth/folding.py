@@ -34,7 +34,11 @@ class ScaledLoss:
     def has_intercept(self) -> bool:
         return self.h.has_intercept
 
-    def at_best_intercept(self, z: Array, *, near: float | None = None) -> AtBestIntercept:
+    @property
+    def free(self) -> Array | None:
+        return self.h.free
+
+    def at_best_intercept(self, z: Array, *, near: Any = None) -> AtBestIntercept:
         return self.scaled(self.h.at_best_intercept(z, near=near))
 
     def scaled(self, best: AtBestIntercept) -> AtBestIntercept:
@@ -45,7 +49,7 @@ class ScaledLoss:
         """What h itself is where weight h is this."""
         return AtBestIntercept(best.value / self.weight, best.theta / self.weight, best.intercept)
 
-    def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
+    def curvature(self, z: Array, *, intercept: Any = None) -> Array:
         return self.weight * self.h.curvature(z, intercept=intercept)
 
 

@@ -37,6 +37,7 @@ from condgrad.arrays import (
     Vector,
     dot,
     double,
+    is_formed,
     is_torch,
     mixed,
     namespace,
@@ -282,7 +283,7 @@ class GromovPoints(Smooth):
             self,
             self.X.T @ carried[:, :-1],
             dot(self.p, carried[:, -1]),
-            forms_gradient=not isinstance(x, StreamedPlan),
+            forms_gradient=is_formed(x),
         )
 
     def __repr__(self) -> str:

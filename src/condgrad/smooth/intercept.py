@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 from condgrad.arrays import Array, at_least, dot, gram, namespace, total
 from condgrad.smooth.composite import AtBestIntercept
 
@@ -69,6 +71,11 @@ class WithIntercept:
         self.curvature_bound = loss.curvature_bound
         self.y = loss.y
         self.weights = loss.weights
+
+    @property
+    def free(self) -> Array:
+        """The column of the intercept."""
+        return np.ones((self.weights.shape[0], 1))
 
     def on_host(self) -> WithIntercept:
         """The same loss of margins on the host."""

@@ -30,6 +30,7 @@ from condgrad.arrays.inputs import data_matrix, floating
 from condgrad.errors import MissingAbility
 from condgrad.problem import Floor
 from condgrad.smooth.composite import AtBestIntercept, Composite
+from condgrad.smooth.free_columns import FreeColumns, WithFreeColumns
 from condgrad.smooth.intercept import (
     GammaIntercept,
     HingeIntercept,
@@ -63,8 +64,11 @@ class DataLoss(Composite):
         if is_dask(K):
             from condgrad.smooth.blockwise import BlockwiseLoss
 
-            if options.pop("offset", None) is not None:
-                raise MissingAbility("offset goes with data in memory, not with blocks of Dask")
+            for name in ("offset", "unpenalised"):
+                if options.pop(name, None) is not None:
+                    raise MissingAbility(
+                        f"{name} goes with data in memory, not with blocks of Dask"
+                    )
             if cls not in SEPARABLE:
                 raise MissingAbility(
                     f"{cls.__name__} takes data in memory; LeastSquares, Logistic and SquaredHinge take Dask's blocks"
@@ -72,14 +76,27 @@ class DataLoss(Composite):
             return BlockwiseLoss.of_labels(cls, K, *data[1:], **options)
         return super().__new__(cls)
 
-    def __init__(self, K: Matrix, h: Any, best: Any = None, offset: Any = None) -> None:
-        """h, with its intercept minimised out where `best` finds it, of K x + offset."""
+    def __init__(
+        self,
+        K: Matrix,
+        h: Any,
+        best: Any = None,
+        offset: Any = None,
+        unpenalised: Any = None,
+    ) -> None:
+        """h, with its intercept minimised out where `best` finds it, of K x + offset; and with
+        columns that have no penalty minimised out, too.
+        """
+        plain = h
         self.shift_size = h.shift_size
         if best is not None:
             h = WithIntercept(h, best(h.y, h.weights, *h.extra))
         if offset is not None:
             self.shift_size += largest_size(offset)
             h = WithOffset(h, offset)
+        if unpenalised is not None:
+            self.unpenalised = FreeColumns.of(unpenalised, h.weights, intercept=best is not None)
+            h = WithFreeColumns(h, plain, self.unpenalised)
         super().__init__(K, h)
 
 
@@ -97,6 +114,10 @@ class LeastSquares(DataLoss):
         for a_i.x. The best b at x is `intercept_at(x)`.
     offset : array, shape (samples,), optional
         A known part of each score: a_i.x + offset_i takes the place of a_i.x.
+    unpenalised : array or SciPy sparse matrix, shape (samples, columns), optional
+        More columns, whose coefficients are minimised out as the intercept is: g and P know nothing
+        of them. The best ones at x are `unpenalised_at(x)`. Those that are combinations of the ones
+        before are dropped, with a warning.
 
     Examples
     --------
@@ -114,6 +135,7 @@ class LeastSquares(DataLoss):
         sample_weight: Any = None,
         intercept: bool = False,
         offset: Any = None,
+        unpenalised: Any = None,
     ) -> None:
         A = data_matrix("A", A)
         intercept = _checks.flag("intercept", intercept)
@@ -123,7 +145,8 @@ class LeastSquares(DataLoss):
         if intercept:
             self.target_center = dot(weights / total(weights), y)
             y = y - self.target_center
-        super().__init__(A, _Squares(y, weights), SquaresIntercept if intercept else None)
+        best = SquaresIntercept if intercept else None
+        super().__init__(A, _Squares(y, weights), best, unpenalised=unpenalised)
 
 
 class Logistic(DataLoss):
@@ -139,8 +162,9 @@ class Logistic(DataLoss):
     intercept : bool
         Add an unpenalised intercept and minimise it out, as in `LeastSquares`. It needs samples of
         both classes: with one alone it would grow without bound.
-    offset : array, shape (samples,), optional
-        As in `LeastSquares`.
+    offset, unpenalised
+        As in `LeastSquares`. It is an error where a combination of the unpenalised columns
+        separates the classes: its coefficients would grow without bound.
 
     Examples
     --------
@@ -158,11 +182,13 @@ class Logistic(DataLoss):
         sample_weight: Any = None,
         intercept: bool = False,
         offset: Any = None,
+        unpenalised: Any = None,
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
         h = _Logistic(_labels(Z, y), sample_weights(Z, sample_weight))
-        super().__init__(Z, h, LogisticIntercept if intercept else None, checked_offset(Z, offset))
+        best = LogisticIntercept if intercept else None
+        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
 
 
 class SquaredHinge(DataLoss):
@@ -170,8 +196,8 @@ class SquaredHinge(DataLoss):
 
     Parameters
     ----------
-    Z, y, sample_weight, intercept, offset
-        As for `Logistic`.
+    Z, y, sample_weight, intercept, offset, unpenalised
+        As for `Logistic`; columns may separate the classes here.
 
     Examples
     --------
@@ -189,11 +215,13 @@ class SquaredHinge(DataLoss):
         sample_weight: Any = None,
         intercept: bool = False,
         offset: Any = None,
+        unpenalised: Any = None,
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
         h = _SquaredHinge(_labels(Z, y), sample_weights(Z, sample_weight))
-        super().__init__(Z, h, HingeIntercept if intercept else None, checked_offset(Z, offset))
+        best = HingeIntercept if intercept else None
+        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
 
 
 class Poisson(DataLoss):
@@ -204,9 +232,10 @@ class Poisson(DataLoss):
 
     Parameters
     ----------
-    Z, sample_weight, offset
+    Z, sample_weight, offset, unpenalised
         As for `LeastSquares`. The offset of counts over different exposures is the logarithm of the
-        exposure.
+        exposure. It is an error where a combination of unpenalised columns is 0 at all counts above
+        0, and of one sign at the others.
     y : array, shape (samples,)
         Counts, or other numbers of at least 0.
     intercept : bool
@@ -230,6 +259,7 @@ class Poisson(DataLoss):
         sample_weight: Any = None,
         intercept: bool = False,
         offset: Any = None,
+        unpenalised: Any = None,
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
@@ -240,7 +270,8 @@ class Poisson(DataLoss):
                 f"y must hold counts of at least 0 for Poisson, got {lowest:g} among them"
             )
         h = _Poisson(counts, sample_weights(Z, sample_weight))
-        super().__init__(Z, h, PoissonIntercept if intercept else None, checked_offset(Z, offset))
+        best = PoissonIntercept if intercept else None
+        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
 
 
 class Gamma(DataLoss):
@@ -251,7 +282,7 @@ class Gamma(DataLoss):
 
     Parameters
     ----------
-    Z, sample_weight, intercept, offset
+    Z, sample_weight, intercept, offset, unpenalised
         As for `LeastSquares`.
     y : array, shape (samples,)
         Above 0.
@@ -274,6 +305,7 @@ class Gamma(DataLoss):
         sample_weight: Any = None,
         intercept: bool = False,
         offset: Any = None,
+        unpenalised: Any = None,
     ) -> None:
         Z = data_matrix("Z", Z)
         intercept = _checks.flag("intercept", intercept)
@@ -282,7 +314,8 @@ class Gamma(DataLoss):
         if lowest <= 0.0:
             raise ValueError(f"y must hold amounts above 0 for Gamma, got {lowest:g} among them")
         h = _Gamma(amounts, sample_weights(Z, sample_weight))
-        super().__init__(Z, h, GammaIntercept if intercept else None, checked_offset(Z, offset))
+        best = GammaIntercept if intercept else None
+        super().__init__(Z, h, best, checked_offset(Z, offset), unpenalised)
 
 
 class Huber(DataLoss):
@@ -291,7 +324,7 @@ class Huber(DataLoss):
 
     Parameters
     ----------
-    A, y, sample_weight, intercept, offset
+    A, y, sample_weight, intercept, offset, unpenalised
         As for `LeastSquares`.
     delta : float
         Above 0, in the unit of y: residuals beyond it count by their size, not by their square.
@@ -313,6 +346,7 @@ class Huber(DataLoss):
         sample_weight: Any = None,
         intercept: bool = False,
         offset: Any = None,
+        unpenalised: Any = None,
     ) -> None:
         A = data_matrix("A", A)
         intercept = _checks.flag("intercept", intercept)
@@ -322,7 +356,8 @@ class Huber(DataLoss):
         if intercept:  # as for squares
             self.target_center = dot(weights / total(weights), y)
             y = y - self.target_center
-        super().__init__(A, _Huber(y, weights, delta), HuberIntercept if intercept else None)
+        best = HuberIntercept if intercept else None
+        super().__init__(A, _Huber(y, weights, delta), best, unpenalised=unpenalised)
 
 
 class _Loss(ABC):
@@ -331,6 +366,7 @@ class _Loss(ABC):
     quadratic = False
     has_kinks = False
     has_intercept = False
+    free = None
     steepest_curvature = 1.0
     shift_size = 0.0
     """The size of what is added to z before anything else, for the rounding of that."""
@@ -338,6 +374,8 @@ class _Loss(ABC):
     """Over which distance of z the loss changes its shape."""
     extra: tuple[float, ...] = ()
     """What it is made of beside targets and weights."""
+    classes = "samples"
+    """What is told apart where a loss falls forever."""
 
     def __init__(self, y: Array, weights: Array) -> None:
         self.y = y
@@ -351,6 +389,12 @@ class _Loss(ABC):
     @abstractmethod
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
         """The diagonal of the Hessian."""
+
+    @property
+    def falls_forever(self) -> tuple[Array, Array]:
+        """At which samples the loss has no minimum: it falls as z rises, or as z falls."""
+        never = self.y != self.y
+        return never, never
 
     def on_host(self) -> _Loss:
         """The same loss of margins on the host."""
@@ -380,6 +424,11 @@ class _Squares(_Loss):
 
 class _Logistic(_Loss):
     steepest_curvature = 0.25
+    classes = "the classes"
+
+    @property
+    def falls_forever(self) -> tuple[Array, Array]:
+        return self.y > 0.0, self.y < 0.0
 
     @cached_property
     def _opposite(self) -> Array:
@@ -422,6 +471,11 @@ class _Poisson(_Loss):
     """By d = z - log y, so that small deviances keep their digits; where y = 0, by exp(z) alone."""
 
     steepest_curvature = math.inf
+    classes = "counts of 0 from the others"
+
+    @property
+    def falls_forever(self) -> tuple[Array, Array]:
+        return self.y < 0.0, self.y == 0.0
 
     def __init__(self, y: Array, weights: Array) -> None:
         super().__init__(y, weights)

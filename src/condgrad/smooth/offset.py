@@ -20,6 +20,11 @@ class WithOffset:
         self.y = h.y
         self.weights = h.weights
 
+    @property
+    def free(self) -> Any:
+        """The column of an intercept."""
+        return self.h.free
+
     def on_host(self) -> WithOffset:
         """The same loss of margins on the host."""
         return WithOffset(self.h.on_host(), host(self.offset))

@@ -18,6 +18,7 @@ from condgrad.arrays import (
     Vector,
     dot,
     double_like,
+    is_formed,
     is_sparse_tensor,
     largest_row_sum,
     like,
@@ -181,7 +182,7 @@ class TransportLaplacian(Smooth):
         points = self.centred
         P = x @ like(points.Xt, x)
         Q = x.T @ like(points.Xs, x)
-        if isinstance(x, StreamedPlan):
+        if not is_formed(x):
             return MomentEvaluation(self, P, Q, x.a, x.b, forms_gradient=False)
         sizes = self._sizes(xp.abs(x)) if float(xp.min(x)) < 0.0 else None
         return MomentEvaluation(self, P, Q, xp.sum(x, axis=1), xp.sum(x, axis=0), sizes=sizes)

@@ -4,7 +4,7 @@ from condgrad.transport.barycenter import Barycenter, FreeBarycenter, barycenter
 from condgrad.transport.batch import BatchResult, solve_batch
 from condgrad.transport.color import Recoloring, recolor, recoloring
 from condgrad.transport.costs import BlockCost, LowRank, SquaredEuclidean, cosine
-from condgrad.transport.divergence import Divergence, divergence, divergence_loss
+from condgrad.transport.divergence import Divergence, DivergenceLoss, divergence, divergence_loss
 from condgrad.transport.estimators import EntropicTransport, GroupTransport, LaplaceTransport
 from condgrad.transport.gromov import GromovGap, GromovResult, gromov, gromov_gap
 from condgrad.transport.gromov_estimator import GromovTransport
@@ -26,6 +26,7 @@ __all__ = [
     "BlockCost",
     "CertifiedLoss",
     "Divergence",
+    "DivergenceLoss",
     "EntropicTransport",
     "FreeBarycenter",
     "GradientError",

@@ -6,6 +6,8 @@ the squared Euclidean cost, P = G Xt, Q = G' Xs and Laplacians of gradients U (i
 
     dF*/dXs = 2 (diag(a) Xs - P) + G V,    dF*/dXt = 2 (diag(b) Xt - Q) + G' U,    dF*/da = u,    dF*/db = v.
 
+In a cost that is given itself, dF*/dM = G.
+
 *The plan.* An optimal plan satisfies M(G) + entropy (log G + 1) = u_i + v_j, G 1 = a and G'1 = b,
 where M is the cost and the gradient of the regularisers. So to a change T of M at G and changes da,
 db of the weights the plan answers by the dG, du, dv of
@@ -58,6 +60,12 @@ class SolvedTransport:
         """
         u, v = self.result.potentials
         return u + self.entropy, v
+
+    def coordinates(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """The points of the Laplacian; points of no coordinates where there is none."""
+        for laplacian in self.laplacians:
+            return laplacian.Xs, laplacian.Xt
+        return like[:, :0], like.T[:, :0]
 
     def require_smooth_plan(self) -> None:
         """Refuse problems whose plan has no derivative, or none that is known here."""
@@ -215,6 +223,51 @@ class ValueGradient(torch.autograd.Function):  # type: ignore[misc]
         in_Xs = 2.0 * (da[:, None] * Xs + a[:, None] * dXs - dP) + dG @ V + G @ slope_Q(dQ)
         in_Xt = 2.0 * (db[:, None] * Xt + b[:, None] * dXt - dQ) + dG.T @ U + G.T @ slope_P(dP)
         return in_Xs, in_Xt, du, dv, None, None
+
+
+class OptimalValueOfCost(torch.autograd.Function):  # type: ignore[misc]
+    """F* as a function of the cost and the weights."""
+
+    @staticmethod
+    def forward(ctx: Any, M: Tensor, a: Tensor, b: Tensor, solution: SolvedTransport) -> Tensor:
+        ctx.save_for_backward(M, a, b)
+        ctx.solution = solution
+        return torch.as_tensor(solution.result.value, dtype=M.dtype, device=M.device)
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        wanted = ctx.needs_input_grad[:3]
+        gradients = GradientInCost.apply(*ctx.saved_tensors, ctx.solution, any(wanted[1:]))
+        return *(
+            outer * g if needed else None for g, needed in zip(gradients, wanted, strict=True)
+        ), None
+
+
+class GradientInCost(torch.autograd.Function):  # type: ignore[misc]
+    """The plan and the potentials, whose own derivatives are how the plan answers small changes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        M: Tensor,
+        a: Tensor,
+        b: Tensor,
+        solution: SolvedTransport,
+        with_weights: bool,
+    ) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(a, b)
+        ctx.solution = solution
+        u, v = (
+            solution.multipliers() if with_weights else (torch.zeros_like(a), torch.zeros_like(b))
+        )
+        return solution.result.dense(), u, v
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, dM: Tensor, da: Tensor, db: Tensor) -> tuple[Tensor | None, ...]:
+        (a, b), solution = ctx.saved_tensors, ctx.solution
+        Xs, Xt = solution.coordinates(dM)
+        return *solution.response(Xs, Xt, a, b)(dM, da, db), None, None
 
 
 class AppliedPlan(torch.autograd.Function):  # type: ignore[misc]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from condgrad import _checks, deadline, passes, sets, simple, smooth
 from condgrad.arrays import Array, Space, double, double_like, is_torch, namespace
 from condgrad.arrays.inputs import floating
-from condgrad.certificate import Terms, noise_of_bound, subnormal_size, tangent_bound
+from condgrad.certificate import Terms, linearised
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
 from condgrad.problem import Simple, Smooth, Sum
@@ -302,7 +302,7 @@ def _starts(
 
 def _start_plan(start: Any, problem: GromovProblem) -> Any:
     """A plan of the user's, checked; the plan of an earlier result."""
-    streamed = isinstance(problem.on, StreamedTransport)
+    streamed = not problem.on.forms_points
     if isinstance(start, TransportResult):
         if start.shape != problem.on.shape:
             raise ValueError(
@@ -457,7 +457,7 @@ def third_bound(problem: GromovProblem, tol: float) -> LowerBound:
     )
     on = problem.on
     lines = line_transports(first, second, on.a, on.b, problem.loss)
-    streamed = isinstance(on, StreamedTransport)
+    streamed = not on.forms_points
     cost = double_like(lines.costs, on.a)
     if problem.features is not None:
         cost = cost + (problem.features.dense() if streamed else problem.features)
@@ -554,16 +554,15 @@ def gromov_gap(
     terms = Terms(here.value, g_here)
     null = on.start(Space.of(x))
     scale = max(terms.size, 0.01 * Terms(f.at(null).value, g.value(null)).size)
-    answer = g.argmin(here.gradient, accuracy=1e-9 * scale)
-    s = answer.point
-    g_there = g.value(s) if answer.value is None else answer.value
-    noise = noise_of_bound(
-        f.unit_at(x),
-        f=here.value,
-        slopes=(here.magnitude(here), here.magnitude(f.at(s))),
-        g=(g.magnitude(x, g_here), g.magnitude(s, g_there)),
-        oracle=(answer.bound, answer.magnitude),
-        subnormal=subnormal_size(x),
+    plane = linearised(
+        f,
+        g,
+        here,
+        here.gradient,
+        x=x,
+        g_size=g.magnitude(x, g_here),
+        value=terms.value,
+        accuracy=1e-9 * scale,
     )
-    stationarity = terms.value - tangent_bound(here.offset, answer.bound, noise)
+    stationarity = terms.value - plane.bound
     return GromovGap(terms.value, stationarity, scale, on.violation(given), x)

@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 from sklearn.exceptions import ConvergenceWarning
 
 from condgrad import _checks
-from condgrad.arrays import all_finite, is_torch, largest_row_sum
+from condgrad.arrays import all_finite, double_like, is_torch, largest_row_sum
+from condgrad.arrays.inputs import floating
 from condgrad.errors import require_extra
+from condgrad.result import Status
+from condgrad.sets.sinkhorn import Potentials
 from condgrad.smooth import TransportLaplacian
-from condgrad.transport.costs import SquaredEuclidean
+from condgrad.transport.costs import PointCost, SquaredEuclidean
+from condgrad.transport.entropic import ROUNDS, solve_by_sinkhorn
 from condgrad.transport.regularizers import Laplacian, Regularizer
 from condgrad.transport.solve import TransportResult, solve
 
@@ -30,7 +34,8 @@ class GradientError(NamedTuple):
     Attributes
     ----------
     Xs, Xt : float
-        Bounds for the gradients in sources and targets; infinite for entropy = 0.
+        Bounds for the gradients in sources and targets; infinite for entropy = 0, and NaN where a
+        cost was given instead of points.
 
     Examples
     --------
@@ -58,6 +63,9 @@ class CertifiedLoss:
     gradient_error : GradientError
         A bound on the error of both gradients in the points, from the gap; infinite for entropy =
         0.
+    plan_error : float
+        A bound on the sum of |G - G*|, the error of the gradient in the cost; infinite for entropy
+        = 0.
 
     Examples
     --------
@@ -71,14 +79,16 @@ class CertifiedLoss:
     loss: Tensor
     result: TransportResult
     gradient_error: GradientError
+    plan_error: float
 
 
 def loss(
-    Xs: Tensor,
-    Xt: Tensor,
+    Xs: Tensor = None,
+    Xt: Tensor = None,
     a: Tensor = None,
     b: Tensor = None,
     *,
+    cost: Tensor = None,
     entropy: float,
     regularizers: Sequence[Regularizer] = (),
     method: str = "auto",
@@ -88,8 +98,8 @@ def loss(
     plan: str = "auto",
     start: Any = None,
 ) -> Tensor:
-    """The least value of <C, G> + entropy sum G log G + regularisers, C_ij = |Xs_i - Xt_j|^2, with
-    its derivatives.
+    """The least value of <C, G> + entropy sum G log G + regularisers, C_ij = |Xs_i - Xt_j|^2 or any
+    cost, with its derivatives.
 
     Nothing is unrolled: the problem is solved, and the envelope theorem gives the gradient, with
     two more products with the plan. A second derivative takes one solve with the Newton system at
@@ -106,11 +116,14 @@ def loss(
         their geometric mean: with G = exp((u_i + v_j - M_ij)/entropy - 1) they are u and v, the
         free constant such that <a, u> = <b, v>. In directions that keep the masses, and in those
         that scale both, no choice is involved. Weights that require a gradient must be positive.
+    cost : tensor, shape (n, m), optional
+        A cost instead of points, such as what a network makes of them: the gradient in it is the
+        plan. A cost of +inf is a pair that may not be matched, whose gradient is 0.
     entropy : float
         Weight of sum G log G, >= 0. At 0 the gradient is that of one of the optimal plans.
     regularizers : sequence
         As in `transport.solve`. Laplacians keep the graphs they were made with; their points follow
-        Xs and Xt. Given as a `smooth.TransportLaplacian`, or with `Ls` and `Lt`, their graphs are
+        Xs and Xt, and beside a cost they stay. Given as a `smooth.TransportLaplacian`, or with `Ls` and `Lt`, their graphs are
         not built anew in each call.
     method, tol, max_iter, time_limit, plan, start
         As in `transport.solve`; a run that ends before `tol` warns. A streamed plan is never formed
@@ -130,17 +143,26 @@ def loss(
     >>> cg.transport.loss(Xs, Xt, entropy=0.01).backward()
     >>> Xs.grad.round(decimals=3).tolist()  # each source is pulled to the target it is matched with
     [[-3.0], [-3.0]]
+
+    Any cost; its gradient is the plan:
+
+    >>> M = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    >>> cg.transport.loss(cost=M, entropy=0.01).backward()
+    >>> M.grad.round(decimals=3).tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
     """
     options = Options(method, tol, max_iter, time_limit, plan, start)
-    return differentiable(Xs, Xt, a, b, entropy, regularizers, options, "transport.loss").loss
+    parts = (Xs, Xt, a, b, cost, entropy, regularizers, options)
+    return differentiable(*parts, "transport.loss").loss
 
 
 def certified_loss(
-    Xs: Tensor,
-    Xt: Tensor,
+    Xs: Tensor = None,
+    Xt: Tensor = None,
     a: Tensor = None,
     b: Tensor = None,
     *,
+    cost: Tensor = None,
     entropy: float,
     regularizers: Sequence[Regularizer] = (),
     method: str = "auto",
@@ -158,7 +180,7 @@ def certified_loss(
 
     Parameters
     ----------
-    Xs, Xt, a, b, entropy, regularizers, method, tol, max_iter, time_limit, plan, start
+    Xs, Xt, a, b, cost, entropy, regularizers, method, tol, max_iter, time_limit, plan, start
         As in `loss`.
 
     Returns
@@ -174,7 +196,8 @@ def certified_loss(
     (True, True)
     """
     options = Options(method, tol, max_iter, time_limit, plan, start)
-    return differentiable(Xs, Xt, a, b, entropy, regularizers, options, "transport.certified_loss")
+    parts = (Xs, Xt, a, b, cost, entropy, regularizers, options)
+    return differentiable(*parts, "transport.certified_loss")
 
 
 def barycentric_map(
@@ -240,6 +263,10 @@ def barycentric_map(
     return (moved / problem.a[:, None]).to(Xs.dtype)
 
 
+MOST_PAIRS = 16_000_000
+"""Pairs up to which a loss forms the cost without asking how much memory is free."""
+
+
 class Options(NamedTuple):
     """What is passed to `solve` as it is."""
 
@@ -249,13 +276,17 @@ class Options(NamedTuple):
     time_limit: float | None
     plan: str
     start: Any
+    from_itself: bool = False
+    """Whether sources and targets are known to be the same; see `solve_by_sinkhorn`."""
 
 
 class _Problem(NamedTuple):
-    """Points and weights in float64 with their graphs, and the solution, which has none."""
+    """Points or a cost and weights in float64 with their graphs, and the solution, which has none."""
 
     Xs: Tensor
     Xt: Tensor
+    cost: Tensor
+    """None between points."""
     a: Tensor
     b: Tensor
     solution: Any
@@ -266,23 +297,45 @@ def differentiable(
     Xt: Tensor,
     a: Tensor,
     b: Tensor,
+    cost: Tensor,
     entropy: float,
     regularizers: Sequence[Regularizer],
     options: Options,
     purpose: str,
 ) -> CertifiedLoss:
     """`certified_loss` on behalf of the function that `purpose` names."""
-    problem = _problem(Xs, Xt, a, b, entropy, regularizers, options, purpose)
+    by_cost = cost is not None
+    if (Xs is None or Xt is None) is not by_cost or (by_cost and Xs is not Xt):
+        raise TypeError(
+            f"{purpose} takes points Xs and Xt, or a cost, as {purpose}(cost=M, entropy=...): give "
+            "one of the two"
+        )
+    require_extra("torch", extra="torch", purpose=purpose)
+    from condgrad.transport.envelope import OptimalValue, OptimalValueOfCost
+
+    if by_cost:
+        kind = cost
+        problem = _problem_of_cost(cost, a, b, entropy, regularizers, options, purpose)
+    else:
+        kind = Xs
+        problem = _problem(Xs, Xt, a, b, entropy, regularizers, options, purpose)
     for name, given, weights in (("a", a, problem.a), ("b", b, problem.b)):
         if getattr(given, "requires_grad", False) and float(weights.detach().min()) <= 0.0:
             raise ValueError(
                 f"{name} must hold weights > 0 where its gradient is asked for: the slope of the entropy at 0 is "
                 f"infinite; leave points without weight out, or pass {name}.detach()"
             )
-    from condgrad.transport.envelope import OptimalValue
-
-    value = OptimalValue.apply(problem.Xs, problem.Xt, problem.a, problem.b, problem.solution)
-    return CertifiedLoss(value.to(Xs.dtype), problem.solution.result, _gradient_error(problem))
+    if by_cost:
+        value = OptimalValueOfCost.apply(problem.cost, problem.a, problem.b, problem.solution)
+    else:
+        value = OptimalValue.apply(problem.Xs, problem.Xt, problem.a, problem.b, problem.solution)
+    result = problem.solution.result
+    plan_error = math.inf
+    if entropy > 0.0:
+        mass = float(problem.a.detach().sum())
+        plan_error = math.sqrt(2.0 * mass * max(result.gap, 0.0) / entropy)
+    error = _gradient_error(problem, plan_error)
+    return CertifiedLoss(value.to(kind.dtype), result, error, plan_error)
 
 
 def _problem(
@@ -303,32 +356,114 @@ def _problem(
         raise ValueError(
             f"Xs and Xt must have the same dimension, got {Xs.shape[1]} and {Xt.shape[1]}"
         )
-    entropy = _checks.number("entropy", entropy, at_least=0.0)
-    a, b = _equal_masses(_weights("a", a, Xs), _weights("b", b, Xt))
+    a, b = _equal_masses(_weights("a", a, Xs, 0), _weights("b", b, Xt, 0))
     laplacians, others = _divided(regularizers, Xs.detach(), Xt.detach())
-    regularizing: list[Any] = [*laplacians, *others]
-    result = solve(
-        SquaredEuclidean(Xs.detach(), Xt.detach()),
-        a.detach(),
-        b.detach(),
-        entropy=entropy,
-        regularizers=regularizing,
-        method=options.method,
-        tol=options.tol,
-        max_iter=options.max_iter,
-        time_limit=options.time_limit,
-        plan=options.plan,
-        start=options.start,
-    )
+    squared = SquaredEuclidean(Xs.detach(), Xt.detach())
+    result = _solved(squared, a, b, entropy, [*laplacians, *others], options, purpose)
+    return _Problem(Xs, Xt, None, a, b, SolvedTransport(result, entropy, laplacians, others))
+
+
+def _problem_of_cost(
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    entropy: float,
+    regularizers: Sequence[Regularizer],
+    options: Options,
+    purpose: str,
+) -> _Problem:
+    from condgrad.transport.envelope import SolvedTransport
+
+    if not is_torch(cost):
+        raise TypeError(
+            f"cost must be a torch tensor, got {type(cost).__name__}; transport.solve takes NumPy arrays"
+        )
+    floating("cost", cost, ndim=2, with_infinity=True)
+    cost = cost.double()
+    a, b = _equal_masses(_weights("a", a, cost, 0), _weights("b", b, cost, 1))
+    if not isinstance(regularizers, list | tuple):
+        raise TypeError(f"regularizers must be a list, got {regularizers!r}")
+    parts = [_beside(r, cost.detach()) for r in regularizers]
+    result = _solved(cost.detach(), a, b, entropy, parts, options, purpose)
+    laplacians = tuple(part for part in parts if isinstance(part, TransportLaplacian))
+    others = tuple(part for part in parts if not isinstance(part, TransportLaplacian))
+    Xs = cost[:, :0].detach()
+    Xt = cost.T[:, :0].detach()
+    if len(laplacians) == 1:
+        Xs = laplacians[0].Xs
+        Xt = laplacians[0].Xt
+    elif laplacians:  # they may be between different points
+        others = (*laplacians, *others)
+        laplacians = ()
+    return _Problem(Xs, Xt, cost, a, b, SolvedTransport(result, entropy, laplacians, others))
+
+
+def _beside(regularizer: Any, cost: Tensor) -> Any:
+    """A Laplacian with its coordinates where the cost is; others as they are."""
+    part = regularizer.smooth_part() if isinstance(regularizer, Laplacian) else regularizer
+    if not isinstance(part, TransportLaplacian):
+        return part
+    return part.with_points(double_like(part.Xs, cost), double_like(part.Xt, cost))
+
+
+def _solved(
+    cost: Any,
+    a: Tensor,
+    b: Tensor,
+    entropy: float,
+    regularizers: list[Any],
+    options: Options,
+    purpose: str,
+) -> TransportResult:
+    """The solution, with a warning where it falls short of its tolerance."""
+    entropy = _checks.number("entropy", entropy, at_least=0.0)
+    result = None
+    start = options.start
+    if options.method == "auto" and not regularizers and _suits_sinkhorn(cost, entropy, options):
+        result = solve_by_sinkhorn(
+            cost,
+            a.detach(),
+            b.detach(),
+            entropy,
+            tol=options.tol,
+            time_limit=options.time_limit,
+            start=start,
+            from_itself=options.from_itself,
+        )
+        start = result
+    if result is None or result.status is Status.STALLED:
+        result = solve(
+            cost,
+            a.detach(),
+            b.detach(),
+            entropy=entropy,
+            regularizers=regularizers,
+            method=options.method,
+            tol=options.tol,
+            max_iter=options.max_iter,
+            time_limit=options.time_limit,
+            plan=options.plan,
+            start=start,
+        )
     result.result.uninterrupted()
     if not result.success:
         warnings.warn(
             f"{purpose}: {result.message}; the value is certified to {result.gap:.3g} and its gradient is that of the "
             "plan that was reached: allow a larger tol, more iterations or more time",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    return _Problem(Xs, Xt, a, b, SolvedTransport(result, entropy, laplacians, others))
+    return result
+
+
+def _suits_sinkhorn(cost: Any, entropy: float, options: Options) -> bool:
+    """Whether Sinkhorn's algorithm can do it alone: an entropy, and a finite cost at hand."""
+    if entropy == 0.0 or options.plan == "streamed" or options.max_iter < ROUNDS:
+        return False
+    if not (options.start is None or isinstance(options.start, Potentials)):
+        return False
+    n, m = cost.shape
+    return n * m <= MOST_PAIRS and (isinstance(cost, PointCost) or all_finite(cost))
 
 
 def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
@@ -349,9 +484,9 @@ def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
     return X
 
 
-def _weights(name: str, weights: Any, X: Tensor) -> Tensor:
-    """Weights in float64 beside the points; uniform ones for None."""
-    n = X.shape[0]
+def _weights(name: str, weights: Any, X: Tensor, axis: int) -> Tensor:
+    """Weights in float64 beside the points, or an axis of the cost; uniform ones for None."""
+    n = X.shape[axis]
     if weights is None:
         return X.new_full((n,), 1.0 / n)
     if not is_torch(weights):
@@ -408,7 +543,7 @@ def _divided(
     return tuple(laplacians), tuple(others)
 
 
-def _gradient_error(problem: _Problem) -> GradientError:
+def _gradient_error(problem: _Problem, r: float) -> GradientError:
     """From |G - G*|_1 <= sqrt(2 mass gap/entropy) = r.
 
     The marginals of G and G* agree, so 2 (G - G*) Xt is 2 (G - G*)(Xt - c) for any c: at most 2 r
@@ -417,11 +552,12 @@ def _gradient_error(problem: _Problem) -> GradientError:
     |V - V*| <= 2 w |Lt| r radius(Xs); V itself is taken at the plan. Likewise for Xt.
     """
     solution = problem.solution
+    if problem.cost is not None:
+        return GradientError(math.nan, math.nan)
     if solution.entropy == 0.0:
         return GradientError(math.inf, math.inf)
-    Xs, Xt, a, b = (x.detach() for x in problem[:4])
+    Xs, Xt, a, b = (x.detach() for x in (problem.Xs, problem.Xt, problem.a, problem.b))
     result = solution.result
-    r = math.sqrt(2.0 * float(a.sum()) * max(result.gap, 0.0) / solution.entropy)
 
     def longest(rows: Tensor) -> float:
         return float(rows.norm(dim=1).max())

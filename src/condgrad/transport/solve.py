@@ -5,6 +5,7 @@ to b.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -14,7 +15,16 @@ from typing import Any
 import numpy as np
 
 from condgrad import _checks, deadline, passes, sets, simple, smooth
-from condgrad.arrays import Array, Space, double_like, is_torch, namespace, on_device
+from condgrad.arrays import (
+    Array,
+    Space,
+    double,
+    double_like,
+    host,
+    is_torch,
+    namespace,
+    on_device,
+)
 from condgrad.arrays.inputs import floating
 from condgrad.errors import require_extra
 from condgrad.kernels.streamed import computed_by
@@ -27,7 +37,8 @@ from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.sets.streamed_transport import StreamedTransport
 from condgrad.streamed_plan import StreamedPlan
-from condgrad.transport.costs import PointCost
+from condgrad.transport.costs import BlockCost, PointCost
+from condgrad.transport.forbidden import Avoiding, allowed_by, barrier_above, usable_pairs
 from condgrad.transport.regularizers import Laplacian, Regularizer
 from condgrad.transport.starts import (
     TransportProblem,
@@ -255,7 +266,8 @@ def solve(
         An array, or `transport.SquaredEuclidean(Xs, Xt)`, `transport.LowRank(A, B)`,
         `transport.cosine(Xs, Xt)`, `transport.BlockCost(function, Xs, Xt)`, which need not be
         formed. The library (NumPy or torch) and device are those of the plan; weights, coordinates
-        and the start follow.
+        and the start follow. A cost of +inf, in an array or from the function of a `BlockCost`,
+        is a pair that may not be matched: the plan is exactly 0 there.
     a, b : arrays, optional
         Weights >= 0 of sources and targets, of the same mass; uniform of mass 1 by default.
     entropy : float
@@ -289,6 +301,12 @@ def solve(
     TransportResult
         A plan of exact marginals with `lower_bound <= F* <= value`, whatever its status.
 
+    Raises
+    ------
+    InfeasibleError
+        Where no plan avoids the pairs of infinite cost. It names sources that weigh more than all
+        targets which they may go to.
+
     Examples
     --------
     >>> import condgrad as cg
@@ -297,6 +315,12 @@ def solve(
     >>> t = cg.transport.solve(cg.transport.SquaredEuclidean(d.Xs, d.Xt), entropy=0.1, regularizers=[laplacian])
     >>> t.success, t.barycenters(d.Xt).shape
     (True, (60, 2))
+
+    Two pairs may not be matched:
+
+    >>> cost = [[0.0, float("inf"), 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, float("inf")]]
+    >>> cg.transport.solve(cost, entropy=0.0).plan.round(3).tolist()
+    [[0.0, 0.0, 0.333], [0.0, 0.333, 0.0], [0.333, 0.0, 0.0]]
     """
     if workers is not None:
         if plan == "dense" or not isinstance(cost, PointCost):
@@ -305,6 +329,7 @@ def solve(
                 "transport.SquaredEuclidean(Xs, Xt), and leave plan='auto'"
             )
         plan = "streamed"
+    _say_where_gradients_are(cost=cost, a=a, b=b)
     if plan not in PLANS:
         raise ValueError(f"plan must be one of {', '.join(map(repr, PLANS))}, got {plan!r}")
     entropy = _checks.number("entropy", entropy, at_least=0.0)
@@ -313,6 +338,32 @@ def solve(
     if time_limit is not None:
         _checks.number("time_limit", time_limit, at_least=0.0)
     streamed = _streams(cost, plan, _only_dense(entropy, regularizers, method, rule, memory))
+    avoiding = _avoiding(cost, a, b, entropy, streamed)
+    if avoiding is not None:
+
+        def solve_relaxed(finite: Any, tol: float, start: Any) -> TransportResult:
+            return solve(
+                finite,
+                avoiding.a,
+                avoiding.b,
+                entropy=entropy,
+                regularizers=regularizers,
+                method=method,
+                step=step,
+                memory=memory,
+                plan="streamed" if streamed else "dense",
+                start=start,
+                engine=engine,
+                workers=workers,
+                tol=tol,
+                max_iter=max_iter,
+                time_limit=time_limit,
+                callback=callback,
+                progress=progress,
+            )
+
+        with deadline.within(time_limit):
+            return avoiding.solved(solve_relaxed, tol, start)
     if memory is None:
         memory = 3 if method in ("cgs", "cg") and isinstance(rule, Exact) and not streamed else 0
     linear: Smooth
@@ -323,13 +374,7 @@ def solve(
         linear = smooth.TransportCost(unformed)
         polytope = StreamedTransport
     else:
-        if getattr(cost, "ndim", 2) == 3:
-            raise ValueError(
-                f"cost has shape {tuple(cost.shape)}: for several problems take transport.solve_batch"
-            )
         C = cost.dense() if isinstance(cost, PointCost) else floating("cost", cost, ndim=2)
-        if 0 in C.shape:
-            raise ValueError(f"cost must not be empty, got shape {tuple(C.shape)}")
         like = C
         linear = smooth.Linear(C)
         polytope = sets.Transport
@@ -361,6 +406,49 @@ def solve(
             progress=progress,
         )
     return TransportResult((f, g), result, count.passes, problem.points)
+
+
+def _say_where_gradients_are(**given: Any) -> None:
+    for name, value in given.items():
+        if getattr(value, "requires_grad", False):
+            warnings.warn(
+                f"{name} requires a gradient, which the answers of transport.solve do not have: "
+                "transport.loss(cost=cost, a=a, b=b, entropy=...) is differentiable in the cost and "
+                f"the weights; pass {name}.detach() where no gradient is wanted",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def _avoiding(cost: Any, a: Any, b: Any, entropy: float, streamed: bool) -> Avoiding | None:
+    """The problem around its forbidden pairs, if it has any."""
+    if isinstance(cost, PointCost):
+        if not isinstance(cost, BlockCost):
+            return None
+        found = allowed_by(cost)
+        if found is None:
+            return None
+        allowed, highest, lowest = found
+        given = cost if streamed else cost.dense()
+        kind = double(cost.Xs)
+    else:
+        if getattr(cost, "ndim", 2) == 3:
+            raise ValueError(
+                f"cost has shape {tuple(cost.shape)}: for several problems take transport.solve_batch"
+            )
+        given = kind = floating("cost", cost, ndim=2, with_infinity=True)
+        if 0 in given.shape:
+            raise ValueError(f"cost must not be empty, got shape {tuple(given.shape)}")
+        finite = namespace(given).isfinite(given)
+        allowed = host(finite) > 0
+        if allowed.all():
+            return None
+        highest = float(namespace(given).max(given[finite])) if allowed.any() else 0.0
+        lowest = float(namespace(given).min(given[finite])) if allowed.any() else 0.0
+    shape = tuple(allowed.shape)
+    P = sets.Transport(weights_like("a", a, kind, shape, 0), weights_like("b", b, kind, shape, 1))
+    usable = usable_pairs(allowed, P.a, P.b)
+    return Avoiding(given, usable, barrier_above(highest, lowest, entropy))
 
 
 def _shared_by(workers: Any) -> AbstractContextManager[None]:

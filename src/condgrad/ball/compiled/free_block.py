@@ -43,7 +43,7 @@ class Hessian(NamedTuple):
     """The samples of these entries."""
     entries: Array
     pull: Array
-    """One for each coordinate."""
+    """A row for each coordinate."""
     samples: int
     spent: Array
     """Multiplications of conjugate gradients so far; infinite once they gave up, of size 0 where
@@ -57,7 +57,7 @@ NO_INDICES = np.empty(0, np.uint32)
 
 def of_matrix(H: Array) -> Hessian:
     """A Hessian that is a matrix."""
-    no_rows = (NO_INDICES, NO_INDICES, NO_VECTOR, NO_VECTOR)
+    no_rows = (NO_INDICES, NO_INDICES, NO_VECTOR, NO_MATRIX)
     return Hessian(H, NO_VECTOR, *no_rows, 0, NO_VECTOR)
 
 
@@ -123,8 +123,8 @@ def by_rows(hessian: Hessian) -> bool:
 
 @compiled
 def no_image(hessian: Hessian) -> Array:
-    """The image B' d of d = 0; one entry more is <pull, d>."""
-    return np.zeros(hessian.samples + 1)
+    """The image B' d of d = 0; the entries beyond are pull' d."""
+    return np.zeros(hessian.samples + hessian.pull.shape[1])
 
 
 @compiled
@@ -135,7 +135,8 @@ def add_row(hessian: Hessian, image: Array, a: float, j: int) -> None:
     entries = hessian.entries[row]
     for t in range(entries.shape[0]):
         image[places[t]] += a * entries[t]
-    image[hessian.samples] += a * hessian.pull[j]
+    for p in range(hessian.pull.shape[1]):
+        image[hessian.samples + p] += a * hessian.pull[j, p]
 
 
 @compiled
@@ -144,7 +145,9 @@ def row_times(hessian: Hessian, j: int, image: Array) -> float:
     row = slice(hessian.starts[j], hessian.starts[j + 1])
     places = hessian.places[row]
     entries = hessian.entries[row]
-    found = -hessian.pull[j] * image[hessian.samples]
+    found = 0.0
+    for p in range(hessian.pull.shape[1]):
+        found -= hessian.pull[j, p] * image[hessian.samples + p]
     for t in range(entries.shape[0]):
         found += entries[t] * image[places[t]]
     return found
@@ -157,7 +160,7 @@ def diagonal(hessian: Hessian, size: int) -> Array:
     for j in range(size):
         if by_rows(hessian):
             entries = hessian.entries[hessian.starts[j] : hessian.starts[j + 1]]
-            square = inner(entries, entries) - hessian.pull[j] * hessian.pull[j]
+            square = inner(entries, entries) - inner(hessian.pull[j], hessian.pull[j])
             # where means cancel, rounding may leave less than 0
             found[j] = max(0.0, square) + hessian.ridge[j]
         else:
