@@ -283,7 +283,7 @@ class EntropicLaplacian(EntropicPath):
         Laplacian must be stiffer along more axes; a raw one, which vanishes on constants, need not.
         Where there are fewer axes than dimensions, CGS alone pays for all of these. From a measure
         to itself Sinkhorn's iteration is never slow: there a Laplacian must be stiff against the
-        cost. Of 27 such problems with 200 points CGS takes a fifth to two thirds of Newton's time
+        cost. Of 27 such problems with 200 points CGS takes a seventh to two thirds of Newton's time
         where it is softer, and longer than Newton in all but one where it is stiffer.
         """
         if self.given is None:
