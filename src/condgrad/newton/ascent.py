@@ -385,7 +385,9 @@ class Walk:
             self.fruitless = 0
         elif self.proof is not None:
             self.fruitless += 1
-        self.highest, self.lowest = max(self.highest, lower), min(self.lowest, value)
+        # the end of a path may begin below what its start has proved, and rises all the same
+        self.highest = lower if self.t > 1.0 else max(self.highest, lower)
+        self.lowest = min(self.lowest, value)
         effort = Effort(self.proofs, self.evaluate.calls, self.inner_iterations)
         return Iterate(
             self.space.hold(primal.x), primal.terms, lower, None, self.step, effort, self.noise
@@ -525,7 +527,10 @@ class Walk:
         if dear and self.proofs > 1 and wanted > 0.0:  # the second is the last, if all goes well
             small = min(small, NEARLY * wanted)
         self.gap = model.stage_gap(self.point)
-        return self.gap <= small and (not dear or model.rounded_gap(self.point) <= small)
+        if dear and self.gap <= small:  # the run ends by the gap of a plan, which may be larger
+            self.gap = model.rounded_gap(self.point)
+        # where the dual has no digits left, a plan may still be better than the last
+        return self.gap <= small or self.fruitless == FRUITLESS - 1
 
 
 class DualEvaluator:
