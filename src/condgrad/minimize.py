@@ -350,6 +350,8 @@ def minimize(
         null = null_size(f, g, first) if earlier is None else earlier.certificate.null_size
         if stop is None:
             chosen = _ending_at(chosen, tol, null)
+        elif isinstance(chosen, Newton) and stop.name == "gap":
+            chosen = replace(chosen, wanted_absolutely=stop.tolerance)
         result = run(
             chosen,
             first,
@@ -427,7 +429,7 @@ def _ending_at(method: Method, tol: float, null: float) -> Method:
         return InTurn(_ending_at(method.first, tol, null), others)
     if isinstance(method, ball.FaceNewton):
         return replace(method, wanted=tol, null_size=null)
-    return replace(method, wanted=tol or math.inf) if isinstance(method, Newton) else method
+    return replace(method, wanted=tol) if isinstance(method, Newton) else method
 
 
 def _earlier(

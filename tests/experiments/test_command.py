@@ -206,4 +206,4 @@ def test_auto_lists_the_worst_ratio_last(
     lines = capsys.readouterr().out.strip().splitlines()[1:]
     assert [line.split()[-1] for line in lines[:3]] == ["p0.09", "p2.0", "p3.0"]
     assert [line.split()[-2] for line in lines[:3]] == ["False", "True", "True"]
-    assert lines[-1].startswith("1 of 2 ratios that count are above 2")
+    assert lines[-1].startswith("2 of 2 ratios that count are above 1.5")

@@ -189,6 +189,21 @@ def test_auto_asks_for_more_stiffness_in_more_dimensions() -> None:
     assert not more.affordable
 
 
+def test_auto_takes_cgs_from_a_measure_to_itself_under_a_soft_laplacian() -> None:
+    """Sinkhorn's iteration is never slow there, however small the entropy; between other points it is."""
+    X = cg.datasets.make_clusters(30).Xs
+    even = np.full(30, 1.0 / 30.0)
+
+    def affordable(Xt: Any, weight: float) -> bool:
+        part = cg.transport.Laplacian(X, Xt, weight=weight).smooth_part()
+        f = cg.smooth.Linear(squared_distances(X, Xt)) + part
+        return model_of(f, cg.simple.Entropy(1e-4, on=cg.sets.Transport(even, even))).affordable
+
+    assert not affordable(X, 0.01)
+    assert affordable(X, 1e4)
+    assert affordable(X + 0.1, 0.01)
+
+
 def test_auto_weighs_the_dimension() -> None:
     """Along very many axes CGS is ahead of Newton for soft Laplacians that keep constants; few points span few axes."""
     few, many, raw, spanned = (
@@ -619,7 +634,7 @@ def test_large_eigenvalues_have_vectors(monkeypatch: pytest.MonkeyPatch) -> None
     def rank(entropy: float) -> int:
         g = cg.simple.Entropy(entropy, on=cg.sets.Transport(weights, weights))
         model = model_of(f, g)
-        point = model.evaluate(model.start(cg.minimize(f, g, method="newton", tol=1e-6).x), 1.0)
+        point = model.evaluate(model.start(cg.minimize(f, g, method="newton", tol=1e-9).x), 1.0)
         return LeadingModes(Hessian(model, point), None, largest_rank=128).vectors.shape[1]
 
     assert rank(0.1) == preconditioners.FIRST_RANK < rank(1e-3)

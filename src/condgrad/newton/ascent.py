@@ -223,11 +223,15 @@ class Newton:
     f: Smooth
     g: Simple
     model: DualModel
-    wanted: float = math.inf
-    """The gap at which the run is to end, over |f| + |g|; where proofs are dear, few are made above
-    it.
-    """
+    wanted: float = 0.0
+    """The gap at which the run is to end, over |f| + |g|, as far as that is known."""
+    wanted_absolutely: float = 0.0
+    """The same, not over anything."""
     name: ClassVar[str] = "newton"
+
+    def wanted_gap(self, size: float) -> float:
+        """The gap at which the run is to end where |f| + |g| is `size`; 0 where nobody has said."""
+        return max(self.wanted * size, self.wanted_absolutely)
 
     def iterates(self, x: Array) -> Iterator[Iterate]:
         walk = Walk(self, x)
@@ -381,7 +385,9 @@ class Walk:
             self.fruitless = 0
         elif self.proof is not None:
             self.fruitless += 1
-        self.highest, self.lowest = max(self.highest, lower), min(self.lowest, value)
+        # the end of a path may begin below what its start has proved, and rises all the same
+        self.highest = lower if self.t > 1.0 else max(self.highest, lower)
+        self.lowest = min(self.lowest, value)
         effort = Effort(self.proofs, self.evaluate.calls, self.inner_iterations)
         return Iterate(
             self.space.hold(primal.x), primal.terms, lower, None, self.step, effort, self.noise
@@ -413,13 +419,16 @@ class Walk:
         self.last_end = end
         self.step = 0.0
         self.steps_in_stage = 0
+        ahead: Any = None
+        if last is not None and last.t != end.t:
+            share = (end.t - self.t) / (last.t - end.t)
+            moved = self.model.moved
+            ahead = self.evaluate(moved(moved(self.z, self.z, share), last.z, -share), self.t)
+            if self.model.stage_gap(ahead) <= FAR * self.model.stage_tolerance(self.t):
+                self.point = ahead
+                return
         self.point = self.evaluate(self.z, self.t)
-        if last is None or last.t == end.t:
-            return
-        share = (end.t - self.t) / (last.t - end.t)
-        moved = self.model.moved
-        ahead = self.evaluate(moved(moved(self.z, self.z, share), last.z, -share), self.t)
-        if ahead.dual > self.point.dual:
+        if ahead is not None and ahead.dual > self.point.dual:
             self.point = ahead
 
     def climb(self) -> bool:
@@ -427,7 +436,7 @@ class Walk:
         gain.
         """
         assert self.gap is not None
-        wanted = self.newton.wanted * self.primal.terms.size
+        wanted = self.newton.wanted_gap(self.primal.terms.size)
         progress = Progress(self.gap, self.step, self.kept, self.learnt, wanted)
         ascent = self.model.ascent(self.point, progress)
         self.inner_iterations += ascent.inner_iterations
@@ -514,10 +523,14 @@ class Walk:
             return now_and_then
         size = self.primal.terms.size
         small = max(model.stage_tolerance(self.t), SMALL_GAP * size)
-        if dear and self.proofs > 1:  # the second proof is the last, if all goes well
-            small = min(small, NEARLY * self.newton.wanted * size)
+        wanted = self.newton.wanted_gap(size)
+        if dear and self.proofs > 1 and wanted > 0.0:  # the second is the last, if all goes well
+            small = min(small, NEARLY * wanted)
         self.gap = model.stage_gap(self.point)
-        return self.gap <= small and (not dear or model.rounded_gap(self.point) <= small)
+        if dear and self.gap <= small:  # the run ends by the gap of a plan, which may be larger
+            self.gap = model.rounded_gap(self.point)
+        # where the dual has no digits left, a plan may still be better than the last
+        return self.gap <= small or self.fruitless == FRUITLESS - 1
 
 
 class DualEvaluator:

@@ -281,12 +281,17 @@ class EntropicLaplacian(EntropicPath):
         A product with the Hessian costs in proportion to the number of axes, and variances say less
         of covariances, so that more products are needed; CGS takes hardly longer. So a normalised
         Laplacian must be stiffer along more axes; a raw one, which vanishes on constants, need not.
-        Where there are fewer axes than dimensions, CGS alone pays for all of these.
+        Where there are fewer axes than dimensions, CGS alone pays for all of these. From a measure
+        to itself Sinkhorn's iteration is never slow: there a Laplacian must be stiff against the
+        cost. Of 27 such problems with 200 points CGS takes a seventh to two thirds of Newton's time
+        where it is softer, and longer than Newton in all but one where it is stiffer.
         """
         if self.given is None:
             few = self.b.shape[0] <= SMALL_PLAN
             slow = SLOW_SINKHORN_OF_FEW if few else SLOW_SINKHORN
             return self.height > slow * self.entropy
+        if self._to_itself and self.stiffness * self.entropy < self.height:
+            return False
         if self.height > SLOW_CGS * self.entropy:
             return True
         if self.stiffness < STIFF:
@@ -300,6 +305,17 @@ class EntropicLaplacian(EntropicPath):
         dimensions = max(self.given.Xs.shape[1], self.given.Xt.shape[1])
         needed = STIFF * max(1.0, 0.5 * axes) ** 1.5 * min(1.0, axes / dimensions) ** 2
         return self.stiffness >= needed
+
+    @property
+    def _to_itself(self) -> bool:
+        """Whether sources and targets of the Laplacian are the same points with the same weights."""
+        laplacian: Any = self.given
+        alike = namespace(self.a).all
+        return (
+            laplacian.Xs.shape == laplacian.Xt.shape
+            and bool(alike(laplacian.Xs == laplacian.Xt))
+            and bool(alike(self.a == self.b))
+        )
 
     @property
     def stiffness(self) -> float:
@@ -554,18 +570,23 @@ class EntropicLaplacian(EntropicPath):
         hessian.precision = point.plan.product_precision(accuracy)
         learnt = learnt._replace(entropy=point.entropy, residual=hessian.residual_size)
         ascent = self._direction(hessian, accuracy, progress.step, learnt)
-        # where parts of a plan are connected by next to nothing, a quadratic knows no end of their
-        # potentials
-        farthest = float(xp.max(xp.abs(ascent.direction.v))) / (FARTHEST * point.entropy)
-        if farthest > 1.0:
-            shorter = Moments(*(part / farthest for part in ascent.direction))
-            ascent = ascent._replace(
-                direction=shorter, slope=ascent.slope / farthest, is_newton=False
-            )
+        if ascent.slope <= 0.0 and hessian.precision != "float64":
+            # products of few digits showed a curvature below 0, where conjugate gradients end
+            hessian.precision = "float64"
+            ascent = self._direction(hessian, accuracy, progress.step, learnt)
         # its gradients are computed once for all steps of the search along it
-        return ascent._replace(
-            direction=self.with_gradients(self._without_kernels(ascent.direction))
-        )
+        direction = self.with_gradients(self._without_kernels(ascent.direction))
+        farthest = float(xp.max(xp.abs(direction.v))) / (FARTHEST * point.entropy)
+        if farthest <= 1.0:
+            return ascent._replace(direction=direction)
+        # where parts of a plan are connected by next to nothing, a quadratic knows no end of their
+        # potentials: those alone are held back, if that leads up
+        shorter = self.tempered(point, direction)
+        slope = self.slope_along(point, shorter)
+        if slope <= 0.0:
+            shorter = DualVariables(*(part / farthest for part in direction))
+            slope = ascent.slope / farthest
+        return ascent._replace(direction=shorter, slope=slope, is_newton=False)
 
     def _fit(self, point: PlanPoint, learnt: Learnt) -> Ascent:
         """Sinkhorn's step, which is ascent too.
@@ -596,10 +617,11 @@ class EntropicLaplacian(EntropicPath):
         exact, and no smaller than the gap wanted needs (Eisenstat and Walker, SIAM J. Sci. Comput.
         17, 1996, choice 2).
         """
-        if progress.step == 0.0 or learnt.entropy != hessian.entropy:
+        is_first = progress.step == 0.0 or learnt.entropy != hessian.entropy
+        if is_first or learnt.residual == 0.0:
             return INEXACT
         accuracy = hessian.residual_size / learnt.residual
-        if hessian.entropy == self.entropy:
+        if hessian.entropy == self.entropy and progress.gap > 0.0:
             accuracy = max(accuracy, ENOUGH * progress.wanted / progress.gap)
         return min(INEXACT, accuracy)
 
