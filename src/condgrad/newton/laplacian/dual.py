@@ -616,12 +616,17 @@ class EntropicLaplacian(EntropicPath):
         """The residual of the next direction: as small as the last step says that Newton's model is
         exact, and no smaller than the gap wanted needs (Eisenstat and Walker, SIAM J. Sci. Comput.
         17, 1996, choice 2).
+
+        Near the end it falls with the gap in any case: parts of a plan with weak ties have residuals
+        that are small beside the others, and a direction that leaves them as they are leads nowhere.
         """
         is_first = progress.step == 0.0 or learnt.entropy != hessian.entropy
         if is_first or learnt.residual == 0.0:
             return INEXACT
-        accuracy = hessian.residual_size / learnt.residual
+        accuracy = min(INEXACT, hessian.residual_size / learnt.residual)
         if hessian.entropy == self.entropy and progress.gap > 0.0:
+            gap_in_entropies = progress.gap / (self.entropy * self.polytope.mass)
+            accuracy = min(accuracy, math.sqrt(gap_in_entropies))
             accuracy = max(accuracy, ENOUGH * progress.wanted / progress.gap)
         return min(INEXACT, accuracy)
 
