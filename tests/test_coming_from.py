@@ -164,7 +164,7 @@ def test_row_of_skglm(theirs: str, ours: str) -> None:
 
 
 def test_there_are_rows() -> None:
-    assert (len(POT), len(SKLEARN), len(SKGLM)) == (21, 5, 3)
+    assert (len(POT), len(SKLEARN), len(SKGLM)) == (24, 5, 3)
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`cg\.((?:\w+\.)*\w+)", PAGE))))

@@ -412,6 +412,8 @@ def less_projection(K: Matrix, A: Array, w: Array) -> Array:
 
 def less_part(K: Array, A: Array, along: Array) -> Array:
     """K - A along."""
+    if A.shape[1] == 0:
+        return K
     if len(A) == 1:
         return K - A * along
     part = A @ along
