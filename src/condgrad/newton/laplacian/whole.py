@@ -11,7 +11,8 @@ is a sum of. It has m + (n + m) d rows, and its factor tells the direction to al
 are, however stiff the Laplacian is.
 
 Of 80 problems of `python -m experiments bench newton_grid` with 200 points (five of its clouds, 10
-seconds each) 79 are solved with it, in 55 seconds of the processor, and 55 without it, in 131.
+seconds each on a busy machine) 79 are solved with it, in 55 seconds of the processor, and 55 without
+it, in 131.
 """
 
 from __future__ import annotations
