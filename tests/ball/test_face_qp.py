@@ -145,7 +145,8 @@ def test_the_optimality_conditions_hold(
     assert model.excess(x) <= 1e-12 * model.size
     scale = float(np.abs(model.q0) @ (np.abs(model.x0) + np.abs(x)))  # what rounding is a share of
     gap = model.gap(x) if form == "matrix" else model.gap_with_ridge(x)
-    assert gap <= 1e-6 * max(-model.value(x), 1e-6 * scale)
+    # a curvature of 1e-8 of the largest leaves half of the digits
+    assert gap <= 1e-5 * max(-model.value(x), 1e-6 * scale)
 
 
 @settings(max_examples=200)

@@ -18,6 +18,7 @@ from condgrad.ball.compiled import ldl
 from condgrad.ball.models import weighted_gram
 from condgrad.kernels import sparse_gram
 from condgrad.smooth.folding import FoldedLoss
+from condgrad.smooth.free_columns import orthonormal
 
 pytestmark = pytest.mark.slow  # functions inside kernels are compiled for these tests alone
 
@@ -104,7 +105,8 @@ def test_a_centred_gram_matrix_of_large_columns_has_its_digits(offset: float) ->
     rng = np.random.default_rng(4)
     columns, w = rng.standard_normal((20, 5)), rng.random(20) * (np.arange(20) < 12)
     shifted = columns + offset * (np.arange(20) < 12)[:, None]
-    gram: Any = weighted_gram(shifted, w, means=shifted.T @ (w / w.sum()))
+    A = orthonormal(np.ones((1, 1)), w)
+    gram: Any = weighted_gram(shifted, w, A, (w[:, None] * A).T @ shifted)
     deviations = columns - columns.T @ w / w.sum()
     np.testing.assert_allclose(gram, deviations.T @ (w[:, None] * deviations), atol=1e-14 * offset)
 

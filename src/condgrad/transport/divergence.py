@@ -207,7 +207,7 @@ class DivergenceLoss:
     >>> Y = torch.tensor([[3.0], [4.0]], dtype=torch.float64)
     >>> divergence = cg.transport.DivergenceLoss(entropy=0.1)
     >>> for _ in range(20):
-    ...     X.requires_grad_()
+    ...     X = X.requires_grad_()
     ...     (gradient,) = torch.autograd.grad(divergence(X, Y), X)
     ...     X = (X - 0.5 * gradient).detach()
     >>> X.round(decimals=2).tolist()
