@@ -584,7 +584,8 @@ class EntropicLaplacian(EntropicPath):
         shorter = self.tempered(point, direction)
         slope = self.slope_along(point, shorter)
         if slope <= 0.0:
-            shorter = DualVariables(*(part / farthest for part in direction))
+            v, P, Q = (part / farthest for part in (direction.v, direction.P, direction.Q))
+            shorter = self.with_gradients(Moments(v, P, Q))
             slope = ascent.slope / farthest
         return ascent._replace(direction=shorter, slope=slope, is_newton=False)
 
