@@ -823,3 +823,16 @@ def test_a_step_that_takes_off_a_factor_of_e_is_stretched() -> None:
     assert best - longer.dual < 0.1 * (best - whole.dual)
     short = direction._replace(v=0.01 * direction.v)
     assert np.ptp(model.stretched(point, short, 8.0).v) == pytest.approx(np.ptp(short.v), rel=1e-3)
+
+
+def test_potentials_without_an_end_are_held_back() -> None:
+    """Parts of a plan that exchange nothing: steps of their potentials are cut, and a linear program judges."""
+    C = 1e6 * np.random.default_rng(1).exponential(3.0, (10, 4))
+    a, b = np.full(10, 0.1), np.full(4, 0.25)
+    g = cg.simple.Entropy(30.0, on=cg.sets.Transport(a, b))
+    result = cg.minimize(cg.smooth.Linear(C), g, tol=1e-13, method="newton", max_iter=100)
+    exact = cg.sets.Transport(a, b).linear_argmin(C).point
+    assert result.relative_gap <= 1e-12
+    assert result.lower_bound <= float((C * exact).sum()) + g.value(exact)
+    entropies = 30.0 * np.log(40.0)  # sum G log G is between -log 40 and 0
+    assert abs(result.value - float((C * exact).sum())) <= entropies
