@@ -12,15 +12,15 @@ run: $(STAMP)
 # a file stays with one worker: its clusters are started, and what it compares with is computed, once; many processes
 # load the same modules, so that they are kept as bytecode whatever the environment says
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
-BESIDE := torch or browser or tools or slow
 test test-rest: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)
 	$(BIN)/python -m condgrad.compile_kernels
-	$(PYTEST) -m 'not ($(BESIDE))'
+	$(PYTEST) -m 'not rest'
 
-# what needs torch, Triton or Chromium, which are installed beside, or tools; and what is slow by nature
+# what needs torch, Triton or Chromium, which are installed beside, or tools; what is slow by nature; combinations of
+# parameters that `make test` tries one by one
 test-rest: .venv/.tools
-	$(PYTEST) -m '$(BESIDE)'
+	$(PYTEST) -m rest
 
 lint: .venv/.tools
 	$(BIN)/ruff format --check

@@ -25,6 +25,7 @@ settings.load_profile("repeatable")
 
 MARK_OF_FIXTURE = {"torch": "torch", "browser": "browser", "client": "slow"}
 """What a test is marked with that uses a fixture: `client` is a cluster of processes."""
+LEFT_TO_THE_REST = ("torch", "browser", "tools", "slow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,6 +48,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             "import torch" in example.source for example in examples
         ):
             item.add_marker("torch")
+    leave_the_rest(items)
+
+
+def leave_the_rest(items: list[pytest.Item]) -> None:
+    """Mark with `rest` what `make test` leaves to `make test-rest`.
+
+    That is what needs more than Python or is slow by nature, and combinations: `make test` tries each value of each
+    parameter of a test, `make test-rest` the products of these values.
+    """
+    tried: dict[object, set[object]] = {}
+    for item in items:
+        if any(item.get_closest_marker(mark) for mark in LEFT_TO_THE_REST):
+            item.add_marker("rest")
+        elif hasattr(item, "callspec"):
+            values = parameter_values(item)
+            before = tried.setdefault((item.path, item.function.__qualname__), set())
+            if values <= before:
+                item.add_marker("rest")
+            before |= values
+
+
+def parameter_values(item: pytest.Function) -> set[object]:
+    """What each parametrisation and each fixture with parameters gives to a test; values are told by identity."""
+    params = item.callspec.params
+    together = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    axes = [
+        tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
+        for names in together
+    ]
+    named = {name for axis in axes for name in axis}
+    axes += [(name,) for name in params if name not in named]
+    return {(axis, *(id(params[name]) for name in axis)) for axis in axes}
 
 
 def is_of_torch(value: object) -> bool:

@@ -81,7 +81,7 @@ for plan in ("dense", "streamed"):
 
 COLLECT = """
 import pytest
-sys.exit(pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "not (torch or browser or tools or slow)"]))
+sys.exit(pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "not rest"]))
 """
 
 
