@@ -18,7 +18,7 @@ from hypothesis import settings
 
 matplotlib.use("Agg")
 settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=25
+    "repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=12
 )
 settings.load_profile("repeatable")
 

@@ -100,7 +100,7 @@ def test_answers_are_KKT_points_with_a_gap_of_their_own(method, name):
             assert nearest <= 1e-3
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(0, 2**31),
     st.integers(2, 6),

@@ -235,7 +235,7 @@ def test_proposition_1_a_fixed_point_is_a_minimiser(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(weights=feasible_points())
 def test_proposition_1_anything_else_moves(name: str, weights: Array) -> None:
     """Away from the optimum s differs from x, and a run leaves x for a better point."""
@@ -254,7 +254,7 @@ def test_proposition_1_anything_else_moves(name: str, weights: Array) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(weights=feasible_points())
 def test_descent_lemma(name: str, weights: Array) -> None:
     """s is in P and <grad F(x), s - x> <= -(model gap) <= 0."""
@@ -269,7 +269,7 @@ def test_descent_lemma(name: str, weights: Array) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(weights=feasible_points())
 def test_descent_lemma_short_steps_go_down(name: str, weights: Array) -> None:
     """By the curvature of f, F(x + a(s - x)) <= F(x) - a gap + C_f a^2 / 2; so a small a goes down."""
@@ -285,7 +285,7 @@ def test_descent_lemma_short_steps_go_down(name: str, weights: Array) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(weights=feasible_points())
 def test_lemma_2_bounds_the_optimum(name: str, weights: Array) -> None:
     """lower <= F* <= F(x), the second strict away from the optimum, as the first row of a run states them."""
@@ -406,7 +406,7 @@ def test_rate_theorem_for_armijo(name: str, fraction: float, shrink: float) -> N
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(weights=feasible_points())
 def test_our_gap_is_never_worse_than_the_classical_one(name: str, weights: Array) -> None:
     """classical gap >= ours + D_g(s, x), and D_g > 0 for a strictly convex g unless s = x."""
@@ -467,7 +467,7 @@ def test_linear_rate_is_of_the_right_order() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(weights=feasible_points(), loose=st.floats(0.0, 1.0))
 def test_bregman_identity(name: str, weights: Array, loose: float) -> None:
     """F(s) - lower = D_f(s, x) + (<c, s> + g(s) - bound), for exact oracles and for ones with a loose bound."""

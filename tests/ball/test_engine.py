@@ -136,7 +136,7 @@ def test_it_agrees_with_spg(
     assert_same_answer(result, cg.minimize(f, g, method="spg", tol=1e-9, max_iter=150))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     seed=seeds,
     loss=st.sampled_from(sorted(SMOOTH)),
@@ -199,7 +199,7 @@ def test_every_iterate_is_feasible_however_often_coordinates_turn_back(
         assert all(P.contains(x, 1e-12) for x in walk)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     seed=seeds, weight=st.sampled_from([1e-6, 0.1, 10.0]), size=st.sampled_from([1e-3, 1.0, 1e3])
 )
@@ -221,7 +221,7 @@ def test_a_projection_in_disguise_has_a_closed_form(seed: int, weight: float, si
         )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     seed=seeds,
     loss=st.sampled_from(sorted(SMOOTH)),

@@ -126,7 +126,7 @@ class Model:
         return float(max(0.0, below, np.abs(x).sum() - self.size))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(seed=seeds, kind=kinds, k=st.integers(1, 40), decade=st.floats(-8.0, 1.0), form=forms)
 # a step that is short against the way to the least point of all ends on the boundary, not just before it
 @example(seed=881510446, kind="l1", k=51, decade=-6.505494624533848, form="rows")
@@ -149,7 +149,7 @@ def test_the_optimality_conditions_hold(
     assert gap <= 1e-5 * max(-model.value(x), 1e-6 * scale)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     seed=seeds,
     kind=kinds,
@@ -232,7 +232,7 @@ def test_it_agrees_with_clarabel(kind: str, seed: int) -> None:
         assert found == pytest.approx(least, rel=1e-6, abs=1e-6 * abs(least) + 1e-9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=seeds, kind=kinds, k=st.integers(1, 60), decade=st.floats(-8.0, 1.0), form=forms)
 def test_it_agrees_with_the_plain_reference(
     seed: int, kind: str, k: int, decade: float, form: str
@@ -279,7 +279,7 @@ def least_of_all_faces(model: Model) -> float:
     return least
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=seeds, kind=kinds, k=st.integers(1, 4), form=forms)
 def test_no_face_is_better(seed: int, kind: str, k: int, form: str) -> None:
     model = Model(seed, kind, k=k, decade=-1.0)
@@ -287,7 +287,7 @@ def test_no_face_is_better(seed: int, kind: str, k: int, form: str) -> None:
     assert abs(found - least) <= 1e-6 * abs(least) + 1e-12
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=seeds, kind=kinds, form=forms)
 def test_each_round_lowers_the_model_and_none_leaves_the_set(
     seed: int, kind: str, form: str
@@ -304,7 +304,7 @@ def test_each_round_lowers_the_model_and_none_leaves_the_set(
             break
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=seeds, kind=kinds, power=st.sampled_from([-41, 7, 40]), form=forms)
 def test_a_power_of_two_changes_no_bit(seed: int, kind: str, power: int, form: str) -> None:
     model = Model(seed, kind, k=15, decade=-3.0)
@@ -386,7 +386,7 @@ def test_a_flag_that_is_set_stops_it_where_it_is(kind: str, form: str) -> None:
     assert model.value(x) <= 0.0
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     seed=seeds, kind=st.sampled_from(["l1", "simplex", "solid simplex"]), share=st.floats(0.0, 1.0)
 )
@@ -451,7 +451,7 @@ class PenalisedModel(Model):
 penalties = st.sampled_from([PENALISED, PENALISED_POSITIVE])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=seeds, kind=penalties, k=st.integers(1, 10), decade=st.floats(-1.0, 1.0), form=forms)
 def test_a_penalised_model_agrees_with_the_plain_reference(
     seed: int, kind: int, k: int, decade: float, form: str
@@ -466,7 +466,7 @@ def test_a_penalised_model_agrees_with_the_plain_reference(
     assert abs(model.value(x) - least) <= 1e-8 * abs(least) + 1e-12 * scale
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(seed=seeds, kind=penalties, k=st.integers(1, 40), decade=st.floats(-4.0, 1.0))
 def test_the_conditions_of_a_penalised_model_hold(
     seed: int, kind: int, k: int, decade: float
@@ -478,7 +478,7 @@ def test_the_conditions_of_a_penalised_model_hold(
     assert model.violation(x) <= 1e-6 + 1e-10 * scale  # from a gap of 1e-8
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(seed=seeds, kind=penalties, power=st.sampled_from([-40, 8]))
 def test_a_power_of_two_changes_no_bit_of_a_penalised_model(
     seed: int, kind: int, power: int
@@ -489,7 +489,7 @@ def test_a_power_of_two_changes_no_bit_of_a_penalised_model(
     np.testing.assert_array_equal(model.solve()[0], x)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=seeds)
 def test_the_multiplier_of_a_ball_gives_its_least_point_back(seed: int) -> None:
     """The ball of the norm of a penalised solution, and the penalty of a ball's multiplier, agree."""

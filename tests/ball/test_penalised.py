@@ -69,7 +69,7 @@ def test_other_methods_prove_the_same(loss: str, number: int) -> None:
         )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     number=st.integers(0, 19),
     seed=seeds,
@@ -93,7 +93,7 @@ def test_the_bound_holds_from_every_point(number: int, seed: int, decade: float,
 
 
 @EVERY_LOSS
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     seed=seeds,
     ridge=st.sampled_from([0.0, 1e-3, 1.0]),

@@ -43,7 +43,7 @@ def judged(Z: Any, y: Any, weights: Any, *, ridge: float, radius: float, interce
     return float(problem.value) if problem.status == cvxpy.OPTIMAL else np.nan
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 2**32 - 1),
     ridge=st.sampled_from([0.0, 1e-3, 0.5]),

@@ -115,7 +115,7 @@ def mixed_tables(draw: st.DrawFn) -> tuple[list[str], list[list[Any]]]:
 
 
 @given(mixed_tables(), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory,
     mixed: tuple[list[str], list[list[Any]]],

@@ -374,7 +374,7 @@ def test_the_sweep_says_where_parity_begins() -> None:
 
 
 @pytest.mark.parametrize("experiment", [TOY, MICROARRAYS], ids=lambda experiment: experiment.name)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_any_part_of_the_curves_makes_a_chapter(experiment: Any, data: st.DataObject) -> None:
     some = data.draw(st.lists(st.sampled_from(small_curves()), max_size=8, unique_by=id))

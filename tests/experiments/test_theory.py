@@ -68,7 +68,7 @@ def point(name: str, size: int, rng: np.random.Generator) -> Any:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), a=st.floats(0.0, 1.0))
 def test_the_curvature_is_one(
     name: str, seed: int, a: float, problems: dict[str, TheoryProblem]
@@ -162,7 +162,7 @@ def test_the_verdicts_of_a_true_run(curves: list[Curve]) -> None:
     assert set(found.values()) == {Verdict.HOLDS}
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_any_part_of_the_curves_makes_a_chapter(curves: list[Curve], data: st.DataObject) -> None:
     kept = data.draw(st.sets(st.integers(0, len(curves) - 1)))

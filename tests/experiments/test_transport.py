@@ -172,7 +172,7 @@ def test_a_missing_library_is_a_sentence(
 # The chapter ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(kept=st.sets(st.integers(0, len(RUNS))))
 def test_any_part_of_the_curves_makes_a_chapter(curves: list[Curve], kept: set[int]) -> None:
     chapter = TRANSPORT.chapter([curve for i, curve in enumerate(curves) if i in kept])

@@ -47,7 +47,7 @@ class Factors:
         return x
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=seeds, k=st.integers(1, 30), ridge=st.sampled_from([1.0, 1e-3, 1e-6]))
 def test_factors_after_any_changes_are_those_of_the_rows(seed: int, k: int, ridge: float) -> None:
     rng = np.random.default_rng(seed)

@@ -222,6 +222,7 @@ def test_formats(kind: type) -> None:
 
 
 @at_the_end
+@pytest.mark.slow
 def test_folds_from_a_generator_in_several_processes() -> None:
     alone = ConstrainedElasticNetCV(radii=RADII, cv=3).fit(X, Y)
     model = ConstrainedElasticNetCV(radii=RADII, cv=KFold(3).split(X), n_jobs=2).fit(X, Y)

@@ -54,16 +54,22 @@ ESTIMATORS = [
     GammaRegressorCV(alphas=2, cv=2, tol=1e-3),
     HuberRegressorCV(alphas=2, cv=2, tol=1e-3),
 ]
+IN_MAKE_TEST = (
+    ConstrainedElasticNet,
+    ConstrainedElasticNetCV,
+    ConstrainedLogisticRegression,
+    LinearSVC,
+    PoissonRegressor,
+)
+"""One estimator of a radius, one of a penalty, one search; regressors and classifiers; counts."""
 ONLY_WITH_A_SWITCH = "check_array_api_input"
 """Skips itself unless SciPy was imported with SCIPY_ARRAY_API=1."""
 
 
 def _checks() -> Iterator[Any]:
-    """All checks of all estimators; searches share their code, and one of them stands for all in `make test`."""
+    """All checks of all estimators; they share their code, and some stand for all in `make test`."""
     for estimator in ESTIMATORS:
-        kind = type(estimator).__name__
-        is_one_more = kind.endswith("CV") and kind != "ConstrainedElasticNetCV"
-        marks = [pytest.mark.slow] if is_one_more else []
+        marks = [] if type(estimator) in IN_MAKE_TEST else [pytest.mark.slow]
         for each, check in estimator_checks_generator(estimator):
             name = getattr(check, "func", check).__name__
             details = "-".join(str(value) for value in getattr(check, "keywords", {}).values())

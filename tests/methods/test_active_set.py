@@ -41,7 +41,7 @@ def test_solutions_are_those_of_cvxpy(method: str, lazy: bool, name: str) -> Non
     assert P.contains(r.x)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     variant=st.sampled_from(VARIANTS),

@@ -37,7 +37,7 @@ def dense_bfgs(changes: list[Change], sigma: float) -> Array:
     return B
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(2, 8),

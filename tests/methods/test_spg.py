@@ -42,7 +42,7 @@ def test_it_agrees_with_clarabel_and_proves_it(
 
 
 @BOTH
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     y=st.lists(st.floats(-10, 10), min_size=2, max_size=8).map(np.array),
     weight=st.floats(1e-3, 10.0),

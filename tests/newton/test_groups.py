@@ -119,7 +119,7 @@ def test_the_same_answer_as_cgs(shape: tuple[int, int], weight: float, classes: 
     """One class, a few, and nearly one for each row."""
     f, g = problem(*shape, weight=weight, classes=classes)
     newton = cg.minimize(f, g, method="newton", tol=1e-11)
-    other = cg.minimize(f, g, memory=5, tol=1e-8, max_iter=2000)
+    other = cg.minimize(f, g, memory=5, tol=1e-8, max_iter=200)
     assert newton.success
     assert newton.lower_bound <= other.value
     assert other.lower_bound <= newton.value
@@ -150,13 +150,9 @@ def test_points_without_weight_take_no_part() -> None:
     assert (newton.x[:, 4] == 0).all()
 
 
-GRID = [
-    (entropy, weight, 0) for entropy in (1.0, 1e-2, 1e-4, 1e-6) for weight in (1e-6, 1e-2, 1, 1e3)
-]
-GRID += [(entropy, weight, 6) for entropy in (1e-2, 1e-4, 1e-6) for weight in (1e-2, 1, 1e3)]
-
-
-@pytest.mark.parametrize(("entropy", "weight", "decades"), GRID)
+@pytest.mark.parametrize("decades", [0, 6])
+@pytest.mark.parametrize("weight", [1e3, 1, 1e-2])
+@pytest.mark.parametrize("entropy", [1e-6, 1e-4, 1e-2])
 def test_a_grid_of_hard_cases(entropy: float, weight: float, decades: int) -> None:
     """Entropy from the largest cost down to a millionth of it, any lasso, weights over decades."""
     n = 20 if decades else 30

@@ -256,7 +256,7 @@ def test_conjugate_gradients_solve(seed: int, size: int) -> None:
 def test_the_same_answer_as_cgs(shape: tuple[int, int], weight: float) -> None:
     f, g = problem(*shape, weight=weight)
     newton = cg.minimize(f, g, method="newton", tol=1e-11)
-    other = cg.minimize(f, g, memory=5, tol=1e-9, max_iter=300)
+    other = cg.minimize(f, g, memory=5, tol=1e-9, max_iter=60)
     assert newton.success
     assert newton.lower_bound <= other.value
     assert other.lower_bound <= newton.value
@@ -301,15 +301,11 @@ def test_one_laplacian_term_alone(side: str) -> None:
     assert other.lower_bound <= newton.value
 
 
-GRID = [
-    (entropy, weight, normalized, scale)
-    for entropy in (1.0, 1e-2, 1e-4, 1e-6)
-    for weight, normalized in ((0.0, True), (1e3, True), (1e3, False), (1e6, False))
-    for scale in (1.0, 1e-3, 1e3)
-]
-
-
-@pytest.mark.parametrize(("entropy", "weight", "normalized", "scale"), GRID)
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3])
+@pytest.mark.parametrize(
+    ("weight", "normalized"), [(0.0, True), (1e3, True), (1e3, False), (1e6, False)]
+)
+@pytest.mark.parametrize("entropy", [1e-6, 1e-4, 1e-2, 1.0])
 def test_a_grid_of_hard_cases(
     entropy: float, weight: float, normalized: bool, scale: float
 ) -> None:
@@ -465,7 +461,7 @@ def least_value() -> float:
 @pytest.mark.parametrize("method", ["newton", "cgs"])
 def test_far_off_coordinates_do_not_spoil_the_bound(method: str, shift: float) -> None:
     """Moving both clouds changes nothing for raw Laplacians and uniform weights, but for what rounding does."""
-    result = solved_far_off(shift, method=method, tol=1e-9, max_iter=300)
+    result = solved_far_off(shift, method=method, tol=1e-9, max_iter=60)
     assert result.lower_bound <= least_value() + 1e-13
 
 

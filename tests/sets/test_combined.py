@@ -24,7 +24,7 @@ def assert_projection(P: Any, v: Any, point: Any) -> None:
     assert away @ (farthest - point) <= 1e-13 * size
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=SEEDS, power=st.sampled_from([-6, 0, 6]))
 def test_weighted_balls_are_l1_balls_in_other_units(seed: int, power: int) -> None:
     """The oracle is that of the l1 ball for y = weights x."""
@@ -43,7 +43,7 @@ def test_weighted_balls_are_l1_balls_in_other_units(seed: int, power: int) -> No
     assert np.array_equal(P.project(0.01 * point), 0.01 * point)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=SEEDS, k=st.integers(1, 6), far=st.sampled_from([0.1, 1.0, 1e6]))
 def test_hypersimplices_take_the_least_entries_and_project(seed: int, k: int, far: float) -> None:
     rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def test_hypersimplices_take_the_least_entries_and_project(seed: int, k: int, fa
     assert_projection(P, v, point)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=SEEDS)
 def test_products_answer_block_by_block(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -99,7 +99,7 @@ def test_a_product_solves_as_its_parts_do() -> None:
         cg.simple.Entropy(0.5, on=cg.sets.Product(cg.sets.L1Ball(1.0), shapes=[2]))
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=SEEDS, power=st.sampled_from([-6, 0, 6]))
 def test_hulls_know_their_points(seed: int, power: int) -> None:
     rng = np.random.default_rng(seed)

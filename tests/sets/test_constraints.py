@@ -43,7 +43,7 @@ def by_cvxpy(made: dict[str, Any], objective: Any, x: Any) -> float:
     return float(cvxpy.Problem(cvxpy.Minimize(objective), asked).solve(solver="CLARABEL"))
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10_000), power=st.sampled_from([-6, 0, 6]))
 def test_the_oracle_is_exact_feasible_and_proved(seed: int, power: int) -> None:
     """In every unit; the judge is an interior-point method, where the oracle is a simplex method."""
@@ -62,7 +62,7 @@ def test_the_oracle_is_exact_feasible_and_proved(seed: int, power: int) -> None:
     assert P.contains(P.start(Space.of(c)))
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10_000))
 def test_minima_lie_between_the_two_numbers(seed: int) -> None:
     made = constraints(seed)
@@ -80,7 +80,7 @@ def test_minima_lie_between_the_two_numbers(seed: int) -> None:
     assert r.relative_gap <= 1e-3
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10_000))
 def test_bounds_that_nobody_gave_are_found(seed: int) -> None:
     """A polytope by its inequalities alone: all of its vertices are within the bounds found."""
@@ -94,7 +94,7 @@ def test_bounds_that_nobody_gave_are_found(seed: int) -> None:
     ]
     assume(all(end.success for end in ends))
     P = cg.sets.Polytope(A_ub=A, b_ub=b, bounds=(None, None))
-    for _ in range(10):
+    for _ in range(3):
         c = rng.standard_normal(n)
         vertex = scipy.optimize.linprog(c, A_ub=A, b_ub=b, bounds=(None, None)).x
         assert np.abs(vertex).max() <= P.largest_entry
@@ -102,7 +102,7 @@ def test_bounds_that_nobody_gave_are_found(seed: int) -> None:
         assert P.linear_argmin(c).bound <= c @ vertex + 1e-9
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10_000), excess=st.sampled_from([1e-3, 1.0, 1e3]))
 def test_sets_without_points_are_refused_with_a_proof(seed: int, excess: float) -> None:
     """Two inequalities that contradict each other by a known sum."""

@@ -17,7 +17,7 @@ from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, SolidSimple
 Array = np.ndarray
 N = 7
 SIZES = (1e-6, 1.0, 1e6)
-LAW = settings(max_examples=60)
+LAW = settings(max_examples=30)
 seeds = st.integers(0, 2**32 - 1)
 scales = st.sampled_from(SIZES)
 names = st.sampled_from(["l1", "simplex", "solid simplex", "box", "numbers", "flat box"])
@@ -80,7 +80,7 @@ def test_the_point_of_a_face_is_the_projection(name: str, size: float, seed: int
     assert all((v - face.point) @ (y - face.point) <= rounding for y in others)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(name=names, size=scales, seed=seeds)
 def test_a_projection_moves_along_its_face(name: str, size: float, seed: int) -> None:
     """P(v + dv) - P(v) = (I_A - e e'/|e|^2) dv as long as the face is the same: a projection is linear there."""

@@ -24,7 +24,7 @@ def labelled(rng: np.random.Generator) -> Any:
     return rng.integers(0, 4, int(rng.integers(1, 12)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=seeds, size=sizes, dtype=st.sampled_from([np.float64, np.float32]))
 def test_projections_are_in_the_ball_and_nearest(seed: int, size: float, dtype: Any) -> None:
     """<v - P(v), s - P(v)> <= 0 for every point s: at most 0 at the corner that the linear argmin finds."""
@@ -41,7 +41,7 @@ def test_projections_are_in_the_ball_and_nearest(seed: int, size: float, dtype: 
     np.testing.assert_allclose(on.project(p), p, atol=20 * eps * size)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=seeds, size=sizes)
 def test_the_linear_argmin(seed: int, size: float) -> None:
     rng = np.random.default_rng(seed)

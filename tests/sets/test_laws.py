@@ -23,7 +23,7 @@ from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, SolidSimple
 Points = np.ndarray
 Sampler = Callable[[np.random.Generator], Points]
 
-LAW = settings(max_examples=15)
+LAW = settings(max_examples=10)
 SIZES = (1e-6, 1e-3, 1.0, 30.0, 1e12)
 LOWER, UPPER = np.array([-1.0, 0.0, 0.5, -3.0, 2.0]), np.array([1.0, 0.0, 4.0, -2.0, 2.5])
 
@@ -632,7 +632,7 @@ MASSES = (1e-12, 1.0, 1e12)
 
 
 @every_weights
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data(), seed=seeds, mass=st.sampled_from(MASSES))
 def test_transport_argmin_is_feasible_and_proved(
     weights: tuple[Points, Points], data: st.DataObject, seed: int, mass: float
@@ -652,7 +652,7 @@ def test_transport_argmin_is_feasible_and_proved(
         assert answer.bound <= np.vdot(C, _plan(a, b, rng)) + 1e-12 * size
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data(), n=st.integers(1, 6), mass=st.sampled_from(MASSES))
 def test_transport_argmin_is_an_assignment(data: st.DataObject, n: int, mass: float) -> None:
     """Uniform weights: the Hungarian algorithm's cost, for any mass."""
@@ -675,7 +675,7 @@ def test_transport_argmin_ignores_a_constant(shift: float) -> None:
 
 
 @every_weights
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     data=st.data(),
     seed=seeds,

@@ -45,7 +45,7 @@ def drawn(name: str, seed: int, scale: float = 1.0) -> Any:
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=seeds)
 def test_linear_oracles_are_minimal(name: str, seed: int) -> None:
     c, x = drawn(name, seed), variable(name)
@@ -59,7 +59,7 @@ def test_linear_oracles_are_minimal(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["linf", "sparse", "spectraplex"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=seeds, scale=st.sampled_from([0.1, 1.0, 10.0]))
 def test_projections_are_nearest(name: str, seed: int, scale: float) -> None:
     v, x = drawn(name, seed, scale), variable(name)
@@ -70,7 +70,7 @@ def test_projections_are_nearest(name: str, seed: int, scale: float) -> None:
     assert ((point - v) ** 2).sum() <= ((x.value - v) ** 2).sum() + 1e-6 * scale**2
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=seeds, k=st.integers(1, 6), decade=st.integers(-6, 6))
 def test_the_projection_on_sparse_hulls_is_optimal_in_any_unit(
     seed: int, k: int, decade: int

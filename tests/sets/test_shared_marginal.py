@@ -68,7 +68,7 @@ def off(x: Any, measures: list[Any], weights: Any) -> float:
     entropy=st.sampled_from([1.0, 0.1, 0.01]),
     accuracy=st.sampled_from([1e-1, 1e-4, 1e-10]),
 )
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_entropic_argmin_is_feasible_and_its_bound_holds(
     seed: int, entropy: float, accuracy: float
 ) -> None:
@@ -87,7 +87,7 @@ def test_entropic_argmin_is_feasible_and_its_bound_holds(
 
 
 @given(seed=seeds, mass=st.sampled_from([1.0, 1e-3, 50.0]))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_linear_argmin_is_that_of_cvxpy(seed: int, mass: float) -> None:
     P, c, measures, weights = problem(seed, mass)
     best = mass * optimum(
@@ -120,7 +120,7 @@ def test_one_measure_needs_no_compromise() -> None:
 
 
 @given(seed=seeds, unit=st.sampled_from([1e-6, 1e5]), mass=st.sampled_from([1e-4, 1e3]))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_units(seed: int, unit: float, mass: float) -> None:
     """Costs and entropy times c, weights of the measures times m: the points are m times as large, F c m times."""
     P, c, _, _ = problem(seed)

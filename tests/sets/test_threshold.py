@@ -17,7 +17,7 @@ from condgrad.sets import L1Ball, SolidSimplex, threshold
 from condgrad.sets.threshold import keep_mass, keep_mass_by_arrays
 
 Array = np.ndarray
-LAW = settings(max_examples=120)
+LAW = settings(max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
 kinds = st.sampled_from(
     ["normal", "positive", "ties", "equal", "rising", "falling", "spike last", "far from 0"]

@@ -53,7 +53,7 @@ def test_it_is_the_least_value_over_the_columns(loss: str, intercept: bool, seed
 
 
 @EVERY_LOSS
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000), intercept=st.booleans())
 def test_the_gradient_is_a_point_of_the_dual(loss: str, seed: int, intercept: bool) -> None:
     """U'theta = 0, sum theta = 0, and what f falls by along a line is its slope."""

@@ -22,7 +22,7 @@ from condgrad.smooth import LeastSquares, Logistic, SquaredHinge
 from tests.fuzz.judges import Loss, squared_hinge, wide
 
 Array = Any
-LAW = settings(max_examples=60)
+LAW = settings(max_examples=30)
 LOSSES: dict[type, Callable[[Array, Array], Array]] = {
     LeastSquares: lambda z, y: 0.5 * (z - y) ** 2,
     Logistic: lambda z, y: -log_expit(y * z),

@@ -153,7 +153,7 @@ def test_cvxpy_has_the_same_optimum(name: str) -> None:
 
 
 @given(seed=seeds, tol=st.sampled_from([1e-1, 1e-3, 1e-6]), time_limit=st.sampled_from([None, 0.0]))
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_the_bound_holds_however_early_it_ends(
     seed: int, tol: float, time_limit: float | None
 ) -> None:
@@ -171,7 +171,7 @@ def test_the_bound_holds_however_early_it_ends(
     mass=st.sampled_from([1e-3, 20.0]),
     scale=st.floats(0.1, 9.0),
 )
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_units(seed: int, unit: float, mass: float, scale: float) -> None:
     """Costs and entropy times c, masses times m, weights of the measures times anything."""
     _, _, measures, costs, weights = clouds(seed)
@@ -189,7 +189,7 @@ def test_units(seed: int, unit: float, mass: float, scale: float) -> None:
 
 
 @given(seed=seeds, entropy=st.sampled_from([0.3, 0.02, 1e-3]))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_newton_and_projections_agree(seed: int, entropy: float) -> None:
     _, _, measures, costs, weights = clouds(seed)
     measures = [

@@ -85,7 +85,7 @@ def test_the_interval_holds_the_divergence_however_loose_the_runs(
 
 
 @given(seed=seeds)
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_zero_on_equal_measures_symmetric_and_positive_elsewhere(seed: int) -> None:
     data = cloud(7, 5, seed=seed)
     order = np.random.default_rng(seed).permutation(7)
@@ -101,7 +101,7 @@ def test_zero_on_equal_measures_symmetric_and_positive_elsewhere(seed: int) -> N
 @given(
     seed=seeds, unit=st.sampled_from([1e-3, 40.0, 1e4]), mass=st.sampled_from([1.0, 0.01, 500.0])
 )
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_units(seed: int, unit: float, mass: float) -> None:
     """Points times c, entropy times c^2, weights times w: the divergence is c^2 w times as large."""
     data = cloud(6, 5, seed=seed)

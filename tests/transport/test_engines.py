@@ -69,7 +69,7 @@ def test_uniform_weights_are_an_assignment(engine: str) -> None:
 
 
 @every_engine
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 6), m=st.integers(1, 6))
 def test_bounds_hold_against_every_plan(engine: str, seed: int, n: int, m: int) -> None:
     """Costs of both signs, some of them equal, against random plans and the network simplex."""

@@ -592,6 +592,7 @@ def sky_seam(image: Array) -> float:
 
 
 @pytest.mark.parametrize("smooth", [0.0, 8.0])
+@pytest.mark.slow
 def test_photographs(smooth: float) -> None:
     """The blocks of their compression are magnified by a tenth at most, and no seam runs through the sky."""
     temple, flower = load_sample_image("china.jpg"), load_sample_image("flower.jpg")

@@ -75,7 +75,7 @@ problems = given(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @problems
 def test_stationarity_is_an_upper_bound_on_the_gap_in_long_double(
     seed, kind, loss, uniform, fused, entropy

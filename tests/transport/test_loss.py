@@ -162,7 +162,7 @@ def test_weights_have_the_stated_constant_and_the_right_slope_under_scaling(
     tol=st.sampled_from([1e-2, 1e-3, 1e-5]),
     name=st.sampled_from(sorted(PROBLEMS)),
 )
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_error_of_the_gradient_is_within_its_bound(
     torch: ModuleType, seed: int, tol: float, name: str
 ) -> None:

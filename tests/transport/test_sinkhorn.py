@@ -29,7 +29,7 @@ from tests.transport import (
 )
 
 seeds = st.integers(0, 10_000)
-LAW = settings(max_examples=25)
+LAW = settings(max_examples=12)
 ROUNDING = 1e-13
 
 
@@ -461,7 +461,7 @@ def test_a_duplicate_shares_the_mass(n: int, m: int, seed: int) -> None:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     n=sizes,
     m=sizes,

@@ -23,7 +23,7 @@ from condgrad.transport import Laplacian
 from tests.transport import Array, within
 
 seeds = st.integers(0, 10_000)
-LAW = settings(max_examples=25)
+LAW = settings(max_examples=12)
 
 
 def graph(X: Array, neighbors: int) -> Array:

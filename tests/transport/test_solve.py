@@ -549,7 +549,7 @@ def test_integers_and_lists_are_numbers() -> None:
 
 # --- laws ---
 
-LAW = settings(max_examples=15)
+LAW = settings(max_examples=10)
 TOL = 1e-10
 
 

@@ -580,6 +580,7 @@ print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_far_below_a_plan() -> None:
     done = subprocess.run(
         [sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True

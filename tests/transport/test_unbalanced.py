@@ -66,7 +66,7 @@ def optimum(data: Cloud, entropy: float, penalty: Any) -> float:
 
 
 @given(seed=seeds, entropy=st.sampled_from([0.02, 0.1, 1.0]), penalty=penalties)
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_cvxpy_has_the_same_optimum(seed: int, entropy: float, penalty: Any) -> None:
     data = uneven(seed)
     best = optimum(data, entropy, penalty)
@@ -104,7 +104,7 @@ def test_pot_has_the_same_plan(penalty: Any) -> None:
     tol=st.sampled_from([1e-1, 1e-4]),
     max_iter=st.sampled_from([0, 1, 3, 1000]),
 )
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_the_bound_holds_however_early_it_ends(
     seed: int, penalty: Any, tol: float, max_iter: int
 ) -> None:
@@ -162,7 +162,7 @@ def test_cgs_on_the_same_f_and_g_agrees() -> None:
     mass=st.sampled_from([1e-4, 1e3]),
     penalty=penalties,
 )
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_units(seed: int, unit: float, mass: float, penalty: Any) -> None:
     """Costs, entropy and penalties times c change the value by c; weights times m change plan and value by m."""
     data = uneven(seed)
