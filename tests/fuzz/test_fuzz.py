@@ -17,7 +17,10 @@ from tests.fuzz.families import FAMILIES, drawn, family_of
 from tests.fuzz.problems import Case, Claim, Target, minimized, reference_case
 
 
-@pytest.mark.parametrize("first", range(0, 144, 18))
+@pytest.mark.parametrize(
+    "first",
+    [*range(0, 72, 18), *(pytest.param(k, marks=pytest.mark.slow) for k in range(72, 144, 18))],
+)
 def test_problems_of_the_campaign(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is wrong with any answer; what depends on the speed of the machine is left to the campaign."""
     monkeypatch.setattr(

@@ -211,7 +211,7 @@ def test_other_entropies(name: str, entropy: float) -> None:
     assert result.success
 
 
-@pytest.mark.parametrize("name", ["laplacian", "both"])
+@pytest.mark.parametrize("name", ["laplacian", pytest.param("both", marks=pytest.mark.slow)])
 def test_regularisers_without_entropy(name: str) -> None:
     """The plain conditional gradient; slow, but its bounds hold."""
     result = solved(name, entropy=0.0, max_iter=100, engine="emd")
