@@ -162,6 +162,7 @@ def test_letters_that_no_file_can_hold(condgrad_here: Command, tmp_path: Path) -
     assert "Invalid JSON" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_unit_of_the_weights_does_not_matter(condgrad_here: Command, tmp_path: Path) -> None:
     """Tiny weights make a tiny objective, of which no gap in absolute terms would say anything."""
     models = []

@@ -430,6 +430,7 @@ def test_problems_are_the_same_each_time() -> None:
         ]
 
 
+@pytest.mark.slow
 def test_a_reproducer_does_what_its_case_did(capsys: pytest.CaptureFixture[str]) -> None:
     compared = 0
     for index in range(30):

@@ -108,6 +108,7 @@ def has_names(kind: Any) -> bool:
     return isinstance(kind, numba.types.BaseTuple) and any(has_names(part) for part in kind)
 
 
+@pytest.mark.slow
 def test_no_kernel_returns_named_tuples_to_python() -> None:
     Z, y = microarray(5)
     for loss in ("least-squares", "logistic", "squared-hinge"):

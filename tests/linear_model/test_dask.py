@@ -441,6 +441,7 @@ def test_predictions_are_lazy() -> None:
     np.testing.assert_allclose(sparse, models[-1].predict_proba(X), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("threads")
 def test_single_precision_and_paths() -> None:
     found = path(blocks(X), Y, n_radii=5, tol=1e-12)

@@ -91,7 +91,13 @@ class RandomProblem:
         return float(problem.value), JUDGED if problem.status == cvxpy.OPTIMAL else JUDGED_ROUGHLY
 
 
-@pytest.mark.parametrize("number", range(PROBLEMS))
+@pytest.mark.parametrize(
+    "number",
+    [
+        *range(PROBLEMS // 3),
+        *(pytest.param(k, marks=pytest.mark.slow) for k in range(PROBLEMS // 3, PROBLEMS)),
+    ],
+)
 def test_the_certificate_brackets_what_cvxpy_finds(number: int) -> None:
     """lower_bound <= F* <= value, a feasible point, and a gap within the tolerance."""
     problem = RandomProblem(number)

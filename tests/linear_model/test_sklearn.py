@@ -57,11 +57,10 @@ ESTIMATORS = [
 IN_MAKE_TEST = (
     ConstrainedElasticNet,
     ConstrainedElasticNetCV,
-    ConstrainedLogisticRegression,
     LinearSVC,
     PoissonRegressor,
 )
-"""One estimator of a radius, one of a penalty, one search; regressors and classifiers; counts."""
+"""One estimator of a radius, two of a penalty, one search; regressors and a classifier; counts."""
 ONLY_WITH_A_SWITCH = "check_array_api_input"
 """Skips itself unless SciPy was imported with SCIPY_ARRAY_API=1."""
 

@@ -174,6 +174,17 @@ def test_a_grid_of_hard_cases(entropy: float, weight: float, decades: int) -> No
     assert cg.sets.Transport(a / a.sum(), b / b.sum()).violation(result.plan) <= 1e-12
 
 
+def test_costs_beyond_all_digits_of_the_entropy() -> None:
+    """A rounding unit of the cost is hundreds of entropies: the bound says little, and is true."""
+    rng = np.random.default_rng(0)
+    far, near = 4.86e7 + 1e4 * rng.standard_normal((2, 2)), 0.01 * rng.standard_normal((4, 2))
+    C = ((far[:, None] - near[None]) ** 2).sum(axis=2)
+    lasso = cg.transport.GroupLasso([2, 2], 187.0)
+    found = cg.transport.solve(C, entropy=1.25e-3, regularizers=[lasso], max_iter=100)
+    assert found.lower_bound <= found.value
+    assert found.value == pytest.approx(C.mean(), rel=1e-4)
+
+
 def test_a_unit_of_cost_changes_nothing() -> None:
     """Cost, entropy and lasso in another unit: the same plan."""
     f, g = problem(12, 9)

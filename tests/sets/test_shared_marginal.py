@@ -238,3 +238,11 @@ def test_linear_argmin_under_weights_of_different_sizes(n: int) -> None:
     answer = P.linear_argmin(c)
     assert off(answer.point, measures, weights) <= 1e-13
     assert answer.bound == pytest.approx(float((c * answer.point).sum()), rel=1e-9)
+
+
+def test_masses_that_differ_by_rounding() -> None:
+    """Single weights sum to 1 but for a rounding unit, which HiGHS may take for a contradiction."""
+    first = np.array([0.6691930294036865, 0.33080700039863586], dtype=np.float32)
+    P = SharedMarginal(2, [first, np.ones(1, dtype=np.float32)], weights=[0.263, 0.174])
+    answer = P.linear_argmin(np.zeros((2, 3), dtype=np.float32))
+    assert P.violation(answer.point) <= 1e-7

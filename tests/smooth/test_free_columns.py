@@ -116,6 +116,33 @@ def test_huge_offsets() -> None:
         assert f.unpenalised_at(x)[0] + shift == pytest.approx(plain.intercept_at(x), abs=1e-6)
 
 
+def test_steps_that_leave_the_floats_are_shortened() -> None:
+    """Without a bound on x, the first oracle point of a small penalty is far beyond exp(700)."""
+    rng = np.random.default_rng(0)
+    K, U = rng.standard_normal((8, 1)), 1e4 * rng.standard_normal((8, 1))
+    y = rng.uniform(0.1, 0.8, 8)
+    g = cg.simple.ElasticNet(3e-4, 3e-7)
+    run, judge = (
+        cg.minimize(cg.smooth.Gamma(K, y, unpenalised=U), g, method=method, tol=1e-9)
+        for method in ("cgs", "spg")
+    )
+    assert run.success
+    assert run.lower_bound <= judge.value
+    assert judge.lower_bound <= run.value
+
+
+@pytest.mark.parametrize("loss", ["Poisson", "Gamma"])
+def test_samples_without_weight_are_not_there(loss: str) -> None:
+    """Not even where their scores leave the floats."""
+    x, y, weights = np.array([1.0]), np.array([1.0, 2.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0, 0.0])
+    K = np.array([[0.5], [0.2], [1e3], [-1e3]])
+    make = getattr(cg.smooth, loss)
+    there, gone = make(K, y, sample_weight=weights), make(K[:2], y[:2])
+    assert there.at(x).value == gone.at(x).value
+    np.testing.assert_array_equal(there.at(x).gradient, gone.at(x).gradient)
+    assert np.isfinite(there.h.curvature(K[:, 0])).all()
+
+
 def test_directions_without_end() -> None:
     C = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0], [1.0, 3.0]])
     up = np.array([False, False, True, True])

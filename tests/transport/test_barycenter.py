@@ -46,7 +46,7 @@ def clouds(seed: int) -> tuple[Any, list[Any], list[Any], list[Any], Any]:
     return S, points, measures, [squared_distances(S, X) for X in points], np.array([0.3, 0.7])
 
 
-@pytest.mark.parametrize("entropy", [1e-2, 1e-3])
+@pytest.mark.parametrize("entropy", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow)])
 def test_pot_has_the_same_barycentre(entropy: float) -> None:
     measures, weights = (
         [bump(0.25, 0.05), bump(0.7, 0.1), bump(0.5, 0.02)],
@@ -208,6 +208,7 @@ def test_newton_and_projections_agree(seed: int, entropy: float) -> None:
         assert marginal_error(plan, by_newton.weights, b) <= 1e-14
 
 
+@pytest.mark.slow
 def test_newton_solves_what_projections_cannot() -> None:
     """At entropies of a millionth of the cost, where projections crawl; auto knows, and the linear program judges."""
     measures, weights = (
@@ -337,6 +338,8 @@ def test_errors_name_the_argument() -> None:
         barycenter(costs, measures, entropy=0.1, regularizers=[wrong])
     with pytest.raises(ValueError, match=r"points\[1\] must hold points of 2 dimensions"):
         free_barycenter(S, [points[0], points[1][:, :1]], entropy=0.1)
+    with pytest.raises(ValueError, match="start must hold one or more points"):
+        free_barycenter(S[:0], points, entropy=0.1)
     with pytest.raises(ValueError, match="marginals must be 2 arrays"):
         free_barycenter(S, points, measures[:1], entropy=0.1)
     with pytest.raises(ValueError, match="support_weights must be > 0"):

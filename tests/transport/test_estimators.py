@@ -492,6 +492,7 @@ def test_colours_move_into_the_palette() -> None:
     assert (result.std(axis=(0, 1)) > 0.5 * palette.std(axis=(0, 1))).all()
 
 
+@pytest.mark.slow
 def test_an_affine_change_of_colours_is_found() -> None:
     """The spline bends nothing where the plan is affine: brighter and less contrast, in Lab."""
     lab = lab_of(picture(20, 20, low=80, high=180, seed=5) / 255.0)
@@ -552,7 +553,9 @@ def recoloured_bytes() -> tuple[Array, Array, Array]:
     return fine, palette, recolor(np.rint(255 * fine).astype(np.uint8), palette)
 
 
-@pytest.mark.parametrize("kind", [np.uint16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    "kind", [np.uint16, np.float32, pytest.param(np.float64, marks=pytest.mark.slow)]
+)
 def test_other_types_have_the_colours_of_bytes(kind: Any) -> None:
     """Sixteen bits and floats are kept, and lose nothing to eight bits."""
     full = 65535 if kind is np.uint16 else 1.0

@@ -173,6 +173,7 @@ def test_bounds_lie_below_all_permutations_of_points():
         assert q.value >= best * (1.0 - 1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @problems
 def test_no_random_plan_is_below_the_bound(seed, kind, loss, uniform, fused, entropy):

@@ -89,7 +89,11 @@ def test_the_arguments_of_functions_are_theirs(name: str) -> None:
 @pytest.mark.parametrize("reg", ["pos", "disp"])
 @pytest.mark.parametrize(
     ("sim", "parameter"),
-    [("knn", None), pytest.param("knn", 5, marks=pytest.mark.slow), ("gauss", 0.3)],
+    [
+        ("knn", None),
+        pytest.param("knn", 5, marks=pytest.mark.slow),
+        pytest.param("gauss", 0.3, marks=pytest.mark.slow),
+    ],
 )
 def test_emd_laplace(reg: str, sim: str, parameter: float | None) -> None:
     """Our plan is no worse than POT's by its own objective, and our bound is below both."""

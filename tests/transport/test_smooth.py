@@ -597,6 +597,7 @@ def test_groups_of_tensors(dtype: str, torch: Any) -> None:
         np.testing.assert_allclose(gradient.numpy(), group_gradient(G, LABELS, 0.7), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_value_at_an_oracle_point_has_the_rounding_of_its_own_terms() -> None:
     """F of the oracle's point is a small rest of huge terms, where those at the iterate are small.
 

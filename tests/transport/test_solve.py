@@ -192,6 +192,7 @@ def test_conditional_gradient_brackets_the_same_optimum(name: str, engine: str) 
     assert cg_run.value == pytest.approx(cgs_run.value, abs=2e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplacian", "groups", "both"])
 def test_open_loop_run_long_agrees(name: str) -> None:
     """2/(k+2) looks at nothing, and arrives at the same place."""

@@ -192,9 +192,9 @@ def test_products_are_those_of_the_dense_plan(name: str) -> None:
     [
         (1e6, "newton", False),
         (1e9, "newton", True),
-        (1e12, "newton", False),
+        pytest.param(1e12, "newton", False, marks=pytest.mark.slow),
         (1e6, "cgs", True),
-        (1e12, "cgs", False),
+        pytest.param(1e12, "cgs", False, marks=pytest.mark.slow),
     ],
 )
 def test_a_stiff_laplacian_costs_the_marginals_no_digits(

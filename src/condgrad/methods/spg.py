@@ -179,7 +179,8 @@ def first_length(here: DifferentiablePoint, scale: float) -> float:
     """
     xp = namespace(here.x)
     steepest = float(xp.max(xp.abs(here.gradient)))
-    return (scale or 1.0) / (steepest or 1.0)
+    length = (scale or 1.0) / (steepest or 1.0)
+    return length if math.isfinite(length) else 1.0
 
 
 def spectral_length(
@@ -195,6 +196,9 @@ def spectral_length(
     squared = dot(s, s)
     curvature = dot(s, y)
     rounding = precision(s) * (squared * dot(before.gradient, before.gradient)) ** 0.5
+    found = length
     if curvature > rounding:
-        return squared / curvature
-    return max(length, squared / rounding) if rounding > 0.0 else length
+        found = squared / curvature
+    elif rounding > 0.0:
+        found = max(length, squared / rounding)
+    return found if math.isfinite(found) else length

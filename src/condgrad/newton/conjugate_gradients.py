@@ -61,5 +61,8 @@ def conjugate_gradients(
         z = precondition(r)
         last = size
         size = inner(z, r)
-        direction = moved(z, (size - inner(z, before)) / last, direction)
+        turn = (size - inner(z, before)) / last if math.isfinite(size) else math.inf
+        if not math.isfinite(turn):  # what is left of the residual is below all digits
+            break
+        direction = moved(z, turn, direction)
     return LinearSolution(x, iterations)

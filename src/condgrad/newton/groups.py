@@ -174,6 +174,10 @@ class GroupedPlan:
                 Y *= (ratio / at_least(1.0, column_norms(Y)))[None, :]
                 x -= Y
                 x -= scale[None, :]
+                # a logarithm of what is at most 1, unless rounding is larger than that
+                excess = at_least(0.0, xp.max(x, axis=0))
+                x -= excess[None, :]
+                scale = scale + excess
                 S = xp.exp(at_least(FLOOR, x), out=Y)
                 self.S[rows, columns] = S
                 scales[c, columns] = scale

@@ -450,6 +450,8 @@ def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding:
         )
         here = line.local(np.array([t]))
         slope = float(here.slope[0])  # type: ignore[index]
+        if not math.isfinite(here.value):  # that is too far, whatever slopes are there
+            slope = math.inf
         # a slope that is flat beside the first may still lie far up the other side, where f is
         # curved sharply near 0
         if (abs(slope) <= -tolerance * first and here.value <= ceiling) or (

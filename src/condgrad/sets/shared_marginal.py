@@ -192,10 +192,12 @@ class SharedMarginal(Set):
             inside = np.zeros((1, width))
             inside[0, block] = 1.0
             sums_of_rows.append(scipy.sparse.hstack([scipy.sparse.kron(eye, inside), -eye]))
+        # all plans have the mass of p to the last digit, or HiGHS may call them a contradiction
+        shares = np.concatenate([columns[block] / columns[block].sum() for block in blocks])
         program = {
             "c": np.concatenate([weighted.ravel() / height, np.zeros(n)]),
             "A_eq": scipy.sparse.vstack([sums_of_columns, *sums_of_rows], format="csr"),
-            "b_eq": np.concatenate([columns / (weights * self.mass), np.zeros(n * len(blocks))]),
+            "b_eq": np.concatenate([shares, np.zeros(n * len(blocks))]),
         }
         solution = linprog(**program, bounds=(0, None), method="highs")
         if (

@@ -457,8 +457,9 @@ class CompositeRestriction:
 
     def local(self, a: Vector) -> LocalModel:
         z, (value, theta, intercept) = self._at_best_intercept(a)
-        hessian = self.h.hessian_gram(z, self.directions, intercept=intercept)
-        return LocalModel(value, dots(self.directions, theta), hessian)
+        with np.errstate(over="ignore", invalid="ignore"):  # where the value is inf
+            hessian = self.h.hessian_gram(z, self.directions, intercept=intercept)
+            return LocalModel(value, dots(self.directions, theta), hessian)
 
     def _at_best_intercept(self, a: Vector) -> tuple[Array, AtBestIntercept]:
         z = self.z + combine(a, self.directions)

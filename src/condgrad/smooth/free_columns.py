@@ -204,7 +204,10 @@ class WithFreeColumns:
         return self.h.curvature(z + self.columns.basis @ known[1:], intercept=float(known[0]))
 
     def hessian_gram(self, z: Array, directions: Array, *, intercept: Any = None) -> Any:
-        weights = self.curvature(z, intercept=intercept)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = self.curvature(z, intercept=intercept)
+        if not np.isfinite(weights).all():  # nor is the value: who asks takes a shorter step
+            return np.full((len(directions), len(directions)), np.inf)
         shares = weights / (largest_size(weights) or 1.0)  # no root may know the unit of F
         less = less_projection(directions.T, orthonormal(self.free, shares), shares)
         return less.T @ (weights[:, None] * less)
@@ -259,7 +262,8 @@ class WithFreeColumns:
         scores = z + Q @ amounts
         with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long is shortened
             best = self.h.at_best_intercept(scores, near=near)
-        return Here(amounts, scores, best, Q.T @ best.theta)
+            slopes = Q.T @ best.theta
+        return Here(amounts, scores, best, slopes)
 
     def _newton_step(self, here: Here, curvatures: Array, reach: float) -> Array:
         """The step along each principal axis, no longer than the reach where h is not quadratic."""

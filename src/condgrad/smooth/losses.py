@@ -380,6 +380,7 @@ class _Loss(ABC):
         self.y = y
         self.weights = weights
         self.curvature_bound = self.steepest_curvature * float(namespace(weights).max(weights))
+        self.weighs_all = float(namespace(weights).min(weights)) > 0.0
 
     @abstractmethod
     def evaluate(self, z: Array) -> tuple[float, Array]:
@@ -394,6 +395,13 @@ class _Loss(ABC):
         """At which samples the loss has no minimum: it falls as z rises, or as z falls."""
         never = self.y != self.y
         return never, never
+
+    def where_seen(self, z: Array) -> Array:
+        """z, and 0 at samples without a weight: nothing holds them, and 0 times inf is no number."""
+        if self.weighs_all:
+            return z
+        xp = namespace(z)
+        return xp.where(self.weights > 0.0, z, xp.zeros_like(z))
 
     def on_host(self) -> _Loss:
         """The same loss of margins on the host."""
@@ -486,14 +494,14 @@ class _Poisson(_Loss):
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
         xp = namespace(z)
-        d = z - self.logs
+        d = self.where_seen(z) - self.logs
         growth = xp.expm1(d)
         slopes = xp.where(self.is_count, self.base * growth, growth + 1.0)
         losses = xp.where(self.is_count, slopes - self.base * d, slopes)
         return dot(self.weights, losses), self.weights * slopes
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        return self.weights * namespace(z).exp(z)
+        return self.weights * namespace(z).exp(self.where_seen(z))
 
 
 class _Gamma(_Loss):
@@ -507,12 +515,12 @@ class _Gamma(_Loss):
         self.shift_size = largest_size(self.logs)
 
     def evaluate(self, z: Array) -> tuple[float, Array]:
-        d = self.logs - z
+        d = self.logs - self.where_seen(z)
         growth = namespace(z).expm1(d)
         return dot(self.weights, growth - d), -(self.weights * growth)
 
     def curvature(self, z: Array, *, intercept: float | None = None) -> Array:
-        return self.weights * namespace(z).exp(self.logs - z)
+        return self.weights * namespace(z).exp(self.logs - self.where_seen(z))
 
 
 class _Huber(_Loss):

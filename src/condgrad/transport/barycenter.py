@@ -328,6 +328,8 @@ def free_barycenter(
     [[2.0], [3.0]]
     """
     Y = double(floating("start", start, ndim=2))
+    if Y.shape[0] == 0:
+        raise ValueError("start must hold one or more points, got none")
     if not isinstance(points, list | tuple) or len(points) == 0:
         raise TypeError(f"points must be a list of one or more arrays, got {type(points).__name__}")
     clouds = [double(beside(f"points[{k}]", X, Y, ndim=2)) for k, X in enumerate(points)]
