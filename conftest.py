@@ -10,6 +10,7 @@ NEEDS = {
     ],
     "playwright": ["tests/experiments/test_page.py"],
     "numpydoc": ["tests/test_reference.py"],
+    "skada": ["src/condgrad/compat/skada.py", "tests/transport/test_skada_compat.py"],
 }
 
 

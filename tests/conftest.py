@@ -14,6 +14,7 @@ os.environ["CONDGRAD_KERNELS"] = "wait"
 import matplotlib
 import numpy
 import pytest
+import sklearn
 from hypothesis import settings
 
 matplotlib.use("Agg")
@@ -26,6 +27,8 @@ settings.load_profile("repeatable")
 MARK_OF_FIXTURE = {"torch": "torch", "browser": "browser", "client": "slow"}
 """What a test is marked with that uses a fixture: `client` is a cluster of processes."""
 LEFT_TO_THE_REST = ("torch", "browser", "tools", "slow")
+MARK_OF_EXAMPLE = {"import torch": "torch", "compat.skada": "tools"}
+"""What an example in a docstring is marked with that says this."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,6 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Nothing is skipped where a library is missing: a marked test is selected or it is not.
     """
+    # skada turns this on for everybody when it is loaded, which collecting its tests does
+    sklearn.set_config(enable_metadata_routing=False)
     for item in items:
         for fixture, mark in MARK_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
@@ -44,10 +49,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if isinstance(item, pytest.DoctestItem) and item.dtest is not None
             else ()
         )
-        if any(map(is_of_torch, parameters)) or any(
-            "import torch" in example.source for example in examples
-        ):
+        if any(map(is_of_torch, parameters)):
             item.add_marker("torch")
+        for words, mark in MARK_OF_EXAMPLE.items():
+            if any(words in example.source for example in examples):
+                item.add_marker(mark)
     leave_the_rest(items)
 
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = {
     "torch": ["torch", "triton"],
     "pot": ["ot"],
+    "skada": ["skada"],
     "cvxopt": ["cvxopt"],
     "mosek": ["mosek"],
     "pandas": ["pandas"],
@@ -39,6 +40,8 @@ GROUPS = {"bench", "docs", "test", "dev", "all"}
 NOTHING_WITHOUT = {
     "torch": ["condgrad.kernels.streamed_triton", "condgrad.transport.envelope"],
     "cli": ["condgrad.cli.app"],
+    "pot": ["condgrad.compat.skada"],
+    "skada": ["condgrad.compat.skada"],
 }
 """Modules that cannot be imported without an extra; those that import them in turn are not named."""
 
@@ -61,7 +64,7 @@ import condgrad as cg
 for module in pkgutil.walk_packages(cg.__path__, "condgrad.", onerror=lambda name: None):
     try:
         importlib.import_module(module.name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         assert error.name.partition(".")[0] in REFUSED, error
         print(module.name)
 

@@ -24,6 +24,7 @@ MODULES = (
     "condgrad.linear_model",
     "condgrad.datasets",
     "condgrad.compat.pot",
+    "condgrad.compat.skada",
 )
 NOT_RUN = {
     "datasets.load_colon": "its data are not shipped",

@@ -141,7 +141,8 @@ def require_extra(module: str, *, extra: str, purpose: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtra(
-            f"{purpose} needs {module}, which is not installed: {install_command(extra)}"
+            f"{purpose} needs {module}, which is not installed: {install_command(extra)}",
+            name=error.name,
         ) from error
 
 

@@ -384,11 +384,16 @@ def _labels(name: str, labels: Any, size: int) -> Any:
     return labels
 
 
+def _known(labels: Any) -> Any:
+    """Of which samples the class is known; False of none."""
+    return False if labels is None else labels != UNLABELLED
+
+
 def _memberships(labels: Any) -> Any:
     """A column for each known class: 1 for its members, 0 for others."""
     if labels is None:
         raise ValueError("labels are needed: one class for each fitted sample")
-    return (labels[:, None] == np.unique(labels[labels != UNLABELLED])[None, :]).astype(np.float64)
+    return (labels[:, None] == np.unique(labels[_known(labels)])[None, :]).astype(np.float64)
 
 
 def _is_auto(name: str, value: float | str) -> bool:
@@ -403,7 +408,8 @@ def _cost(
     """The cost between two domains, an array or one that need not be formed, and its spread."""
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {', '.join(map(repr, NORMS))}, got {norm!r}")
-    known = source.labels is not None and target.labels is not None
+    # where a domain has no known class at all, no pair differs
+    known = all(np.any(_known(domain.labels)) for domain in (source, target))
     if metric == "sqeuclidean" and not known and norm not in LOGARITHMS:
         return _squared_euclidean(source, target, norm)
     C = _distances(source.X, target.X, metric)
@@ -411,9 +417,10 @@ def _cost(
     C = _in_units(C, norm, _unit(C, norm))
     spread = _spread(C, source.mass, target.mass)
     if known:
-        ys = source.labels[:, None]
-        yt = target.labels[None, :]
-        differ = xp.asarray((ys != yt) & (ys != UNLABELLED) & (yt != UNLABELLED), device=_device(C))
+        both = _known(source.labels)[:, None] & _known(target.labels)[None, :]
+        differ = xp.asarray(
+            both & (source.labels[:, None] != target.labels[None, :]), device=_device(C)
+        )
         C = xp.where(differ, classes_cost * xp.max(C), C)
     return C, spread
 
