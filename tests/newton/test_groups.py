@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from scipy.special import wrightomega
 
 import condgrad as cg
+from condgrad.newton import groups
 from condgrad.newton.ascent import Progress
 from condgrad.newton.engines import dual_model
-from condgrad.newton.groups import EntropicGroups, group_duals, recognise
+from condgrad.newton.groups import EntropicGroups, group_duals
+from condgrad.structure import structure
 
 
 def problem(
@@ -31,7 +33,7 @@ def problem(
 
 
 def model_of(f: Any, g: Any) -> EntropicGroups:
-    model = recognise(f, g)
+    model = groups.model_of(structure(f, g))
     assert isinstance(model, EntropicGroups)
     return model
 
@@ -215,8 +217,8 @@ def test_what_is_recognised() -> None:
         rng.random((12, 2)), rng.random((9, 2)), weight=1.0, neighbors=3
     )
     for other in (f + f.terms[1], f + laplacian.smooth_part(), f.terms[0], f.terms[1]):
-        assert recognise(other, g) is None
-    assert recognise(f, cg.simple.Zero(on=g.on)) is None
+        assert groups.model_of(structure(other, g)) is None
+    assert groups.model_of(structure(f, cg.simple.Zero(on=g.on))) is None
 
 
 def test_float32(torch: Any) -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import condgrad as cg
 from condgrad.newton.ascent import STEEP, Progress
 from condgrad.newton.conjugate_gradients import conjugate_gradients
+from condgrad.newton.laplacian import dual, plans
 from condgrad.newton.laplacian import dual as duals
-from condgrad.newton.laplacian import plans
 from condgrad.newton.laplacian import preconditioner as preconditioners
-from condgrad.newton.laplacian.dual import STIFF, EntropicLaplacian, recognise
+from condgrad.newton.laplacian.dual import STIFF, EntropicLaplacian
 from condgrad.newton.laplacian.hessian import Hessian
 from condgrad.newton.laplacian.moments import Moments
 from condgrad.newton.laplacian.preconditioner import (
@@ -30,6 +30,7 @@ from condgrad.newton.laplacian.preconditioner import (
     solved,
 )
 from condgrad.newton.laplacian.whole import WholeHessian
+from condgrad.structure import structure
 
 
 def squared_distances(Xs: Any, Xt: Any) -> Any:
@@ -62,7 +63,7 @@ def problem(
 
 
 def model_of(f: Any, g: Any) -> EntropicLaplacian:
-    model = recognise(f, g)
+    model = dual.model_of(structure(f, g))
     assert isinstance(model, EntropicLaplacian)
     return model
 
@@ -180,7 +181,7 @@ def test_many_dimensions(d: int, normalized: bool) -> None:
 
 def test_auto_asks_for_more_stiffness_in_more_dimensions() -> None:
     """Newton's products cost in proportion to the dimension, and more are needed; CGS takes hardly longer."""
-    few, more = (recognise(*problem(80, 70, d=d, weight=40.0 / d)) for d in (2, 64))
+    few, more = (dual.model_of(structure(*problem(80, 70, d=d, weight=40.0 / d))) for d in (2, 64))
     assert isinstance(few, EntropicLaplacian)
     assert isinstance(more, EntropicLaplacian)
     assert few.stiffness > STIFF
@@ -207,7 +208,7 @@ def test_auto_takes_cgs_from_a_measure_to_itself_under_a_soft_laplacian() -> Non
 def test_auto_weighs_the_dimension() -> None:
     """Along very many axes CGS is ahead of Newton for soft Laplacians that keep constants; few points span few axes."""
     few, many, raw, spanned = (
-        recognise(*problem(n, n, d=d, weight=weight * n, normalized=normalized))
+        dual.model_of(structure(*problem(n, n, d=d, weight=weight * n, normalized=normalized)))
         for n, d, normalized, weight in (
             (12, 9, True, 0.8),
             (120, 150, True, 0.08),
@@ -721,7 +722,7 @@ def test_a_direction_ascends() -> None:
 def test_wide_problems_are_turned() -> None:
     """A factor has the size of the smaller side, whichever that is."""
     f, g = problem(5, 40)
-    wide = recognise(f, g)
+    wide = dual.model_of(structure(f, g))
     assert isinstance(wide, EntropicLaplacian)
     assert wide.cost.shape == (40, 5)
     C, omega = f.terms

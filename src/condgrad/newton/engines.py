@@ -1,4 +1,4 @@
-"""Which Newton engine solves which problem: one table."""
+"""Which Newton engine solves which problem of transport: one table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from condgrad.newton import groups, shared_marginal
 from condgrad.newton.ascent import DualModel
 from condgrad.newton.laplacian import dual as laplacian
 from condgrad.problem import Simple, Smooth
+from condgrad.structure import TransportStructure, structure
 
-ENGINES: dict[str, Callable[[Smooth, Simple], DualModel | None]] = {
-    "Linear + at most one TransportLaplacian, Entropy on Transport": laplacian.recognise,
-    "Linear + one GroupLasso, Entropy on Transport": groups.recognise,
-    "Linear, Entropy on SharedMarginal": shared_marginal.recognise,
+ENGINES: dict[str, Callable[[TransportStructure], DualModel | None]] = {
+    "Linear + at most one TransportLaplacian, Entropy on Transport": laplacian.model_of,
+    "Linear + one GroupLasso, Entropy on Transport": groups.model_of,
+    "Linear, Entropy on SharedMarginal": shared_marginal.model_of,
 }
 """Problems on the left, on the right what makes their dual model, or None for a problem that is
 another.
@@ -21,6 +22,8 @@ another.
 
 def dual_model(f: Smooth, g: Simple) -> DualModel | None:
     """The first model that fits, if one does."""
-    return next(
-        (model for recognise in ENGINES.values() if (model := recognise(f, g)) is not None), None
-    )
+    problem = structure(f, g)
+    if problem is None:
+        return None
+    models = (model_of(problem) for model_of in ENGINES.values())
+    return next((model for model in models if model is not None), None)

@@ -20,12 +20,10 @@ from condgrad.arrays import (
 )
 from condgrad.newton.ascent import DualModel
 from condgrad.newton.conjugate_gradients import conjugate_gradients
-from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import Transport
 from condgrad.sets.sinkhorn import finite_height
-from condgrad.simple import Entropy
-from condgrad.smooth import Linear, TransportCost
 from condgrad.streamed_plan import UnformedCost
+from condgrad.structure import TransportStructure
 
 STAGE_TOLERANCE = 0.03
 """The gap at which a stage has done its work, in entropies; after one of 0.1 the next begins too
@@ -34,35 +32,27 @@ far off.
 
 
 class EntropicParts(NamedTuple):
-    """A problem <C, G> + regularisers + entropy over plans from a to b."""
+    """<C, G> + entropy over plans from a to b, in float64."""
 
     C: Array | UnformedCost
     a: Array
     b: Array
     entropy: float
-    regularizers: list[tuple[float, Smooth]]
-    """Weights and terms of f beside the cost."""
 
 
-def entropic_parts(f: Smooth, g: Simple) -> EntropicParts | None:
-    """The parts in float64, if f has a linear cost and g is an entropy on a polytope of some mass."""
-    if not (isinstance(g, Entropy) and isinstance(g.on, Transport)) or g.on.mass == 0.0:
+def entropic_parts(problem: TransportStructure) -> EntropicParts | None:
+    """The parts, if there is a cost and an entropy on a polytope of some mass."""
+    on = problem.on
+    if not problem.costs or problem.entropy == 0.0 or not isinstance(on, Transport):
         return None
-    weighted = list(zip(f.weights, f.terms, strict=True)) if isinstance(f, Sum) else [(1.0, f)]
-    costs = [(w, term.C) for w, term in weighted if isinstance(term, Linear | TransportCost)]
-    if not costs:
+    if on.mass == 0.0:
         return None
-    # the cost itself where it can be had: a copy is as large as the plan
-    C = costs[0][1] if costs[0][0] == 1.0 else costs[0][0] * costs[0][1]
-    for w, cost in costs[1:]:
-        C = C + w * cost
-    C = C if isinstance(C, UnformedCost) else double(C)
+    C = problem.cost if isinstance(problem.cost, UnformedCost) else double(problem.cost)
     of_its_kind = C.left if isinstance(C, UnformedCost) else C
-    a = like(g.on.a, of_its_kind)
-    b = like(g.on.b, of_its_kind)
+    a = like(on.a, of_its_kind)
+    b = like(on.b, of_its_kind)
     b = b * (total(a) / total(b))  # exact masses, also where the weights came in float32
-    rest = [(w, term) for w, term in weighted if not isinstance(term, Linear | TransportCost)]
-    return EntropicParts(C, a, b, g.weight, rest)
+    return EntropicParts(C, a, b, problem.entropy)
 
 
 class EntropicPath(DualModel):

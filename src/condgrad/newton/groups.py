@@ -44,10 +44,10 @@ from condgrad.newton.entropic_path import (
     fitted_potential,
     lifted_overlap,
 )
-from condgrad.problem import Simple, Smooth
 from condgrad.rounding import LIFT
 from condgrad.simple.entropy import negentropy
 from condgrad.smooth import GroupLasso
+from condgrad.structure import TransportStructure
 
 FLOOR = -200.0
 """Exponents below this add nothing to a group, take most processors ten times as long, and may
@@ -266,13 +266,11 @@ def _log_bound(z: Array, *, out: Array) -> Array:
     return xp.minimum(z, out, out=out)
 
 
-def recognise(f: Smooth, g: Simple) -> DualModel | None:
+def model_of(problem: TransportStructure) -> DualModel | None:
     """A model for linear costs plus one GroupLasso, under entropy on a polytope."""
-    parts = entropic_parts(f, g)
-    if parts is None or len(parts.regularizers) != 1:
+    parts = entropic_parts(problem)
+    if parts is None or problem.laplacians or problem.others or len(problem.groups) != 1:
         return None
-    weight, lasso = parts.regularizers[0]
-    if not isinstance(lasso, GroupLasso):
-        return None
+    weight, lasso = problem.groups[0]
     lasso.at(parts.C)  # refuses labels of another length
     return EntropicGroups(parts.C, parts.a, parts.b, parts.entropy, lasso, weight * lasso.weight)

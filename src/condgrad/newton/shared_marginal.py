@@ -30,12 +30,10 @@ from condgrad.arrays import (
 )
 from condgrad.certificate import Terms
 from condgrad.newton.ascent import Ascent, DualModel, Primal, Progress
-from condgrad.problem import Simple, Smooth, Sum
 from condgrad.sets import SharedMarginal
 from condgrad.sets.sinkhorn import height_of
-from condgrad.simple import Entropy
 from condgrad.simple.entropy import negentropy
-from condgrad.smooth import Linear
+from condgrad.structure import TransportStructure
 
 LARGEST_SUPPORT = 1500
 """Points of the support up to which factors of its size are affordable."""
@@ -202,12 +200,11 @@ class EntropicBarycenter(DualModel):
         return xp.stack(columns, axis=1)
 
 
-def recognise(f: Smooth, g: Simple) -> DualModel | None:
+def model_of(problem: TransportStructure) -> DualModel | None:
     """A model for linear costs under entropy on plans that share a marginal."""
-    if not (isinstance(g, Entropy) and isinstance(g.on, SharedMarginal)):
+    on = problem.on
+    if not isinstance(on, SharedMarginal) or problem.entropy == 0.0:
         return None
-    weighted = list(zip(f.weights, f.terms, strict=True)) if isinstance(f, Sum) else [(1.0, f)]
-    costs = [w * term.C for w, term in weighted if isinstance(term, Linear)]
-    if len(costs) < len(weighted):
+    if not problem.costs or not problem.is_plain:
         return None
-    return EntropicBarycenter(double(sum(costs)), g.on, g.weight)
+    return EntropicBarycenter(double(problem.cost), on, problem.entropy)

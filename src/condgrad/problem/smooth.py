@@ -117,6 +117,11 @@ class Smooth(ABC):
         here = self.at(x)
         return here.value, here.gradient
 
+    @property
+    def weighted_terms(self) -> tuple[tuple[float, Smooth], ...]:
+        """The weights and terms that f is the sum of; itself where it is none."""
+        return ((1.0, self),)
+
     def __add__(self, other: Smooth) -> Smooth:
         if not isinstance(other, Smooth):
             return NotImplemented
@@ -144,10 +149,7 @@ class Sum(Smooth):
     def of(cls, *weighted: tuple[float, Smooth]) -> Sum:
         flat: list[tuple[float, Smooth]] = []
         for weight, term in weighted:
-            if isinstance(term, Sum):
-                flat += [(weight * w, t) for w, t in zip(term.weights, term.terms, strict=True)]
-            else:
-                flat.append((weight, term))
+            flat += [(weight * w, t) for w, t in term.weighted_terms]
         spaces = [term.space for _, term in flat if term.space is not None]
         if len({space.shape for space in spaces}) > 1:
             shapes = ", ".join(str(space.shape) for space in spaces)
@@ -167,8 +169,12 @@ class Sum(Smooth):
                 )
         return cls(tuple(w for w, _ in flat), tuple(t for _, t in flat))
 
+    @property
+    def weighted_terms(self) -> tuple[tuple[float, Smooth], ...]:
+        return tuple(zip(self.weights, self.terms, strict=True))
+
     def __repr__(self) -> str:
-        pairs = zip(self.weights, self.terms, strict=True)
+        pairs = self.weighted_terms
         return " + ".join(repr(t) if w == 1.0 else f"{w:g} * {t!r}" for w, t in pairs)
 
     @property

@@ -20,7 +20,7 @@ from condgrad.arrays.inputs import floating
 from condgrad.certificate import Terms, linearised
 from condgrad.loop import Callback
 from condgrad.minimize import minimize
-from condgrad.problem import Simple, Smooth, Sum
+from condgrad.problem import Simple, Smooth
 from condgrad.result import Result, Status
 from condgrad.rounding import membership_tolerance
 from condgrad.sets.streamed_transport import StreamedTransport
@@ -107,9 +107,9 @@ class GromovResult(TransportResult):
     def parts(self) -> GromovParts:
         """The terms of F at the plan."""
         f, g = self.problem
-        first = f.terms[0] if isinstance(f, Sum) else f
-        structure = first.at(self.result.x).value
-        return GromovParts(structure, self.cost, g.value(self.result.x))
+        (_, between_spaces), *_ = f.weighted_terms
+        distortion = between_spaces.at(self.result.x).value
+        return GromovParts(distortion, self.cost, g.value(self.result.x))
 
     def __repr__(self) -> str:
         n, m = self.shape
@@ -133,7 +133,7 @@ class GromovProblem:
     @property
     def structure(self) -> GromovPoints | GromovWasserstein:
         """The part of f that is not linear."""
-        return self.f.terms[0] if isinstance(self.f, Sum) else self.f  # type: ignore[return-value]
+        return self.f.weighted_terms[0][1]  # type: ignore[return-value]
 
     @property
     def points(self) -> tuple[Array, Array] | None:

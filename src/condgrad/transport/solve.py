@@ -22,6 +22,7 @@ from condgrad.arrays import (
     double,
     double_like,
     host,
+    is_formed,
     is_torch,
     namespace,
     on_device,
@@ -32,12 +33,12 @@ from condgrad.kernels.streamed import computed_by
 from condgrad.loop import Callback
 from condgrad.memory import free_memory
 from condgrad.minimize import minimize
-from condgrad.problem import Simple, Smooth, Sum
+from condgrad.problem import Simple, Smooth
 from condgrad.result import AnswerOfRun, Result
 from condgrad.search.steps import Exact, OpenLoop, StepRule, step_rule
 from condgrad.sets.sinkhorn import Potentials
 from condgrad.sets.streamed_transport import StreamedTransport
-from condgrad.streamed_plan import StreamedPlan
+from condgrad.structure import TransportStructure, structure
 from condgrad.transport.costs import BlockCost, PointCost
 from condgrad.transport.forbidden import Avoiding, allowed_by, barrier_above, usable_pairs
 from condgrad.transport.regularizers import Laplacian, Regularizer
@@ -98,7 +99,12 @@ class TransportResult(AnswerOfRun):
     @property
     def streamed(self) -> bool:
         """Whether the plan is only multiplied with."""
-        return isinstance(self.result.x, StreamedPlan)
+        return not is_formed(self.result.x)
+
+    @property
+    def structure(self) -> TransportStructure:
+        """What the problem is made of: its cost, its entropy and its regularisers."""
+        return structure(*self.problem)  # type: ignore[return-value]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -142,7 +148,7 @@ class TransportResult(AnswerOfRun):
         f, g = self.problem
         M = f.at(self.plan).gradient
         u, v = g.argmin(M, accuracy=1e-3 * max(self.gap, 1e-12 * self.result.scale)).warm
-        if isinstance(g, simple.Zero):
+        if self.structure.entropy == 0.0:
             # an engine does not look at rows without weight: theirs is the largest price that all
             # columns allow
             xp = namespace(M)
@@ -152,14 +158,7 @@ class TransportResult(AnswerOfRun):
     @property
     def cost(self) -> float:
         """<cost, plan>, without entropy and regularisers."""
-        f = self.problem[0]
-        terms = zip(f.weights, f.terms, strict=True) if isinstance(f, Sum) else [(1.0, f)]
-        x = self.result.x
-        return sum(
-            w * term.at(x).value
-            for w, term in terms
-            if isinstance(term, smooth.Linear | smooth.TransportCost)
-        )
+        return self.structure.cost_of(self.result.x)
 
     def barycenters(self, Y: Array) -> Array:
         """Where each source goes: the mean of Y, a row a target, under the source's share of the
@@ -190,10 +189,8 @@ class TransportResult(AnswerOfRun):
     def __str__(self) -> str:
         said = str(self.result)
         inner = int(self.trace["inner_iterations"][-1]) if len(self.trace) else 0
-        by_sinkhorn = self.method in ("cgs", "sinkhorn") and isinstance(
-            self.problem[1], simple.Entropy
-        )
-        if by_sinkhorn and not isinstance(self.problem[0], Sum):
+        is_entropic = self.structure.is_plain and self.structure.entropy > 0.0
+        if is_entropic and self.method in ("cgs", "sinkhorn"):
             count = f"{self.iterations} iteration{'s' * (self.iterations != 1)} of {self.method}"
             sinkhorn = f"{inner} iterations of Sinkhorn's algorithm"
             said = said.replace(count, sinkhorn)
@@ -434,7 +431,7 @@ def solve(
     )
     f = _objective(linear, like, regularizers)
     g: Simple = simple.Entropy(entropy, on=P) if entropy > 0 else simple.Zero(on=P)
-    problem = TransportProblem(f, g, points_of(cost, f))
+    problem = TransportProblem(f, g, points_of(cost, f, g))
     with deadline.within(time_limit), passes.counted() as count, _shared_by(workers):
         if start is None and streamed and method in ("auto", "newton"):
             start = coarse_start(problem, cost, regularizers)

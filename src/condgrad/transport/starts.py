@@ -33,13 +33,13 @@ from condgrad.arrays import (
 from condgrad.arrays.inputs import floating
 from condgrad.newton.conjugate_gradients import conjugate_gradients
 from condgrad.newton.entropic_path import fitted_potential
-from condgrad.problem import Smooth, Sum
+from condgrad.problem import Simple, Smooth
 from condgrad.rounding import membership_tolerance
 from condgrad.sets.sinkhorn import normalised_rows
 from condgrad.sets.streamed_transport import StreamedTransport
-from condgrad.simple import Entropy
-from condgrad.smooth import Linear, TransportCost, TransportLaplacian
+from condgrad.smooth import TransportLaplacian
 from condgrad.streamed_plan import Linearisation, StreamedPlan, zeros
+from condgrad.structure import TransportStructure, structure
 from condgrad.transport.costs import PointCost, SquaredEuclidean
 from condgrad.transport.regularizers import Laplacian
 
@@ -71,20 +71,18 @@ class TransportProblem(NamedTuple):
 
     @property
     def streamed(self) -> bool:
-        return isinstance(self.g.on, StreamedTransport)
+        return not self.g.on.forms_points
 
     @property
-    def laplacian(self) -> TransportLaplacian | None:
-        """The first Laplacian of f, if it has one."""
-        terms = self.f.terms if isinstance(self.f, Sum) else (self.f,)
-        return next((term for term in terms if isinstance(term, TransportLaplacian)), None)
+    def structure(self) -> TransportStructure:
+        return structure(self.f, self.g)  # type: ignore[return-value]
 
 
-def points_of(cost: Any, f: Smooth) -> tuple[Array, Array] | None:
+def points_of(cost: Any, f: Smooth, g: Simple) -> tuple[Array, Array] | None:
     """The points that a cost or a Laplacian is made of."""
     if isinstance(cost, PointCost):
         return cost.arrays
-    laplacian = TransportProblem(f, None, None).laplacian
+    laplacian = TransportProblem(f, g, None).structure.laplacian
     return None if laplacian is None else (laplacian.Xs, laplacian.Xt)
 
 
@@ -121,7 +119,7 @@ def _from_result(start: TransportResult, problem: TransportProblem, shape: tuple
 
 def _same_weights(start: TransportResult, problem: TransportProblem) -> bool:
     on = problem.g.on
-    before = TransportProblem(start.problem[0], start.problem[1], None).g.on
+    before = start.structure.on
     xp = namespace(on.a)
     return all(
         bool(xp.all(double_like(mine, on.a) == its))
@@ -131,7 +129,7 @@ def _same_weights(start: TransportResult, problem: TransportProblem) -> bool:
 
 def _at_same_points(start: TransportResult, problem: TransportProblem) -> DualStart:
     P, Q = _no_moments(problem)
-    laplacian = problem.laplacian
+    laplacian = problem.structure.laplacian
     if laplacian is not None:
         P = start.apply(double(laplacian.Xt))
         Q = start.apply_transpose(double(laplacian.Xs))
@@ -143,10 +141,10 @@ def _from_plan(start: Any, problem: TransportProblem, shape: tuple[int, int]) ->
     if not problem.streamed:
         return plan
     # whoever holds a plan has room for a cost
-    laplacian = problem.laplacian
+    laplacian = problem.structure.laplacian
     entropy = problem.g.weight
     P, Q = _no_moments(problem)
-    cost = _linear_cost(problem.f).dense()
+    cost = problem.structure.cost.dense()
     if laplacian is not None:
         P = plan @ double(laplacian.Xt)
         Q = plan.T @ double(laplacian.Xs)
@@ -181,7 +179,7 @@ def _from_potentials(start: Any, problem: TransportProblem, shape: tuple[int, in
             )
     v = double_like(start[1], on.a)
     P, Q = _no_moments(problem)
-    laplacian = problem.laplacian
+    laplacian = problem.structure.laplacian
     if (
         laplacian is not None
     ):  # nothing is known of the moments: those of the product of the weights
@@ -205,10 +203,10 @@ def _from_dual(start: DualStart, problem: TransportProblem) -> Any:
         return replace(
             StreamedPlan.product(a, b), origin=Linearisation(0.0 * a, finite, start.P, start.Q)
         )
-    if not isinstance(g, Entropy):
+    if problem.structure.entropy == 0.0:
         raise ValueError("start as potentials, or between other points, needs an entropy")
-    cost = double(_linear_cost(problem.f))
-    laplacian = problem.laplacian
+    cost = double(problem.structure.cost)
+    laplacian = problem.structure.laplacian
     if laplacian is not None:
         U = laplacian.gradient_in_P(double(start.P))
         V = laplacian.gradient_in_Q(double(start.Q))
@@ -217,11 +215,6 @@ def _from_dual(start: DualStart, problem: TransportProblem) -> Any:
     score = xp.where(b > 0.0, finite, -math.inf)[None, :] - cost
     plan = normalised_rows(score / g.weight, a)[0]
     return problem.f.space.hold(on.rounded(plan))
-
-
-def _linear_cost(f: Smooth) -> Any:
-    weighted = zip(f.weights, f.terms, strict=True) if isinstance(f, Sum) else [(1.0, f)]
-    return next(term.C for _, term in weighted if isinstance(term, Linear | TransportCost))
 
 
 def _no_moments(problem: TransportProblem) -> tuple[Array, Array]:
@@ -238,8 +231,8 @@ def carried(start: TransportResult, problem: TransportProblem) -> DualStart:
             "points, such as transport.SquaredEuclidean(Xs, Xt), or a Laplacian"
         )
     on = problem.g.on
-    before = TransportProblem(start.problem[0], start.problem[1], None).g.on
-    laplacian = problem.laplacian
+    before = start.structure.on
+    laplacian = problem.structure.laplacian
     (from_s, from_t), (to_s, to_t) = start.points, problem.points
     for which, known, wanted in (("sources", from_s, to_s), ("targets", from_t, to_t)):
         if known.shape[1] != wanted.shape[1]:
@@ -276,18 +269,18 @@ def _shift(laplacian: TransportLaplacian, Q: Array, a: Array) -> Array:
 
 
 def _without_shift(start: TransportResult) -> Array:
-    before = TransportProblem(start.problem[0], start.problem[1], None)
+    before = start.structure
     v = start.potentials.v
     laplacian = before.laplacian
     if laplacian is None:
         return v
     Q = start.result.x.origin.Q if start.streamed else start.apply_transpose(laplacian.Xs)
-    return v - _shift(laplacian, Q, before.g.on.a)
+    return v - _shift(laplacian, Q, before.on.a)
 
 
 def _coordinates(start: Any, name: str) -> Array:
     """The coordinates that the Laplacian of an earlier problem had, or else its points."""
-    earlier = TransportProblem(start.problem[0], start.problem[1], None).laplacian
+    earlier = start.structure.laplacian
     if earlier is not None:
         return getattr(earlier, name)
     return start.points[0 if name == "Xs" else 1]
@@ -342,8 +335,8 @@ def self_start(problem: TransportProblem, cost: Any) -> tuple[Array, Array] | No
     g = problem.g
     if (
         not isinstance(cost, SquaredEuclidean)
-        or not isinstance(g, Entropy)
-        or isinstance(problem.f, Sum)
+        or problem.structure.entropy == 0.0
+        or not problem.structure.is_plain
     ):
         return None
     a = double(on.a)

@@ -26,6 +26,7 @@ from condgrad.arrays import (
     block_diagonal,
     dot,
     double,
+    is_formed,
     largest_row_sum,
     log_or_least,
     namespace,
@@ -51,7 +52,6 @@ from condgrad.newton.laplacian.plans import (
 )
 from condgrad.newton.laplacian.preconditioner import MOST_ITERATIONS, SMALL_PLAN, Inverses, solved
 from condgrad.newton.laplacian.whole import MetricRoot, fits_whole, whole_direction
-from condgrad.problem import Simple, Smooth
 from condgrad.problem.smooth import SumEvaluation
 from condgrad.rounding import LIFT
 from condgrad.simple import Entropy
@@ -59,6 +59,7 @@ from condgrad.smooth import TransportLaplacian
 from condgrad.smooth.transport_cost import TransportCostEvaluation
 from condgrad.smooth.transport_laplacian import is_raw
 from condgrad.streamed_plan import Linearisation, StreamedPlan, UnformedCost, zeros
+from condgrad.structure import TransportStructure
 
 SLOW_SINKHORN = 350.0
 """Newton is ahead of Sinkhorn's iteration where the cost ranges over more entropies than this."""
@@ -125,16 +126,14 @@ class Support(NamedTuple):
     def part(self, x: Any) -> Any:
         """The part of a plan that carries weight."""
         part = (
-            x.at(self.rows, self.columns)
-            if isinstance(x, StreamedPlan)
-            else x[self.rows, :][:, self.columns]
+            x.at(self.rows, self.columns) if not is_formed(x) else x[self.rows, :][:, self.columns]
         )
         return part.T if self.turned else part
 
     def whole(self, part: Any) -> Any:
         """The plan that such a part is of."""
         part = part.T if self.turned else part
-        if isinstance(part, StreamedPlan):
+        if not is_formed(part):
             return part.embedded(self.rows, self.columns, *self.shape)
         plan = namespace(part).zeros(self.shape, dtype=part.dtype, device=part.device)
         plan[self.rows[:, None], self.columns[None, :]] = part
@@ -378,7 +377,7 @@ class EntropicLaplacian(EntropicPath):
         M)/entropy).
         """
         x = x if self.support is None else self.support.part(x)
-        if isinstance(x, StreamedPlan):
+        if not is_formed(x):
             return self._start_streamed(x)
         x = double(x)
         P = x @ self.Xt
@@ -392,7 +391,7 @@ class EntropicLaplacian(EntropicPath):
         return DualVariables(fitted_potential(x, cost), P, Q, U, V)
 
     def is_carried(self, x: Any) -> bool:
-        return isinstance(x, StreamedPlan) and x.origin is not None
+        return not is_formed(x) and x.origin is not None
 
     def _start_streamed(self, x: StreamedPlan) -> DualVariables:
         """The dual point that a streamed plan comes from, or for a product of weights what it would
@@ -518,7 +517,7 @@ class EntropicLaplacian(EntropicPath):
         cost = known_cost or 0.0
         entropy_term = self.entropy * negentropy
         size = abs(cost)
-        if isinstance(plan, StreamedPlan):
+        if not is_formed(plan):
             plan = replace(plan, origin=self._origin(point))
             if self.cost_in_P is None:
                 cost = self.given_cost.sum_over(plan)
@@ -816,16 +815,14 @@ class PlanPoint:
         return P, Q + column_rest[:, None] * (row_rest @ model.Xs)[None, :]
 
 
-def recognise(f: Smooth, g: Simple) -> DualModel | None:
+def model_of(problem: TransportStructure) -> DualModel | None:
     """A model for linear costs plus at most one TransportLaplacian, under entropy on a polytope."""
-    parts = entropic_parts(f, g)
-    if parts is None or len(parts.regularizers) > 1:
+    parts = entropic_parts(problem)
+    if parts is None or problem.groups or problem.others or len(problem.laplacians) > 1:
         return None
-    C, a, b, entropy, regularizers = parts
+    C, a, b, entropy = parts
     laplacian: TransportLaplacian | None = None
-    for weight, term in regularizers:
-        if not isinstance(term, TransportLaplacian):
-            return None
+    for weight, term in problem.laplacians:
         laplacian = term.scaled(weight, a)
     xp = namespace(a)
     rows = xp.nonzero(a > 0)[0]
