@@ -15,10 +15,16 @@ from condgrad.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+
+
+def marks_of(page: Path) -> list[pytest.MarkDecorator]:
+    """Guides are long, and what they show is tested elsewhere too."""
+    marks = [pytest.mark.torch] if "import torch" in page.read_text() else []
+    return [*marks, pytest.mark.slow] if page.parent.name == "guides" else marks
+
+
 PAGES = [
-    pytest.param(
-        page, marks=[pytest.mark.torch] if "import torch" in page.read_text() else [], id=page.stem
-    )
+    pytest.param(page, marks=marks_of(page), id=page.stem)
     for page in sorted((ROOT / "docs").rglob("*.md"))
     if "```python\n" in page.read_text()
 ]

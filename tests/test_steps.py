@@ -41,6 +41,7 @@ SETS = {
 }
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(sorted(SETS)))
 def test_the_adaptive_constant_stays_below_growth_times_that_of_f(seed: int, name: str) -> None:
     """An L that is at least that of f passes the test, so none is ever doubled beyond it."""

@@ -288,6 +288,7 @@ def test_pictures_of_other_dimensions(
         assert (abs(drawn - color).sum(axis=2) < 60).sum() > 200
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_a_large_plan_as_an_image(condgrad_here: Command, tmp_path: Path) -> None:
     np.save(tmp_path / "cost.npy", np.random.default_rng(2).uniform(size=(3, 2500)))

@@ -245,7 +245,7 @@ def test_a_fit_shows_a_line(kind: type, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_search_shows_one_line(
     kind: type, n_jobs: int | None, capsys: pytest.CaptureFixture[str]
 ) -> None:

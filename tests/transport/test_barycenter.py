@@ -270,6 +270,7 @@ class TestFreeSupport:
         ours = free_barycenter(X + 0.5, [X, X + shift], weights=[0.75, 0.25], entropy=0.0)
         np.testing.assert_allclose(ours.points, X + 0.25 * shift, atol=1e-9)
 
+    @pytest.mark.slow
     @given(seed=seeds, entropy=st.sampled_from([0.0, 0.01, 0.3]))
     @settings(max_examples=10)
     def test_pot_ends_no_lower_and_the_plans_are_certified(self, seed: int, entropy: float) -> None:

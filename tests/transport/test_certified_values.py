@@ -163,6 +163,7 @@ class TestStreamedValues:
                 proof.terms.repair <= 1e-6 * max(1.0, 1e-8 * t.result.x.matrix.largest_score) * size
             )
 
+    @pytest.mark.slow
     def test_what_is_computed_lies_below_it(self) -> None:
         """The law above is no empty one: without what `repair` adds it fails."""
 

@@ -59,6 +59,7 @@ def test_gaussians_have_a_closed_form(s: float, t: float, shift: float, entropy:
     assert result.gap <= 1e-8 * (1.0 + exact)
 
 
+@pytest.mark.slow
 @given(
     seed=seeds, entropy=st.sampled_from([0.05, 0.5, 10.0]), tol=st.sampled_from([1e-2, 1e-5, 1e-9])
 )

@@ -132,6 +132,7 @@ def check_plan(t: Any, C: Any, a: Any, b: Any) -> None:
     assert t.lower_bound <= t.value
 
 
+@pytest.mark.slow
 def test_random_masks_have_the_answers_of_highs_and_cvxpy() -> None:
     judged(24, seed=0)
 

@@ -86,7 +86,7 @@ def test_the_arguments_of_functions_are_theirs(name: str) -> None:
 
 
 @quietly
-@pytest.mark.parametrize("reg", ["pos", "disp"])
+@pytest.mark.parametrize("reg", ["pos", pytest.param("disp", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("sim", "parameter"),
     [
