@@ -65,8 +65,8 @@ class Options:
     """Seconds between two looks at the clock meanwhile."""
 
     group_rounds: int = 100
-    """Rounds of projected gradients and Newton steps for a model on a ball of groups; ten are
-    usual, and 56 were the most on 600 random problems."""
+    """Rounds of projected gradients and Newton steps for a model on a ball of groups. Of 1450 models
+    of 600 random problems half took one round, 99 in a hundred ten, and one took all of these."""
     group_projections: int = 5
     """Projected gradients in each. Twenty took up to ten times as long where more groups than
     samples matter (lymphoma62)."""
