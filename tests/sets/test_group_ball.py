@@ -266,3 +266,28 @@ def test_plain_sentences_for_bad_groups() -> None:
         GroupBall(1.0, [0, 1]).project(np.ones(3))
     with pytest.raises(ValueError, match="radius must be finite and >= 0"):
         GroupBall(-1.0, [0, 1])
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-8, 1e150])
+def test_no_unit_of_the_data_is_too_far_for_newton(unit: float) -> None:
+    """Models are solved in units of the radius and of the slope; a column of zeros is one more."""
+    rng = np.random.default_rng(0)
+    K = rng.standard_normal((20, 6)) * [1.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+    y = np.sign(K[:, 0])
+    plain, far = (
+        cg.minimize(
+            cg.smooth.Logistic(c * K, y),
+            cg.simple.Zero(on=cg.sets.GroupBall(2.0 / c, [0, 0, 1, 1, 2, 2])),
+            method="newton",
+        )
+        for c in (1.0, unit)
+    )
+    assert far.success
+    assert far.value == pytest.approx(plain.value, rel=1e-6)
+
+
+def test_nothing_to_fit_is_solved_at_once() -> None:
+    g = cg.simple.Zero(on=cg.sets.GroupBall(1.0, [0, 0, 1]))
+    found = cg.minimize(cg.smooth.LeastSquares(np.eye(3), np.zeros(3)), g, method="newton")
+    assert found.success
+    assert found.value == 0.0

@@ -14,12 +14,13 @@ and nu is the next multiplier. The gap of the model ends the rounds of both.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from condgrad import deadline
-from condgrad.arrays import Array, dot, solve_positive, total
+from condgrad.arrays import Array, dot, largest_size, solve_positive, total
 from condgrad.ball.options import OPTIONS
 from condgrad.errors import NotFiniteError
 from condgrad.rounding import ON_BOUNDARY
@@ -27,7 +28,12 @@ from condgrad.rounding import ON_BOUNDARY
 
 def least_on_groups(H: Array, slope: Array, x: Array, on: Any) -> tuple[Array, float, bool]:
     """The least point of the model at x, its multiplier, and whether its norm is below the radius."""
-    here = OnGroups(H, slope, x, on)
+    size = largest_size(slope)
+    radius = on.radius
+    if size == 0.0:
+        return x, 0.0, True
+    # in units of the radius and of the slope: squares of others leave the floats
+    here = OnGroups(H / size * radius, slope / size, x / radius, replace(on, radius=1.0))
     for _ in range(OPTIONS.group_rounds):
         if here.gap <= OPTIONS.accuracy * here.fall or deadline.passed():
             break
@@ -40,7 +46,8 @@ def least_on_groups(H: Array, slope: Array, x: Array, on: Any) -> tuple[Array, f
         if not here.fall > before and not here.gap <= 0.5 * gap:
             break
     is_slack = not here.is_on_boundary
-    return here.y, 0.0 if is_slack else float(on.pulls(here.gradient).max()), is_slack
+    multiplier = 0.0 if is_slack else size * float(on.pulls(here.gradient).max())
+    return radius * here.y, multiplier, is_slack
 
 
 class OnGroups:
@@ -53,7 +60,8 @@ class OnGroups:
         self.gradient = slope
         self.fall = 0.0
         """What the model has fallen by since x."""
-        self.length = dot(slope, slope) / dot(slope, H @ slope)
+        bend = dot(slope, H @ slope)
+        self.length = dot(slope, slope) / bend if bend > 0.0 else 1.0
         """Of the next projected gradient."""
 
     @property
