@@ -512,7 +512,7 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
         ((f, cg.simple.L1Norm(0.1, on=ball)), r"L1Norm.* is no quadratic: Ridge and Zero are"),
         (
             (f, cg.simple.Ridge(1.0, on=cg.sets.L2Ball(1.0))),
-            r"L2Ball.* has no faces: L1Ball, Simplex, SolidSimplex and Box do",
+            r"L2Ball.* has no faces: L1Ball, GroupBall, Simplex, SolidSimplex and Box do",
         ),
     ):
         with pytest.raises(cg.MissingAbility, match=sentence):

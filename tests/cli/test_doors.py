@@ -71,11 +71,14 @@ DOORS: dict[str, Sequence[str]] = {
         "--weights", "w", *CV,
     ),
     "robust": (*roles("price"), "--loss", "huber", "--delta", "2", "--alpha", "0.3", "--impute", "mean"),
+    "always in": (
+        *roles("ill"), "--impute", "median", "--unpenalised", "gene 0", "--unpenalised", "gene 4", *CV, "--ridge", "0.5",
+    ),
     "groups": (*roles("price"), "--impute", "median", "--groups", "groups.csv", "--radius", "3", "--ridge", "0.1"),
 }  # fmt: skip
 
 
-DRAWN = ("softmax", "penalty of numbers", "groups", "counts")
+DRAWN = ("always in", "softmax", "penalty of numbers", "groups", "counts")
 
 
 def in_python(lines: Sequence[str]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import cvxpy
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,7 +83,7 @@ def test_tensors(torch: ModuleType) -> None:
     )
 
 
-@pytest.mark.parametrize("method", ["auto", "spg", "pqn", "cgs", "cg"])
+@pytest.mark.parametrize("method", ["auto", "newton", "spg", "pqn", "cgs", "cg"])
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 def test_every_method_brackets_what_cvxpy_finds(method: str, ridge: float) -> None:
     rng = np.random.default_rng(1)
@@ -120,6 +121,113 @@ def test_estimators_with_groups_find_what_cvxpy_finds(kind: Any, ridge: float) -
     assert float(np.ravel(model.multiplier_)[0]) == pytest.approx(float(ball.dual_value), rel=1e-2)
 
 
+LOSSES: dict[str, tuple[Any, Any]] = {
+    "squares": (cg.smooth.LeastSquares, lambda z, y: 0.5 * cvxpy.square(z - y)),
+    "logistic": (cg.smooth.Logistic, lambda z, y: cvxpy.logistic(-cvxpy.multiply(y, z))),
+    "squared hinge": (
+        cg.smooth.SquaredHinge,
+        lambda z, y: cvxpy.square(cvxpy.pos(1 - cvxpy.multiply(y, z))),
+    ),
+    "poisson": (
+        cg.smooth.Poisson,
+        lambda z, y: cvxpy.exp(z) - cvxpy.multiply(y, z) + (y * np.log(y) - y),
+    ),
+    "gamma": (cg.smooth.Gamma, lambda z, y: cvxpy.multiply(y, cvxpy.exp(-z)) + z - np.log(y) - 1),
+    "huber": (cg.smooth.Huber, lambda z, y: 0.5 * cvxpy.huber(z - y, 1.35)),
+}
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_newton_brackets_what_cvxpy_finds(loss: str, is_sparse: bool, positive: bool) -> None:
+    """With weights, an intercept, and a ridge for sparse data.
+
+    The value is F at a point of the set as CVXPY computes it, so at least the optimum; Clarabel
+    finds that up to 1e-6.
+    """
+    rng = np.random.default_rng(5)
+    K = rng.standard_normal((30, 16))
+    if is_sparse:
+        K *= rng.random(K.shape) < 0.3
+    y = K[:, :4].sum(axis=1) / 3.0 + 0.5 * rng.standard_normal(30)
+    if loss in ("logistic", "squared hinge"):
+        y = np.where(y > np.median(y), 1.0, -1.0)
+    elif loss in ("poisson", "gamma"):
+        y = np.round(np.exp(np.clip(y, -1.0, 2.0))) + 1.0
+    weights = rng.uniform(0.5, 2.0, 30)
+    groups = np.arange(16) % 5
+    ridge = 0.1 if is_sparse else 0.0
+    smooth, judged = LOSSES[loss]
+    data = scipy.sparse.csr_array(K) if is_sparse else K
+    f = smooth(data, y, sample_weight=weights, intercept=True)
+    on = GroupBall(0.8, groups, positive=positive)
+    g = cg.simple.Ridge(ridge, on=on) if ridge else cg.simple.Zero(on=on)
+    found = cg.minimize(f, g, method="newton", tol=1e-8)
+    x, b = cvxpy.Variable(16), cvxpy.Variable()
+    norms = sum(cvxpy.norm(x[np.flatnonzero(groups == label)]) for label in range(5))
+    goal = weights @ judged(K @ x + b, y) + ridge * cvxpy.sum_squares(x)
+    within = [norms <= 0.8, *([x >= 0] if positive else [])]
+    best = cvxpy.Problem(cvxpy.Minimize(goal), within).solve(solver=cvxpy.CLARABEL)
+    assert found.success
+    assert on.contains(found.x, 1e-12)
+    assert found.lower_bound <= best * (1.0 + 1e-6)
+    assert found.value <= best * (1.0 + 1e-5)
+    x.value = found.x
+    b.value = f.at(found.x).intercept
+    assert float(goal.value) == pytest.approx(found.value, rel=1e-10)
+
+
+@settings(max_examples=20)
+@given(seed=seeds, size=sizes)
+def test_projections_without_entries_below_0(seed: int, size: float) -> None:
+    """They are in the set, and no point of it is nearer; the face has the entries that are not 0."""
+    rng = np.random.default_rng(seed)
+    groups = labelled(rng)
+    on = GroupBall(size, groups, positive=True)
+    v = 3.0 * size * rng.standard_normal(len(groups))
+    p = on.project(v)
+    assert on.violation(p) <= 1e-14 * size
+    assert (p >= 0.0).all()
+    pull = v - p
+    reach = -on.linear_argmin(-pull / size).bound
+    assert reach <= pull @ (p / size) + 1e-13 * (np.abs(v).sum() + size)
+    np.testing.assert_array_equal(on.face(v).active, np.flatnonzero(p))
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_the_derivative_of_a_projection(positive: bool) -> None:
+    """It is what differences of projections show, its part along the normal taken out."""
+    rng = np.random.default_rng(3)
+    on = GroupBall(1.5, rng.integers(0, 4, 10), positive=positive)
+    v = rng.standard_normal(10)
+    face = on.face(v)
+    rows = rng.standard_normal((len(face.active), 2))
+    moved = on.derivative(v, face, rows)
+    moved -= np.outer(face.normal, face.normal @ rows) / (face.normal @ face.normal)
+    whole = np.zeros((10, 2))
+    whole[face.active] = rows
+    shifts = [on.project(v + 1e-6 * d) - on.project(v - 1e-6 * d) for d in whole.T]
+    np.testing.assert_allclose(np.stack(shifts, axis=1)[face.active] / 2e-6, moved, atol=1e-8)
+
+
+def test_estimators_with_groups_and_no_coefficients_below_0() -> None:
+    X, y = drawn(2, samples=25, features=9)
+    groups = np.array(["a", "b", "c"] * 3)
+    model = ConstrainedLogisticRegression(0.7, 0.1, groups=groups, positive=True, tol=1e-8)
+    model.fit(X, y)
+    coef, b = cvxpy.Variable(9), cvxpy.Variable()
+    ball = sum(cvxpy.norm(coef[np.flatnonzero(groups == label)]) for label in "abc") <= 0.7
+    losses = loss_of(ConstrainedLogisticRegression, X @ coef + b, y)
+    goal = cvxpy.sum(losses) + 0.1 * cvxpy.sum_squares(coef)
+    best = cvxpy.Problem(cvxpy.Minimize(goal), [ball, coef >= 0]).solve(solver=cvxpy.CLARABEL)
+    value = float(np.ravel(model.objective_)[0])
+    assert (model.coef_ >= 0.0).all()
+    assert value - float(np.ravel(model.dual_gap_)[0]) <= best + 1e-6
+    assert best <= value + 1e-6
+    assert float(np.ravel(model.multiplier_)[0]) == pytest.approx(float(ball.dual_value), rel=1e-2)
+
+
 def test_paths_and_choices_with_groups() -> None:
     X, y = drawn(2, samples=30, features=9)
     groups = np.arange(9) // 3
@@ -147,8 +255,6 @@ def test_plain_sentences_for_bad_groups() -> None:
         ValueError, match="groups must have one label for each of the 9 features, got 3"
     ):
         path(X, y, groups=[0, 1, 2])
-    with pytest.raises(ValueError, match="groups goes with positive=False"):
-        ConstrainedLogisticRegression(groups=np.arange(9), positive=True).fit(X, y)
     with pytest.raises(
         ValueError,
         match=r"groups must hold one label for each coordinate, got an array of shape \(2, 2\)",
@@ -160,3 +266,28 @@ def test_plain_sentences_for_bad_groups() -> None:
         GroupBall(1.0, [0, 1]).project(np.ones(3))
     with pytest.raises(ValueError, match="radius must be finite and >= 0"):
         GroupBall(-1.0, [0, 1])
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-8, 1e150])
+def test_no_unit_of_the_data_is_too_far_for_newton(unit: float) -> None:
+    """Models are solved in units of the radius and of the slope; a column of zeros is one more."""
+    rng = np.random.default_rng(0)
+    K = rng.standard_normal((20, 6)) * [1.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+    y = np.sign(K[:, 0])
+    plain, far = (
+        cg.minimize(
+            cg.smooth.Logistic(c * K, y),
+            cg.simple.Zero(on=cg.sets.GroupBall(2.0 / c, [0, 0, 1, 1, 2, 2])),
+            method="newton",
+        )
+        for c in (1.0, unit)
+    )
+    assert far.success
+    assert far.value == pytest.approx(plain.value, rel=1e-6)
+
+
+def test_nothing_to_fit_is_solved_at_once() -> None:
+    g = cg.simple.Zero(on=cg.sets.GroupBall(1.0, [0, 0, 1]))
+    found = cg.minimize(cg.smooth.LeastSquares(np.eye(3), np.zeros(3)), g, method="newton")
+    assert found.success
+    assert found.value == 0.0

@@ -6,6 +6,7 @@ All of it is on the host and in float64, whatever the data are: the columns are 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from condgrad.ball.models import (
     NormBall,
     curvature_added,
     curvature_of,
+    in_entries,
     reach_at,
 )
 from condgrad.ball.options import OPTIONS
@@ -41,18 +43,22 @@ from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.problem import Set
 from condgrad.rounding import ON_BOUNDARY
 from condgrad.search.backtracking import ARMIJO_FRACTION
-from condgrad.sets import Box, Simplex
+from condgrad.sets import Box, GroupBall, Simplex
 from condgrad.sets.penalised import Penalised
 from condgrad.smooth.composite import AtBestIntercept, with_shift
 from condgrad.smooth.folding import FoldedLoss
 
 
 def pulls_at(point: ObjectivePoint) -> Array:
-    """How fast F falls as a coordinate leaves 0, to the side that it may, on the host.
+    """How fast F falls as a coordinate leaves 0, to the side that it may, on the host; or as its
+    group does.
 
     A pull below 0 holds it there.
     """
     gradient = host(point.gradient)
+    if isinstance(point.g.on, GroupBall):
+        by_row = point.g.on.pulls(gradient)[point.g.on.codes]
+        return np.broadcast_to(by_row.reshape((-1,) + (1,) * (gradient.ndim - 1)), gradient.shape)
     return -gradient if point.g.on.nonnegative else np.abs(gradient)
 
 
@@ -64,10 +70,12 @@ def pulled_in(on: Set, x: Array) -> Array:
     """
     if isinstance(on, Box | Penalised):
         return on.project(x)
+    if isinstance(on, GroupBall) and on.positive:
+        x = at_least(0.0, x)
     if isinstance(on, Simplex):
         x = at_least(0.0, x)
         return (on.mass / total(x)) * x
-    norm = total(namespace(x).abs(x))
+    norm = on.norm(x) if isinstance(on, GroupBall) else total(namespace(x).abs(x))
     for units in (0.0, 1.0, 2.0):
         inside = (on.scale / norm * (1.0 - units * precision(x))) * x
         if on.violation(inside) == 0.0:
@@ -125,8 +133,14 @@ def centred_where_stored(K: Matrix) -> tuple[Matrix, Array | None]:
     return for_compiled_code(K - scipy.sparse.csr_array(np.ones((m, 1))) @ row), means
 
 
-def growth_of_sizes(x: Array, end: Array) -> Array:
-    """|end_j| - |x_j|, from the difference itself where the sign stays: it has more digits."""
+def growth_of_sizes(on: Set, x: Array, end: Array) -> Array:
+    """|end_j| - |x_j|, from the difference itself where the sign stays: it has more digits.
+
+    On a ball of groups, what each entry has of |end_g| - |x_g| = <end_g + x_g, end_g - x_g> / sum.
+    """
+    if isinstance(on, GroupBall):
+        sums = on.group_norms(x) + on.group_norms(end)
+        return (end + x) * (end - x) / np.where(sums > 0.0, sums, 1.0)[on.codes]
     return np.where(end * x >= 0.0, np.sign(end + x) * (end - x), np.abs(end) - np.abs(x))
 
 
@@ -151,7 +165,12 @@ class Columns:
     """The problem in some of the coordinates, the others being 0, and its best point so far."""
 
     def __init__(
-        self, loss: FoldedLoss, chosen: Array | None, *, curvature: Curvature | None = None
+        self,
+        loss: FoldedLoss,
+        chosen: Array | None,
+        *,
+        curvature: Curvature | None = None,
+        has_groups: bool = False,
     ) -> None:
         self.loss = loss
         self.h = loss.on_host
@@ -162,12 +181,12 @@ class Columns:
         self.K, self.means = chosen_columns(loss, chosen)
         self.Kt = self.K.T
         self.curvature = curvature or curvature_of(
-            self.K, free=loss.free, is_constant=self.h.quadratic
+            self.K, free=loss.free, is_constant=self.h.quadratic, has_groups=has_groups
         )
         self.multiplier: float | None = None
         """Of the sum or the norm, in the last model."""
         self.is_slack = False
-        """Whether the norm of the last model's least point is below the size of a `NormBall`."""
+        """Whether the norm of the last model's least point is below the size of a ball."""
         self.here: Any = None
         """F at the best point so far: an `At`."""
         self.start: Any = None
@@ -181,7 +200,7 @@ class Columns:
 
     def begin(self, point: ObjectivePoint) -> None:
         """Be at a point of the full problem."""
-        self.on: Any = point.g.on
+        self.on: Any = in_entries(point.g.on, self.chosen, point.x.shape)
         self.ridge: float = point.g.weight  # type: ignore[attr-defined]
         self.l1 = self.on.l1 if isinstance(self.on, Penalised) else 0.0
         self.reach = reach_at(point)
@@ -263,7 +282,9 @@ class Columns:
         """What F may be above its least value in these coordinates."""
         here = self.here
         plane = Plane(here.loss.value - dot(here.loss.theta, here.u))
-        bound = self.start.g.beside(self.start.f, plane, here.value).argmin(c).bound
+        g = self.start.g
+        g = g if self.on is g.on else replace(g, on=self.on)
+        bound = g.beside(self.start.f, plane, here.value).argmin(c).bound
         return here.value - (plane.offset + bound)
 
     def _slope(self, c: Array) -> Array:
@@ -343,15 +364,18 @@ class Columns:
         """
         x = self.here.x
         if self.l1 > 0.0:
-            return -total(slope * d + self.l1 * growth_of_sizes(x, end))
+            return -total(slope * d + self.l1 * growth_of_sizes(self.on, x, end))
         fall = -dot(slope, d)
         level = -dot(slope, x)
-        if not isinstance(self.on, NormBall) or fall > OPTIONS.hidden_fall * level:
+        if not isinstance(self.on, NormBall | GroupBall) or fall > OPTIONS.hidden_fall * level:
             return fall
-        smaller = min(float(np.abs(end).sum()), float(np.abs(x).sum()))
+        smaller = min(self._norm(end), self._norm(x))
         if smaller < self.on.scale * (1.0 - ON_BOUNDARY):
             return fall
-        return -total(slope * d + (level / self.on.scale) * growth_of_sizes(x, end))
+        return -total(slope * d + (level / self.on.scale) * growth_of_sizes(self.on, x, end))
+
+    def _norm(self, x: Array) -> float:
+        return self.on.norm(x) if isinstance(self.on, GroupBall) else float(np.abs(x).sum())
 
     @property
     def _noise(self) -> float:
@@ -368,8 +392,9 @@ class Columns:
         """The full problem at the point so far."""
         start = self.start
         x = self._embedded()
-        if self.on.violation(x) > 0.0:
-            return start.at(pulled_in(self.on, x))
+        on = start.g.on
+        if on.violation(x) > 0.0:
+            return start.at(pulled_in(on, x))
         here = self.here
         if is_torch(x) or x.dtype != here.x.dtype:
             return start.at(x)
@@ -395,8 +420,9 @@ class Columns:
     def uncertified(self, iterate: Iterate) -> Iterate:
         """The point so far, when there is no time for a bound of its own."""
         x = self._embedded()
-        if self.on.violation(x) > 0.0:
-            x = pulled_in(self.on, x)
+        on = self.start.g.on
+        if on.violation(x) > 0.0:
+            x = pulled_in(on, x)
         here = self.here
         value = here.value + self._noise * (precision(x) / precision(here.x))
         if not value < iterate.value:

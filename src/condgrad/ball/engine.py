@@ -35,7 +35,7 @@ from condgrad.arrays import Array, host, is_dense, is_torch, steepest_indices
 from condgrad.ball.columns import Columns, pulls_at
 from condgrad.ball.entries import Entries
 from condgrad.ball.inside import InsideRoad
-from condgrad.ball.models import SetWithFaces, SparseSet
+from condgrad.ball.models import SetWithFaces, SparseSet, in_entries
 from condgrad.ball.options import OPTIONS
 from condgrad.ball.sample_dual import DualRoad
 from condgrad.certificate import NULL_SHARE, Iterate
@@ -43,7 +43,7 @@ from condgrad.errors import MissingAbility
 from condgrad.kernels import readiness
 from condgrad.methods.certified_point import Certifier, ObjectivePoint, Tally
 from condgrad.problem import Simple, Smooth
-from condgrad.sets import L1Ball
+from condgrad.sets import GroupBall, L1Ball
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet, Ridge, Zero
 from condgrad.smooth import Multinomial
@@ -174,7 +174,7 @@ class FaceNewton:
                 f"{g!r} is no quadratic: Ridge and Zero are, and ElasticNet is one on each side of 0"
             )
         if not isinstance(g.on, SetWithFaces):
-            sets = "L1Ball, Simplex, SolidSimplex and Box do"
+            sets = "L1Ball, GroupBall, Simplex, SolidSimplex and Box do"
             raise MissingAbility(f"{g.on!r} has no faces: {sets}")
         if readiness.mode() == "off":
             off = f"{readiness.VARIABLE}=off switches off the compiled code that it needs"
@@ -185,9 +185,9 @@ class FaceNewton:
             return cls(f, g, FoldedLoss.of(f), warm=warm)
         if not f.at_hand or is_torch(f.K):
             raise MissingAbility(f"{f!r} is no Multinomial of NumPy or SciPy data")
-        if not isinstance(g.on, L1Ball | Penalised) or g.on.nonnegative:
+        if not isinstance(g.on, L1Ball | GroupBall | Penalised) or g.on.nonnegative:
             raise MissingAbility(
-                f"{g.on!r} is no L1Ball, where Multinomial needs one, or ElasticNet for both signs"
+                f"{g.on!r} is no L1Ball or GroupBall, where Multinomial needs one, or ElasticNet, for both signs"
             )
         return cls(f, g, None, warm=warm)
 
@@ -301,7 +301,8 @@ class FaceNewton:
             return []
         by_dual = DualRoad.of(self.loss, self.g)
         roads: list[Road] = []
-        may_be_inside = isinstance(self.g.on, L1Ball) or self._is_plain_ridge
+        is_ball = isinstance(self.g.on, L1Ball | GroupBall) and not self.g.on.nonnegative
+        may_be_inside = is_ball or self._is_plain_ridge
         if may_be_inside and not (by_dual and is_dense(self.loss.composite.K)):
             roads.append(InsideRoad(self.loss, start))
         if by_dual is not None:
@@ -390,7 +391,7 @@ class FaceNewton:
             return False
         others = pulls.copy()
         others[part.chosen] = 0.0
-        is_guess = part.on is not self.g.on and not isinstance(self.g, ElasticNet)
+        is_guess = part.start.g.on is not self.g.on and not isinstance(self.g, ElasticNet)
         share = 0.5 * (1.0 + OPTIONS.near) if is_guess else 1.0
         return bool(others.max() <= share * multiplier)
 
@@ -400,6 +401,7 @@ class FaceNewton:
         """The problem in about so many coordinates; None where they are too many, or no number."""
         n = self._coordinates
         whole = self._takes_all(size)
+        has_groups = isinstance(self.g.on, GroupBall)
         if self.loss is None and (n if whole else size) > OPTIONS.largest_model:
             return None
         chosen = None
@@ -407,9 +409,12 @@ class FaceNewton:
             if not np.isfinite(pulls).all():
                 return None
             chosen = np.sort(steepest_indices(np.ravel(pulls), np.ravel(host(x)), size))
+            if has_groups:  # whole ones
+                codes = in_entries(self.g.on, None, x.shape).codes
+                chosen = np.flatnonzero(np.isin(codes, codes[chosen]))
         part: WorkingSet
         if self.loss is not None:
-            part = Columns(self.loss, chosen)
+            part = Columns(self.loss, chosen, has_groups=has_groups)
         else:
             entries = np.arange(n) if chosen is None else chosen
             part = Entries(entries)

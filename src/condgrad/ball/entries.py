@@ -16,7 +16,7 @@ import numpy as np
 from condgrad import deadline
 from condgrad.arrays import Array, dot, host, like, precision
 from condgrad.ball.columns import pulled_in
-from condgrad.ball.models import Model, curvature_added, least_point, of_gram, reach_at
+from condgrad.ball.models import Model, curvature_added, in_entries, least_by_gram, reach_at
 from condgrad.ball.options import OPTIONS
 from condgrad.certificate import Iterate
 from condgrad.methods.certified_point import ObjectivePoint
@@ -73,9 +73,10 @@ class Entries:
         if added is None:
             return None
         none = np.empty(0)
-        model = Model(x, slope, none, ridge, added, on, self.multiplier, reach)
+        part = in_entries(on, self.chosen, point.x.shape)
+        model = Model(x, slope, none, ridge, added, part, self.multiplier, reach)
         gram = np.ascontiguousarray(point.smooth.hessian_in(self.chosen))
-        least = least_point(of_gram(gram, model), model)
+        least = least_by_gram(gram, model)
         if least is None or deadline.passed() or not np.isfinite(least.x).all():
             return None
         self.multiplier = least.multiplier

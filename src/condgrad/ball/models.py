@@ -9,6 +9,8 @@ columns that are minimised out of it: that of an intercept, and those without a 
 - `ByMatrix` computes H, where there are not many more coordinates than samples;
 - `BySamples` solves the dual in as many variables as samples, where there are;
 - `ByProducts` keeps a sparse B with H = BB' + c, where a matrix would take longer.
+
+A ball of groups has a solver of its own (`groups`), from H itself.
 """
 
 from __future__ import annotations
@@ -31,12 +33,13 @@ from condgrad.ball.compiled import (
     SOLID_SIMPLEX,
     Polytope,
 )
+from condgrad.ball.groups import least_on_groups
 from condgrad.ball.options import OPTIONS
 from condgrad.errors import NotFiniteError
 from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.problem import Face
 from condgrad.rounding import LEAST_CURVATURE
-from condgrad.sets import Box, L1Ball, Simplex, SolidSimplex
+from condgrad.sets import Box, GroupBall, L1Ball, Simplex, SolidSimplex
 from condgrad.sets.penalised import Penalised
 from condgrad.simple import ElasticNet
 from condgrad.smooth.free_columns import less_part, less_projection, orthonormal
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 
 NormBall = L1Ball | SolidSimplex
 """Sets of |x|_1 <= size, whose norms may be below that."""
-SparseSet = NormBall | Penalised
+SparseSet = NormBall | Penalised | GroupBall
 """Where most coordinates of solutions are 0: those whose pulls are below the multiplier."""
 SetWithFaces = SparseSet | Simplex | Box
 """Where models are minimised."""
@@ -59,7 +62,7 @@ class LeastPoint(NamedTuple):
     multiplier: float
     """Of the sum or the norm."""
     is_slack: bool
-    """Whether its norm is below the size of a `NormBall`."""
+    """Whether its norm is below the size of a ball."""
 
 
 class Model(NamedTuple):
@@ -106,6 +109,11 @@ def polytope_of(model: Model, unit: float) -> Polytope:
     return Polytope(BOX, on.scale, lower, upper)
 
 
+def in_entries(on: Any, chosen: Array | None, shape: tuple[int, ...]) -> Any:
+    """The set that some entries of a variable are in, the others being 0."""
+    return on.in_entries(chosen, shape) if isinstance(on, GroupBall) else on
+
+
 def reach_at(point: ObjectivePoint) -> float:
     """What the norm of solutions does not exceed: the size of the set, or what a penalty leaves of
     it.
@@ -148,15 +156,17 @@ def least_point(
     return LeastPoint(y, multiplier * unit, is_slack)
 
 
-def of_gram(gram: Array, model: Model) -> Hessian:
-    """H from K'WK, whose diagonal is spoiled."""
-    from condgrad.ball.compiled.free_block import of_matrix
-
+def least_by_gram(gram: Array, model: Model) -> LeastPoint | None:
+    """The least point from K'WK, whose diagonal is spoiled."""
     diagonal = np.einsum("jj->j", gram)
     # where means cancel, rounding may leave less than 0
     diagonal[:] = (1.0 + LEAST_CURVATURE) * np.maximum(diagonal, 0.0)
     diagonal += model.curvature
-    return of_matrix(gram)
+    if isinstance(model.on, GroupBall):
+        return LeastPoint(*least_on_groups(gram, model.slope, model.x, model.on))
+    from condgrad.ball.compiled.free_block import of_matrix
+
+    return least_point(of_matrix(gram), model)
 
 
 class ByMatrix:
@@ -179,7 +189,7 @@ class ByMatrix:
         if self.is_constant:
             self._gram = gram
             gram = gram.copy()
-        return least_point(of_gram(gram, model), model)
+        return least_by_gram(gram, model)
 
     def _weighted_gram(self, w: Array) -> Array | None:
         shares, unit = in_unit(w)
@@ -375,12 +385,14 @@ class ByProducts:
         return hessian, unit
 
 
-def curvature_of(K: Matrix, *, free: Array | None, is_constant: bool) -> Curvature | None:
+def curvature_of(
+    K: Matrix, *, free: Array | None, is_constant: bool, has_groups: bool = False
+) -> Curvature | None:
     """What knows H of these columns; None where it would take too much room."""
     m, k = K.shape
     is_wide = k > max(2 * m, OPTIONS.wide)
     is_sparse = not is_dense(K)
-    if is_sparse and free is not None and free.shape[1] > 1:
+    if has_groups or (is_sparse and free is not None and free.shape[1] > 1):
         is_small = k * k <= OPTIONS.most_copied
         return ByMatrix(K, free=free, is_constant=is_constant) if is_small else None
     if is_sparse and (is_wide or k * k * k > OPTIONS.passes * K.nnz):

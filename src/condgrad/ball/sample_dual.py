@@ -14,6 +14,8 @@ A the coordinates of x(theta) that are not 0, or all of them where x = 0, its se
 
     -(K_A K_A'/(2 ridge) + diag(1/v)),   with K_A (1 - e e'/|A|) K_A' on the boundary of the ball, e the signs of x_A.
 
+On a ball of groups it is K J K', J the derivative of its projection.
+
 A step goes to where the quadratic function of this piece is largest.
 
 Where many coordinates are not 0, more than there are samples, this takes about five steps. Newton's
@@ -32,6 +34,7 @@ from condgrad.arrays import (
     Array,
     Matrix,
     all_finite,
+    dot,
     double,
     is_dense,
     is_torch,
@@ -49,6 +52,7 @@ from condgrad.ball.options import OPTIONS
 from condgrad.methods.certified_point import ObjectivePoint
 from condgrad.problem import Simple
 from condgrad.rounding import ON_BOUNDARY
+from condgrad.sets import GroupBall
 from condgrad.simple import ElasticNet, Ridge
 from condgrad.smooth import LeastSquares, SquaredHinge
 from condgrad.smooth.composite import Composite
@@ -82,6 +86,7 @@ class DualRoad:
             not isinstance(g, Ridge | ElasticNet)
             or not isinstance(g.on, SparseSet)
             or loss.tilt is not None
+            or (isinstance(g.on, GroupBall) and not is_dense(loss.composite.K))
         ):
             return None
         if not is_worth_it(loss.composite, g.weight / loss.weight):
@@ -160,7 +165,7 @@ class SampleDual:
                 or deadline.passed()
             ):
                 return best
-            H = self._hessian(here.x)
+            H = self._hessian(here)
             if not all_finite(H):
                 return best
             self.steps += 1
@@ -190,9 +195,11 @@ class SampleDual:
             there = self._at(here.theta + step * (end - here.theta))
         return there, step
 
-    def _hessian(self, x: Array) -> Array:
+    def _hessian(self, here: SampleDualPoint) -> Array:
         """Less the second derivative of D on the piece of x = x(theta)."""
-        H = self._gram(x) / (2.0 * self.ridge)
+        has_groups = isinstance(self.g.on, GroupBall)
+        gram = self._gram_of_groups(here) if has_groups else self._gram(here.x)
+        H = gram / (2.0 * self.ridge)
         H[np.diag_indices_from(H)] += 1.0 / self.v
         return H
 
@@ -230,6 +237,18 @@ class SampleDual:
         ):
             along = K @ np.sign(x[support])
             gram -= np.outer(along, along / support.shape[0])
+        return gram
+
+    def _gram_of_groups(self, here: SampleDualPoint) -> Array:
+        """K J K', J the derivative of the projection onto a ball of groups."""
+        on: Any = self.g.on
+        v = self.K.T @ here.theta / (-2.0 * self.ridge)
+        face = on.face(v)
+        rows = self.K.T[face.active]
+        gram: Array = rows.T @ on.derivative(v, face, rows)
+        if face.normal is not None:
+            along = face.normal @ rows
+            gram -= np.outer(along, along / dot(face.normal, face.normal))
         return gram
 
     def _hinge_end(self, H: Array, rise: Array, theta: Array, b: float) -> tuple[Array, float]:

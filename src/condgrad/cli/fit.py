@@ -34,7 +34,7 @@ from condgrad.cli.training import (
     TrainingData,
     training_data,
 )
-from condgrad.linear_model.base import IMPUTATIONS, checked_offset
+from condgrad.linear_model.base import IMPUTATIONS, checked_offset, deviations, some_features
 from condgrad.linear_model.blocks import cross_val_answers, held_out_margins
 from condgrad.linear_model.cross_validation import SELECTIONS
 from condgrad.linear_model.model_file import FittedModel
@@ -162,6 +162,13 @@ def fit(
     groups: Annotated[
         Path | None, option("FILE", "A table of features and groups: whole groups are 0.")
     ] = None,
+    unpenalised: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A feature that is always in the model, such as age; repeatable.",
+        ),
+    ] = None,
     multi_class: Annotated[
         str | None,
         option(
@@ -243,7 +250,7 @@ def fit(
         max_iter=max_iter,
         seed=seed,
     )
-    roles = ColumnRoles(target, weights, offset, drop or [], groups)
+    roles = ColumnRoles(target, weights, offset, drop or [], groups, unpenalised or [])
     with ExitStack() as stack:
         table = _opened(stack, data, header, row_id, scheduler)
         problem = training_data(table, roles, loss, impute)
@@ -397,12 +404,20 @@ def _options(problem: TrainingData, settings: FitSettings) -> dict[str, Any]:
         "impute": settings.missing if settings.missing in IMPUTATIONS else None,
         "positive": settings.positive or None,
         "groups": problem.groups,
+        "penalty_factors": _penalty_factors(problem),
         "multi_class": settings.multi_class,
         "delta": settings.delta,
         "tol": None if settings.tol == 1e-6 else settings.tol,
         "max_iter": None if settings.max_iter == 10_000 else settings.max_iter,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _penalty_factors(problem: TrainingData) -> list[float] | None:
+    """0 for features without a penalty, 1 for all others; None where there are none of the first."""
+    if not problem.unpenalised:
+        return None
+    return [0.0 if name in problem.unpenalised else 1.0 for name in problem.features]
 
 
 def _folds(problem: TrainingData, settings: FitSettings) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -450,12 +465,8 @@ class Solved:
     """The problems that were solved, with their units."""
     certified: bool
     short_trials: bool
-
-    @property
-    def units(self) -> Any:
-        """The deviations of the features, where coefficients count in them."""
-        units = self.tasks[0].units
-        return np.ones(len(self.model.features)) if units is None else units
+    units: Any
+    """The deviations of the features, where coefficients count in them."""
 
     @property
     def coefficients(self) -> list[Any]:
@@ -500,7 +511,20 @@ def _solved(problem: TrainingData, settings: FitSettings, request: Request) -> S
         X, y, weights = shell._data(problem.X, problem.y, problem.weights)
         tasks = shell._tasks(X, y, weights, checked_offset(problem.offset, X))
     model = FittedModel.of(estimator, **named)
-    return Solved(estimator, chooser, model, tasks, not short, bool(short_trials))
+    units = _units(tasks[0], X, weights, standardize=settings.standardize)
+    return Solved(estimator, chooser, model, tasks, not short, bool(short_trials), units)
+
+
+def _units(task: Any, X: Any, weights: Any, *, standardize: bool) -> Any:
+    """The deviations of the features, those without a penalty among them; 1 without standardising."""
+    units = np.ones(X.shape[1])
+    if not standardize:
+        return units
+    if task.is_free is None:
+        return task.units
+    units[~task.is_free] = task.units
+    units[task.is_free] = deviations(some_features(X, task.is_free), weights)
+    return units
 
 
 @contextmanager

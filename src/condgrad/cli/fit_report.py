@@ -118,6 +118,9 @@ def python_lines(
         parameters["groups"] = "groups"
         by_name = f"pd.read_csv({str(groups)!r}, dtype=str, index_col=0)"
         lines.append(f"groups = {by_name}.iloc[:, 0][X.columns].tolist()")
+    if problem.unpenalised and reading:
+        free = [problem.table.key(name) for name in problem.unpenalised]
+        parameters["penalty_factors"] = f"1.0 - X.columns.isin({free!r})"
     if reading:
         imports.insert(0, "import pandas as pd")
         if "np." in reading:

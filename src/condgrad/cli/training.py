@@ -48,6 +48,7 @@ class ColumnRoles:
     offset: str | None
     drop: Sequence[str]
     groups: Path | None
+    unpenalised: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,8 @@ class TrainingData:
     weights: Any  # one for each row, all above 0; None where all are 1
     offset: Any  # one for each row, or None
     groups: list[str] | None  # one for each feature
+    unpenalised: list[str]
+    """The features whose coefficients neither radius nor penalty holds down."""
     names: dict[str, str]
     """The columns of the weights and of the offset, by role."""
     dropped: list[str]
@@ -124,6 +127,7 @@ def training_data(
         weights=None if weights is None else weights[kept],
         offset=columns["offset"][kept] if "offset" in columns else None,
         groups=None if roles.groups is None else _groups(roles.groups, features),
+        unpenalised=_unpenalised(table, roles.unpenalised, features),
         names=names,
         dropped=dropped,
         notes=notes + _suspected_ids(table, found, features),
@@ -280,6 +284,14 @@ def _groups(file: Path, features: Sequence[str]) -> list[str]:
     absent = [name for name in features if name not in known]
     require(not absent, f"--groups {file} has no group for {listed(absent)}: give each feature one")
     return [known[name] for name in features]
+
+
+def _unpenalised(table: Table, asked: Sequence[str], features: Sequence[str]) -> list[str]:
+    """The features without a penalty, by their names."""
+    names = [table.resolve(name, option="--unpenalised") for name in asked]
+    for name in names:
+        require(name in features, f"--unpenalised {name}: this column is no feature")
+    return names
 
 
 def _suspected_ids(table: Table, X: Any, features: Sequence[str]) -> list[str]:

@@ -235,8 +235,7 @@ class ConstrainedLogisticRegression(RadiusFit, LogisticClassifier):
     groups : sequence, optional
         A label for each feature, such as that of its gene or of the variable that it encodes. Then
         the bound is on the sum of the Euclidean norms of the groups in place of |coef|_1, and whole
-        groups are 0. It is solved by projected gradients, certified like all else, and not by the
-        faster method for |coef|_1. Not with `positive`.
+        groups are 0.
     multi_class : {"ovr", "multinomial"}
         For three classes or more: "ovr" fits each class against the rest, each with its own
         constraint; "multinomial" minimises one softmax loss, -sum_i w_i log p(y_i), with one radius

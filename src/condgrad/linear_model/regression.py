@@ -103,8 +103,7 @@ class ConstrainedElasticNet(RadiusFit, LinearRegressor):
     groups : sequence, optional
         A label for each feature, such as that of its gene or of the variable that it encodes. Then
         the bound is on the sum of the Euclidean norms of the groups in place of |coef|_1, and whole
-        groups are 0. It is solved by projected gradients, certified like all else, and not by the
-        faster method for |coef|_1. Not with `positive`.
+        groups are 0.
     tol : float
         Stop at `relative_gap_ <= tol`. In float32 nothing below 1.2e-5 is asked for: rounding
         leaves no better proof.

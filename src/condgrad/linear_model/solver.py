@@ -195,10 +195,6 @@ class Solver:
         groups: Any = None,
     ) -> Solver:
         """A solver whose fits share a time limit that begins to run now."""
-        if positive and groups is not None:
-            raise ValueError(
-                "groups goes with positive=False: the ball of groups has no version without signs"
-            )
         max_iter = _checks.whole("max_iter", max_iter, at_least=0)
         if time_limit is None:
             return cls(method, tol, max_iter, positive, groups)
@@ -317,7 +313,7 @@ class Solver:
     def _set(self, radius: float) -> FeatureSet:
         radius = _checks.number("radius", radius, at_least=0.0)
         if self.groups is not None:
-            return GroupBall(radius, self.groups)
+            return GroupBall(radius, self.groups, positive=self.positive)
         return SolidSimplex(radius) if self.positive else L1Ball(radius)
 
     def _tol(self, f: Smooth) -> float:
@@ -386,7 +382,7 @@ def multiplier_at(point: ObjectivePoint, ridge: float, on: FeatureSet) -> float:
     xp = namespace(c)
     sizes: Any = xp.abs
     if isinstance(on, GroupBall):
-        sizes = on.group_norms
+        sizes = lambda v: on.pulls(-v)  # noqa: E731
     elif on.nonnegative:
         sizes = lambda v: v  # noqa: E731
     steepest = float(xp.max(sizes(-c)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from condgrad.arrays import Array, double, host, is_torch, like, namespace, total
-from condgrad.problem import Answer
+from condgrad import _checks
+from condgrad.arrays import Array, at_least, double, host, is_torch, like, namespace, total
+from condgrad.problem import Answer, Face
 from condgrad.sets.balls import Ball
 from condgrad.sets.threshold import keep_mass
 
@@ -27,6 +30,8 @@ class GroupBall(Ball):
     groups : sequence
         A label for each coordinate, or for each row of a matrix, whose groups are blocks of whole
         rows: numbers or strings. Coordinates of the same label are a group.
+    positive : bool
+        Its points without entries below 0 alone.
 
     Examples
     --------
@@ -39,23 +44,36 @@ class GroupBall(Ball):
     solid = True
 
     groups: Any
+    _: KW_ONLY
+    positive: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "groups", checked_groups(self.groups))
+        _checks.flag("positive", self.positive)
 
     def __repr__(self) -> str:
-        return f"GroupBall({self.radius:g}, {len(self.groups)} coordinates in {self.count} groups)"
+        size = f"{self.radius:g}, {len(self.groups)} coordinates in {self.count} groups"
+        return f"GroupBall({size}, positive=True)" if self.positive else f"GroupBall({size})"
+
+    @property
+    def nonnegative(self) -> bool:  # type: ignore[override]
+        return self.positive
+
+    @property
+    def smallest_entry(self) -> float:  # type: ignore[override]
+        """0, or less the radius."""
+        return 0.0 if self.positive else -self.radius
 
     @cached_property
-    def _codes(self) -> Any:
+    def codes(self) -> Any:
         """The number of the group of each coordinate."""
         return np.unique(self.groups, return_inverse=True)[1]
 
     @cached_property
     def count(self) -> int:
         """How many groups there are."""
-        return int(self._codes.max()) + 1
+        return int(self.codes.max()) + 1
 
     def group_norms(self, x: Array) -> Array:
         """|x_group|_2 for each group, in float64."""
@@ -72,17 +90,36 @@ class GroupBall(Ball):
         squares = xp.reshape((x / largest) ** 2, (x.shape[0], -1)).sum(axis=1)
         if is_torch(x):
             sums = xp.zeros((self.count,), dtype=x.dtype, device=x.device).index_add_(
-                0, like(self._codes, x).long(), squares
+                0, like(self.codes, x).long(), squares
             )
         else:
-            sums = np.bincount(self._codes, weights=squares, minlength=self.count)
+            sums = np.bincount(self.codes, weights=squares, minlength=self.count)
         return largest * xp.sqrt(sums)
 
     def norm(self, x: Array) -> float:
         return total(self.group_norms(x))
 
+    def violation(self, x: Array) -> float:
+        outside = super().violation(x)
+        return max(outside, -float(namespace(x).min(x))) if self.positive else outside
+
+    def pulls(self, c: Array) -> Array:
+        """How fast <c, x> falls at most as a group leaves 0, for each group."""
+        return self.group_norms(self._allowed(-c))
+
+    def _allowed(self, x: Array) -> Array:
+        """What of x is not below 0, where that is asked for."""
+        return at_least(0.0, x) if self.positive else x
+
+    def in_entries(self, chosen: Any, shape: tuple[int, ...]) -> GroupBall:
+        """The ball of some entries of variables of a shape, the others being 0; None for all."""
+        codes = np.repeat(self.codes, math.prod(shape[1:]))
+        codes = codes if chosen is None else codes[chosen]
+        return GroupBall(self.radius, codes, positive=self.positive)
+
     def project(self, x: Array) -> Array:
         xp = namespace(x)
+        x = self._allowed(x)
         norms = self.group_norms(x)
         if total(norms) <= self.radius:
             return x
@@ -91,23 +128,54 @@ class GroupBall(Ball):
         kept = xp.minimum(keep_mass(norms, self.radius), norms)
         return self._scaled(x, kept / xp.where(norms > 0.0, norms, xp.ones_like(norms)))
 
+    def face(self, v: Array) -> Face:
+        """Its active coordinates are those of groups that are not 0, and its normal the directions
+        of these groups. A projection shrinks what is across them too.
+        """
+        xp = namespace(v)
+        point = self.project(v)
+        norms = self.group_norms(point)
+        by_row = norms[self.codes]
+        active = xp.nonzero(point if self.positive else by_row)[0]
+        if total(self.pulls(-v)) <= self.radius:
+            every = active if self.positive else xp.arange(v.shape[0], device=v.device)
+            return Face(point, every, None)
+        return Face(point, active, point[active] / by_row[active])
+
+    def derivative(self, v: Array, face: Face, rows: Array) -> Array:
+        """The derivative of the projection of v, but for the normal of its face, times some rows.
+
+        It keeps what is along the direction of a group, and shrinks what is across as much as the
+        group itself.
+        """
+        if face.normal is None:
+            return rows
+        codes = self.codes[face.active]
+        kept = self.group_norms(face.point)[codes] / self.pulls(-v)[codes]
+        shape = (self.count, len(codes))
+        along = scipy.sparse.csr_array((face.normal, (codes, np.arange(len(codes)))), shape=shape)
+        part = face.normal[:, None] * (along @ rows)[codes]
+        return kept[:, None] * rows + (1.0 - kept)[:, None] * part
+
     def _scaled(self, x: Array, factors: Array) -> Array:
         """Each group of x multiplied by its factor."""
         xp = namespace(x)
-        by_row = factors[self._codes]
+        by_row = factors[self.codes]
         return xp.astype(double(x) * xp.reshape(by_row, (-1,) + (1,) * (x.ndim - 1)), x.dtype)
 
     def linear_argmin(self, c: Array) -> Answer:
         xp = namespace(c)
-        norms = self.group_norms(c)
+        norms = self.pulls(c)
         steepest = int(xp.argmax(norms))
         length = float(norms[steepest])
-        if length == 0.0:
-            return Answer(xp.zeros_like(c), 0.0, value=0.0)
+        if length == 0.0:  # but for rounding, which spoils the lowest entry most
+            nearest = xp.zeros_like(c)
+            xp.reshape(nearest, (-1,))[int(xp.argmin(c))] = self.radius
+            return Answer(xp.zeros_like(c), 0.0, value=0.0, witness=nearest)
         # divided first: a radius over a tiny length may be beyond all numbers
         chosen = xp.zeros_like(norms)
-        chosen[steepest] = -self.radius
-        s = self._scaled(double(c) / length, chosen)
+        chosen[steepest] = self.radius
+        s = self._scaled(self._allowed(-double(c)) / length, chosen)
         return Answer(xp.astype(s, c.dtype), -self.radius * length, value=0.0)
 
 
