@@ -22,7 +22,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -300,16 +300,21 @@ def draw(numbers: Numbers) -> list[Path]:
     """A picture for each measurement that has one."""
     PICTURES.mkdir(exist_ok=True)
     made = []
-    looks = {"default": None, str(STYLE_SHEET): None}
-    with matplotlib.style.context([*looks, {"svg.hashsalt": "condgrad", "svg.fonttype": "path"}]):
+    for name, canvas in drawings(numbers):
+        held = io.BytesIO()
+        canvas.savefig(held, format="svg", metadata={"Date": None})
+        made.append(PICTURES / f"{name}.svg")
+        write_whole(made[-1], held.getvalue())
+    return made
+
+
+def drawings(numbers: Numbers) -> Iterator[tuple[str, Canvas]]:
+    """The pictures by name; each is to be saved before the next is drawn."""
+    looks = {"svg.hashsalt": "condgrad", "svg.fonttype": "path"}
+    with matplotlib.style.context(["default", STYLE_SHEET, looks]):
         for name, picture in DRAWN.items():
             if name in numbers:
-                canvas = picture(numbers[name]["rows"])
-                held = io.BytesIO()
-                canvas.savefig(held, format="svg", metadata={"Date": None})
-                made.append(PICTURES / f"{name}.svg")
-                write_whole(made[-1], held.getvalue())
-    return made
+                yield name, picture(numbers[name]["rows"])
 
 
 def draw_transport(rows: Rows) -> Canvas:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,7 @@ def render(
     values |= {
         kind: (templates / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
     }
+    values["math_font"] = base64.b64encode((templates / "math.woff2").read_bytes()).decode()
     # no text in these can end their elements early
     values["charts"] = json.dumps(charts, separators=(",", ":"), allow_nan=False).replace(
         "<", r"\u003c"
