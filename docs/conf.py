@@ -54,7 +54,6 @@ intersphinx_mapping: dict[str, Any] = {}
 
 sphinx_gallery_conf = {
     "image_scrapers": ("pictures.scrape",),
-    "reset_argv": "site_parts.example_arguments",
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",

@@ -52,7 +52,6 @@ def scrape(block: Any, variables: Any, gallery: Any, **options: Any) -> str:
 
 def draw_measured(app: Any) -> None:
     """The variants of the pictures that `python -m experiments site` has drawn, from the same numbers."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for name, figure in drawings(kept()):
         save_variants(figure, FOLDER / f"{name}.svg", format="svg", metadata={"Date": None})
 
@@ -113,6 +112,7 @@ def _image(found: re.Match[str], name: str, classes: str) -> str:
 
 def save_variants(figure: Figure, path: Path, **options: Any) -> list[Path]:
     """Saves `name.dark.ext`, and `name.1.ext`, `name.1.dark.ext`, ... where there are panels, for `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     FigureCanvasAgg(figure)  # measures what it draws, which not every canvas does
     made = [path.with_suffix(f".dark{path.suffix}")]
     with in_dark(figure):
