@@ -69,6 +69,30 @@ def first() -> Rows:
     return [{"text": printed.getvalue()}]
 
 
+def example() -> Rows:
+    """What the picture of the first page shows: a transport, then the coefficients of a sparse model."""
+    import condgrad as cg
+
+    d = cg.datasets.make_clusters(60)
+    t = cg.transport.solve(
+        cg.transport.SquaredEuclidean(d.Xs, d.Xt),
+        entropy=0.02,
+        regularizers=[cg.transport.Laplacian(d.Xs, d.Xt, weight=30.0)],
+    )
+    toy = cg.datasets.make_sparse_classification(seed=0)
+    model = cg.linear_model.ConstrainedLogisticRegression(radius=3.0, ridge=0.5, tol=1e-8)
+    coefficients = model.fit(toy.X_train, toy.y_train).coef_.ravel()
+    used = np.flatnonzero(coefficients)
+    clouds = {"sources": d.Xs, "classes": d.ys, "targets": d.Xt, "moved": t.barycenters(d.Xt)}
+    sparse = {
+        "features": coefficients.size,
+        "used": used,
+        "coefficients": coefficients[used],
+        "relevant": toy.relevant,
+    }
+    return [clouds | {"gap": t.relative_gap}, sparse | {"gap": model.relative_gap_}]
+
+
 def transport() -> Rows:
     """Error against seconds on the paper's transport problem, a row for each size and solver."""
     from experiments.problems import TransportProblem
@@ -219,6 +243,7 @@ MEASURED: dict[str, Callable[[], Rows]] = {
     work.__name__: work
     for work in (
         first,
+        example,
         transport,
         geometry,
         auto,
@@ -315,6 +340,36 @@ def drawings(numbers: Numbers) -> Iterator[tuple[str, Canvas]]:
         for name, picture in DRAWN.items():
             if name in numbers:
                 yield name, picture(numbers[name]["rows"])
+
+
+def draw_example(rows: Rows) -> Canvas:
+    """Where a transport takes each point, and which coefficients of a sparse model are not 0."""
+    canvas = Canvas(figsize=(7.0, 2.9), facecolor="white", layout="constrained")
+    left, right = canvas.subplots(1, 2)
+    clouds, sparse = rows
+    sources, targets, moved = (np.array(clouds[key]).T for key in ("sources", "targets", "moved"))
+    colors = np.array([BLUE, ORANGE, "#009E73", PINK])[clouds["classes"]]
+    for place, color in enumerate(colors):
+        along = np.column_stack([sources[:, place], moved[:, place]])
+        left.plot(*along, color=color, linewidth=0.7, alpha=0.5)
+    for color in dict.fromkeys(colors):
+        left.plot(*sources[:, colors == color], "o", color=color, markersize=3.5)
+    left.plot(*targets, "x", color=MUTED, markersize=4.5)
+    left.set(title="Transport: where each point goes", xticks=[], yticks=[])
+    used, values = np.array(sparse["used"]), np.array(sparse["coefficients"])
+    matters = np.isin(used, sparse["relevant"])
+    for chosen, color, label in (
+        (matters, BLUE, "variable that matters"),
+        (~matters, ORANGE, "another variable"),
+    ):
+        stems = [np.repeat(used[chosen][None], 2, axis=0), [0.0 * values[chosen], values[chosen]]]
+        right.plot(*stems, color=color, linewidth=1.0)
+        right.plot(used[chosen], values[chosen], "o", color=color, markersize=3.5, label=label)
+    right.axhline(0.0, color=MUTED, linewidth=0.8)
+    right.set(title=f"Sparse model: {used.size} of {sparse['features']} variables")
+    right.set(xlabel="variable", ylabel="coefficient", xlim=(-20, sparse["features"] + 20))
+    right.legend(frameon=False, loc="upper left")
+    return canvas
 
 
 def draw_transport(rows: Rows) -> Canvas:
@@ -455,6 +510,7 @@ def draw_domain_adaptation(rows: Rows) -> Canvas:
 
 
 DRAWN: dict[str, Callable[[Rows], Canvas]] = {
+    "example": draw_example,
     "transport": draw_transport,
     "auto": draw_auto,
     "newton_grid": draw_newton_grid,
