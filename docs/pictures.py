@@ -17,10 +17,10 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import hsv_to_rgb, rgb_to_hsv, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 from sphinx_gallery.scrapers import matplotlib_scraper
 
 from experiments.site import drawings, kept
@@ -127,18 +127,19 @@ def save_variants(figure: Figure, path: Path, **options: Any) -> list[Path]:
 @contextmanager
 def in_dark(figure: Figure) -> Iterator[None]:
     """The figure in the colours of a dark page, for as long as the context lasts."""
-    undo = []
-    for artist in figure.findobj():
-        for kind in _colours_of(artist):
-            getter, setter = getattr(artist, f"get_{kind}"), getattr(artist, f"set_{kind}")
-            before = getter()
-            setter(_turned(before))
-            undo.append((setter, before))
+    # all colours are read before the first is set: that of a marker may follow that of its line
+    before = [
+        (getattr(artist, f"set_{kind}"), getattr(artist, f"get_{kind}")())
+        for artist in figure.findobj()
+        for kind in _colours_of(artist)
+    ]
+    for setter, colour in before:
+        setter(_turned(colour))
     try:
         yield
     finally:
-        for setter, before in reversed(undo):
-            setter(before)
+        for setter, colour in before:
+            setter(colour)
 
 
 def _colours_of(artist: Any) -> tuple[str, ...]:
@@ -169,27 +170,41 @@ def _turned(colour: Any) -> Any:
 
 
 def _save_panels(figure: Figure, path: Path, dark: str, options: dict[str, Any]) -> Iterator[Path]:
-    """Each panel of a figure by itself, with its numbers at both axes, and the legend below them last."""
+    """Each panel of a figure by itself, with its numbers at both axes; then the legend, in two columns."""
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
     if len(panels) < 2 or len(panels) > 8:
         return
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     for axes in panels:
         axes.tick_params(labelleft=bool(len(axes.get_yticks())), labelbottom=True)
         if not axes.get_ylabel():
             axes.set_ylabel(_shared_label(axes, panels))
     figure.canvas.draw()
-    boxes = [axes.get_tightbbox(renderer) for axes in panels]
-    boxes += [legend.get_window_extent(renderer) for legend in figure.legends]
-    for number, box in enumerate(boxes, 1):
-        inches = box.transformed(figure.dpi_scale_trans.inverted())
-        room = Bbox.from_extents(
-            inches.x0 - ROOM, inches.y0 - ROOM, inches.x1 + ROOM, inches.y1 + ROOM
+    figure.set_layout_engine("none")  # a layout of what is saved alone would be another one
+    parts = [*panels, *(_narrow(figure, legend) for legend in [*figure.legends])]
+    for number, part in enumerate(parts, 1):
+        for other in [*figure.axes, *figure.legends, *figure.texts]:
+            other.set_visible(other is part or getattr(other, "_colorbar", None) is not None)
+        inches = part.get_tightbbox(figure.canvas.get_renderer()).transformed(  # type: ignore[attr-defined]
+            figure.dpi_scale_trans.inverted()
         )
         name = path.with_suffix(f".{number}{dark}{path.suffix}")
         background = {"facecolor": PAPER} if dark else {}
-        figure.savefig(name, bbox_inches=room, **background, **options)
+        figure.savefig(name, bbox_inches=inches.padded(ROOM), **background, **options)
         yield name
+    for other in [*figure.axes, *figure.legends, *figure.texts]:
+        other.set_visible(True)
+
+
+def _narrow(figure: Figure, legend: Legend) -> Legend:
+    """The legend again, no wider than a phone."""
+    texts = [text.get_text() for text in legend.get_texts()]
+    again = figure.legend(
+        legend.legend_handles, texts, ncols=2, loc="lower center", frameon=False, handlelength=3.0
+    )
+    for old, new in zip(legend.get_texts(), again.get_texts(), strict=True):
+        new.set_color(old.get_color())
+    legend.remove()
+    return again
 
 
 def _shared_label(axes: Any, panels: list[Any]) -> str:
