@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import Collection
 from matplotlib.colors import hsv_to_rgb, rgb_to_hsv, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
@@ -33,6 +35,8 @@ PAPER, INK = "#14181e", "#ced6dd"
 """The background and the text of the site's dark pages."""
 PALE, DARK = 0.12, 0.45
 """A colour of less saturation is a grey and is turned over; a colour darker than DARK is lightened."""
+FEW_COLOURS = 6
+"""Points of more colours than this show the colours themselves."""
 ROOM = 0.06
 """Inches around a panel."""
 
@@ -101,8 +105,8 @@ def show_variants(app: Any, page: str, template: str, context: Any, doctree: Any
 def _image(found: re.Match[str], name: str, classes: str) -> str:
     """The element again with another picture and further classes; a browser loads it when it is shown."""
     attributes = f"{found['before']} {found['after']}"
-    own = re.search(r'class="([^"]*)"', attributes)
-    attributes = re.sub(r'\s*(class|srcset)="[^"]*"', "", attributes).strip()
+    own = re.search(r'class\s*=\s*"([^"]*)"', attributes)
+    attributes = re.sub(r'\s*(class|srcset)\s*=\s*"[^"]*"', "", attributes).strip()
     classes = f"{own[1]} {classes}" if own else classes
     return f'<img {attributes} src="{found["folder"]}{name}" class="{classes}" loading="lazy">'
 
@@ -143,13 +147,16 @@ def in_dark(figure: Figure) -> Iterator[None]:
 
 
 def _colours_of(artist: Any) -> tuple[str, ...]:
-    """The properties of an artist that are colours, where they are one colour."""
+    """The properties of an artist that are colours; not those of points that show colours, such as a palette."""
     if isinstance(artist, Text):
         return ("color",)
     if isinstance(artist, Line2D):
         return ("color", "markerfacecolor", "markeredgecolor")
     if isinstance(artist, Patch):
         return ("facecolor", "edgecolor")
+    if isinstance(artist, Collection) and artist.get_array() is None:
+        colours = {tuple(colour) for colour in artist.get_facecolor()}
+        return ("facecolor", "edgecolor") if len(colours) <= FEW_COLOURS else ()
     return ()
 
 
@@ -157,6 +164,8 @@ def _turned(colour: Any) -> Any:
     """A grey by its opposite on the way from PAPER to INK; a dark colour lighter; other colours as they are."""
     if isinstance(colour, str) and colour in ("none", "auto"):
         return colour
+    if isinstance(colour, np.ndarray) and colour.ndim == 2:
+        return [_turned(each) for each in colour]
     *rgb, alpha = to_rgba(colour)
     hue, saturation, value = rgb_to_hsv(rgb)
     luminance = 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]
