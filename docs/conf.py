@@ -10,6 +10,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
+from pictures import draw_measured, show_variants  # noqa: E402
 from site_parts import escape_norms, skip_foreign, visit_math, visit_math_block  # noqa: E402
 
 project = "condgrad"
@@ -52,7 +53,7 @@ numpydoc_validation_checks: set[str] = set()
 intersphinx_mapping: dict[str, Any] = {}
 
 sphinx_gallery_conf = {
-    "reset_argv": "site_parts.example_arguments",
+    "image_scrapers": ("pictures.scrape",),
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
@@ -72,7 +73,8 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "condgrad"
 html_favicon = html_logo = "_static/icon.svg"
-html_static_path = ["_static"]
+FONT = "../experiments/paper/templates/math"
+html_static_path = ["_static", f"{FONT}.woff2", f"{FONT}.OFL.txt"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 # pages without others below them have nothing to show beside them
@@ -108,3 +110,5 @@ def setup(app: Any) -> None:
     app.config.html_math_renderer = "mathml"
     app.connect("autodoc-process-docstring", escape_norms)
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("builder-inited", draw_measured)
+    app.connect("html-page-context", show_variants)

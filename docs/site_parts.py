@@ -1,4 +1,4 @@
-"""Formulas, docstrings and the arguments of examples, as the site needs them."""
+"""Formulas, docstrings and the order of examples, as the site needs them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from typing import Any
 
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
-
-PICTURES = Path(__file__).parent / "_build" / "pictures"
-
 
 READING_ORDER = (
     "first_certificates",
@@ -43,11 +40,6 @@ class ReadingOrder:
     def __call__(self, file: str) -> tuple[int, str]:
         name = Path(file).stem
         return (READING_ORDER.index(name) if name in READING_ORDER else len(READING_ORDER)), name
-
-
-def example_arguments(gallery: Any, variables: Any) -> list[str]:
-    """The arguments that each example gets: where to save its picture."""
-    return ["--out", str(PICTURES)]
 
 
 def visit_math(writer: Any, node: Any) -> None:

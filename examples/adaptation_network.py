@@ -1,13 +1,13 @@
 """Adaptation in a network
 =======================
 
-A transport loss carries labels from sources to targets while a small network trains.
+A small network learns from labelled sources and unlabelled targets. A transport loss joins the two.
 
 Run it by ``python examples/adaptation_network.py --out out``.
-Needs torch. Sources have labels, targets (the same moons, turned) have none. Beside the classification loss of the
-sources the network pays for the transport from sources, as pairs (point, label), to targets, as pairs (point,
-prediction): joint distributions are transported, as in Courty et al. (NeurIPS 2017), and each value is certified. The
-gradient reaches the network through the predictions.
+Needs torch. The sources have labels. The targets, the same two moons after a turn, have none. The loss has two terms:
+the classification error on the sources, and the cost of a transport from sources to targets. The transport compares
+pairs: (point, label) for a source, (point, prediction) for a target, as in Courty et al. (NeurIPS 2017). Every value of
+the transport is certified. Its gradient reaches the network through the predictions.
 """
 
 from __future__ import annotations

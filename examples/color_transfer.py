@@ -1,10 +1,10 @@
 """Colour transfer
 ===============
 
-Colour transfer: a picture in the colours of another, by regularised transport between their palettes.
+Show one photograph in the colours of another. Regularised transport connects their palettes.
 
 Run it by ``python examples/color_transfer.py --out out``.
-Uses the two photographs that come with scikit-learn.
+It uses the two photographs that come with scikit-learn.
 """
 
 from __future__ import annotations

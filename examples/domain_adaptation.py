@@ -1,7 +1,7 @@
 """Domain adaptation
 =================
 
-Domain adaptation: a classifier trained on one domain, carried to a rotated and shifted one by transport.
+A classifier is trained on one domain and used on another, which is rotated and shifted. Transport connects them.
 
 Run it by ``python examples/domain_adaptation.py --out out``.
 """

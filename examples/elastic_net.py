@@ -1,11 +1,11 @@
 """Elastic-net path
 ================
 
-The l1-constrained elastic net: the coefficients for many radii, each with its proof, beside scikit-learn's answers.
+The l1-constrained elastic net for many radii. Each fit has its proof, and scikit-learn's answers are beside it.
 
 Run it by ``python examples/elastic_net.py --out out``.
-The colon data join in where they are on this machine: in the folder CONDGRAD_DATA, or in the cache, where
-`condgrad.datasets.load_colon()` puts them. Nothing is downloaded here.
+The example uses the colon data too if this machine has them. It looks in the folder CONDGRAD_DATA, and in the cache of
+`condgrad.datasets.load_colon()`. It downloads nothing.
 """
 
 from __future__ import annotations

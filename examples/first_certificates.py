@@ -1,10 +1,10 @@
 """First certificates
 ==================
 
-Two problems solved with proof: a constrained elastic net and an entropic unmixing problem.
+Two problems solved with a proof: a constrained elastic net, and an unmixing problem with entropy.
 
 Run it by ``python examples/first_certificates.py --out out``.
-Prints a table of certified results and saves a convergence picture in the output folder.
+It prints a table of certified results, and saves a picture of their convergence in the output folder.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 Conditional gradients over vertices: the certified gap against calls of the linear oracle, on three polytopes.
 
 Run it by ``python examples/frank_wolfe_family.py --out out``.
-The plain conditional gradient zigzags where the minimum lies on a face. Away and pairwise steps keep the vertices that
-they have seen and take weight from bad ones, so that they converge linearly. Lazy steps ask the oracle only where the
-known vertices promise too little: on the Birkhoff polytope a call is an assignment problem.
+The plain conditional gradient zigzags if the minimum lies on a face. Away and pairwise steps remember the vertices.
+They take weight from bad vertices, and so they converge linearly. Lazy steps first try the vertices that are known.
+They call the oracle only if these promise too little. On the Birkhoff polytope, each call is an assignment problem.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Two spaces
 ==========
 
-Gromov-Wasserstein between two eggs, one of them turned: what the product start does, what several starts do.
+Gromov-Wasserstein between two eggs, one of them turned: one start, and several starts.
 
 Run it by ``python examples/gromov_shapes.py --out out``.
-An egg is nearly an ellipse, which looks the same from both ends and from both sides. A plan that takes one side to
-the other is nearly as good as the right one and stationary too: no certificate of stationarity tells them apart. The
-table of starts does, and the lower bound says how much there is left to gain.
+An egg is nearly an ellipse. An ellipse looks the same from both ends and from both sides. So a plan that exchanges the
+two sides is nearly as good as the right plan, and it is stationary too. A certificate of stationarity cannot tell them
+apart. The table of starts can, and the lower bound says how much is left to gain.
 """
 
 from __future__ import annotations

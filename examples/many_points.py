@@ -1,12 +1,12 @@
 """Many points
 ===========
 
-Transport between clouds whose plan fits into no memory: it is computed tile by tile and never formed.
+Transport between clouds whose plan fits into no memory. The plan is computed tile by tile and never stored.
 
 Run it by ``python examples/many_points.py --out out``.
-A disc flows into a spiral: a million points each on a CUDA device that torch sees, else 10 000. Colours go
-along, so that the picture shows where everything went. The certificate is that of a plan with exact marginals, of
-which nobody has ever held more than a tile.
+A disc flows into a spiral. Each has a million points if torch sees a CUDA device, and 10 000 points if not. Each point
+keeps its colour, so the picture shows where everything went. The certificate belongs to a plan with exact marginals,
+although the program never holds more than one tile of it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A microarray study
 ==================
 
-From expressions to a short list of genes: choose the radius, look at held-out samples, ask which genes are stable.
+From expressions to a short list of genes: choose the radius, test on held-out samples, ask which genes are stable.
 
 Run it by ``python examples/microarray_study.py --out out``.
-The colon data (62 tissues, 2000 genes) where they are on this machine: in the folder CONDGRAD_DATA, or in the cache,
-where `condgrad.datasets.load_colon()` puts them. Else scikit-learn's breast cancer data take their place, and the title
-says so. Nothing is downloaded here.
+It uses the colon data (62 tissues, 2000 genes) if this machine has them. It looks in the folder CONDGRAD_DATA, and in
+the cache of `condgrad.datasets.load_colon()`. If it finds none, it takes scikit-learn's breast cancer data, and the
+title says so. It downloads nothing.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Your own f, g and set
 =====================
 
-Where to build a depot: a smooth f, a g with its own oracle and a polygon, all written here, and what a certificate is.
+Where to build a depot? A smooth f, a g with its own oracle and a polygon are all written here.
 
 Run it by ``python examples/own_problem.py --out out``.
-f is the way to all customers, g the price of being far from the harbour, and the depot must lie in a district. The
-middle panel shows Lemma 2 of the paper: f lies above its tangent, so F lies above tangent + g, whose least value the
-oracle computes anyway. No depot in the district can be better than that.
+f is the way to all customers. g is the price of being far from the harbour. The depot must lie in a district. The
+middle panel shows Lemma 2 of the paper. f lies above its tangent. So F lies above the tangent plus g. The oracle
+computes the least value of that sum anyway, and no depot in the district can be better.
 """
 
 from __future__ import annotations

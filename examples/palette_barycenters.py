@@ -1,13 +1,13 @@
 """Barycentres of palettes
 =======================
 
-The colours of two photographs, and palettes on the way from one to the other.
+The colours of two photographs, and the palettes on the way from one to the other.
 
 Run it by ``python examples/palette_barycenters.py --out out``.
-A palette is a cloud of colours with weights. A barycentre on free support moves its colours to where their mass goes;
-each plan is certified, the colours themselves are those of a local search. Its plan to the temple's palette says which
-of its colours replace which, so that the temple can be shown in every palette on the way. Between the colours of the
-palette the map is smooth: a mean over near colours, which leaves no seams in the sky.
+A palette is a cloud of colours with weights. A barycentre with free support moves its colours to the places where their
+mass goes. Each plan is certified; the colours come from a local search. The plan to the temple's palette says which
+colour replaces which. So the temple can be shown in every palette on the way. Between the colours of a palette the map
+is smooth: it takes a mean over near colours, and leaves no seams in the sky.
 """
 
 from __future__ import annotations

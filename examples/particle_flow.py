@@ -1,11 +1,11 @@
 """A flow of particles
 ===================
 
-Points that slide down the gradient of the Sinkhorn divergence to a target.
+Points slide down the gradient of the Sinkhorn divergence to a target.
 
 Run it by ``python examples/particle_flow.py --out out``.
-Needs torch. The plain transport loss pulls the particles together, as its entropy blurs the target; the debiased
-divergence does not. Each gradient comes from a certified solution by the envelope theorem.
+Needs torch. The plain transport loss pulls the particles together, because its entropy blurs the target. The debiased
+divergence does not. Each gradient comes from a certified solution, by the envelope theorem.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A portfolio under constraints
 =============================
 
-Least risk for a given taste for return, under caps for assets and sectors: three methods, one picture.
+The portfolio of least risk for a given taste for return, with caps for assets and sectors: three methods.
 
 Run it by ``python examples/portfolio.py --out out``.
-The weights of 200 assets sum to 1, none is above 5 %, and no sector is above a fifth. ``sets.Polytope`` takes these
-constraints as SciPy's ``linprog`` does. Its oracle is a linear program, whose dual proves the lower bound. So every
-portfolio below comes with a proof of how far its utility is from the best one.
+The weights of 200 assets sum to 1. No weight is above 5 %, and no sector is above a fifth. ``sets.Polytope`` takes these
+constraints in the form of SciPy's ``linprog``. Its oracle is a linear program, and the dual of that program proves the
+lower bound. So every portfolio comes with a proof of how far its utility is from the best one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Resume after a kill
 ===================
 
-A run whose process is killed twice and goes on from its checkpoint, beside one that nobody disturbs.
+A process is killed twice, and its run goes on from a checkpoint. Beside it is a run that nobody disturbs.
 
 Run it by ``python examples/resume_after_kill.py --out out``.
-`checkpoint=` names a file that is written whole every so often: point, bound, oracle points and trace. The same call
-started again goes on from it. Its lower bound is kept because a digest of f, g, the set and their data agrees; a bound
-of another problem would prove nothing.
+`checkpoint=` names a file. The run writes it now and then, always as a whole: point, bound, oracle points and trace.
+Start the same call again, and it goes on from there. It keeps the lower bound only if the problem is the same: a digest
+of f, g, the set and their data must agree. A bound of another problem would prove nothing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Barycentres of shapes
 =====================
 
-Four shapes in the corners, and between them the certified barycentres of all four.
+Four shapes in the corners, and between them their certified barycentres.
 
 Run it by ``python examples/shape_barycenters.py --out out``.
-A shape is a measure on the points of a grid. Each picture inside is the measure whose plans to the four corners are
-cheapest together, with weights that fall with the distance to each corner.
+A shape is a measure on the points of a grid. Each picture between the corners is a measure too. Among all measures, its
+plans to the four corners cost least together. The weight of a corner falls with the distance to it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Regression under constraints on its shape
 =========================================
 
-A curve that must rise, and bend one way only: least squares over a polytope.
+A curve that must rise, and must bend one way only: least squares over a polytope.
 
 Run it by ``python examples/shape_constrained.py --out out``.
-The values of a curve at 60 places are free but for its shape: it may not fall, and its slope may not grow. That is a
-handful of sparse inequalities for ``sets.Polytope``. The gap proves how far the fit is from the best such curve; no
-smoothing parameter was chosen.
+The values of a curve at 60 places are free except for its shape. The curve may not fall, and its slope may not grow.
+``sets.Polytope`` takes this as a few sparse inequalities. The gap proves how far the fit is from the best such curve.
+There is no smoothing parameter to choose.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """3D shapes
 =========
 
-Shape matching in 3D: a flat starfish matched to a turned and lifted one, with and without Laplacian.
+A flat starfish is matched to a turned and lifted one in 3D, with a Laplacian and without.
 
 Run it by ``python examples/shape_matching.py --out out``.
-The colour of a target point mixes the colours of the arms its mass comes from: torn arms look muddy.
+The colour of a target point mixes the colours of the arms that its mass comes from. Torn arms look muddy.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Stability selection
 ===================
 
-Which variables are chosen again and again on halves of the samples, and how many by chance.
+Which variables are chosen again and again on halves of the samples, and how many of them by chance?
 
 Run it by ``python examples/stability_selection.py --out out``.
-A single fit chooses among correlated variables by the accidents of its sample. So paths are fitted to many halves of
-the samples (in complementary pairs), and a variable counts if more than a share of the halves choose it at some radius
-(Meinshausen and Buehlmann, J. R. Stat. Soc. B 72:417, 2010; Shah and Samworth, B 75:55, 2013). Where each half chooses
-q of p variables on average, at most q^2 / ((2 share - 1) p) irrelevant ones are expected among those that count.
+Among correlated variables, a single fit chooses by the accidents of its sample. So this example fits paths to many
+halves of the samples, in complementary pairs. A variable is stable if more than a given share of the halves choose it
+at some radius (Meinshausen and Buehlmann, J. R. Stat. Soc. B 72:417, 2010; Shah and Samworth, B 75:55, 2013). The number
+of irrelevant variables among the stable ones has a bound. If each half chooses q of p variables on average, its
+expectation is at most q^2 / ((2 share - 1) p).
 """
 
 from __future__ import annotations

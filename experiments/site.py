@@ -22,7 +22,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,30 @@ def first() -> Rows:
         with contextlib.redirect_stdout(printed):
             exec(program, {})
     return [{"text": printed.getvalue()}]
+
+
+def example() -> Rows:
+    """What the picture of the first page shows: a transport, then the coefficients of a sparse model."""
+    import condgrad as cg
+
+    d = cg.datasets.make_clusters(60)
+    t = cg.transport.solve(
+        cg.transport.SquaredEuclidean(d.Xs, d.Xt),
+        entropy=0.02,
+        regularizers=[cg.transport.Laplacian(d.Xs, d.Xt, weight=30.0)],
+    )
+    toy = cg.datasets.make_sparse_classification(seed=0)
+    model = cg.linear_model.ConstrainedLogisticRegression(radius=3.0, ridge=0.5, tol=1e-8)
+    coefficients = model.fit(toy.X_train, toy.y_train).coef_.ravel()
+    used = np.flatnonzero(coefficients)
+    clouds = {"sources": d.Xs, "classes": d.ys, "targets": d.Xt, "moved": t.barycenters(d.Xt)}
+    sparse = {
+        "features": coefficients.size,
+        "used": used,
+        "coefficients": coefficients[used],
+        "relevant": toy.relevant,
+    }
+    return [clouds | {"gap": t.relative_gap}, sparse | {"gap": model.relative_gap_}]
 
 
 def transport() -> Rows:
@@ -219,6 +243,7 @@ MEASURED: dict[str, Callable[[], Rows]] = {
     work.__name__: work
     for work in (
         first,
+        example,
         transport,
         geometry,
         auto,
@@ -300,16 +325,51 @@ def draw(numbers: Numbers) -> list[Path]:
     """A picture for each measurement that has one."""
     PICTURES.mkdir(exist_ok=True)
     made = []
-    looks = {"default": None, str(STYLE_SHEET): None}
-    with matplotlib.style.context([*looks, {"svg.hashsalt": "condgrad", "svg.fonttype": "path"}]):
+    for name, canvas in drawings(numbers):
+        held = io.BytesIO()
+        canvas.savefig(held, format="svg", metadata={"Date": None})
+        made.append(PICTURES / f"{name}.svg")
+        write_whole(made[-1], held.getvalue())
+    return made
+
+
+def drawings(numbers: Numbers) -> Iterator[tuple[str, Canvas]]:
+    """The pictures by name; each is to be saved before the next is drawn."""
+    looks = {"svg.hashsalt": "condgrad", "svg.fonttype": "path"}
+    with matplotlib.style.context(["default", STYLE_SHEET, looks]):
         for name, picture in DRAWN.items():
             if name in numbers:
-                canvas = picture(numbers[name]["rows"])
-                held = io.BytesIO()
-                canvas.savefig(held, format="svg", metadata={"Date": None})
-                made.append(PICTURES / f"{name}.svg")
-                write_whole(made[-1], held.getvalue())
-    return made
+                yield name, picture(numbers[name]["rows"])
+
+
+def draw_example(rows: Rows) -> Canvas:
+    """Where a transport takes each point, and which coefficients of a sparse model are not 0."""
+    canvas = Canvas(figsize=(7.0, 2.9), facecolor="white", layout="constrained")
+    left, right = canvas.subplots(1, 2)
+    clouds, sparse = rows
+    sources, targets, moved = (np.array(clouds[key]).T for key in ("sources", "targets", "moved"))
+    colors = np.array([BLUE, ORANGE, "#009E73", PINK])[clouds["classes"]]
+    for place, color in enumerate(colors):
+        along = np.column_stack([sources[:, place], moved[:, place]])
+        left.plot(*along, color=color, linewidth=0.7, alpha=0.5)
+    for color in dict.fromkeys(colors):
+        left.plot(*sources[:, colors == color], "o", color=color, markersize=3.5)
+    left.plot(*targets, "x", color=MUTED, markersize=4.5)
+    left.set(title="Transport: where each point goes", xticks=[], yticks=[])
+    used, values = np.array(sparse["used"]), np.array(sparse["coefficients"])
+    matters = np.isin(used, sparse["relevant"])
+    for chosen, color, label in (
+        (matters, BLUE, "variable that matters"),
+        (~matters, ORANGE, "another variable"),
+    ):
+        stems = [np.repeat(used[chosen][None], 2, axis=0), [0.0 * values[chosen], values[chosen]]]
+        right.plot(*stems, color=color, linewidth=1.0)
+        right.plot(used[chosen], values[chosen], "o", color=color, markersize=3.5, label=label)
+    right.axhline(0.0, color=MUTED, linewidth=0.8)
+    right.set(title=f"Sparse model: {used.size} of {sparse['features']} variables")
+    right.set(xlabel="variable", ylabel="coefficient", xlim=(-20, sparse["features"] + 20))
+    right.legend(frameon=False, loc="upper left")
+    return canvas
 
 
 def draw_transport(rows: Rows) -> Canvas:
@@ -450,6 +510,7 @@ def draw_domain_adaptation(rows: Rows) -> Canvas:
 
 
 DRAWN: dict[str, Callable[[Rows], Canvas]] = {
+    "example": draw_example,
     "transport": draw_transport,
     "auto": draw_auto,
     "newton_grid": draw_newton_grid,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,15 @@ import numpy as np
 from plotly.offline import get_plotlyjs
 
 from experiments.paper.chapter import Chapter, Source, Verdict
-from experiments.paper.figures import AXIS_DIGITS, NOT_MEASURED, STYLES, Figure, Line, Panel
+from experiments.paper.figures import (
+    AXIS_DIGITS,
+    FEW_POWERS,
+    NOT_MEASURED,
+    STYLES,
+    Figure,
+    Line,
+    Panel,
+)
 from experiments.paper.tasks import Numbers
 from experiments.paper.wording import environment, plain, power
 
@@ -63,6 +72,7 @@ def render(
     values |= {
         kind: (templates / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
     }
+    values["math_font"] = base64.b64encode((templates / "math.woff2").read_bytes()).decode()
     # no text in these can end their elements early
     values["charts"] = json.dumps(charts, separators=(",", ":"), allow_nan=False).replace(
         "<", r"\u003c"
@@ -142,10 +152,15 @@ def _axis(values: Sequence[Numbers], *, log: bool) -> dict[str, Any]:
     every = np.concatenate([np.zeros(0), *values])
     if log and (every > 0.0).any():
         least, most = (math.log10(end(every[every > 0.0])) for end in (np.min, np.max))
-        if math.floor(most) - math.ceil(least) + 1 >= 3:
+        if math.floor(most) - math.ceil(least) + 1 >= FEW_POWERS:
+            # plotly draws powers of ten a quarter larger than other numbers
             axis |= {"dtick": math.ceil((most - least) / 7.0), "tickfont": {"size": 9.6}}
-        elif most - least >= 1.0:
-            axis["nticks"] = round((most - least) / 0.45)
+        elif most - least >= 0.7:
+            multiples = (1, 3) if most - least >= 1.5 else (1, 2, 5)
+            ends = range(math.floor(least), math.ceil(most) + 1)
+            ticks = [float(f"{m}e{exponent}") for exponent in ends for m in multiples]
+            names = [power(tick, AXIS_DIGITS) for tick in ticks]
+            axis |= {"tickmode": "array", "tickvals": ticks, "ticktext": names}
     return axis
 
 

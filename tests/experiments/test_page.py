@@ -316,15 +316,10 @@ def test_the_answer_comes_first_and_leads_to_the_evidence(browser: Browser, repo
     answer = page.locator(".answer")
     assert answer.bounding_box()["y"] < 450
     words = re.sub(r"\s+", " ", answer.inner_text())
-    assert words.startswith(
-        "1 of 5 claims hold on this machine, 1 in part: A claim that holds in part"
-    )
-    assert "; these fail: A claim that fails" in words
-    assert words.endswith("Not judged: 2 (1 too short to judge, 1 not tested).")
-    assert answer.locator("math msub").count() == 2
+    assert words == "1 of 5 claims hold on this machine, 1 in part, 1 fail, 2 not judged."
     evidence = page.locator("#claim-figure-1-2")
     assert not evidence.is_visible()
-    answer.locator("a", has_text="fails").click()
+    answer.locator("a", has_text="1 fail").click()
     assert evidence.is_visible()
     assert evidence.locator("a").get_attribute("href") == "#picture-figure-1"
     page.close()

@@ -46,8 +46,9 @@
     all(`[data-axis="${axis}"]`, figure).forEach((button) => press(button, button.dataset.type === type));
     for (const plot of plots(figure).filter(drawn)) {
       const own = charts[plot.dataset.chart].layout[`${axis}axis`];
-      const dtick = type === own.type ? own.dtick ?? null : null;
-      Plotly.relayout(plot, { [`${axis}axis.type`]: type, [`${axis}axis.dtick`]: dtick, [`${axis}axis.autorange`]: true });
+      const [dtick, tickmode] = type === own.type ? [own.dtick ?? null, own.tickmode ?? null] : [null, null];
+      const ticks = { [`${axis}axis.dtick`]: dtick, [`${axis}axis.tickmode`]: tickmode ?? (dtick ? "linear" : "auto") };
+      Plotly.relayout(plot, { [`${axis}axis.type`]: type, ...ticks, [`${axis}axis.autorange`]: true });
     }
   }
 
