@@ -29,11 +29,12 @@ TRIES = 20
 """Looks at a lock that a program holds for a moment to see whether somebody compiles."""
 
 
-TRANSPORT = """
+BESIDE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from condgrad.compile_kernels import compile_transport
+from condgrad.compile_kernels import compile_projections, compile_transport
 compile_transport()
+compile_projections()
 """
 
 
@@ -54,9 +55,9 @@ def compile_all() -> None:
     """Compile every kernel now: what streamed plans call, and fits, unless another process is at
     these.
 
-    Someone waits for it: the two parts share no kernel, and are compiled at the same time.
+    Someone waits for it: what does not need Newton's method is compiled at the same time.
     """
-    beside = _transport_beside()
+    beside = _process_beside()
     with readiness.lock() as is_ours:
         if is_ours and not readiness.is_compiled():
             compile_fits()
@@ -64,11 +65,13 @@ def compile_all() -> None:
         compile_transport()
 
 
-def _transport_beside() -> subprocess.Popen[bytes] | None:
-    """A process that compiles what streamed plans call; None where it would be of no use."""
+def _process_beside() -> subprocess.Popen[bytes] | None:
+    """A process that compiles what streamed plans and projections call; None where it would be of
+    no use.
+    """
     if readiness.folder() is None or not sys.executable or getattr(sys, "frozen", False):
         return None
-    command = [sys.executable, "-c", TRANSPORT, str(readiness.PACKAGE.parent)]
+    command = [sys.executable, "-c", BESIDE, str(readiness.PACKAGE.parent)]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
 
@@ -80,6 +83,7 @@ def compile_fits() -> None:
         warnings.simplefilter("ignore")  # what these fits prove does not matter
         for fit in fits():
             fit()
+        compile_projections()  # from disk, where the process beside has done it meanwhile
     if not numba.config.DISABLE_JIT:
         readiness.set_mark()
 
@@ -98,7 +102,7 @@ def _compiling_here() -> Iterator[None]:
 
 
 def fits() -> Iterator[Callable[[], Any]]:
-    """What calls all kernels of fits, with every kind of argument."""
+    """What calls all kernels of Newton's method, with every kind of argument."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 60))
     y = np.where(X[:, 0] + rng.standard_normal(40) > 0.0, 1.0, -1.0)
@@ -108,14 +112,17 @@ def fits() -> Iterator[Callable[[], Any]]:
         g = simple.Ridge(1.0, on=sets.L1Ball(1.0))
         return lambda: minimize(smooth.Logistic(K, y), g, method="newton")
 
-    def projected(on: Any, kind: Any) -> Callable[[], Any]:
-        return lambda: on.project(np.linspace(0.0, 1.0, MANY, dtype=kind))
-
     yield newton(X)
     yield newton(thin)
-    for kind in (np.float64, np.float32):
-        yield projected(sets.L1Ball(1.0), kind)
-        yield projected(sets.Simplex(MANY), kind)
+
+
+def compile_projections() -> None:
+    """Compile what projections of long vectors call, in both precisions."""
+    with _compiling_here():
+        for kind in (np.float64, np.float32):
+            x = np.linspace(0.0, 1.0, MANY, dtype=kind)
+            sets.L1Ball(1.0).project(x)
+            sets.Simplex(MANY).project(x)
 
 
 def compile_transport() -> None:

@@ -183,6 +183,7 @@ def test_a_weight_is_a_number_of_rows(tmp_path: Path, condgrad_here: Command) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Command) -> None:
     """Radius and ridge by cross-validation, one block for each class, and the round trip of the model."""

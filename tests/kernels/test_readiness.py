@@ -93,7 +93,7 @@ def test_plans_and_fits_are_compiled_at_the_same_time(monkeypatch: pytest.Monkey
     monkeypatch.setattr(readiness, "is_compiled", lambda: False)
     compile_kernels.compile_all()
     assert done == ["fits"]
-    monkeypatch.setattr(compile_kernels, "TRANSPORT", "raise SystemExit(1)")
+    monkeypatch.setattr(compile_kernels, "BESIDE", "raise SystemExit(1)")
     compile_kernels.compile_all()
     assert done == ["fits", "fits", "transport"]
 

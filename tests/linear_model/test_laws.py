@@ -20,7 +20,7 @@ from tests.linear_model import SINGLE, Array, drawn, objective
 
 every_kind = pytest.mark.parametrize("kind", SINGLE)
 classifiers = pytest.mark.parametrize("kind", [ConstrainedLogisticRegression, ConstrainedLinearSVC])
-LAW = settings(max_examples=12)
+LAW = settings(max_examples=8)
 seeds = st.integers(0, 2**32 - 1)
 radii = st.sampled_from([0.0, 0.1, 1.0, 5.0, 100.0])
 TOL = 1e-9

@@ -590,6 +590,7 @@ def test_the_preconditioner_is_positive_and_self_adjoint(d: int, seed: int, damp
         assert hessian.inner(inverse(x), x) > 0.0
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
 def test_damping_shortens_the_moments_of_a_direction(seed: int) -> None:
     """It adds to the curvature in the moments, and the direction still ascends."""

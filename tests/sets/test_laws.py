@@ -23,7 +23,7 @@ from condgrad.sets import Box, L1Ball, L2Ball, NuclearBall, Simplex, SolidSimple
 Points = np.ndarray
 Sampler = Callable[[np.random.Generator], Points]
 
-LAW = settings(max_examples=10)
+LAW = settings(max_examples=6)
 SIZES = (1e-6, 1e-3, 1.0, 30.0, 1e12)
 LOWER, UPPER = np.array([-1.0, 0.0, 0.5, -3.0, 2.0]), np.array([1.0, 0.0, 4.0, -2.0, 2.5])
 

@@ -31,7 +31,7 @@ from tests.sets.test_laws import (
 )
 
 Points = np.ndarray
-LAW = settings(max_examples=10)
+LAW = settings(max_examples=6)
 seeds = st.integers(0, 2**32 - 1)
 
 AROUND_ZERO = _box(np.array([-1.0, 0.0, -3.0, -0.5]), np.array([2.0, 1.0, 0.0, 0.5]))

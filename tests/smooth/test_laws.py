@@ -21,7 +21,7 @@ from condgrad.smooth import Function, LeastSquares, Linear, Logistic, SquaredHin
 
 Points = np.ndarray
 Loss = Callable[[Points, Points], Points]
-LAW = settings(max_examples=15)
+LAW = settings(max_examples=8)
 seeds = st.integers(0, 2**32 - 1)
 
 SAMPLES, FEATURES = 9, 5

@@ -45,6 +45,7 @@ def test_each_plan_has_its_marginals_and_its_certificate(
     check(solve_batch(C, entropy=entropy), C, 1.0 / shape[1], 1.0 / shape[2], entropy)
 
 
+@pytest.mark.slow
 def test_values_are_those_of_problems_solved_one_by_one() -> None:
     C, entropy = costs(6, 25, 20), 1e-2
     result = solve_batch(C, entropy=entropy, tol=1e-9)

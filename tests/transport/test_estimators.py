@@ -605,6 +605,7 @@ def test_photographs(smooth: float) -> None:
     assert sky_seam(warm) <= 6.0  # 26 where every colour moves by itself, 1.6 in the photograph
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("coarse_table")
 def test_smoothing_keeps_edges() -> None:
     """A field of noise beside another: after smoothing in space the noise is that of the input, and the edge stays."""

@@ -219,6 +219,7 @@ def test_identical_clouds_need_the_entropy_in_their_bound():
     assert exact.lower_bound == pytest.approx(0.0, abs=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fused", [False, True])
 def test_streamed_plans_are_the_dense_ones(fused):
     rng = np.random.default_rng(2)
