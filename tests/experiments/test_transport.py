@@ -186,8 +186,8 @@ def test_any_part_of_the_curves_makes_a_chapter(curves: list[Curve], kept: set[i
 def test_the_chapter_of_all(curves: list[Curve]) -> None:
     chapter = TRANSPORT.chapter(curves)
     assert [figure.name for figure in chapter.figures] == [
-        "figure-1",
         "figure-1-suboptimality",
+        "figure-1",
         "figure-1-gaps",
     ]
     assert [claim.verdict for claim in chapter.claims[:2]] == [Verdict.HOLDS, Verdict.HOLDS]
