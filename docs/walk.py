@@ -98,7 +98,11 @@ SMALL_TARGETS = """() => {
     return crowded ? [`${box.width.toFixed(0)} x ${box.height.toFixed(0)} pixels to touch "${name}"`] : [];
   });
 }"""
-WITHOUT_WORDS = "all => all.filter(i => !i.alt.trim() && i.ariaHidden !== 'true').map(i => i.src)"
+WITHOUT_WORDS = """all => all.filter((i) => {
+  // WCAG 2.2: alt="" says that the words beside a picture say it all; there must be some
+  const isBesideWords = i.hasAttribute("alt") && i.parentElement.textContent.trim();
+  return !i.alt.trim() && i.ariaHidden !== "true" && !isBesideWords;
+}).map((i) => i.src)"""
 
 
 class Quiet(SimpleHTTPRequestHandler):
