@@ -17,7 +17,7 @@ from scipy.special import expit, log_expit
 from condgrad.arrays import host
 from condgrad.errors import NotFiniteError
 from condgrad.problem import Smooth
-from condgrad.smooth import Function, LeastSquares, Linear, Logistic, SquaredHinge
+from condgrad.smooth import Function, LeastSquares, Linear, Logistic, Poisson, SquaredHinge
 
 Points = np.ndarray
 Loss = Callable[[Points, Points], Points]
@@ -551,3 +551,10 @@ def test_a_sum_of_two_precisions_on_torch(wide: str, torch: Any) -> None:
     )
     assert line.value(np.array([0.5])) == pytest.approx(expected, rel=1e-6)
     np.testing.assert_allclose(host(here.gradient), Z.T @ (Z @ x - y) + slope, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("margin", [-300.0, -40.0, -9.0, -0.1, 3.0])
+def test_a_count_of_0_has_all_digits_of_its_mean(margin: float) -> None:
+    value, gradient = Poisson(np.array([[margin]]), np.array([0.0])).value_and_gradient(np.ones(1))
+    assert value == pytest.approx(math.exp(margin), rel=1e-15, abs=0.0)
+    assert gradient[0] == pytest.approx(margin * math.exp(margin), rel=1e-15, abs=0.0)

@@ -496,7 +496,8 @@ class _Poisson(_Loss):
         xp = namespace(z)
         d = self.where_seen(z) - self.logs
         growth = xp.expm1(d)
-        slopes = xp.where(self.is_count, self.base * growth, growth + 1.0)
+        # of a count of 0 it is the exponential itself: growth + 1 has no digits of a small one
+        slopes = xp.where(self.is_count, self.base * growth, xp.exp(d))
         losses = xp.where(self.is_count, slopes - self.base * d, slopes)
         return dot(self.weights, losses), self.weights * slopes
 
