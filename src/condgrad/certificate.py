@@ -303,14 +303,14 @@ class Certificate:
     null_size : float
         |f| + |g| at the null point, the point of the set nearest to the origin.
     noise : float
-        What rounding may have done to the value and the bound, at most.
+        The largest error that rounding may have caused in the value and the bound.
     value_from, bound_from : str
         Which point of which iteration they come from, in words.
     stationarity : float or None
         Where f is not convex, how far x is from a stationary point: the gap of x itself. None where
         f is convex.
     bound_noise : float
-        What rounding may have done to the bound, at the point that proves it.
+        The largest error that rounding may have caused in the bound, at the point that proves it.
 
     Examples
     --------
@@ -338,9 +338,10 @@ class Certificate:
 
     @property
     def upper_bound(self) -> float:
-        """F* is no larger: the value, and what rounding may have taken off it.
+        """An upper bound on F*: the value plus its possible rounding error.
 
-        The bound gives away that much for the value as well, so the gap is honest without it.
+        The lower bound already allows for the rounding error of the value, so the gap is correct
+        without it.
         """
         return self.value + self.noise
 
@@ -351,26 +352,30 @@ class Certificate:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x, or a hundredth of that at the null
-        point if it is more.
+        """What the gap is measured against: |f| + |g| at x, or a hundredth of |f| + |g| at the null
+        point, whichever is larger.
         """
         return max(self.terms.size, NULL_SHARE * self.null_size)
 
     @property
     def relative_gap(self) -> float:
-        """gap / scale; where the scale is 0, which leaves nothing to compare with, 0 for a gap of
-        mere rounding.
+        """gap / scale. Where the scale is 0 there is nothing to compare with: a gap that is only
+        rounding counts as 0.
         """
         return self._over_scale(self.gap)
 
     @property
     def relative_stationarity(self) -> float:
-        """stationarity / scale, likewise; inf where f is convex, whose proof is the gap."""
+        """stationarity / scale, in the same way; inf where f is convex, since there the gap is the
+        proof.
+        """
         return math.inf if self.stationarity is None else self._over_scale(self.stationarity)
 
     @property
     def progress(self) -> float:
-        """What must rise if a run is to get anywhere: the bound, or minus the stationarity gap."""
+        """The number that rises when a run makes progress: the bound, or minus the stationarity
+        gap.
+        """
         return self.lower_bound if self.stationarity is None else -self.stationarity
 
     def _over_scale(self, gap: float) -> float:
@@ -422,10 +427,11 @@ class Certificate:
     def with_stationary_point(
         self, x: Array, terms: Terms, bound: float, noise: float, name: str
     ) -> Certificate:
-        """This certificate, or x with its own stationarity gap where x is better.
+        """This certificate, or the one of x with its own stationarity gap, if x is better.
 
-        A lower value is better, but for rounding; so is, at the same value, a smaller gap. A point
-        whose gap nobody had time to compute is better than nothing alone.
+        A point is better if its value is lower by more than rounding, or if its value is the same
+        and its gap is smaller. A point whose gap was not computed for lack of time is only better
+        than having no point.
         """
         if bound == -math.inf and self.value < math.inf:
             return self
@@ -441,10 +447,10 @@ class Certificate:
         return replace(self, null_size=null_size)
 
     def without_rounding(self, iterate: Iterate) -> Certificate:
-        """The most that the bound of an iterate might be in float64: what it gives away, and as
-        much again for errors.
+        """This certificate with the largest bound that the iterate could have in float64: the
+        allowance for rounding is added back, and as much again for errors.
 
-        Where this would be a proof, nothing but rounding is between the iterate and one.
+        If this certificate would be a proof, only rounding keeps the iterate from one.
         """
         bound = min(self.value, iterate.lower_bound + 2.0 * iterate.noise)
         if self.stationarity is not None:
@@ -456,11 +462,12 @@ class Certificate:
         return replace(self, terms=terms).consistent("at the answer ")
 
     def consistent(self, where: str) -> Certificate:
-        """This certificate, its bound lowered where it exceeds the value by what rounding explains.
+        """This certificate, with its bound lowered if it exceeds the value by no more than rounding
+        explains.
 
-        A bound above a value is wrong by that excess at least. So it gives way to the other side of
-        the value by the same amount, and a gap of 0 is never claimed where rounding is known to
-        have been larger.
+        A bound above a value is wrong by at least the difference. So the bound is moved below the
+        value by the same amount. A gap of 0 is never claimed where rounding errors are known to be
+        larger.
         """
         excess = self.lower_bound - self.value
         if not excess > 0.0:

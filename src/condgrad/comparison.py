@@ -36,9 +36,9 @@ class Comparison:
     results : dict of results
         The runs, in the order in which they were given.
     lower_bound : float
-        The best lower bound of all: F* cannot be below it, whichever run is looked at.
+        The best lower bound of all runs; F* cannot be below it.
     best_value : float
-        The least value of all.
+        The smallest value of all runs.
 
     Examples
     --------
@@ -56,9 +56,10 @@ class Comparison:
     best_value: float
 
     def to_frame(self) -> Any:
-        """One row a run, as a pandas DataFrame.
+        """A pandas DataFrame with one row for each run.
 
-        `distance` is the value less the best lower bound of all: what the run is off by, at most.
+        `distance` is the value minus the best lower bound of all runs. The run is at most this far
+        from F*.
         """
         pandas = require_extra("pandas", extra="pandas", purpose="Comparison.to_frame")
         return pandas.DataFrame(self._rows()).set_index("name")
@@ -138,7 +139,7 @@ class Comparison:
 
 
 def compare(results: Mapping[str, Result | AnswerOfRun]) -> Comparison:
-    """Put runs on one problem beside each other, in a table and a picture.
+    """Compare runs on one problem, in a table and a picture.
 
     Parameters
     ----------

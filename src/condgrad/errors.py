@@ -18,7 +18,7 @@ __all__ = [
 
 
 class MissingAbility(TypeError):
-    """A pair of f, g, set or method that cannot work together, and what is missing.
+    """f, g, the set and the method cannot work together; the message says what is missing.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class NotFiniteError(FloatingPointError):
     Attributes
     ----------
     problems : tuple of int
-        Of `transport.solve_batch`, the problems that have no answer, counted from 0.
+        For `transport.solve_batch`: the numbers of the problems without an answer, counted from 0.
     others : BatchResult or None
         The answers of all other problems of that batch, in their order.
 
@@ -59,8 +59,7 @@ class NotFiniteError(FloatingPointError):
 class ContradictionError(ValueError):
     """A lower bound above a value of F: some part of the problem is not what it says it is.
 
-    A gradient that is not the gradient, an f that is not convex, or a bound of an oracle that is
-    none.
+    The gradient may be wrong, f may not be convex, or the bound of an oracle may be no lower bound.
 
     Attributes
     ----------
@@ -92,7 +91,7 @@ class InfeasibleError(ValueError):
     sources, targets : arrays of int
         The proof: some sources, and all targets that these may go to.
     supply, room : float
-        The weight of these sources, and that of these targets, which is less.
+        The total weight of these sources, and the total weight of these targets, which is smaller.
 
     Examples
     --------
@@ -117,7 +116,8 @@ class MissingExtra(ImportError):
 
     Examples
     --------
-    It is an `ImportError`, so whatever tries a library and goes on without it catches this one too:
+    It is an `ImportError`, so code that tries an import and goes on without it catches this error
+    too:
 
     >>> import condgrad as cg
     >>> issubclass(cg.MissingExtra, ImportError)

@@ -221,8 +221,9 @@ def minimize(
 ) -> Result:
     """Minimise f(x) + g(x) over the set that g lives on, with a proof of how good the answer is.
 
-    Where f is not convex (`f.convex` is False) the answer is a stationary point instead, with a
-    proof of how far from one it is: `stationarity`. F never rises on the way there.
+    Where f is not convex (`f.convex` is False) the answer is a nearly stationary point instead.
+    `stationarity` proves how far it is from an exactly stationary one. F never rises during the
+    run.
 
     Parameters
     ----------
@@ -233,60 +234,65 @@ def minimize(
     x0 : array, optional
         Where to start, inside the set; by default the set chooses.
     start : Result, optional
-        An earlier result to go on from, instead of x0. Where it is of the same problem (a digest of
-        f, g, the set and their data agrees), its bound, memory and trace go on as well; otherwise
-        only its point is used, since a bound of another problem proves nothing. Functions of your
-        own have no digest; without a checkpoint nor have runs that converged within a fifth of a
-        second, and data so large that a digest takes long beside the run.
+        An earlier result to go on from, instead of x0. If it belongs to the same problem, its
+        bound, memory and trace are used as well. The problem is the same if a digest (a checksum)
+        of f, g, the set and their data agrees. Otherwise only its point is used, since a bound of
+        another problem proves nothing. Functions of your own have no digest. Without a checkpoint,
+        two more kinds of runs have none: those that converged within a fifth of a second, and those
+        whose data are so large that a digest would take long compared with the run.
     method : {"cgs", "cg", "away", "pairwise", "spg", "pqn", "newton", "auto"}
         "cgs" linearises f and keeps g (the paper's Algorithm 1); "cg" linearises both
         (Frank-Wolfe); "away" and "pairwise" are Frank-Wolfe with an active set of vertices, for g =
-        `Zero` on polytopes; "spg" and "pqn" are the spectral projected gradient and projected
-        quasi-Newton, for a g with a finite gradient on a set with a projection, and the first for
-        `ElasticNet` too (step "exact" is their own rule, "armijo" the monotone one). "newton" is
-        Newton's method on the certificate: for h(Kx) (a multiple of `LeastSquares`, `Logistic`,
-        `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`) with `ElasticNet`, or with
-        `Ridge` or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or `Box`, for `Multinomial` with
-        `ElasticNet` or with the others on `L1Ball`, for linear costs with `Entropy` on `Transport`,
-        alone or with one `TransportLaplacian` or one `GroupLasso`, and alone on `SharedMarginal`.
-        For h(Kx) it needs compiled code, which is made once on a machine, in half a minute or so,
-        and kept on disk; the first call waits for it. "auto" takes "newton" where it is at hand and
-        likely ahead (not where f is soft against an entropy that is not small, on a `Box` or
-        `Simplex` of more coordinates than samples, in hundreds of dimensions); else "spg" where it
-        can; else, for `Zero`, lazy "pairwise" where f is known by its values alone; else "cgs",
-        with a memory of 5, or of up to 50 for `Zero`. Where one has no step left, the next goes on
-        from its best point; `method` of the result says what ran. Nobody waits for a compiler:
-        while the code that "newton" needs is compiled, once on a machine and in a process of its
-        own, "spg" runs (the environment variable `CONDGRAD_KERNELS` may be "background", the
-        default, "wait" or "off"). An f that is not convex goes with "cgs", "cg", "away",
-        "pairwise", "spg" (monotone then) and "auto", which takes "spg" where it can; else "cgs",
-        and near a stationary point "pairwise" where g = `Zero`.
+        `Zero` on polytopes; "spg" is the spectral projected gradient and "pqn" is projected
+        quasi-Newton. Both need a g with a finite gradient, on a set with a projection; "spg" also
+        takes `ElasticNet`. With step "exact" they use their own step rule, with "armijo" the
+        monotone one. "newton" is Newton's method on the certificate: for h(Kx) (a multiple of
+        `LeastSquares`, `Logistic`, `SquaredHinge`, `Poisson`, `Gamma` or `Huber`, plus `Linear`)
+        with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball`, `Simplex`, `SolidSimplex` or
+        `Box`; for `Multinomial` with `ElasticNet`, or with `Ridge` or `Zero` on `L1Ball`; for
+        linear costs with `Entropy` on `Transport`, alone or with one `TransportLaplacian` or one
+        `GroupLasso`; and for linear costs alone with `Entropy` on `SharedMarginal`. For h(Kx) it
+        needs compiled code. The code is compiled once on a machine, in half a minute or so, and
+        kept on disk; the first call waits for it. "auto" takes the first of these that fits.
+        "newton", where it is available and likely to be the fastest; it is likely slower where f is
+        weak compared with an entropy that is not small, on a `Box` or `Simplex` with more
+        coordinates than samples, and in hundreds of dimensions. Then "spg". Then, for `Zero`, lazy
+        "pairwise" where f can only be evaluated point by point. Then "cgs", with a memory of 5, or
+        of up to 50 for `Zero`. When a method can make no further step, the next one goes on from
+        its best point; `method` of the result says what ran. "auto" does not wait for the compiler:
+        "spg" runs while another process compiles the code that "newton" needs, once on a machine
+        (the environment variable `CONDGRAD_KERNELS` may be "background", the default, "wait" or
+        "off"). For an f that is not convex, the methods are "cgs", "cg", "away", "pairwise", "spg"
+        (which is then monotone) and "auto". There "auto" takes "spg" if possible, else "cgs"; for g
+        = `Zero` it changes from "cgs" to "pairwise" near a stationary point.
     step : {"exact", "armijo", "open-loop", "log-open-loop", "short", "adaptive"} or a step rule
         How far to go; see `condgrad.search.steps`.
     tol : float
-        Stop when the certified gap is within `tol * scale`, where the scale is |f| + |g| at the
-        answer, or a hundredth of that at the point of the set nearest to the origin if it is more:
-        multiplying f and g by a constant changes nothing. See `condgrad.certificate`. Where f is
-        not convex, it is the stationarity gap of the answer that must be within `tol * scale`.
+        Stop when the certified gap is at most `tol * scale`. The scale is the larger of two
+        numbers: |f| + |g| at the answer, and a hundredth of |f| + |g| at the point of the set
+        nearest to the origin. So multiplying f and g by a constant changes nothing. See
+        `condgrad.certificate`. Where f is not convex, the stationarity gap of the answer must be at
+        most `tol * scale`.
     max_iter, time_limit : int, float
         Limits on iterations and seconds.
     memory : int
-        How many past oracle points each step may use as well; goes with exact steps. "auto" takes 0
-        for "as you like".
+        How many past oracle points each step may use in addition; needs exact steps. With method
+        "auto", 0 means that the method chooses.
     lazy : bool
-        For "away" and "pairwise": ask the oracle only where the known vertices promise too little.
+        For "away" and "pairwise": call the oracle only when the known vertices do not promise
+        enough progress.
     stop : stop rule, optional
         Instead of `tol`, such as `condgrad.stopping.FixedPoint(1e-5)`.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value stops the run. Overflows
-        in it, and in an f or g of your own, are reported as NumPy is told to; those in the parts of
-        this package are not.
+        in the callback, or in an f or g of your own, are reported according to NumPy's settings.
+        Overflows in the parts of this package are not reported.
     progress : bool
         Show a live line on the terminal.
     checkpoint : path, optional
-        A file to which the best certified result is written, whole, every `checkpoint_every`
-        seconds and at the end. If it is there already, the run goes on from it; one of another
-        problem is an error.
+        A file to which the best certified result is written every `checkpoint_every` seconds and at
+        the end; it is never left half written. If the file exists already, the run goes on from it.
+        A file of another problem is an error.
     checkpoint_every : float
         Seconds between two checkpoints, and the most that is lost when the process is killed.
 

@@ -20,10 +20,10 @@ FEW_POINTS = 20
 
 
 class Status(Enum):
-    """Why a run ended; the value of a member is its sentence.
+    """Why a run ended; the value of each member is a sentence that explains it.
 
-    In all cases the best certified answer comes back, with its gap; only CONVERGED and STATIONARY
-    say that the gap is what was asked.
+    In all cases the best certified answer is returned, with its gap. Only CONVERGED and STATIONARY
+    mean that the gap is as small as requested.
 
     Attributes
     ----------
@@ -35,7 +35,8 @@ class Status(Enum):
     ITERATION_LIMIT, TIME_LIMIT
         `max_iter` or `time_limit` came first.
     STALLED
-        No step brings F or the bound any further, as when `tol` is below what rounding can prove.
+        No step improves F or the bound any more, for example because `tol` is smaller than rounding
+        allows to prove.
     INTERRUPTED
         Ctrl-C.
     STOPPED_BY_CALLBACK
@@ -79,7 +80,8 @@ class Trace:
     Parameters
     ----------
     rows : list of tuples
-        An entry for each column of `Trace.columns`, a tuple for each iteration; runs make it.
+        One tuple for each iteration, with one entry for each column of `Trace.columns`. Runs make
+        this list; you need not.
 
     Examples
     --------
@@ -141,9 +143,9 @@ class Trace:
 
         The certified gap is what was known at the time; the distance to the last lower bound is
         what is known in hindsight. The two meet at the end. A distance of 0 is drawn at one
-        rounding unit of the largest value. With a label the certified gap is drawn alone, so that
-        several runs share an axis; `condgrad.compare` does that for runs on one problem. Returns
-        the matplotlib axes.
+        rounding unit of the largest value. With a label only the certified gap is drawn, so that
+        several runs can share an axis; `condgrad.compare` does that for runs on one problem.
+        Returns the matplotlib axes.
         """
         pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Trace.plot")
         if against not in ("iteration", "seconds"):
@@ -194,7 +196,7 @@ class Result:
     message : str
         The same as a sentence, with the measure that the stopping rule saw.
     iterations, seconds : int, float
-        What it took, runs that it went on from included.
+        Iterations and seconds of the run, including those of the earlier runs that it continued.
     trace : Trace
         The run by column.
     method : str
@@ -204,7 +206,7 @@ class Result:
         The oracle points that the next step of CGS would have used, for a run that goes on from
         here.
     digest : str, optional
-        What tells the problem from all others; None where that is unknown. A run that goes on from
+        A checksum that identifies the problem; None where there is none. A run that goes on from
         here keeps the bound only where the digests agree.
 
     Examples
@@ -244,8 +246,8 @@ class Result:
 
     @property
     def scale(self) -> float:
-        """What the gap is measured against: |f| + |g| at x, or a hundredth of that at the null
-        point if it is more.
+        """What the gap is measured against: |f| + |g| at x, or a hundredth of |f| + |g| at the null
+        point, whichever is larger.
         """
         return self.certificate.scale
 
@@ -256,11 +258,11 @@ class Result:
 
     @property
     def stationarity(self) -> float | None:
-        """How far x is from a stationary point, where f is not convex; None where it is, and the
-        gap proves more.
+        """How far x is from a stationary point, where f is not convex; None where f is convex,
+        since there the gap proves more.
 
-        It is <c, x> + g(x) - min_s [<c, s> + g(s)] with c = grad f(x), or more: no point s of the
-        set promises a larger fall to first order.
+        It is an upper bound on <c, x> + g(x) - min_s [<c, s> + g(s)] with c = grad f(x). To first
+        order, no point s of the set lowers F by more.
         """
         return self.certificate.stationarity
 
@@ -278,8 +280,9 @@ class Result:
     def uninterrupted(self) -> Result:
         """This result, or KeyboardInterrupt where Ctrl-C ended the run.
 
-        For whoever runs `minimize` on behalf of somebody else: an estimator or a search over many
-        fits must end with the run, rather than go on with the answer of a run that was cut short.
+        This is for code that calls `minimize` for its own user. When Ctrl-C ends the run, an
+        estimator or a search over many fits must end too; it must not go on with an unfinished
+        answer.
         """
         if self.status is Status.INTERRUPTED:
             raise KeyboardInterrupt

@@ -16,10 +16,10 @@ __all__ = ["FixedPoint", "RelativeGap", "RelativeStationarity", "StopRule"]
 
 
 class StopRule(Protocol):
-    """What may call a run converged: once its measure is within its tolerance.
+    """A rule that ends a run as converged, as soon as its measure is at most its tolerance.
 
-    `name` says what it measures, for messages. The measure is asked at every iterate, with the
-    certificate so far.
+    `name` says what it measures, for messages. The measure is computed at every iterate, from the
+    iterate and the certificate so far.
 
     Examples
     --------
@@ -58,7 +58,8 @@ class StopRule(Protocol):
 
 @dataclass(frozen=True)
 class RelativeGap:
-    """gap / scale <= tolerance, by the best value and the best bound so far: what `tol` means.
+    """gap / scale <= tolerance, for the best value and the best bound so far. This is what `tol`
+    means.
 
     Parameters
     ----------
@@ -95,8 +96,8 @@ class RelativeGap:
 
 @dataclass(frozen=True)
 class RelativeStationarity(RelativeGap):
-    """stationarity gap / scale <= tolerance, of the best point so far: what `tol` means where f is
-    not convex.
+    """stationarity gap / scale <= tolerance, for the best point so far. This is what `tol` means
+    where f is not convex.
 
     Parameters
     ----------
@@ -124,8 +125,8 @@ class FixedPoint:
     """|P(x - grad F(x)) - x|_inf <= tolerance at the iterate x, as in the paper's elastic-net
     experiments.
 
-    It asks for one extra projection an iteration, so the set needs `project` and g a gradient. When
-    it is met, the answer is the iterate that met it.
+    It takes one extra projection for each iteration, so the set needs `project` and g needs a
+    gradient. The answer is the iterate that met the rule.
 
     Parameters
     ----------

@@ -19,18 +19,19 @@ class Answer(NamedTuple):
     point : array
         A point of the set.
     bound : float
-        A lower bound on the minimum; equal to the point's own value when the oracle is exact.
+        A lower bound on the minimum. For an exact oracle it equals the objective at the point.
     value : float, optional
         g(point), if the oracle knows it.
     inner_iterations : int
-        What an iterative oracle took.
+        The number of iterations of an iterative oracle.
     warm : optional
         What the next call may start from, in a form of the oracle's own.
     magnitude : float
-        The size of the bound's own terms before they cancel, beyond those of <c, point>; what
-        rounding may spoil.
+        The size of the terms of the bound before they cancel, apart from those of <c, point>. The
+        rounding error is in proportion to it.
     witness : array, optional
-        The point y for which rounding in <c, y> spoils the bound most, where that is not `point`.
+        The point y for which the rounding error of <c, y> harms the bound most, if that is not
+        `point`.
 
     Examples
     --------
@@ -115,11 +116,11 @@ class Set(ABC):
 
     @property
     def projection_rounding(self) -> float:
-        """How large the numbers are whose rounding a projection leaves in every entry; 0 for one
-        that leaves none.
+        """The size of the numbers whose rounding error a projection leaves in every entry; 0 if it
+        leaves none.
 
-        A projection about a centre far from 0 rounds in units of the centre, not of the entries
-        that come out.
+        A projection about a centre far from 0 has the rounding errors of the centre, not of its own
+        entries.
         """
         return self.scale
 
@@ -128,8 +129,8 @@ class Set(ABC):
         """A point of the set, in its relative interior where there is one."""
 
     def null_point(self, space: Space) -> Array:
-        """The point nearest to the origin, or the start where there is no projection: what gaps are
-        measured by.
+        """The point nearest to the origin, or the start where there is no projection. The scale of
+        gaps uses |f| + |g| at this point.
         """
         return self.project(space.full(0.0)) if "project" in self.abilities else self.start(space)
 
@@ -170,13 +171,13 @@ class Set(ABC):
         return tuple(name for name in names if getattr(type(self), name) is not getattr(Set, name))
 
     def lacks(self, ability: str) -> MissingAbility:
-        """The error that names what this set has no method for, and what it has."""
+        """The error that names the missing method of this set, and the methods that it has."""
         return MissingAbility(
             f"{self!r} has no {ability}; it has {', '.join(self.abilities) or 'none of them'}"
         )
 
     def require(self, ability: str, *, by: str) -> None:
-        """Refuse the role early if the ability is missing."""
+        """Raise an error early if the set lacks this method."""
         if ability not in self.abilities:
             raise MissingAbility(f"{by} needs a set with {ability}: {self.lacks(ability)}")
 

@@ -15,10 +15,10 @@ from condgrad.search.restriction import Restriction
 class Simple(ABC):
     """g: convex, and simple together with the set it lives on.
 
-    A g of your own implements `value`, `argmin`, which returns an `Answer`: a point of the set and
-    a lower bound on min <c, s> + g(s), and `along`, which exact steps ask; and `gradient` if it has
-    one. `simple.Oracle` does all of it from plain callables, so that a class of your own is for
-    parts that know more of themselves.
+    A g of your own implements `value`, `argmin` and `along`, and `gradient` if it has one. `argmin`
+    returns an `Answer`: a point of the set and a lower bound on min <c, s> + g(s). Exact steps call
+    `along`. `simple.Oracle` builds all of this from plain functions; write a class of your own only
+    if your g can do more.
 
     Examples
     --------
@@ -62,8 +62,8 @@ class Simple(ABC):
     def beside(self, f: Smooth, here: Any, value: float) -> Simple:
         """g for the oracle at a point where f is `here` and f + g is `value`.
 
-        Only what minimises f + g matters then: a g that knows where that is, or a better bound,
-        says so.
+        Only the minimisers of f + g matter then. A g that knows where they are, or knows a better
+        bound, may use it.
         """
         return self
 
@@ -81,13 +81,13 @@ class Simple(ABC):
         raise MissingAbility(f"{self!r} has no gradient; method='cgs' does not need one")
 
     def slope(self, x: Array) -> Array:
-        """The gradient of what is differentiable in g: all of it, but for a g that says otherwise."""
+        """The gradient of the differentiable part of g. By default that is all of g."""
         return self.gradient(x)
 
     def kinked(self, x: Array) -> float:
-        """What is not: g less the part whose gradient is `slope`."""
+        """The part of g that is not differentiable: g minus the part whose gradient is `slope`."""
         return 0.0
 
     def prox(self, v: Array, length: float) -> Array:
-        """Where |y - v|^2 / (2 length) plus `kinked` at y is least on the set."""
+        """The y in the set that minimises |y - v|^2 / (2 length) + `kinked(y)`."""
         return self.on.project(v)

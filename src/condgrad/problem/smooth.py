@@ -58,9 +58,9 @@ class Floor(NamedTuple):
 class Smooth(ABC):
     """f: differentiable, and convex unless `convex` is False.
 
-    An f of your own implements `at`, which returns an `Evaluation`: value, gradient, and how f goes
-    on from there. `smooth.Function` does it from a plain callable. Sums and positive multiples of
-    smooth parts are smooth parts.
+    An f of your own implements `at`, which returns an `Evaluation`: the value, the gradient, and f
+    along directions from there. `smooth.Function` does it from a plain callable. Sums and positive
+    multiples of smooth parts are smooth parts.
 
     Examples
     --------
@@ -102,8 +102,8 @@ class Smooth(ABC):
         """The rounding unit of f and its gradient at x: that of x or of the data, whichever is
         coarser.
 
-        An f that computes with float32 data in float64 wherever x is in float64 has that of x
-        alone.
+        If f has float32 data but computes in float64 whenever x is in float64, only the rounding
+        unit of x counts.
         """
         return max(precision(x), self.unit)
 
@@ -119,7 +119,7 @@ class Smooth(ABC):
 
     @property
     def weighted_terms(self) -> tuple[tuple[float, Smooth], ...]:
-        """The weights and terms that f is the sum of; itself where it is none."""
+        """The weights and terms whose sum is f; f itself if it is not a sum."""
         return ((1.0, self),)
 
     def __add__(self, other: Smooth) -> Smooth:

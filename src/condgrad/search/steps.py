@@ -24,7 +24,7 @@ SMOOTHNESS = "smoothness"
 
 @dataclass
 class SearchState:
-    """The choice before a step rule: from x towards the oracle's point s (and remembered ones).
+    """What a step rule sees: the point x, the oracle's point s and the remembered points.
 
     Attributes
     ----------
@@ -39,13 +39,13 @@ class SearchState:
     others : list of evaluations of f
         f at s, then at the remembered points.
     directions : array
-        What leads from x to these, stacked.
+        The differences between these points and x, stacked.
     value : float
         F(x).
     model_gap : float
         <grad f(x), x - s> + g(x) - g(s).
     notes : dict
-        What a rule leaves for its next step in the same run; empty at the first.
+        What a rule stores for its next step in the same run; empty at the first step.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class SearchState:
 
     @property
     def rounding(self) -> float:
-        """What rounding does to F: that of |f| + |g|, which may cancel in F."""
+        """The rounding error of F. It is that of |f| + |g|, since f and g may cancel in F."""
         size = abs(self.here.value) + abs(self.value - self.here.value)
         return ROUNDING_UNITS * precision(self.x) * size
 
@@ -97,8 +97,8 @@ class SearchState:
 
 
 class StepRule(Protocol):
-    """What chooses how far to go: a callable that takes a `SearchState` and returns a fraction for
-    each direction.
+    """A callable that chooses the step: it takes a `SearchState` and returns a fraction for each
+    direction.
 
     Fractions are nonnegative and add up to at most 1, so that the step stays in the set; a rule for
     CGS without a memory may return a number. Whatever a rule returns, the certificate of the next
@@ -120,10 +120,10 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """order / (k + order), whatever happens: `step="open-loop"` is 2 / (k + 2).
+    """The step order / (k + order), whatever f does: `step="open-loop"` is 2 / (k + 2).
 
-    Where the gap falls like a power of 1/k, it falls like one of at most `order`: a larger order
-    may be faster, and keeps steps long for longer. An order of 2 + log(k + 1) needs no choice
+    Where the gap falls like a power of 1/k, that power is at most `order`. So a larger order may be
+    faster; its steps also stay long for more iterations. An order of 2 + log(k + 1) needs no choice
     (`step="log-open-loop"`; Wirth, Pena and Pokutta, Accelerated affine-invariant convergence rates
     of the Frank-Wolfe algorithm with open-loop step-sizes, 2023).
 
@@ -161,7 +161,7 @@ class Short:
     """The minimiser of the model with L for f and mu for g: min(1, (gap + mu D/2) / ((L + mu) D)),
     D = |s - x|^2.
 
-    With mu > 0 the distance to the optimum shrinks by L/(L + mu) or better at each step.
+    With mu > 0 each step multiplies the distance to the optimum by L/(L + mu) or less.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class Adaptive:
     """The short step with an L that follows f: `step="adaptive"`.
 
     Each step first tries an L a little below the last one. It is multiplied by `growth` until F is
-    no higher than the model with it says,
+    no higher than the model with this L,
 
         F(x + a (s - x)) <= F(x) - a gap + a^2 L D/2 - a (1 - a) mu D/2,   D = |s - x|^2.
 
@@ -256,10 +256,11 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Armijo:
-    """The first of 1, shrink, shrink^2, ... that brings F down by `fraction` of step * gap; f need
-    not be convex.
+    """The first of 1, shrink, shrink^2, ... that lowers F by at least `fraction` * step * gap; f
+    need not be convex.
 
-    The gap stands in for the slope, -gap >= <grad F, s - x>, so that g need not be differentiable.
+    The gap takes the place of the slope, since -gap >= <grad F, s - x>. So g need not be
+    differentiable.
 
     Parameters
     ----------
@@ -305,14 +306,14 @@ class Exact:
     """The minimiser of F along the segment, or over the hull of all remembered points:
     `step="exact"`.
 
-    Where f is not convex and F is not quadratic on the segment, it is a point no higher than that
-    of Armijo's rule.
+    Where f is not convex and F is not quadratic on the segment, the step leads to a point where F
+    is no higher than after a step of Armijo's rule.
 
     Parameters
     ----------
     slope_tolerance : float
-        How flat F must be at the end, relative to its slope at the start; a closed form is taken
-        where there is one.
+        How small the slope of F must be at the end, relative to the slope at the start. Where the
+        minimiser has a closed form, that is used.
 
     Examples
     --------
