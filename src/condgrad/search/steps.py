@@ -161,7 +161,7 @@ class Short:
     """The minimiser of the model with L for f and mu for g: min(1, (gap + mu D/2) / ((L + mu) D)),
     D = |s - x|^2.
 
-    With mu > 0 each step multiplies the distance to the optimum by L/(L + mu) or less.
+    With mu > 0 each step multiplies F(x) - F* by L/(L + mu) or less.
 
     Examples
     --------
