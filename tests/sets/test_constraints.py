@@ -103,7 +103,7 @@ def test_bounds_that_nobody_gave_are_found(seed: int) -> None:
 
 
 @settings(max_examples=12)
-@given(seed=st.integers(0, 10_000), excess=st.sampled_from([1e-3, 1.0, 1e3]))
+@given(seed=st.integers(0, 10_000), excess=st.sampled_from([1e-8, 1e-3, 1.0, 1e3]))
 def test_sets_without_points_are_refused_with_a_proof(seed: int, excess: float) -> None:
     """Two inequalities that contradict each other by a known sum."""
     made = constraints(seed)
@@ -117,6 +117,23 @@ def test_sets_without_points_are_refused_with_a_proof(seed: int, excess: float) 
         cg.sets.Polytope(**made | {"A_ub": A, "b_ub": b})
     told = float(str(caught.value).split(" misses them by ")[1].split(" ")[0])
     assert told >= 0.3 * excess / float(np.linalg.norm(row))  # rows count as of length 1, about
+
+
+@settings(max_examples=12)
+@given(seed=st.integers(0, 10_000), width=st.sampled_from([0.0, 1e-9, 1e-7]))
+def test_thin_sets_are_taken_as_they_are(seed: int, width: float) -> None:
+    """A slab around a known point, of less width than the tolerances of HiGHS."""
+    made = constraints(seed)
+    n = len(made["bounds"])
+    inside = np.random.default_rng(seed).random(n)
+    row = np.random.default_rng(seed + 3).standard_normal((1, n))
+    P = cg.sets.Polytope(
+        A_ub=np.vstack([row, -row]), b_ub=[row[0] @ inside, width - row[0] @ inside], bounds=(0, 1)
+    )
+    c = np.random.default_rng(seed + 1).standard_normal(n)
+    answer = P.linear_argmin(c)
+    assert P.violation(answer.point) <= 1e-12
+    assert answer.bound <= c @ inside + 1e-12
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ WIDER = 1e-9
 """Share of itself by which a bound from linear programs is moved out: their own rounding."""
 OUTSIDE = 1e-13
 """A point of a linear program is moved in where it is farther outside, in units of the set."""
+THIN = 1e-6
+"""A set with less room inside its inequalities, in units of the set, is looked at for a proof that
+it is empty. HiGHS' own tolerances are a tenth of it."""
+EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+"""The least tolerances that HiGHS takes. With its own, 1e-7, it finds points of sets that are empty
+by less."""
 
 
 class Prices(NamedTuple):
@@ -139,20 +145,25 @@ class Polytope(Set):
         point = like(self._unit * self._inside(found.x), c)
         return Answer(point, bound, value=0.0, magnitude=magnitude)
 
-    def _linprog(self, costs: Any, bounds: Any = None) -> Any:
+    def _linprog(self, costs: Any) -> Any:
         from scipy.optimize import linprog
 
         has_ub = self.A_ub.shape[0] > 0
         has_eq = self.A_eq.shape[0] > 0
-        return linprog(
-            costs,
-            A_ub=self.A_ub if has_ub else None,
-            b_ub=self.b_ub if has_ub else None,
-            A_eq=self.A_eq if has_eq else None,
-            b_eq=self.b_eq if has_eq else None,
-            bounds=self._bounds if bounds is None else bounds,
-            method="highs",
-        )
+        # HiGHS now and then gives up at its least tolerances; the bound holds at any
+        for options in (EXACT, {}):
+            found = linprog(
+                costs,
+                A_ub=self.A_ub if has_ub else None,
+                b_ub=self.b_ub if has_ub else None,
+                A_eq=self.A_eq if has_eq else None,
+                b_eq=self.b_eq if has_eq else None,
+                bounds=self._bounds,
+                options=options,
+            )
+            if found.x is not None:
+                break
+        return found
 
     def _reduced(self, costs: Any, prices: Prices) -> tuple[Any, Any]:
         """c - A_ub'y_ub - A_eq'y_eq, and the size of its terms."""
@@ -191,15 +202,17 @@ class Polytope(Set):
             A_eq=eq if self.A_eq.shape[0] else None,
             b_eq=self.b_eq if self.A_eq.shape[0] else None,
             bounds=[(None, None)] * n + [(0.0, 1.0)],
-            method="highs",
+            options=EXACT,
         )
+        self._slack = 0.0 if found.x is None else float(found.x[-1])
+        if self._slack <= THIN:
+            self._refuse_if_empty()
         if found.x is None:
-            raise ValueError(self._why_empty(found.message))
-        self._slack = float(found.x[-1])
+            raise ValueError(f"the constraints leave no point: {found.message}")
         return np.clip(found.x[:n], self.lower, self.upper)
 
-    def _why_empty(self, message: str) -> str:
-        """Why P has no points, proved by weights of its constraints where these are found (Farkas).
+    def _refuse_if_empty(self) -> None:
+        """An error where weights of the constraints prove that P has no points (Farkas).
 
         The least sum of what an x within the bounds misses the constraints by is a linear program.
         If its prices prove that the sum is above 0, no point misses none.
@@ -218,21 +231,23 @@ class Polytope(Set):
             A_eq=scipy.sparse.hstack([self.A_eq, scipy.sparse.csr_array((q, p)), off, -off]),
             b_eq=self.b_eq,
             bounds=[*self._bounds, *[(0.0, None)] * (p + 2 * q)],
-            method="highs",
+            options=EXACT,
         )
         if found.x is None:
-            return f"the constraints leave no point: {message}"
+            return
         prices = _prices(found, 1.0)
         most = max(
             1.0,
             float(np.abs(prices.ub).max(initial=0.0)),
             float(np.abs(prices.eq).max(initial=0.0)),
         )
-        sum_missed, _ = self._partial_bound(np.zeros(n), Prices(prices.ub / most, prices.eq / most))
-        return (
-            "the constraints leave no point: every x within the bounds misses them by "
-            f"{self._unit * max(sum_missed, 0.0):.3g} or more in sum"
-        )
+        scaled = Prices(prices.ub / most, prices.eq / most)
+        sum_missed, _, size = self._partial_bound(np.zeros(n), scaled)
+        if sum_missed > OUTSIDE * size:
+            raise ValueError(
+                "the constraints leave no point: every x within the bounds misses them by "
+                f"{self._unit * sum_missed:.3g} or more in sum"
+            )
 
     def _inside(self, x: Any) -> Any:
         """A point of a linear program, moved in where its tolerances left it outside.
@@ -313,7 +328,7 @@ class Polytope(Set):
                         f"the set is not bounded: x[{j}] may be as {size} as one likes; give bounds, "
                         "as in bounds=(0, 1)"
                     )
-                limit, error = self._partial_bound(direction, _prices(found, 1.0))
+                limit, error, _ = self._partial_bound(direction, _prices(found, 1.0))
                 limits.append(abs(limit))
                 errors.append(error)
         if max(errors) >= 0.5:
@@ -322,16 +337,18 @@ class Polytope(Set):
         self.lower = np.maximum(self.lower, -limit)
         self.upper = np.minimum(self.upper, limit)
 
-    def _partial_bound(self, costs: Any, prices: Prices) -> tuple[float, float]:
-        """The bound that prices prove, less the terms r_k x_k without a bound; and sum |r_k| of
-        these.
+    def _partial_bound(self, costs: Any, prices: Prices) -> tuple[float, float, float]:
+        """The bound that prices prove, less the terms r_k x_k without a bound; sum |r_k| of these;
+        and the size of the bound's terms.
         """
-        r, _ = self._reduced(costs, prices)
+        r, size = self._reduced(costs, prices)
         ends = np.where(r > 0.0, self.lower, self.upper)
         is_known = np.isfinite(ends)
-        known = r[is_known] @ ends[is_known]
-        bound = self.b_ub @ prices.ub + self.b_eq @ prices.eq + known
-        return float(bound), float(np.abs(r[~is_known]).sum())
+        known = ends[is_known]
+        bound = self.b_ub @ prices.ub + self.b_eq @ prices.eq + r[is_known] @ known
+        rows = np.abs(self.b_ub) @ np.abs(prices.ub) + np.abs(self.b_eq) @ np.abs(prices.eq)
+        terms = rows + size[is_known] @ np.abs(known)
+        return float(bound), float(np.abs(r[~is_known]).sum()), float(terms)
 
 
 def _prices(found: Any, unit: float) -> Prices:
