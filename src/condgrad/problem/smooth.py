@@ -58,9 +58,9 @@ class Floor(NamedTuple):
 class Smooth(ABC):
     """f: differentiable, and convex unless `convex` is False.
 
-    An f of your own implements `at`, which returns an `Evaluation`: the value, the gradient, and f
-    along directions from there. `smooth.Function` does it from a plain callable. Sums and positive
-    multiples of smooth parts are smooth parts.
+    An f of your own implements `at`. It returns an `Evaluation`: the value, the gradient, and f
+    along directions from there. `smooth.Function` builds this from a plain function. You can add
+    smooth parts, and multiply them by positive numbers.
 
     Examples
     --------

@@ -50,8 +50,8 @@ class Prices(NamedTuple):
 class Polytope(Set):
     """{x : A_ub x <= b_ub, A_eq x = b_eq, bounds}, with the arguments of `scipy.optimize.linprog`.
 
-    Its linear oracle is HiGHS; the bound comes from the dual, so that it holds whatever the
-    tolerances of HiGHS are. A set without points, or one that is not bounded, is refused.
+    Its linear oracle is HiGHS. The bound comes from the dual, so it holds for every tolerance of
+    HiGHS. An empty or unbounded set is an error.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class Polytope(Set):
     A_eq : matrix, dense or sparse, shape (rows, n), optional
     b_eq : array, shape (rows,), optional
     bounds : pair, or sequence of n pairs
-        The least and the largest value of each coordinate, None for no bound; one pair is for all.
-        As in SciPy the default is (0, None): x >= 0.
+        The smallest and the largest value of each coordinate; None is no bound. One pair holds for
+        all coordinates. As in SciPy, the default is (0, None): x >= 0.
 
     Examples
     --------

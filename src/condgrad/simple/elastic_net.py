@@ -43,10 +43,10 @@ class ElasticNet(Simple):
     l1 : float
         At least 0.
     ridge : float
-        At least 0; one of the two is above 0. Without a ridge, f must be bounded below, as losses
-        are: a `Linear` term must be flatter than l1.
+        At least 0; l1 and ridge must not both be 0. Without a ridge, f must be bounded below, as
+        losses are. The entries of a `Linear` term must then be smaller than l1 in size.
     positive : bool
-        Minimise over x >= 0 instead.
+        Minimise over x >= 0.
 
     Examples
     --------

@@ -27,8 +27,8 @@ from condgrad.search.restriction import LocalModel, Restriction
 class GroupLasso(Smooth):
     """f(G) = weight * sum over columns j and classes c of |G[labels == c, j]|_2.
 
-    It is differentiable where no group vanishes, as under entropy; elsewhere 0 serves as the
-    subgradient of a group.
+    It is differentiable if no group is 0, for example with an entropy. If a group is 0, its part of
+    the gradient is taken to be 0.
 
     Parameters
     ----------
