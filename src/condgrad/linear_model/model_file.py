@@ -1,5 +1,5 @@
-"""A fitted linear model as plain JSON: nothing in it can run, and every field is checked when it is
-read.
+"""A fitted linear model as plain JSON. Nothing in the file can run, and every field is checked when
+it is read.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def selected(fitted: Any) -> tuple[str, dict[str, Any]]:
 
 
 def load(path: str | Path) -> Any:
-    """A fitted model that `save` or `condgrad fit` wrote.
+    """Load a fitted model that `save` or `condgrad fit` wrote.
 
     Parameters
     ----------
@@ -319,8 +319,8 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     estimator
-        Of the class that was fitted; of a search (`...CV`), what it selected. It predicts, tells
-        its proof (`dual_gap_`, `relative_gap_`, ...), and can be fitted anew.
+        An estimator of the fitted class. For a search (`...CV`) it is the selected model. It
+        predicts, has its proof (`dual_gap_`, `relative_gap_`, ...), and can be fitted again.
 
     Examples
     --------
