@@ -224,16 +224,16 @@ def fit(
     Minimises loss + ridge |coef|_2^2 subject to |coef|_1 <= radius. With --form
     penalty, it minimises the objectives of scikit-learn's ElasticNet and
     LogisticRegression. If you do not give radius or ridge, cross-validation
-    chooses them. If you give several values with commas, it takes the best.
-    The loss depends on the target: logistic for labels, least-squares for numbers.
+    chooses them. If you give several values with commas, it takes the best. The
+    loss depends on the target: logistic for labels, least-squares for numbers.
     Labels are text, or at most 10 different whole numbers with two rows each on
     average. Columns are divided by their standard deviations. Each fold has its
     own deviations and its own values for empty cells. The report ends with the
     same fit in Python.
 
-    A pattern in quotes means many files with the same columns. Dask reads and fits
-    them in blocks, here or on a cluster. They need not fit into the memory of one
-    machine. There is no path.png for them.
+    A pattern in quotes means many files with the same columns. Dask reads and
+    fits them in blocks, here or on a cluster. They need not fit into the memory
+    of one machine. There is no path.png for them.
 
     Writes model.json, coefficients.csv, certificate.json, path.png, report.txt,
     and cross_validation.csv if cross-validation chose something.

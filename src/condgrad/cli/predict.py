@@ -45,13 +45,14 @@ def predict(
 
     Columns are matched by name, or by position for NPY, NPZ and libsvm files:
     column 0 of a matrix is index 1 of a libsvm file, unless that file has an
-    index 0. Other columns are ignored. A column with coefficient 0 may be missing.
-    The written table has the id of each row (or its number from 0), its prediction,
-    and probabilities (logistic) or decision values (squared hinge). Empty cells
-    get the values that the model has learnt (--impute of condgrad fit). A pattern
-    in quotes, such as "new-*.parquet", means many files, which are read one by one.
-    Earlier predictions with the same name are replaced; --overwrite replaces any file.
-    In Python, condgrad.linear_model.load(MODEL) returns the fitted estimator.
+    index 0. Other columns are ignored. A column with coefficient 0 may be
+    missing. The written table has the id of each row (or its number from 0), its
+    prediction, and probabilities (logistic) or decision values (squared hinge).
+    Empty cells get the values that the model has learnt (--impute of condgrad
+    fit). A pattern in quotes, such as "new-*.parquet", means many files, which
+    are read one by one. Earlier predictions with the same name are replaced;
+    --overwrite replaces any file. In Python, condgrad.linear_model.load(MODEL)
+    returns the fitted estimator.
 
     [bold]Examples[/bold]
       condgrad predict condgrad-fit/model.json new.csv

@@ -77,12 +77,13 @@ def transport(
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw nothing.")] = False,
     as_json: report.AsJson = False,
 ) -> None:
-    """Move one point cloud onto another by optimal transport, with a proof of optimality.
+    """Move one point cloud onto another by optimal transport, with a proof of
+    optimality.
 
-    Files are CSV, TSV (also .gz), parquet, NPY or NPZ (file.npz:name for one array
-    of several). The folder of results gets plan.npy, plan.csv (for plans of up to
-    50,000 entries), mapped.csv (where each source goes, with its id or its row
-    number from 0), certificate.json, trace.csv, picture.png.
+    Files are CSV, TSV (also .gz), parquet, NPY or NPZ (file.npz:name for one
+    array of several). The folder of results gets plan.npy, plan.csv (for plans
+    of up to 50,000 entries), mapped.csv (where each source goes, with its id or
+    its row number from 0), certificate.json, trace.csv, picture.png.
 
     [bold]Examples[/bold]
       condgrad transport before.csv after.csv --id cell
