@@ -486,7 +486,7 @@ def _returned(name: str, answer: TransportResult, M: Array, reg: float | None, *
     if not result.success:
         warnings.warn(
             f"{name} ended after {result.iterations} iterations within {result.gap:.3g} of the minimum; "
-            "raise numItermax",
+            "increase numItermax",
             stacklevel=3,
         )
     if not log:

@@ -428,8 +428,8 @@ def entropic_fused_gromov_wasserstein2(
 def _entropy(epsilon: float, solver: str) -> float:
     if solver != "PGD":
         raise ValueError(
-            f"solver must be 'PGD', got {solver!r}: POT's 'PPA' leaves the entropy out of its objective, which "
-            "gromov_wasserstein and fused_gromov_wasserstein minimise"
+            f"solver must be 'PGD', got {solver!r}: POT's 'PPA' has an objective without entropy: "
+            "use gromov_wasserstein or fused_gromov_wasserstein"
         )
     return _checks.number("epsilon", epsilon, above=0.0)
 
@@ -484,7 +484,7 @@ def _plan(name: str, answer: GromovResult, like: Any, distance: str, *, log: boo
     if not result.success:
         warnings.warn(
             f"{name} ended after {result.iterations} iterations with a stationarity gap of {answer.stationarity:.3g}; "
-            "raise max_iter",
+            "increase max_iter",
             stacklevel=3,
         )
     if not log:

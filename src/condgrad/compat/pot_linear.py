@@ -152,13 +152,13 @@ def solve(
     [[0.5, 0.0], [0.0, 0.5]]
     """
     if c is not None:
-        raise ValueError("c must be None in this drop-in: entropies are relative to a b'")
+        raise ValueError("c must be None: here the entropy is relative to a b'")
     for name, given, allowed in (
         ("reg_type", reg_type, ("kl", "entropy")),
         ("unbalanced_type", unbalanced_type, ("kl",)),
     ):
         if str(given).lower() not in allowed:
-            raise ValueError(f"{name} must be one of {allowed} in this drop-in, got {given!r}")
+            raise ValueError(f"{name} must be one of {allowed}, got {given!r}")
     C = floating("M", M, ndim=2, with_infinity=True)
     reg = 0.0 if reg is None else _checks.number("reg", reg, at_least=0.0)
     limits: dict[str, Any] = {"tol": 1e-8 if tol is None else tol}

@@ -45,7 +45,9 @@ def standardize(X: Any, *, reference: Any = None) -> Any:
 def _matrix(name: str, values: Any) -> Any:
     """A dense table of finite numbers."""
     if scipy.sparse.issparse(values):
-        raise TypeError(f"{name} must be dense, for shifted features are: pass {name}.toarray()")
+        raise TypeError(
+            f"{name} must be dense, because standardised features are: pass {name}.toarray()"
+        )
     try:
         matrix = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:

@@ -86,7 +86,7 @@ def read(path: Path) -> dict[str, Any]:
         wanted = " or ".join(allowed) or f"the one in {sum_file(path)}, which is missing"
         raise DataMismatch(
             f"{path} has sha256 {found}, but it must be {wanted}: the file is damaged, incomplete or another one; "
-            "delete it, then load again or put the right file there"
+            "delete it, then load again, or put the right file in its place"
         )
     try:
         # pickled objects could run code: plain arrays only

@@ -116,7 +116,7 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
             return X
         if isinstance(X, RowBlocks):
             raise ValueError(
-                f"impute takes data in memory, not blocks of Dask, got {self.impute!r}: fill them first"
+                f"impute needs data in memory, not blocks of Dask, got {self.impute!r}: fill them first"
             )
         from sklearn.impute import SimpleImputer  # a plain fit should not wait for it
 
@@ -148,11 +148,11 @@ class LinearEstimator(FitParameters, BaseEstimator, ABC):  # type: ignore[misc]
         """The features without a penalty."""
         if isinstance(X, RowBlocks):
             raise ValueError(
-                "penalty_factors of 0 go with data in memory, not with blocks of Dask: take factors above 0"
+                "penalty_factors of 0 need data in memory, not blocks of Dask: use factors above 0"
             )
         if self.positive:
             raise ValueError(
-                "penalty_factors of 0 go with positive=False: coefficients without a penalty have no sign to keep"
+                "penalty_factors of 0 need positive=False: coefficients without a penalty can have both signs"
             )
         names = getattr(self, "feature_names_in_", [f"number {j}" for j in range(X.shape[1])])
         free = np.flatnonzero(is_free)
@@ -282,7 +282,7 @@ def checked_offset(offset: Any, X: Any) -> Any:
     if offset is None:
         return None
     if isinstance(X, RowBlocks):
-        raise ValueError("offset goes with data in memory, not with blocks of Dask")
+        raise ValueError("offset needs data in memory, not blocks of Dask")
     known = check_array(
         offset, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="offset"
     )
@@ -310,7 +310,7 @@ def checked_factors(penalty_factors: Any, features: int) -> Any:
         raise ValueError(f"penalty_factors must be >= 0, got {factors.min():g} among them")
     if not factors.any():
         raise ValueError(
-            "penalty_factors must have an entry above 0, got only zeros: that is no penalised problem"
+            "penalty_factors must have an entry above 0, got only zeros: then nothing has a penalty"
         )
     return factors
 

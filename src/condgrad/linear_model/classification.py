@@ -54,7 +54,7 @@ class LinearClassifier(ClassifierMixin, ClassParameters, LinearEstimator):  # ty
         if self.class_weight is not None:
             weights = self._class_weights(y, codes, weights) * (1.0 if weights is None else weights)
         if offset is not None and len(self.classes_) > 2:
-            raise ValueError(f"offset goes with two classes, got {len(self.classes_)}")
+            raise ValueError(f"offset needs two classes, got {len(self.classes_)}")
         return self._losses_of(X, codes, weights, {"offset": offset, "unpenalised": unpenalised})
 
     def _blockwise_losses(self, X: RowBlocks, y: Any, weights: Any) -> Sequence[Smooth]:
@@ -138,7 +138,7 @@ class LogisticClassifier(LinearClassifier):
         if self._joint:
             if known["unpenalised"] is not None:
                 raise ValueError(
-                    f"penalty_factors of 0 go with two classes or multi_class='ovr', got one softmax loss of "
+                    f"penalty_factors of 0 need two classes or multi_class='ovr', got one softmax loss of "
                     f"{len(self.classes_)} classes"
                 )
             return [Multinomial(X, codes, sample_weight=weights, intercept=self.fit_intercept)]

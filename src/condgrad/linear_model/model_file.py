@@ -336,11 +336,13 @@ def load(path: str | Path) -> Any:
     """
     content = Path(path).read_bytes()
     if content.startswith(b"PK"):
-        raise ValueError(f"{path} is no linear model: load results by condgrad.load({str(path)!r})")
+        raise ValueError(
+            f"{path} is not a linear model: load results with condgrad.load({str(path)!r})"
+        )
     try:
         return parsed(content).fitted()
     except ValueError as error:
-        raise ValueError(f"{path} is no model that condgrad saved: {error}") from None
+        raise ValueError(f"{path} is not a model that condgrad saved: {error}") from None
 
 
 # --- reading: each field by its own check, and one sentence
@@ -381,7 +383,7 @@ def _short(value: Any) -> str:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _text(value: Any) -> str:

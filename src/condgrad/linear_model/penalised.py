@@ -287,7 +287,7 @@ class LinearSVC(OfLiblinear, SingleFit, PenaltyOfSum, HingeClassifier):
         super()._check_flags()
         if self.loss != "squared_hinge":
             raise ValueError(
-                f"loss must be 'squared_hinge', got {self.loss!r}: the hinge itself is not smooth"
+                f"loss must be 'squared_hinge', got {self.loss!r}: the hinge is not smooth"
             )
 
     def _size(self, task: Task) -> Size:

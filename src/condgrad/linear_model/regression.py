@@ -35,7 +35,7 @@ class LinearRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         if not isinstance(X, RowBlocks):
             return [self.smooth_part(X, y, offset=offset, unpenalised=unpenalised, **options)]
         if self.smooth_part is not LeastSquares:
-            raise ValueError(f"{type(self).__name__} takes data in memory, not blocks of Dask")
+            raise ValueError(f"{type(self).__name__} needs data in memory, not blocks of Dask")
         return [BlockwiseLoss(self.smooth_part, X, y, **options)]
 
     def _absorb(self, fits: Sequence[Fit]) -> None:

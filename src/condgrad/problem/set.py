@@ -150,7 +150,9 @@ class Set(ABC):
         """The projection of v, and the face of the set that has it inside: the derivative of a
         projection.
         """
-        raise MissingAbility(f"{self!r} has no faces; L1Ball, Simplex, SolidSimplex and Box do")
+        raise MissingAbility(
+            f"{self!r} has no faces; L1Ball, Simplex, SolidSimplex and Box have them"
+        )
 
     def linear_argmin(self, c: Array) -> Answer:
         """argmin <c, s> over the set; a set of your own may return the point alone, which is then

@@ -154,10 +154,12 @@ class Sum(Smooth):
         if len({space.shape for space in spaces}) > 1:
             shapes = ", ".join(str(space.shape) for space in spaces)
             raise ValueError(
-                f"only functions of one variable add up, got variables of shapes {shapes}"
+                f"only functions of the same variable can be added, got variables of shapes {shapes}"
             )
         if len({space.library for space in spaces}) > 1:
-            raise TypeError("only functions of one library add up, got NumPy and torch data")
+            raise TypeError(
+                "only functions with data of one library can be added, got NumPy and torch data"
+            )
         for weight, term in flat:
             if (
                 term.unit > sys.float_info.epsilon

@@ -132,7 +132,7 @@ def _shape_of(part: Set, shape: Any) -> tuple[int, ...]:
     given = (int(shape),) if isinstance(shape, int) else None if shape is None else tuple(shape)
     if part.shape is None and given is None:
         raise ValueError(
-            f"{part!r} does not know the shape of its points: give it in shapes, as in shapes=[3, None]"
+            f"{part!r} does not know the shape of its points: give it, as in shapes=[3, None]"
         )
     if part.shape is not None and given is not None and part.shape != given:
         raise ValueError(f"{part!r} has points of shape {part.shape}, got {given} in shapes")

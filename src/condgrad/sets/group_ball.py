@@ -188,6 +188,6 @@ def checked_groups(groups: Any) -> Any:
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(
-            "groups must hold no NaN or infinity: give a coordinate without a group a label of its own"
+            "groups must not have NaN or infinity: give a coordinate without a group its own label"
         )
     return labels

@@ -78,7 +78,7 @@ class SharedMarginal(Set):
         self.weights = host(floating("weights", weights, ndim=1))
         if len(self.weights) != len(measures) or not (self.weights > 0.0).all():
             raise ValueError(
-                f"weights must be {len(measures)} numbers > 0, one a marginal, got {weights!r}"
+                f"weights must be {len(measures)} numbers > 0, one for each marginal, got {weights!r}"
             )
         self.mass = total(measures[0])
         ends = np.cumsum([measure.shape[0] for measure in measures]).tolist()

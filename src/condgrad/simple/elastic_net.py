@@ -109,12 +109,12 @@ class ElasticNet(Simple):
             if self.ridge > 0.0:
                 return self
             flat = (
-                "a Linear term that is as steep as l1"
+                "has a Linear term that is as steep as l1"
                 if floor
-                else "an f that may fall without bound"
+                else "is not known to be bounded below"
             )
             raise MissingAbility(
-                f"{self!r} needs a ridge > 0 beside {flat}, and {f!r} is one: nothing else keeps F from falling forever"
+                f"{self!r} needs a ridge > 0: {f!r} {flat}, so F may fall without bound"
             )
         known = copy(self)
         reach = ROUNDED_UP * max(0.0, value - floor.height) / (self.l1 - floor.slope)
@@ -150,7 +150,7 @@ class ElasticNet(Simple):
         """
         if self.reach == math.inf:
             raise MissingAbility(
-                f"{self!r} has no argmin by itself: <c, s> + g(s) may fall without bound; add a ridge"
+                f"{self!r} has no argmin without f, because <c, s> + g(s) may fall without bound: add a ridge"
             )
         vertex = self.on.ball(self.reach).linear_argmin(c)
         bound = vertex.bound + self.l1 * self.reach

@@ -89,7 +89,7 @@ class BlockwiseMultinomial(SumOverBlocks):
         self.classes = np.arange(classes)
         if intercept and self.masses.min() < sys.float_info.min:
             raise ValueError(
-                "y must have a positive sample_weight in each class where there is an intercept; class number "
+                "with an intercept, each class of y must have a positive sample_weight; class number "
                 f"{int(self.masses.argmin())} has none: leave it out"
             )
         self.h = LossFacts(0.5 * self.heaviest, intercept)

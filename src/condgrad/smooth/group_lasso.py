@@ -47,7 +47,7 @@ class GroupLasso(Smooth):
     def __init__(self, labels: Any, *, weight: float = 1.0) -> None:
         labels = np.asarray(host(labels) if is_torch(labels) else labels)
         if labels.ndim != 1 or len(labels) == 0:
-            raise ValueError(f"labels must hold one class a row, got shape {labels.shape}")
+            raise ValueError(f"labels must have one class for each row, got shape {labels.shape}")
         self.classes, codes = np.unique(labels, return_inverse=True)
         self.rows = [np.flatnonzero(codes == k) for k in range(len(self.classes))]
         self.size = len(labels)

@@ -66,12 +66,10 @@ class DataLoss(Composite):
 
             for name in ("offset", "unpenalised"):
                 if options.pop(name, None) is not None:
-                    raise MissingAbility(
-                        f"{name} goes with data in memory, not with blocks of Dask"
-                    )
+                    raise MissingAbility(f"{name} needs data in memory, not blocks of Dask")
             if cls not in SEPARABLE:
                 raise MissingAbility(
-                    f"{cls.__name__} takes data in memory; LeastSquares, Logistic and SquaredHinge take Dask's blocks"
+                    f"{cls.__name__} needs data in memory; LeastSquares, Logistic and SquaredHinge take blocks of Dask"
                 )
             return BlockwiseLoss.of_labels(cls, K, *data[1:], **options)
         return super().__new__(cls)
@@ -576,7 +574,7 @@ def _beside(A: Matrix, name: str, values: Any) -> Array:
     if is_torch(A):
         return double_like(values, A)
     if is_torch(values):
-        raise TypeError(f"{name} is a torch tensor where the data matrix is not")
+        raise TypeError(f"{name} is a torch tensor, and the data matrix is not")
     return double(values)
 
 

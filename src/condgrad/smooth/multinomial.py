@@ -166,7 +166,7 @@ class Softmax:
         self.curvature_bound = 0.5 * float(namespace(weights).max(weights))
         if intercept and self.mass.min() < sys.float_info.min:
             raise ValueError(
-                "y must have a positive sample_weight in each class where there is an intercept; class number "
+                "with an intercept, each class of y must have a positive sample_weight; class number "
                 f"{int(self.mass.argmin())} has none: leave it out"
             )
 

@@ -339,7 +339,7 @@ def free_barycenter(
     measures = [None] * len(clouds) if marginals is None else list(marginals)
     if len(measures) != len(clouds):
         raise ValueError(
-            f"marginals must be {len(clouds)} arrays, one a cloud, got {len(measures)}"
+            f"marginals must be {len(clouds)} arrays, one for each cloud, got {len(measures)}"
         )
     _checks.whole("max_rounds", max_rounds, at_least=1)
     if support_weights is None:
@@ -347,7 +347,7 @@ def free_barycenter(
         support_weights = Space.of(Y, shape=(Y.shape[0],)).full(mass / Y.shape[0])
     support_weights = double(beside("support_weights", support_weights, Y, ndim=1))
     if not bool(namespace(Y).all(support_weights > 0.0)):
-        raise ValueError("support_weights must be > 0: a point without weight goes nowhere")
+        raise ValueError("support_weights must be > 0: leave points without weight out")
     plans: list[TransportResult] = []
     rounds = 0
     before = math.inf
@@ -398,7 +398,7 @@ def _costs_and_measures(costs: Any, marginals: Any) -> tuple[list[Array], list[A
     if isinstance(costs, list | tuple):
         if len(costs) != len(marginals):
             raise ValueError(
-                f"costs must be one array, or {len(marginals)}, one a marginal; got {len(costs)}"
+                f"costs must be one array, or {len(marginals)}, one for each marginal; got {len(costs)}"
             )
         first = double(floating("costs[0]", costs[0], ndim=2))
         C = [
@@ -422,7 +422,9 @@ def _shares(weights: Any, count: int) -> Any:
         return np.full(count, 1.0 / count)
     shares = host(floating("weights", weights, ndim=1))
     if len(shares) != count or not (shares > 0.0).all():
-        raise ValueError(f"weights must be {count} numbers > 0, one a measure, got {weights!r}")
+        raise ValueError(
+            f"weights must be {count} numbers > 0, one for each measure, got {weights!r}"
+        )
     return shares / shares.sum()
 
 
@@ -431,7 +433,9 @@ def _regularizing(regularizers: Any, C: list[Array]) -> list[Smooth | None]:
     if regularizers is None:
         return [None] * len(C)
     if not isinstance(regularizers, list | tuple) or len(regularizers) != len(C):
-        raise TypeError(f"regularizers must be {len(C)} lists, one a measure, got {regularizers!r}")
+        raise TypeError(
+            f"regularizers must be {len(C)} lists, one for each measure, got {regularizers!r}"
+        )
     parts: list[Smooth | None] = []
     for k, (given, cost) in enumerate(zip(regularizers, C, strict=True)):
         if not isinstance(given, list | tuple):
@@ -456,5 +460,5 @@ def smooth_part(name: str, regularizer: Any, cost: Array) -> Smooth:
         )
     part = regularizer if isinstance(regularizer, Smooth) else regularizer.smooth_part()
     if part.space is not None and part.space.shape != tuple(cost.shape):
-        raise ValueError(f"{name}, {part!r}, does not go with a cost of shape {tuple(cost.shape)}")
+        raise ValueError(f"{name}, {part!r}, does not fit a cost of shape {tuple(cost.shape)}")
     return part

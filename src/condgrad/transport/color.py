@@ -409,7 +409,7 @@ def _checked_image(name: str, image: Any) -> Any:
     if image.dtype.kind == "f" and not (
         np.isfinite(image).all() and image.min() >= 0.0 and image.max() <= 1.0
     ):
-        raise ValueError(f"{name} has floats outside 0 .. 1: divide them by what white is")
+        raise ValueError(f"{name} has floats outside 0 .. 1: divide them by the value of white")
     return image
 
 

@@ -156,7 +156,7 @@ def cosine(Xs: Any, Xt: Any) -> Cosine:
         xp = namespace(X)
         if 0 in X.shape or not bool(xp.all(xp.any(X != 0.0, axis=1))):
             raise ValueError(
-                f"{name} must not hold the origin, which has no direction, nor be empty"
+                f"{name} must not be empty, and must not have the origin, because it has no direction"
             )
         X = X / xp.max(xp.abs(X), axis=1, keepdims=True)  # squares neither overflow nor vanish
         return X / xp.sqrt(xp.sum(X * X, axis=1))[:, None]
@@ -220,7 +220,7 @@ def _keep_pair(cost: Any, left: str, right: str, *, what: str | None) -> None:
             raise ValueError(f"{name} must hold one or more points, got shape {tuple(X.shape)}")
     if what is not None and first.shape[1] != second.shape[1]:
         raise ValueError(
-            f"{left} and {right} must agree in their {what}, got {first.shape[1]} and {second.shape[1]}"
+            f"{left} and {right} must have the same {what}, got {first.shape[1]} and {second.shape[1]}"
         )
     object.__setattr__(cost, left, first)
     object.__setattr__(cost, right, second)

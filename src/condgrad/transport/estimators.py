@@ -184,7 +184,7 @@ class PlanTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Xs, Xt = self._sources(Xs), _targets(Xt, Xs)
         if Xt.shape[1] != Xs.shape[1]:
             raise ValueError(
-                f"Xs has {Xs.shape[1]} features, Xt has {Xt.shape[1]}: they must agree"
+                f"Xs has {Xs.shape[1]} features, Xt has {Xt.shape[1]}: both must have the same number"
             )
         source = Domain.of(
             Xs, _mass("sample_weight", sample_weight, len(Xs)), _labels("ys", ys, len(Xs))
@@ -509,7 +509,7 @@ def _distances(Xs: Array, Xt: Array, metric: str) -> Array:
     if metric not in TENSOR_METRICS:
         names = ", ".join(map(repr, ["sqeuclidean", *TENSOR_METRICS]))
         raise ValueError(
-            f"metric must be one of {names} for tensors, got {metric!r}: pass NumPy arrays for others"
+            f"for tensors metric must be one of {names}, got {metric!r}: pass NumPy arrays for others"
         )
     return torch.cdist(
         Xs, Xt, p=TENSOR_METRICS[metric], compute_mode="donot_use_mm_for_euclid_dist"

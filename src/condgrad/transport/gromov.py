@@ -312,7 +312,7 @@ def _start_plan(start: Any, problem: GromovProblem) -> Any:
         start = start.dense()
     if streamed:
         raise ValueError(
-            "start must be a streamed result of transport.gromov where the plan is streamed, or left out"
+            "start must be a streamed result of transport.gromov, because the plan is streamed; or leave it out"
         )
     return _plan_of(start, problem, "start")
 
@@ -326,7 +326,7 @@ def _plan_of(plan: Any, problem: GromovProblem, name: str) -> Array:
     if not problem.on.contains(plan, membership_tolerance(plan)):
         outside = problem.on.violation(plan)
         raise ValueError(
-            f"{name} must have the marginals a and b and no negative entry; it is outside by {outside:.3g}"
+            f"{name} must have the marginals a and b and no negative entry; its largest violation is {outside:.3g}"
         )
     return plan
 
@@ -366,7 +366,7 @@ def gromov_problem(
     streamed = of_points and _streamed(like, shape, entropy, M, plan)
     if plan == "streamed" and not of_points:
         raise ValueError(
-            "plan='streamed' goes with points and the square loss: C1 = transport.SquaredEuclidean(X, X), C2 likewise"
+            "plan='streamed' needs points and the square loss: C1 = transport.SquaredEuclidean(X, X), and the same for C2"
         )
     polytope = StreamedTransport if streamed else sets.Transport
     wide = double(like)
@@ -409,7 +409,7 @@ def _space(name: str, C: Any) -> Any:
     C = floating(name, C, ndim=2)
     if C.shape[0] != C.shape[1] or C.shape[0] == 0:
         raise ValueError(
-            f"{name} must be square, numbers between the points of one space, got shape {tuple(C.shape)}"
+            f"{name} must be a square array of numbers between the points of one space, got shape {tuple(C.shape)}"
         )
     return double(C)
 

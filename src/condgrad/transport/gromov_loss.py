@@ -74,7 +74,7 @@ def gromov_loss(
     for name, weights in (("a", a), ("b", b)):
         if is_torch(weights) and weights.requires_grad:
             raise MissingAbility(
-                f"{name} requires a gradient; gromov_loss has those in C1, C2 and M: detach it"
+                f"{name} requires a gradient; gromov_loss has gradients in C1, C2 and M only: detach it"
             )
     q = gromov(
         C1.detach(),
@@ -96,7 +96,7 @@ def gromov_loss(
     q.result.uninterrupted()
     if not q.success:
         warnings.warn(
-            f"the plan is stationary up to {q.stationarity:.3g} only: {q.message}",
+            f"the plan is only stationary up to {q.stationarity:.3g}: {q.message}",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -256,7 +256,7 @@ def barycentric_map(
             f"values must have a row for each of the {problem.Xt.shape[0]} targets, got {Y.shape[0]}"
         )
     if float(problem.a.detach().min()) <= 0.0:
-        raise ValueError("a must hold weights > 0: a source without weight goes nowhere")
+        raise ValueError("a must have weights > 0: leave sources without weight out")
     problem.solution.require_smooth_plan()
     moved = AppliedPlan.apply(problem.Xs, problem.Xt, problem.a, problem.b, Y, problem.solution)
     return (moved / problem.a[:, None]).to(Xs.dtype)
@@ -321,8 +321,8 @@ def differentiable(
     for name, given, weights in (("a", a, problem.a), ("b", b, problem.b)):
         if getattr(given, "requires_grad", False) and float(weights.detach().min()) <= 0.0:
             raise ValueError(
-                f"{name} must hold weights > 0 where its gradient is asked for: the slope of the entropy at 0 is "
-                f"infinite; leave points without weight out, or pass {name}.detach()"
+                f"{name} must have weights > 0 if it requires a gradient: the slope of the entropy at 0 is "
+                f"infinite. Leave points without weight out, or pass {name}.detach()"
             )
     if by_cost:
         value = OptimalValueOfCost.apply(problem.cost, problem.a, problem.b, problem.solution)
@@ -448,7 +448,7 @@ def _solved(
     if not result.success:
         warnings.warn(
             f"{purpose}: {result.message}; the value is certified to {result.gap:.3g} and its gradient is that of the "
-            "plan that was reached: allow a larger tol, more iterations or more time",
+            "plan that was reached: use a larger tol, more iterations or more time",
             ConvergenceWarning,
             stacklevel=5,
         )
@@ -475,9 +475,7 @@ def _points(name: str, X: Any, beside: Tensor | None) -> Tensor:
     if not X.dtype.is_floating_point:
         raise TypeError(f"{name} must be of a floating-point dtype, got {X.dtype}")
     if beside is not None and X.device != beside.device:
-        raise ValueError(
-            f"{name} is on {X.device} and must be on {beside.device}, as the others are"
-        )
+        raise ValueError(f"{name} is on {X.device} and must be on {beside.device}, like the others")
     if not all_finite(X.detach()):
         raise ValueError(f"{name} must be finite, got NaN or infinite entries")
     return X
@@ -492,11 +490,11 @@ def _weights(name: str, weights: Any, X: Tensor, axis: int) -> Tensor:
         raise TypeError(f"{name} must be a torch tensor, got {type(weights).__name__}")
     if tuple(weights.shape) != (n,):
         raise ValueError(
-            f"{name} must have {n} weights, one a point, got shape {tuple(weights.shape)}"
+            f"{name} must have {n} weights, one for each point, got shape {tuple(weights.shape)}"
         )
     if weights.device != X.device:
         raise ValueError(
-            f"{name} is on {weights.device} and must be on {X.device}, as the points are"
+            f"{name} is on {weights.device} and must be on {X.device}, like the points"
         )
     return weights.double()
 

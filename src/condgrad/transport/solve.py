@@ -119,7 +119,7 @@ class TransportResult(AnswerOfRun):
         if self.streamed:
             n, m = self.shape
             raise AttributeError(
-                f"this plan of {n} x {m} is streamed and never formed: take t.rows(indices) for some rows, "
+                f"this plan of {n} x {m} is streamed and not stored: use t.rows(indices) for some rows, "
                 f"t.apply(Y) for products, or t.dense() for all of it, {8 * n * m / 2**30:.3g} GB"
             )
         return self.result.x
@@ -144,7 +144,7 @@ class TransportResult(AnswerOfRun):
         if self.streamed:
             origin = self.result.x.origin
             if origin is None:
-                raise ValueError("the run ended before it had any potentials: give it more time")
+                raise ValueError("the run ended before it had potentials: give it more time")
             return Potentials(origin.u, origin.v)
         f, g = self.problem
         M = f.at(self.plan).gradient
@@ -243,7 +243,7 @@ def _objective(linear: Smooth, like: Array, regularizers: Sequence[Regularizer])
         except (TypeError, ValueError) as error:
             kind = f"a {Space.of(like).library} cost of {shape}"
             raise type(error)(
-                f"regularizers[{k}], {regularizer!r}, does not go with {kind}: {error}"
+                f"regularizers[{k}], {regularizer!r}, does not fit {kind}: {error}"
             ) from None
     return f
 
@@ -373,7 +373,7 @@ def solve(
     if workers is not None:
         if plan == "dense" or not isinstance(cost, PointCost):
             raise ValueError(
-                "workers share the products with a streamed plan: give a cost between points, such as "
+                "workers need a streamed plan: give a cost between points, such as "
                 "transport.SquaredEuclidean(Xs, Xt), and leave plan='auto'"
             )
         plan = "streamed"
@@ -462,7 +462,7 @@ def _say_where_gradients_are(**given: Any) -> None:
             warnings.warn(
                 f"{name} requires a gradient, which the answers of transport.solve do not have: "
                 "transport.loss(cost=cost, a=a, b=b, entropy=...) is differentiable in the cost and "
-                f"the weights; pass {name}.detach() where no gradient is wanted",
+                f"the weights; pass {name}.detach() if you need no gradient",
                 UserWarning,
                 stacklevel=4,
             )
@@ -482,7 +482,7 @@ def _avoiding(cost: Any, a: Any, b: Any, entropy: float, streamed: bool) -> Avoi
     else:
         if getattr(cost, "ndim", 2) == 3:
             raise ValueError(
-                f"cost has shape {tuple(cost.shape)}: for several problems take transport.solve_batch"
+                f"cost has shape {tuple(cost.shape)}: for several problems use transport.solve_batch"
             )
         given = kind = floating("cost", cost, ndim=2, with_infinity=True)
         if 0 in given.shape:
@@ -537,7 +537,7 @@ def _streams(cost: Any, plan: str, only_dense: str | None) -> bool:
     if not isinstance(cost, PointCost):
         if plan == "streamed":
             raise ValueError(
-                "plan='streamed' goes with a cost between points, such as transport.SquaredEuclidean(Xs, Xt): an array "
+                "plan='streamed' needs a cost between points, such as transport.SquaredEuclidean(Xs, Xt): an array "
                 "of costs is as large as the plan already"
             )
         return False
@@ -558,7 +558,7 @@ def plan_is_streamed(
     if plan == "streamed":
         if only_dense is not None:
             raise ValueError(
-                f"plan='streamed' does not go with {only_dense}: take plan='dense' ({size})"
+                f"plan='streamed' does not work with {only_dense}: use plan='dense' ({size})"
             )
         return True
     free = free_memory(like)
@@ -566,8 +566,8 @@ def plan_is_streamed(
     if only_dense is not None:
         if not fits:
             raise MemoryError(
-                f"a plan that is only multiplied with does not go with {only_dense}, and {size}, where "
-                f"{free / 2**30:.3g} GB are free: take fewer points, or plan='dense' to try all the same"
+                f"a streamed plan does not work with {only_dense}, and {size}, where "
+                f"{free / 2**30:.3g} GB are free: use fewer points, or plan='dense' to try it"
             )
         return False
     return not fits or (on_device(like) and n * m > SMALL_ON_DEVICE)

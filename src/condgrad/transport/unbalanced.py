@@ -267,7 +267,7 @@ def _penalties(penalty: Any) -> tuple[float, float]:
         raise ValueError(f"penalty must be a number or a pair, got {penalty!r}")
     checked = [math.inf if p == math.inf else _checks.number("penalty", p, above=0.0) for p in pair]
     if checked == [math.inf, math.inf]:
-        raise ValueError("penalty is infinite on both sides: that is transport.solve")
+        raise ValueError("penalty is infinite on both sides: use transport.solve")
     return checked[0], checked[1]
 
 
