@@ -202,8 +202,9 @@ def test_three_classes_chosen_and_predicted(tmp_path: Path, condgrad_here: Comma
     assert all(len(line) <= 80 for line in words.splitlines())
     assert str(file) in program
     assert "chosen by cross-validated log loss, 3 folds" in ended.stdout
-    assert "on held-out rows (the 3 folds that chose radius, so new rows may do worse)" in " ".join(
-        ended.stdout.split()
+    assert (
+        "on held-out rows (the same 3 folds chose radius, so the score on new rows may be worse)"
+        in " ".join(ended.stdout.split())
     )
     rows = coefficients(out)
     assert [row["class"] for row in rows] == ["low"] * 6 + ["mid"] * 6 + ["top"] * 6
