@@ -499,7 +499,9 @@ def _check_semidefinite(name: str, L: Matrix) -> None:
     if entries is None:
         excess = float((abs(L) - roots[:, None] * roots[None, :]).max())
     else:
-        excess = float((abs(entries.data) - roots[entries.row] * roots[entries.col]).max(initial=0.0))
+        excess = float(
+            (abs(entries.data) - roots[entries.row] * roots[entries.col]).max(initial=0.0)
+        )
     if excess > rounding:
         raise ValueError(
             f"{name} must be positive semidefinite, as D - W is; an entry beside the diagonal is larger than "
