@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from numba.core.compiler_lock import global_compiler_lock
 
 import condgrad as cg
 from tests.fuzz.families import drawn, family_of
@@ -115,6 +116,9 @@ def ended_after(seconds: float) -> Iterator[None]:
     """Raise `Hung` in what keeps the processor busy for too long."""
 
     def ring(*_: Any) -> None:
+        if global_compiler_lock.is_locked():  # an exception there breaks the compiler, later too
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            return
         raise Hung
 
     before = signal.signal(signal.SIGPROF, ring)
