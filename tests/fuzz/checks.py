@@ -274,7 +274,9 @@ def outcome_failures(outcome: Outcome) -> Iterator[Failure]:
     for finding in outcome.findings:
         yield failure(finding.kind, (finding.detail.split()[0], *group), finding.detail)
     for message in outcome.warned:
-        if not case.hostile and not issubclass(message.category, UserWarning):
+        # other libraries have such strings, which are told of where a module is compiled
+        of_strings = "invalid escape sequence" in str(message.message)
+        if not (case.hostile or of_strings or issubclass(message.category, UserWarning)):
             where = f"{Path(message.filename).name}:{message.lineno}"
             yield failure(
                 "warning", (message.category.__name__, where), f"{message.message} at {where}"
