@@ -98,3 +98,18 @@ def test_open_loops_take_the_steps_of_their_order(order: Any) -> None:
 def test_bad_parameters_get_a_sentence(make: Any, sentence: str) -> None:
     with pytest.raises((TypeError, ValueError), match=sentence):
         make()
+
+
+def test_exact_steps_do_not_believe_a_slope_where_f_is_above_its_start() -> None:
+    """Far out a loss may be too large for its slope to be right; a step there would raise F."""
+
+    def value_and_gradient(x: Any) -> tuple[float, Any]:
+        value = np.exp(x[0])
+        return value - 10.0 * x[0], np.array([value - 10.0 if x[0] < 50.0 else -value])
+
+    g = cg.simple.Zero(on=cg.sets.Box(np.zeros(1), np.full(1, 700.0)))
+    r = cg.minimize(cg.smooth.Function(value_and_gradient), g, method="cgs", x0=np.zeros(1))
+    assert (np.diff(r.trace["value"]) <= 0.0).all()
+    least = 10.0 - 10.0 * math.log(10.0)
+    assert r.lower_bound <= least <= r.value
+    assert r.value == pytest.approx(least, rel=1e-5)

@@ -159,13 +159,60 @@ def skglm_solver(problem: Instance) -> Solve:
     return solve
 
 
+def cyanure_solver(problem: Instance) -> Solve:
+    """Its own choice of a solver, one penalty after the other."""
+    from cyanure import estimators
+
+    is_logistic = problem.suite == "logreg_l1"
+    make = estimators.L1Logistic if is_logistic else estimators.Lasso
+    options = {"fit_intercept": False, "verbose": False, "n_threads": 1, "max_iter": 10_000}
+    X = problem.X.tocsr() if scipy.sparse.issparse(problem.X) else problem.X
+
+    def solve(tol: float) -> Any:
+        found = np.zeros((problem.X.shape[1], len(problem.lambdas)))
+        for k, lmbd in enumerate(problem.lambdas):
+            model = make(lambda_1=lmbd / len(problem.y), tol=tol, **options)
+            found[:, k] = np.ravel(model.fit(X, problem.y).coef_)
+        return found
+
+    return solve
+
+
+def adelie_solver(problem: Instance) -> Solve:
+    """With every penalty asked for, as it would end a path early."""
+    import adelie
+
+    is_logistic = problem.suite == "logreg_l1"
+    glm = adelie.glm.binomial if is_logistic else adelie.glm.gaussian
+    y = (problem.y > 0.0).astype(np.float64) if is_logistic else problem.y
+    is_sparse = scipy.sparse.issparse(problem.X)
+    matrix = adelie.matrix.sparse if is_sparse else adelie.matrix.dense
+
+    def solve(tol: float) -> Any:
+        exact = {"tol": tol * 1e-3, **({"irls_tol": tol} if is_logistic else {})}
+        found = adelie.grpnet(
+            matrix(problem.X, method="naive", n_threads=1),
+            glm(y, dtype=np.float64),
+            lmda_path=problem.lambdas / len(y),
+            intercept=False,
+            early_exit=False,
+            progress_bar=False,
+            **exact,
+        )
+        return found.betas.toarray().T
+
+    return solve
+
+
 SOLVERS: dict[str, tuple[str, Callable[[Instance], Solve]]] = {
     "condgrad": ("condgrad", condgrad_solver),
     "scikit-learn": ("sklearn", sklearn_solver),
     "skglm": ("skglm", skglm_solver),
     "celer": ("celer", celer_solver),
+    "adelie": ("adelie", adelie_solver),
+    "cyanure": ("cyanure", cyanure_solver),
 }
-"""By name: the package that it needs, and what makes it."""
+"""By name: the package that it needs, and what makes it. blitzl1 0.0.2 fails under NumPy 2."""
 
 
 def curve(problem: Instance, solve: Solve) -> list[tuple[float, Any]]:

@@ -85,6 +85,29 @@ def test_imports_from_inside_a_folder_are_those_of_its_modules(sources: Path) ->
     assert place.file.endswith("third.py")
 
 
+def test_counts_of_the_house() -> None:
+    assert budgets.lines_of_code(SOURCE) == 10
+    assert list(budgets.kinds_of_assignments("a, b = 1, 2\nc = 3\nd, e = f()")) == [
+        True,
+        False,
+        False,
+    ]
+    assert budgets.shared_class_names(["class _A: ...", "class A: ...\nclass B: ..."]) == ["A"]
+
+
+def test_needs_go_through_other_modules(sources: Path) -> None:
+    needed = budgets.needed_by("house.third", budgets.imports_in(sources))
+    assert needed == {"house.third", "house.room.bed", "house.room.chair"}
+
+
+@pytest.mark.slow
+def test_the_house_keeps_its_budgets() -> None:
+    found = budgets.house()
+    assert found.keys() == budgets.HOUSE.keys()
+    table = [f"{name}: {found[name]:.4g}, at most {most:g}" for name, most in budgets.HOUSE.items()]
+    assert all(found[name] <= most for name, most in budgets.HOUSE.items()), "\n".join(table)
+
+
 @pytest.mark.slow
 def test_the_command_lists_the_files_of_a_fit(tmp_path: Path) -> None:
     out = tmp_path / "budgets.json"

@@ -445,6 +445,11 @@ BAD_GRAPHS = {
     "negative similarities": ({"Ws": -np.ones((6, 6))}, r"similarities must be >= 0, got -1"),
     "lopsided similarities": ({"Ws": np.triu(np.ones((6, 6)))}, r"square and symmetric"),
     "oblong similarities": ({"Ws": np.ones((6, 5))}, r"square and symmetric, got shape \(6, 5\)"),
+    "a Laplacian of the wrong sign": ({"Ls": -raw(np.ones((6, 6)))}, r"its diagonal has -5"),
+    "similarities for a Laplacian": (
+        {"Ls": np.ones((6, 6)) - np.eye(6)},
+        r"semidefinite.*beside the diagonal",
+    ),
     "similarities of another size": ({"Ws": np.ones((4, 4))}, r"\(6, 6\).*\(4, 4\)"),
     "negative weight": ({"weight": -1.0}, r"weight must be finite and >= 0"),
     "negative source": ({"source": -1.0}, r"source must be finite and >= 0"),

@@ -453,6 +453,16 @@ def test_the_first_bound_is_finite_however_small_a_penalty_is(least: float, pena
     assert first.lower_bound <= objective(best.plan, data, entropy, penalty)
 
 
+def test_a_plan_of_less_mass_than_floats_hold() -> None:
+    """The best plan has a mass of about exp(-832): F* is the price of no plan to all digits."""
+    cost, entropy, penalty = 888_000.7067057886, 1038.9608268457728, 13.852811024610302
+    t = unbalanced([[cost]], [1.0], [3.0], entropy=entropy, penalty=penalty, tol=0.0, max_iter=200)
+    assert t.lower_bound <= t.value
+    nothing = penalty * (1.0 + 3.0) + entropy * math.sqrt(3.0)
+    assert t.lower_bound <= nothing * (1.0 + 1e-12)
+    assert t.value == pytest.approx(nothing, rel=1e-10)
+
+
 @pytest.mark.parametrize("logarithm", [40.0, 600.0])
 def test_the_bound_holds_where_costs_are_gains_and_the_best_plan_is_huge(logarithm: float) -> None:
     """Of one source and one target of mass 1 the best plan carries exp(-cost/(entropy + both penalties)).

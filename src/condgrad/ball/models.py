@@ -194,11 +194,13 @@ class ByMatrix:
     def _weighted_gram(self, w: Array) -> Array | None:
         shares, unit = in_unit(w)
         A = orthonormal(self.free, shares)
-        along = (shares[:, None] * A).T @ self.K
         if is_dense(self.K):
-            return weighted_gram(self.K, w, A, along)
-        gram, _ = sparse_gram(self.K, w)
-        gram -= unit * (along.T @ along)
+            return weighted_gram(self.K, w, A, (shares[:, None] * A).T @ self.K)
+        gram, sums = sparse_gram(self.K, w)
+        if A.shape[1] > 0:
+            is_one_for_all = len(A) == 1
+            along = A.T * sums / unit if is_one_for_all else (shares[:, None] * A).T @ self.K
+            gram -= unit * (along.T @ along)
         return gram
 
 

@@ -27,6 +27,7 @@ from condgrad.cli.files import DropColumns, Header, IdColumn, Table, read_table
 from condgrad.cli.report import BadInput, option, require
 from condgrad.cli.training import (
     CLASSIFYING,
+    DROP_COLUMNS,
     DROP_ROWS,
     MISSING_RULES,
     NUMBERS,
@@ -514,7 +515,8 @@ def _solved(problem: TrainingData, settings: FitSettings, request: Request) -> S
         "target": problem.target,
         "row_id": table.frame.index.name,
         "offset": problem.names.get("offset"),
-        "drops_rows": settings.missing == DROP_ROWS,
+        # columns that were whole in this table may have holes in the next: nothing fills them
+        "drops_rows": settings.missing in (DROP_ROWS, DROP_COLUMNS),
     }
     chooser = None
     with _sentences() as short_trials:

@@ -98,6 +98,8 @@ def training_data(
     found = table.features(features, holes=missing is not None, advice=ADVICE)
     if missing == DROP_ROWS and not isinstance(found, RowBlocks):
         kept = _complete(table, kept, found, [target, *names.values()], notes)
+    if "offset" in names:
+        _check_offset(table, names["offset"], columns["offset"], kept)
     require(
         len(kept) >= 2, f"{table.source} has too few rows, {len(kept)}: a fit needs two or more"
     )
@@ -184,6 +186,17 @@ def _check_weights(table: Table, name: str, weights: Any) -> None:
     for row in np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))[:1]:
         place = f"{table.source}, {table.where(row)} holds {weights[row]}"
         raise BadInput(f"--weights {name}: {place}; weights are finite numbers >= 0")
+
+
+def _check_offset(table: Table, name: str, offset: Any, kept: Any) -> None:
+    """Offsets are known: an estimate of one would be a model of its own."""
+    holes = kept[np.isnan(offset[kept])]
+    if len(holes):
+        cells = counted(len(holes), "empty cell")
+        raise BadInput(
+            f"--offset {name}: this column has {cells}, the first in {table.source}, {table.where(holes[0])}; fill in "
+            f"what is missing, or leave such rows out by --impute {DROP_ROWS}"
+        )
 
 
 def _complete(table: Table, kept: Any, found: Any, others: Sequence[str], notes: list[str]) -> Any:

@@ -451,7 +451,8 @@ def _by_slopes(line: Restriction, start: LocalModel, tolerance: float, rounding:
         )
         here = line.local(np.array([t]))
         slope = float(here.slope[0])  # type: ignore[index]
-        if not math.isfinite(here.value):  # that is too far, whatever slopes are there
+        # above the start is too far, even where the loss is too large for its slope to be right
+        if not (here.value <= ceiling or 0.0 < slope < math.inf):
             slope = math.inf
         # a slope that is flat beside the first may still lie far up the other side, where f is
         # curved sharply near 0

@@ -474,6 +474,36 @@ def _laplacian(name: str, L: Any, n: int, X: Array) -> Matrix:
         L = data_matrix(name, L)
     if tuple(L.shape) != (n, n):
         raise ValueError(f"{name} must have shape {(n, n)}, got {tuple(L.shape)}")
-    if not is_sparse_tensor(L) and float(abs(L - L.T).max()) > 1e-8 * float(abs(L).max()):
-        raise ValueError(f"{name} must be symmetric")
+    if not is_sparse_tensor(L):
+        _check_semidefinite(name, L)
     return matrix_like(L, X)
+
+
+def _check_semidefinite(name: str, L: Matrix) -> None:
+    """Refuse a matrix that is not symmetric, or with two rows that show a negative eigenvalue.
+
+    Every 2 x 2 block of a positive semidefinite L has L_ij^2 <= L_ii L_jj and L_ii >= 0. All
+    eigenvalues would cost more than many a solve; a Laplacian of the wrong sign is seen here.
+    """
+    diagonal = L.diagonal()
+    rounding = max(1e-8, 8.0 * precision(diagonal)) * float(abs(L).max())
+    if float(abs(L - L.T).max()) > rounding:
+        raise ValueError(f"{name} must be symmetric")
+    lowest = float(diagonal.min())
+    if lowest < -rounding:
+        raise ValueError(
+            f"{name} must be positive semidefinite, as D - W is; its diagonal has {lowest:g}"
+        )
+    roots = diagonal.clip(0.0) ** 0.5
+    entries = scipy.sparse.coo_array(L) if scipy.sparse.issparse(L) else None
+    if entries is None:
+        excess = float((abs(L) - roots[:, None] * roots[None, :]).max())
+    else:
+        excess = float(
+            (abs(entries.data) - roots[entries.row] * roots[entries.col]).max(initial=0.0)
+        )
+    if excess > rounding:
+        raise ValueError(
+            f"{name} must be positive semidefinite, as D - W is; an entry beside the diagonal is larger than "
+            "the two on the diagonal allow"
+        )

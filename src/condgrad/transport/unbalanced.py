@@ -579,9 +579,10 @@ class RelaxedProblem(DualModel):
         xp = namespace(point.v)
         e = point.entropy
         residual = point.wanted - point.columns
-        if bool(xp.any(point.columns < STARVED * point.wanted)):
-            # a quadratic knows nothing of columns without mass; Sinkhorn's step, which is ascent
-            # too, brings it back
+        least = at_least(smallest(point.columns), STARVED * point.wanted)
+        if bool(xp.any(point.columns < least)):
+            # a quadratic knows nothing of columns without mass, or with less than floats can hold;
+            # Sinkhorn's step, which is ascent too, brings it back
             dv = self._sinkhorn_step(point)
             return Ascent(dv, dot(residual, dv), 1)
         diagonal = point.wanted / self.for_b + point.columns / e
